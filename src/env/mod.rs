@@ -1,0 +1,182 @@
+//! OUTSIDE WORLD: files, clock and randomness behind small object-safe traits, so that one seed
+//! replays a whole run. It must not know what a file holds. Nothing outside this room may name
+//! `std::fs`, read a clock or ask for randomness.
+
+pub mod clock;
+pub mod disk;
+pub mod entropy;
+#[cfg(feature = "sim")]
+pub mod sim;
+
+use std::{io, path::Path, sync::Arc, time::Duration};
+
+use crate::event::Timestamp;
+
+/// An open file. Reads and writes name their byte offset; there is no cursor.
+pub trait File: Send + Sync {
+    /// Writes all bytes at `byte_offset`, growing the file when needed, or fails: then any part of
+    /// them may have been written.
+    ///
+    /// # Errors
+    /// What the file system said; `ErrorKind::StorageFull` for a full disk.
+    fn write_at(&self, byte_offset: u64, bytes: &[u8]) -> io::Result<()>;
+
+    /// Reads until `buffer` is full or the file ends; answers how many bytes were read.
+    ///
+    /// # Errors
+    /// What the file system said.
+    fn read_at(&self, byte_offset: u64, buffer: &mut [u8]) -> io::Result<usize>;
+
+    /// Makes content and size durable (`fdatasync`). After an error nothing is known of any byte
+    /// written since the last success, and asking again proves nothing.
+    ///
+    /// # Errors
+    /// What the file system said.
+    fn sync(&self) -> io::Result<()>;
+
+    /// Size in bytes.
+    ///
+    /// # Errors
+    /// What the file system said.
+    fn len(&self) -> io::Result<u64>;
+
+    /// Whether the file has no byte.
+    ///
+    /// # Errors
+    /// What the file system said.
+    fn is_empty(&self) -> io::Result<bool> {
+        self.len().map(|bytes| bytes == 0)
+    }
+
+    /// Drops clean cached pages, so that the next read comes from the device.
+    ///
+    /// # Errors
+    /// What the file system said.
+    fn evict(&self) -> io::Result<()>;
+}
+
+/// One name in a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The name, without its directory.
+    pub name: String,
+    /// Whether it is a directory.
+    pub is_dir: bool,
+}
+
+/// Holds the lock of a data directory until it is dropped.
+pub trait Lock: Send + Sync {}
+
+/// A data directory. Paths are relative to it, `/`-separated, never with `..`.
+pub trait Storage: Send + Sync {
+    /// Creates a file for reading and writing, mode 0600; fails when the name exists. The name is
+    /// durable only after `sync_dir` of its directory.
+    ///
+    /// # Errors
+    /// What the file system said.
+    fn create(&self, path: &str) -> io::Result<Box<dyn File>>;
+
+    /// Opens an existing file for reading and writing; never follows a symbolic link.
+    ///
+    /// # Errors
+    /// What the file system said.
+    fn open(&self, path: &str) -> io::Result<Box<dyn File>>;
+
+    /// Opens an existing file for reading; never follows a symbolic link.
+    ///
+    /// # Errors
+    /// What the file system said.
+    fn open_read(&self, path: &str) -> io::Result<Box<dyn File>>;
+
+    /// The names in a directory, sorted.
+    ///
+    /// # Errors
+    /// What the file system said.
+    fn list(&self, directory: &str) -> io::Result<Vec<Entry>>;
+
+    /// Creates a directory, mode 0700; an existing one is success.
+    ///
+    /// # Errors
+    /// What the file system said.
+    fn create_dir(&self, directory: &str) -> io::Result<()>;
+
+    /// Renames a file over another, atomically.
+    ///
+    /// # Errors
+    /// What the file system said.
+    fn rename(&self, from: &str, to: &str) -> io::Result<()>;
+
+    /// Unlinks a file.
+    ///
+    /// # Errors
+    /// What the file system said.
+    fn remove(&self, path: &str) -> io::Result<()>;
+
+    /// Makes the names in a directory durable; `""` is the data directory itself.
+    ///
+    /// # Errors
+    /// What the file system said.
+    fn sync_dir(&self, directory: &str) -> io::Result<()>;
+
+    /// Makes everything written to this file system durable (`syncfs`), through a descriptor held
+    /// open since start, so that no writeback error is missed.
+    ///
+    /// # Errors
+    /// What the file system said.
+    fn sync_all(&self) -> io::Result<()>;
+
+    /// Takes the exclusive lock of the data directory (the file `LOCK`, created when absent);
+    /// `None` when another process holds it.
+    ///
+    /// # Errors
+    /// What the file system said.
+    fn lock(&self) -> io::Result<Option<Box<dyn Lock>>>;
+}
+
+/// Time.
+pub trait Clock: Send + Sync {
+    /// Wall time; may jump either way.
+    fn now(&self) -> Timestamp;
+
+    /// Time since some fixed instant; never goes back.
+    fn monotonic(&self) -> Duration;
+}
+
+/// Randomness fit for ids, salts and nonces.
+pub trait Entropy: Send + Sync {
+    /// Fills `bytes` with random bytes.
+    fn fill(&self, bytes: &mut [u8]);
+}
+
+/// Everything outside the process that the engine may touch.
+#[derive(Clone)]
+pub struct Env {
+    /// The data directory.
+    pub storage: Arc<dyn Storage>,
+    /// Time.
+    pub clock: Arc<dyn Clock>,
+    /// Randomness.
+    pub entropy: Arc<dyn Entropy>,
+}
+
+impl Env {
+    /// The real machine, with `data_dir` (created when absent, mode 0700) as data directory.
+    ///
+    /// # Errors
+    /// What the file system said.
+    pub fn real(data_dir: &Path) -> io::Result<Self> {
+        Ok(Self {
+            storage: Arc::new(disk::DataDir::open(data_dir)?),
+            clock: Arc::new(clock::SystemClock::new()),
+            entropy: Arc::new(entropy::SystemEntropy),
+        })
+    }
+
+    /// `N` random bytes.
+    #[must_use]
+    pub fn random<const N: usize>(&self) -> [u8; N] {
+        let mut bytes = [0; N];
+        self.entropy.fill(&mut bytes);
+        bytes
+    }
+}

@@ -1,0 +1,70 @@
+//! An event as it is emitted and as it is kept. Bodies are opaque bytes here: JSON text without
+//! the reserved members, cut by wire. It must not parse a body.
+
+use bytes::Bytes;
+
+use super::{BatchKey, EventId, EventType, Position, Timestamp};
+
+/// Who caused an event; set by the door that wrote it, never by its body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Origin {
+    /// A person.
+    User,
+    /// A language model.
+    Model,
+    /// A tool's output.
+    Tool,
+    /// A web page.
+    Web,
+    /// A harness over HTTP or the CLI.
+    Harness,
+    /// A transcript of another program.
+    Import,
+}
+
+/// One thing that happened, as the store keeps it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// Its place in the session.
+    pub position: Position,
+    /// Its name, unique in the session.
+    pub id: EventId,
+    /// `{domain}.{action}`.
+    pub kind: EventType,
+    /// Who caused it.
+    pub origin: Origin,
+    /// The client's clock, when it said so.
+    pub created_at: Option<Timestamp>,
+    /// The store's clock; never decreases in a session.
+    pub processed_at: Timestamp,
+    /// JSON object text without the reserved members.
+    pub body: Bytes,
+}
+
+/// An event to be emitted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewEvent {
+    /// The client's name for it, which makes a retry answer the same position.
+    pub id: Option<EventId>,
+    /// `{domain}.{action}`.
+    pub kind: EventType,
+    /// Who caused it; set by the door.
+    pub origin: Origin,
+    /// The client's clock.
+    pub created_at: Option<Timestamp>,
+    /// Precondition: the event must get exactly this position.
+    pub position: Option<Position>,
+    /// JSON object text without the reserved members.
+    pub body: Bytes,
+}
+
+/// Events emitted together: all or none.
+#[derive(Clone, Debug, Default)]
+pub struct Batch {
+    /// The events, in order.
+    pub events: Vec<NewEvent>,
+    /// Compare and append: the batch's first event must get this position.
+    pub if_position: Option<Position>,
+    /// The client's name for the batch: a retry within 24 h answers the same positions.
+    pub key: Option<BatchKey>,
+}

@@ -1,0 +1,47 @@
+//! The type of an event: `{domain}.{action}`, an open set. Unknown types are kept and served
+//! untouched. It must not hold a closed enum of types: the vocabulary is design/events' table.
+
+use std::{fmt, sync::Arc};
+
+use super::{IdError, limits};
+
+/// `{domain}.{action}`, for example `user.message`; at most 128 bytes of `[A-Za-z0-9._-]`.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct EventType(Arc<str>);
+
+impl EventType {
+    /// Checks the text.
+    ///
+    /// # Errors
+    /// [`IdError`] says what is wrong with it.
+    pub fn new(text: &str) -> Result<Self, IdError> {
+        if text.is_empty() {
+            return Err(IdError::Empty);
+        }
+        if text.len() > limits::EVENT_TYPE_BYTES_MAX {
+            return Err(IdError::TooLong { length: text.len(), max: limits::EVENT_TYPE_BYTES_MAX });
+        }
+        match text.chars().find(|c| !(c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-'))) {
+            Some(found) => Err(IdError::Character { found }),
+            None => Ok(Self(text.into())),
+        }
+    }
+
+    /// The type as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for EventType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for EventType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "EventType({:?})", &*self.0)
+    }
+}

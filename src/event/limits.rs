@@ -1,0 +1,39 @@
+//! Every default limit of the system, in one file. It must not hold a limit that no code enforces.
+
+/// Bytes of a session, tenant or user id.
+pub const ID_BYTES_MAX: usize = 128;
+/// Bytes of an event id or a batch key.
+pub const EVENT_ID_BYTES_MAX: usize = 128;
+/// Bytes of an event type.
+pub const EVENT_TYPE_BYTES_MAX: usize = 128;
+/// Bytes of one event as it arrives.
+pub const EVENT_BYTES_MAX: usize = 4 << 20;
+/// Events in one batch.
+pub const BATCH_EVENTS_MAX: usize = 1_000;
+/// Bytes of one batch as it arrives; also the largest request body.
+pub const BATCH_BYTES_MAX: usize = 16 << 20;
+/// Nesting depth of a JSON document.
+pub const JSON_DEPTH_MAX: usize = 128;
+/// Pairs of metadata of one session.
+pub const METADATA_PAIRS_MAX: usize = 16;
+/// Characters of a metadata key.
+pub const METADATA_KEY_CHARS_MAX: usize = 64;
+/// Characters of a metadata value.
+pub const METADATA_VALUE_CHARS_MAX: usize = 512;
+/// Characters of a session's title.
+pub const TITLE_CHARS_MAX: usize = 512;
+/// Events of a page when the client does not say.
+pub const PAGE_EVENTS_DEFAULT: usize = 1_000;
+/// Events of a page at most.
+pub const PAGE_EVENTS_MAX: usize = 10_000;
+/// Bytes of bodies of a page at most.
+pub const PAGE_BYTES_MAX: usize = 16 << 20;
+/// Readers (streams and long polls) at once.
+pub const READERS_MAX: usize = 10_000;
+/// Longest `wait_ms` of a long poll, in milliseconds.
+pub const WAIT_MS_MAX: u64 = 60_000;
+/// How long a batch key is remembered, in microseconds.
+pub const BATCH_KEY_MICROS: i64 = 24 * 3_600 * 1_000_000;
+
+const _: () = assert!(PAGE_EVENTS_DEFAULT <= PAGE_EVENTS_MAX);
+const _: () = assert!(EVENT_BYTES_MAX <= BATCH_BYTES_MAX);

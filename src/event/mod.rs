@@ -1,0 +1,20 @@
+//! VOCABULARY: the words every other room speaks. Plain values, parsed once and then trusted.
+//! It must not import another room, do I/O, or know how a value looks on disk or on the wire.
+
+mod event;
+mod id;
+mod kind;
+pub mod limits;
+mod point;
+mod position;
+mod time;
+
+pub use event::{Batch, Event, NewEvent, Origin};
+pub use id::{
+    BatchKey, EventId, IdError, Incarnation, Scope, SessionHash, SessionId, SessionKey, TenantId,
+    UserId,
+};
+pub use kind::EventType;
+pub use point::{Point, PointError};
+pub use position::{Lsn, Position, Range};
+pub use time::Timestamp;

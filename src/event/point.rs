@@ -1,0 +1,171 @@
+//! One grammar for "where in a session", the same on every door. It must not resolve a point:
+//! service does, because that needs the log and its facts.
+
+use std::fmt;
+
+use super::{EventId, Position, Timestamp};
+
+/// A way to name a position.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Point {
+    /// `17`: the position itself.
+    At(Position),
+    /// `end`: the tail.
+    End,
+    /// `-5`: so many before the tail.
+    BeforeEnd(u64),
+    /// `event:<id>`: the position of that event.
+    Event(EventId),
+    /// `time:<RFC 3339>`: the first event processed at or after.
+    Time(Timestamp),
+    /// `step:<n>` or `step:<n>@<branch>`: where that research step was recorded.
+    Step {
+        /// 1-based step number.
+        number: u64,
+        /// The branch, when the step lies on one.
+        branch: Option<String>,
+    },
+    /// `checkpoint:<id or label>`: the latest of that label.
+    Checkpoint(String),
+    /// `cursor:<name>`: where that reader goes on.
+    Cursor(String),
+    /// `action:<event type>[/<n>]`: the n-th last such event, 1 = last.
+    Action {
+        /// The event type.
+        kind: String,
+        /// Counted from the end, from 1.
+        nth: u64,
+    },
+}
+
+/// A text that follows no form of the grammar.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{text:?} is not a point: write a position (17), end, -5, event:<id>, time:<RFC 3339>, \
+     step:<n>[@branch], checkpoint:<id>, cursor:<name> or action:<type>[/n]"
+)]
+pub struct PointError {
+    /// What was given.
+    pub text: String,
+}
+
+impl Point {
+    /// Parses a point.
+    ///
+    /// # Errors
+    /// [`PointError`] when the text follows no form of the grammar.
+    pub fn parse(text: &str) -> Result<Self, PointError> {
+        Self::forms(text).ok_or_else(|| PointError { text: text.chars().take(200).collect() })
+    }
+
+    fn forms(text: &str) -> Option<Self> {
+        if text == "end" {
+            return Some(Self::End);
+        }
+        if let Some(digits) = text.strip_prefix('-') {
+            return number(digits).map(Self::BeforeEnd);
+        }
+        let Some((form, rest)) = text.split_once(':') else {
+            return number(text).map(|position| Self::At(Position(position)));
+        };
+        if rest.is_empty() {
+            return None;
+        }
+        match form {
+            "event" => EventId::new(rest).ok().map(Self::Event),
+            "time" => Timestamp::parse(rest).map(Self::Time),
+            "step" => {
+                let (digits, branch) = match rest.split_once('@') {
+                    Some((_, "")) => return None,
+                    Some((digits, branch)) => (digits, Some(branch.to_owned())),
+                    None => (rest, None),
+                };
+                number(digits).map(|number| Self::Step { number, branch })
+            }
+            "checkpoint" => Some(Self::Checkpoint(rest.to_owned())),
+            "cursor" => Some(Self::Cursor(rest.to_owned())),
+            "action" => {
+                let (kind, nth) = match rest.split_once('/') {
+                    Some((kind, digits)) => (kind, number(digits).filter(|nth| *nth > 0)?),
+                    None => (rest, 1),
+                };
+                Some(Self::Action { kind: kind.to_owned(), nth })
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Decimal digits only: `u64::from_str` would take a sign.
+fn number(digits: &str) -> Option<u64> {
+    digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok())?
+}
+
+impl fmt::Display for Point {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::At(position) => position.fmt(f),
+            Self::End => f.write_str("end"),
+            Self::BeforeEnd(count) => write!(f, "-{count}"),
+            Self::Event(id) => write!(f, "event:{id}"),
+            Self::Time(time) => write!(f, "time:{time}"),
+            Self::Step { number, branch: None } => write!(f, "step:{number}"),
+            Self::Step { number, branch: Some(branch) } => write!(f, "step:{number}@{branch}"),
+            Self::Checkpoint(name) => write!(f, "checkpoint:{name}"),
+            Self::Cursor(name) => write!(f, "cursor:{name}"),
+            Self::Action { kind, nth } => write!(f, "action:{kind}/{nth}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_form_of_the_grammar_parses_and_prints_back() {
+        for text in [
+            "17",
+            "0",
+            "end",
+            "-5",
+            "event:e 1",
+            "time:2026-11-21T10:00:00.000000Z",
+            "step:3",
+            "step:3@b",
+            "checkpoint:x",
+            "cursor:me",
+            "action:agent.tool_use/2",
+        ] {
+            let point = Point::parse(text).expect(text);
+            assert_eq!(point.to_string(), text);
+        }
+        assert_eq!(
+            Point::parse("action:agent.tool_use"),
+            Ok(Point::Action { kind: "agent.tool_use".to_owned(), nth: 1 })
+        );
+    }
+
+    #[test]
+    fn what_is_no_point_is_refused() {
+        for text in [
+            "",
+            "x",
+            "+5",
+            "--5",
+            "-",
+            "1.5",
+            "event:",
+            "time:now",
+            "step:x",
+            "step:1@",
+            "step:",
+            "action:a/0",
+            "where:1",
+            "99999999999999999999",
+            " 1",
+        ] {
+            assert!(Point::parse(text).is_err(), "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! Places in a session and in a store. It must not know byte offsets: those belong to files.
+
+use std::fmt;
+
+/// 0-based, dense, permanent place of an event in its session.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Position(pub u64);
+
+impl Position {
+    /// The first position of every session.
+    pub const ZERO: Self = Self(0);
+
+    /// The position `count` places later; saturates at the end of the number range.
+    #[must_use]
+    pub fn plus(self, count: u64) -> Self {
+        Self(self.0.saturating_add(count))
+    }
+
+    /// The position `count` places earlier, or the first one.
+    #[must_use]
+    pub fn minus(self, count: u64) -> Self {
+        Self(self.0.saturating_sub(count))
+    }
+}
+
+impl fmt::Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Log sequence number: the place of a record, event or control, among all records of one store.
+/// Never reused, not even for a record that was rolled back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Lsn(pub u64);
+
+/// Half-open range `[from, to)` of positions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Range {
+    /// First position in the range.
+    pub from: Position,
+    /// First position after the range.
+    pub to: Position,
+}
+
+impl Range {
+    /// The range `[from, to)`; empty when `to` is not after `from`.
+    #[must_use]
+    pub fn new(from: Position, to: Position) -> Self {
+        Self { from, to: to.max(from) }
+    }
+
+    /// How many positions lie in the range.
+    #[must_use]
+    pub fn len(self) -> u64 {
+        self.to.0 - self.from.0
+    }
+
+    /// Whether no position lies in the range.
+    #[must_use]
+    pub fn is_empty(self) -> bool {
+        self.to <= self.from
+    }
+
+    /// Whether `position` lies in the range.
+    #[must_use]
+    pub fn contains(self, position: Position) -> bool {
+        self.from <= position && position < self.to
+    }
+}
+
+impl fmt::Display for Range {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}..{}", self.from, self.to)
+    }
+}

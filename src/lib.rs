@@ -1,0 +1,15 @@
+//! sessionlog keeps what happened while an agent worked: one append-only, crash-safe log of events
+//! per session, outside the model's context window, and views of it under a budget.
+//!
+//! The rooms, bottom to top; each sees only what lies beneath it (docs/architecture.md):
+//! event, env, log, store | projection, harness | service | wire | client | http, mcp, import | cli.
+
+#![forbid(clippy::undocumented_unsafe_blocks)]
+
+pub mod event;
+
+pub mod env;
+pub mod log;
+pub mod store;
+
+pub mod service;

@@ -1,0 +1,1 @@
+//! ONE SESSION ON DISK.

@@ -1,0 +1,170 @@
+//! The closed list of error codes, and the hint that says what to do. It must not know a status
+//! code of HTTP or an exit code: each door has one match of its own.
+
+use crate::event::{Point, Position, SessionId};
+
+/// Result of a verb.
+pub type ServiceResult<T> = Result<T, ServiceError>;
+
+macro_rules! codes {
+    ($($(#[$doc:meta])* $name:ident = $text:literal,)*) => {
+        /// Error codes; closed, documented in docs/http.md, the same on every door.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum Code {
+            $($(#[$doc])* $name,)*
+        }
+
+        impl Code {
+            /// Every code, alphabetically.
+            pub const ALL: &'static [Self] = &[$(Self::$name,)*];
+
+            /// The code as clients see it.
+            #[must_use]
+            pub fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$name => $text,)*
+                }
+            }
+        }
+    };
+}
+
+codes! {
+    /// A larger body than the limit allows.
+    BodyTooLarge = "body_too_large",
+    /// No such checkpoint.
+    CheckpointNotFound = "checkpoint_not_found",
+    /// The disk has no space left.
+    DiskFull = "disk_full",
+    /// No such event.
+    EventNotFound = "event_not_found",
+    /// The credential lacks the scope.
+    Forbidden = "forbidden",
+    /// A known event id or batch key with other content.
+    IdempotencyConflict = "idempotency_conflict",
+    /// A defect of ours.
+    InternalError = "internal_error",
+    /// Not JSON.
+    InvalidJson = "invalid_json",
+    /// JSON, but not what the verb takes; the message names the field.
+    InvalidRequest = "invalid_request",
+    /// Another harness holds the session.
+    LeaseHeld = "lease_held",
+    /// The caller's lease was taken over.
+    LeaseLost = "lease_lost",
+    /// A limit of the store.
+    LimitReached = "limit_reached",
+    /// The append may or may not survive.
+    OutcomeUnknown = "outcome_unknown",
+    /// No owner could be reached or started.
+    OwnerUnavailable = "owner_unavailable",
+    /// A point that names nothing.
+    PointNotFound = "point_not_found",
+    /// Compare-and-append met another tail.
+    PositionConflict = "position_conflict",
+    /// The parent of a fork was erased.
+    PrefixErased = "prefix_erased",
+    /// A quota of the tenant.
+    QuotaExceeded = "quota_exceeded",
+    /// Too many requests.
+    RateLimited = "rate_limited",
+    /// Acknowledged bytes are damaged.
+    SessionDamaged = "session_damaged",
+    /// Deleted, in its grace.
+    SessionDeleted = "session_deleted",
+    /// The id is taken.
+    SessionExists = "session_exists",
+    /// Past its retention, in its grace.
+    SessionExpired = "session_expired",
+    /// A hold stops it.
+    SessionHeld = "session_held",
+    /// Unknown or foreign.
+    SessionNotFound = "session_not_found",
+    /// No session is bound to this caller.
+    SessionRequired = "session_required",
+    /// The same step number with other content.
+    StepConflict = "step_conflict",
+    /// No such step.
+    StepNotFound = "step_not_found",
+    /// No writes now.
+    StoreReadOnly = "store_read_only",
+    /// No valid credential.
+    Unauthenticated = "unauthenticated",
+}
+
+/// What to do about an error, in facts; `recovery_hint` on the wire leaves absent ones out.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Hint {
+    /// What a person or a model should do next, one sentence.
+    pub action: Option<String>,
+    /// Whether the same call may succeed later, unchanged.
+    pub retryable: bool,
+    /// The position the next event will get.
+    pub tail: Option<Position>,
+    /// What is whole, half-open ranges.
+    pub whole: Vec<crate::event::Range>,
+    /// What is missing, half-open ranges, each with its reason.
+    pub missing: Vec<(crate::event::Range, String)>,
+    /// The last step of the session, where steps are the matter.
+    pub last_step: Option<u64>,
+    /// Sessions to choose from, the latest first.
+    pub candidates: Vec<Candidate>,
+    /// The field that was refused.
+    pub field: Option<String>,
+}
+
+/// A session a caller without an id may mean.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    /// Its id.
+    pub session: SessionId,
+    /// Its goal or title.
+    pub title: Option<String>,
+    /// Its tail.
+    pub tail: Position,
+    /// When it was last written to.
+    pub updated_at: crate::event::Timestamp,
+}
+
+/// Why a verb was refused or failed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct ServiceError {
+    /// One of the closed list.
+    pub code: Code,
+    /// A sentence for a person.
+    pub message: String,
+    /// What to do.
+    pub hint: Box<Hint>,
+}
+
+impl ServiceError {
+    /// An error with an empty hint.
+    #[must_use]
+    pub fn new(code: Code, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), hint: Box::default() }
+    }
+
+    /// Adds what to do next.
+    #[must_use]
+    pub fn action(mut self, action: impl Into<String>) -> Self {
+        self.hint.action = Some(action.into());
+        self
+    }
+
+    /// `invalid_request`, naming the field.
+    #[must_use]
+    pub fn invalid(field: &str, problem: impl std::fmt::Display) -> Self {
+        let mut error = Self::new(Code::InvalidRequest, format!("{field}: {problem}"));
+        error.hint.field = Some(field.to_owned());
+        error
+    }
+
+    /// `point_not_found`, naming the point.
+    #[must_use]
+    pub fn point_not_found(point: &Point, tail: Position) -> Self {
+        let mut error = Self::new(Code::PointNotFound, format!("{point} names no position here"));
+        error.hint.tail = Some(tail);
+        error
+    }
+}

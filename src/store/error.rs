@@ -1,0 +1,95 @@
+//! What can go wrong below the verbs, as facts. It must not hold a text for a client: service
+//! words the message and the hint.
+
+use std::io;
+
+use crate::event::{EventId, Position, SessionId};
+
+use super::Gap;
+
+/// Result of a store's method.
+pub type StoreResult<T> = Result<T, StoreError>;
+
+/// Why a store refused or failed.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// No such session in the scope.
+    #[error("session {session} is not known")]
+    SessionNotFound {
+        /// The session asked for.
+        session: SessionId,
+    },
+    /// The id is taken.
+    #[error("session {session} exists")]
+    SessionExists {
+        /// The session asked for.
+        session: SessionId,
+    },
+    /// It was deleted and its grace has not ended.
+    #[error("session {session} was deleted")]
+    SessionDeleted {
+        /// The session asked for.
+        session: SessionId,
+    },
+    /// It was archived: it can be read, not written.
+    #[error("session {session} is archived")]
+    SessionArchived {
+        /// The session asked for.
+        session: SessionId,
+    },
+    /// A precondition named another position than the next one.
+    #[error("the next position is {tail}, not {expected}")]
+    PositionConflict {
+        /// What the client expected.
+        expected: Position,
+        /// The position the next event will get.
+        tail: Position,
+    },
+    /// A known event id or batch key came with other content, or a batch is half known.
+    #[error("{what} is known with other content")]
+    IdempotencyConflict {
+        /// The event id or batch key.
+        what: String,
+        /// Where the known event lies, when it is an event.
+        position: Option<Position>,
+    },
+    /// The same event id twice in one batch.
+    #[error("event id {id} comes twice in one batch")]
+    DuplicateEventId {
+        /// The id.
+        id: EventId,
+    },
+    /// Acknowledged bytes of this session are damaged.
+    #[error("session {session} is damaged in {} place(s)", gaps.len())]
+    SessionDamaged {
+        /// The session.
+        session: SessionId,
+        /// What is missing.
+        gaps: Vec<Gap>,
+        /// The tail.
+        tail: Position,
+    },
+    /// The journal's sync failed: the append may or may not survive a restart.
+    #[error("the append's outcome is unknown: {reason}")]
+    OutcomeUnknown {
+        /// What the disk said.
+        reason: String,
+    },
+    /// The store takes no writes, and why.
+    #[error("the store is read-only: {reason}")]
+    ReadOnly {
+        /// What made it so.
+        reason: String,
+    },
+    /// No space is left; nothing of the append was kept.
+    #[error("the disk is full")]
+    DiskFull,
+    /// Reading or writing failed in another way; nothing of an append was kept.
+    #[error("{doing}: {source}")]
+    Io {
+        /// What was being done.
+        doing: &'static str,
+        /// What the file system said.
+        source: io::Error,
+    },
+}

@@ -1,0 +1,351 @@
+//! ALL SESSIONS: the trait every engine implements, and the values that cross it. One conformance
+//! suite (tests/it/store.rs) runs against every implementation. It must not look inside a body.
+
+mod error;
+pub mod local;
+pub mod model;
+
+use std::collections::BTreeMap;
+
+use futures_util::future::BoxFuture;
+
+pub use error::{StoreError, StoreResult};
+
+use crate::event::{
+    Batch, BatchKey, Event, EventId, Position, Range, Scope, SessionId, SessionKey, Timestamp,
+};
+
+/// What a new session is told about itself.
+#[derive(Clone, Debug, Default)]
+pub struct NewSession {
+    /// The client's id for it; the store mints an unguessable one when absent.
+    pub id: Option<SessionId>,
+    /// A line for people.
+    pub title: Option<String>,
+    /// Pairs of the client's.
+    pub metadata: BTreeMap<String, String>,
+    /// What it belongs to, for example a directory or a project.
+    pub workspace: Option<String>,
+    /// Retention of this session, idle seconds; `None` follows the store, 0 keeps it for ever.
+    pub ttl_seconds: Option<u64>,
+    /// Appended in the same frame: the session exists with them or not at all.
+    pub events: Batch,
+    /// A retry with the same key answers the same session for 24 h.
+    pub key: Option<BatchKey>,
+}
+
+/// A change of what a session says about itself. `None` leaves a field; an inner `None` clears it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Change {
+    /// New title.
+    pub title: Option<Option<String>>,
+    /// Pairs to set, or to remove.
+    pub metadata: BTreeMap<String, Option<String>>,
+    /// Archive it (`true`); there is no way back.
+    pub archive: bool,
+    /// Delete it (`true`): hidden at once, `session_deleted` until its grace ends.
+    pub delete: bool,
+}
+
+/// What a session says about itself; listing needs no more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionInfo {
+    /// Whose session it is, and its name.
+    pub key: SessionKey,
+    /// A line for people.
+    pub title: Option<String>,
+    /// Pairs of the client's.
+    pub metadata: BTreeMap<String, String>,
+    /// What it belongs to.
+    pub workspace: Option<String>,
+    /// Its own retention, idle seconds.
+    pub ttl_seconds: Option<u64>,
+    /// When it was created.
+    pub created_at: Timestamp,
+    /// When it was last written to.
+    pub updated_at: Timestamp,
+    /// When it was archived.
+    pub archived_at: Option<Timestamp>,
+    /// The position the next event will get; everything below it is durable.
+    pub tail: Position,
+    /// Place and chain value of the last durable event.
+    pub receipt: Receipt,
+    /// Bytes of its records before compression.
+    pub bytes: u64,
+    /// Damaged ranges; an empty list is a whole session.
+    pub damage: Vec<Gap>,
+}
+
+/// Proof of what was acknowledged: the chain value after the event before `position`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Receipt {
+    /// The tail when the receipt was given.
+    pub position: Position,
+    /// The chain value there.
+    pub chain: [u8; 32],
+}
+
+/// Answer to an append; the events are durable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Appended {
+    /// One per event of the batch, in its order: id, position and time as stored.
+    pub events: Vec<Placed>,
+    /// Position of the batch's first event (the tail for an empty batch).
+    pub first_position: Position,
+    /// The tail after the batch.
+    pub next_position: Position,
+    /// Proof of the append.
+    pub receipt: Receipt,
+    /// Whether the batch was known already and nothing was written.
+    pub repeated: bool,
+}
+
+/// Where an event went.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Placed {
+    /// Its id, the client's or minted.
+    pub id: EventId,
+    /// Its position.
+    pub position: Position,
+    /// The store's clock.
+    pub processed_at: Timestamp,
+}
+
+/// A part of a session that is not whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gap {
+    /// Positions that cannot be served.
+    pub range: Range,
+    /// What was found, for a person.
+    pub reason: String,
+}
+
+/// Which end of the range a bounded read fills from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fill {
+    /// From its first event on: a bound cuts the end.
+    Forward,
+    /// From its last event back: a bound cuts the start.
+    Backward,
+}
+
+/// A positional read.
+#[derive(Clone, Copy, Debug)]
+pub struct Read {
+    /// Positions wanted; cut to what is durable.
+    pub range: Range,
+    /// Events at most.
+    pub events_max: usize,
+    /// Bytes of bodies at most; the first event comes whatever its size.
+    pub bytes_max: usize,
+    /// Which end a bound leaves out.
+    pub fill: Fill,
+    /// Serve what is whole of a damaged range and name the gaps, instead of refusing.
+    pub allow_gaps: bool,
+}
+
+/// Answer to a read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Slice {
+    /// The events, always in ascending order of position.
+    pub events: Vec<Event>,
+    /// The positions this slice accounts for, gaps included.
+    pub covered: Range,
+    /// What is missing within `covered`.
+    pub gaps: Vec<Gap>,
+    /// The durable tail when the slice was read.
+    pub tail: Position,
+}
+
+/// Which sessions to list. Order is by creation, the newest first unless `ascending`.
+#[derive(Clone, Debug)]
+pub struct Listing {
+    /// Sessions at most in one page.
+    pub limit: usize,
+    /// Where the page before ended: creation time and id of its last session.
+    pub after: Option<(Timestamp, SessionId)>,
+    /// Oldest first.
+    pub ascending: bool,
+    /// Only of this workspace.
+    pub workspace: Option<String>,
+    /// Also archived ones.
+    pub include_archived: bool,
+    /// Created at or after.
+    pub created_from: Option<Timestamp>,
+    /// Created before.
+    pub created_to: Option<Timestamp>,
+}
+
+impl Default for Listing {
+    fn default() -> Self {
+        Self {
+            limit: 100,
+            after: None,
+            ascending: false,
+            workspace: None,
+            include_archived: false,
+            created_from: None,
+            created_to: None,
+        }
+    }
+}
+
+impl Listing {
+    /// Whether a session of the scope belongs on the page, order and limit aside.
+    #[must_use]
+    pub fn admits(&self, info: &SessionInfo) -> bool {
+        let place = (info.created_at, &info.key.session);
+        let after = self.after.as_ref().is_none_or(|(time, session)| {
+            let end = (*time, session);
+            if self.ascending { place > end } else { place < end }
+        });
+        after
+            && self.workspace.as_ref().is_none_or(|name| info.workspace.as_ref() == Some(name))
+            && (self.include_archived || info.archived_at.is_none())
+            && self.created_from.is_none_or(|from| info.created_at >= from)
+            && self.created_to.is_none_or(|to| info.created_at < to)
+    }
+}
+
+/// What a verification found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Verified {
+    /// Sessions read.
+    pub sessions: u64,
+    /// Events read, each frame's checksum and each chain value checked.
+    pub events: u64,
+    /// Bytes read from disk.
+    pub bytes: u64,
+    /// Every damage found, with its session.
+    pub damage: Vec<(SessionKey, Gap)>,
+}
+
+/// What the last start found and did; kept for `recovery-report`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Recovery {
+    /// Whether the store was stopped cleanly before.
+    pub clean: bool,
+    /// Sessions known.
+    pub sessions: u64,
+    /// Journal frames replayed.
+    pub frames_replayed: u64,
+    /// Bytes of torn tails, never acknowledged; copied to quarantine.
+    pub torn_bytes: u64,
+    /// Damage to acknowledged bytes, for a person.
+    pub damage: Vec<String>,
+    /// How long it took, in microseconds.
+    pub micros: u64,
+}
+
+/// Whether the store can do its work now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Health {
+    /// Reads and writes.
+    Ready,
+    /// Reads only, and why.
+    ReadOnly(String),
+}
+
+/// Tells a reader that the durable tail of a session moved. Cheap to hold.
+pub type Watch = tokio::sync::watch::Receiver<Position>;
+
+/// An engine that keeps sessions. Every answer rests on durable bytes only. A session of another
+/// scope is not found: unknown and foreign are the same to every method.
+pub trait Store: Send + Sync {
+    /// Creates a session, with its first events, all or nothing.
+    ///
+    /// # Errors
+    /// [`StoreError::SessionExists`], [`StoreError::SessionDeleted`], and those of [`Self::append`].
+    fn create<'a>(
+        &'a self,
+        scope: &'a Scope,
+        new: NewSession,
+    ) -> BoxFuture<'a, StoreResult<(SessionInfo, Appended)>>;
+
+    /// Appends a batch, all or nothing. Order of checks: idempotency, precondition, limits.
+    ///
+    /// # Errors
+    /// Any [`StoreError`]; after `OutcomeUnknown` a retry with the same ids or key is safe.
+    fn append<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        batch: Batch,
+    ) -> BoxFuture<'a, StoreResult<Appended>>;
+
+    /// Changes what a session says about itself.
+    ///
+    /// # Errors
+    /// Any [`StoreError`].
+    fn change<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        change: Change,
+    ) -> BoxFuture<'a, StoreResult<SessionInfo>>;
+
+    /// What a session says about itself.
+    ///
+    /// # Errors
+    /// [`StoreError::SessionNotFound`], [`StoreError::SessionDeleted`].
+    fn info<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, StoreResult<SessionInfo>>;
+
+    /// A page of the sessions of a scope, without opening one.
+    ///
+    /// # Errors
+    /// Those of the engine.
+    fn list<'a>(
+        &'a self,
+        scope: &'a Scope,
+        listing: Listing,
+    ) -> BoxFuture<'a, StoreResult<Vec<SessionInfo>>>;
+
+    /// A slice of a session, never past the durable point.
+    ///
+    /// # Errors
+    /// [`StoreError::SessionDamaged`] names what is whole, unless the read allows gaps.
+    fn read<'a>(&'a self, key: &'a SessionKey, read: Read) -> BoxFuture<'a, StoreResult<Slice>>;
+
+    /// Where the event of that id lies.
+    ///
+    /// # Errors
+    /// Those of [`Self::read`].
+    fn find<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        id: &'a EventId,
+    ) -> BoxFuture<'a, StoreResult<Option<Position>>>;
+
+    /// Position of the first event processed at or after `time`; the tail when there is none.
+    ///
+    /// # Errors
+    /// Those of [`Self::read`].
+    fn find_time<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        time: Timestamp,
+    ) -> BoxFuture<'a, StoreResult<Position>>;
+
+    /// A watch on the durable tail of a session.
+    ///
+    /// # Errors
+    /// Those of [`Self::info`].
+    fn watch<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, StoreResult<Watch>>;
+
+    /// Reads every frame of one session, or of all of a scope, and checks checksums and chains.
+    ///
+    /// # Errors
+    /// [`StoreError::SessionNotFound`]; damage is an answer, not an error.
+    fn verify<'a>(
+        &'a self,
+        scope: &'a Scope,
+        session: Option<&'a SessionId>,
+    ) -> BoxFuture<'a, StoreResult<Verified>>;
+
+    /// What the last start found and did.
+    fn recovery(&self) -> Recovery;
+
+    /// Whether the store can do its work now.
+    fn health(&self) -> Health;
+
+    /// Makes everything durable where it belongs and marks a clean stop. Appends afterwards fail.
+    fn close(&self) -> BoxFuture<'_, ()>;
+}

@@ -1,0 +1,389 @@
+//! The model beside every engine: sessions as plain vectors in memory. The conformance suite runs
+//! against it too, and property tests compare an engine with it. It must never be reachable from
+//! the binary: nothing here is durable.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use futures_util::{FutureExt, future::BoxFuture};
+
+use super::{
+    Appended, Change, Fill, Health, Listing, NewSession, Placed, Read, Receipt, Recovery,
+    SessionInfo, Slice, Store, StoreError, StoreResult, Verified, Watch,
+};
+use crate::{
+    env::{Clock, Entropy},
+    event::{
+        Batch, BatchKey, Event, EventId, Position, Range, Scope, SessionId, SessionKey, Timestamp,
+    },
+};
+
+struct Session {
+    info: SessionInfo,
+    deleted: bool,
+    events: Vec<Event>,
+    batches: HashMap<BatchKey, (Batch, Appended)>,
+    tail: tokio::sync::watch::Sender<Position>,
+}
+
+/// Sessions in memory.
+pub struct Model {
+    clock: Arc<dyn Clock>,
+    entropy: Arc<dyn Entropy>,
+    sessions: Mutex<BTreeMap<SessionKey, Session>>,
+}
+
+impl Model {
+    /// An empty model.
+    #[must_use]
+    pub fn new(clock: Arc<dyn Clock>, entropy: Arc<dyn Entropy>) -> Self {
+        Self { clock, entropy, sessions: Mutex::default() }
+    }
+
+    fn sessions(&self) -> MutexGuard<'_, BTreeMap<SessionKey, Session>> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn mint(&self, prefix: &str) -> String {
+        let mut bytes = [0; 16];
+        self.entropy.fill(&mut bytes);
+        format!("{prefix}{:032x}", u128::from_le_bytes(bytes))
+    }
+
+    fn with<T>(
+        &self,
+        key: &SessionKey,
+        run: impl FnOnce(&mut Session) -> StoreResult<T>,
+    ) -> StoreResult<T> {
+        let mut sessions = self.sessions();
+        let session = || key.session.clone();
+        let found = sessions
+            .get_mut(key)
+            .ok_or_else(|| StoreError::SessionNotFound { session: session() })?;
+        if found.deleted {
+            return Err(StoreError::SessionDeleted { session: session() });
+        }
+        run(found)
+    }
+
+    fn emit(&self, session: &mut Session, batch: Batch) -> StoreResult<Appended> {
+        let tail = session.info.tail;
+        if let Some((known, answer)) = batch.key.as_ref().and_then(|key| session.batches.get(key)) {
+            if same_batch(known, &batch) {
+                return Ok(Appended { repeated: true, ..answer.clone() });
+            }
+            let what = batch.key.as_ref().map(ToString::to_string).unwrap_or_default();
+            return Err(StoreError::IdempotencyConflict { what, position: None });
+        }
+        if let Some(answer) = known_ids(session, &batch)? {
+            return Ok(answer);
+        }
+        if session.info.archived_at.is_some() {
+            return Err(StoreError::SessionArchived { session: session.info.key.session.clone() });
+        }
+        for (index, wanted) in batch.events.iter().map(|event| event.position).enumerate() {
+            conflict(wanted, tail.plus(index as u64))?;
+        }
+        conflict(batch.if_position, tail)?;
+        let now = self.clock.now().max(session.info.updated_at);
+        let answer = self.push(session, &batch, now);
+        if let Some(key) = batch.key.clone() {
+            session.batches.insert(key, (batch, answer.clone()));
+        }
+        Ok(answer)
+    }
+
+    fn push(&self, session: &mut Session, batch: &Batch, now: Timestamp) -> Appended {
+        let first_position = session.info.tail;
+        let mut placed = Vec::new();
+        for event in &batch.events {
+            let position = session.info.tail;
+            let id = event.id.clone().unwrap_or_else(|| {
+                EventId::new(&self.mint("evt_")).expect("minted ids keep to the alphabet")
+            });
+            session.info.bytes += event.body.len() as u64;
+            session.info.tail = position.plus(1);
+            session.info.updated_at = now;
+            let chain = blake3::hash(&[&session.info.receipt.chain, &event.body[..]].concat());
+            session.info.receipt =
+                Receipt { position: session.info.tail, chain: *chain.as_bytes() };
+            placed.push(Placed { id: id.clone(), position, processed_at: now });
+            session.events.push(Event {
+                position,
+                id,
+                kind: event.kind.clone(),
+                origin: event.origin,
+                created_at: event.created_at,
+                processed_at: now,
+                body: event.body.clone(),
+            });
+        }
+        session.tail.send_replace(session.info.tail);
+        Appended {
+            events: placed,
+            first_position,
+            next_position: session.info.tail,
+            receipt: session.info.receipt,
+            repeated: false,
+        }
+    }
+}
+
+fn conflict(expected: Option<Position>, tail: Position) -> StoreResult<()> {
+    match expected {
+        Some(expected) if expected != tail => Err(StoreError::PositionConflict { expected, tail }),
+        _ => Ok(()),
+    }
+}
+
+fn same_batch(a: &Batch, b: &Batch) -> bool {
+    a.events.len() == b.events.len()
+        && a.events.iter().zip(&b.events).all(|(a, b)| (&a.kind, &a.body) == (&b.kind, &b.body))
+}
+
+/// The answer given before, when every event of the batch is known by its id.
+fn known_ids(session: &Session, batch: &Batch) -> StoreResult<Option<Appended>> {
+    let mut known = Vec::new();
+    for (index, event) in batch.events.iter().enumerate() {
+        let Some(id) = &event.id else { continue };
+        if batch.events.iter().take(index).any(|other| other.id.as_ref() == Some(id)) {
+            return Err(StoreError::DuplicateEventId { id: id.clone() });
+        }
+        let Some(old) = session.events.iter().find(|old| old.id == *id) else { continue };
+        if (&old.kind, &old.body) != (&event.kind, &event.body) {
+            let position = Some(old.position);
+            return Err(StoreError::IdempotencyConflict { what: id.to_string(), position });
+        }
+        known.push(Placed {
+            id: id.clone(),
+            position: old.position,
+            processed_at: old.processed_at,
+        });
+    }
+    if known.is_empty() {
+        return Ok(None);
+    }
+    if known.len() < batch.events.len() {
+        let what = known.first().map(|placed| placed.id.to_string()).unwrap_or_default();
+        return Err(StoreError::IdempotencyConflict { what, position: None });
+    }
+    let first_position = known.first().map_or(session.info.tail, |placed| placed.position);
+    let next_position = known.last().map_or(session.info.tail, |placed| placed.position.plus(1));
+    Ok(Some(Appended {
+        events: known,
+        first_position,
+        next_position,
+        receipt: session.info.receipt,
+        repeated: true,
+    }))
+}
+
+impl Store for Model {
+    fn create<'a>(
+        &'a self,
+        scope: &'a Scope,
+        new: NewSession,
+    ) -> BoxFuture<'a, StoreResult<(SessionInfo, Appended)>> {
+        async move {
+            let id = new.id.clone().unwrap_or_else(|| {
+                SessionId::new(&self.mint("ses_")).expect("minted ids keep to the alphabet")
+            });
+            let key = SessionKey { scope: scope.clone(), session: id.clone() };
+            let mut sessions = self.sessions();
+            if let Some(old) = sessions.get(&key) {
+                return Err(if old.deleted {
+                    StoreError::SessionDeleted { session: id }
+                } else {
+                    StoreError::SessionExists { session: id }
+                });
+            }
+            let now = self.clock.now();
+            let mut session = Session {
+                info: SessionInfo {
+                    key: key.clone(),
+                    title: new.title,
+                    metadata: new.metadata,
+                    workspace: new.workspace,
+                    ttl_seconds: new.ttl_seconds,
+                    created_at: now,
+                    updated_at: now,
+                    archived_at: None,
+                    tail: Position::ZERO,
+                    receipt: Receipt { position: Position::ZERO, chain: [0; 32] },
+                    bytes: 0,
+                    damage: Vec::new(),
+                },
+                deleted: false,
+                events: Vec::new(),
+                batches: HashMap::new(),
+                tail: tokio::sync::watch::channel(Position::ZERO).0,
+            };
+            let appended = self.emit(&mut session, new.events)?;
+            let info = session.info.clone();
+            sessions.insert(key, session);
+            Ok((info, appended))
+        }
+        .boxed()
+    }
+
+    fn append<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        batch: Batch,
+    ) -> BoxFuture<'a, StoreResult<Appended>> {
+        async move { self.with(key, |session| self.emit(session, batch)) }.boxed()
+    }
+
+    fn change<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        change: Change,
+    ) -> BoxFuture<'a, StoreResult<SessionInfo>> {
+        async move {
+            let now = self.clock.now();
+            self.with(key, |session| {
+                if let Some(title) = change.title {
+                    session.info.title = title;
+                }
+                for (name, value) in change.metadata {
+                    match value {
+                        Some(value) => session.info.metadata.insert(name, value),
+                        None => session.info.metadata.remove(&name),
+                    };
+                }
+                if change.archive {
+                    session.info.archived_at.get_or_insert(now);
+                }
+                session.deleted |= change.delete;
+                session.info.updated_at = now.max(session.info.updated_at);
+                Ok(session.info.clone())
+            })
+        }
+        .boxed()
+    }
+
+    fn info<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, StoreResult<SessionInfo>> {
+        async move { self.with(key, |session| Ok(session.info.clone())) }.boxed()
+    }
+
+    fn list<'a>(
+        &'a self,
+        scope: &'a Scope,
+        listing: Listing,
+    ) -> BoxFuture<'a, StoreResult<Vec<SessionInfo>>> {
+        async move {
+            let sessions = self.sessions();
+            let mut found: Vec<&SessionInfo> = sessions
+                .values()
+                .filter(|session| !session.deleted && session.info.key.scope == *scope)
+                .map(|session| &session.info)
+                .filter(|info| listing.admits(info))
+                .collect();
+            found.sort_by_key(|info| (info.created_at, info.key.session.clone()));
+            if !listing.ascending {
+                found.reverse();
+            }
+            Ok(found.into_iter().take(listing.limit).cloned().collect())
+        }
+        .boxed()
+    }
+
+    fn read<'a>(&'a self, key: &'a SessionKey, read: Read) -> BoxFuture<'a, StoreResult<Slice>> {
+        async move {
+            self.with(key, |session| {
+                let tail = session.info.tail;
+                let range = Range::new(read.range.from.min(tail), read.range.to.min(tail));
+                let wanted = &session.events[range.from.0 as usize..range.to.0 as usize];
+                let (mut bytes, mut events) = (0, Vec::new());
+                let mut take = |event: &Event| {
+                    bytes += event.body.len();
+                    let fits = events.is_empty() || bytes <= read.bytes_max;
+                    let room = fits && events.len() < read.events_max;
+                    room.then(|| events.push(event.clone())).is_some()
+                };
+                match read.fill {
+                    Fill::Forward => wanted.iter().all(&mut take),
+                    Fill::Backward => wanted.iter().rev().all(&mut take),
+                };
+                events.sort_by_key(|event| event.position);
+                let covered = match (events.first(), events.last()) {
+                    (Some(first), Some(last)) => Range::new(first.position, last.position.plus(1)),
+                    _ => Range::new(range.from, range.from),
+                };
+                Ok(Slice { events, covered, gaps: Vec::new(), tail })
+            })
+        }
+        .boxed()
+    }
+
+    fn find<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        id: &'a EventId,
+    ) -> BoxFuture<'a, StoreResult<Option<Position>>> {
+        async move {
+            self.with(key, |session| {
+                let found = session.events.iter().find(|event| event.id == *id);
+                Ok(found.map(|event| event.position))
+            })
+        }
+        .boxed()
+    }
+
+    fn find_time<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        time: Timestamp,
+    ) -> BoxFuture<'a, StoreResult<Position>> {
+        async move {
+            self.with(key, |session| {
+                let before = session.events.partition_point(|event| event.processed_at < time);
+                Ok(Position(before as u64))
+            })
+        }
+        .boxed()
+    }
+
+    fn watch<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, StoreResult<Watch>> {
+        async move { self.with(key, |session| Ok(session.tail.subscribe())) }.boxed()
+    }
+
+    fn verify<'a>(
+        &'a self,
+        scope: &'a Scope,
+        session: Option<&'a SessionId>,
+    ) -> BoxFuture<'a, StoreResult<Verified>> {
+        async move {
+            let sessions = self.sessions();
+            let mut verified = Verified::default();
+            for (key, found) in sessions.iter().filter(|(key, _)| key.scope == *scope) {
+                if session.is_none_or(|session| key.session == *session) && !found.deleted {
+                    verified.sessions += 1;
+                    verified.events += found.info.tail.0;
+                    verified.bytes += found.info.bytes;
+                }
+            }
+            match session {
+                Some(session) if verified.sessions == 0 => {
+                    Err(StoreError::SessionNotFound { session: session.clone() })
+                }
+                _ => Ok(verified),
+            }
+        }
+        .boxed()
+    }
+
+    fn recovery(&self) -> Recovery {
+        Recovery { clean: true, ..Recovery::default() }
+    }
+
+    fn health(&self) -> Health {
+        Health::Ready
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        async {}.boxed()
+    }
+}
