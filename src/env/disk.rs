@@ -1,47 +1,326 @@
-//! The real disk. To be filled.
+//! The real disk: one data directory reached through a descriptor that stays open, so that a
+//! directory moved or replaced under a running owner is never written by accident. It must not
+//! follow a symbolic link below that directory, nor create anything others can read.
+
+use std::{
+    fs, io,
+    os::{
+        fd::{AsFd, BorrowedFd, OwnedFd},
+        unix::fs::{DirBuilderExt, FileExt},
+    },
+    path::{Path, PathBuf},
+};
+
+use rustix::fs::{Advice, AtFlags, Dir, FileType, Mode, OFlags};
+
 use super::{Entry, File, Lock, Storage};
-use std::{io, path::Path};
+
+/// Name of the file whose lock an owner holds.
+const LOCK_FILE: &str = "LOCK";
+
+/// Flags of every file opened: no link is followed, no child process inherits it, and a pipe
+/// somebody put there does not hang the owner.
+const FILE_FLAGS: OFlags = OFlags::NOFOLLOW.union(OFlags::CLOEXEC).union(OFlags::NONBLOCK);
+const DIRECTORY_FLAGS: OFlags =
+    OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
+const DIRECTORY_MODE: Mode = Mode::RWXU;
+
 /// A data directory on the real disk.
-pub struct DataDir;
+pub struct DataDir {
+    /// Held open since start: every path starts here, and `syncfs` through it reports a writeback
+    /// error of any file since then.
+    root: OwnedFd,
+}
+
 impl DataDir {
-    /// Opens.
+    /// Opens a data directory; creates it, mode 0700, when it is absent. What exists keeps its
+    /// mode: warning about a shared directory is the caller's business.
     ///
     /// # Errors
-    /// io
-    pub fn open(_p: &Path) -> io::Result<Self> {
-        Err(io::ErrorKind::Unsupported.into())
+    /// What the file system said.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        create_durably(path)?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        Ok(Self { root: rustix::fs::open(path, flags, Mode::empty())? })
+    }
+
+    /// Runs `act` with the directory that holds `path` and the last name of `path`.
+    fn at<T>(
+        &self,
+        path: &str,
+        act: impl FnOnce(BorrowedFd<'_>, &str) -> rustix::io::Result<T>,
+    ) -> io::Result<T> {
+        check_path(path)?;
+        match path.rsplit_once('/') {
+            None => Ok(act(self.root.as_fd(), path)?),
+            Some((parent, name)) => Ok(act(self.directory(parent)?.as_fd(), name)?),
+        }
+    }
+
+    /// Opens a directory name by name: `O_NOFOLLOW` guards the last name of a path only.
+    fn directory(&self, path: &str) -> io::Result<OwnedFd> {
+        let mut at = rustix::fs::openat(&self.root, ".", DIRECTORY_FLAGS, Mode::empty())?;
+        if !path.is_empty() {
+            check_path(path)?;
+            for name in path.split('/') {
+                at = rustix::fs::openat(&at, name, DIRECTORY_FLAGS, Mode::empty())?;
+            }
+        }
+        Ok(at)
+    }
+
+    fn file(&self, path: &str, flags: OFlags) -> io::Result<DiskFile> {
+        let opened = self.at(path, |directory, name| {
+            rustix::fs::openat(directory, name, flags | FILE_FLAGS, FILE_MODE)
+        })?;
+        let file = fs::File::from(opened);
+        if !file.metadata()?.is_file() {
+            let why = format!("{path} in the data directory is not a regular file");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+        }
+        Ok(DiskFile { file })
     }
 }
-#[allow(unused_variables)]
+
+/// Refuses a path that could leave the data directory or that has two spellings.
+pub(super) fn check_path(path: &str) -> io::Result<()> {
+    let good = |name: &str| !matches!(name, "" | "." | "..") && !name.contains('\0');
+    if path.split('/').all(good) {
+        return Ok(());
+    }
+    let why = format!("{path:?} is not a plain path inside the data directory");
+    Err(io::Error::new(io::ErrorKind::InvalidInput, why))
+}
+
+/// Creates `path` and what is missing above it, mode 0700, and syncs each directory that got a new
+/// name: a data directory that vanishes in a power loss would take acknowledged events with it.
+fn create_durably(path: &Path) -> io::Result<()> {
+    let missing: Vec<PathBuf> =
+        path.ancestors().take_while(|at| !at.exists()).map(Path::to_path_buf).collect();
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+    for created in missing {
+        let parent = match created.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        };
+        fs::File::open(parent)?.sync_all()?;
+    }
+    Ok(())
+}
+
 impl Storage for DataDir {
     fn create(&self, path: &str) -> io::Result<Box<dyn File>> {
-        Err(io::ErrorKind::Unsupported.into())
+        Ok(Box::new(self.file(path, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL)?))
     }
+
     fn open(&self, path: &str) -> io::Result<Box<dyn File>> {
-        Err(io::ErrorKind::Unsupported.into())
+        Ok(Box::new(self.file(path, OFlags::RDWR)?))
     }
+
     fn open_read(&self, path: &str) -> io::Result<Box<dyn File>> {
-        Err(io::ErrorKind::Unsupported.into())
+        Ok(Box::new(self.file(path, OFlags::RDONLY)?))
     }
+
     fn list(&self, directory: &str) -> io::Result<Vec<Entry>> {
-        Err(io::ErrorKind::Unsupported.into())
+        let opened = self.directory(directory)?;
+        let mut entries = Vec::new();
+        for found in Dir::read_from(&opened)? {
+            let found = found?;
+            let Ok(name) = found.file_name().to_str().map(str::to_owned) else {
+                continue; // Not one of ours: every name this program makes is ASCII.
+            };
+            if matches!(&*name, "." | "..") {
+                continue;
+            }
+            let is_dir = match found.file_type() {
+                FileType::Unknown => {
+                    let stat = rustix::fs::statat(&opened, &*name, AtFlags::SYMLINK_NOFOLLOW)?;
+                    FileType::from_raw_mode(stat.st_mode).is_dir()
+                }
+                known => known.is_dir(),
+            };
+            entries.push(Entry { name, is_dir });
+        }
+        entries.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(entries)
     }
+
     fn create_dir(&self, directory: &str) -> io::Result<()> {
-        Err(io::ErrorKind::Unsupported.into())
+        self.at(directory, |parent, name| match rustix::fs::mkdirat(parent, name, DIRECTORY_MODE) {
+            Err(rustix::io::Errno::EXIST) => {
+                rustix::fs::openat(parent, name, DIRECTORY_FLAGS, Mode::empty()).map(drop)
+            }
+            made => made,
+        })
     }
+
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        Err(io::ErrorKind::Unsupported.into())
+        self.at(from, |from_directory, from_name| {
+            Ok(self.at(to, |to_directory, to_name| {
+                rustix::fs::renameat(from_directory, from_name, to_directory, to_name)
+            }))
+        })?
     }
+
     fn remove(&self, path: &str) -> io::Result<()> {
-        Err(io::ErrorKind::Unsupported.into())
+        self.at(path, |directory, name| rustix::fs::unlinkat(directory, name, AtFlags::empty()))
     }
+
     fn sync_dir(&self, directory: &str) -> io::Result<()> {
-        Err(io::ErrorKind::Unsupported.into())
+        Ok(rustix::fs::fsync(self.directory(directory)?)?)
     }
+
     fn sync_all(&self) -> io::Result<()> {
-        Err(io::ErrorKind::Unsupported.into())
+        Ok(rustix::fs::syncfs(&self.root)?)
     }
+
     fn lock(&self) -> io::Result<Option<Box<dyn Lock>>> {
-        Err(io::ErrorKind::Unsupported.into())
+        let held = self.file(LOCK_FILE, OFlags::RDWR | OFlags::CREATE)?;
+        match held.file.try_lock() {
+            Ok(()) => Ok(Some(Box::new(HeldLock { _file: held.file }))),
+            Err(fs::TryLockError::WouldBlock) => Ok(None),
+            Err(fs::TryLockError::Error(error)) => Err(error),
+        }
+    }
+}
+
+/// The kernel releases the lock when the last descriptor of the file closes, also after `kill -9`.
+struct HeldLock {
+    _file: fs::File,
+}
+
+impl Lock for HeldLock {}
+
+struct DiskFile {
+    file: fs::File,
+}
+
+impl File for DiskFile {
+    fn write_at(&self, byte_offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.file.write_all_at(bytes, byte_offset)
+    }
+
+    fn read_at(&self, byte_offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        let mut done = 0;
+        while let Some(rest) = buffer.get_mut(done..).filter(|rest| !rest.is_empty()) {
+            match self.file.read_at(rest, byte_offset + done as u64) {
+                Ok(0) => break,
+                Ok(read) => done += read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(done)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.file.metadata()?.len())
+    }
+
+    fn evict(&self) -> io::Result<()> {
+        // No length means "to the end of the file".
+        Ok(rustix::fs::fadvise(&self.file, 0, None, Advice::DontNeed)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+
+    fn data_dir() -> (tempfile::TempDir, DataDir) {
+        let home = tempfile::tempdir().expect("a temporary directory");
+        let disk = DataDir::open(&home.path().join("a/data")).expect("a data directory");
+        (home, disk)
+    }
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).expect("it exists").permissions().mode() & 0o777
+    }
+
+    #[test]
+    fn what_is_created_is_private_to_its_user() {
+        let (home, disk) = data_dir();
+        disk.create_dir("sub").expect("created");
+        disk.create_dir("sub").expect("an existing directory is success");
+        disk.create("sub/file").expect("created");
+        let data = home.path().join("a/data");
+        assert_eq!(mode(&home.path().join("a")), 0o700);
+        assert_eq!(mode(&data), 0o700);
+        assert_eq!(mode(&data.join("sub")), 0o700);
+        assert_eq!(mode(&data.join("sub/file")), 0o600);
+        assert!(disk.create("sub/file").is_err_and(|e| e.kind() == io::ErrorKind::AlreadyExists));
+    }
+
+    #[test]
+    fn bytes_written_are_read_back_and_names_listed_in_order() {
+        let (_home, disk) = data_dir();
+        let file = disk.create("b").expect("created");
+        file.write_at(3, b"abc").expect("written");
+        file.sync().expect("synced");
+        file.evict().expect("evicted");
+        let mut buffer = [9; 8];
+        assert_eq!(file.read_at(0, &mut buffer).expect("read"), 6);
+        assert_eq!(&buffer[..6], b"\0\0\0abc");
+        assert_eq!(file.read_at(6, &mut buffer).expect("read at the end"), 0);
+        disk.create_dir("a").expect("created");
+        disk.rename("b", "a/c").expect("renamed");
+        disk.sync_dir("a").expect("synced");
+        disk.sync_dir("").expect("synced");
+        disk.sync_all().expect("synced");
+        let entry = |name: &str, is_dir| Entry { name: name.to_owned(), is_dir };
+        assert_eq!(disk.list("").expect("listed"), [entry("a", true)]);
+        assert_eq!(disk.list("a").expect("listed"), [entry("c", false)]);
+        assert_eq!(disk.open_read("a/c").and_then(|file| file.len()).expect("opened"), 6);
+        disk.remove("a/c").expect("removed");
+        assert!(disk.open("a/c").is_err_and(|e| e.kind() == io::ErrorKind::NotFound));
+    }
+
+    #[test]
+    fn a_path_that_could_leave_the_directory_is_refused() {
+        let (_home, disk) = data_dir();
+        for path in ["", "..", "../x", "a/../b", "/etc/passwd", "a//b", "./a", "a/", "a\0b"] {
+            let refused = disk.create(path).err().map(|error| error.kind());
+            assert_eq!(refused, Some(io::ErrorKind::InvalidInput), "{path:?}");
+        }
+    }
+
+    #[test]
+    fn a_symbolic_link_is_not_followed_at_any_depth() {
+        let (home, disk) = data_dir();
+        let data = home.path().join("a/data");
+        let outside = home.path().join("outside");
+        fs::create_dir(&outside).expect("created");
+        fs::write(outside.join("file"), b"theirs").expect("written");
+        symlink(outside.join("file"), data.join("link")).expect("linked");
+        symlink(&outside, data.join("dir")).expect("linked");
+        assert!(disk.open("link").is_err());
+        assert!(disk.open_read("dir/file").is_err());
+        assert!(disk.create_dir("dir").is_err());
+        assert!(disk.list("dir").is_err());
+        assert!(disk.create("dir/new").is_err());
+    }
+
+    #[test]
+    fn what_is_not_a_regular_file_is_not_opened() {
+        let (_home, disk) = data_dir();
+        disk.create_dir("d").expect("created");
+        assert!(disk.open_read("d").is_err());
+    }
+
+    #[test]
+    fn a_second_owner_gets_no_lock_until_the_first_lets_go() {
+        let (home, disk) = data_dir();
+        let other = DataDir::open(&home.path().join("a/data")).expect("opened");
+        let held = disk.lock().expect("asked").expect("granted");
+        assert!(other.lock().expect("asked").is_none());
+        drop(held);
+        assert!(other.lock().expect("asked").is_some());
     }
 }

@@ -5,6 +5,7 @@
 pub mod clock;
 pub mod disk;
 pub mod entropy;
+pub mod files;
 #[cfg(feature = "sim")]
 pub mod sim;
 

@@ -1,0 +1,243 @@
+//! Files outside the data directory: what a user names on a command line, configuration, a spool,
+//! a socket's place. It must not be used for anything inside a data directory: that is `Storage`.
+
+use std::{
+    fs,
+    io::{self, BufRead, BufReader, Read, Write},
+    os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt},
+    path::{Path, PathBuf},
+};
+
+/// A file somebody named for reading, with its size for a progress bar.
+pub struct Input {
+    /// Its bytes.
+    pub reader: Box<dyn BufRead + Send>,
+    /// Size in bytes when it was opened; `None` for a pipe.
+    pub bytes: Option<u64>,
+}
+
+/// Opens a file for reading.
+///
+/// # Errors
+/// What the file system said; `IsADirectory` for a directory.
+pub fn open(path: &Path) -> io::Result<Input> {
+    let file = fs::File::open(path)?;
+    let metadata = file.metadata()?;
+    if metadata.is_dir() {
+        return Err(io::ErrorKind::IsADirectory.into());
+    }
+    let bytes = metadata.is_file().then(|| metadata.len());
+    Ok(Input { reader: Box::new(BufReader::with_capacity(256 << 10, file)), bytes })
+}
+
+/// Reads a whole file of at most `bytes_max` bytes.
+///
+/// # Errors
+/// What the file system said; `FileTooLarge` for a larger one.
+pub fn read(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    fs::File::open(path)?.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > bytes_max {
+        return Err(io::ErrorKind::FileTooLarge.into());
+    }
+    Ok(bytes)
+}
+
+/// Reads a whole UTF-8 file of at most `bytes_max` bytes.
+///
+/// # Errors
+/// Those of [`read`]; `InvalidData` when it is not UTF-8.
+pub fn read_text(path: &Path, bytes_max: u64) -> io::Result<String> {
+    String::from_utf8(read(path, bytes_max)?)
+        .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+}
+
+/// A file being written beside its final name; it appears there, whole, with [`Output::finish`].
+pub struct Output {
+    writer: io::BufWriter<fs::File>,
+    part: PathBuf,
+    path: PathBuf,
+    finished: bool,
+}
+
+/// Starts writing `path`, mode 0600. An existing file stays as it is until [`Output::finish`].
+///
+/// # Errors
+/// What the file system said.
+pub fn create(path: &Path) -> io::Result<Output> {
+    let mut name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_owned();
+    name.push(format!(".part-{}", std::process::id()));
+    let part = path.with_file_name(name);
+    let file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&part)?;
+    let writer = io::BufWriter::with_capacity(256 << 10, file);
+    Ok(Output { writer, part, path: path.to_path_buf(), finished: false })
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.writer.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.writer.flush()
+    }
+}
+
+impl Output {
+    /// Makes the bytes durable and gives the file its name.
+    ///
+    /// # Errors
+    /// What the file system said; the name is untouched then.
+    pub fn finish(mut self) -> io::Result<()> {
+        self.writer.flush()?;
+        self.writer.get_ref().sync_all()?;
+        fs::rename(&self.part, &self.path)?;
+        self.finished = true;
+        sync_parent(&self.path)
+    }
+}
+
+impl Drop for Output {
+    fn drop(&mut self) {
+        if !self.finished {
+            // What is left of a failed export is of no use to anybody.
+            let _ = fs::remove_file(&self.part);
+        }
+    }
+}
+
+/// Appends to a file, created with mode 0600, and makes it durable: for a spool.
+///
+/// # Errors
+/// What the file system said; a part of the bytes may have been written.
+pub fn append(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let created = !path.exists();
+    let mut file = fs::OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
+    file.write_all(bytes)?;
+    file.sync_data()?;
+    if created { sync_parent(path) } else { Ok(()) }
+}
+
+/// Creates a directory and what is missing above it, mode 0700.
+///
+/// # Errors
+/// What the file system said.
+pub fn create_dir(path: &Path) -> io::Result<()> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+/// Paths in a directory, sorted.
+///
+/// # Errors
+/// What the file system said.
+pub fn list(directory: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut paths: Vec<PathBuf> =
+        fs::read_dir(directory)?.map(|entry| entry.map(|e| e.path())).collect::<Result<_, _>>()?;
+    paths.sort();
+    Ok(paths)
+}
+
+/// Removes a file; an absent one is success.
+///
+/// # Errors
+/// What the file system said.
+pub fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    }
+}
+
+/// Takes every right from group and others, for a socket just bound.
+///
+/// # Errors
+/// What the file system said.
+pub fn make_private(path: &Path) -> io::Result<()> {
+    let mode = fs::metadata(path)?.permissions().mode() & 0o700;
+    fs::set_permissions(path, fs::Permissions::from_mode(mode))
+}
+
+/// What lies at a path, links followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// A directory.
+    pub is_dir: bool,
+    /// A Unix socket.
+    pub is_socket: bool,
+    /// Size in bytes.
+    pub bytes: u64,
+    /// Permission bits.
+    pub mode: u32,
+    /// Number of its owning user.
+    pub uid: u32,
+}
+
+/// Looks at a path; `None` when nothing is there.
+///
+/// # Errors
+/// What the file system said.
+pub fn look(path: &Path) -> io::Result<Option<Found>> {
+    let metadata = match fs::metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        other => other?,
+    };
+    Ok(Some(Found {
+        is_dir: metadata.is_dir(),
+        is_socket: metadata.file_type().is_socket(),
+        bytes: metadata.len(),
+        mode: metadata.permissions().mode() & 0o7777,
+        uid: metadata.uid(),
+    }))
+}
+
+/// The one absolute spelling of an existing path: links, `.` and `..` resolved.
+///
+/// # Errors
+/// What the file system said.
+pub fn canonical(path: &Path) -> io::Result<PathBuf> {
+    fs::canonicalize(path)
+}
+
+fn sync_parent(path: &Path) -> io::Result<()> {
+    let parent = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    fs::File::open(parent)?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_output_appears_whole_or_not_at_all() {
+        let home = tempfile::tempdir().expect("a temporary directory");
+        let path = home.path().join("export.jsonl");
+        let mut output = create(&path).expect("created");
+        output.write_all(b"half").expect("written");
+        drop(output);
+        assert_eq!(list(home.path()).expect("listed"), Vec::<PathBuf>::new());
+        let mut output = create(&path).expect("created");
+        output.write_all(b"whole\n").expect("written");
+        output.finish().expect("finished");
+        assert_eq!(read_text(&path, 100).expect("read"), "whole\n");
+        let found = look(&path).expect("looked").expect("there");
+        assert_eq!((found.mode, found.bytes, found.is_dir), (0o600, 6, false));
+    }
+
+    #[test]
+    fn a_file_larger_than_asked_for_is_refused() {
+        let home = tempfile::tempdir().expect("a temporary directory");
+        let path = home.path().join("config.toml");
+        append(&path, b"12345").expect("appended");
+        append(&path, b"678").expect("appended");
+        assert_eq!(read(&path, 8).expect("read"), b"12345678");
+        assert!(read(&path, 7).is_err_and(|e| e.kind() == io::ErrorKind::FileTooLarge));
+        assert_eq!(open(&path).expect("opened").bytes, Some(8));
+        assert!(open(home.path()).is_err_and(|e| e.kind() == io::ErrorKind::IsADirectory));
+        remove(&path).expect("removed");
+        remove(&path).expect("an absent file is success");
+        assert_eq!(look(&path).expect("looked"), None);
+    }
+}
