@@ -1,0 +1,454 @@
+//! The simulated disk's state: names, durable names, files, planned faults, trace. Every call goes
+//! through `run`, which counts it and decides its fate. It must not be reached but under its lock.
+
+use std::{collections::BTreeMap, io, sync::Arc};
+
+use rustix::io::Errno;
+
+use super::{Call, Fault, Op, clock::Dice, image::Image};
+use crate::env::Entry;
+
+/// When a fault strikes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum When {
+    Call(u64),
+    Next(Op),
+}
+
+/// A fault to come.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Planned {
+    pub(super) when: When,
+    pub(super) fault: Fault,
+    pub(super) persistent: bool,
+}
+
+impl Planned {
+    fn strikes(&self, number: u64, op: Op) -> bool {
+        let due = match self.when {
+            When::Call(call) => call == number || self.persistent && call < number,
+            When::Next(wanted) => wanted == op,
+        };
+        due && self.fault.strikes(op)
+    }
+}
+
+/// What a name stands for. Files are numbered; a number is never used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Node {
+    Directory,
+    File(usize),
+}
+
+type Names = BTreeMap<Arc<str>, Node>;
+
+/// A change of names that no `sync_dir` made durable yet.
+#[derive(Clone, Debug)]
+enum Change {
+    Insert(Arc<str>, Node),
+    Remove(Arc<str>),
+    Move { from: Arc<str>, to: Arc<str>, node: Node },
+}
+
+impl Change {
+    fn concerns(&self, directory: &str) -> bool {
+        match self {
+            Self::Insert(path, _) | Self::Remove(path) => parent(path) == directory,
+            Self::Move { from, to, .. } => parent(from) == directory || parent(to) == directory,
+        }
+    }
+
+    fn apply(self, names: &mut Names) {
+        match self {
+            Self::Insert(path, node) => {
+                names.insert(path, node);
+            }
+            Self::Remove(path) => {
+                names.remove(&path);
+            }
+            Self::Move { from, to, node } => {
+                names.remove(&from);
+                names.insert(to, node);
+            }
+        }
+    }
+}
+
+fn parent(path: &str) -> &str {
+    path.rsplit_once('/').map_or("", |(parent, _)| parent)
+}
+
+/// What a process that is no more would be told.
+fn gone() -> io::Error {
+    io::Error::new(io::ErrorKind::BrokenPipe, "the simulated process is gone")
+}
+
+pub(super) struct Disk {
+    dice: Dice,
+    files: Vec<Image>,
+    /// What a process sees.
+    names: Names,
+    /// What the device has.
+    durable: Names,
+    pending: Vec<Change>,
+    /// Counts crashes; a handle of an earlier life answers errors.
+    life: u64,
+    locked: bool,
+    trace: Vec<Call>,
+    planned: Vec<Planned>,
+    struck: bool,
+    capacity: u64,
+}
+
+impl Disk {
+    pub(super) fn new(seed: u64) -> Self {
+        Self {
+            dice: Dice::new(seed),
+            files: Vec::new(),
+            names: Names::new(),
+            durable: Names::new(),
+            pending: Vec::new(),
+            life: 0,
+            locked: false,
+            trace: Vec::new(),
+            planned: Vec::new(),
+            struck: false,
+            capacity: u64::MAX,
+        }
+    }
+
+    pub(super) fn life(&self) -> u64 {
+        self.life
+    }
+
+    pub(super) fn trace(&self) -> &[Call] {
+        &self.trace
+    }
+
+    pub(super) fn plan(&mut self, planned: Planned) {
+        self.planned.push(planned);
+    }
+
+    pub(super) fn heal(&mut self) {
+        self.planned.clear();
+    }
+
+    pub(super) fn struck(&self) -> bool {
+        self.struck
+    }
+
+    pub(super) fn set_capacity(&mut self, bytes: Option<u64>) {
+        self.capacity = bytes.unwrap_or(u64::MAX);
+    }
+
+    pub(super) fn used(&self) -> u64 {
+        self.names.values().filter_map(|node| self.image(*node)).map(Image::len).sum()
+    }
+
+    fn image(&self, node: Node) -> Option<&Image> {
+        match node {
+            Node::Directory => None,
+            Node::File(number) => self.files.get(number),
+        }
+    }
+
+    // -- calls ---------------------------------------------------------------------------------
+
+    /// Counts a call and answers which fault strikes it.
+    fn enter(&mut self, life: u64, call: Call) -> io::Result<Option<Fault>> {
+        if life != self.life {
+            return Err(gone());
+        }
+        let (number, op) = (self.trace.len() as u64, call.op);
+        self.trace.push(call);
+        let Some(index) = self.planned.iter().position(|planned| planned.strikes(number, op))
+        else {
+            return Ok(None);
+        };
+        self.struck = true;
+        let fault = self.planned.get(index).map(|planned| planned.fault);
+        if self.planned.get(index).is_some_and(|planned| !planned.persistent) {
+            self.planned.remove(index);
+        }
+        Ok(fault)
+    }
+
+    /// A call that happens whole or not at all.
+    pub(super) fn run<T>(
+        &mut self,
+        life: u64,
+        call: Call,
+        act: impl FnOnce(&mut Self) -> io::Result<T>,
+    ) -> io::Result<T> {
+        match self.enter(life, call)? {
+            None => act(self),
+            Some(fault @ (Fault::Kill | Fault::PowerLoss)) => {
+                if self.dice.chance(50) {
+                    // The call happened and its answer was never heard.
+                    drop(act(self));
+                }
+                Err(self.crash(fault))
+            }
+            Some(fault) => Err(error_of(fault)),
+        }
+    }
+
+    pub(super) fn write(
+        &mut self,
+        life: u64,
+        file: usize,
+        call: Call,
+        bytes: &[u8],
+    ) -> io::Result<()> {
+        let byte_offset = call.byte_offset;
+        let fault = self.enter(life, call)?;
+        let room = self.capacity.saturating_sub(self.used());
+        let image = self.files.get_mut(file).ok_or_else(gone)?;
+        let fits = (image.len() + room).saturating_sub(byte_offset).min(bytes.len() as u64);
+        let part = match fault {
+            None => fits,
+            Some(_) => self.dice.below(fits + 1),
+        };
+        let part = bytes.get(..usize::try_from(part).unwrap_or(usize::MAX)).unwrap_or(bytes);
+        if !part.is_empty() {
+            image.write(byte_offset, part);
+        }
+        match fault {
+            Some(fault @ (Fault::Kill | Fault::PowerLoss)) => Err(self.crash(fault)),
+            Some(fault) => Err(error_of(fault)),
+            None if part.len() < bytes.len() => Err(error_of(Fault::Full)),
+            None => Ok(()),
+        }
+    }
+
+    /// Syncs one file, or with `None` everything.
+    pub(super) fn sync(&mut self, life: u64, file: Option<usize>, call: Call) -> io::Result<()> {
+        let fault = self.enter(life, call)?;
+        let succeeds = match fault {
+            None => true,
+            Some(Fault::Io) => false,
+            // The crash may come after the device answered; else it decides what was kept.
+            Some(_) => self.dice.chance(50),
+        };
+        let wanted = self.files.iter_mut().enumerate();
+        for (_, image) in wanted.filter(|(number, _)| file.is_none_or(|file| file == *number)) {
+            match fault {
+                Some(Fault::Io) => image.fail_sync(),
+                _ if succeeds => image.sync(),
+                _ => {}
+            }
+        }
+        if succeeds && file.is_none() {
+            self.pending.drain(..).for_each(|change| change.apply(&mut self.durable));
+        }
+        match fault {
+            None => Ok(()),
+            Some(fault @ (Fault::Kill | Fault::PowerLoss)) => Err(self.crash(fault)),
+            Some(fault) => Err(error_of(fault)),
+        }
+    }
+
+    pub(super) fn read(&self, file: usize, byte_offset: u64, buffer: &mut [u8]) -> usize {
+        self.files.get(file).map_or(0, |image| image.read(byte_offset, buffer))
+    }
+
+    pub(super) fn len(&self, file: usize) -> u64 {
+        self.files.get(file).map_or(0, Image::len)
+    }
+
+    pub(super) fn evict(&mut self, file: usize) {
+        if let Some(image) = self.files.get_mut(file) {
+            image.evict();
+        }
+    }
+
+    // -- names ---------------------------------------------------------------------------------
+
+    fn change(&mut self, change: Change) {
+        change.clone().apply(&mut self.names);
+        self.pending.push(change);
+    }
+
+    fn check_directory(&self, path: &str) -> io::Result<()> {
+        match self.names.get(path) {
+            _ if path.is_empty() => Ok(()),
+            Some(Node::Directory) => Ok(()),
+            Some(Node::File(_)) => Err(Errno::NOTDIR.into()),
+            None => Err(Errno::NOENT.into()),
+        }
+    }
+
+    pub(super) fn create(&mut self, path: &Arc<str>) -> io::Result<usize> {
+        self.check_directory(parent(path))?;
+        if self.names.contains_key(path) {
+            return Err(Errno::EXIST.into());
+        }
+        let number = self.files.len();
+        self.files.push(Image::default());
+        self.change(Change::Insert(path.clone(), Node::File(number)));
+        Ok(number)
+    }
+
+    pub(super) fn open(&self, path: &str) -> io::Result<usize> {
+        match self.names.get(path) {
+            Some(Node::File(number)) => Ok(*number),
+            Some(Node::Directory) => Err(Errno::ISDIR.into()),
+            None => Err(Errno::NOENT.into()),
+        }
+    }
+
+    pub(super) fn list(&self, directory: &str) -> io::Result<Vec<Entry>> {
+        self.check_directory(directory)?;
+        let inside = self.names.iter().filter(|(path, _)| parent(path) == directory);
+        Ok(inside
+            .map(|(path, node)| Entry {
+                name: path.rsplit('/').next().unwrap_or(path).to_owned(),
+                is_dir: *node == Node::Directory,
+            })
+            .collect())
+    }
+
+    pub(super) fn create_dir(&mut self, path: &Arc<str>) -> io::Result<()> {
+        self.check_directory(parent(path))?;
+        match self.names.get(path) {
+            Some(Node::Directory) => Ok(()),
+            Some(Node::File(_)) => Err(Errno::NOTDIR.into()),
+            None => {
+                self.change(Change::Insert(path.clone(), Node::Directory));
+                Ok(())
+            }
+        }
+    }
+
+    pub(super) fn rename(&mut self, from: &Arc<str>, to: &Arc<str>) -> io::Result<()> {
+        let node = Node::File(self.open(from)?);
+        self.check_directory(parent(to))?;
+        if self.names.get(to) == Some(&Node::Directory) {
+            return Err(Errno::ISDIR.into());
+        }
+        if from != to {
+            self.change(Change::Move { from: from.clone(), to: to.clone(), node });
+        }
+        Ok(())
+    }
+
+    pub(super) fn remove(&mut self, path: &Arc<str>) -> io::Result<()> {
+        self.open(path)?;
+        self.change(Change::Remove(path.clone()));
+        Ok(())
+    }
+
+    pub(super) fn sync_dir(&mut self, directory: &str) -> io::Result<()> {
+        self.check_directory(directory)?;
+        let (synced, rest): (Vec<_>, Vec<_>) =
+            self.pending.drain(..).partition(|change| change.concerns(directory));
+        self.pending = rest;
+        synced.into_iter().for_each(|change| change.apply(&mut self.durable));
+        Ok(())
+    }
+
+    pub(super) fn lock(&mut self) -> io::Result<bool> {
+        let path: Arc<str> = "LOCK".into();
+        if !self.names.contains_key(&path) {
+            self.create(&path)?;
+        }
+        Ok(!std::mem::replace(&mut self.locked, true))
+    }
+
+    pub(super) fn unlock(&mut self, life: u64) {
+        if life == self.life {
+            self.locked = false;
+        }
+    }
+
+    // -- crashes -------------------------------------------------------------------------------
+
+    pub(super) fn kill(&mut self) {
+        self.life += 1;
+        self.locked = false;
+    }
+
+    pub(super) fn power_loss(&mut self) {
+        self.kill();
+        let pending = std::mem::take(&mut self.pending);
+        let prefix = self.dice.below(pending.len() as u64 + 1);
+        let in_order = self.dice.chance(50);
+        for (number, change) in (0_u64..).zip(pending) {
+            let kept = if in_order { number < prefix } else { self.dice.chance(50) };
+            if kept {
+                change.apply(&mut self.durable);
+            }
+        }
+        // A name whose directory is gone is gone. Sorted, so a directory comes before its names.
+        let mut whole = Names::new();
+        for (path, node) in std::mem::take(&mut self.durable) {
+            let above = parent(&path);
+            if above.is_empty() || whole.get(above) == Some(&Node::Directory) {
+                whole.insert(path, node);
+            }
+        }
+        self.names.clone_from(&whole);
+        self.durable = whole;
+        for image in &mut self.files {
+            image.power_loss(&self.dice);
+        }
+    }
+
+    fn crash(&mut self, fault: Fault) -> io::Error {
+        match fault {
+            Fault::PowerLoss => self.power_loss(),
+            _ => self.kill(),
+        }
+        gone()
+    }
+
+    // -- behind the process's back -------------------------------------------------------------
+
+    pub(super) fn files(&self) -> Vec<String> {
+        let files = self.names.iter().filter(|(_, node)| **node != Node::Directory);
+        files.map(|(path, _)| path.to_string()).collect()
+    }
+
+    pub(super) fn read_durable(&self, path: &str) -> Option<Vec<u8>> {
+        let node = self.durable.get(path)?;
+        self.image(*node).map(|image| image.durable().to_vec())
+    }
+
+    /// Changes the device's bytes of a file, created with its directories when absent.
+    pub(super) fn rot(&mut self, path: &str, act: impl FnOnce(&mut Image)) {
+        for (end, _) in path.match_indices('/') {
+            let directory: Arc<str> = path.get(..end).unwrap_or_default().into();
+            self.names.entry(directory.clone()).or_insert(Node::Directory);
+            self.durable.entry(directory).or_insert(Node::Directory);
+        }
+        let next = self.files.len();
+        let node = *self.names.entry(path.into()).or_insert(Node::File(next));
+        self.durable.entry(path.into()).or_insert(node);
+        if node == Node::File(next) {
+            self.files.push(Image::default());
+        }
+        if let Node::File(number) = node
+            && let Some(image) = self.files.get_mut(number)
+        {
+            act(image);
+        }
+    }
+
+    pub(super) fn remove_durable(&mut self, path: &str) {
+        self.names.remove(path);
+        self.durable.remove(path);
+        self.pending.retain(|change| match change {
+            Change::Insert(at, _) | Change::Remove(at) => &**at != path,
+            Change::Move { to, .. } => &**to != path,
+        });
+    }
+}
+
+fn error_of(fault: Fault) -> io::Error {
+    match fault {
+        Fault::Io => Errno::IO.into(),
+        Fault::Full => Errno::NOSPC.into(),
+        Fault::Short => io::ErrorKind::WriteZero.into(),
+        Fault::Kill | Fault::PowerLoss => gone(),
+    }
+}

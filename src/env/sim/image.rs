@@ -1,0 +1,139 @@
+//! One simulated file: the bytes a process sees, the bytes the device has, and the 512-byte sectors
+//! on which they may differ. It must not know names, handles or faults.
+
+use std::collections::BTreeSet;
+
+use super::clock::Dice;
+
+/// What a disk writes whole or not at all.
+const SECTOR: usize = 512;
+
+/// A file.
+#[derive(Debug, Default)]
+pub(super) struct Image {
+    /// The page cache: what reads see.
+    cached: Vec<u8>,
+    /// The device. It may be shorter: a new size is durable with the next sync.
+    durable: Vec<u8>,
+    /// Sectors written since a sync last looked at them.
+    dirty: BTreeSet<usize>,
+}
+
+/// Copies the part of a sector that both slices have.
+fn copy_sector(from: &[u8], to: &mut [u8], sector: usize) {
+    let start = sector * SECTOR;
+    let end = (start + SECTOR).min(to.len());
+    if let (Some(to), Some(from)) = (to.get_mut(start..end), from.get(start..end.min(from.len()))) {
+        to.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
+    }
+}
+
+/// Writes into `to`, growing it with zeros; answers the sectors touched.
+fn write(to: &mut Vec<u8>, byte_offset: usize, bytes: &[u8]) -> std::ops::Range<usize> {
+    let end = byte_offset + bytes.len();
+    if to.len() < end {
+        to.resize(end, 0);
+    }
+    if let Some(place) = to.get_mut(byte_offset..end) {
+        place.copy_from_slice(bytes);
+    }
+    if bytes.is_empty() { 0..0 } else { byte_offset / SECTOR..end.div_ceil(SECTOR) }
+}
+
+impl Image {
+    pub(super) fn len(&self) -> u64 {
+        self.cached.len() as u64
+    }
+
+    pub(super) fn durable(&self) -> &[u8] {
+        &self.durable
+    }
+
+    pub(super) fn durable_byte(&self, byte_offset: u64) -> Option<u8> {
+        self.durable.get(index(byte_offset)).copied()
+    }
+
+    pub(super) fn write(&mut self, byte_offset: u64, bytes: &[u8]) {
+        self.dirty.extend(write(&mut self.cached, index(byte_offset), bytes));
+    }
+
+    pub(super) fn read(&self, byte_offset: u64, buffer: &mut [u8]) -> usize {
+        let found = self.cached.get(index(byte_offset)..).unwrap_or_default();
+        buffer.iter_mut().zip(found).for_each(|(to, from)| *to = *from);
+        buffer.len().min(found.len())
+    }
+
+    /// Makes size and dirty sectors durable. What an earlier sync lost stays lost: it is clean.
+    pub(super) fn sync(&mut self) {
+        self.durable.resize(self.cached.len(), 0);
+        for sector in std::mem::take(&mut self.dirty) {
+            copy_sector(&self.cached, &mut self.durable, sector);
+        }
+    }
+
+    /// A sync that fails: every page counts as clean, none of them reached the device.
+    pub(super) fn fail_sync(&mut self) {
+        self.dirty.clear();
+    }
+
+    /// Forgets clean pages: reads see the device's bytes there.
+    pub(super) fn evict(&mut self) {
+        let mut seen = self.durable.clone();
+        seen.resize(self.cached.len(), 0);
+        for sector in &self.dirty {
+            copy_sector(&self.cached, &mut seen, *sector);
+        }
+        self.cached = seen;
+    }
+
+    /// Every dirty sector and the new size reached the device or did not.
+    pub(super) fn power_loss(&mut self, dice: &Dice) {
+        let kept_percent = match dice.below(4) {
+            0 => 100,
+            1 => 0,
+            _ => dice.below(101),
+        };
+        let (old, new) = (self.durable.len(), self.cached.len());
+        let size = match dice.below(3) {
+            _ if kept_percent == 100 => new,
+            0 => old,
+            1 => new,
+            _ => old + index(dice.below(new.saturating_sub(old) as u64 + 1)),
+        };
+        self.durable.resize(size, 0);
+        for sector in std::mem::take(&mut self.dirty) {
+            if dice.chance(kept_percent) {
+                copy_sector(&self.cached, &mut self.durable, sector);
+            }
+        }
+        self.cached.clone_from(&self.durable);
+    }
+
+    /// Changes the device and drops the cached sectors, unless they are dirty.
+    pub(super) fn write_durable(&mut self, byte_offset: u64, bytes: &[u8]) {
+        let touched = write(&mut self.durable, index(byte_offset), bytes);
+        if self.cached.len() < self.durable.len() {
+            self.cached.resize(self.durable.len(), 0);
+        }
+        for sector in touched.filter(|sector| !self.dirty.contains(sector)) {
+            copy_sector(&self.durable, &mut self.cached, sector);
+        }
+    }
+
+    pub(super) fn zero_sector(&mut self, sector: u64) {
+        let start = index(sector) * SECTOR;
+        let bytes = self.durable.len().saturating_sub(start).min(SECTOR);
+        self.write_durable(start as u64, &vec![0; bytes]);
+    }
+
+    pub(super) fn truncate(&mut self, bytes: u64) {
+        self.durable.truncate(index(bytes));
+        self.cached.truncate(index(bytes));
+        self.dirty.retain(|sector| sector * SECTOR < index(bytes));
+    }
+}
+
+/// A byte offset as an index; a simulated file never outgrows memory.
+fn index(byte_offset: u64) -> usize {
+    usize::try_from(byte_offset).unwrap_or(usize::MAX)
+}

@@ -1,0 +1,252 @@
+//! The simulated disk: what tests break so that the engine may be believed. One seed decides every
+//! outcome, so a failing seed is a bug report. It must not be kinder than a disk.
+//!
+//! What it does to its user:
+//! - At a power loss every 512-byte sector written and not synced is old or new, each on its own;
+//!   a file may have kept its new size without its new bytes (zeros); every name created, renamed
+//!   or removed and not made durable by `sync_dir` is there or not.
+//! - A `kill` keeps the page cache, so what was written is still seen, and still not durable.
+//! - A failed sync marks the pages clean: reads show the new bytes, the device has the old ones,
+//!   the next sync succeeds and means nothing. `evict` shows what the device has.
+//! - A full disk takes a part of a write; so do short writes, failed writes and a crash within one.
+//! - Any call may fail, once or for ever, by its number or by what it does.
+//! - Bits rot, sectors turn to zeros, files vanish: by hand, on the durable image.
+//!
+//! What it does not do: reorder bytes within a sector, lie about a sync that succeeded, or lose a
+//! sector nobody was writing.
+
+mod clock;
+mod disk;
+mod image;
+mod storage;
+
+use std::{
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use super::Env;
+pub use clock::{ManualClock, SeededEntropy};
+use disk::{Disk, Planned, When};
+
+/// What a call does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Op {
+    /// `Storage::create`
+    Create,
+    /// `Storage::open`
+    Open,
+    /// `Storage::open_read`
+    OpenRead,
+    /// `Storage::list`
+    List,
+    /// `Storage::create_dir`
+    CreateDir,
+    /// `Storage::rename`
+    Rename,
+    /// `Storage::remove`
+    Remove,
+    /// `Storage::sync_dir`
+    SyncDir,
+    /// `Storage::sync_all`
+    SyncAll,
+    /// `Storage::lock`
+    Lock,
+    /// `File::write_at`
+    Write,
+    /// `File::read_at`
+    Read,
+    /// `File::sync`
+    Sync,
+    /// `File::len`
+    Len,
+    /// `File::evict`
+    Evict,
+}
+
+/// One call as the trace keeps it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// What it did.
+    pub op: Op,
+    /// To which file or directory.
+    pub path: Arc<str>,
+    /// Where in the file; 0 when that means nothing.
+    pub byte_offset: u64,
+    /// How many bytes; 0 when that means nothing.
+    pub bytes: u64,
+}
+
+impl fmt::Display for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { op, path, byte_offset, bytes } = self;
+        write!(f, "{op:?} {path:?} {byte_offset}+{bytes}")
+    }
+}
+
+/// What goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// EIO. A write may have written a part; a sync leaves the pages clean and not durable.
+    Io,
+    /// ENOSPC, on calls that need space; a write may have written a part.
+    Full,
+    /// A write that stops early and says so.
+    Short,
+    /// The process is killed within the call.
+    Kill,
+    /// The power fails within the call.
+    PowerLoss,
+}
+
+impl Fault {
+    fn strikes(self, op: Op) -> bool {
+        match self {
+            Self::Io | Self::Kill | Self::PowerLoss => true,
+            Self::Full => matches!(op, Op::Write | Op::Create | Op::CreateDir | Op::Rename),
+            Self::Short => op == Op::Write,
+        }
+    }
+}
+
+/// A machine with one data directory, a clock and randomness, all decided by one seed. Clones are
+/// the same machine.
+#[derive(Clone)]
+pub struct Sim {
+    disk: Arc<Mutex<Disk>>,
+    clock: Arc<ManualClock>,
+    entropy: Arc<SeededEntropy>,
+}
+
+impl Sim {
+    /// An empty disk.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        Self {
+            disk: Arc::new(Mutex::new(Disk::new(seed))),
+            clock: Arc::new(ManualClock::default()),
+            entropy: Arc::new(SeededEntropy::new(seed)),
+        }
+    }
+
+    fn disk(&self) -> MutexGuard<'_, Disk> {
+        self.disk.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The machine as a process sees it, until the next crash: then every call through this
+    /// environment and the files it opened fails.
+    #[must_use]
+    pub fn env(&self) -> Env {
+        Env {
+            storage: Arc::new(storage::SimStorage::new(&self.disk)),
+            clock: self.clock.clone(),
+            entropy: self.entropy.clone(),
+        }
+    }
+
+    /// The clock of the machine.
+    #[must_use]
+    pub fn clock(&self) -> &ManualClock {
+        &self.clock
+    }
+
+    /// The power fails: only durable bytes and a random part of the others survive.
+    pub fn power_loss(&self) {
+        self.disk().power_loss();
+    }
+
+    /// The process is killed: the page cache survives, the lock is free.
+    pub fn kill(&self) {
+        self.disk().kill();
+    }
+
+    /// Lets call number `call` fail (the first ever is 0; [`Self::calls`] is the next one), and
+    /// every later one when `persistent`.
+    pub fn fail_call(&self, call: u64, fault: Fault, persistent: bool) {
+        self.disk().plan(Planned { when: When::Call(call), fault, persistent });
+    }
+
+    /// Lets the next call of that kind fail, and every later one when `persistent`.
+    pub fn fail_next(&self, op: Op, fault: Fault, persistent: bool) {
+        self.disk().plan(Planned { when: When::Next(op), fault, persistent });
+    }
+
+    /// Forgets every fault that was planned.
+    pub fn heal(&self) {
+        self.disk().heal();
+    }
+
+    /// Whether a planned fault struck since the start.
+    #[must_use]
+    pub fn struck(&self) -> bool {
+        self.disk().struck()
+    }
+
+    /// Bytes the disk holds at most; `None` is no limit.
+    pub fn set_capacity(&self, bytes: Option<u64>) {
+        self.disk().set_capacity(bytes);
+    }
+
+    /// Bytes of all files.
+    #[must_use]
+    pub fn used(&self) -> u64 {
+        self.disk().used()
+    }
+
+    /// How many calls were made.
+    #[must_use]
+    pub fn calls(&self) -> u64 {
+        self.disk().trace().len() as u64
+    }
+
+    /// Every call made, in order.
+    #[must_use]
+    pub fn trace(&self) -> Vec<Call> {
+        self.disk().trace().to_vec()
+    }
+
+    /// Paths of the files a process sees, sorted.
+    #[must_use]
+    pub fn files(&self) -> Vec<String> {
+        self.disk().files()
+    }
+
+    /// What the device holds of a file; `None` when its name is not durable.
+    #[must_use]
+    pub fn read_durable(&self, path: &str) -> Option<Vec<u8>> {
+        self.disk().read_durable(path)
+    }
+
+    /// Puts bytes on the device behind the process's back: a file is created, with its
+    /// directories, when absent. Cached copies of the sectors go, unless they are dirty.
+    pub fn write_durable(&self, path: &str, byte_offset: u64, bytes: &[u8]) {
+        self.disk().rot(path, |image| image.write_durable(byte_offset, bytes));
+    }
+
+    /// Flips one bit of a byte on the device; nothing happens beyond its end.
+    pub fn flip(&self, path: &str, byte_offset: u64, bit: u8) {
+        self.disk().rot(path, |image| {
+            if let Some(byte) = image.durable_byte(byte_offset) {
+                image.write_durable(byte_offset, &[byte ^ (1 << (bit % 8))]);
+            }
+        });
+    }
+
+    /// Zeroes one 512-byte sector on the device.
+    pub fn zero_sector(&self, path: &str, sector: u64) {
+        self.disk().rot(path, |image| image.zero_sector(sector));
+    }
+
+    /// Cuts a file on the device.
+    pub fn truncate_durable(&self, path: &str, bytes: u64) {
+        self.disk().rot(path, |image| image.truncate(bytes));
+    }
+
+    /// Takes a file away behind the process's back.
+    pub fn remove_durable(&self, path: &str) {
+        self.disk().remove_durable(path);
+    }
+}
+
+#[cfg(test)]
+mod tests;
