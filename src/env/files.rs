@@ -26,7 +26,7 @@ pub fn open(path: &Path) -> io::Result<Input> {
     if metadata.is_dir() {
         return Err(io::ErrorKind::IsADirectory.into());
     }
-    let bytes = metadata.is_file().then(|| metadata.len());
+    let bytes = metadata.is_file().then_some(metadata.len());
     Ok(Input { reader: Box::new(BufReader::with_capacity(256 << 10, file)), bytes })
 }
 

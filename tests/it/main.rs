@@ -1,0 +1,7 @@
+//! Every integration test in one binary, one `mod` line each with what it shows: it links once and
+//! runs in parallel. A test that needs no door belongs into the room it tests.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
+
+// What every engine promises, whatever it keeps its bytes in.
+mod store;
