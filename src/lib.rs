@@ -13,3 +13,11 @@ pub mod log;
 pub mod store;
 
 pub mod service;
+
+#[cfg(feature = "client")]
+pub mod client;
+#[cfg(feature = "client")]
+pub mod import;
+
+#[cfg(feature = "cli")]
+pub mod cli;

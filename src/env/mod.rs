@@ -6,6 +6,7 @@ pub mod clock;
 pub mod disk;
 pub mod entropy;
 pub mod files;
+pub mod host;
 #[cfg(feature = "sim")]
 pub mod sim;
 

@@ -1,0 +1,124 @@
+//! What can go wrong between a front end and its owner or server, each with what to do. It must
+//! not hold an exit code: doors choose those.
+
+use serde_json::{Value, json};
+
+/// Why a call got no result.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// The owner or server answered with an error.
+    #[error("{}", .0.message)]
+    Refused(Box<Refusal>),
+    /// The owner of the data directory is another version or was started with other settings.
+    #[error(
+        "the owner of {data_dir} (process {pid}) has {what} {theirs}, this program has {ours}; \
+         end it with `kill {pid}` (nothing acknowledged is lost) and try again, or use the \
+         same {what}"
+    )]
+    OwnerMismatch {
+        /// `version` or `configuration`.
+        what: &'static str,
+        /// What this program has.
+        ours: String,
+        /// What the owner has.
+        theirs: String,
+        /// The owner's process.
+        pid: u64,
+        /// The data directory.
+        data_dir: String,
+    },
+    /// The owner was started and refused to work.
+    #[error("{}", .0.message)]
+    OwnerNotStarted(Box<super::StartReport>),
+    /// Nobody answers, after every retry.
+    #[error("no answer from {address}: {reason}")]
+    Unreachable {
+        /// Whom we asked.
+        address: String,
+        /// What the last attempt met.
+        reason: String,
+    },
+    /// What answered does not speak this protocol.
+    #[error("{address} answered with something that is not sessionlog's: {reason}")]
+    Foreign {
+        /// Whom we asked.
+        address: String,
+        /// What was found.
+        reason: String,
+    },
+    /// No client could be made.
+    #[error("no connection can be made: {0}")]
+    Setup(String),
+}
+
+/// An error answer, as it came.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// The HTTP status.
+    pub status: u16,
+    /// One of the closed list of codes.
+    pub code: String,
+    /// A sentence for a person.
+    pub message: String,
+    /// The whole answer.
+    pub body: Value,
+}
+
+impl Refusal {
+    /// Reads an error answer; `None` when it is not one of ours.
+    pub(super) fn read(status: u16, bytes: &[u8]) -> Option<Self> {
+        let body: Value = serde_json::from_slice(bytes).ok()?;
+        let error = body.get("error")?;
+        let text = |name: &str| error.get(name).and_then(Value::as_str).map(str::to_owned);
+        Some(Self { status, code: text("type")?, message: text("message")?, body })
+    }
+
+    /// What to do next, when the answer says so.
+    #[must_use]
+    pub fn action(&self) -> Option<&str> {
+        self.body.get("error")?.get("recovery_hint")?.get("action")?.as_str()
+    }
+}
+
+impl ClientError {
+    /// One of the closed list of codes.
+    #[must_use]
+    pub fn code(&self) -> &str {
+        match self {
+            Self::Refused(refusal) => &refusal.code,
+            Self::OwnerNotStarted(report) => &report.code,
+            _ => "owner_unavailable",
+        }
+    }
+
+    /// Whether the same call may succeed later, unchanged.
+    #[must_use]
+    pub fn retryable(&self) -> bool {
+        match self {
+            Self::Refused(refusal) => refusal
+                .body
+                .pointer("/error/recovery_hint/retryable")
+                .and_then(Value::as_bool)
+                .unwrap_or(refusal.status == 503 || refusal.status == 429),
+            Self::Unreachable { .. } => true,
+            _ => false,
+        }
+    }
+
+    /// The error as HTTP would answer it.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        if let Self::Refused(refusal) = self {
+            return refusal.body.clone();
+        }
+        json!({
+            "type": "error",
+            "error": {
+                "type": self.code(),
+                "message": self.to_string(),
+                "recovery_hint": { "retryable": self.retryable() },
+            },
+            "request_id": null,
+        })
+    }
+}

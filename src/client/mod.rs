@@ -1,0 +1,117 @@
+//! FRONT ENDS' WAY IN: HTTP to the owner of a data directory (over its socket, started on demand)
+//! or to a remote server. It must not know what a session or an event means, read the
+//! environment, or print.
+//!
+//! Every call may be repeated safely: a call that changes something carries an idempotency key,
+//! minted here unless the caller gave one. So an owner that crashes, steps down or is replaced in
+//! the middle of a call costs the caller time, not an answer.
+
+mod error;
+mod owner;
+mod request;
+mod tail;
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use url::Url;
+
+pub use error::{ClientError, Refusal};
+pub use owner::{OwnerReport, OwnerTarget, Start, StartReport};
+pub use request::{Answer, Request, session_path};
+pub use tail::{SseEvent, SseStream, Tail};
+
+/// Header that names a retry.
+pub const IDEMPOTENCY_KEY: &str = "Idempotency-Key";
+
+/// How long a connection that nobody uses stays open: short, because an owner started on demand
+/// leaves only when nobody holds one.
+const IDLE_CONNECTION: Duration = Duration::from_secs(2);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Longer than any long poll and any pause between heartbeats.
+const READ_TIMEOUT: Duration = Duration::from_secs(300);
+
+/// Whom a client talks to.
+#[derive(Clone, Debug)]
+pub enum Target {
+    /// The owner of a data directory on this machine.
+    Owner(OwnerTarget),
+    /// A server.
+    Server(Url),
+}
+
+/// A client of one owner or server. Cheap to clone; clones share connections.
+#[derive(Clone)]
+pub struct Client {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    http: reqwest::Client,
+    base: Url,
+    target: Target,
+    /// What makes this client's minted keys differ from every other client's.
+    key_prefix: String,
+    keys_minted: AtomicU64,
+    /// Whether the owner that answers now was seen to fit; cleared by every failure.
+    owner_fits: AtomicBool,
+    /// At most one call at a time looks for an owner or starts one.
+    starting: tokio::sync::Mutex<()>,
+}
+
+impl Client {
+    /// A client; nothing is connected yet. `key_prefix` must be random: minted idempotency keys
+    /// start with it.
+    ///
+    /// # Errors
+    /// [`ClientError::Setup`] when the machine has no means for a connection.
+    pub fn new(target: Target, key_prefix: impl Into<String>) -> Result<Self, ClientError> {
+        let builder = reqwest::Client::builder()
+            .no_proxy()
+            .user_agent(concat!("sessionlog/", env!("CARGO_PKG_VERSION")))
+            .connect_timeout(CONNECT_TIMEOUT)
+            .read_timeout(READ_TIMEOUT)
+            .pool_idle_timeout(IDLE_CONNECTION)
+            .redirect(reqwest::redirect::Policy::none());
+        let (builder, base) = match &target {
+            Target::Owner(owner) => {
+                let base = Url::parse("http://localhost/").expect("a constant that parses");
+                (builder.unix_socket(owner.socket.as_path()), base)
+            }
+            Target::Server(url) => (builder, url.clone()),
+        };
+        let http = builder.build().map_err(|error| ClientError::Setup(error.to_string()))?;
+        Ok(Self {
+            inner: Arc::new(Inner {
+                http,
+                base,
+                target,
+                key_prefix: key_prefix.into(),
+                keys_minted: AtomicU64::new(0),
+                owner_fits: AtomicBool::new(false),
+                starting: tokio::sync::Mutex::new(()),
+            }),
+        })
+    }
+
+    /// A fresh idempotency key, for a caller that keeps it over several calls.
+    #[must_use]
+    pub fn mint_key(&self) -> String {
+        let number = self.inner.keys_minted.fetch_add(1, Ordering::Relaxed);
+        format!("{}-{number}", self.inner.key_prefix)
+    }
+
+    /// Whom it talks to, for a person.
+    #[must_use]
+    pub fn address(&self) -> String {
+        match &self.inner.target {
+            Target::Owner(owner) => owner.data_dir.display().to_string(),
+            Target::Server(url) => url.to_string(),
+        }
+    }
+}

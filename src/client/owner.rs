@@ -1,0 +1,251 @@
+//! The owner of a data directory as its front ends see it: whether the one that answers fits, and
+//! starting one when none does. It must not open the data directory.
+
+use std::{
+    ffi::OsString,
+    os::fd::OwnedFd,
+    path::PathBuf,
+    process::Stdio,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, BufReader};
+
+use super::{Client, ClientError, Request, Target, request::Failure};
+
+/// How long an owner may take to open its data directory before its starter stops waiting.
+const START_TIMEOUT: Duration = Duration::from_secs(60);
+/// Bytes of the line an owner reports its start with.
+const REPORT_BYTES_MAX: u64 = 64 << 10;
+
+/// The owner a client wants.
+#[derive(Clone, Debug)]
+pub struct OwnerTarget {
+    /// A path of its socket that is short enough to connect to.
+    pub socket: PathBuf,
+    /// Keeps `socket` alive when it leads through a descriptor.
+    pub directory: Option<Arc<OwnedFd>>,
+    /// The data directory, for messages.
+    pub data_dir: PathBuf,
+    /// Digest of the settings an owner must share with its front ends.
+    pub config_digest: String,
+    /// How to start one when nobody answers; `None` never starts one.
+    pub start: Option<Start>,
+}
+
+/// How to start an owner: a program that reports a [`StartReport`] or `{"ready":true}` as the one
+/// line of its standard output, takes the lock first and binds the socket after.
+#[derive(Clone, Debug)]
+pub struct Start {
+    /// The program.
+    pub program: PathBuf,
+    /// Its name as it sees it.
+    pub name: OsString,
+    /// Its arguments.
+    pub arguments: Vec<OsString>,
+    /// Its whole environment.
+    pub environment: Vec<(OsString, OsString)>,
+}
+
+/// Why an owner did not start, as it said itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StartReport {
+    /// One of the closed list of codes, or `owned`: another process owns the directory.
+    pub code: String,
+    /// A sentence for a person.
+    pub message: String,
+    /// The exit code it ended with.
+    pub exit: u8,
+}
+
+/// Code of a [`StartReport`] that means: somebody else owns the directory, connect to them.
+const OWNED: &str = "owned";
+
+impl StartReport {
+    /// The report of an owner that found another one.
+    #[must_use]
+    pub fn owned() -> Self {
+        let message = "another process owns this data directory".to_owned();
+        Self { code: OWNED.to_owned(), message, exit: 1 }
+    }
+
+    /// The line an owner reports with.
+    #[must_use]
+    pub fn to_line(&self) -> String {
+        json!({ "code": self.code, "message": self.message, "exit": self.exit }).to_string()
+    }
+
+    fn read(line: &str) -> Option<Self> {
+        let value: Value = serde_json::from_str(line).ok()?;
+        let text = |name: &str| value.get(name).and_then(Value::as_str).map(str::to_owned);
+        let exit = value.get("exit").and_then(Value::as_u64).and_then(|n| u8::try_from(n).ok());
+        Some(Self { code: text("code")?, message: text("message")?, exit: exit.unwrap_or(1) })
+    }
+}
+
+/// What an owner says about itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnerReport {
+    /// Its version.
+    pub version: String,
+    /// Its process.
+    pub pid: u64,
+    /// Whether it was started by a front end and leaves when idle.
+    pub on_demand: bool,
+    /// Digest of its settings.
+    pub config_digest: String,
+}
+
+impl OwnerReport {
+    fn read(body: &[u8]) -> Option<Self> {
+        let value: Value = serde_json::from_slice(body).ok()?;
+        let text = |name: &str| value.get(name).and_then(Value::as_str).map(str::to_owned);
+        Some(Self {
+            version: text("version")?,
+            pid: value.get("pid")?.as_u64()?,
+            on_demand: value.get("on_demand")?.as_bool()?,
+            config_digest: text("config_digest")?,
+        })
+    }
+}
+
+impl Client {
+    /// What the owner says about itself, without starting one.
+    ///
+    /// # Errors
+    /// [`ClientError::Unreachable`] when nobody answers.
+    pub async fn owner(&self) -> Result<OwnerReport, ClientError> {
+        let answer = self.once(&Request::get("/v1/admin/owner")).await.map_err(Failure::error)?;
+        OwnerReport::read(&answer.body).ok_or_else(|| ClientError::Foreign {
+            address: self.address(),
+            reason: "it has no owner's report".to_owned(),
+        })
+    }
+
+    /// Sees to it that an owner answers that fits; starts one when nobody does.
+    pub(super) async fn find_owner(&self) -> Result<(), Failure> {
+        let Target::Owner(target) = &self.inner.target else { return Ok(()) };
+        if self.inner.owner_fits.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let _one_at_a_time = self.inner.starting.lock().await;
+        if self.inner.owner_fits.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        match self.owner().await {
+            Ok(report) => {
+                check_fit(target, &report).map_err(Failure::Final)?;
+                self.inner.owner_fits.store(true, Ordering::Release);
+                Ok(())
+            }
+            Err(error @ ClientError::Unreachable { .. }) => {
+                match &target.start {
+                    Some(start) => start_owner(start, target).await?,
+                    None => return Err(Failure::Again(error)),
+                }
+                // Started by us or by another client at the same time: look again.
+                Err(Failure::Again(error))
+            }
+            Err(error) => Err(Failure::Final(error)),
+        }
+    }
+}
+
+fn check_fit(target: &OwnerTarget, report: &OwnerReport) -> Result<(), ClientError> {
+    let ours = env!("CARGO_PKG_VERSION");
+    let mismatch = |what, ours: &str, theirs: &str| ClientError::OwnerMismatch {
+        what,
+        ours: ours.to_owned(),
+        theirs: theirs.to_owned(),
+        pid: report.pid,
+        data_dir: target.data_dir.display().to_string(),
+    };
+    if report.version != ours {
+        return Err(mismatch("version", ours, &report.version));
+    }
+    if report.config_digest != target.config_digest {
+        return Err(mismatch("configuration", &target.config_digest, &report.config_digest));
+    }
+    Ok(())
+}
+
+/// Starts an owner and waits until it reports: ready, or why not.
+async fn start_owner(start: &Start, target: &OwnerTarget) -> Result<(), Failure> {
+    let unreachable = |reason: String| ClientError::Unreachable {
+        address: target.data_dir.display().to_string(),
+        reason,
+    };
+    let mut command = tokio::process::Command::new(&start.program);
+    command
+        .arg0(&start.name)
+        .args(&start.arguments)
+        .env_clear()
+        .envs(start.environment.iter().map(|(name, value)| (name, value)))
+        .current_dir("/")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null());
+    let mut child = command.spawn().map_err(|error| {
+        Failure::Final(unreachable(format!("its owner cannot be started: {error}")))
+    })?;
+    let Some(stdout) = child.stdout.take() else {
+        return Err(Failure::Again(unreachable("its owner said nothing".to_owned())));
+    };
+    let mut line = String::new();
+    let mut reader = BufReader::new(tokio::io::AsyncReadExt::take(stdout, REPORT_BYTES_MAX));
+    match tokio::time::timeout(START_TIMEOUT, reader.read_line(&mut line)).await {
+        Ok(Ok(_)) => {}
+        Ok(Err(error)) => return Err(Failure::Again(unreachable(error.to_string()))),
+        Err(_) => {
+            let reason = "its owner is still opening the data directory; try again later";
+            return Err(Failure::Final(unreachable(reason.to_owned())));
+        }
+    }
+    match StartReport::read(&line) {
+        Some(report) if report.code != OWNED => {
+            Err(Failure::Final(ClientError::OwnerNotStarted(Box::new(report))))
+        }
+        // Ready, or another one owns the directory. No line at all: it ended before it could
+        // say why, and the next attempt shows whether that was once or always.
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_owner_of_another_version_or_configuration_is_refused_with_what_to_do() {
+        let target = OwnerTarget {
+            socket: PathBuf::from("s"),
+            directory: None,
+            data_dir: PathBuf::from("data"),
+            config_digest: "aa".to_owned(),
+            start: None,
+        };
+        let report = |version: &str, digest: &str| OwnerReport {
+            version: version.to_owned(),
+            pid: 7,
+            on_demand: true,
+            config_digest: digest.to_owned(),
+        };
+        let ours = env!("CARGO_PKG_VERSION");
+        assert!(check_fit(&target, &report(ours, "aa")).is_ok());
+        for (report, named) in
+            [(report("9.9.9", "aa"), "version 9.9.9"), (report(ours, "bb"), "configuration bb")]
+        {
+            let error = check_fit(&target, &report).expect_err("refused").to_string();
+            assert!(error.contains(named) && error.contains("kill 7"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_start_report_reads_back_what_it_says() {
+        let report = StartReport { code: "x".into(), message: "a \"b\"".into(), exit: 3 };
+        assert_eq!(StartReport::read(&report.to_line()), Some(report));
+        assert_eq!(StartReport::read("{\"ready\":true}"), None);
+    }
+}

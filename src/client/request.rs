@@ -1,0 +1,272 @@
+//! One call: built, sent, repeated while that can help, and its answer read. It must not decide
+//! what an answer means beyond "done" and "refused".
+
+use std::{sync::atomic::Ordering, time::Duration};
+
+use bytes::Bytes;
+use reqwest::{Method, header::CONTENT_TYPE};
+use serde_json::Value;
+
+use super::{Client, ClientError, IDEMPOTENCY_KEY, Refusal, Target};
+use crate::event::SessionId;
+
+const BACKOFF_FIRST: Duration = Duration::from_millis(5);
+const BACKOFF_MAX: Duration = Duration::from_millis(250);
+/// All pauses of one call together, where an owner can be started or is being replaced.
+const PATIENCE_OWNER: Duration = Duration::from_secs(20);
+/// The same for a server, which somebody else has to start.
+const PATIENCE_SERVER: Duration = Duration::from_secs(3);
+
+/// Path of a session's resource below `/v1`; `rest` begins with `/` or is empty.
+#[must_use]
+pub fn session_path(session: &SessionId, rest: &str) -> String {
+    // The alphabet of a session's id needs no escape in a path.
+    format!("/v1/sessions/{session}{rest}")
+}
+
+/// One HTTP call.
+#[derive(Clone, Debug)]
+pub struct Request {
+    method: Method,
+    path: String,
+    query: Vec<(String, String)>,
+    headers: Vec<(&'static str, String)>,
+    body: Option<(Bytes, &'static str)>,
+}
+
+impl Request {
+    /// A call that changes nothing.
+    #[must_use]
+    pub fn get(path: impl Into<String>) -> Self {
+        Self::new(Method::GET, path)
+    }
+
+    /// A call that changes something; it is sent with an idempotency key.
+    #[must_use]
+    pub fn post(path: impl Into<String>) -> Self {
+        Self::new(Method::POST, path)
+    }
+
+    /// A call that removes something.
+    #[must_use]
+    pub fn delete(path: impl Into<String>) -> Self {
+        Self::new(Method::DELETE, path)
+    }
+
+    fn new(method: Method, path: impl Into<String>) -> Self {
+        Self { method, path: path.into(), query: Vec::new(), headers: Vec::new(), body: None }
+    }
+
+    /// Adds a query parameter.
+    #[must_use]
+    pub fn query(mut self, name: impl Into<String>, value: impl ToString) -> Self {
+        self.query.push((name.into(), value.to_string()));
+        self
+    }
+
+    /// Adds a query parameter when there is a value.
+    #[must_use]
+    pub fn query_opt(self, name: &str, value: Option<impl ToString>) -> Self {
+        match value {
+            Some(value) => self.query(name, value),
+            None => self,
+        }
+    }
+
+    /// Adds a header.
+    #[must_use]
+    pub fn header(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        self.headers.push((name, value.into()));
+        self
+    }
+
+    /// Sends JSON.
+    #[must_use]
+    pub fn json(self, body: &Value) -> Self {
+        self.body(body.to_string(), "application/json")
+    }
+
+    /// Sends bytes of some type.
+    #[must_use]
+    pub fn body(mut self, body: impl Into<Bytes>, content_type: &'static str) -> Self {
+        self.body = Some((body.into(), content_type));
+        self
+    }
+
+    fn changes(&self) -> bool {
+        self.method != Method::GET
+    }
+
+    fn has_key(&self) -> bool {
+        self.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(IDEMPOTENCY_KEY))
+    }
+}
+
+/// A successful answer.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// The HTTP status, 2xx.
+    pub status: u16,
+    /// The body as it came.
+    pub body: Bytes,
+}
+
+/// What became of one attempt.
+pub(super) enum Failure {
+    /// Another attempt may succeed.
+    Again(ClientError),
+    /// It will not.
+    Final(ClientError),
+}
+
+impl Failure {
+    pub(super) fn error(self) -> ClientError {
+        match self {
+            Self::Again(error) | Self::Final(error) => error,
+        }
+    }
+}
+
+/// Pauses between attempts, growing, and bounded together.
+pub(super) struct Backoff {
+    next: Duration,
+    left: Duration,
+}
+
+impl Backoff {
+    /// Waits before the next attempt; `false` when patience has run out.
+    pub(super) async fn wait(&mut self) -> bool {
+        if self.left.is_zero() {
+            return false;
+        }
+        let pause = self.next.min(self.left);
+        self.left -= pause;
+        self.next = (self.next * 2).min(BACKOFF_MAX);
+        tokio::time::sleep(pause).await;
+        true
+    }
+}
+
+impl Client {
+    /// Sends a call, repeating it while the owner is absent, starting or being replaced.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn send(&self, mut request: Request) -> Result<Answer, ClientError> {
+        if request.changes() && !request.has_key() {
+            request = request.header(IDEMPOTENCY_KEY, self.mint_key());
+        }
+        let mut backoff = self.backoff();
+        let mut sent_before = false;
+        loop {
+            let failure = match self.attempt(&request, &mut sent_before).await {
+                Ok(answer) => return Ok(answer),
+                Err(Failure::Final(error)) => return Err(error),
+                Err(Failure::Again(error)) => error,
+            };
+            self.inner.owner_fits.store(false, Ordering::Release);
+            if !backoff.wait().await {
+                return Err(failure);
+            }
+        }
+    }
+
+    /// Sends a call and reads its answer as JSON.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn json(&self, request: Request) -> Result<Value, ClientError> {
+        let answer = self.send(request).await?;
+        if answer.body.is_empty() {
+            return Ok(Value::Null);
+        }
+        serde_json::from_slice(&answer.body).map_err(|error| ClientError::Foreign {
+            address: self.address(),
+            reason: format!("its answer is not JSON ({error})"),
+        })
+    }
+
+    pub(super) fn backoff(&self) -> Backoff {
+        let left = match self.inner.target {
+            Target::Owner(_) => PATIENCE_OWNER,
+            Target::Server(_) => PATIENCE_SERVER,
+        };
+        Backoff { next: BACKOFF_FIRST, left }
+    }
+
+    async fn attempt(&self, request: &Request, sent_before: &mut bool) -> Result<Answer, Failure> {
+        self.find_owner().await?;
+        let again = std::mem::replace(sent_before, true);
+        match self.once(request).await {
+            Err(Failure::Final(ClientError::Refused(refusal)))
+                if again
+                    && request.method == Method::DELETE
+                    && refusal.code == "session_deleted" =>
+            {
+                // The answer to our first attempt was lost; this says that it worked.
+                Ok(Answer { status: 200, body: Bytes::from(refusal.body.to_string()) })
+            }
+            other => other,
+        }
+    }
+
+    /// One attempt, whoever answers.
+    pub(super) async fn once(&self, request: &Request) -> Result<Answer, Failure> {
+        let response = self.open(request).await?;
+        let status = response.status().as_u16();
+        let body = response.bytes().await.map_err(|error| self.lost(&error))?;
+        self.judge(status, body)
+    }
+
+    /// Sends a call and answers as soon as the answer's head is there.
+    pub(super) async fn open(&self, request: &Request) -> Result<reqwest::Response, Failure> {
+        let mut url = self.inner.base.clone();
+        let path = format!("{}{}", url.path().trim_end_matches('/'), request.path);
+        url.set_path(&path);
+        let mut builder = self.inner.http.request(request.method.clone(), url);
+        if !request.query.is_empty() {
+            builder = builder.query(&request.query);
+        }
+        for (name, value) in &request.headers {
+            builder = builder.header(*name, value);
+        }
+        if let Some((body, content_type)) = &request.body {
+            builder = builder.header(CONTENT_TYPE, *content_type).body(body.clone());
+        }
+        builder.send().await.map_err(|error| self.lost(&error))
+    }
+
+    pub(super) fn judge(&self, status: u16, body: Bytes) -> Result<Answer, Failure> {
+        if (200..300).contains(&status) {
+            return Ok(Answer { status, body });
+        }
+        let Some(refusal) = Refusal::read(status, &body) else {
+            let reason = format!("HTTP status {status} without an error we know");
+            let error = ClientError::Foreign { address: self.address(), reason };
+            return Err(Failure::Final(error));
+        };
+        // An owner that is leaving says so; the next one will do the work.
+        let leaving = refusal.code == "owner_unavailable";
+        let error = ClientError::Refused(Box::new(refusal));
+        Err(if leaving { Failure::Again(error) } else { Failure::Final(error) })
+    }
+
+    /// An attempt without an answer. Every call may be repeated, so it may be tried again.
+    pub(super) fn lost(&self, error: &reqwest::Error) -> Failure {
+        let unreachable =
+            ClientError::Unreachable { address: self.address(), reason: innermost(error) };
+        if error.is_builder() || error.is_timeout() && !error.is_connect() {
+            return Failure::Final(unreachable);
+        }
+        Failure::Again(unreachable)
+    }
+}
+
+/// The cause at the bottom of an error: what the system said, without the layers above it.
+fn innermost(error: &reqwest::Error) -> String {
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(next) = cause.source() {
+        cause = next;
+    }
+    cause.to_string()
+}

@@ -1,0 +1,259 @@
+//! Following a session: server-sent events, resumed where they stopped when the owner goes away.
+//! It must not buffer more than the line being read.
+
+use bytes::{Bytes, BytesMut};
+use serde_json::Value;
+
+use super::{
+    Client, ClientError, Request,
+    request::{Backoff, Failure},
+    session_path,
+};
+use crate::event::SessionId;
+
+/// Bytes of one line: the largest event escaped in the worst way stays below it.
+const LINE_BYTES_MAX: usize = 32 << 20;
+
+/// One server-sent event.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SseEvent {
+    /// `event:`; empty when absent.
+    pub name: String,
+    /// `id:`.
+    pub id: Option<String>,
+    /// `data:` lines, joined.
+    pub data: String,
+}
+
+/// A running answer of server-sent events.
+pub struct SseStream {
+    response: reqwest::Response,
+    buffer: BytesMut,
+    address: String,
+}
+
+impl SseStream {
+    /// The next event; `None` when the server ended the stream.
+    ///
+    /// # Errors
+    /// [`ClientError::Unreachable`] when the connection broke.
+    pub async fn next(&mut self) -> Result<Option<SseEvent>, ClientError> {
+        let mut event = SseEvent::default();
+        let mut seen = false;
+        while let Some(line) = self.line().await? {
+            if line.is_empty() {
+                if seen {
+                    return Ok(Some(event));
+                }
+                continue;
+            }
+            seen |= field(&mut event, &line);
+        }
+        Ok(None)
+    }
+
+    async fn line(&mut self) -> Result<Option<String>, ClientError> {
+        let mut scanned = 0;
+        loop {
+            let unseen = self.buffer.get(scanned..).unwrap_or_default();
+            if let Some(at) = unseen.iter().position(|byte| *byte == b'\n') {
+                let line = self.buffer.split_to(scanned + at + 1);
+                let text = String::from_utf8_lossy(&line);
+                return Ok(Some(text.trim_end_matches(['\r', '\n']).to_owned()));
+            }
+            scanned = self.buffer.len();
+            if scanned > LINE_BYTES_MAX {
+                return Err(self.broken(format!("a line of more than {LINE_BYTES_MAX} bytes")));
+            }
+            match self.response.chunk().await {
+                Ok(Some(chunk)) => self.buffer.extend_from_slice(&chunk),
+                Ok(None) => return Ok(None),
+                Err(error) => return Err(self.broken(error.to_string())),
+            }
+        }
+    }
+
+    fn broken(&self, reason: String) -> ClientError {
+        ClientError::Unreachable { address: self.address.clone(), reason }
+    }
+}
+
+/// Reads one line into the event; `false` for a comment.
+fn field(event: &mut SseEvent, line: &str) -> bool {
+    let (name, value) = line.split_once(':').unwrap_or((line, ""));
+    let value = value.strip_prefix(' ').unwrap_or(value);
+    match name {
+        "" => return false,
+        "event" => event.name = value.to_owned(),
+        "id" => event.id = Some(value.to_owned()),
+        "data" => {
+            if !event.data.is_empty() {
+                event.data.push('\n');
+            }
+            event.data.push_str(value);
+        }
+        _ => {}
+    }
+    true
+}
+
+/// A session followed from a place on: every event once, in order, through crashes and
+/// replacements of the owner.
+pub struct Tail {
+    client: Client,
+    session: SessionId,
+    types: Vec<String>,
+    next: u64,
+    stream: Option<SseStream>,
+    backoff: Backoff,
+}
+
+impl Client {
+    /// Opens a stream of server-sent events, repeating the attempt as [`Client::send`] does.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn stream(&self, request: &Request) -> Result<SseStream, ClientError> {
+        let mut backoff = self.backoff();
+        loop {
+            let failure = match self.open_stream(request).await {
+                Ok(stream) => return Ok(stream),
+                Err(Failure::Final(error)) => return Err(error),
+                Err(Failure::Again(error)) => error,
+            };
+            self.inner.owner_fits.store(false, std::sync::atomic::Ordering::Release);
+            if !backoff.wait().await {
+                return Err(failure);
+            }
+        }
+    }
+
+    async fn open_stream(&self, request: &Request) -> Result<SseStream, Failure> {
+        self.find_owner().await?;
+        let response = self.open(request).await?;
+        let status = response.status().as_u16();
+        if status != 200 {
+            let body: Bytes = response.bytes().await.map_err(|error| self.lost(&error))?;
+            self.judge(status, body)?;
+            let reason = format!("HTTP status {status} where a stream was asked for");
+            let error = ClientError::Foreign { address: self.address(), reason };
+            return Err(Failure::Final(error));
+        }
+        Ok(SseStream { response, buffer: BytesMut::new(), address: self.address() })
+    }
+
+    /// Follows a session from a point on (its tail when `None`).
+    ///
+    /// # Errors
+    /// [`ClientError`]: an unknown session, a point that names nothing.
+    pub async fn tail(
+        &self,
+        session: &SessionId,
+        from: Option<&str>,
+        types: &[String],
+    ) -> Result<Tail, ClientError> {
+        // The point is resolved once, so that a resumed stream goes on at the same place.
+        let request = Request::get(session_path(session, "/events"))
+            .query("from", from.unwrap_or("end"))
+            .query("limit", 1);
+        let slice = self.json(request).await?;
+        let first = slice.pointer("/data/0/position").and_then(Value::as_u64);
+        let next = first.or_else(|| slice.get("next_position").and_then(Value::as_u64));
+        Ok(Tail {
+            client: self.clone(),
+            session: session.clone(),
+            types: types.to_vec(),
+            next: next.unwrap_or(0),
+            stream: None,
+            backoff: self.backoff(),
+        })
+    }
+}
+
+impl Tail {
+    /// The next event, as JSON; waits for it.
+    ///
+    /// # Errors
+    /// [`ClientError`] when the session cannot be followed any more.
+    pub async fn next(&mut self) -> Result<Value, ClientError> {
+        loop {
+            let stream = match &mut self.stream {
+                Some(stream) => stream,
+                none => {
+                    let mut request = Request::get(session_path(&self.session, "/events/stream"))
+                        .query("from", self.next);
+                    for kind in &self.types {
+                        request = request.query("types[]", kind);
+                    }
+                    none.insert(self.client.stream(&request).await?)
+                }
+            };
+            match stream.next().await {
+                Ok(Some(event)) => {
+                    self.backoff = self.client.backoff();
+                    if let Some(event) = self.take(&event)? {
+                        return Ok(event);
+                    }
+                }
+                Ok(None) => self.reopen(None).await?,
+                Err(error) => self.reopen(Some(error)).await?,
+            }
+        }
+    }
+
+    /// The position after the last event seen.
+    #[must_use]
+    pub fn next_position(&self) -> u64 {
+        self.next
+    }
+
+    async fn reopen(&mut self, error: Option<ClientError>) -> Result<(), ClientError> {
+        self.stream = None;
+        if self.backoff.wait().await {
+            return Ok(());
+        }
+        Err(error.unwrap_or_else(|| ClientError::Unreachable {
+            address: self.client.address(),
+            reason: "the stream ends as soon as it begins".to_owned(),
+        }))
+    }
+
+    /// The session's event within a server-sent one; heartbeats and farewells hold none.
+    fn take(&mut self, event: &SseEvent) -> Result<Option<Value>, ClientError> {
+        let Some(position) = event.id.as_deref().and_then(|id| id.parse::<u64>().ok()) else {
+            return Ok(None);
+        };
+        if position < self.next {
+            return Ok(None);
+        }
+        let value = serde_json::from_str(&event.data).map_err(|error| ClientError::Foreign {
+            address: self.client.address(),
+            reason: format!("an event that is not JSON ({error})"),
+        })?;
+        self.next = position + 1;
+        Ok(Some(value))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_fields_of_a_server_sent_event_are_read_and_comments_left_out() {
+        let mut event = SseEvent::default();
+        for (line, counted) in [
+            (": a comment", false),
+            ("event: user.message", true),
+            ("id: 7", true),
+            ("data: {\"a\":", true),
+            ("data:1}", true),
+            ("retry: 5", true),
+        ] {
+            assert_eq!(field(&mut event, line), counted, "{line}");
+        }
+        assert_eq!(event.name, "user.message");
+        assert_eq!(event.id.as_deref(), Some("7"));
+        assert_eq!(event.data, "{\"a\":\n1}");
+    }
+}

@@ -1,0 +1,199 @@
+//! The machine around a data directory: the owner's socket and log file, a process that leaves
+//! its terminal, a scratch directory. It must not touch what a data
+//! directory holds: that is `disk`, under the lock.
+
+use std::{
+    fs, io,
+    io::Write,
+    os::{
+        fd::OwnedFd,
+        unix::{fs::OpenOptionsExt, net::UnixListener},
+    },
+    path::{Path, PathBuf},
+};
+
+use rustix::fs::{Mode, OFlags};
+
+use super::{Entropy, disk::DataDir, entropy::SystemEntropy, files};
+
+/// Name of the owner's socket in a data directory.
+const SOCKET_FILE: &str = "owner.sock";
+/// Bytes a unix socket's address has room for on Linux, its final zero left out.
+const SOCKET_PATH_BYTES_MAX: usize = 107;
+/// The longest name made beside `SOCKET_FILE` (while it is being bound).
+const SOCKET_NEW_FILE: &str = "owner.sock.new";
+
+/// Where the owner of a data directory listens.
+#[derive(Debug)]
+pub struct OwnerSocket {
+    /// A path short enough to bind and connect to.
+    pub path: PathBuf,
+    /// Keeps `path` alive: a data directory whose path is too long for a socket's address is
+    /// reached through this descriptor.
+    pub directory: Option<OwnedFd>,
+}
+
+impl OwnerSocket {
+    /// The socket of a data directory. A directory with a path too long for a socket's address is
+    /// created when absent, because only an open directory gives it a short name.
+    ///
+    /// # Errors
+    /// What the file system said.
+    pub fn of(data_dir: &Path) -> io::Result<Self> {
+        let plain = data_dir.join(SOCKET_FILE);
+        if data_dir.join(SOCKET_NEW_FILE).as_os_str().len() <= SOCKET_PATH_BYTES_MAX {
+            return Ok(Self { path: plain, directory: None });
+        }
+        drop(DataDir::open(data_dir)?);
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let directory = rustix::fs::open(data_dir, flags, Mode::empty())?;
+        let number = std::os::fd::AsRawFd::as_raw_fd(&directory);
+        let path = PathBuf::from(format!("/proc/self/fd/{number}/{SOCKET_FILE}"));
+        Ok(Self { path, directory: Some(directory) })
+    }
+
+    /// Binds the socket, mode 0600, in place of what a dead owner left. Only the holder of the
+    /// data directory's lock may call this: it would cut a living owner off.
+    ///
+    /// # Errors
+    /// What the system said.
+    pub fn bind(&self) -> io::Result<UnixListener> {
+        let new = self.path.with_file_name(SOCKET_NEW_FILE);
+        files::remove(&new)?;
+        let listener = UnixListener::bind(&new)?;
+        files::make_private(&new)?;
+        // One step from the stale socket to ours: a client meets one or the other, never a gap.
+        fs::rename(&new, &self.path)?;
+        listener.set_nonblocking(true)?;
+        Ok(listener)
+    }
+
+    /// Takes the socket's name away, so that the next client starts an owner at once.
+    ///
+    /// # Errors
+    /// What the file system said.
+    pub fn remove(&self) -> io::Result<()> {
+        files::remove(&self.path)
+    }
+}
+
+/// Opens a log file for appending, mode 0600; starts it anew once it is larger than `bytes_max`.
+///
+/// # Errors
+/// What the file system said.
+pub fn open_log(path: &Path, bytes_max: u64) -> io::Result<impl Write + Send + 'static> {
+    let large = fs::metadata(path).is_ok_and(|about| about.len() > bytes_max);
+    let mut options = fs::OpenOptions::new();
+    options.create(true).mode(0o600).custom_flags(OFlags::NOFOLLOW.bits().cast_signed());
+    if large {
+        options.write(true).truncate(true)
+    } else {
+        options.append(true)
+    };
+    options.open(path)
+}
+
+/// Makes this process the leader of a process session of its own and closes every descriptor it
+/// inherited beside the standard three: a terminal that closes does not end it, and no lock or
+/// pipe of the program that started it stays open because of it.
+///
+/// Call it first in `main`, before anything opens a file.
+///
+/// # Errors
+/// What the system said.
+pub fn leave_parent() -> io::Result<()> {
+    let numbers: Vec<i32> = fs::read_dir("/proc/self/fd")?
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .filter(|number| *number > 2)
+        .collect();
+    for number in numbers {
+        close_inherited(number);
+    }
+    rustix::process::setsid()?;
+    Ok(())
+}
+
+#[expect(unsafe_code, reason = "an inherited descriptor has no owner that could be dropped")]
+fn close_inherited(number: i32) {
+    // SAFETY: called before this process opened anything it still holds, so no value of ours owns
+    // the number; closing one that is closed already is an ignored EBADF.
+    unsafe { rustix::io::close(number) }
+}
+
+/// Points standard output at nothing: whoever reads it sees its end.
+///
+/// # Errors
+/// What the system said.
+pub fn close_stdout() -> io::Result<()> {
+    let nothing = fs::OpenOptions::new().write(true).open("/dev/null")?;
+    Ok(rustix::stdio::dup2_stdout(nothing)?)
+}
+
+/// A directory of our own that goes away with its contents when dropped.
+#[derive(Debug)]
+pub struct Scratch {
+    path: PathBuf,
+}
+
+impl Scratch {
+    /// Creates an empty directory, mode 0700, in the machine's place for temporary files.
+    ///
+    /// # Errors
+    /// What the file system said.
+    pub fn new(prefix: &str) -> io::Result<Self> {
+        let mut random = [0; 8];
+        SystemEntropy.fill(&mut random);
+        let name = format!("{prefix}-{:016x}", u64::from_le_bytes(random));
+        let path = std::env::temp_dir().join(name);
+        drop(DataDir::open(&path)?);
+        Ok(Self { path })
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // Nothing to tell anyone: what stays is in the place for temporary files.
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::{fs::PermissionsExt, net::UnixStream};
+
+    use super::*;
+
+    #[test]
+    fn a_socket_is_bound_and_reached_however_long_the_directory_is() {
+        let home = tempfile::tempdir().expect("a temporary directory");
+        for data_dir in [home.path().join("short"), home.path().join("long".repeat(40))] {
+            drop(DataDir::open(&data_dir).expect("created"));
+            let socket = OwnerSocket::of(&data_dir).expect("named");
+            let stale = socket.bind().expect("bound");
+            drop(stale);
+            assert!(UnixStream::connect(&socket.path).is_err(), "nobody accepts there");
+            let _listener = socket.bind().expect("a stale socket is replaced");
+            let other = OwnerSocket::of(&data_dir).expect("named");
+            UnixStream::connect(&other.path).expect("reached");
+            let mode = fs::metadata(data_dir.join(SOCKET_FILE)).expect("there").permissions();
+            assert_eq!(mode.mode() & 0o777, 0o600);
+            socket.remove().expect("removed");
+            socket.remove().expect("an absent socket is success");
+        }
+    }
+
+    #[test]
+    fn a_scratch_directory_goes_away() {
+        let scratch = Scratch::new("sessionlog-test").expect("created");
+        let path = scratch.path().to_path_buf();
+        fs::write(path.join("file"), b"x").expect("written");
+        drop(scratch);
+        assert!(!path.exists());
+    }
+}
