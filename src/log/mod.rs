@@ -1,1 +1,24 @@
-//! ONE SESSION ON DISK.
+//! ONE SESSION ON DISK, and the frames it shares with the journal: codecs and scans over bytes.
+//! docs/format.md draws every one of them. It must not know scopes, owners or other sessions, look
+//! inside a body, or be async; it touches files only through env.
+
+mod bytes;
+mod chain;
+mod entry;
+mod error;
+pub mod frame;
+pub mod inspect;
+pub mod journal;
+pub mod record;
+pub mod scan;
+pub mod seal;
+pub mod segment;
+
+pub use chain::Chain;
+pub use entry::{
+    Delta, Entry, FORMAT, SegmentEntry, Settled, StoreFile, decode_settled, encode_delta,
+    settled_header,
+};
+pub use error::{Fault, LogError};
+pub use frame::{Frame, FrameHeader, FrameKind};
+pub use record::{Change, Control, Create, KnownBatch, Record, RecordBody};

@@ -1,0 +1,45 @@
+//! Fixed-width little-endian fields, read without ever panicking. It must not know a format.
+
+/// Reads fields from the front of a byte string.
+pub(super) struct Fields<'a>(pub(super) &'a [u8]);
+
+impl<'a> Fields<'a> {
+    /// The next `count` bytes.
+    pub(super) fn bytes(&mut self, count: usize) -> Option<&'a [u8]> {
+        let (head, rest) = self.0.split_at_checked(count)?;
+        self.0 = rest;
+        Some(head)
+    }
+
+    /// The next `N` bytes.
+    pub(super) fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        self.bytes(N)?.try_into().ok()
+    }
+
+    pub(super) fn u8(&mut self) -> Option<u8> {
+        self.array().map(|[byte]| byte)
+    }
+
+    pub(super) fn u32(&mut self) -> Option<u32> {
+        self.array().map(u32::from_le_bytes)
+    }
+
+    pub(super) fn u64(&mut self) -> Option<u64> {
+        self.array().map(u64::from_le_bytes)
+    }
+
+    pub(super) fn i64(&mut self) -> Option<i64> {
+        self.array().map(i64::from_le_bytes)
+    }
+}
+
+/// Salted CRC-32 over the parts in order. The salt, random for every use of a file, keeps a frame
+/// of another file, of an earlier use, or forged inside a body from being taken for one of ours.
+pub(super) fn checksum(salt: u64, parts: &[&[u8]]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(&salt.to_le_bytes());
+    for part in parts {
+        hasher.update(part);
+    }
+    hasher.finalize()
+}

@@ -1,0 +1,68 @@
+//! The running hash of a session's records. It is computed over plaintext, whatever the encoding,
+//! compression or cipher, so that segments can be re-encoded, a body redacted, and a fork started
+//! from a chain value, with the chain still verifiable. It must not read files.
+
+use std::fmt;
+
+use super::record::{Record, RecordBody};
+use crate::event::SessionHash;
+
+/// `h_n = blake3(h_(n-1) ‖ fixed fields ‖ blake3(salt ‖ body))`; events have one chain, control
+/// records another.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Chain(pub [u8; 32]);
+
+impl Chain {
+    /// Where the chain of a session's events starts.
+    #[must_use]
+    pub fn events_of(session: SessionHash) -> Self {
+        Self(blake3::derive_key("sessionlog v1 event chain", &session.0))
+    }
+
+    /// Where the chain of a session's control records starts.
+    #[must_use]
+    pub fn controls_of(session: SessionHash) -> Self {
+        Self(blake3::derive_key("sessionlog v1 control chain", &session.0))
+    }
+
+    /// The chain after `record`, which lies at `place`: an event's position, a control record's
+    /// log sequence number.
+    #[must_use]
+    pub fn after(self, place: u64, record: &Record) -> Self {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(&self.0);
+        hasher.update(&place.to_le_bytes());
+        hasher.update(&[record.kind, record.origin, u8::from(record.created_at.is_some())]);
+        hasher.update(&record.created_at.unwrap_or_default().to_le_bytes());
+        hasher.update(&record.processed_at.to_le_bytes());
+        for text in [&record.name, &record.id] {
+            hasher.update(&(text.len() as u64).to_le_bytes());
+            hasher.update(text.as_bytes());
+        }
+        hasher.update(&record.body.digest());
+        Self(*hasher.finalize().as_bytes())
+    }
+}
+
+impl RecordBody {
+    /// `blake3(salt ‖ body)`: what a redacted record keeps. The salt keeps a short body from being
+    /// guessed from its digest.
+    #[must_use]
+    pub fn digest(&self) -> [u8; 32] {
+        match self {
+            Self::Whole { salt, body } => {
+                let mut hasher = blake3::Hasher::new();
+                hasher.update(salt);
+                hasher.update(body);
+                *hasher.finalize().as_bytes()
+            }
+            Self::Redacted { digest } => *digest,
+        }
+    }
+}
+
+impl fmt::Debug for Chain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", blake3::Hash::from_bytes(self.0).to_hex())
+    }
+}

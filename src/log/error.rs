@@ -1,0 +1,57 @@
+//! What can be wrong with bytes read from disk. It must not decide what follows from a fault:
+//! torn or damaged is for `journal` and the store.
+
+use std::io;
+
+/// Why bytes are not what they should be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Fault {
+    /// The bytes end before the field, header or payload does.
+    #[error("the bytes end too early")]
+    Short,
+    /// Only zeros: nothing was ever written here.
+    #[error("nothing but zeros")]
+    Zeros,
+    /// Not the magic of this kind of file.
+    #[error("not a file of this kind")]
+    Magic,
+    /// A header whose checksum does not fit.
+    #[error("header checksum mismatch")]
+    HeaderChecksum,
+    /// A payload whose checksum does not fit.
+    #[error("payload checksum mismatch")]
+    PayloadChecksum,
+    /// A whole header with a value this version does not know.
+    #[error("unknown {what} {value}")]
+    Unknown {
+        /// The field.
+        what: &'static str,
+        /// Its value.
+        value: u32,
+    },
+    /// A payload that does not decode although its checksum fits.
+    #[error("undecodable payload")]
+    Payload,
+    /// Bytes of another session, store or place.
+    #[error("bytes of another place")]
+    Misplaced,
+    /// The chain does not lead from one record to the next.
+    #[error("chain mismatch")]
+    Chain,
+}
+
+/// Why a file could not be read as what it should be.
+#[derive(Debug, thiserror::Error)]
+pub enum LogError {
+    /// The file system refused.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// The bytes are wrong.
+    #[error("at byte {byte_offset}: {fault}")]
+    Fault {
+        /// Where.
+        byte_offset: u64,
+        /// What.
+        fault: Fault,
+    },
+}

@@ -1,0 +1,281 @@
+//! A frame: a header and the records of one request of one session, all or nothing. The journal,
+//! segments and sealed segments (where a frame is a block of about 64 records) all consist of them.
+//! It must not know which file it lies in, beyond that file's salt.
+//!
+//! ```text
+//!   0  length u32           4  header checksum u32    8  payload checksum u32
+//!  12  kind u8  codec u8  compression u8  cipher u8  16  count u32   20  events u32
+//!  24  key id 8            32  nonce 24
+//!  56  first lsn u64       64  synced lsn u64        72  first position u64
+//!  80  session hash 32    112  event chain before 32 144  control chain before 32
+//! 176  zero 16            192  payload, zero-padded to a multiple of 8
+//! ```
+
+use bytes::Bytes;
+
+use super::{
+    Chain,
+    bytes::{Fields, checksum},
+    error::Fault,
+    record::{self, Record},
+};
+use crate::event::{Lsn, Position, Range, SessionHash};
+
+/// Bytes of a frame header.
+pub const HEADER_BYTES: usize = 192;
+/// Frames start at multiples of this many bytes.
+pub const ALIGN_BYTES: u64 = 8;
+/// Bytes of a payload at most: a batch at its limit and the fixed fields of its events.
+pub const PAYLOAD_BYTES_MAX: usize = 24 << 20;
+/// Bytes a payload may have before compression.
+const PLAIN_BYTES_MAX: usize = 64 << 20;
+
+const CODEC_RECORD_V1: u8 = 1;
+const COMPRESSION_NONE: u8 = 0;
+const COMPRESSION_ZSTD: u8 = 1;
+const CIPHER_NONE: u8 = 0;
+
+const _: () = assert!(HEADER_BYTES as u64 % ALIGN_BYTES == 0);
+const _: () = assert!(crate::event::limits::BATCH_BYTES_MAX < PAYLOAD_BYTES_MAX);
+
+/// What a frame holds. The ordinals are on disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum FrameKind {
+    /// Records of one request; their log sequence numbers are consecutive.
+    Request = 1,
+    /// No record: says that everything before it was durable when it was written.
+    Watermark = 2,
+    /// Records of several requests in a sealed segment, each with its log sequence number.
+    Block = 3,
+}
+
+/// A frame's header, its checksums aside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FrameHeader {
+    /// What it holds.
+    pub kind: FrameKind,
+    /// Bytes of the payload as stored.
+    pub length: u32,
+    /// Whether the payload is a zstd frame.
+    pub compressed: bool,
+    /// Records in the payload.
+    pub count: u32,
+    /// Of these, events: they take positions.
+    pub events: u32,
+    /// Log sequence number of the first record.
+    pub first_lsn: Lsn,
+    /// Every record below this number was durable when the frame was written.
+    pub synced_lsn: Lsn,
+    /// Position of the first event; in a watermark, the byte offset where the frame before ended.
+    pub first_position: Position,
+    /// Whose records.
+    pub session: SessionHash,
+    /// The event chain before the first record.
+    pub chain: Chain,
+    /// The control chain before the first record.
+    pub control_chain: Chain,
+}
+
+impl FrameHeader {
+    /// Positions of the frame's events.
+    #[must_use]
+    pub fn range(&self) -> Range {
+        let from = self.first_position;
+        Range::new(from, from.plus(u64::from(self.events)))
+    }
+
+    /// The log sequence number after the frame's records (not meaningful for a block, whose
+    /// records carry their own).
+    #[must_use]
+    pub fn end_lsn(&self) -> Lsn {
+        Lsn(self.first_lsn.0.saturating_add(u64::from(self.count)))
+    }
+
+    /// Bytes from this frame's start to the next one's.
+    #[must_use]
+    pub fn stride(&self) -> u64 {
+        align(HEADER_BYTES as u64 + u64::from(self.length))
+    }
+
+    /// Appends header, payload and padding as they lie in a file with that salt.
+    ///
+    /// # Panics
+    /// When the payload's length is not the header's: a broken invariant of the caller.
+    pub fn write(&self, salt: u64, payload: &[u8], out: &mut Vec<u8>) {
+        assert_eq!(self.length as usize, payload.len(), "a header describes its own payload");
+        let mut tail = Vec::with_capacity(HEADER_BYTES);
+        tail.extend_from_slice(&checksum(salt, &[payload]).to_le_bytes());
+        let compression = if self.compressed { COMPRESSION_ZSTD } else { COMPRESSION_NONE };
+        tail.extend_from_slice(&[self.kind as u8, CODEC_RECORD_V1, compression, CIPHER_NONE]);
+        tail.extend_from_slice(&self.count.to_le_bytes());
+        tail.extend_from_slice(&self.events.to_le_bytes());
+        tail.extend_from_slice(&[0; 8 + 24]);
+        for number in [self.first_lsn.0, self.synced_lsn.0, self.first_position.0] {
+            tail.extend_from_slice(&number.to_le_bytes());
+        }
+        for hash in [&self.session.0, &self.chain.0, &self.control_chain.0] {
+            tail.extend_from_slice(hash);
+        }
+        tail.extend_from_slice(&[0; 16]);
+        debug_assert_eq!(tail.len() + 8, HEADER_BYTES);
+        let length = self.length.to_le_bytes();
+        out.extend_from_slice(&length);
+        out.extend_from_slice(&checksum(salt, &[&length, &tail]).to_le_bytes());
+        out.extend_from_slice(&tail);
+        out.extend_from_slice(payload);
+        let padding = self.stride() as usize - HEADER_BYTES - payload.len();
+        out.resize(out.len() + padding, 0);
+    }
+
+    /// Reads the header at the front of `bytes`, and the checksum its payload must have.
+    ///
+    /// # Errors
+    /// The first [`Fault`] found; every length is bounded before anyone allocates by it.
+    pub fn read(salt: u64, bytes: &[u8]) -> Result<(Self, u32), Fault> {
+        let header = bytes.get(..HEADER_BYTES).ok_or(Fault::Short)?;
+        let mut fields = Fields(header);
+        let parsed = Self::fields(&mut fields);
+        let (length, stored, tail) = parsed.ok_or(Fault::Short)?;
+        // Cheap tests first: a scan calls this at every eighth byte.
+        if length as usize > PAYLOAD_BYTES_MAX || !matches!(tail.get(4), Some(1..=3)) {
+            let zeros = header.iter().all(|byte| *byte == 0);
+            return Err(if zeros { Fault::Zeros } else { Fault::HeaderChecksum });
+        }
+        if checksum(salt, &[&length.to_le_bytes(), tail]) != stored {
+            return Err(Fault::HeaderChecksum);
+        }
+        Self::body(length, &mut Fields(tail)).ok_or(Fault::Short)?
+    }
+
+    fn fields<'a>(fields: &mut Fields<'a>) -> Option<(u32, u32, &'a [u8])> {
+        Some((fields.u32()?, fields.u32()?, fields.0))
+    }
+
+    /// The fields behind the header checksum; `None` never happens to a whole header.
+    fn body(length: u32, fields: &mut Fields<'_>) -> Option<Result<(Self, u32), Fault>> {
+        let payload_checksum = fields.u32()?;
+        let [kind, codec, compression, cipher] = fields.array()?;
+        let kind = match kind {
+            1 => FrameKind::Request,
+            2 => FrameKind::Watermark,
+            3 => FrameKind::Block,
+            other => return Some(unknown("frame kind", other)),
+        };
+        if codec != CODEC_RECORD_V1 {
+            return Some(unknown("record codec", codec));
+        }
+        if compression > COMPRESSION_ZSTD {
+            return Some(unknown("compression", compression));
+        }
+        if cipher != CIPHER_NONE {
+            return Some(unknown("cipher", cipher));
+        }
+        let (count, events) = (fields.u32()?, fields.u32()?);
+        let _key_id_and_nonce: [u8; 32] = fields.array()?;
+        let header = Self {
+            kind,
+            length,
+            compressed: compression == COMPRESSION_ZSTD,
+            count,
+            events,
+            first_lsn: Lsn(fields.u64()?),
+            synced_lsn: Lsn(fields.u64()?),
+            first_position: Position(fields.u64()?),
+            session: SessionHash(fields.array()?),
+            chain: Chain(fields.array()?),
+            control_chain: Chain(fields.array()?),
+        };
+        Some(Ok((header, payload_checksum)))
+    }
+}
+
+fn unknown<T>(what: &'static str, value: u8) -> Result<T, Fault> {
+    Err(Fault::Unknown { what, value: u32::from(value) })
+}
+
+/// The next frame boundary at or after a byte offset.
+#[must_use]
+pub fn align(byte_offset: u64) -> u64 {
+    byte_offset.next_multiple_of(ALIGN_BYTES)
+}
+
+/// A frame read from a file, its checksums proven.
+#[derive(Clone, Debug)]
+pub struct Frame {
+    /// The header.
+    pub header: FrameHeader,
+    /// The payload as stored.
+    pub payload: Bytes,
+}
+
+impl Frame {
+    /// Reads the frame at the front of `bytes`.
+    ///
+    /// # Errors
+    /// The first [`Fault`] found. With [`Fault::PayloadChecksum`] the header was whole: ask
+    /// [`FrameHeader::read`] for it.
+    pub fn read(salt: u64, bytes: &Bytes) -> Result<Self, Fault> {
+        let (header, payload_checksum) = FrameHeader::read(salt, bytes)?;
+        let end = HEADER_BYTES + header.length as usize;
+        if bytes.len() < end {
+            return Err(Fault::Short);
+        }
+        let payload = bytes.slice(HEADER_BYTES..end);
+        if checksum(salt, &[&payload]) != payload_checksum {
+            return Err(Fault::PayloadChecksum);
+        }
+        Ok(Self { header, payload })
+    }
+
+    /// The records with their log sequence numbers. Bodies share the payload's memory where it is
+    /// not compressed.
+    ///
+    /// # Errors
+    /// [`Fault::Payload`] when the payload is not what the header says.
+    pub fn records(&self) -> Result<Vec<(Lsn, Record)>, Fault> {
+        let mut plain = match self.header.compressed {
+            true => Bytes::from(
+                zstd::bulk::decompress(&self.payload, PLAIN_BYTES_MAX)
+                    .map_err(|_| Fault::Payload)?,
+            ),
+            false => self.payload.clone(),
+        };
+        let count = self.header.count as usize;
+        let mut numbers = Vec::new();
+        if self.header.kind == FrameKind::Block {
+            if plain.len() / 8 < count {
+                return Err(Fault::Payload);
+            }
+            let mut fields = Fields(&plain);
+            numbers.extend((0..count).map_while(|_| fields.u64()).map(Lsn));
+            plain = plain.slice(count * 8..);
+        } else if plain.len() >= count {
+            numbers.extend(
+                (0..u64::from(self.header.count))
+                    .map(|n| Lsn(self.header.first_lsn.0.saturating_add(n))),
+            );
+        } else {
+            return Err(Fault::Payload);
+        }
+        let records = record::decode(&plain, count).ok_or(Fault::Payload)?;
+        Ok(numbers.into_iter().zip(records).collect())
+    }
+}
+
+/// A payload as it goes into a block: log sequence numbers, then records; compressed when that is
+/// smaller. Answers the bytes and whether they are compressed.
+#[must_use]
+pub fn block_payload(records: &[(Lsn, Record)]) -> (Vec<u8>, bool) {
+    let mut plain = Vec::new();
+    for (lsn, _) in records {
+        plain.extend_from_slice(&lsn.0.to_le_bytes());
+    }
+    for (_, record) in records {
+        record::encode(record, &mut plain);
+    }
+    match zstd::bulk::compress(&plain, 1) {
+        Ok(small) if small.len() < plain.len() => (small, true),
+        _ => (plain, false),
+    }
+}

@@ -1,0 +1,98 @@
+//! Reads any file of a data directory for a person: what it says it is, its frames, where it is not
+//! whole. It must not repair, and trusts nothing but checksums.
+
+use super::{
+    FrameHeader,
+    error::LogError,
+    frame::FrameKind,
+    journal::{self, JournalHeader},
+    scan::{Piece, scan},
+    segment::{self, SegmentHeader},
+};
+use crate::env::File;
+
+/// A journal file or segment as it lies on disk.
+#[derive(Clone, Debug)]
+pub struct Inspected {
+    /// Which file it is.
+    pub header: FileHeader,
+    /// Its frames and bad places, in order.
+    pub frames: Vec<InspectedFrame>,
+    /// Byte offset where the last whole frame ended.
+    pub end: u64,
+    /// What lies at the end, when something does.
+    pub rest: Option<String>,
+}
+
+/// Which file it is.
+#[derive(Clone, Copy, Debug)]
+pub enum FileHeader {
+    /// A journal file.
+    Journal(JournalHeader),
+    /// A segment, open or sealed.
+    Segment(SegmentHeader),
+}
+
+/// One place of the file.
+#[derive(Clone, Debug)]
+pub struct InspectedFrame {
+    /// Where it starts.
+    pub byte_offset: u64,
+    /// The frame's header; for a bad place only when the payload alone is wrong.
+    pub header: Option<FrameHeader>,
+    /// What is wrong, when something is.
+    pub fault: Option<String>,
+    /// Type and id of its events, in order; empty for bad places, watermarks and controls.
+    pub events: Vec<(String, String)>,
+}
+
+/// Reads a journal file or segment.
+///
+/// # Errors
+/// When the file is neither, or cannot be read.
+pub fn inspect(file: &dyn File) -> Result<Inspected, LogError> {
+    let length = file.len()?;
+    let (header, salt, from) = match JournalHeader::of(file) {
+        Ok(header) => (FileHeader::Journal(header), header.salt, journal::FRAMES_AT),
+        Err(_) => {
+            let header = SegmentHeader::of(file)?;
+            (FileHeader::Segment(header), header.salt, segment::FRAMES_AT)
+        }
+    };
+    let region = journal::read(file, from, length)?;
+    let found = scan(salt, &region, from);
+    Ok(Inspected {
+        header,
+        frames: found.pieces.iter().map(piece).collect(),
+        end: found.end,
+        rest: found.rest.map(|(fault, _)| fault.to_string()),
+    })
+}
+
+fn piece(piece: &Piece) -> InspectedFrame {
+    match piece {
+        Piece::Bad { byte_offset, fault, header } => InspectedFrame {
+            byte_offset: *byte_offset,
+            header: *header,
+            fault: Some(fault.to_string()),
+            events: Vec::new(),
+        },
+        Piece::Frame { byte_offset, frame } => {
+            let records = match frame.header.kind {
+                FrameKind::Watermark => Ok(Vec::new()),
+                FrameKind::Request | FrameKind::Block => frame.records(),
+            };
+            let fault = records.as_ref().err().map(ToString::to_string);
+            let events = records.unwrap_or_default().into_iter().map(|(_, record)| record);
+            InspectedFrame {
+                byte_offset: *byte_offset,
+                header: Some(frame.header),
+                fault,
+                events: events
+                    .filter(|record| record.is_event())
+                    .map(|record| (record.name().to_owned(), record.id().to_owned()))
+                    .collect(),
+            }
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! Header of a journal file, written anew, twice, at each use. It must not know the ring: the store
+//! decides which file comes next.
+//!
+//! ```text
+//!   0  magic "SLJOURN1"      8  version u32   12  checksum u32 of bytes 16..192
+//!  16  store id 16          32  salt u64      40  order u64      48  start u64
+//!  56  first lsn u64        64  previous end u64 (byte offset)   72  previous end lsn u64
+//!  80  opens u8             81  zero to 4096; the same again at 4096; frames from 8192
+//! ```
+
+use bytes::Bytes;
+
+use super::{
+    bytes::{Fields, checksum},
+    error::{Fault, LogError},
+};
+use crate::{env::File, event::Lsn};
+
+/// Where the frames of a journal file start.
+pub const FRAMES_AT: u64 = 8192;
+/// The two copies of the header lie this far apart.
+const COPY_BYTES: usize = 4096;
+const HEADER_BYTES: usize = 192;
+const MAGIC: [u8; 8] = *b"SLJOURN1";
+const VERSION: u32 = 1;
+
+/// What one use of a journal file says about itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct JournalHeader {
+    /// The store it belongs to.
+    pub store: [u8; 16],
+    /// Salt of every checksum of this use.
+    pub salt: u64,
+    /// Place among all uses of all journal files, from 1, without gaps.
+    pub order: u64,
+    /// The start of the owner that wrote it.
+    pub start: u64,
+    /// Log sequence number of the first record that no earlier file has.
+    pub first_lsn: Lsn,
+    /// Byte offset where the frames of the use before end.
+    pub previous_end: u64,
+    /// The number after the last record of the use before; smaller than `first_lsn` when numbers
+    /// were given to records that failed.
+    pub previous_end_lsn: Lsn,
+    /// Whether it is the first of its start: the open mark.
+    pub opens: bool,
+}
+
+impl JournalHeader {
+    /// Both copies, as they lie in the file before the frames.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut body = Vec::with_capacity(HEADER_BYTES);
+        body.extend_from_slice(&self.store);
+        let numbers = [self.salt, self.order, self.start, self.first_lsn.0];
+        for number in numbers.into_iter().chain([self.previous_end, self.previous_end_lsn.0]) {
+            body.extend_from_slice(&number.to_le_bytes());
+        }
+        body.push(u8::from(self.opens));
+        body.resize(HEADER_BYTES - 16, 0);
+        let mut copy = Vec::with_capacity(2 * COPY_BYTES);
+        copy.extend_from_slice(&MAGIC);
+        copy.extend_from_slice(&VERSION.to_le_bytes());
+        copy.extend_from_slice(&checksum(0, &[&body]).to_le_bytes());
+        copy.extend_from_slice(&body);
+        copy.resize(COPY_BYTES, 0);
+        copy.extend_from_within(..);
+        copy
+    }
+
+    /// Reads one copy.
+    ///
+    /// # Errors
+    /// What is wrong with it; zeros are a file never used.
+    pub fn decode(bytes: &[u8]) -> Result<Self, Fault> {
+        let header = bytes.get(..HEADER_BYTES).ok_or(Fault::Short)?;
+        if header.iter().all(|byte| *byte == 0) {
+            return Err(Fault::Zeros);
+        }
+        Self::fields(&mut Fields(header)).ok_or(Fault::Short)?
+    }
+
+    fn fields(fields: &mut Fields<'_>) -> Option<Result<Self, Fault>> {
+        if fields.array()? != MAGIC {
+            return Some(Err(Fault::Magic));
+        }
+        let version = fields.u32()?;
+        if fields.u32()? != checksum(0, &[fields.0]) {
+            return Some(Err(Fault::HeaderChecksum));
+        }
+        if version != VERSION {
+            return Some(Err(Fault::Unknown { what: "journal version", value: version }));
+        }
+        Some(Ok(Self {
+            store: fields.array()?,
+            salt: fields.u64()?,
+            order: fields.u64()?,
+            start: fields.u64()?,
+            first_lsn: Lsn(fields.u64()?),
+            previous_end: fields.u64()?,
+            previous_end_lsn: Lsn(fields.u64()?),
+            opens: fields.u8()? != 0,
+        }))
+    }
+
+    /// Reads the header of a file from whichever copy is whole.
+    ///
+    /// # Errors
+    /// The first copy's fault when neither is.
+    pub fn of(file: &dyn File) -> Result<Self, LogError> {
+        let bytes = read(file, 0, FRAMES_AT)?;
+        let copies = [bytes.get(..COPY_BYTES), bytes.get(COPY_BYTES..)];
+        let [first, second] = copies.map(|copy| Self::decode(copy.unwrap_or_default()));
+        first.or_else(|fault| second.map_err(|_| LogError::Fault { byte_offset: 0, fault }))
+    }
+}
+
+/// Reads `[from, to)` of a file, or as much as there is.
+///
+/// # Errors
+/// What the file system said.
+pub fn read(file: &dyn File, from: u64, to: u64) -> Result<Bytes, LogError> {
+    let length = to.min(file.len()?).saturating_sub(from);
+    let mut buffer = vec![0; length as usize];
+    let count = file.read_at(from, &mut buffer)?;
+    buffer.truncate(count);
+    Ok(buffer.into())
+}

@@ -1,0 +1,348 @@
+//! What a frame's payload consists of: `bincode` of the frozen `RecordV1`, bodies as opaque bytes.
+//! The only room that names bincode. It must not change the shape of a `…V1` type: another shape is
+//! another codec id in the frame header (docs/format.md, Codecs).
+
+use std::collections::BTreeMap;
+
+use bincode::{BorrowDecode, Decode, Encode, config};
+use bytes::Bytes;
+
+use super::frame::PAYLOAD_BYTES_MAX;
+use crate::event::{
+    Event, EventId, EventType, Incarnation, Lsn, Origin, Position, Scope, SessionId, SessionKey,
+    TenantId, Timestamp, UserId,
+};
+
+/// Variable-length little-endian integers, and a limit before anything is allocated.
+const CONFIG: config::Configuration<
+    config::LittleEndian,
+    config::Varint,
+    config::Limit<PAYLOAD_BYTES_MAX>,
+> = config::standard().with_limit::<PAYLOAD_BYTES_MAX>();
+
+const KIND_EVENT: u8 = 1;
+const KIND_CREATE: u8 = 16;
+const KIND_CHANGE: u8 = 17;
+const KIND_BATCH: u8 = 18;
+
+/// A record as the engine handles it: an event (takes a position) or a control record (takes none).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    pub(super) kind: u8,
+    pub(super) origin: u8,
+    pub(super) created_at: Option<i64>,
+    pub(super) processed_at: i64,
+    pub(super) name: String,
+    pub(super) id: String,
+    /// The body, or what a redaction left of it.
+    pub body: RecordBody,
+}
+
+/// A record's body.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RecordBody {
+    /// As it was written.
+    Whole {
+        /// Random, so that the digest tells nothing of a short body.
+        salt: [u8; 16],
+        /// An event's JSON text, or a control record's own encoding.
+        body: Bytes,
+    },
+    /// Body and salt are gone, place and chain stay.
+    Redacted {
+        /// `blake3(salt ‖ body)` of what was there.
+        digest: [u8; 32],
+    },
+}
+
+#[derive(Encode)]
+struct RecordV1Out<'a> {
+    kind: u8,
+    origin: u8,
+    created_at: Option<i64>,
+    processed_at: i64,
+    name: &'a str,
+    id: &'a str,
+    redacted: Option<[u8; 32]>,
+    salt: [u8; 16],
+    body: &'a [u8],
+}
+
+#[derive(BorrowDecode)]
+struct RecordV1<'a> {
+    kind: u8,
+    origin: u8,
+    created_at: Option<i64>,
+    processed_at: i64,
+    name: &'a str,
+    id: &'a str,
+    redacted: Option<[u8; 32]>,
+    salt: [u8; 16],
+    body: &'a [u8],
+}
+
+/// Appends the encoding of a record.
+pub fn encode(record: &Record, out: &mut Vec<u8>) {
+    let empty = Bytes::new();
+    let (redacted, salt, body) = match &record.body {
+        RecordBody::Whole { salt, body } => (None, *salt, body),
+        RecordBody::Redacted { digest } => (Some(*digest), [0; 16], &empty),
+    };
+    let v1 = RecordV1Out {
+        kind: record.kind,
+        origin: record.origin,
+        created_at: record.created_at,
+        processed_at: record.processed_at,
+        name: &record.name,
+        id: &record.id,
+        redacted,
+        salt,
+        body,
+    };
+    encode_value(&v1, out);
+}
+
+/// Decodes exactly `count` records that fill `payload`; bodies share its memory.
+#[must_use]
+pub fn decode(payload: &Bytes, count: usize) -> Option<Vec<Record>> {
+    let mut records = Vec::new();
+    let mut rest: &[u8] = payload;
+    for _ in 0..count {
+        let (v1, used): (RecordV1<'_>, usize) =
+            bincode::borrow_decode_from_slice(rest, CONFIG).ok()?;
+        rest = rest.get(used..)?;
+        let body = match v1.redacted {
+            Some(digest) => RecordBody::Redacted { digest },
+            None => RecordBody::Whole { salt: v1.salt, body: payload.slice_ref(v1.body) },
+        };
+        records.push(Record {
+            kind: v1.kind,
+            origin: v1.origin,
+            created_at: v1.created_at,
+            processed_at: v1.processed_at,
+            name: v1.name.to_owned(),
+            id: v1.id.to_owned(),
+            body,
+        });
+    }
+    rest.is_empty().then_some(records)
+}
+
+/// Appends the encoding of one of this room's frozen types.
+pub(super) fn encode_value<T: Encode>(value: &T, out: &mut Vec<u8>) {
+    let written = bincode::encode_into_std_write(value, out, CONFIG);
+    written.expect("a vector takes every byte, and the limit applies to reading");
+}
+
+/// Decodes one of this room's frozen types; the bytes must hold it and nothing else.
+pub(super) fn decode_value<T: Decode<()>>(bytes: &[u8]) -> Option<T> {
+    let (value, used) = bincode::decode_from_slice(bytes, CONFIG).ok()?;
+    (used == bytes.len()).then_some(value)
+}
+
+/// A record without a position.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Control {
+    /// The session's first record.
+    Create(Create),
+    /// It says something else about itself.
+    Change(Change),
+    /// A batch had a key: written behind the batch's events, in their frame.
+    Batch(KnownBatch),
+    /// Written by a later version: kept, and folded to nothing.
+    Unknown(u8),
+}
+
+/// Who a session is, and what it was told about itself.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct Create {
+    pub(crate) tenant: String,
+    pub(crate) user: String,
+    pub(crate) session: String,
+    pub(crate) incarnation: [u8; 16],
+    pub(crate) title: Option<String>,
+    pub(crate) metadata: BTreeMap<String, String>,
+    pub(crate) workspace: Option<String>,
+    pub(crate) ttl_seconds: Option<u64>,
+    /// The client's `Idempotency-Key` of the creation.
+    pub(crate) key: Option<String>,
+}
+
+impl Create {
+    /// The session's key and incarnation; `None` when the ids are not ids.
+    #[must_use]
+    pub fn identity(&self) -> Option<(SessionKey, Incarnation)> {
+        let scope = Scope {
+            tenant: TenantId::new(&self.tenant).ok()?,
+            user: UserId::new(&self.user).ok()?,
+        };
+        let session = SessionId::new(&self.session).ok()?;
+        Some((SessionKey { scope, session }, Incarnation(self.incarnation)))
+    }
+}
+
+/// A change of what a session says about itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
+pub struct Change {
+    pub(crate) title: Option<Option<String>>,
+    pub(crate) metadata: BTreeMap<String, Option<String>>,
+    pub(crate) archive: bool,
+    pub(crate) delete: bool,
+}
+
+/// A batch remembered by its key.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct KnownBatch {
+    pub(crate) key: String,
+    pub(crate) first_position: u64,
+    pub(crate) events: u32,
+    /// Digest of what the client sent, so that the same key with other content is a conflict.
+    pub(crate) digest: [u8; 32],
+}
+
+impl Record {
+    /// The record of an event.
+    #[must_use]
+    pub fn event(event: &Event, salt: [u8; 16]) -> Self {
+        Self {
+            kind: KIND_EVENT,
+            origin: origin_ordinal(event.origin),
+            created_at: event.created_at.map(|time| time.0),
+            processed_at: event.processed_at.0,
+            name: event.kind.as_str().to_owned(),
+            id: event.id.as_str().to_owned(),
+            body: RecordBody::Whole { salt, body: event.body.clone() },
+        }
+    }
+
+    /// The record of a control.
+    ///
+    /// # Panics
+    /// For [`Control::Unknown`]: nobody writes what he does not know.
+    #[must_use]
+    pub fn control(control: &Control, now: Timestamp, salt: [u8; 16]) -> Self {
+        let mut body = Vec::new();
+        let kind = match control {
+            Control::Create(create) => {
+                encode_value(create, &mut body);
+                KIND_CREATE
+            }
+            Control::Change(change) => {
+                encode_value(change, &mut body);
+                KIND_CHANGE
+            }
+            Control::Batch(batch) => {
+                encode_value(batch, &mut body);
+                KIND_BATCH
+            }
+            Control::Unknown(kind) => unreachable!("control kind {kind} is read, never written"),
+        };
+        Self {
+            kind,
+            origin: 0,
+            created_at: None,
+            processed_at: now.0,
+            name: String::new(),
+            id: String::new(),
+            body: RecordBody::Whole { salt, body: Bytes::from(body) },
+        }
+    }
+
+    /// Whether it takes a position.
+    #[must_use]
+    pub fn is_event(&self) -> bool {
+        self.kind == KIND_EVENT
+    }
+
+    /// The store's clock when it was written.
+    #[must_use]
+    pub fn processed_at(&self) -> Timestamp {
+        Timestamp(self.processed_at)
+    }
+
+    /// An event's type as text; empty for a control record.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// An event's id as text; empty for a control record.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// The event at `position`; `None` for a control record, or when a field is not what this
+    /// version writes.
+    #[must_use]
+    pub fn to_event(&self, position: Position) -> Option<Event> {
+        if !self.is_event() {
+            return None;
+        }
+        let body = match &self.body {
+            RecordBody::Whole { body, .. } => body.clone(),
+            RecordBody::Redacted { .. } => Bytes::from_static(br#"{"redacted":true}"#),
+        };
+        Some(Event {
+            position,
+            id: EventId::new(&self.id).ok()?,
+            kind: EventType::new(&self.name).ok()?,
+            origin: origin_of(self.origin)?,
+            created_at: self.created_at.map(Timestamp),
+            processed_at: Timestamp(self.processed_at),
+            body,
+        })
+    }
+
+    /// The control of a control record; `None` for an event, or when its body does not decode.
+    #[must_use]
+    pub fn to_control(&self) -> Option<Control> {
+        let RecordBody::Whole { body, .. } = &self.body else { return None };
+        match self.kind {
+            KIND_EVENT => None,
+            KIND_CREATE => decode_value(body).map(Control::Create),
+            KIND_CHANGE => decode_value(body).map(Control::Change),
+            KIND_BATCH => decode_value(body).map(Control::Batch),
+            other => Some(Control::Unknown(other)),
+        }
+    }
+
+    /// Bytes a record counts for in a session's size.
+    #[must_use]
+    pub fn weight(&self) -> u64 {
+        match &self.body {
+            RecordBody::Whole { body, .. } => body.len() as u64,
+            RecordBody::Redacted { .. } => 0,
+        }
+    }
+}
+
+/// The ordinals are on disk.
+fn origin_ordinal(origin: Origin) -> u8 {
+    match origin {
+        Origin::User => 1,
+        Origin::Model => 2,
+        Origin::Tool => 3,
+        Origin::Web => 4,
+        Origin::Harness => 5,
+        Origin::Import => 6,
+    }
+}
+
+fn origin_of(ordinal: u8) -> Option<Origin> {
+    Some(match ordinal {
+        1 => Origin::User,
+        2 => Origin::Model,
+        3 => Origin::Tool,
+        4 => Origin::Web,
+        5 => Origin::Harness,
+        6 => Origin::Import,
+        _ => return None,
+    })
+}
+
+/// Numbers the records of one request from `first`.
+#[must_use]
+pub fn numbered(first: Lsn, records: Vec<Record>) -> Vec<(Lsn, Record)> {
+    (first.0..).map(Lsn).zip(records).collect()
+}

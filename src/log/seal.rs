@@ -1,0 +1,311 @@
+//! A sealed segment: blocks of about 64 records compressed together, an index of the blocks, the
+//! table of event ids, the live batch keys, and a footer at the very end. Immutable. It must not
+//! replace or unlink the segments it was made from.
+//!
+//! ```text
+//! header | block frames | index: 48 bytes a block | ids: 24 bytes each, sorted | batches | footer
+//!
+//! index   byte offset u64  first position u64  first lsn u64  first time i64
+//!         stride u32  events u32  count u32  zero 4
+//! id      hash 16  position u64
+//! batches bincode of a list of (time i64, batch)
+//! footer    0  magic "SLSEALF1"   8  checksum u32 of bytes 16..192   12  version u32
+//!          16  blocks u64        24  ids u64        32  index at u64  40  ids at u64
+//!          48  batches at u64    56  end position u64   64  last lsn u64   72  records u64
+//!          80  event chain 32   112  control chain 32  144  checksum u32 of the tables  148 zero
+//! ```
+
+use bytes::Bytes;
+
+use super::{
+    Chain,
+    bytes::{Fields, checksum},
+    error::{Fault, LogError},
+    frame::{self, FrameHeader, FrameKind, block_payload},
+    journal::read,
+    record::{self, Control, KnownBatch, Record},
+    segment::{FRAMES_AT, FrameIndex, SegmentHeader, name_hash},
+};
+use crate::{
+    env::File,
+    event::{Lsn, Position, Timestamp},
+};
+
+/// Records in a block: one event alone compresses 1.9 times, 64 together 5.9 times
+/// (research/perf.md, 1d).
+const BLOCK_RECORDS: usize = 64;
+/// A block is closed early at this many bytes of bodies, to bound what one read unpacks.
+const BLOCK_BYTES: u64 = 1 << 20;
+const FOOTER_BYTES: usize = 192;
+const INDEX_BYTES: usize = 48;
+const ID_BYTES: usize = 24;
+const MAGIC: [u8; 8] = *b"SLSEALF1";
+const VERSION: u32 = 1;
+
+/// The tables of a sealed segment.
+#[derive(Clone, Debug)]
+pub struct Sealed {
+    /// Its blocks, in order.
+    pub index: Vec<FrameIndex>,
+    /// Batch keys that were live when it was sealed, with the time they were written.
+    pub batches: Vec<(Timestamp, KnownBatch)>,
+    /// The position after its last event.
+    pub end: Position,
+    /// Log sequence number of its last record.
+    pub last_lsn: Lsn,
+    /// The event chain after its last record.
+    pub chain: Chain,
+    /// The control chain after its last record.
+    pub control_chain: Chain,
+    ids: Bytes,
+}
+
+/// Collects what a sealed segment consists of.
+struct Builder {
+    header: SegmentHeader,
+    out: Vec<u8>,
+    index: Vec<u8>,
+    blocks: u64,
+    ids: Vec<([u8; 16], u64)>,
+    batches: Vec<(i64, KnownBatch)>,
+    position: Position,
+    last_lsn: Lsn,
+    records: u64,
+    chain: Chain,
+    control_chain: Chain,
+}
+
+/// Encodes a sealed segment of `records`, in order, the first of them the header's first.
+/// Batch keys older than `keys_from` are left out.
+#[must_use]
+pub fn seal(header: SegmentHeader, records: &[(Lsn, Record)], keys_from: Timestamp) -> Vec<u8> {
+    let mut builder = Builder {
+        header,
+        out: header.encode(),
+        index: Vec::new(),
+        blocks: 0,
+        ids: Vec::new(),
+        batches: Vec::new(),
+        position: header.base,
+        last_lsn: header.first_lsn,
+        records: 0,
+        chain: header.chain,
+        control_chain: header.control_chain,
+    };
+    let mut from = 0;
+    while from < records.len() {
+        let rest = records.get(from..).unwrap_or_default();
+        let mut bytes = 0;
+        let fits = |(_, record): &&(Lsn, Record)| {
+            let open = bytes < BLOCK_BYTES;
+            bytes += record.weight();
+            open
+        };
+        let count = rest.iter().take(BLOCK_RECORDS).take_while(fits).count();
+        builder.block(rest.get(..count).unwrap_or_default(), keys_from);
+        from += count;
+    }
+    builder.finish()
+}
+
+impl Builder {
+    fn block(&mut self, records: &[(Lsn, Record)], keys_from: Timestamp) {
+        let Some((first_lsn, first)) = records.first() else { return };
+        let (payload, compressed) = block_payload(records);
+        let events = records.iter().filter(|(_, record)| record.is_event()).count();
+        let header = FrameHeader {
+            kind: FrameKind::Block,
+            length: u32::try_from(payload.len()).expect("a block is bounded by BLOCK_BYTES"),
+            compressed,
+            count: records.len() as u32,
+            events: events as u32,
+            first_lsn: *first_lsn,
+            synced_lsn: *first_lsn,
+            first_position: self.position,
+            session: self.header.session,
+            chain: self.chain,
+            control_chain: self.control_chain,
+        };
+        let numbers =
+            [self.out.len() as u64, self.position.0, first_lsn.0, first.processed_at as u64];
+        for number in numbers {
+            self.index.extend_from_slice(&number.to_le_bytes());
+        }
+        for number in [header.stride() as u32, header.events, header.count, 0] {
+            self.index.extend_from_slice(&number.to_le_bytes());
+        }
+        self.blocks += 1;
+        header.write(self.header.salt, &payload, &mut self.out);
+        for (lsn, record) in records {
+            self.account(*lsn, record, keys_from);
+        }
+    }
+
+    fn account(&mut self, lsn: Lsn, record: &Record, keys_from: Timestamp) {
+        self.last_lsn = lsn;
+        self.records += 1;
+        if record.is_event() {
+            self.ids.push((name_hash(record.id()), self.position.0));
+            self.chain = self.chain.after(self.position.0, record);
+            self.position = self.position.plus(1);
+            return;
+        }
+        self.control_chain = self.control_chain.after(lsn.0, record);
+        if let Some(Control::Batch(batch)) = record.to_control() {
+            if record.processed_at() >= keys_from {
+                self.batches.push((record.processed_at, batch));
+            }
+        }
+    }
+
+    fn finish(mut self) -> Vec<u8> {
+        let tables_at = self.out.len();
+        self.out.extend_from_slice(&self.index);
+        let ids_at = self.out.len() as u64;
+        self.ids.sort_unstable();
+        for (hash, position) in &self.ids {
+            self.out.extend_from_slice(hash);
+            self.out.extend_from_slice(&position.to_le_bytes());
+        }
+        let batches_at = self.out.len() as u64;
+        record::encode_value(&self.batches, &mut self.out);
+        let tables = self.out.get(tables_at..).unwrap_or_default();
+        let tables_checksum = checksum(self.header.salt, &[tables]);
+        let mut body = Vec::with_capacity(FOOTER_BYTES);
+        let places = [tables_at as u64, ids_at, batches_at];
+        let ends = [self.position.0, self.last_lsn.0, self.records];
+        for number in [self.blocks, self.ids.len() as u64].into_iter().chain(places).chain(ends) {
+            body.extend_from_slice(&number.to_le_bytes());
+        }
+        body.extend_from_slice(&self.chain.0);
+        body.extend_from_slice(&self.control_chain.0);
+        body.extend_from_slice(&tables_checksum.to_le_bytes());
+        body.resize(FOOTER_BYTES - 16, 0);
+        self.out.extend_from_slice(&MAGIC);
+        self.out.extend_from_slice(&checksum(self.header.salt, &[&body]).to_le_bytes());
+        self.out.extend_from_slice(&VERSION.to_le_bytes());
+        self.out.extend_from_slice(&body);
+        self.out
+    }
+}
+
+struct Footer {
+    blocks: u64,
+    ids: u64,
+    index_at: u64,
+    ids_at: u64,
+    batches_at: u64,
+    end: Position,
+    last_lsn: Lsn,
+    chain: Chain,
+    control_chain: Chain,
+    tables_checksum: u32,
+}
+
+fn footer(salt: u64, bytes: &[u8]) -> Option<Result<Footer, Fault>> {
+    let mut fields = Fields(bytes);
+    if fields.array()? != MAGIC {
+        return Some(Err(Fault::Magic));
+    }
+    let (stored, version) = (fields.u32()?, fields.u32()?);
+    if checksum(salt, &[fields.0]) != stored {
+        return Some(Err(Fault::HeaderChecksum));
+    }
+    if version != VERSION {
+        return Some(Err(Fault::Unknown { what: "footer version", value: version }));
+    }
+    let [blocks, ids, index_at, ids_at, batches_at, end, last_lsn, _records] =
+        [(); 8].map(|()| fields.u64().unwrap_or_default());
+    Some(Ok(Footer {
+        blocks,
+        ids,
+        index_at,
+        ids_at,
+        batches_at,
+        end: Position(end),
+        last_lsn: Lsn(last_lsn),
+        chain: Chain(fields.array()?),
+        control_chain: Chain(fields.array()?),
+        tables_checksum: fields.u32()?,
+    }))
+}
+
+impl Sealed {
+    /// Reads the tables of a sealed segment of `length` bytes.
+    ///
+    /// # Errors
+    /// What the file system said, or what is wrong with footer or tables.
+    pub fn of(file: &dyn File, header: &SegmentHeader, length: u64) -> Result<Self, LogError> {
+        let footer_at = length.saturating_sub(FOOTER_BYTES as u64);
+        let wrong = |fault| LogError::Fault { byte_offset: footer_at, fault };
+        let bytes = read(file, footer_at, length)?;
+        let found = footer(header.salt, &bytes).ok_or(wrong(Fault::Short))?.map_err(wrong)?;
+        let ordered = FRAMES_AT <= found.index_at
+            && found.blocks.checked_mul(INDEX_BYTES as u64)
+                == found.ids_at.checked_sub(found.index_at)
+            && found.ids.checked_mul(ID_BYTES as u64) == found.batches_at.checked_sub(found.ids_at)
+            && found.batches_at <= footer_at;
+        if !ordered {
+            return Err(wrong(Fault::Payload));
+        }
+        let tables = read(file, found.index_at, footer_at)?;
+        if checksum(header.salt, &[&tables]) != found.tables_checksum {
+            let fault = Fault::PayloadChecksum;
+            return Err(LogError::Fault { byte_offset: found.index_at, fault });
+        }
+        Self::tables(&found, &tables).ok_or(wrong(Fault::Payload))
+    }
+
+    fn tables(footer: &Footer, tables: &Bytes) -> Option<Self> {
+        let ids_at = usize::try_from(footer.ids_at - footer.index_at).ok()?;
+        let batches_at = usize::try_from(footer.batches_at - footer.index_at).ok()?;
+        let mut index = Vec::new();
+        let mut fields = Fields(tables.get(..ids_at)?);
+        for _ in 0..footer.blocks {
+            index.push(FrameIndex {
+                byte_offset: fields.u64()?,
+                first_position: Position(fields.u64()?),
+                first_lsn: Lsn(fields.u64()?),
+                first_time: Timestamp(fields.i64()?),
+                stride: fields.u32()?,
+                events: fields.u32()?,
+                count: fields.u32()?,
+            });
+            let _zero = fields.u32()?;
+        }
+        let batches: Vec<(i64, KnownBatch)> = record::decode_value(tables.get(batches_at..)?)?;
+        Some(Self {
+            index,
+            batches: batches.into_iter().map(|(time, key)| (Timestamp(time), key)).collect(),
+            end: footer.end,
+            last_lsn: footer.last_lsn,
+            chain: footer.chain,
+            control_chain: footer.control_chain,
+            ids: tables.slice(ids_at..batches_at),
+        })
+    }
+
+    /// Position of the event whose id has that hash.
+    #[must_use]
+    pub fn find(&self, hash: &[u8; 16]) -> Option<Position> {
+        let entry = |n: usize| self.ids.get(n * ID_BYTES..(n + 1) * ID_BYTES);
+        let (mut low, mut high) = (0, self.ids.len() / ID_BYTES);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            let mut fields = Fields(entry(middle)?);
+            let found: [u8; 16] = fields.array()?;
+            match found.cmp(hash) {
+                std::cmp::Ordering::Less => low = middle + 1,
+                std::cmp::Ordering::Greater => high = middle,
+                std::cmp::Ordering::Equal => return fields.u64().map(Position),
+            }
+        }
+        None
+    }
+}
+
+/// Where the frames of a sealed segment end and its tables start.
+#[must_use]
+pub fn frames_end(index: &[FrameIndex]) -> u64 {
+    index.last().map_or(FRAMES_AT, |last| frame::align(last.byte_offset + u64::from(last.stride)))
+}

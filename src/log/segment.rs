@@ -1,0 +1,169 @@
+//! A segment file: one session's records from a base position on. An open segment is a header and
+//! request frames as they came; a sealed one is a header, blocks, tables and a footer (`seal`). It
+//! must not decide when a segment ends.
+//!
+//! ```text
+//!   0  magic "SLSEGMT1"    8  version u32   12  checksum u32 of bytes 16..192
+//!  16  store id 16        32  salt u64      40  session hash 32
+//!  72  base u64           80  start u64     88  first lsn u64
+//!  96  event chain at the base 32          128  control chain at the base 32
+//! 160  sealed u8         161  zero         192  frames
+//! ```
+
+use bytes::Bytes;
+
+use super::{
+    Chain,
+    bytes::{Fields, checksum},
+    error::{Fault, LogError},
+    journal::read,
+};
+use crate::{
+    env::File,
+    event::{Lsn, Position, SessionHash, Timestamp},
+};
+
+/// Where the frames of a segment start.
+pub const FRAMES_AT: u64 = 192;
+const MAGIC: [u8; 8] = *b"SLSEGMT1";
+const VERSION: u32 = 1;
+
+/// What a segment says about itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SegmentHeader {
+    /// The store it belongs to.
+    pub store: [u8; 16],
+    /// Salt of its checksums.
+    pub salt: u64,
+    /// Whose records.
+    pub session: SessionHash,
+    /// Position of its first event.
+    pub base: Position,
+    /// The start of the owner that wrote it.
+    pub start: u64,
+    /// Log sequence number of its first record.
+    pub first_lsn: Lsn,
+    /// The event chain before its first record.
+    pub chain: Chain,
+    /// The control chain before its first record.
+    pub control_chain: Chain,
+    /// Whether it is sealed.
+    pub sealed: bool,
+}
+
+impl SegmentHeader {
+    /// The header as it lies in the file.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut body = Vec::with_capacity(FRAMES_AT as usize);
+        body.extend_from_slice(&self.store);
+        body.extend_from_slice(&self.salt.to_le_bytes());
+        body.extend_from_slice(&self.session.0);
+        for number in [self.base.0, self.start, self.first_lsn.0] {
+            body.extend_from_slice(&number.to_le_bytes());
+        }
+        body.extend_from_slice(&self.chain.0);
+        body.extend_from_slice(&self.control_chain.0);
+        body.push(u8::from(self.sealed));
+        body.resize(FRAMES_AT as usize - 16, 0);
+        let mut header = Vec::with_capacity(FRAMES_AT as usize);
+        header.extend_from_slice(&MAGIC);
+        header.extend_from_slice(&VERSION.to_le_bytes());
+        header.extend_from_slice(&checksum(0, &[&body]).to_le_bytes());
+        header.extend_from_slice(&body);
+        header
+    }
+
+    /// Reads the header at the front of `bytes`.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn decode(bytes: &[u8]) -> Result<Self, Fault> {
+        let header = bytes.get(..FRAMES_AT as usize).ok_or(Fault::Short)?;
+        Self::fields(&mut Fields(header)).ok_or(Fault::Short)?
+    }
+
+    fn fields(fields: &mut Fields<'_>) -> Option<Result<Self, Fault>> {
+        if fields.array()? != MAGIC {
+            return Some(Err(Fault::Magic));
+        }
+        let version = fields.u32()?;
+        if fields.u32()? != checksum(0, &[fields.0]) {
+            return Some(Err(Fault::HeaderChecksum));
+        }
+        if version != VERSION {
+            return Some(Err(Fault::Unknown { what: "segment version", value: version }));
+        }
+        Some(Ok(Self {
+            store: fields.array()?,
+            salt: fields.u64()?,
+            session: SessionHash(fields.array()?),
+            base: Position(fields.u64()?),
+            start: fields.u64()?,
+            first_lsn: Lsn(fields.u64()?),
+            chain: Chain(fields.array()?),
+            control_chain: Chain(fields.array()?),
+            sealed: fields.u8()? != 0,
+        }))
+    }
+
+    /// Reads the header of a file.
+    ///
+    /// # Errors
+    /// What the file system said, or what is wrong with the header.
+    pub fn of(file: &dyn File) -> Result<Self, LogError> {
+        let bytes: Bytes = read(file, 0, FRAMES_AT)?;
+        Self::decode(&bytes).map_err(|fault| LogError::Fault { byte_offset: 0, fault })
+    }
+}
+
+/// The directory of a session's segments: one of 256, never one per session.
+#[must_use]
+pub fn directory(session: SessionHash) -> String {
+    let [first, ..] = session.0;
+    format!("segments/{first:02x}")
+}
+
+/// Path of a segment inside the data directory. The name orders a session's segments.
+#[must_use]
+pub fn path(session: SessionHash, base: Position, start: u64, sealed: bool) -> String {
+    let end = if sealed { "sealed" } else { "seg" };
+    format!("{}/{session}-{:020}-{start:010}.{end}", directory(session), base.0)
+}
+
+/// Where a frame of a segment lies and what it covers: enough to read a slice without reading
+/// anything else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FrameIndex {
+    /// Where it starts in the file.
+    pub byte_offset: u64,
+    /// Bytes to the next frame.
+    pub stride: u32,
+    /// Position of its first event.
+    pub first_position: Position,
+    /// Events in it.
+    pub events: u32,
+    /// Records in it.
+    pub count: u32,
+    /// Log sequence number of its first record.
+    pub first_lsn: Lsn,
+    /// When its first record was processed.
+    pub first_time: Timestamp,
+}
+
+impl FrameIndex {
+    /// The position after its last event.
+    #[must_use]
+    pub fn end(&self) -> Position {
+        self.first_position.plus(u64::from(self.events))
+    }
+}
+
+/// First 16 bytes of blake3 of an event id or batch key: what id tables hold. 128 bits, so that no
+/// client can make two ids collide.
+#[must_use]
+pub fn name_hash(name: &str) -> [u8; 16] {
+    let mut hash = [0; 16];
+    blake3::Hasher::new().update(name.as_bytes()).finalize_xof().fill(&mut hash);
+    hash
+}
