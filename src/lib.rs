@@ -12,6 +12,9 @@ pub mod env;
 pub mod log;
 pub mod store;
 
+pub mod harness;
+pub mod projection;
+
 pub mod service;
 
 #[cfg(feature = "client")]

@@ -1,0 +1,159 @@
+//! What an answer costs a reader: bytes of JSON. Views take from a purse until it is empty. It must
+//! not count tokens: that needs a model's tokenizer.
+
+use unicode_segmentation::UnicodeSegmentation as _;
+
+use crate::projection::text::ELLIPSIS;
+
+/// Bytes of structured content of an answer, when nobody says otherwise.
+pub const ANSWER_BYTES: usize = 10_000;
+/// The smallest budget a view can be dressed for.
+pub const ANSWER_BYTES_MIN: usize = 3_000;
+
+/// Bytes of the text as a JSON string, quotes included.
+#[must_use]
+pub fn json_bytes(text: &str) -> usize {
+    2 + escaped(text)
+}
+
+fn escaped(text: &str) -> usize {
+    text.bytes()
+        .map(|byte| match byte {
+            b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 0x08 | 0x0c => 2,
+            0..=0x1f => 6,
+            _ => 1,
+        })
+        .sum()
+}
+
+/// A text, and whether something of it was left out.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cut {
+    /// What is shown.
+    pub text: String,
+    /// Whether there is more.
+    pub truncated: bool,
+}
+
+/// The text within `bytes_max` bytes of JSON; a longer one ends in an ellipsis after a whole
+/// grapheme.
+#[must_use]
+pub fn fit(text: &str, bytes_max: usize) -> Cut {
+    let end = end_of(text, bytes_max.saturating_sub(2));
+    if end == text.len() {
+        return Cut { text: text.to_owned(), truncated: false };
+    }
+    let end = end_of(text, bytes_max.saturating_sub(2 + ELLIPSIS.len_utf8()));
+    let mut kept = text.get(..end).unwrap_or_default().trim_end().to_owned();
+    kept.push(ELLIPSIS);
+    Cut { text: kept, truncated: true }
+}
+
+/// Where the text must end to cost at most `bytes_max` escaped bytes: after a whole grapheme.
+#[must_use]
+pub(super) fn end_of(text: &str, bytes_max: usize) -> usize {
+    let mut spent = 0;
+    for (at, grapheme) in text.grapheme_indices(true) {
+        spent += escaped(grapheme);
+        if spent > bytes_max {
+            return at;
+        }
+    }
+    text.len()
+}
+
+/// Like [`end_of`], but never 0 for a text: a grapheme larger than the budget is cut between its
+/// characters, so that reading on always gets on.
+#[must_use]
+pub(super) fn end_of_some(text: &str, bytes_max: usize) -> usize {
+    let end = end_of(text, bytes_max);
+    if end > 0 || text.is_empty() {
+        return end;
+    }
+    let mut spent = 0;
+    for (at, character) in text.char_indices() {
+        spent += escaped(character.encode_utf8(&mut [0; 4]));
+        if spent > bytes_max && at > 0 {
+            return at;
+        }
+    }
+    text.len()
+}
+
+/// Bytes that may still be spent.
+#[derive(Clone, Copy, Debug)]
+pub struct Purse {
+    left: usize,
+}
+
+impl Purse {
+    /// A purse of so many bytes.
+    #[must_use]
+    pub fn new(bytes: usize) -> Self {
+        Self { left: bytes }
+    }
+
+    /// Bytes left.
+    #[must_use]
+    pub fn left(&self) -> usize {
+        self.left
+    }
+
+    /// Pays, or says that it cannot; then nothing is spent.
+    pub fn pay(&mut self, bytes: usize) -> bool {
+        match self.left.checked_sub(bytes) {
+            Some(left) => {
+                self.left = left;
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// A purse with `percent` of `whole`, taken out of this one as far as it goes.
+    #[must_use]
+    pub fn share(&mut self, whole: usize, percent: usize) -> Self {
+        let bytes = (whole * percent / 100).min(self.left);
+        self.left -= bytes;
+        Self { left: bytes }
+    }
+
+    /// Puts back what a share did not need.
+    pub fn refund(&mut self, share: Self) {
+        self.left += share.left;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_price_of_a_text_is_what_json_takes() {
+        for text in ["", "plain", "quo\"te\\", "nl\n\t\r\u{8}\u{c}", "\u{1}\u{1f}\u{7f}", "é👨‍👩‍👧"]
+        {
+            let json = serde_json::to_string(text).expect("a string");
+            assert_eq!(json_bytes(text), json.len(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_fitted_text_costs_no_more_than_its_budget() {
+        let text = "word 👨‍👩‍👧 \"quoted\"\n ".repeat(50);
+        for max in [10, 11, 12, 13, 14, 15, 40, 100, 1_000] {
+            let cut = fit(&text, max);
+            assert!(cut.truncated && cut.text.ends_with('…'));
+            assert!(json_bytes(&cut.text) <= max, "{max}: {:?}", cut.text);
+        }
+        assert_eq!(fit("short", 7), Cut { text: "short".to_owned(), truncated: false });
+    }
+
+    #[test]
+    fn a_grapheme_larger_than_the_budget_still_gets_on() {
+        let text = format!("e{}", "\u{301}".repeat(100));
+        assert_eq!(end_of(&text, 50), 0);
+        let end = end_of_some(&text, 50);
+        assert!(end > 0 && end <= 51, "{end}");
+        assert_eq!(end_of_some("\u{1}", 1), 1);
+    }
+}

@@ -1,0 +1,187 @@
+//! Views of small and very long sessions: bounded, deterministic, complete when paged.
+
+use super::*;
+use crate::{
+    event::{Event, EventId, EventType, Origin, Position, Timestamp},
+    projection::Facts,
+};
+
+pub(super) fn event(position: u64, kind: &str, body: String) -> Event {
+    Event {
+        position: Position(position),
+        id: EventId::new(&format!("e{position}")).expect("a good id"),
+        kind: EventType::new(kind).expect("a good type"),
+        origin: Origin::Model,
+        created_at: None,
+        processed_at: Timestamp(1_000_000 * i64::try_from(position).expect("small")),
+        body: body.into(),
+    }
+}
+
+/// A session of so many steps, each with everything a step can have, in the widest characters.
+fn session(steps: u64) -> Facts {
+    let mut facts = Facts::default();
+    let wide = "\u{1}👨‍👩‍👧".repeat(if steps > 1_000 { 1 } else { 30 });
+    for number in 1..=steps {
+        for (kind, body) in [
+            (
+                "research.step",
+                serde_json::json!({
+                    "number": number, "description": format!("step {number} {wide}"),
+                    "reasoning": wide, "confidence": "high",
+                    "rejected": [format!("rejected in {number}")],
+                }),
+            ),
+            (
+                "research.gap_opened",
+                serde_json::json!({"gap_id": format!("g{number}"), "step": number,
+                    "description": format!("gap {number} {wide}")}),
+            ),
+            (
+                "source.found",
+                serde_json::json!({"url": format!("https://x.org/{number}"), "title": wide}),
+            ),
+            ("user.message", serde_json::json!({"content": wide})),
+        ] {
+            facts.fold(&event(facts.position.0, kind, body.to_string()));
+        }
+    }
+    facts
+}
+
+fn prices(view: &Overview) -> usize {
+    let step = |step: &StepView| {
+        let rejected: usize = step.rejected.iter().map(|text| json_bytes(text) + 1).sum();
+        300 + json_bytes(&step.description)
+            + json_bytes(step.reasoning.as_deref().unwrap_or_default())
+            + rejected
+    };
+    let line = |line: &IndexLine| 60 + json_bytes(&line.line);
+    let talk = view.talk.as_ref().map_or(0, |talk| {
+        talk.recent.iter().map(|line| 80 + json_bytes(&line.text)).sum::<usize>()
+    });
+    json_bytes(&view.goal.text)
+        + json_bytes(&view.summary)
+        + view.index.iter().map(line).sum::<usize>()
+        + view.last_steps.iter().map(step).sum::<usize>()
+        + view.gaps.iter().map(|gap| 40 + json_bytes(&gap.description)).sum::<usize>()
+        + view.sources.iter().map(|source| 60 + json_bytes(&source.url)).sum::<usize>()
+        + view.rejected.iter().map(|line| 30 + json_bytes(&line.text)).sum::<usize>()
+        + talk
+}
+
+#[test]
+fn an_overview_is_bounded_at_any_number_and_size_of_steps() {
+    for steps in [0, 1, 8, 9, 10, 1_000, 100_000] {
+        let facts = session(steps);
+        for full in [true, false] {
+            for budget in [ANSWER_BYTES_MIN, ANSWER_BYTES] {
+                let view = overview(&facts, full, budget);
+                assert!(prices(&view) <= budget, "{steps} {full} {budget}: {}", prices(&view));
+                assert_eq!(view.steps, steps);
+                assert_eq!(view, overview(&facts, full, budget));
+                assert_eq!(view.last_steps.len() as u64, steps.min(3));
+            }
+        }
+    }
+}
+
+#[test]
+fn paging_yields_every_step_source_gap_and_rejection_exactly_once() {
+    for (steps, budget) in [(10, 3_000), (1_000, 10_000), (100_000, 10_000)] {
+        let facts = session(steps);
+        let research = &facts.research;
+        let first = overview(&facts, false, budget);
+        let mut numbers: Vec<u64> = first.index.iter().rev().map(|line| line.number).collect();
+        let mut next = first.more.steps;
+        while let Some(Cursor::Steps(before)) = next {
+            let (lines, more) = steps_page(research, Some(before), &mut Purse::new(budget));
+            numbers.extend(lines.iter().rev().map(|line| line.number));
+            next = more;
+        }
+        assert_eq!(numbers, (1..=steps).rev().collect::<Vec<_>>());
+
+        let mut urls: Vec<String> = first.sources.into_iter().rev().map(|line| line.url).collect();
+        let mut next = first.more.sources;
+        while let Some(Cursor::Sources(before)) = next {
+            let (lines, more) = sources_page(research, Some(before), &mut Purse::new(budget));
+            urls.extend(lines.into_iter().rev().map(|line| line.url));
+            next = more;
+        }
+        assert_eq!(
+            urls,
+            (1..=steps).rev().map(|n| format!("https://x.org/{n}")).collect::<Vec<_>>()
+        );
+
+        let mut gaps = first.gaps.len();
+        let mut next = first.more.gaps;
+        while let Some(Cursor::Gaps(before)) = next {
+            let (lines, more) = gaps_page(research, Some(before), &mut Purse::new(budget));
+            gaps += lines.len();
+            next = more;
+        }
+        let mut rejected = first.rejected.len();
+        let mut next = first.more.rejected;
+        while let Some(Cursor::Rejected(before)) = next {
+            let (lines, more) = rejected_page(research, Some(before), &mut Purse::new(budget));
+            rejected += lines.len();
+            next = more;
+        }
+        assert_eq!((gaps as u64, rejected as u64), (steps, steps));
+    }
+}
+
+#[test]
+fn a_page_is_not_disturbed_by_steps_that_come_meanwhile() {
+    let (before, after) = (session(100), session(120));
+    let first = overview(&before, false, 3_000);
+    let Some(Cursor::Steps(from)) = first.more.steps else { panic!("100 steps do not fit 3 kB") };
+    let page = |facts: &Facts| steps_page(&facts.research, Some(from), &mut Purse::new(3_000));
+    assert_eq!(page(&before), page(&after));
+}
+
+#[test]
+fn a_session_without_research_is_summed_up_from_what_was_said() {
+    let mut facts = Facts::default();
+    for (kind, body) in [
+        ("user.message", r#"{"content":"change my flight"}"#),
+        ("agent.tool_use", r#"{"name":"get_user","input":{"id":7},"call_id":"c1"}"#),
+        ("agent.message", r#"{"content":[{"type":"text","text":"which one?"}]}"#),
+        ("user.message", r#"{"content":"the one to Oslo"}"#),
+    ] {
+        facts.fold(&event(facts.position.0, kind, body.to_owned()));
+    }
+    let view = overview(&facts, false, ANSWER_BYTES);
+    assert_eq!(view.goal.text, "change my flight");
+    assert_eq!(view.steps, 0);
+    for part in ["4 event(s)", "change my flight", "the one to Oslo", "which one?"] {
+        assert!(view.summary.contains(part), "{}", view.summary);
+    }
+    let talk = view.talk.expect("four events");
+    assert_eq!(talk.counts.first(), Some(&("user.message".to_owned(), 2)));
+    assert_eq!(talk.recent.len(), 4);
+    assert_eq!(talk.recent.get(1).map(|line| line.text.as_str()), Some(r#"get_user {"id":7}"#));
+}
+
+#[test]
+fn a_summary_names_goal_progress_findings_rejections_and_open_gaps() {
+    let mut facts = Facts::default();
+    for (kind, body) in [
+        ("research.goal", r#"{"goal":"find the cheapest","step":1}"#),
+        (
+            "research.step",
+            r#"{"number":1,"description":"A costs 9","confidence":"high","total_steps_estimate":4}"#,
+        ),
+        ("research.step", r#"{"number":2,"description":"asked B","rejected":["calling C"]}"#),
+        ("research.gap_opened", r#"{"description":"price of D"}"#),
+        ("research.summary", r#"{"summary":"A leads"}"#),
+    ] {
+        facts.fold(&event(facts.position.0, kind, body.to_owned()));
+    }
+    assert_eq!(
+        summary(&facts, 2_000),
+        "Caller's summary after step 2: A leads\nGoal: find the cheapest. Recorded 2 step(s) of \
+         about 4; not complete. Latest: [2] asked B Found: [1] A costs 9. Ruled out: calling C. \
+         Open: price of D."
+    );
+}

@@ -1,0 +1,168 @@
+//! What an ordinary session was about, for a session that no research step ever described: the
+//! first and last things said, counts by type, and the latest events in a line each. It must not
+//! keep a body.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::text::one_line;
+use crate::event::{Event, EventType, Position, Timestamp};
+
+/// Types counted apart; further ones are counted together.
+const KINDS_MAX: usize = 64;
+/// Latest events kept in a line each.
+const RECENT_MAX: usize = 8;
+/// Characters of such a line.
+const LINE_CHARS_MAX: usize = 160;
+/// Characters kept of what was said first and last.
+const SAID_CHARS_MAX: usize = 500;
+
+/// Something that was said or done, in a line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// Where.
+    pub position: Position,
+    /// What type of event.
+    pub kind: EventType,
+    /// The text, shortened.
+    pub text: String,
+    /// When, by the store's clock.
+    pub at: Timestamp,
+}
+
+/// What is known of a conversation.
+#[derive(Clone, Debug, Default)]
+pub struct Conversation {
+    /// Events in all.
+    pub events: u64,
+    /// How many of each type.
+    pub counts: BTreeMap<EventType, u64>,
+    /// How many of further types.
+    pub other: u64,
+    /// The first thing a person said.
+    pub first_said: Option<Line>,
+    /// The latest thing a person said.
+    pub last_said: Option<Line>,
+    /// The latest thing the agent said.
+    pub last_answer: Option<Line>,
+    /// The latest events, oldest first.
+    pub recent: VecDeque<Line>,
+}
+
+impl Conversation {
+    pub(super) fn fold(&mut self, event: &Event) {
+        self.events += 1;
+        let counted = self.counts.len();
+        match self.counts.get_mut(&event.kind) {
+            Some(count) => *count += 1,
+            None if counted < KINDS_MAX => {
+                self.counts.insert(event.kind.clone(), 1);
+            }
+            None => self.other += 1,
+        }
+        let said = match event.kind.as_str() {
+            "user.message" => Some(true),
+            "agent.message" => Some(false),
+            _ => None,
+        };
+        let chars = if said.is_some() { SAID_CHARS_MAX } else { LINE_CHARS_MAX };
+        let mut line = Line {
+            position: event.position,
+            kind: event.kind.clone(),
+            text: line_of(&event.body, chars),
+            at: event.processed_at,
+        };
+        if !line.text.is_empty() {
+            match said {
+                Some(true) => {
+                    self.first_said.get_or_insert_with(|| line.clone());
+                    self.last_said = Some(line.clone());
+                }
+                Some(false) => self.last_answer = Some(line.clone()),
+                None => {}
+            }
+        }
+        if self.recent.len() == RECENT_MAX {
+            self.recent.pop_front();
+        }
+        line.text = one_line(&line.text, LINE_CHARS_MAX);
+        self.recent.push_back(line);
+    }
+
+    pub(super) fn weight(&self) -> usize {
+        (self.counts.len() + self.recent.len() + 3) * 400
+    }
+}
+
+/// The members of the common events that a reader would want to see.
+#[derive(Deserialize)]
+struct Shape<'a> {
+    #[serde(borrow)]
+    content: Option<&'a RawValue>,
+    #[serde(borrow)]
+    name: Option<&'a RawValue>,
+    #[serde(borrow)]
+    input: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Block {
+    text: Option<String>,
+}
+
+/// The text of an event for a reader: its words, the tool and its input, or the body as it is.
+fn line_of(body: &[u8], chars_max: usize) -> String {
+    let as_is = || one_line(&String::from_utf8_lossy(body), chars_max);
+    let Some(shape) = super::body::read::<Shape<'_>>(body) else { return as_is() };
+    if let Some(name) = shape.name.and_then(string) {
+        let input = shape.input.map_or("", RawValue::get);
+        return one_line(
+            &format!("{} {}", one_line(&name, 60), one_line(input, chars_max)),
+            chars_max,
+        );
+    }
+    match shape.content {
+        Some(content) => one_line(&words(content), chars_max),
+        None => as_is(),
+    }
+}
+
+fn string(raw: &RawValue) -> Option<String> {
+    serde_json::from_str(raw.get()).ok()
+}
+
+/// The words of a `content`: a text, or the texts among its blocks.
+fn words(content: &RawValue) -> String {
+    if let Some(text) = string(content) {
+        return text;
+    }
+    match serde_json::from_str::<Vec<Block>>(content.get()) {
+        Ok(blocks) => {
+            let texts: Vec<String> = blocks.into_iter().filter_map(|block| block.text).collect();
+            texts.join(" ")
+        }
+        Err(_) => content.get().to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_shows_its_words() {
+        for (body, expected) in [
+            (r#"{"content":"hello\nthere"}"#, "hello there"),
+            (r#"{"content":[{"type":"text","text":"a"},{"type":"image"},{"text":"b"}]}"#, "a b"),
+            (r#"{"name":"grep","input":{"q": 1},"call_id":"c"}"#, r#"grep {"q": 1}"#),
+            (r#"{"content":{"x":1}}"#, r#"{"x":1}"#),
+            (r#"{"content":null}"#, r#"{"content":null}"#),
+            (r#"{"state":1}"#, r#"{"state":1}"#),
+            ("not json", "not json"),
+        ] {
+            assert_eq!(line_of(body.as_bytes(), 160), expected);
+        }
+    }
+}

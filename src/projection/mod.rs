@@ -1,0 +1,47 @@
+//! FACTS: what a session's events mean, as pure folds. Event by event, in constant time each; no
+//! I/O, no clock, no failure: a type nobody knows and a body that does not fit fold to nothing.
+//! It must not know a view, a budget or a client.
+
+pub mod body;
+mod conversation;
+mod research;
+mod sources;
+pub mod text;
+
+pub use body::Confidence;
+pub use conversation::{Conversation, Line};
+pub use research::{Branch, CallerSummary, Gap, LINE_CHARS_MAX, Research, Step};
+pub use sources::{Source, Sources, normalised};
+
+use crate::event::{Event, Position, Timestamp};
+
+/// Everything this version knows of a session up to a position.
+#[derive(Clone, Debug, Default)]
+pub struct Facts {
+    /// The first position that is not folded in yet.
+    pub position: Position,
+    /// When the first and the latest event came, by the store's clock.
+    pub times: Option<(Timestamp, Timestamp)>,
+    /// The research in it.
+    pub research: Research,
+    /// Everything else in it.
+    pub conversation: Conversation,
+}
+
+impl Facts {
+    /// Folds one event in. Events come in ascending order of position.
+    pub fn fold(&mut self, event: &Event) {
+        self.position = event.position.plus(1);
+        let first = self.times.map_or(event.processed_at, |(first, _)| first);
+        self.times = Some((first, event.processed_at));
+        if !self.research.fold(event) {
+            self.conversation.fold(event);
+        }
+    }
+
+    /// About how many bytes of memory the facts take.
+    #[must_use]
+    pub fn weight(&self) -> usize {
+        size_of::<Self>() + self.research.weight() + self.conversation.weight()
+    }
+}

@@ -1,0 +1,476 @@
+//! The research in a session: goal, steps, revisions, branches, gaps, rejected approaches, sources
+//! and the caller's summary, each with a place of its own that never changes, so that a page of a
+//! list can be continued while the list grows. It must not decide what a step may be: service does.
+
+use std::{
+    collections::{BTreeSet, HashMap, HashSet, VecDeque},
+    sync::Arc,
+};
+
+use super::{
+    body::{self, Confidence, GapBody, GoalBody, SourceBody, StepBody, SummaryBody, kind},
+    sources::Sources,
+    text::{clip, one_line},
+};
+use crate::event::{Event, Position, Range, Timestamp};
+
+/// Characters of the one line a step is known by.
+pub const LINE_CHARS_MAX: usize = 120;
+/// Latest steps kept in full.
+const FULL_MAX: usize = 3;
+/// Latest steps of high confidence remembered as findings.
+const FINDINGS_MAX: usize = 16;
+/// Characters kept of a goal, a gap, the caller's summary, a rejected approach, a branch's name.
+const GOAL_CHARS_MAX: usize = 2_000;
+const GAP_CHARS_MAX: usize = 500;
+const SUMMARY_CHARS_MAX: usize = 8_000;
+const REJECTED_CHARS_MAX: usize = 200;
+const NAME_CHARS_MAX: usize = 64;
+/// Characters of a goal taken from the first step's description.
+const GOAL_FROM_STEP_CHARS_MAX: usize = 200;
+
+/// A step, in a line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// 1-based number on its line.
+    pub number: u64,
+    /// Index of its branch in [`Research::branches`]; `None` on the main line.
+    pub branch: Option<usize>,
+    /// Its description in one line.
+    pub line: Box<str>,
+    /// How sure the caller was.
+    pub confidence: Option<Confidence>,
+    /// Number of the latest step that revises it; derived, never stored.
+    pub superseded_by: Option<u64>,
+    /// Where the step event lies.
+    pub position: Position,
+    /// Everything recorded with it in one batch: one slice reads the step and its gaps.
+    pub extent: Range,
+}
+
+/// A line of steps that left the main line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Branch {
+    /// Its name.
+    pub id: Arc<str>,
+    /// The step it left from.
+    pub from: Option<u64>,
+    /// Its latest step.
+    pub last: u64,
+    /// How many steps it has.
+    pub steps: u64,
+}
+
+/// Something that is, or was, not known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gap {
+    /// Its name.
+    pub id: Arc<str>,
+    /// What is not known.
+    pub description: Box<str>,
+    /// The step that opened it.
+    pub opened_by: Option<u64>,
+    /// Where it was closed, and by which step.
+    pub closed: Option<(Position, Option<u64>)>,
+}
+
+/// Where the research stands, in the caller's words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CallerSummary {
+    /// The words.
+    pub text: String,
+    /// The latest step when it was given.
+    pub step: Option<u64>,
+}
+
+/// Facts of the research in a session.
+#[derive(Clone, Debug, Default)]
+pub struct Research {
+    goal: Option<String>,
+    goal_from_step: Option<String>,
+    estimate: Option<u64>,
+    steps: Vec<Step>,
+    numbers: HashMap<(Option<usize>, u64), usize>,
+    last_main: u64,
+    last_any: u64,
+    full: VecDeque<(usize, StepBody, Timestamp)>,
+    findings: VecDeque<usize>,
+    superseded: u64,
+    branches: Vec<Branch>,
+    branch_names: HashMap<Arc<str>, usize>,
+    gaps: Vec<Gap>,
+    gap_names: HashMap<Arc<str>, usize>,
+    gap_texts: HashMap<Box<str>, usize>,
+    gaps_open: BTreeSet<usize>,
+    rejected: Vec<(usize, Arc<str>)>,
+    rejected_known: HashSet<Arc<str>>,
+    sources: Sources,
+    summary: Option<CallerSummary>,
+    started_at: Option<Timestamp>,
+    completed_at: Option<Timestamp>,
+    /// Events of a batch that came before its step: the step, its branch, and their range.
+    pending: Option<(u64, Option<Box<str>>, Range)>,
+    weight: usize,
+}
+
+impl Research {
+    /// Folds one event in; `false` when it is not of research.
+    pub(super) fn fold(&mut self, event: &Event) -> bool {
+        let known = match event.kind.as_str() {
+            kind::GOAL => self.fold_goal(event),
+            kind::STEP => self.fold_step(event),
+            kind::GAP_OPENED => self.fold_gap_opened(event),
+            kind::GAP_CLOSED => self.fold_gap_closed(event),
+            kind::SUMMARY => self.fold_summary(event),
+            kind::SOURCE => self.fold_source(event),
+            _ => return false,
+        };
+        if known.is_some() {
+            self.started_at.get_or_insert(event.processed_at);
+            self.weight += 64;
+        }
+        true
+    }
+
+    fn fold_goal(&mut self, event: &Event) -> Option<()> {
+        let body: GoalBody = body::read(&event.body)?;
+        let goal = clip(body.goal.trim(), GOAL_CHARS_MAX);
+        if goal.is_empty() {
+            return None;
+        }
+        self.goal = Some(goal);
+        self.before_step(body.step, body.branch_id.as_deref(), event.position);
+        Some(())
+    }
+
+    fn fold_step(&mut self, event: &Event) -> Option<()> {
+        let body: StepBody = body::read(&event.body)?;
+        if body.number == 0 {
+            return None;
+        }
+        let branch = body.branch_id.as_deref().map(|name| self.branch_of(name, body.branch_from));
+        let ordinal = self.steps.len();
+        let line = one_line(&body.description, LINE_CHARS_MAX);
+        if self.steps.is_empty() {
+            self.goal_from_step = Some(clip(body.description.trim(), GOAL_FROM_STEP_CHARS_MAX));
+        }
+        let extent = self.extent_of(&body, event.position);
+        self.weight += line.len() + 160;
+        self.steps.push(Step {
+            number: body.number,
+            branch,
+            line: line.into(),
+            confidence: body.confidence,
+            superseded_by: None,
+            position: event.position,
+            extent,
+        });
+        self.numbers.entry((branch, body.number)).or_insert(ordinal);
+        self.last_any = self.last_any.max(body.number);
+        match branch.and_then(|at| self.branches.get_mut(at)) {
+            Some(branch) => {
+                branch.last = branch.last.max(body.number);
+                branch.steps += 1;
+            }
+            None => self.last_main = self.last_main.max(body.number),
+        }
+        if let Some(revised) = body.revises.filter(|number| *number != body.number) {
+            self.supersede(revised, branch, body.number);
+        }
+        if body.confidence == Some(Confidence::High) {
+            push_bounded(&mut self.findings, ordinal, FINDINGS_MAX);
+        }
+        self.estimate = body.total_steps_estimate.filter(|count| *count > 0).or(self.estimate);
+        self.completed_at = body.is_final.then_some(event.processed_at);
+        self.reject(&body, ordinal);
+        push_bounded(&mut self.full, (ordinal, body, event.processed_at), FULL_MAX);
+        Some(())
+    }
+
+    fn fold_gap_opened(&mut self, event: &Event) -> Option<()> {
+        let body: GapBody = body::read(&event.body)?;
+        let description = clip(body.description.as_deref()?.trim(), GAP_CHARS_MAX);
+        if description.is_empty() {
+            return None;
+        }
+        self.after_step(body.step, body.branch_id.as_deref(), event.position);
+        let id = match body.gap_id.as_deref() {
+            Some(id) => one_line(id, NAME_CHARS_MAX),
+            None => format!("p{}", event.position),
+        };
+        let id: Arc<str> = id.into();
+        if let Some(open) = self.gap_texts.get(description.as_str()) {
+            self.gap_names.entry(id).or_insert(*open);
+            return Some(());
+        }
+        let ordinal = self.gaps.len();
+        self.weight += 2 * description.len() + 160;
+        self.gap_names.insert(Arc::clone(&id), ordinal);
+        self.gap_texts.insert(description.as_str().into(), ordinal);
+        self.gaps_open.insert(ordinal);
+        let description = description.into();
+        self.gaps.push(Gap { id, description, opened_by: body.step, closed: None });
+        Some(())
+    }
+
+    fn fold_gap_closed(&mut self, event: &Event) -> Option<()> {
+        let body: GapBody = body::read(&event.body)?;
+        self.after_step(body.step, body.branch_id.as_deref(), event.position);
+        let named = body.gap_id.as_deref().and_then(|id| self.gap_at(id));
+        let ordinal = named.or_else(|| self.gap_at(body.description.as_deref()?))?;
+        let gap = self.gaps.get_mut(ordinal)?;
+        if gap.closed.is_none() {
+            gap.closed = Some((event.position, body.step));
+            self.gap_texts.remove(&gap.description);
+            self.gaps_open.remove(&ordinal);
+        }
+        Some(())
+    }
+
+    fn fold_summary(&mut self, event: &Event) -> Option<()> {
+        let body: SummaryBody = body::read(&event.body)?;
+        self.after_step(body.step, body.branch_id.as_deref(), event.position);
+        let text = clip(body.summary.trim(), SUMMARY_CHARS_MAX);
+        let step = body.step.or(self.steps.last().map(|step| step.number));
+        self.summary = (!text.is_empty()).then_some(CallerSummary { text, step });
+        Some(())
+    }
+
+    fn fold_source(&mut self, event: &Event) -> Option<()> {
+        let body: SourceBody = body::read(&event.body)?;
+        self.weight += body.url.len().min(4_000) * 2 + 200;
+        let step = self.steps.last().map(|step| step.number);
+        self.sources.fold(body, step, event.position);
+        Some(())
+    }
+
+    fn branch_of(&mut self, name: &str, from: Option<u64>) -> usize {
+        let name: Arc<str> = one_line(name, NAME_CHARS_MAX).into();
+        if let Some(at) = self.branch_names.get(&name) {
+            return *at;
+        }
+        let at = self.branches.len();
+        self.weight += 160;
+        self.branch_names.insert(Arc::clone(&name), at);
+        self.branches.push(Branch { id: name, from, last: from.unwrap_or(0), steps: 0 });
+        at
+    }
+
+    /// Where the batch of the step began, when events of it came before the step.
+    fn extent_of(&mut self, body: &StepBody, position: Position) -> Range {
+        let from = match self.pending.take() {
+            Some((step, branch, range))
+                if step == body.number
+                    && branch.as_deref() == body.branch_id.as_deref()
+                    && range.to == position =>
+            {
+                range.from
+            }
+            _ => position,
+        };
+        Range::new(from, position.plus(1))
+    }
+
+    fn before_step(&mut self, step: Option<u64>, branch: Option<&str>, position: Position) {
+        self.pending =
+            step.map(|step| (step, branch.map(Into::into), Range::new(position, position.plus(1))));
+    }
+
+    /// Extends the latest step's extent over what its batch recorded after it.
+    fn after_step(&mut self, number: Option<u64>, branch: Option<&str>, position: Position) {
+        let branch = branch.map(|name| self.branch_names.get(name).copied());
+        let Some(last) = self.steps.last_mut() else { return };
+        let same_branch = match branch {
+            None => last.branch.is_none(),
+            Some(at) => at.is_some() && last.branch == at,
+        };
+        if number == Some(last.number) && same_branch && last.extent.to == position {
+            last.extent.to = position.plus(1);
+        }
+    }
+
+    fn supersede(&mut self, revised: u64, branch: Option<usize>, by: u64) {
+        let own =
+            self.numbers.get(&(branch, revised)).or_else(|| self.numbers.get(&(None, revised)));
+        let Some(step) = own.copied().and_then(|at| self.steps.get_mut(at)) else { return };
+        self.superseded += u64::from(step.superseded_by.is_none());
+        step.superseded_by = Some(by);
+    }
+
+    fn reject(&mut self, body: &StepBody, ordinal: usize) {
+        for approach in &body.rejected {
+            let line: Arc<str> = one_line(approach, REJECTED_CHARS_MAX).into();
+            if line.is_empty() || self.rejected_known.contains(&line) {
+                continue;
+            }
+            self.weight += line.len() + 100;
+            self.rejected_known.insert(Arc::clone(&line));
+            self.rejected.push((ordinal, line));
+        }
+    }
+}
+
+/// Questions. Each is answered without walking the steps.
+impl Research {
+    /// Whether nothing of research was ever recorded.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.started_at.is_none()
+    }
+
+    /// What the research is for: as said, or the beginning of the first step.
+    #[must_use]
+    pub fn goal(&self) -> Option<&str> {
+        self.goal.as_deref().or(self.goal_from_step.as_deref())
+    }
+
+    /// How many steps the caller last expected in all.
+    #[must_use]
+    pub fn estimate(&self) -> Option<u64> {
+        self.estimate
+    }
+
+    /// Every step in a line, in the order they were recorded.
+    #[must_use]
+    pub fn steps(&self) -> &[Step] {
+        &self.steps
+    }
+
+    /// The latest steps in full, oldest first, each with its ordinal and time.
+    pub fn full(&self) -> impl DoubleEndedIterator<Item = (&Step, &StepBody, Timestamp)> {
+        self.full.iter().filter_map(|(at, body, time)| Some((self.steps.get(*at)?, body, *time)))
+    }
+
+    /// The latest steps of high confidence that no other superseded, the newest first.
+    pub fn findings(&self) -> impl Iterator<Item = &Step> {
+        let steps = self.findings.iter().rev().filter_map(|at| self.steps.get(*at));
+        steps.filter(|step| step.superseded_by.is_none())
+    }
+
+    /// How many steps were superseded.
+    #[must_use]
+    pub fn superseded(&self) -> u64 {
+        self.superseded
+    }
+
+    /// Ordinal of the step of that number: on the branch when one is named; else on the main line,
+    /// or on the only branch that has it.
+    #[must_use]
+    pub fn find(&self, number: u64, branch: Option<&str>) -> Option<usize> {
+        if let Some(name) = branch {
+            let branch = self.branch_names.get(name)?;
+            return self.numbers.get(&(Some(*branch), number)).copied();
+        }
+        if let Some(at) = self.numbers.get(&(None, number)) {
+            return Some(*at);
+        }
+        let newest_first = (0..self.branches.len()).rev();
+        newest_first.filter_map(|at| self.numbers.get(&(Some(at), number)).copied()).next()
+    }
+
+    /// Ordinal of the step of that number on exactly that line.
+    #[must_use]
+    pub fn find_on(&self, number: u64, branch: Option<&str>) -> Option<usize> {
+        match branch {
+            Some(_) => self.find(number, branch),
+            None => self.numbers.get(&(None, number)).copied(),
+        }
+    }
+
+    /// The branch of that name.
+    #[must_use]
+    pub fn branch(&self, name: &str) -> Option<&Branch> {
+        self.branch_names.get(name).and_then(|at| self.branches.get(*at))
+    }
+
+    /// The branch a step lies on.
+    #[must_use]
+    pub fn branch_of_step(&self, step: &Step) -> Option<&Branch> {
+        step.branch.and_then(|at| self.branches.get(at))
+    }
+
+    /// Branches in the order they left.
+    #[must_use]
+    pub fn branches(&self) -> &[Branch] {
+        &self.branches
+    }
+
+    /// The highest step number on the main line; 0 when it has none.
+    #[must_use]
+    pub fn last_main(&self) -> u64 {
+        self.last_main
+    }
+
+    /// The highest step number of all lines; 0 without steps.
+    #[must_use]
+    pub fn last_any(&self) -> u64 {
+        self.last_any
+    }
+
+    /// Every gap ever opened, in that order.
+    #[must_use]
+    pub fn gaps(&self) -> &[Gap] {
+        &self.gaps
+    }
+
+    /// Ordinals of the open gaps.
+    #[must_use]
+    pub fn gaps_open(&self) -> &BTreeSet<usize> {
+        &self.gaps_open
+    }
+
+    /// Ordinal of the gap of that name, or of the open gap of that description.
+    #[must_use]
+    pub fn gap_at(&self, name: &str) -> Option<usize> {
+        let by_text = || self.gap_texts.get(clip(name.trim(), GAP_CHARS_MAX).as_str());
+        self.gap_names.get(name.trim()).or_else(by_text).copied()
+    }
+
+    /// Approaches that were ruled out, once each, with the step that did it.
+    #[must_use]
+    pub fn rejected(&self) -> &[(usize, Arc<str>)] {
+        &self.rejected
+    }
+
+    /// Sources that were met.
+    #[must_use]
+    pub fn sources(&self) -> &[super::Source] {
+        self.sources.list()
+    }
+
+    /// Where the research stands, in the caller's words.
+    #[must_use]
+    pub fn summary(&self) -> Option<&CallerSummary> {
+        self.summary.as_ref()
+    }
+
+    /// When the first event of research came.
+    #[must_use]
+    pub fn started_at(&self) -> Option<Timestamp> {
+        self.started_at
+    }
+
+    /// When the latest step said it was the last one.
+    #[must_use]
+    pub fn completed_at(&self) -> Option<Timestamp> {
+        self.completed_at
+    }
+
+    pub(super) fn weight(&self) -> usize {
+        let full = self.full.iter().map(|(_, body, _)| {
+            let rejected: usize = body.rejected.iter().map(String::len).sum();
+            body.description.len() + body.reasoning.as_ref().map_or(0, String::len) + rejected
+        });
+        self.weight + full.sum::<usize>()
+    }
+}
+
+fn push_bounded<T>(queue: &mut VecDeque<T>, value: T, max: usize) {
+    if queue.len() == max {
+        queue.pop_front();
+    }
+    queue.push_back(value);
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,118 @@
+//! Sources a session met, once each: pages that differ only in what does not change the page are
+//! one. It must not fetch anything.
+
+use std::{collections::HashMap, sync::Arc};
+
+use url::Url;
+
+use super::{body::SourceBody, text::one_line};
+use crate::event::Position;
+
+/// Characters kept of a URL: what is longer is no address a reader could use.
+const URL_CHARS_MAX: usize = 2_000;
+/// Characters kept of a title.
+const TITLE_CHARS_MAX: usize = 200;
+/// Characters kept of a kind.
+const KIND_CHARS_MAX: usize = 40;
+
+/// A source, as first met; later meetings fill in what was missing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Source {
+    /// The URL as first given.
+    pub url: Box<str>,
+    /// What it is called.
+    pub title: Option<Box<str>>,
+    /// What it is.
+    pub kind: Option<Box<str>>,
+    /// The step that met it first.
+    pub step: Option<u64>,
+    /// Whether the server recorded it itself, rather than a model reporting it.
+    pub by_server: bool,
+    /// Where it was recorded first.
+    pub position: Position,
+}
+
+/// Sources in the order they were met. A source keeps its ordinal for ever.
+#[derive(Clone, Debug, Default)]
+pub struct Sources {
+    list: Vec<Source>,
+    known: HashMap<Arc<str>, usize>,
+}
+
+impl Sources {
+    /// All of them, the first met first.
+    #[must_use]
+    pub fn list(&self) -> &[Source] {
+        &self.list
+    }
+
+    pub(super) fn fold(&mut self, found: SourceBody, step: Option<u64>, position: Position) {
+        let Some(name) = normalised(&found.url) else { return };
+        let short = |text: Option<String>, max| {
+            text.map(|text| one_line(&text, max)).filter(|text| !text.is_empty()).map(Into::into)
+        };
+        let title: Option<Box<str>> = short(found.title, TITLE_CHARS_MAX);
+        let kind: Option<Box<str>> = short(found.kind, KIND_CHARS_MAX);
+        let by_server = found.found_by.as_deref() == Some("server");
+        if let Some(known) = self.known.get(name.as_str()).and_then(|at| self.list.get_mut(*at)) {
+            known.title = known.title.take().or(title);
+            known.kind = known.kind.take().or(kind);
+            known.by_server |= by_server;
+            return;
+        }
+        self.known.insert(name.into(), self.list.len());
+        let url = one_line(&found.url, URL_CHARS_MAX).into();
+        let step = found.step.or(step);
+        self.list.push(Source { url, title, kind, step, by_server, position });
+    }
+}
+
+/// The name under which a URL is known: without fragment, tracking parameters, default port and a
+/// slash at the end; scheme and host in lower case. `None` for an empty text.
+#[must_use]
+pub fn normalised(text: &str) -> Option<String> {
+    let text = text.trim();
+    if text.is_empty() {
+        return None;
+    }
+    let Ok(mut url) = Url::parse(text) else {
+        return Some(one_line(text, URL_CHARS_MAX));
+    };
+    url.set_fragment(None);
+    let kept: Vec<(String, String)> = url
+        .query_pairs()
+        .filter(|(name, _)| !(name.starts_with("utm_") || name == "gclid" || name == "fbclid"))
+        .map(|(name, value)| (name.into_owned(), value.into_owned()))
+        .collect();
+    if kept.is_empty() {
+        url.set_query(None);
+    } else {
+        url.query_pairs_mut().clear().extend_pairs(kept);
+    }
+    let mut name: String = url.into();
+    let slashes = name.len() - name.trim_end_matches('/').len();
+    name.truncate(name.len() - slashes);
+    Some(one_line(&name, URL_CHARS_MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_page_under_many_urls_is_one_source() {
+        let page = normalised("https://example.org/p2");
+        for same in [
+            "https://example.org/p2#frag",
+            "https://example.org/p2/",
+            "HTTPS://Example.ORG:443/p2",
+            " https://example.org/p2?utm_source=x&gclid=1 ",
+        ] {
+            assert_eq!(normalised(same), page, "{same}");
+        }
+        for other in ["https://example.org/P2", "https://example.org/p2?a=1", "doi:10.1/x"] {
+            assert_ne!(normalised(other), page, "{other}");
+        }
+        assert_eq!(normalised("  "), None);
+    }
+}
