@@ -2,7 +2,8 @@
 //! per session, outside the model's context window, and views of it under a budget.
 //!
 //! The rooms, bottom to top; each sees only what lies beneath it (docs/architecture.md):
-//! event, env, log, store | projection, harness | service | wire | client | http, mcp, import | cli.
+//! event, env, log, store | projection, harness | service | wire | client | http, mcp, import |
+//! cli.
 
 #![forbid(clippy::undocumented_unsafe_blocks)]
 

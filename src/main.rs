@@ -1,1 +1,2 @@
+//! The binary. It must not do anything but hand over to the command line.
 fn main() {}

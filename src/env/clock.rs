@@ -1,6 +1,8 @@
 //! The only clock. It must not be read anywhere else: `Instant::now` and `SystemTime::now` are
 //! confined to this file by tests/tidy.rs.
 
+#![expect(clippy::disallowed_methods, reason = "the one file that reads the clock")]
+
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::Clock;

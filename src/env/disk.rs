@@ -2,6 +2,8 @@
 //! directory moved or replaced under a running owner is never written by accident. It must not
 //! follow a symbolic link below that directory, nor create anything others can read.
 
+#![expect(clippy::disallowed_types, reason = "one of the rooms of the file system")]
+
 use std::{
     fs, io,
     os::{

@@ -1,6 +1,8 @@
 //! Files outside the data directory: what a user names on a command line, configuration, a spool,
 //! a socket's place. It must not be used for anything inside a data directory: that is `Storage`.
 
+#![expect(clippy::disallowed_types, reason = "one of the rooms of the file system")]
+
 use std::{
     fs,
     io::{self, BufRead, BufReader, Read, Write},

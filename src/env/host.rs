@@ -2,6 +2,8 @@
 //! its terminal, a scratch directory. It must not touch what a data
 //! directory holds: that is `disk`, under the lock.
 
+#![expect(clippy::disallowed_types, reason = "one of the rooms of the file system")]
+
 use std::{
     fs, io,
     io::Write,

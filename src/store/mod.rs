@@ -255,7 +255,8 @@ pub trait Store: Send + Sync {
     /// Creates a session, with its first events, all or nothing.
     ///
     /// # Errors
-    /// [`StoreError::SessionExists`], [`StoreError::SessionDeleted`], and those of [`Self::append`].
+    /// [`StoreError::SessionExists`], [`StoreError::SessionDeleted`], and those of
+    /// [`Self::append`].
     fn create<'a>(
         &'a self,
         scope: &'a Scope,
