@@ -22,6 +22,12 @@ pub const METADATA_KEY_CHARS_MAX: usize = 64;
 pub const METADATA_VALUE_CHARS_MAX: usize = 512;
 /// Characters of a session's title.
 pub const TITLE_CHARS_MAX: usize = 512;
+/// Characters of the name of a workspace.
+pub const WORKSPACE_CHARS_MAX: usize = 512;
+/// Sessions of a page when the client does not say.
+pub const PAGE_SESSIONS_DEFAULT: usize = 100;
+/// Sessions of a page at most.
+pub const PAGE_SESSIONS_MAX: usize = 1_000;
 /// Events of a page when the client does not say.
 pub const PAGE_EVENTS_DEFAULT: usize = 1_000;
 /// Events of a page at most.
@@ -35,5 +41,6 @@ pub const WAIT_MS_MAX: u64 = 60_000;
 /// How long a batch key is remembered, in microseconds.
 pub const BATCH_KEY_MICROS: i64 = 24 * 3_600 * 1_000_000;
 
+const _: () = assert!(PAGE_SESSIONS_DEFAULT <= PAGE_SESSIONS_MAX);
 const _: () = assert!(PAGE_EVENTS_DEFAULT <= PAGE_EVENTS_MAX);
 const _: () = assert!(EVENT_BYTES_MAX <= BATCH_BYTES_MAX);

@@ -1,15 +1,32 @@
 //! VERBS: one method per thing a client can ask. The only room that sees both the store and what
 //! events mean. It must not know HTTP, MCP or a command line, and must not format for a client.
 
+mod emit;
 mod error;
+mod page;
+mod point;
+mod sessions;
+mod slice;
+mod store_error;
+mod verify;
 
-use std::sync::Arc;
+use std::{
+    sync::{Arc, atomic::AtomicU64},
+    time::Duration,
+};
 
-pub use error::{Code, Hint, ServiceError, ServiceResult};
+pub use emit::Emitted;
+pub use error::{Candidate, Code, Hint, ServiceError, ServiceResult};
+pub use sessions::{SessionPage, SessionQuery, Status, status};
+pub use slice::{Around, EventQuery, EventSlice, Follow, Step, Window};
+pub use verify::Counts;
 
+pub use crate::store::{
+    Appended, Change, Gap, Health, NewSession, Placed, Receipt, Recovery, SessionInfo, Verified,
+};
 use crate::{
     env::Clock,
-    event::{Origin, Scope},
+    event::{Origin, Scope, SessionId, SessionKey, Timestamp},
     store::Store,
 };
 
@@ -22,17 +39,46 @@ pub struct Caller {
     pub origin: Origin,
 }
 
+impl Caller {
+    /// The key of one of the caller's sessions.
+    #[must_use]
+    pub fn key(&self, session: &SessionId) -> SessionKey {
+        SessionKey { scope: self.scope.clone(), session: session.clone() }
+    }
+}
+
+/// What was appended through the verbs since the process started.
+#[derive(Debug, Default)]
+struct Counters {
+    appends: AtomicU64,
+    events: AtomicU64,
+    bytes: AtomicU64,
+}
+
 /// The verbs. Verb families live in files of their own, each an `impl Service` block.
 #[derive(Clone)]
 pub struct Service {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
+    counters: Arc<Counters>,
 }
 
 impl Service {
     /// The verbs over a store.
     #[must_use]
     pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Self {
-        Self { store, clock }
+        Self { store, clock, counters: Arc::default() }
+    }
+
+    /// Wall time.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// Time since some fixed instant; never goes back.
+    #[must_use]
+    pub fn monotonic(&self) -> Duration {
+        self.clock.monotonic()
     }
 }

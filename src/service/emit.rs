@@ -1,0 +1,119 @@
+//! emitEvent: one batch, all or nothing, durable before the answer. It must not look inside a body.
+
+use std::sync::atomic::Ordering;
+
+use super::{Caller, Code, Counters, Service, ServiceError, ServiceResult, slice};
+use crate::{
+    event::{Batch, Event, NewEvent, Position, SessionId, limits},
+    store::{Appended, Receipt, StoreError},
+};
+
+/// Answer to an emit: the events as they are kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Emitted {
+    /// One per event of the batch, in its order.
+    pub events: Vec<Event>,
+    /// Position of the batch's first event.
+    pub first_position: Position,
+    /// The tail after the batch.
+    pub next_position: Position,
+    /// Proof of the append.
+    pub receipt: Receipt,
+    /// Whether the batch was known already and nothing was written.
+    pub repeated: bool,
+}
+
+impl Emitted {
+    pub(super) fn of(events: Vec<NewEvent>, appended: Appended) -> Self {
+        let kept = |(new, placed): (NewEvent, crate::store::Placed)| Event {
+            position: placed.position,
+            id: placed.id,
+            kind: new.kind,
+            origin: new.origin,
+            created_at: new.created_at,
+            processed_at: placed.processed_at,
+            body: new.body,
+        };
+        Self {
+            events: events.into_iter().zip(appended.events).map(kept).collect(),
+            first_position: appended.first_position,
+            next_position: appended.next_position,
+            receipt: appended.receipt,
+            repeated: appended.repeated,
+        }
+    }
+}
+
+impl Service {
+    /// Appends a batch to a session; with `create`, an unknown session comes into being with it.
+    ///
+    /// # Errors
+    /// `invalid_request`, `body_too_large`, `position_conflict`, `idempotency_conflict`, those of
+    /// the session, and those of the disk.
+    pub async fn emit(
+        &self,
+        caller: &Caller,
+        session: &SessionId,
+        batch: Batch,
+        create: bool,
+    ) -> ServiceResult<Emitted> {
+        check_batch(&batch)?;
+        let events = batch.events.clone();
+        let key = caller.key(session);
+        let appended = match self.store.append(&key, batch.clone()).await {
+            Err(StoreError::SessionNotFound { .. }) if create => {
+                match self.create_with(caller, session, batch.clone()).await? {
+                    Some(appended) => appended,
+                    // Another writer created it in between.
+                    None => self.store.append(&key, batch).await?,
+                }
+            }
+            answer => answer?,
+        };
+        let emitted = Emitted::of(events, appended);
+        self.count(&emitted);
+        Ok(emitted)
+    }
+
+    /// Adds an answered emit to the process's counters.
+    pub(super) fn count(&self, emitted: &Emitted) {
+        if emitted.repeated {
+            return;
+        }
+        let Counters { appends, events, bytes } = &*self.counters;
+        appends.fetch_add(1, Ordering::Relaxed);
+        events.fetch_add(emitted.events.len() as u64, Ordering::Relaxed);
+        bytes.fetch_add(slice::body_bytes(&emitted.events) as u64, Ordering::Relaxed);
+    }
+}
+
+/// Limits of one batch.
+pub(super) fn check_batch(batch: &Batch) -> ServiceResult<()> {
+    let count = batch.events.len();
+    if count == 0 {
+        return Err(ServiceError::invalid("events", "a batch holds at least one event"));
+    }
+    if count > limits::BATCH_EVENTS_MAX {
+        let problem = format!("{count} events; {} are allowed", limits::BATCH_EVENTS_MAX);
+        return Err(ServiceError::invalid("events", problem).action("send them as several batches"));
+    }
+    let mut bytes_total = 0;
+    for (index, event) in batch.events.iter().enumerate() {
+        bytes_total += event.body.len();
+        if event.body.len() > limits::EVENT_BYTES_MAX {
+            return Err(too_large(&format!("events[{index}]"), limits::EVENT_BYTES_MAX));
+        }
+    }
+    if bytes_total > limits::BATCH_BYTES_MAX {
+        return Err(too_large("events", limits::BATCH_BYTES_MAX));
+    }
+    Ok(())
+}
+
+fn too_large(field: &str, bytes_max: usize) -> ServiceError {
+    let message = format!("{field}: larger than {bytes_max} bytes");
+    let mut error = ServiceError::new(Code::BodyTooLarge, message)
+        .action("send less at once; keep large content elsewhere and refer to it");
+    error.hint.field = Some(field.to_owned());
+    error
+}

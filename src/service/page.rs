@@ -1,0 +1,52 @@
+//! Page cursors: where a listing goes on, opaque to the client. They carry no secret and no right:
+//! whoever changes one only reads another page of what they may read.
+
+use std::fmt::Write as _;
+
+use super::{ServiceError, ServiceResult};
+
+/// Hex of `kind`, a version and the parts, so that nobody is tempted to build one by hand.
+pub(super) fn seal(kind: &str, parts: &[&str]) -> String {
+    let text = format!("{kind}1 {}", parts.join(" "));
+    text.bytes().fold(String::with_capacity(text.len() * 2), |mut hex, byte| {
+        let _ = write!(hex, "{byte:02x}");
+        hex
+    })
+}
+
+/// The parts sealed under `kind`, `N` of them.
+pub(super) fn open<const N: usize>(kind: &str, page: &str) -> ServiceResult<[String; N]> {
+    let refused = || {
+        ServiceError::invalid("page", "this is no page of this listing")
+            .action("send next_page of the answer before, unchanged, or leave page out")
+    };
+    let digit = |byte: &u8| char::from(*byte).to_digit(16);
+    let bytes: Option<Vec<u8>> = page
+        .as_bytes()
+        .chunks(2)
+        .map(|pair| match pair {
+            [high, low] => u8::try_from(digit(high)? * 16 + digit(low)?).ok(),
+            _ => None,
+        })
+        .collect();
+    let text = bytes.and_then(|bytes| String::from_utf8(bytes).ok()).ok_or_else(refused)?;
+    let rest = text.strip_prefix(&format!("{kind}1 ")).ok_or_else(refused)?;
+    let parts: Vec<String> = rest.split(' ').map(str::to_owned).collect();
+    parts.try_into().map_err(|_| refused())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_opens_only_as_what_it_was_sealed() {
+        let page = seal("e", &["asc", "17", ""]);
+        assert_eq!(open::<3>("e", &page), Ok(["asc".into(), "17".into(), String::new()]));
+        assert!(open::<2>("e", &page).is_err());
+        assert!(open::<3>("s", &page).is_err());
+        for bad in ["", "6", "zz", "é", "+f", &page[1..]] {
+            assert!(open::<3>("e", bad).is_err(), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! Verbs on whole sessions: create, list, get, update, archive, delete. Limits of what a session
+//! says about itself are checked here; it must not touch events.
+
+use std::collections::BTreeMap;
+
+use super::{Caller, Emitted, Service, ServiceError, ServiceResult, page};
+use crate::{
+    event::{Batch, SessionId, Timestamp, limits},
+    store::{Appended, Change, Listing, NewSession, SessionInfo, StoreError},
+};
+
+/// Where a session stands, in the words of the Managed Agents wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// Takes events.
+    Idle,
+    /// Archived: it can be read.
+    Terminated,
+}
+
+impl Status {
+    /// The status as clients see it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Idle => "idle",
+            Self::Terminated => "terminated",
+        }
+    }
+}
+
+/// The status of a session.
+#[must_use]
+pub fn status(info: &SessionInfo) -> Status {
+    if info.archived_at.is_some() { Status::Terminated } else { Status::Idle }
+}
+
+/// Which sessions to list.
+#[derive(Clone, Debug, Default)]
+pub struct SessionQuery {
+    /// Sessions at most; 100 when not said, 1 000 at most.
+    pub limit: Option<usize>,
+    /// `next_page` of the answer before.
+    pub page: Option<String>,
+    /// Oldest first.
+    pub ascending: bool,
+    /// Only of this workspace.
+    pub workspace: Option<String>,
+    /// Also archived ones.
+    pub include_archived: bool,
+    /// Only of these statuses; empty for all.
+    pub statuses: Vec<String>,
+    /// Created at or after.
+    pub created_from: Option<Timestamp>,
+    /// Created before.
+    pub created_to: Option<Timestamp>,
+}
+
+/// A page of sessions.
+#[derive(Clone, Debug)]
+pub struct SessionPage {
+    /// The sessions, in the order asked for.
+    pub sessions: Vec<SessionInfo>,
+    /// Where the listing goes on, when it does.
+    pub next_page: Option<String>,
+}
+
+impl Service {
+    /// Creates a session, with its first events, all or nothing.
+    ///
+    /// # Errors
+    /// `session_exists`, `session_deleted`, `invalid_request`, and those of [`Self::emit`].
+    pub async fn create_session(
+        &self,
+        caller: &Caller,
+        new: NewSession,
+    ) -> ServiceResult<(SessionInfo, Emitted)> {
+        check_text("title", new.title.as_deref(), limits::TITLE_CHARS_MAX)?;
+        check_text("workspace", new.workspace.as_deref(), limits::WORKSPACE_CHARS_MAX)?;
+        check_metadata(&new.metadata)?;
+        if !new.events.events.is_empty() {
+            super::emit::check_batch(&new.events)?;
+        }
+        let events = new.events.events.clone();
+        let (info, appended) = self.store.create(&caller.scope, new).await?;
+        let emitted = Emitted::of(events, appended);
+        if !emitted.events.is_empty() {
+            self.count(&emitted);
+        }
+        Ok((info, emitted))
+    }
+
+    /// A page of the caller's sessions, by creation.
+    ///
+    /// # Errors
+    /// `invalid_request` for a limit out of bounds or a foreign page.
+    pub async fn list_sessions(
+        &self,
+        caller: &Caller,
+        query: SessionQuery,
+    ) -> ServiceResult<SessionPage> {
+        let limit = query.limit.unwrap_or(limits::PAGE_SESSIONS_DEFAULT);
+        if limit == 0 || limit > limits::PAGE_SESSIONS_MAX {
+            let problem = format!("from 1 to {}, not {limit}", limits::PAGE_SESSIONS_MAX);
+            return Err(ServiceError::invalid("limit", problem));
+        }
+        let wanted = |info: &SessionInfo| {
+            let status = status(info).as_str();
+            query.statuses.is_empty() || query.statuses.iter().any(|wanted| wanted == status)
+        };
+        let mut after = query.page.as_deref().map(open_page).transpose()?;
+        let archived = query.statuses.iter().any(|wanted| wanted == Status::Terminated.as_str());
+        let mut sessions = Vec::new();
+        loop {
+            let listing = Listing {
+                limit: limit + 1,
+                after: after.clone(),
+                ascending: query.ascending,
+                workspace: query.workspace.clone(),
+                include_archived: query.include_archived || archived,
+                created_from: query.created_from,
+                created_to: query.created_to,
+            };
+            let found = self.store.list(&caller.scope, listing).await?;
+            let last = found.len() <= limit;
+            after = found.last().map(|info| (info.created_at, info.key.session.clone()));
+            sessions.extend(found.into_iter().filter(&wanted));
+            if last || sessions.len() > limit {
+                break;
+            }
+        }
+        let more = sessions.len() > limit;
+        sessions.truncate(limit);
+        let next_page = sessions.last().filter(|_| more).map(|info| {
+            page::seal("s", &[&info.created_at.0.to_string(), info.key.session.as_str()])
+        });
+        Ok(SessionPage { sessions, next_page })
+    }
+
+    /// What a session says about itself.
+    ///
+    /// # Errors
+    /// `session_not_found`, `session_deleted`.
+    pub async fn get_session(
+        &self,
+        caller: &Caller,
+        session: &SessionId,
+    ) -> ServiceResult<SessionInfo> {
+        Ok(self.store.info(&caller.key(session)).await?)
+    }
+
+    /// Changes title and metadata.
+    ///
+    /// # Errors
+    /// `session_not_found`, `session_deleted`, `invalid_request`.
+    pub async fn update_session(
+        &self,
+        caller: &Caller,
+        session: &SessionId,
+        title: Option<Option<String>>,
+        metadata: BTreeMap<String, Option<String>>,
+    ) -> ServiceResult<SessionInfo> {
+        let key = caller.key(session);
+        let info = self.store.info(&key).await?;
+        check_text(
+            "title",
+            title.iter().flatten().next().map(String::as_str),
+            limits::TITLE_CHARS_MAX,
+        )?;
+        if title.is_none() && metadata.is_empty() {
+            return Ok(info);
+        }
+        let mut merged = info.metadata;
+        for (name, value) in &metadata {
+            match value {
+                Some(value) => merged.insert(name.clone(), value.clone()),
+                None => merged.remove(name),
+            };
+        }
+        check_metadata(&merged)?;
+        let change = Change { title, metadata, archive: false, delete: false };
+        Ok(self.store.change(&key, change).await?)
+    }
+
+    /// Archives a session: it can be read, not written. Archiving twice is once.
+    ///
+    /// # Errors
+    /// `session_not_found`, `session_deleted`.
+    pub async fn archive_session(
+        &self,
+        caller: &Caller,
+        session: &SessionId,
+    ) -> ServiceResult<SessionInfo> {
+        let key = caller.key(session);
+        let info = self.store.info(&key).await?;
+        if info.archived_at.is_some() {
+            return Ok(info);
+        }
+        Ok(self.store.change(&key, Change { archive: true, ..Change::default() }).await?)
+    }
+
+    /// Deletes a session: hidden at once, `session_deleted` until its grace ends.
+    ///
+    /// # Errors
+    /// `session_not_found`, `session_deleted`.
+    pub async fn delete_session(&self, caller: &Caller, session: &SessionId) -> ServiceResult<()> {
+        let change = Change { delete: true, ..Change::default() };
+        self.store.change(&caller.key(session), change).await?;
+        Ok(())
+    }
+
+    /// Creates the session with a batch as its first events, unless it exists by now.
+    pub(super) async fn create_with(
+        &self,
+        caller: &Caller,
+        session: &SessionId,
+        batch: Batch,
+    ) -> ServiceResult<Option<Appended>> {
+        let new = NewSession { id: Some(session.clone()), events: batch, ..NewSession::default() };
+        match self.store.create(&caller.scope, new).await {
+            Ok((_, appended)) => Ok(Some(appended)),
+            Err(StoreError::SessionExists { .. }) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+fn open_page(page: &str) -> ServiceResult<(Timestamp, SessionId)> {
+    let [created_at, session] = page::open::<2>("s", page)?;
+    match (created_at.parse(), SessionId::new(&session)) {
+        (Ok(micros), Ok(session)) => Ok((Timestamp(micros), session)),
+        _ => Err(ServiceError::invalid("page", "this is no page of this listing")),
+    }
+}
+
+fn check_text(field: &str, text: Option<&str>, chars_max: usize) -> ServiceResult<()> {
+    match text.map(|text| text.chars().count()) {
+        Some(chars) if chars > chars_max => {
+            let problem = format!("{chars} characters; {chars_max} are allowed");
+            Err(ServiceError::invalid(field, problem))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn check_metadata(metadata: &BTreeMap<String, String>) -> ServiceResult<()> {
+    if metadata.len() > limits::METADATA_PAIRS_MAX {
+        let problem =
+            format!("{} pairs; {} are allowed", metadata.len(), limits::METADATA_PAIRS_MAX);
+        return Err(ServiceError::invalid("metadata", problem));
+    }
+    for (name, value) in metadata {
+        if name.is_empty() {
+            return Err(ServiceError::invalid("metadata", "a key is empty"));
+        }
+        check_text("metadata", Some(name), limits::METADATA_KEY_CHARS_MAX)?;
+        check_text(&format!("metadata.{name}"), Some(value), limits::METADATA_VALUE_CHARS_MAX)?;
+    }
+    Ok(())
+}

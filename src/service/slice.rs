@@ -1,0 +1,408 @@
+//! getEvents and tailing: positional slices, filtered, paged, waited for. Bounds keep one answer
+//! in memory; a filter reads on until the page is full or the range ends. It must not look inside
+//! a body.
+
+use std::time::Duration;
+
+use super::{Caller, Service, ServiceError, ServiceResult, page};
+use crate::{
+    event::{Event, EventType, Point, Position, Range, SessionId, SessionKey, Timestamp, limits},
+    store::{Fill, Gap, Read, Watch},
+};
+
+/// Events read in one step under a filter.
+const SCAN_EVENTS: usize = 1_000;
+/// Bytes of bodies read in one step under a filter or by a follower.
+const SCAN_BYTES: usize = 4 << 20;
+/// How long to wait before asking for a watch again that the store has closed.
+const REWATCH: Duration = Duration::from_millis(20);
+
+/// The surroundings of a point: `before` events, the event there, `after` events.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Around {
+    /// The middle.
+    pub point: Point,
+    /// Events before it.
+    pub before: u64,
+    /// Events after it.
+    pub after: u64,
+}
+
+/// Instants by the store's clock, half-open.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Window {
+    /// Processed at or after.
+    pub from: Option<Timestamp>,
+    /// Processed before.
+    pub to: Option<Timestamp>,
+}
+
+/// What getEvents is asked for.
+#[derive(Clone, Debug, Default)]
+pub struct EventQuery {
+    /// First position; the session's first when absent.
+    pub from: Option<Point>,
+    /// First position after the range; the live tail when absent.
+    pub to: Option<Point>,
+    /// Instead of `from` and `to`.
+    pub around: Option<Around>,
+    /// Events at most; 1 000 when not said, 10 000 at most.
+    pub limit: Option<usize>,
+    /// Newest first.
+    pub descending: bool,
+    /// Only these types; empty for all.
+    pub types: Vec<EventType>,
+    /// Only events processed in this window.
+    pub window: Window,
+    /// `next_page` of the answer before; takes the place of the range.
+    pub page: Option<String>,
+    /// Serve what is whole of a damaged range and name the gaps.
+    pub allow_gaps: bool,
+    /// How long an empty answer may wait for the first event; 60 s at most.
+    pub wait: Duration,
+}
+
+/// Answer to getEvents.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EventSlice {
+    /// The events, in the order asked for.
+    pub events: Vec<Event>,
+    /// Where paging goes on, when there is more.
+    pub next_page: Option<String>,
+    /// Where to go on: the next `from`, or, newest first, the next `to`.
+    pub next_position: Position,
+    /// The position the next event of the session will get.
+    pub tail: Position,
+    /// What is missing among the positions answered for.
+    pub gaps: Vec<Gap>,
+}
+
+/// A query with its points resolved.
+struct Plan {
+    from: Position,
+    /// `None` follows the live tail.
+    to: Option<Position>,
+    limit: usize,
+    descending: bool,
+}
+
+/// Sum of the sizes of bodies.
+pub(super) fn body_bytes(events: &[Event]) -> usize {
+    events.iter().map(|event| event.body.len()).sum()
+}
+
+fn admits(types: &[EventType], event: &Event) -> bool {
+    types.is_empty() || types.contains(&event.kind)
+}
+
+impl Service {
+    /// A slice of a session.
+    ///
+    /// # Errors
+    /// `invalid_request`, `point_not_found`, `session_damaged`, and those of the session.
+    pub async fn get_events(
+        &self,
+        caller: &Caller,
+        session: &SessionId,
+        query: &EventQuery,
+    ) -> ServiceResult<EventSlice> {
+        if query.wait > Duration::from_millis(limits::WAIT_MS_MAX) {
+            let problem = format!("at most {}", limits::WAIT_MS_MAX);
+            return Err(ServiceError::invalid("wait_ms", problem));
+        }
+        let key = caller.key(session);
+        // Watched before it is read, so that no event falls between.
+        let mut watch = self.store.watch(&key).await?;
+        let mut plan = self.plan(&key, query).await?;
+        let mut answer = self.collect(&key, &plan, query).await?;
+        let live = plan.to.is_none_or(|to| to > answer.tail) && !plan.descending;
+        if !answer.events.is_empty() || query.wait.is_zero() || !live {
+            return Ok(answer);
+        }
+        let waiting = async {
+            while answer.events.is_empty() {
+                let seen = answer.tail.max(plan.from);
+                self.moved(&key, &mut watch, seen).await?;
+                plan.from = answer.next_position;
+                answer = self.collect(&key, &plan, query).await?;
+                if plan.to.is_some_and(|to| answer.next_position >= to) {
+                    break;
+                }
+            }
+            Ok(())
+        };
+        match tokio::time::timeout(query.wait, waiting).await {
+            Ok(Err(error)) => Err(error),
+            Ok(Ok(())) | Err(_) => Ok(answer),
+        }
+    }
+
+    async fn plan(&self, key: &SessionKey, query: &EventQuery) -> ServiceResult<Plan> {
+        let limit = query.limit.unwrap_or(limits::PAGE_EVENTS_DEFAULT);
+        if limit == 0 || limit > limits::PAGE_EVENTS_MAX {
+            let problem = format!("from 1 to {}, not {limit}", limits::PAGE_EVENTS_MAX);
+            return Err(ServiceError::invalid("limit", problem));
+        }
+        if let Some(page) = &query.page {
+            return open_page(page, limit);
+        }
+        let tail = self.store.info(key).await?.tail;
+        let (mut from, mut to) = match &query.around {
+            Some(_) if query.from.is_some() || query.to.is_some() => {
+                return Err(ServiceError::invalid("around", "it takes the place of from and to"));
+            }
+            Some(Around { point, before, after }) => {
+                let middle = self.position_of(key, point, tail).await?;
+                (middle.minus(*before), Some(middle.plus(1).plus(*after)))
+            }
+            None => {
+                let from = match &query.from {
+                    Some(point) => self.position_of(key, point, tail).await?,
+                    None => Position::ZERO,
+                };
+                let to = match &query.to {
+                    Some(Point::End) if !query.wait.is_zero() => None,
+                    Some(point) => Some(self.position_of(key, point, tail).await?),
+                    None => None,
+                };
+                (from, to)
+            }
+        };
+        if let Some(time) = query.window.from {
+            from = from.max(self.store.find_time(key, time).await?);
+        }
+        if let Some(time) = query.window.to {
+            let end = self.store.find_time(key, time).await?;
+            to = Some(to.map_or(end, |to| to.min(end)));
+        }
+        Ok(Plan { from, to, limit, descending: query.descending })
+    }
+
+    /// Reads one page.
+    async fn collect(
+        &self,
+        key: &SessionKey,
+        plan: &Plan,
+        query: &EventQuery,
+    ) -> ServiceResult<EventSlice> {
+        let end = plan.to.unwrap_or(Position(u64::MAX)).max(plan.from);
+        let mut left = Range::new(plan.from, end);
+        let mut page = EventSlice {
+            events: Vec::new(),
+            next_page: None,
+            next_position: if plan.descending { end } else { plan.from },
+            tail: Position::ZERO,
+            gaps: Vec::new(),
+        };
+        let mut full = false;
+        while !full {
+            let filtered = !query.types.is_empty();
+            let bytes_left = limits::PAGE_BYTES_MAX.saturating_sub(body_bytes(&page.events));
+            let read = Read {
+                range: left,
+                events_max: if filtered { SCAN_EVENTS } else { plan.limit - page.events.len() },
+                bytes_max: if filtered { SCAN_BYTES } else { bytes_left },
+                fill: if plan.descending { Fill::Backward } else { Fill::Forward },
+                allow_gaps: query.allow_gaps,
+            };
+            let slice = self.store.read(key, read).await?;
+            page.tail = slice.tail;
+            if plan.descending {
+                page.next_position = page.next_position.min(slice.tail).max(plan.from);
+            }
+            if slice.covered.is_empty() {
+                break;
+            }
+            let done = if plan.descending { slice.covered.from } else { slice.covered.to };
+            page.gaps.extend(slice.gaps);
+            match fill(&mut page.events, slice.events, plan, &query.types) {
+                Some(stop) => (page.next_position, full) = (stop, true),
+                None => page.next_position = done,
+            }
+            full |= page.events.len() >= plan.limit;
+            left = if plan.descending {
+                Range::new(left.from, page.next_position)
+            } else {
+                Range::new(page.next_position, left.to)
+            };
+            if left.is_empty() {
+                break;
+            }
+        }
+        finish(&mut page, plan, end);
+        Ok(page)
+    }
+
+    /// Waits until the session's tail lies past `seen`.
+    async fn moved(
+        &self,
+        key: &SessionKey,
+        watch: &mut Watch,
+        seen: Position,
+    ) -> ServiceResult<()> {
+        loop {
+            if *watch.borrow_and_update() > seen {
+                return Ok(());
+            }
+            if watch.changed().await.is_err() {
+                tokio::time::sleep(REWATCH).await;
+                *watch = self.store.watch(key).await?;
+            }
+        }
+    }
+
+    /// A reader that goes on with the session: from `from`, or from the tail as it is now, up to
+    /// `until` or for ever.
+    ///
+    /// # Errors
+    /// `point_not_found`, and those of the session.
+    pub async fn follow(
+        &self,
+        caller: &Caller,
+        session: &SessionId,
+        from: Option<&Point>,
+        until: Option<Position>,
+    ) -> ServiceResult<Follow> {
+        let key = caller.key(session);
+        let watch = self.store.watch(&key).await?;
+        let tail = self.store.info(&key).await?.tail;
+        let next = match from {
+            Some(point) => self.position_of(&key, point, tail).await?,
+            None => tail,
+        };
+        Ok(Follow { service: self.clone(), key, watch, next, tail, until, types: Vec::new() })
+    }
+}
+
+/// Takes what fits the page; answers the position the page stops at, when it is full.
+fn fill(
+    page: &mut Vec<Event>,
+    events: Vec<Event>,
+    plan: &Plan,
+    types: &[EventType],
+) -> Option<Position> {
+    let mut bytes = body_bytes(page);
+    let mut take = |event: Event| {
+        if !admits(types, &event) {
+            return None;
+        }
+        bytes += event.body.len();
+        let fits = page.is_empty() || bytes <= limits::PAGE_BYTES_MAX;
+        if page.len() < plan.limit && fits {
+            page.push(event);
+            return None;
+        }
+        Some(if plan.descending { event.position.plus(1) } else { event.position })
+    };
+    if plan.descending {
+        events.into_iter().rev().find_map(&mut take)
+    } else {
+        events.into_iter().find_map(&mut take)
+    }
+}
+
+/// Sets the page to go on with, and drops gaps the page does not account for.
+fn finish(page: &mut EventSlice, plan: &Plan, end: Position) {
+    let next = page.next_position;
+    if plan.descending {
+        page.gaps.retain(|gap| gap.range.to > next);
+        page.gaps.sort_by_key(|gap| gap.range.from);
+        if next > plan.from && !page.events.is_empty() {
+            let (from, to) = (plan.from.to_string(), next.to_string());
+            page.next_page = Some(page::seal("e", &["desc", &from, &to]));
+        }
+    } else {
+        page.gaps.retain(|gap| gap.range.from < next);
+        if next < end.min(page.tail) && !page.events.is_empty() {
+            let to = plan.to.map(|to| to.to_string()).unwrap_or_default();
+            page.next_page = Some(page::seal("e", &["asc", &next.to_string(), &to]));
+        }
+    }
+}
+
+fn open_page(page: &str, limit: usize) -> ServiceResult<Plan> {
+    let [order, from, to] = page::open::<3>("e", page)?;
+    let foreign = || ServiceError::invalid("page", "this is no page of this listing");
+    let number = |text: &str| text.parse().map(Position).map_err(|_| foreign());
+    let to = if to.is_empty() { None } else { Some(number(&to)?) };
+    Ok(Plan { from: number(&from)?, to, limit, descending: order == "desc" })
+}
+
+/// What a follower got.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Events, in ascending order.
+    Events(Vec<Event>),
+    /// Nothing for a while; the tail.
+    Quiet(Position),
+    /// `until` is reached.
+    End,
+}
+
+/// A reader that goes on with a session as it grows.
+pub struct Follow {
+    service: Service,
+    key: SessionKey,
+    watch: Watch,
+    next: Position,
+    tail: Position,
+    until: Option<Position>,
+    types: Vec<EventType>,
+}
+
+impl Follow {
+    /// Lets only these types through; empty for all.
+    #[must_use]
+    pub fn only(mut self, types: Vec<EventType>) -> Self {
+        self.types = types;
+        self
+    }
+
+    /// Where the reader goes on.
+    #[must_use]
+    pub fn next_position(&self) -> Position {
+        self.next
+    }
+
+    /// The tail when the reader last looked.
+    #[must_use]
+    pub fn tail(&self) -> Position {
+        self.tail
+    }
+
+    /// The next events; [`Step::Quiet`] after `patience` without any.
+    ///
+    /// # Errors
+    /// `session_damaged`, `session_deleted`, and those of the disk.
+    pub async fn step(&mut self, patience: Duration) -> ServiceResult<Step> {
+        loop {
+            if self.until.is_some_and(|until| self.next >= until) {
+                return Ok(Step::End);
+            }
+            let read = Read {
+                range: Range::new(self.next, self.until.unwrap_or(Position(u64::MAX))),
+                events_max: SCAN_EVENTS,
+                bytes_max: SCAN_BYTES,
+                fill: Fill::Forward,
+                allow_gaps: false,
+            };
+            let slice = self.service.store.read(&self.key, read).await?;
+            self.tail = slice.tail;
+            if slice.covered.is_empty() {
+                let seen = slice.tail.max(self.next);
+                let moved = self.service.moved(&self.key, &mut self.watch, seen);
+                match tokio::time::timeout(patience, moved).await {
+                    Ok(answer) => answer?,
+                    Err(_) => return Ok(Step::Quiet(self.tail)),
+                }
+                continue;
+            }
+            self.next = slice.covered.to;
+            let events: Vec<Event> =
+                slice.events.into_iter().filter(|event| admits(&self.types, event)).collect();
+            if !events.is_empty() {
+                return Ok(Step::Events(events));
+            }
+        }
+    }
+}

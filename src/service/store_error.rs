@@ -1,0 +1,100 @@
+//! What a store's refusal means to a client: code, sentence, and what to do next. The only place
+//! where a `StoreError` becomes a `ServiceError`.
+
+use super::{Code, Gap, ServiceError};
+use crate::{
+    event::{Position, Range},
+    store::StoreError,
+};
+
+impl From<StoreError> for ServiceError {
+    fn from(error: StoreError) -> Self {
+        let message = error.to_string();
+        let plain = |code| Self::new(code, message.clone());
+        match error {
+            StoreError::SessionNotFound { .. } => plain(Code::SessionNotFound)
+                .action("list the sessions for the right id, or create this one first"),
+            StoreError::SessionExists { .. } => plain(Code::SessionExists)
+                .action("append to the existing session, or create one with another id"),
+            StoreError::SessionDeleted { .. } => plain(Code::SessionDeleted)
+                .action("use another id; this one is free again when its grace has ended"),
+            StoreError::SessionArchived { session } => {
+                let problem = format!("session {session} is archived: read it, do not write to it");
+                Self::invalid("session", problem).action("write to another session")
+            }
+            StoreError::PositionConflict { tail, .. } => {
+                let mut conflict = plain(Code::PositionConflict)
+                    .action("read from the position you expected, then emit again at the tail");
+                conflict.hint.tail = Some(tail);
+                conflict
+            }
+            StoreError::IdempotencyConflict { position, .. } => {
+                let place = position.map(|position| format!(" (at position {position})"));
+                plain(Code::IdempotencyConflict).action(format!(
+                    "send the content sent before{}, or a new id or key",
+                    place.unwrap_or_default()
+                ))
+            }
+            StoreError::DuplicateEventId { .. } => {
+                Self::invalid("events", message).action("give every event an id of its own")
+            }
+            StoreError::SessionDamaged { gaps, tail, .. } => damaged(message, gaps, tail),
+            StoreError::OutcomeUnknown { .. } => retry(plain(Code::OutcomeUnknown))
+                .action("emit again with the same event ids or Idempotency-Key: nothing doubles"),
+            StoreError::ReadOnly { .. } => retry(plain(Code::StoreReadOnly))
+                .action("reading works; an operator must look at the disk and restart"),
+            StoreError::DiskFull => retry(plain(Code::DiskFull))
+                .action("nothing was kept of this append; free space, then emit again"),
+            StoreError::Io { .. } => retry(plain(Code::InternalError))
+                .action("nothing was kept of an append; look at the disk, then try again"),
+        }
+    }
+}
+
+fn retry(mut error: ServiceError) -> ServiceError {
+    error.hint.retryable = true;
+    error
+}
+
+/// `session_damaged`: what is missing as the store found it, and what lies whole between.
+fn damaged(message: String, gaps: Vec<Gap>, tail: Position) -> ServiceError {
+    let mut error = ServiceError::new(Code::SessionDamaged, message)
+        .action("read the whole ranges, or ask again with allow_gaps=true");
+    error.hint.tail = Some(tail);
+    let mut from = Position::ZERO;
+    for gap in gaps {
+        if from < gap.range.from {
+            error.hint.whole.push(Range::new(from, gap.range.from));
+        }
+        from = from.max(gap.range.to);
+        error.hint.missing.push((gap.range, gap.reason));
+    }
+    if from < tail {
+        error.hint.whole.push(Range::new(from, tail));
+    }
+    error
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::SessionId;
+
+    #[test]
+    fn a_damaged_session_names_what_is_whole_and_what_is_missing() {
+        let gap = |from, to| Gap {
+            range: Range::new(Position(from), Position(to)),
+            reason: "checksum".to_owned(),
+        };
+        let error = ServiceError::from(StoreError::SessionDamaged {
+            session: SessionId::new("s").expect("an id"),
+            gaps: vec![gap(0, 2), gap(5, 6)],
+            tail: Position(9),
+        });
+        assert_eq!(error.code, Code::SessionDamaged);
+        let whole: Vec<String> = error.hint.whole.iter().map(ToString::to_string).collect();
+        assert_eq!(whole, ["2..5", "6..9"]);
+        let missing: Vec<String> = error.hint.missing.iter().map(|(r, _)| r.to_string()).collect();
+        assert_eq!(missing, ["0..2", "5..6"]);
+    }
+}
