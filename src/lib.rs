@@ -18,6 +18,8 @@ pub mod projection;
 
 pub mod service;
 
+pub mod wire;
+
 #[cfg(feature = "client")]
 pub mod client;
 #[cfg(feature = "client")]

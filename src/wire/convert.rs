@@ -1,0 +1,158 @@
+//! Domain values to wire shapes and back. The only place that knows both spellings. It must not
+//! decide anything.
+
+use super::types;
+use crate::{
+    event::{Origin, Position, Range},
+    service::{self, Candidate, Gap, Hint, Receipt, ServiceError, SessionInfo},
+};
+
+/// The origin as clients see it.
+#[must_use]
+pub fn origin(origin: Origin) -> &'static str {
+    match origin {
+        Origin::User => "user",
+        Origin::Model => "model",
+        Origin::Tool => "tool",
+        Origin::Web => "web",
+        Origin::Harness => "harness",
+        Origin::Import => "import",
+    }
+}
+
+/// An origin from the text clients see.
+#[must_use]
+pub fn origin_from(text: &str) -> Option<Origin> {
+    use Origin::{Harness, Import, Model, Tool, User, Web};
+    [User, Model, Tool, Web, Harness, Import].into_iter().find(|known| origin(*known) == text)
+}
+
+/// A chain value as clients see it.
+#[must_use]
+pub fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+impl From<Receipt> for types::Receipt {
+    fn from(receipt: Receipt) -> Self {
+        Self { position: receipt.position.0, chain: hex(&receipt.chain) }
+    }
+}
+
+impl From<&Gap> for types::Gap {
+    fn from(gap: &Gap) -> Self {
+        Self { from: gap.range.from.0, to: gap.range.to.0, reason: gap.reason.clone() }
+    }
+}
+
+impl From<&SessionInfo> for types::Session {
+    fn from(info: &SessionInfo) -> Self {
+        Self {
+            id: info.key.session.to_string(),
+            kind: "session".to_owned(),
+            status: service::status(info).as_str().to_owned(),
+            title: info.title.clone(),
+            metadata: info.metadata.clone(),
+            workspace: info.workspace.clone(),
+            ttl_seconds: info.ttl_seconds,
+            created_at: info.created_at.to_string(),
+            updated_at: info.updated_at.to_string(),
+            archived_at: info.archived_at.map(|time| time.to_string()),
+            tail: info.tail.0,
+            bytes: info.bytes,
+            receipt: info.receipt.into(),
+            damage: info.damage.iter().map(types::Gap::from).collect(),
+            hosted: types::Hosted::default(),
+        }
+    }
+}
+
+impl From<service::SessionPage> for types::SessionList {
+    fn from(page: service::SessionPage) -> Self {
+        Self {
+            data: page.sessions.iter().map(types::Session::from).collect(),
+            next_page: page.next_page,
+        }
+    }
+}
+
+impl From<service::Verified> for types::VerifyAnswer {
+    fn from(verified: service::Verified) -> Self {
+        let damage = verified.damage.iter().map(|(key, gap)| types::Damage {
+            session: key.session.to_string(),
+            from: gap.range.from.0,
+            to: gap.range.to.0,
+            reason: gap.reason.clone(),
+        });
+        Self {
+            sessions: verified.sessions,
+            events: verified.events,
+            bytes: verified.bytes,
+            damage: damage.collect(),
+        }
+    }
+}
+
+impl From<service::Recovery> for types::RecoveryReport {
+    fn from(recovery: service::Recovery) -> Self {
+        Self {
+            clean: recovery.clean,
+            sessions: recovery.sessions,
+            frames_replayed: recovery.frames_replayed,
+            torn_bytes: recovery.torn_bytes,
+            damage: recovery.damage,
+            micros: recovery.micros,
+        }
+    }
+}
+
+fn range(range: &Range) -> types::Range {
+    types::Range { from: range.from.0, to: range.to.0 }
+}
+
+fn candidate(candidate: &Candidate) -> types::Candidate {
+    types::Candidate {
+        session: candidate.session.to_string(),
+        title: candidate.title.clone(),
+        tail: candidate.tail.0,
+        updated_at: candidate.updated_at.to_string(),
+    }
+}
+
+/// What to do about an error, as clients see it.
+#[must_use]
+pub fn hint(hint: &Hint) -> types::RecoveryHint {
+    let missing = hint.missing.iter().map(|(range, reason)| types::Gap {
+        from: range.from.0,
+        to: range.to.0,
+        reason: reason.clone(),
+    });
+    types::RecoveryHint {
+        action: hint.action.clone(),
+        retryable: hint.retryable,
+        field: hint.field.clone(),
+        tail: hint.tail.map(|Position(tail)| tail),
+        whole: hint.whole.iter().map(range).collect(),
+        missing: missing.collect(),
+        last_step: hint.last_step,
+        candidates: hint.candidates.iter().map(candidate).collect(),
+    }
+}
+
+/// The body of an error, on every door.
+#[must_use]
+pub fn error(error: &ServiceError, request_id: Option<&str>) -> types::ErrorBody {
+    types::ErrorBody {
+        kind: "error".to_owned(),
+        error: types::ErrorDetail {
+            code: error.code.as_str().to_owned(),
+            message: error.message.clone(),
+            recovery_hint: hint(&error.hint),
+        },
+        request_id: request_id.map(str::to_owned),
+    }
+}

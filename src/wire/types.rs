@@ -1,0 +1,401 @@
+//! Requests and answers as clients write and read them. Both directions: the door serializes what
+//! the client deserializes. It must not hold a rule; service checks.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::value::RawValue;
+#[cfg(feature = "http")]
+use utoipa::ToSchema;
+
+/// Proof of what was acknowledged.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(ToSchema))]
+pub struct Receipt {
+    /// The tail when the receipt was given.
+    pub position: u64,
+    /// Chain value of the event before it, 64 hex digits.
+    pub chain: String,
+}
+
+/// Half-open range `[from, to)` of positions.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(ToSchema))]
+pub struct Range {
+    /// First position in the range.
+    pub from: u64,
+    /// First position after the range.
+    pub to: u64,
+}
+
+/// Positions that cannot be served, and why.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(ToSchema))]
+pub struct Gap {
+    /// First position of the gap.
+    pub from: u64,
+    /// First position after the gap.
+    pub to: u64,
+    /// What was found.
+    pub reason: String,
+}
+
+/// A session: what the Managed Agents wire says of one, and what this store adds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(ToSchema))]
+pub struct Session {
+    /// Its name, unique in its scope.
+    pub id: String,
+    /// Always `session`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// `idle`, or `terminated` once archived.
+    pub status: String,
+    /// A line for people.
+    pub title: Option<String>,
+    /// Pairs of the client's.
+    pub metadata: BTreeMap<String, String>,
+    /// What it belongs to.
+    pub workspace: Option<String>,
+    /// Its own retention, idle seconds; null follows the store, 0 keeps it for ever.
+    pub ttl_seconds: Option<u64>,
+    /// When it was created, RFC 3339.
+    pub created_at: String,
+    /// When it was last written to, RFC 3339.
+    pub updated_at: String,
+    /// When it was archived, RFC 3339.
+    pub archived_at: Option<String>,
+    /// The position the next event will get.
+    pub tail: u64,
+    /// Bytes of its records.
+    pub bytes: u64,
+    /// Place and chain value of the last durable event.
+    pub receipt: Receipt,
+    /// Damaged ranges; empty when the session is whole.
+    pub damage: Vec<Gap>,
+    /// What a hosted session has and a stored one has not.
+    #[serde(flatten)]
+    pub hosted: Hosted,
+}
+
+/// Members of a hosted session that say what runs it. Nothing runs a stored session, so they are
+/// null or empty; they are there because the official client expects them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(ToSchema))]
+#[serde(default)]
+pub struct Hosted {
+    /// Always null.
+    pub agent: Option<String>,
+    /// Always null.
+    pub environment_id: Option<String>,
+    /// Always null.
+    pub deployment_id: Option<String>,
+    /// Always null.
+    pub budget: Option<String>,
+    /// Always empty.
+    pub resources: Vec<String>,
+    /// Always empty.
+    pub vault_ids: Vec<String>,
+    /// Always empty.
+    pub outcome_evaluations: Vec<String>,
+    /// Always empty.
+    pub stats: BTreeMap<String, String>,
+    /// Always empty.
+    pub usage: BTreeMap<String, String>,
+}
+
+/// A page of sessions.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(ToSchema))]
+pub struct SessionList {
+    /// The sessions.
+    pub data: Vec<Session>,
+    /// Where the listing goes on; null at its end.
+    pub next_page: Option<String>,
+}
+
+/// What a deleted session leaves.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(ToSchema))]
+pub struct SessionDeleted {
+    /// The session.
+    pub id: String,
+    /// Always `session_deleted`.
+    #[serde(rename = "type")]
+    pub kind: String,
+}
+
+/// A new session. Members of the Managed Agents wire that say what runs a session are ignored.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(ToSchema))]
+#[serde(default)]
+pub struct CreateSession {
+    /// The client's id, `[A-Za-z0-9][A-Za-z0-9._-]{0,127}`; the server gives one when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// A line for people.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// At most 16 pairs of 64 and 512 characters.
+    pub metadata: Option<BTreeMap<String, String>>,
+    /// What it belongs to, for example a directory or a project.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workspace: Option<String>,
+    /// Retention, idle seconds; absent follows the store, 0 keeps it for ever.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ttl_seconds: Option<u64>,
+    /// Appended in the same frame: the session exists with them or not at all.
+    #[cfg_attr(feature = "http", schema(value_type = Option<Vec<NewEvent>>))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub initial_events: Option<Vec<Box<RawValue>>>,
+}
+
+/// A change of a session. An absent member stays; `title: null` clears it; a metadata value of
+/// null removes its key.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(ToSchema))]
+#[serde(default)]
+pub struct UpdateSession {
+    /// New title, or null to clear it.
+    #[serde(deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "http", schema(value_type = Option<String>))]
+    pub title: Option<Option<String>>,
+    /// Pairs to set, or with null to remove.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<BTreeMap<String, Option<String>>>,
+}
+
+/// Tells `null` (`Some(None)`) from absence (`None`).
+fn present<'de, D: Deserializer<'de>>(input: D) -> Result<Option<Option<String>>, D::Error> {
+    Option::deserialize(input).map(Some)
+}
+
+/// An event as a client sends it: the members named here, and any others as its body.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(ToSchema))]
+pub struct NewEvent {
+    /// The client's name for it: a retry answers the same position.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// `{domain}.{action}`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// Precondition: the event must get exactly this position.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub position: Option<u64>,
+    /// The client's clock, RFC 3339.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub created_at: Option<String>,
+    /// The body.
+    #[serde(flatten)]
+    pub body: BTreeMap<String, serde_json::Value>,
+}
+
+/// An event as the store serves it: the members named here first, then its body as it came.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(ToSchema))]
+pub struct Event {
+    /// Its name, unique in the session.
+    pub id: String,
+    /// `{domain}.{action}`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// Its place in the session: 0-based, dense, permanent.
+    pub position: u64,
+    /// The store's clock, RFC 3339; never decreases in a session.
+    pub processed_at: String,
+    /// The client's clock, when it said so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub created_at: Option<String>,
+    /// `user`, `model`, `tool`, `web`, `harness` or `import`: set by the door that wrote it.
+    pub origin: String,
+    /// The body.
+    #[serde(flatten)]
+    pub body: BTreeMap<String, serde_json::Value>,
+}
+
+/// A batch to append.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(ToSchema))]
+pub struct EmitRequest {
+    /// 1 to 1 000 events: all are appended or none.
+    #[cfg_attr(feature = "http", schema(value_type = Vec<NewEvent>))]
+    pub events: Vec<Box<RawValue>>,
+}
+
+/// Answer to an append; the events are durable.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(ToSchema))]
+pub struct EmitAnswer {
+    /// The events as they are kept, in the batch's order.
+    #[cfg_attr(feature = "http", schema(value_type = Vec<Event>))]
+    pub data: Vec<Box<RawValue>>,
+    /// Position of the batch's first event.
+    pub first_position: u64,
+    /// The tail after the batch.
+    pub next_position: u64,
+    /// Proof of the append.
+    pub receipt: Receipt,
+    /// Whether the batch was known already and nothing was written.
+    pub repeated: bool,
+}
+
+/// A slice of a session.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(ToSchema))]
+pub struct EventsAnswer {
+    /// The events, in the order asked for.
+    #[cfg_attr(feature = "http", schema(value_type = Vec<Event>))]
+    pub data: Vec<Box<RawValue>>,
+    /// Where paging goes on; null when the range is done.
+    pub next_page: Option<String>,
+    /// The next `from`; newest first, the next `to`.
+    pub next_position: u64,
+    /// The position the next event of the session will get.
+    pub tail: u64,
+    /// What is missing among the positions answered for; only with `allow_gaps=true`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gaps: Vec<Gap>,
+}
+
+/// Any error, on any route.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(ToSchema))]
+pub struct ErrorBody {
+    /// Always `error`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// What went wrong.
+    pub error: ErrorDetail,
+    /// The request, as in `x-request-id` and in the server's log.
+    pub request_id: Option<String>,
+}
+
+/// What went wrong.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(ToSchema))]
+pub struct ErrorDetail {
+    /// One of the closed list of codes.
+    #[serde(rename = "type")]
+    pub code: String,
+    /// A sentence for a person.
+    pub message: String,
+    /// What to do.
+    #[serde(default)]
+    pub recovery_hint: RecoveryHint,
+}
+
+/// What to do about an error, in facts; absent ones are left out.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(ToSchema))]
+#[serde(default)]
+pub struct RecoveryHint {
+    /// What to do next, one sentence.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub action: Option<String>,
+    /// Whether the same call may succeed later, unchanged.
+    pub retryable: bool,
+    /// The field that was refused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub field: Option<String>,
+    /// The position the next event will get.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tail: Option<u64>,
+    /// What is whole.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub whole: Vec<Range>,
+    /// What is missing.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<Gap>,
+    /// The last step of the session.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_step: Option<u64>,
+    /// Sessions to choose from, the latest first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub candidates: Vec<Candidate>,
+}
+
+/// A session a caller without an id may mean.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(ToSchema))]
+pub struct Candidate {
+    /// Its id.
+    pub session: String,
+    /// Its goal or title.
+    pub title: Option<String>,
+    /// Its tail.
+    pub tail: u64,
+    /// When it was last written to, RFC 3339.
+    pub updated_at: String,
+}
+
+/// What to verify.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(ToSchema))]
+#[serde(default)]
+pub struct VerifyRequest {
+    /// One session; every session of the caller's when absent.
+    pub session: Option<String>,
+}
+
+/// Damage found in a session.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(ToSchema))]
+pub struct Damage {
+    /// The session.
+    pub session: String,
+    /// First position of the damage.
+    pub from: u64,
+    /// First position after it.
+    pub to: u64,
+    /// What was found.
+    pub reason: String,
+}
+
+/// What a verification found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(ToSchema))]
+pub struct VerifyAnswer {
+    /// Sessions read.
+    pub sessions: u64,
+    /// Events read.
+    pub events: u64,
+    /// Bytes read.
+    pub bytes: u64,
+    /// Every damage found; empty when all is whole.
+    pub damage: Vec<Damage>,
+}
+
+/// What the last start found and did.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(ToSchema))]
+pub struct RecoveryReport {
+    /// Whether the store was stopped cleanly before.
+    pub clean: bool,
+    /// Sessions known.
+    pub sessions: u64,
+    /// Journal frames replayed.
+    pub frames_replayed: u64,
+    /// Bytes of torn tails, never acknowledged; copied to quarantine.
+    pub torn_bytes: u64,
+    /// Damage to acknowledged bytes, for a person.
+    pub damage: Vec<String>,
+    /// How long it took, in microseconds.
+    pub micros: u64,
+}
+
+/// Who owns the data directory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(ToSchema))]
+pub struct Owner {
+    /// Its version.
+    pub version: String,
+    /// Its process.
+    pub pid: u32,
+    /// Whether it was started for a front end and leaves when idle.
+    pub on_demand: bool,
+    /// The data directory.
+    pub data_dir: String,
+    /// Digest of its configuration.
+    pub config_digest: String,
+}
