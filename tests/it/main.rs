@@ -1,7 +1,9 @@
 //! Every integration test in one binary, one `mod` line each with what it shows: it links once and
 //! runs in parallel. A test that needs no door belongs into the room it tests.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, unreachable_pub)]
 
+// The engines, and the words tests of a store are written in.
+mod engines;
 // What every engine promises, whatever it keeps its bytes in.
 mod store;

@@ -1,21 +1,632 @@
 //! The conformance suite: what a `Store` promises, run against every engine. It must not know how
-//! an engine keeps its bytes.
+//! an engine keeps its bytes; what survives a stop is told in `reopen` and `crash`.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use sessionlog::{
-    env::sim::Sim,
-    event::Scope,
-    store::{Listing, Store, model::Model},
+    env::sim::ManualClock,
+    event::{Batch, NewEvent, Origin, Position, Range, Scope, SessionId, Timestamp},
+    store::{Change, Fill, Health, Listing, NewSession, Read, Slice, Store, StoreError, Verified},
 };
 
-fn model() -> Arc<dyn Store> {
-    let env = Sim::new(1).env();
-    Arc::new(Model::new(env.clock, env.entropy))
+use crate::engines::{self, append, batch, create, event, events_of, key, named, other_scope};
+
+/// Runs a check on every engine.
+async fn on_every_engine(check: impl AsyncFn(&dyn Store, &ManualClock)) {
+    for engine in engines::all() {
+        eprintln!("engine: {}", engine.name);
+        check(&*engine.store, &engine.clock).await;
+        engine.store.close().await;
+    }
 }
 
-#[tokio::test]
-async fn a_new_store_has_no_session() {
-    let sessions = model().list(&Scope::local(), Listing::default()).await.unwrap();
-    assert_eq!(sessions, []);
+// -- create ----------------------------------------------------------------------------------
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_session_says_what_it_was_told() {
+    on_every_engine(async |store, clock| {
+        let now = Timestamp(1_800_000_000_000_000);
+        clock.set(now);
+        let new = NewSession {
+            id: Some(SessionId::new("s").unwrap()),
+            title: Some("a title".to_owned()),
+            metadata: BTreeMap::from([("k".to_owned(), "v".to_owned())]),
+            workspace: Some("a workspace".to_owned()),
+            ttl_seconds: Some(60),
+            events: batch([event("{}")]),
+            key: None,
+        };
+        let (created, appended) = store.create(&Scope::local(), new).await.unwrap();
+        assert_eq!(created.key, key("s"));
+        assert_eq!(created.title.as_deref(), Some("a title"));
+        assert_eq!(created.metadata, BTreeMap::from([("k".to_owned(), "v".to_owned())]));
+        assert_eq!(created.workspace.as_deref(), Some("a workspace"));
+        assert_eq!(created.ttl_seconds, Some(60));
+        assert_eq!((created.created_at, created.updated_at), (now, now));
+        assert_eq!((created.archived_at, created.tail), (None, Position(1)));
+        assert_eq!((created.receipt, &created.damage[..]), (appended.receipt, &[][..]));
+        assert_eq!(store.info(&key("s")).await.unwrap(), created);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_without_an_id_gets_one_of_its_own() {
+    on_every_engine(async |store, _| {
+        let first = store.create(&Scope::local(), NewSession::default()).await.unwrap().0;
+        let second = store.create(&Scope::local(), NewSession::default()).await.unwrap().0;
+        assert_ne!(first.key, second.key);
+        assert!(first.key.session.as_str().len() >= 20, "unguessable: {}", first.key.session);
+        assert_eq!(first.tail, Position::ZERO);
+        assert_eq!(first.receipt.position, Position::ZERO);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_is_created_with_its_events_or_not_at_all() {
+    on_every_engine(async |store, _| {
+        let events = batch([named("e", "{}"), named("e", "{}")]);
+        let new =
+            NewSession { id: Some(SessionId::new("s").unwrap()), events, ..NewSession::default() };
+        let refused = store.create(&Scope::local(), new).await.unwrap_err();
+        assert!(matches!(refused, StoreError::DuplicateEventId { .. }), "{refused}");
+        let absent = store.info(&key("s")).await.unwrap_err();
+        assert!(matches!(absent, StoreError::SessionNotFound { .. }), "{absent}");
+        create(store, "s").await;
+        assert_eq!(events_of(store, &key("s")).await, []);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_id_is_given_once_in_a_scope() {
+    on_every_engine(async |store, _| {
+        create(store, "s").await;
+        let again = || NewSession { id: Some(key("s").session), ..NewSession::default() };
+        let taken = store.create(&Scope::local(), again()).await.unwrap_err();
+        assert!(matches!(taken, StoreError::SessionExists { .. }), "{taken}");
+        store.create(&other_scope(), again()).await.expect("another scope has its own names");
+        store.change(&key("s"), Change { delete: true, ..Change::default() }).await.unwrap();
+        let deleted = store.create(&Scope::local(), again()).await.unwrap_err();
+        assert!(matches!(deleted, StoreError::SessionDeleted { .. }), "{deleted}");
+    })
+    .await;
+}
+
+// -- append ----------------------------------------------------------------------------------
+
+#[tokio::test(flavor = "multi_thread")]
+async fn positions_are_dense_and_the_answer_says_where_each_event_went() {
+    on_every_engine(async |store, clock| {
+        create(store, "s").await;
+        let mut tail = 0;
+        for size in [1, 3, 0, 2] {
+            clock.advance(Duration::from_secs(1));
+            let events = (0..size).map(|n| event(&format!("{{\"n\":{n}}}")));
+            let appended = append(store, &key("s"), batch(events)).await.unwrap();
+            assert_eq!(appended.first_position, Position(tail));
+            assert_eq!(appended.next_position, Position(tail + size));
+            assert_eq!(appended.receipt.position, Position(tail + size));
+            assert!(!appended.repeated);
+            let positions: Vec<u64> = appended.events.iter().map(|e| e.position.0).collect();
+            assert_eq!(positions, (tail..tail + size).collect::<Vec<u64>>());
+            tail += size;
+            let info = store.info(&key("s")).await.unwrap();
+            assert_eq!((info.tail, info.receipt), (Position(tail), appended.receipt));
+        }
+        let stored = events_of(store, &key("s")).await;
+        let positions: Vec<u64> = stored.iter().map(|event| event.position.0).collect();
+        assert_eq!(positions, [0, 1, 2, 3, 4, 5]);
+        let ids: std::collections::BTreeSet<_> = stored.iter().map(|e| e.id.clone()).collect();
+        assert_eq!(ids.len(), 6, "each event has an id of its own");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_event_is_kept_byte_for_byte() {
+    on_every_engine(async |store, clock| {
+        create(store, "s").await;
+        let bodies = [
+            "{}".to_owned(),
+            "{ \"b\" :1,\n\"a\":[ 1.0, 1e2 ] }".to_owned(),
+            "{\"text\":\"\u{e9}\u{1F600}\\u0000\"}".to_owned(),
+            format!("{{\"text\":\"{}\"}}", "x".repeat(1 << 20)),
+        ];
+        let origins = [Origin::User, Origin::Model, Origin::Tool, Origin::Web];
+        for (body, origin) in bodies.iter().zip(origins) {
+            let sent = NewEvent {
+                created_at: Some(Timestamp(-5)),
+                origin,
+                ..named(&format!("id \u{e9} {}", body.len()), body)
+            };
+            let placed = append(store, &key("s"), batch([sent.clone()])).await.unwrap();
+            let stored = events_of(store, &key("s")).await.pop().unwrap();
+            assert_eq!(stored.body, sent.body);
+            assert_eq!(Some(&stored.id), sent.id.as_ref());
+            assert_eq!((stored.kind, stored.origin), (sent.kind, origin));
+            assert_eq!(stored.created_at, Some(Timestamp(-5)));
+            assert_eq!(stored.processed_at, placed.events[0].processed_at);
+            clock.advance(Duration::from_millis(1));
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn time_in_a_session_never_goes_back() {
+    on_every_engine(async |store, clock| {
+        create(store, "s").await;
+        for now in [1_900_000_000_000_000, 1_800_000_000_000_000, 1_900_000_000_000_001] {
+            clock.set(Timestamp(now));
+            append(store, &key("s"), batch([event("{}")])).await.unwrap();
+        }
+        let times: Vec<i64> =
+            events_of(store, &key("s")).await.iter().map(|e| e.processed_at.0).collect();
+        assert_eq!(times[0], 1_900_000_000_000_000);
+        assert!(times.is_sorted(), "{times:?}");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_precondition_that_does_not_hold_writes_nothing() {
+    on_every_engine(async |store, _| {
+        create(store, "s").await;
+        append(store, &key("s"), batch([event("{}"), event("{}")])).await.unwrap();
+        let at = |position| NewEvent { position: Some(Position(position)), ..event("{}") };
+        let when = |position, events: Vec<NewEvent>| Batch {
+            if_position: Some(Position(position)),
+            ..batch(events)
+        };
+        let refused = [
+            when(1, vec![event("{}")]),
+            when(3, vec![event("{}")]),
+            when(0, vec![]),
+            batch([at(1)]),
+            batch([at(2), at(2)]),
+            batch([event("{}"), at(4)]),
+        ];
+        for wrong in refused {
+            let told = format!("{wrong:?}");
+            match append(store, &key("s"), wrong).await {
+                Err(StoreError::PositionConflict { tail, .. }) => {
+                    assert!(tail >= Position(2), "{told}");
+                }
+                other => panic!("{told} gave {other:?}"),
+            }
+            assert_eq!(events_of(store, &key("s")).await.len(), 2, "{told}");
+        }
+        for right in [when(2, vec![event("{}")]), batch([at(3), at(4)]), when(5, vec![])] {
+            append(store, &key("s"), right).await.unwrap();
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_known_event_id_answers_where_it_is_and_writes_nothing() {
+    on_every_engine(async |store, _| {
+        create(store, "s").await;
+        append(store, &key("s"), batch([event("{}")])).await.unwrap();
+        let sent = batch([named("a", "{\"n\":1}"), named("b", "{\"n\":2}")]);
+        let first = append(store, &key("s"), sent.clone()).await.unwrap();
+        append(store, &key("s"), batch([event("{}")])).await.unwrap();
+        // A retry does not know that others wrote since: its precondition is not looked at.
+        let retry = Batch { if_position: Some(Position(1)), ..sent.clone() };
+        for again in [sent, retry, batch([named("b", "{\"n\":2}")])] {
+            let count = again.events.len();
+            let answer = append(store, &key("s"), again).await.unwrap();
+            assert!(answer.repeated);
+            assert_eq!(answer.events, first.events[2 - count..]);
+            assert_eq!(answer.next_position, Position(3));
+        }
+        assert_eq!(store.info(&key("s")).await.unwrap().tail, Position(4));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_known_event_id_with_other_content_is_a_conflict() {
+    on_every_engine(async |store, _| {
+        create(store, "s").await;
+        append(store, &key("s"), batch([named("a", "{}"), named("b", "{}")])).await.unwrap();
+        let other_kind = NewEvent {
+            kind: sessionlog::event::EventType::new("other.kind").unwrap(),
+            ..named("a", "{}")
+        };
+        let conflicts = [
+            batch([named("a", "{\"x\":1}")]),
+            batch([other_kind]),
+            batch([named("c", "{}"), named("a", "{}")]),
+            batch([named("a", "{}"), event("{}")]),
+        ];
+        for wrong in conflicts {
+            let told = format!("{wrong:?}");
+            let refused = append(store, &key("s"), wrong).await.unwrap_err();
+            assert!(matches!(refused, StoreError::IdempotencyConflict { .. }), "{told}: {refused}");
+        }
+        let twice = append(store, &key("s"), batch([named("n", "{}"), named("n", "{}")])).await;
+        assert!(matches!(twice, Err(StoreError::DuplicateEventId { .. })), "{twice:?}");
+        assert_eq!(events_of(store, &key("s")).await.len(), 2);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_same_event_id_is_free_in_every_other_session() {
+    on_every_engine(async |store, _| {
+        for session in ["s", "t"] {
+            create(store, session).await;
+            let appended = append(store, &key(session), batch([named("a", "{}")])).await.unwrap();
+            assert!(!appended.repeated);
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_known_batch_key_answers_the_same_for_a_day() {
+    on_every_engine(async |store, clock| {
+        create(store, "s").await;
+        let sent = |body: &str| Batch {
+            key: Some(sessionlog::event::BatchKey::new("key 1").unwrap()),
+            ..batch([event("{}"), event(body)])
+        };
+        let first = append(store, &key("s"), sent("{}")).await.unwrap();
+        append(store, &key("s"), batch([event("{}")])).await.unwrap();
+        clock.advance(Duration::from_secs(24 * 3600 - 60));
+        let again = append(store, &key("s"), sent("{}")).await.unwrap();
+        assert!(again.repeated);
+        assert_eq!(again.events, first.events);
+        assert_eq!(again.next_position, first.next_position);
+        let other = append(store, &key("s"), sent("{\"x\":1}")).await;
+        assert!(matches!(other, Err(StoreError::IdempotencyConflict { .. })), "{other:?}");
+        assert_eq!(store.info(&key("s")).await.unwrap().tail, Position(3));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn writers_side_by_side_keep_their_batches_whole() {
+    on_every_engine(async |store, _| {
+        create(store, "s").await;
+        let writer = async |writer: usize| {
+            for round in 0..10 {
+                let body = |n| format!("{{\"w\":{writer},\"r\":{round},\"n\":{n}}}");
+                let events = (0..3).map(|n| event(&body(n)));
+                append(store, &key("s"), batch(events)).await.unwrap();
+            }
+        };
+        futures_util::future::join_all((0..8).map(writer)).await;
+        let stored = events_of(store, &key("s")).await;
+        assert_eq!(stored.len(), 8 * 10 * 3);
+        let bodies: Vec<String> =
+            stored.iter().map(|e| String::from_utf8(e.body.to_vec()).unwrap()).collect();
+        for whole in bodies.chunks(3) {
+            let of = |body: &str| body.rsplit_once(",\"n\":").unwrap().0.to_owned();
+            assert!(whole.iter().all(|body| of(body) == of(&whole[0])), "{whole:?}");
+            assert!(whole.is_sorted(), "{whole:?}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_many_that_expect_the_same_position_one_wins() {
+    on_every_engine(async |store, _| {
+        create(store, "s").await;
+        let attempt = async |n: u32| {
+            let wanted = Batch {
+                if_position: Some(Position::ZERO),
+                ..batch([event(&format!("{{\"n\":{n}}}"))])
+            };
+            append(store, &key("s"), wanted).await
+        };
+        let answers = futures_util::future::join_all((0..16).map(attempt)).await;
+        assert_eq!(answers.iter().filter(|answer| answer.is_ok()).count(), 1);
+        assert_eq!(events_of(store, &key("s")).await.len(), 1);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_receipt_depends_on_everything_before_it() {
+    on_every_engine(async |store, _| {
+        for (session, body) in [("s", "{\"n\":1}"), ("t", "{\"n\":2}")] {
+            create(store, session).await;
+            for body in [body, "{\"same\":true}"] {
+                append(store, &key(session), batch([event(body)])).await.unwrap();
+            }
+        }
+        let s = store.info(&key("s")).await.unwrap().receipt;
+        let t = store.info(&key("t")).await.unwrap().receipt;
+        assert_eq!(s.position, t.position);
+        assert_ne!(s.chain, t.chain);
+    })
+    .await;
+}
+
+// -- read ------------------------------------------------------------------------------------
+
+/// What a bounded read of ten events with bodies of ten bytes must give.
+fn expected_positions(read: &Read) -> Vec<u64> {
+    let mut wanted: Vec<u64> = (read.range.from.0.min(10)..read.range.to.0.min(10)).collect();
+    if read.fill == Fill::Backward {
+        wanted.reverse();
+    }
+    let by_bytes = (read.bytes_max / 10).max(1);
+    wanted.truncate(read.events_max.min(by_bytes));
+    wanted.sort_unstable();
+    wanted
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_read_is_cut_to_its_bounds_from_the_end_it_says() {
+    on_every_engine(async |store, _| {
+        create(store, "s").await;
+        let events = (0..10).map(|n| event(&format!("{{\"nn\": {n} }}")));
+        append(store, &key("s"), batch(events)).await.unwrap();
+        for (from, to) in [(0, 10), (3, 7), (5, 5), (8, 20), (20, 30), (9, 10), (0, u64::MAX)] {
+            for events_max in [1, 3, 100] {
+                for bytes_max in [1, 25, 30, 1000] {
+                    for fill in [Fill::Forward, Fill::Backward] {
+                        let range = Range::new(Position(from), Position(to));
+                        let read = Read { range, events_max, bytes_max, fill, allow_gaps: false };
+                        let slice = store.read(&key("s"), read).await.unwrap();
+                        check_slice(&read, &slice);
+                    }
+                }
+            }
+        }
+    })
+    .await;
+}
+
+fn check_slice(read: &Read, slice: &Slice) {
+    let found: Vec<u64> = slice.events.iter().map(|event| event.position.0).collect();
+    let expected = expected_positions(read);
+    assert_eq!(found, expected, "{read:?}");
+    assert_eq!(slice.tail, Position(10), "{read:?}");
+    assert_eq!(slice.gaps, [], "{read:?}");
+    assert_eq!(slice.covered.len(), expected.len() as u64, "{read:?}");
+    if let Some(first) = expected.first() {
+        assert_eq!(slice.covered.from, Position(*first), "{read:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_event_is_found_by_its_id() {
+    on_every_engine(async |store, _| {
+        create(store, "s").await;
+        let events = (0..5).map(|n| named(&format!("e{n}"), "{}"));
+        append(store, &key("s"), batch(events)).await.unwrap();
+        for (id, expected) in [("e0", Some(0)), ("e4", Some(4)), ("e5", None), ("E0", None)] {
+            let id = sessionlog::event::EventId::new(id).unwrap();
+            let found = store.find(&key("s"), &id).await.unwrap();
+            assert_eq!(found, expected.map(Position), "{id}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_moment_is_the_first_event_at_or_after_it() {
+    on_every_engine(async |store, clock| {
+        let start = 1_800_000_000_000_000;
+        clock.set(Timestamp(start));
+        create(store, "s").await;
+        for (after, count) in [(10, 2), (20, 1), (20, 1), (30, 1)] {
+            clock.set(Timestamp(start + after));
+            append(store, &key("s"), batch((0..count).map(|_| event("{}")))).await.unwrap();
+        }
+        let cases = [(i64::MIN / 2, 0), (10, 0), (11, 2), (20, 2), (21, 4), (30, 4), (31, 5)];
+        for (after, expected) in cases {
+            let time = Timestamp(start.saturating_add(after));
+            let found = store.find_time(&key("s"), time).await.unwrap();
+            assert_eq!(found, Position(expected), "{after}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_watch_says_where_the_tail_is_and_that_it_moved() {
+    on_every_engine(async |store, _| {
+        create(store, "s").await;
+        append(store, &key("s"), batch([event("{}")])).await.unwrap();
+        let mut watch = store.watch(&key("s")).await.unwrap();
+        assert_eq!(*watch.borrow_and_update(), Position(1));
+        append(store, &key("s"), batch([event("{}"), event("{}")])).await.unwrap();
+        watch.changed().await.unwrap();
+        assert_eq!(*watch.borrow_and_update(), Position(3));
+        assert!(!watch.has_changed().unwrap());
+    })
+    .await;
+}
+
+// -- list and change -------------------------------------------------------------------------
+
+/// Ids of all pages of a listing.
+async fn pages(store: &dyn Store, mut listing: Listing) -> Vec<String> {
+    let mut found = Vec::new();
+    loop {
+        let page = store.list(&Scope::local(), listing.clone()).await.unwrap();
+        assert!(page.len() <= listing.limit);
+        let Some(last) = page.last() else { return found };
+        listing.after = Some((last.created_at, last.key.session.clone()));
+        found.extend(page.iter().map(|info| info.key.session.to_string()));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_listing_has_each_session_once_in_order_whatever_the_page() {
+    on_every_engine(async |store, clock| {
+        let start = 1_800_000_000_000_000;
+        // Two share an instant: then the id decides.
+        for (session, at) in [("c", 0), ("b", 10), ("a", 10), ("e", 20), ("d", 30)] {
+            clock.set(Timestamp(start + at));
+            let workspace = (session < "c").then(|| "w".to_owned());
+            let id = Some(SessionId::new(session).unwrap());
+            let new = NewSession { id, workspace, ..NewSession::default() };
+            store.create(&Scope::local(), new).await.unwrap();
+        }
+        store.change(&key("e"), Change { archive: true, ..Change::default() }).await.unwrap();
+        let base = Listing { include_archived: true, ..Listing::default() };
+        let cases = [
+            (base.clone(), "d e b a c"),
+            (Listing { ascending: true, ..base.clone() }, "c a b e d"),
+            (Listing::default(), "d b a c"),
+            (Listing { workspace: Some("w".to_owned()), ..base.clone() }, "b a"),
+            (Listing { created_from: Some(Timestamp(start + 10)), ..base.clone() }, "d e b a"),
+            (Listing { created_to: Some(Timestamp(start + 10)), ..base.clone() }, "c"),
+        ];
+        for (listing, expected) in cases {
+            for limit in [1, 2, 100] {
+                let found = pages(store, Listing { limit, ..listing.clone() }).await;
+                assert_eq!(found.join(" "), expected, "{limit} {listing:?}");
+            }
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_touches_what_it_names_and_takes_no_position() {
+    on_every_engine(async |store, clock| {
+        create(store, "s").await;
+        let pairs = |pairs: &[(&str, Option<&str>)]| {
+            pairs.iter().map(|(k, v)| ((*k).to_owned(), v.map(str::to_owned))).collect()
+        };
+        let set = Change {
+            title: Some(Some("t".to_owned())),
+            metadata: pairs(&[("a", Some("1")), ("b", Some("2"))]),
+            ..Change::default()
+        };
+        store.change(&key("s"), set).await.unwrap();
+        clock.advance(Duration::from_secs(5));
+        let partly =
+            Change { metadata: pairs(&[("a", None), ("c", Some("3"))]), ..Change::default() };
+        let info = store.change(&key("s"), partly).await.unwrap();
+        assert_eq!(info.title.as_deref(), Some("t"));
+        let kept: Vec<(&str, &str)> =
+            info.metadata.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+        assert_eq!(kept, [("b", "2"), ("c", "3")]);
+        let cleared = Change { title: Some(None), ..Change::default() };
+        let info = store.change(&key("s"), cleared).await.unwrap();
+        assert_eq!((info.title.as_deref(), info.tail), (None, Position::ZERO));
+        assert_eq!(store.info(&key("s")).await.unwrap(), info);
+        let appended = append(store, &key("s"), batch([event("{}")])).await.unwrap();
+        assert_eq!(appended.first_position, Position::ZERO);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_archived_session_is_read_and_not_written() {
+    on_every_engine(async |store, clock| {
+        create(store, "s").await;
+        append(store, &key("s"), batch([named("a", "{}")])).await.unwrap();
+        let archive = || Change { archive: true, ..Change::default() };
+        let first = store.change(&key("s"), archive()).await.unwrap();
+        assert!(first.archived_at.is_some());
+        clock.advance(Duration::from_secs(5));
+        let again = store.change(&key("s"), archive()).await.unwrap();
+        assert_eq!(again.archived_at, first.archived_at);
+        let refused = append(store, &key("s"), batch([event("{}")])).await.unwrap_err();
+        assert!(matches!(refused, StoreError::SessionArchived { .. }), "{refused}");
+        let retry = append(store, &key("s"), batch([named("a", "{}")])).await.unwrap();
+        assert!(retry.repeated, "what was acknowledged is answered");
+        assert_eq!(events_of(store, &key("s")).await.len(), 1);
+    })
+    .await;
+}
+
+/// The error of every verb on a session, in words.
+async fn refusals(store: &dyn Store, key: &sessionlog::event::SessionKey) -> Vec<String> {
+    let range = Range::new(Position::ZERO, Position(1));
+    let read = Read { range, events_max: 1, bytes_max: 1, fill: Fill::Forward, allow_gaps: true };
+    let id = sessionlog::event::EventId::new("e").unwrap();
+    let title = Change { title: Some(None), ..Change::default() };
+    let only = Some(&key.session);
+    [
+        store.append(key, batch([event("{}")])).await.map(drop),
+        store.append(key, batch([named("e", "{}")])).await.map(drop),
+        store.change(key, title).await.map(drop),
+        store.info(key).await.map(drop),
+        store.read(key, read).await.map(drop),
+        store.find(key, &id).await.map(drop),
+        store.find_time(key, Timestamp(0)).await.map(drop),
+        store.watch(key).await.map(drop),
+        store.verify(&key.scope, only).await.map(drop),
+    ]
+    .into_iter()
+    .map(|answer| answer.expect_err("a refusal").to_string())
+    .collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_of_another_scope_looks_like_an_unknown_one() {
+    on_every_engine(async |store, _| {
+        let foreign = sessionlog::event::SessionKey { scope: other_scope(), ..key("s") };
+        let unknown = refusals(store, &foreign).await;
+        create(store, "s").await;
+        append(store, &key("s"), batch([named("e", "{}")])).await.unwrap();
+        assert_eq!(refusals(store, &foreign).await, unknown);
+        assert!(unknown.iter().all(|text| *text == unknown[0]), "{unknown:?}");
+        assert_eq!(store.list(&other_scope(), Listing::default()).await.unwrap(), []);
+        assert_eq!(store.verify(&other_scope(), None).await.unwrap().sessions, 0);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deleted_session_answers_nothing_but_that_it_was_deleted() {
+    on_every_engine(async |store, _| {
+        create(store, "s").await;
+        append(store, &key("s"), batch([named("e", "{}")])).await.unwrap();
+        store.change(&key("s"), Change { delete: true, ..Change::default() }).await.unwrap();
+        for text in refusals(store, &key("s")).await.iter().take(8) {
+            assert!(text.contains("deleted"), "{text}");
+        }
+        let all = Listing { include_archived: true, ..Listing::default() };
+        assert_eq!(store.list(&Scope::local(), all).await.unwrap(), []);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn verification_counts_what_it_read() {
+    on_every_engine(async |store, _| {
+        for session in ["s", "t"] {
+            create(store, session).await;
+            append(store, &key(session), batch([event("{}"), event("{}")])).await.unwrap();
+        }
+        let all: Verified = store.verify(&Scope::local(), None).await.unwrap();
+        assert_eq!((all.sessions, all.events, &all.damage[..]), (2, 4, &[][..]));
+        let one = store.verify(&Scope::local(), Some(&key("t").session)).await.unwrap();
+        assert_eq!((one.sessions, one.events), (1, 2));
+        assert_eq!(store.health(), Health::Ready);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_is_shared_between_tasks() {
+    for engine in engines::all() {
+        create(&*engine.store, "s").await;
+        let tasks: Vec<_> = (0..4)
+            .map(|_| {
+                let store = Arc::clone(&engine.store);
+                tokio::spawn(async move {
+                    append(&*store, &key("s"), batch([event("{}")])).await.map(drop)
+                })
+            })
+            .collect();
+        for task in tasks {
+            task.await.unwrap().unwrap();
+        }
+        assert_eq!(events_of(&*engine.store, &key("s")).await.len(), 4);
+    }
 }

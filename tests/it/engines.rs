@@ -1,0 +1,128 @@
+//! The engines under test and the few words tests of a store are written in. It must not assert
+//! anything about an engine.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use sessionlog::{
+    env::{
+        Env,
+        disk::DataDir,
+        sim::{ManualClock, SeededEntropy, Sim},
+    },
+    event::{
+        Batch, Event, EventId, EventType, NewEvent, Origin, Position, Range, Scope, SessionId,
+        SessionKey, TenantId,
+    },
+    store::{
+        Appended, Fill, NewSession, Read, Store, StoreResult,
+        local::{Local, Options},
+        model::Model,
+    },
+};
+
+/// A store and the clock it reads.
+pub struct Engine {
+    pub name: &'static str,
+    pub store: Arc<dyn Store>,
+    pub clock: Arc<ManualClock>,
+    /// Goes with its store.
+    _home: Option<tempfile::TempDir>,
+}
+
+/// Small files, so that a short test rotates, settles and seals; nothing happens by itself.
+pub fn small() -> Options {
+    Options {
+        journal_file_bytes: 32 << 10,
+        journal_retained_bytes: 128 << 10,
+        segment_bytes_max: 16 << 10,
+        background: false,
+    }
+}
+
+/// Every engine, empty.
+pub fn all() -> Vec<Engine> {
+    let home = tempfile::tempdir().unwrap();
+    let disk = Arc::new(DataDir::open(&home.path().join("data")).unwrap());
+    let (simulated, sim_clock) = machine(Sim::new(2).env().storage);
+    let (real, real_clock) = machine(disk);
+    let (memory, memory_clock) = machine(Sim::new(1).env().storage);
+    let local = |env: &Env, options| Local::open(env, options).unwrap();
+    vec![
+        Engine {
+            name: "model",
+            store: Arc::new(Model::new(memory.clock, memory.entropy)),
+            clock: memory_clock,
+            _home: None,
+        },
+        Engine {
+            name: "local, on the simulated disk",
+            store: local(&simulated, small()),
+            clock: sim_clock,
+            _home: None,
+        },
+        Engine {
+            name: "local, on the real disk",
+            store: local(&real, Options::default()),
+            clock: real_clock,
+            _home: Some(home),
+        },
+    ]
+}
+
+fn machine(storage: Arc<dyn sessionlog::env::Storage>) -> (Env, Arc<ManualClock>) {
+    let clock = Arc::new(ManualClock::default());
+    let entropy = Arc::new(SeededEntropy::new(3));
+    (Env { storage, clock: clock.clone(), entropy }, clock)
+}
+
+pub fn key(session: &str) -> SessionKey {
+    SessionKey { scope: Scope::local(), session: SessionId::new(session).unwrap() }
+}
+
+/// The same user name under another tenant.
+pub fn other_scope() -> Scope {
+    Scope { tenant: TenantId::new("other").unwrap(), ..Scope::local() }
+}
+
+/// An event the store names.
+pub fn event(body: &str) -> NewEvent {
+    NewEvent {
+        id: None,
+        kind: EventType::new("user.message").unwrap(),
+        origin: Origin::User,
+        created_at: None,
+        position: None,
+        body: Bytes::copy_from_slice(body.as_bytes()),
+    }
+}
+
+/// An event the client names.
+pub fn named(id: &str, body: &str) -> NewEvent {
+    NewEvent { id: Some(EventId::new(id).unwrap()), ..event(body) }
+}
+
+pub fn batch(events: impl IntoIterator<Item = NewEvent>) -> Batch {
+    Batch { events: events.into_iter().collect(), ..Batch::default() }
+}
+
+pub async fn create(store: &dyn Store, session: &str) {
+    let new = NewSession { id: Some(SessionId::new(session).unwrap()), ..NewSession::default() };
+    store.create(&Scope::local(), new).await.unwrap();
+}
+
+pub async fn append(store: &dyn Store, key: &SessionKey, batch: Batch) -> StoreResult<Appended> {
+    store.append(key, batch).await
+}
+
+/// Every event of a session.
+pub async fn events_of(store: &dyn Store, key: &SessionKey) -> Vec<Event> {
+    let read = Read {
+        range: Range::new(Position::ZERO, Position(u64::MAX)),
+        events_max: usize::MAX,
+        bytes_max: usize::MAX,
+        fill: Fill::Forward,
+        allow_gaps: false,
+    };
+    store.read(key, read).await.unwrap().events
+}
