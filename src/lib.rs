@@ -13,8 +13,9 @@ pub mod env;
 pub mod log;
 pub mod store;
 
-pub mod harness;
 pub mod projection;
+
+pub mod harness;
 
 pub mod service;
 

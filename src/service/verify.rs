@@ -21,7 +21,8 @@ pub struct Counts {
 }
 
 impl Service {
-    /// Reads every frame of one session, or of all of the caller's, and checks checksums and chains.
+    /// Reads every frame of one session, or of all of the caller's, and checks checksums and
+    /// chains.
     ///
     /// # Errors
     /// `session_not_found`, `session_deleted`.

@@ -1,7 +1,13 @@
 //! Every integration test in one binary, one `mod` line each with what it shows: it links once and
 //! runs in parallel. A test that needs no door belongs into the room it tests.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, unreachable_pub)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::print_stderr,
+    unreachable_pub
+)]
 
 // The engines, and the words tests of a store are written in.
 mod engines;
