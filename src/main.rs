@@ -1,2 +1,7 @@
-//! The binary. It must not do anything but hand over to the command line.
-fn main() {}
+//! The `sessionlog` program: everything is in the library.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    sessionlog::cli::run()
+}

@@ -1,1 +1,123 @@
-//! x
+//! COMMAND LINE and composition root: parses, configures, runs one verb, and turns its outcome into
+//! text and an exit code. Every verb but `serve` goes through a client. It must not decide
+//! anything about sessions. The only room that prints and reads the environment.
+
+mod append;
+mod args;
+mod config;
+mod connect;
+mod events;
+mod failure;
+mod page;
+mod reference;
+mod screen;
+mod sessions;
+mod transfer;
+mod verify;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::{Arguments, Verb};
+use config::{Config, Environment};
+use failure::{DONE, Failure, Outcome, USAGE};
+use screen::{Screen, Tone};
+
+pub use reference::markdown as reference;
+
+/// Runs the program: what `main` does.
+#[must_use]
+pub fn run() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            // Help and version arrive here too; they are what was asked for.
+            let wrong = error.use_stderr();
+            let _ = error.print();
+            return ExitCode::from(if wrong { USAGE } else { DONE });
+        }
+    };
+    let environment = Environment::of_process();
+    let colours = !environment.variables.contains_key("NO_COLOR");
+    let mut screen = Screen::new(arguments.common.json, colours);
+    let outcome = execute(arguments, &environment, &mut screen)
+        .and_then(|()| screen.flush().map_err(Failure::from));
+    match outcome {
+        Ok(()) => ExitCode::from(DONE),
+        Err(failure) => {
+            tell(&failure, &mut screen);
+            ExitCode::from(failure.exit())
+        }
+    }
+}
+
+/// Says why a verb failed, to whoever is still there.
+fn tell(failure: &Failure, screen: &mut Screen) {
+    if failure.is_silent() {
+        let _ = screen.flush();
+        return;
+    }
+    if screen.json {
+        let _ = screen.value(&failure.to_json()).and_then(|()| screen.flush());
+        return;
+    }
+    let _ = screen.flush();
+    screen.note(format!("sessionlog: {}", screen::printable(&failure.to_string())));
+    if let Some(action) = failure.action() {
+        screen.note(format!("  to do: {}", screen::printable(&action)));
+    }
+}
+
+fn execute(arguments: Arguments, environment: &Environment, screen: &mut Screen) -> Outcome {
+    let Arguments { common, verb } = arguments;
+    match &verb {
+        Verb::Completions(completions) => return reference::completions(completions.shell, screen),
+        Verb::Man => return reference::manual(screen),
+        _ => {}
+    }
+    let config = Config::load(&common, None, environment)?;
+    if let Verb::Config = &verb {
+        return show_config(&config, screen);
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let client = connect::client(&config, environment)?;
+    runtime.block_on(async {
+        match verb {
+            Verb::Sessions(sessions) => sessions::list(&client, sessions, screen).await,
+            Verb::Show(one) => sessions::show(&client, &one.session, screen).await,
+            Verb::Delete(one) => sessions::delete(&client, &one.session, screen).await,
+            Verb::Append(append) => append::run(&client, append, screen).await,
+            Verb::Events(events) => events::print(&client, events, screen).await,
+            Verb::Replay(replay) => events::replay(&client, replay, screen).await,
+            Verb::Import(import) => transfer::import(&client, import, screen).await,
+            Verb::Export(export) => transfer::export(&client, export, screen).await,
+            Verb::Verify(verify) => verify::run(&client, verify.session.as_ref(), screen).await,
+            _ => Ok(()),
+        }
+    })
+}
+
+fn show_config(config: &Config, screen: &mut Screen) -> Outcome {
+    if screen.json {
+        let settings: serde_json::Map<String, serde_json::Value> = config
+            .listed()
+            .map(|found| {
+                let about = serde_json::json!({ "value": found.value, "source": found.source });
+                (found.name.to_owned(), about)
+            })
+            .collect();
+        let file = config.file.as_ref().map(|path| path.display().to_string());
+        screen.value(&serde_json::json!({ "settings": settings, "file": file }))?;
+        return Ok(());
+    }
+    let rows = config
+        .listed()
+        .map(|found| {
+            let value = found.value.clone().unwrap_or_else(|| "(none)".to_owned());
+            vec![screen.paint(Tone::Strong, found.name), value, found.source.clone()]
+        })
+        .collect();
+    screen.table(&["SETTING", "VALUE", "FROM"], rows)?;
+    Ok(())
+}

@@ -5,7 +5,7 @@ use bytes::{Bytes, BytesMut};
 use serde_json::Value;
 
 use super::{
-    Client, ClientError, Request,
+    Client, ClientError, Refusal, Request,
     request::{Backoff, Failure},
     session_path,
 };
@@ -171,11 +171,11 @@ impl Client {
 }
 
 impl Tail {
-    /// The next event, as JSON; waits for it.
+    /// The next event, as JSON text; waits for it.
     ///
     /// # Errors
     /// [`ClientError`] when the session cannot be followed any more.
-    pub async fn next(&mut self) -> Result<Value, ClientError> {
+    pub async fn next(&mut self) -> Result<String, ClientError> {
         loop {
             let stream = match &mut self.stream {
                 Some(stream) => stream,
@@ -191,7 +191,7 @@ impl Tail {
             match stream.next().await {
                 Ok(Some(event)) => {
                     self.backoff = self.client.backoff();
-                    if let Some(event) = self.take(&event)? {
+                    if let Some(event) = self.take(event)? {
                         return Ok(event);
                     }
                 }
@@ -219,19 +219,18 @@ impl Tail {
     }
 
     /// The session's event within a server-sent one; heartbeats and farewells hold none.
-    fn take(&mut self, event: &SseEvent) -> Result<Option<Value>, ClientError> {
+    fn take(&mut self, event: SseEvent) -> Result<Option<String>, ClientError> {
         let Some(position) = event.id.as_deref().and_then(|id| id.parse::<u64>().ok()) else {
-            return Ok(None);
+            return match (event.name.as_str(), Refusal::read(0, event.data.as_bytes())) {
+                ("error", Some(refusal)) => Err(ClientError::Refused(Box::new(refusal))),
+                _ => Ok(None),
+            };
         };
         if position < self.next {
             return Ok(None);
         }
-        let value = serde_json::from_str(&event.data).map_err(|error| ClientError::Foreign {
-            address: self.client.address(),
-            reason: format!("an event that is not JSON ({error})"),
-        })?;
         self.next = position + 1;
-        Ok(Some(value))
+        Ok(Some(event.data))
     }
 }
 

@@ -54,7 +54,7 @@ impl OwnerSocket {
         Ok(Self { path, directory: Some(directory) })
     }
 
-    /// Binds the socket, mode 0600, in place of what a dead owner left. Only the holder of the
+    /// Binds the socket, closed to other users, in place of what a dead owner left. Only the holder of the
     /// data directory's lock may call this: it would cut a living owner off.
     ///
     /// # Errors
@@ -184,7 +184,7 @@ mod tests {
             let other = OwnerSocket::of(&data_dir).expect("named");
             UnixStream::connect(&other.path).expect("reached");
             let mode = fs::metadata(data_dir.join(SOCKET_FILE)).expect("there").permissions();
-            assert_eq!(mode.mode() & 0o777, 0o600);
+            assert_eq!(mode.mode() & 0o077, 0, "nobody else may connect");
             socket.remove().expect("removed");
             socket.remove().expect("an absent socket is success");
         }

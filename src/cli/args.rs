@@ -1,0 +1,322 @@
+//! What may be typed: verbs, their arguments, their help. It must not hold a default of a setting
+//! (config does) nor act on anything.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::event::{Point, SessionId};
+
+const EXAMPLES: &str = "\
+Examples:
+  sessionlog demo                                  see it work, in ten seconds
+  echo '{\"type\":\"user.message\",\"content\":\"hi\"}' | sessionlog append --create trip
+  sessionlog events trip --follow                  every event as it becomes durable
+  sessionlog import chats.jsonl                    conversations in OpenAI's chat format
+  sessionlog replay trip                           read a session as it happened
+  sessionlog serve                                 HTTP and MCP on http://127.0.0.1:7717
+
+Exit codes: 0 done, 1 refused, 2 wrong usage or configuration, 3 damaged, 4 not found.
+Points, where a POINT is asked for: 17, end, -5 (five before the end), event:<id>,
+time:<RFC 3339>, step:<n>, action:<event type>[/<n>].";
+
+/// A durable session store for AI agents.
+///
+/// A session is an append-only log of what happened while an agent worked. It lives outside the
+/// model's context window and survives compaction, crashes and restarts.
+#[derive(Debug, Parser)]
+#[command(name = "sessionlog", version, after_help = EXAMPLES, max_term_width = 100)]
+pub(super) struct Arguments {
+    #[command(flatten)]
+    pub(super) common: Common,
+    #[command(subcommand)]
+    pub(super) verb: Verb,
+}
+
+/// Flags of every verb.
+#[derive(Clone, Debug, Default, Args)]
+pub(super) struct Common {
+    /// Where sessions are kept [setting: data_dir]
+    #[arg(long, global = true, value_name = "DIR")]
+    pub(super) data_dir: Option<String>,
+    /// Talk to this server instead of a data directory [setting: url]
+    #[arg(long, global = true, value_name = "URL")]
+    pub(super) url: Option<String>,
+    /// Print what HTTP would answer, as JSON
+    #[arg(long, global = true)]
+    pub(super) json: bool,
+    /// Read settings from this file instead of the usual place
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(super) config: Option<PathBuf>,
+    /// What to log to standard error: error, warn, info, debug or trace [setting: log]
+    #[arg(long, global = true, value_name = "LEVEL")]
+    pub(super) log: Option<String>,
+    /// How long an owner started on demand waits for another front end [setting: owner_idle]
+    #[arg(long, global = true, value_name = "DURATION", hide = true)]
+    pub(super) owner_idle: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Verb {
+    /// Serve HTTP and MCP on this machine until told to stop
+    Serve(Serve),
+    /// Speak MCP on standard input and output, for a client that starts this program
+    Mcp(Mcp),
+    /// List sessions, the newest first
+    Sessions(Sessions),
+    /// Show what a session says about itself
+    Show(OneSession),
+    /// Append events from standard input, one JSON object a line
+    Append(Append),
+    /// Print events, one JSON object a line
+    Events(Events),
+    /// Read a session as it happened
+    Replay(Replay),
+    /// Bring conversations in from files
+    Import(Import),
+    /// Write a session out
+    Export(Export),
+    /// Delete a session
+    Delete(OneSession),
+    /// Read everything back and check every checksum and the chain
+    Verify(Verify),
+    /// Print the settings in force and where each comes from
+    Config,
+    /// Show on a sample what survives a killed process, in ten seconds
+    Demo(Demo),
+    /// Print a completion script for a shell
+    Completions(Completions),
+    /// Print the manual page
+    Man,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example: sessionlog serve --listen 127.0.0.1:8800 --data-dir ./data")]
+pub(super) struct Serve {
+    /// Address to listen on, of this machine only; port 0 picks a free one [setting: listen]
+    #[arg(long, value_name = "ADDRESS")]
+    pub(super) listen: Option<String>,
+    /// Own the data directory for front ends only, and leave when none is connected
+    #[arg(long, hide = true)]
+    pub(super) on_demand: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example, for Claude Code: claude mcp add sessionlog -- sessionlog mcp")]
+pub(super) struct Mcp {
+    /// The session of a tool call that names none
+    #[arg(long, value_name = "S", value_parser = session)]
+    pub(super) session: Option<SessionId>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Sessions {
+    /// Sessions at most
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(super) limit: Option<u64>,
+    /// Only those of this workspace
+    #[arg(long, value_name = "W")]
+    pub(super) workspace: Option<String>,
+    /// Which come first
+    #[arg(long, value_enum, value_name = "ORDER", default_value = "desc")]
+    pub(super) order: Order,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct OneSession {
+    /// The session's id
+    #[arg(value_name = "S", value_parser = session)]
+    pub(super) session: SessionId,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  echo '{\"type\":\"user.message\",\"content\":\"hello\"}' | sessionlog append --create trip
+  sessionlog events old | sessionlog append --create copy
+
+Each line is one event: a `type`, an optional `id` (a retry with the same id appends nothing), an
+optional `position` (the event must get it), and any other members. Events are appended in batches
+as they arrive; what was acknowledged is durable.")]
+pub(super) struct Append {
+    /// The session's id
+    #[arg(value_name = "S", value_parser = session)]
+    pub(super) session: SessionId,
+    /// Create the session when it is not there
+    #[arg(long)]
+    pub(super) create: bool,
+    /// Append only when the first event gets this position
+    #[arg(long, value_name = "N")]
+    pub(super) if_position: Option<u64>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  sessionlog events trip --from -10                the last ten
+  sessionlog events trip --types user.message,agent.message
+  sessionlog events trip --around event:e42 --before 3 --after 3
+  sessionlog events trip --follow                  wait for more until interrupted")]
+pub(super) struct Events {
+    /// The session's id
+    #[arg(value_name = "S", value_parser = session)]
+    pub(super) session: SessionId,
+    /// The first position wanted
+    #[arg(long, value_name = "POINT", value_parser = point, allow_hyphen_values = true)]
+    pub(super) from: Option<String>,
+    /// The position to stop before
+    #[arg(long, value_name = "POINT", value_parser = point, allow_hyphen_values = true)]
+    pub(super) to: Option<String>,
+    /// Events around this place
+    #[arg(
+        long, value_name = "POINT", value_parser = point, allow_hyphen_values = true,
+        conflicts_with_all = ["from", "to", "follow"]
+    )]
+    pub(super) around: Option<String>,
+    /// How many before --around
+    #[arg(long, value_name = "N", requires = "around")]
+    pub(super) before: Option<u64>,
+    /// How many from --around on
+    #[arg(long, value_name = "N", requires = "around")]
+    pub(super) after: Option<u64>,
+    /// Only events of these types
+    #[arg(long, value_name = "TYPE", value_delimiter = ',')]
+    pub(super) types: Vec<String>,
+    /// Which come first
+    #[arg(long, value_enum, value_name = "ORDER", default_value = "asc")]
+    pub(super) order: Order,
+    /// Events at most
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(super) limit: Option<u64>,
+    /// Serve what is whole of a damaged session and name the gaps
+    #[arg(long)]
+    pub(super) allow_gaps: bool,
+    /// Print events as they become durable: from the end on, or from --from
+    #[arg(long, short, visible_alias = "tail", conflicts_with_all = ["to", "order"])]
+    pub(super) follow: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  sessionlog replay trip
+  sessionlog replay trip --from step:3 --speed 10  ten times as fast as it happened")]
+pub(super) struct Replay {
+    /// The session's id
+    #[arg(value_name = "S", value_parser = session)]
+    pub(super) session: SessionId,
+    /// The first position wanted
+    #[arg(long, value_name = "POINT", value_parser = point, allow_hyphen_values = true)]
+    pub(super) from: Option<String>,
+    /// The position to stop before
+    #[arg(long, value_name = "POINT", value_parser = point, allow_hyphen_values = true)]
+    pub(super) to: Option<String>,
+    /// Pause between events as it happened, this many times faster; without it, no pause
+    #[arg(long, value_name = "X", value_parser = speed)]
+    pub(super) speed: Option<f64>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+A file holds JSON lines, each one of
+  {\"id\": \"…\", \"messages\": […], …}   a conversation in OpenAI's chat format
+  […]                                 the messages of one
+  {\"role\": \"user\", …}               one message of the file's only conversation
+  {\"type\": \"user.message\", …}       one event, as `sessionlog events` prints it
+Import again when a file has grown: only what is new is added.")]
+pub(super) struct Import {
+    /// Files to read; `-` is standard input
+    #[arg(value_name = "FILE", required = true)]
+    pub(super) files: Vec<PathBuf>,
+    /// The session, for a file that holds one conversation without an id
+    #[arg(long, value_name = "S", value_parser = session)]
+    pub(super) session: Option<SessionId>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example: sessionlog export trip --format openai > trip.jsonl")]
+pub(super) struct Export {
+    /// The session's id
+    #[arg(value_name = "S", value_parser = session)]
+    pub(super) session: SessionId,
+    /// What to write
+    #[arg(long, value_enum, value_name = "FORMAT", default_value = "jsonl")]
+    pub(super) format: Format,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Format {
+    /// Events, one JSON object a line
+    Jsonl,
+    /// The conversation in OpenAI's chat format, as it was imported
+    Openai,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Order {
+    /// Oldest first
+    Asc,
+    /// Newest first
+    Desc,
+}
+
+impl Order {
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Asc => "asc",
+            Self::Desc => "desc",
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Verify {
+    /// Only this session
+    #[arg(value_name = "S", value_parser = session)]
+    pub(super) session: Option<SessionId>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Demo {
+    /// Keep the demo's data directory and say where it is
+    #[arg(long)]
+    pub(super) keep: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example: sessionlog completions bash > ~/.local/share/bash-completion/completions/sessionlog"
+)]
+pub(super) struct Completions {
+    /// The shell
+    #[arg(value_enum, value_name = "SHELL")]
+    pub(super) shell: clap_complete::Shell,
+}
+
+fn session(text: &str) -> Result<SessionId, String> {
+    SessionId::new(text)
+        .map_err(|error| format!("{error}; an id is [A-Za-z0-9][A-Za-z0-9._-]{{0,127}}"))
+}
+
+fn point(text: &str) -> Result<String, String> {
+    Point::parse(text).map(|_| text.to_owned()).map_err(|error| error.to_string())
+}
+
+fn speed(text: &str) -> Result<f64, String> {
+    match text.trim_end_matches('x').parse::<f64>() {
+        Ok(speed) if speed.is_finite() && speed > 0.0 => Ok(speed),
+        _ => Err("it must be a number above 0, for example 2 or 0.5".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+}

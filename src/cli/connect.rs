@@ -1,0 +1,101 @@
+//! From settings to a client: which socket or server, and how an owner is started when none
+//! answers. It must not open the data directory itself.
+
+use std::{ffi::OsString, path::PathBuf, sync::Arc};
+
+use super::{
+    config::{Config, Environment},
+    failure::{Failure, Outcome},
+};
+use crate::{
+    client::{Client, OwnerTarget, Start, Target},
+    env::{Entropy, entropy::SystemEntropy, host::OwnerSocket},
+};
+
+/// A client of what the settings name.
+pub(super) fn client(config: &Config, environment: &Environment) -> Outcome<Client> {
+    let target = match &config.url {
+        Some(url) => Target::Server(url.clone()),
+        None => Target::Owner(owner(config, environment)?),
+    };
+    Ok(Client::new(target, random_text())?)
+}
+
+/// The owner of the data directory, started when nobody answers.
+fn owner(config: &Config, environment: &Environment) -> Outcome<OwnerTarget> {
+    let start = Start {
+        program: program()?,
+        name: OsString::from("sessionlog"),
+        arguments: arguments(config),
+        environment: passed_on(environment),
+    };
+    owner_target(config, Some(start))
+}
+
+/// The owner of the data directory, as it is.
+pub(super) fn owner_target(config: &Config, start: Option<Start>) -> Outcome<OwnerTarget> {
+    let socket = socket(config)?;
+    Ok(OwnerTarget {
+        socket: socket.path,
+        directory: socket.directory.map(Arc::new),
+        data_dir: config.data_dir.clone(),
+        config_digest: config.digest(),
+        start,
+    })
+}
+
+/// Where the owner listens.
+pub(super) fn socket(config: &Config) -> Outcome<OwnerSocket> {
+    OwnerSocket::of(&config.data_dir).map_err(|error| unusable(config, &error))
+}
+
+/// A data directory the file system does not let us use.
+pub(super) fn unusable(config: &Config, error: &dyn std::fmt::Display) -> Failure {
+    Failure::Refused {
+        code: "owner_unavailable",
+        message: format!("data directory {}: {error}", config.data_dir.display()),
+        action: "make it a directory you may write to, or name another with --data-dir".to_owned(),
+    }
+}
+
+/// This very program: a newer one under the same name must not become our owner.
+fn program() -> Outcome<PathBuf> {
+    let running = PathBuf::from("/proc/self/exe");
+    Ok(if running.exists() { running } else { std::env::current_exe()? })
+}
+
+/// What makes an owner take the same settings whatever directory and environment it starts in.
+fn arguments(config: &Config) -> Vec<OsString> {
+    let mut arguments: Vec<OsString> =
+        ["serve", "--on-demand", "--data-dir"].map(Into::into).into();
+    arguments.push(config.data_dir.clone().into());
+    arguments.push("--owner-idle".into());
+    arguments.push(format!("{}ms", config.owner_idle.as_millis()).into());
+    arguments.push("--log".into());
+    arguments.push(config.log.clone().into());
+    if let Some(file) = &config.file {
+        arguments.push("--config".into());
+        arguments.push(file.into());
+    }
+    arguments
+}
+
+fn passed_on(environment: &Environment) -> Vec<(OsString, OsString)> {
+    // What is an argument above, and what only a front end uses, is left out.
+    let replaced = ["DATA_DIR", "OWNER_IDLE", "LOG", "CONFIG", "URL"];
+    environment
+        .variables
+        .iter()
+        .filter_map(|(name, value)| {
+            let setting = name.strip_prefix(super::config::PREFIX)?;
+            (!replaced.contains(&setting)).then(|| (name.into(), value.clone()))
+        })
+        .collect()
+}
+
+/// 128 random bits as text.
+pub(super) fn random_text() -> String {
+    let mut bytes = [0; 16];
+    SystemEntropy.fill(&mut bytes);
+    format!("{:032x}", u128::from_le_bytes(bytes))
+}

@@ -1,0 +1,130 @@
+//! Why a verb ended without its result: one exit code, one sentence and one thing to do for each.
+//! It must not print.
+
+use std::{io, path::PathBuf};
+
+use serde_json::{Value, json};
+
+use super::config::ConfigError;
+use crate::{client::ClientError, import::ImportError};
+
+/// Result of a verb.
+pub(super) type Outcome<T = ()> = Result<T, Failure>;
+
+/// Why a verb failed.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Failure {
+    /// The owner or server refused, or none answers.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// A setting is wrong.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// What was imported is not what it should be.
+    #[error(transparent)]
+    Import(#[from] ImportError),
+    /// The command line makes no sense together.
+    #[error("{0}")]
+    Usage(String),
+    /// This program refuses, by itself.
+    #[error("{message}")]
+    Refused { code: &'static str, message: String, action: String },
+    /// Acknowledged bytes are damaged.
+    #[error("{0}")]
+    Damaged(String),
+    /// The result was printed and says it all; this is the exit code.
+    #[error("exit code {0}")]
+    Silent(u8),
+    /// A file could not be read or written.
+    #[error("{}: {source}", path.display())]
+    File { path: PathBuf, source: io::Error },
+    /// Standard input or output failed.
+    #[error("standard input or output: {0}")]
+    Stream(#[from] io::Error),
+}
+
+/// Exit code of a verb that did what was asked.
+pub(super) const DONE: u8 = 0;
+/// Exit code of a wrong command line or configuration.
+pub(super) const USAGE: u8 = 2;
+const REFUSED: u8 = 1;
+const DAMAGED: u8 = 3;
+const NOT_FOUND: u8 = 4;
+
+impl Failure {
+    /// The exit code it ends the program with.
+    pub(super) fn exit(&self) -> u8 {
+        match self {
+            Self::Client(ClientError::Refused(refusal))
+            | Self::Import(ImportError::Client(ClientError::Refused(refusal))) => {
+                match refusal.status {
+                    404 | 410 => NOT_FOUND,
+                    423 if refusal.code == "session_damaged" => DAMAGED,
+                    _ => REFUSED,
+                }
+            }
+            Self::Client(ClientError::OwnerNotStarted(report))
+            | Self::Import(ImportError::Client(ClientError::OwnerNotStarted(report))) => {
+                report.exit
+            }
+            Self::Silent(code) => *code,
+            Self::Config(_) | Self::Usage(_) => USAGE,
+            Self::Damaged(_) => DAMAGED,
+            Self::File { source, .. } if source.kind() == io::ErrorKind::NotFound => NOT_FOUND,
+            _ if self.is_broken_pipe() => DONE,
+            _ => REFUSED,
+        }
+    }
+
+    /// Whether everything was said already.
+    pub(super) fn is_silent(&self) -> bool {
+        matches!(self, Self::Silent(_)) || self.is_broken_pipe()
+    }
+
+    /// Whether whoever read our output has seen enough.
+    fn is_broken_pipe(&self) -> bool {
+        matches!(self, Self::Stream(error) if error.kind() == io::ErrorKind::BrokenPipe)
+    }
+
+    /// One of the closed list of codes.
+    pub(super) fn code(&self) -> &str {
+        match self {
+            Self::Client(error) | Self::Import(ImportError::Client(error)) => error.code(),
+            Self::Refused { code, .. } => code,
+            Self::Damaged(_) => "session_damaged",
+            _ => "invalid_request",
+        }
+    }
+
+    /// What to do about it.
+    pub(super) fn action(&self) -> Option<String> {
+        match self {
+            Self::Client(ClientError::Refused(refusal))
+            | Self::Import(ImportError::Client(ClientError::Refused(refusal))) => {
+                refusal.action().map(str::to_owned)
+            }
+            Self::Refused { action, .. } => Some(action.clone()),
+            Self::Config(_) => Some("see `sessionlog help` and docs/operations.md".to_owned()),
+            _ => None,
+        }
+    }
+
+    /// The failure as HTTP would answer it.
+    pub(super) fn to_json(&self) -> Value {
+        if let Self::Client(error) | Self::Import(ImportError::Client(error)) = self {
+            return error.to_json();
+        }
+        let mut hint = json!({ "retryable": false });
+        if let Some(action) = self.action() {
+            hint["action"] = Value::from(action);
+        }
+        if let Self::Config(error) = self {
+            hint["field"] = Value::from(error.field());
+        }
+        json!({
+            "type": "error",
+            "error": { "type": self.code(), "message": self.to_string(), "recovery_hint": hint },
+            "request_id": null,
+        })
+    }
+}

@@ -1,0 +1,133 @@
+//! The verbs on whole sessions: list, show, delete. It must not touch events.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{
+    args,
+    failure::Outcome,
+    screen::{Screen, Tone, one_line, size},
+};
+use crate::{
+    client::{Client, ClientError, Request, session_path},
+    event::SessionId,
+};
+
+/// Sessions of a page at most.
+const PAGE: u64 = 1_000;
+const TITLE_CHARS: usize = 48;
+
+#[derive(Deserialize)]
+struct List {
+    data: Vec<Value>,
+    next_page: Option<String>,
+}
+
+fn text(session: &Value, name: &str) -> String {
+    session.get(name).and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
+fn number(session: &Value, name: &str) -> u64 {
+    session.get(name).and_then(Value::as_u64).unwrap_or_default()
+}
+
+/// An instant for a person: to the second.
+fn instant(text: &str) -> String {
+    text.get(..19).unwrap_or(text).replace('T', " ")
+}
+
+pub(super) async fn list(client: &Client, wanted: args::Sessions, screen: &mut Screen) -> Outcome {
+    let mut left = wanted.limit.unwrap_or(u64::MAX);
+    let mut page: Option<String> = None;
+    let mut rows = Vec::new();
+    loop {
+        let request = Request::get("/v1/sessions")
+            .query("limit", left.min(PAGE))
+            .query("order", wanted.order.as_str())
+            .query_opt("workspace", wanted.workspace.as_ref())
+            .query_opt("page", page.as_ref());
+        let body = client.send(request).await?.body;
+        let list: List = serde_json::from_slice(&body).map_err(|error| ClientError::Foreign {
+            address: client.address(),
+            reason: format!("a list that does not parse ({error})"),
+        })?;
+        if screen.json {
+            screen.answer(&body)?;
+        } else {
+            rows.extend(list.data.iter().map(|session| row(session, screen)));
+        }
+        left = left.saturating_sub(list.data.len() as u64);
+        page = list.next_page;
+        if page.is_none() || left == 0 {
+            break;
+        }
+    }
+    if screen.json {
+        return Ok(());
+    }
+    if rows.is_empty() && screen.terminal {
+        screen.line("No sessions yet. Try `sessionlog demo`, or `sessionlog import FILE`.")?;
+        return Ok(());
+    }
+    screen.table(&["SESSION", "EVENTS", "SIZE", "LAST WRITTEN", "TITLE"], rows)?;
+    Ok(())
+}
+
+fn row(session: &Value, screen: &Screen) -> Vec<String> {
+    let damaged = session.get("damage").and_then(Value::as_array).is_some_and(|d| !d.is_empty());
+    let mut title = one_line(&text(session, "title"), TITLE_CHARS);
+    if damaged {
+        title = format!("{} {title}", screen.paint(Tone::Bad, "damaged"));
+    }
+    vec![
+        text(session, "id"),
+        number(session, "tail").to_string(),
+        size(number(session, "bytes")),
+        instant(&text(session, "updated_at")),
+        title,
+    ]
+}
+
+pub(super) async fn show(client: &Client, id: &SessionId, screen: &mut Screen) -> Outcome {
+    let body = client.send(Request::get(session_path(id, ""))).await?.body;
+    if screen.json {
+        return Ok(screen.answer(&body)?);
+    }
+    let session: Value = serde_json::from_slice(&body).unwrap_or_default();
+    let mut lines = vec![
+        ("session", text(&session, "id")),
+        ("title", one_line(&text(&session, "title"), 200)),
+        ("status", text(&session, "status")),
+        ("events", number(&session, "tail").to_string()),
+        ("size", size(number(&session, "bytes"))),
+        ("workspace", one_line(&text(&session, "workspace"), 200)),
+        ("created", instant(&text(&session, "created_at"))),
+        ("last written", instant(&text(&session, "updated_at"))),
+        ("archived", instant(&text(&session, "archived_at"))),
+    ];
+    if let Some(chain) = session.pointer("/receipt/chain").and_then(Value::as_str) {
+        lines.push(("chain", chain.to_owned()));
+    }
+    for (name, value) in session.get("metadata").and_then(Value::as_object).into_iter().flatten() {
+        let value = value.as_str().unwrap_or_default();
+        lines.push(("metadata", one_line(&format!("{name} = {value}"), 200)));
+    }
+    for gap in session.get("damage").and_then(Value::as_array).into_iter().flatten() {
+        let range = format!("{}..{}", number(gap, "from"), number(gap, "to"));
+        lines.push(("damaged", one_line(&format!("{range} {}", text(gap, "reason")), 200)));
+    }
+    for (name, value) in lines.iter().filter(|(_, value)| !value.is_empty()) {
+        let name = screen.paint(Tone::Faint, &format!("{name:<13}"));
+        screen.line(format!("{name} {value}"))?;
+    }
+    Ok(())
+}
+
+pub(super) async fn delete(client: &Client, id: &SessionId, screen: &mut Screen) -> Outcome {
+    let body = client.send(Request::delete(session_path(id, ""))).await?.body;
+    if screen.json {
+        return Ok(screen.answer(&body)?);
+    }
+    screen.line(format!("deleted {id}"))?;
+    Ok(())
+}

@@ -1,0 +1,140 @@
+//! `import` and `export`: files to sessions and back. It must not know a format: import does.
+
+use std::{
+    io::{self, BufReader, Read},
+    path::Path,
+};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde_json::{Value, json};
+
+use super::{
+    args::{self, Format},
+    failure::{Failure, Outcome},
+    page::{Pages, Query, on_one_line},
+    screen::{Screen, printable},
+};
+use crate::{
+    client::{Client, Request, session_path},
+    env::files,
+    import::{self, Members, Report, Source},
+};
+
+pub(super) async fn import(client: &Client, wanted: args::Import, screen: &mut Screen) -> Outcome {
+    if wanted.session.is_some() && wanted.files.len() > 1 {
+        let message = "--session names one session: import one file at a time with it";
+        return Err(Failure::Usage(message.to_owned()));
+    }
+    let mut failed = false;
+    for path in &wanted.files {
+        let input = open(path)?;
+        let bar = progress_bar(path, input.bytes, screen);
+        let source =
+            Source { reader: input.reader, name: stem(path), session: wanted.session.clone() };
+        let mut progress = |now: import::Progress| {
+            bar.set_position(now.bytes);
+            bar.set_message(format!("{} events", now.events));
+        };
+        let imported = import::import(client, source, &mut progress).await;
+        bar.finish_and_clear();
+        let report = imported?;
+        failed |= !report.bad.is_empty();
+        tell(path, &report, screen)?;
+    }
+    if failed { Err(Failure::Silent(1)) } else { Ok(()) }
+}
+
+fn open(path: &Path) -> Outcome<files::Input> {
+    if path == Path::new("-") {
+        let reader: Box<dyn io::BufRead + Send> = Box::new(BufReader::new(Stdin));
+        return Ok(files::Input { reader, bytes: None });
+    }
+    files::open(path).map_err(|source| Failure::File { path: path.to_path_buf(), source })
+}
+
+/// Standard input, locked only while it is read: its lock cannot go to another thread.
+struct Stdin;
+
+impl Read for Stdin {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        io::stdin().read(buffer)
+    }
+}
+
+fn stem(path: &Path) -> String {
+    match path.file_stem().and_then(|stem| stem.to_str()) {
+        Some("-") | None => "stdin".to_owned(),
+        Some(stem) => stem.to_owned(),
+    }
+}
+
+fn progress_bar(path: &Path, bytes: Option<u64>, screen: &Screen) -> ProgressBar {
+    let target = match screen.terminal_errors && !screen.json {
+        true => ProgressDrawTarget::stderr(),
+        false => ProgressDrawTarget::hidden(),
+    };
+    let style = "{prefix} {wide_bar} {bytes}/{total_bytes} {msg} {eta}";
+    let bar = ProgressBar::with_draw_target(bytes, target).with_prefix(stem(path));
+    match ProgressStyle::with_template(style) {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
+    }
+}
+
+fn tell(path: &Path, report: &Report, screen: &mut Screen) -> Outcome {
+    if screen.json {
+        let bad: Vec<Value> = report
+            .bad
+            .iter()
+            .map(|bad| json!({ "line": bad.line, "problem": bad.problem }))
+            .collect();
+        screen.value(&json!({
+            "file": path.display().to_string(),
+            "sessions": report.sessions,
+            "records": report.records,
+            "added": report.added,
+            "known": report.known,
+            "bad_lines": bad,
+            "torn": report.torn,
+        }))?;
+        return Ok(());
+    }
+    let Report { sessions, records, added, known, .. } = report;
+    let name = path.display();
+    screen.line(format!(
+        "{name}: {sessions} sessions, {records} messages: {added} events added, {known} known"
+    ))?;
+    screen.flush()?;
+    for bad in &report.bad {
+        let problem = printable(&bad.problem);
+        screen.note(format!("{name}: line {} was left out: {problem}", bad.line));
+    }
+    if report.torn {
+        screen.note(format!(
+            "{name}: the last line is incomplete and was left out; import again once it is whole"
+        ));
+    }
+    Ok(())
+}
+
+pub(super) async fn export(client: &Client, wanted: args::Export, screen: &mut Screen) -> Outcome {
+    let mut pages = Pages::new(client, &wanted.session, Query::default());
+    if wanted.format == Format::Jsonl {
+        while let Some(page) = pages.next().await? {
+            for event in &page.events {
+                screen.line(on_one_line(event.get()))?;
+            }
+        }
+        return Ok(());
+    }
+    let session = client.json(Request::get(session_path(&wanted.session, ""))).await?;
+    let metadata = |name: &str| session.get("metadata")?.get(name)?.as_str().map(str::to_owned);
+    let mut events = Vec::new();
+    while let Some(page) = pages.next().await? {
+        events.extend(page.events.iter().filter_map(|event| Members::read(event.get()).ok()));
+    }
+    for line in import::to_openai(&wanted.session, &metadata, &events) {
+        screen.line(on_one_line(&line))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,224 @@
+//! Lines of a transcript, told apart: a conversation, a message, an event. A line that makes no
+//! sense is reported, an unfinished last one too; neither stops the rest. It must not send.
+
+use std::io::{BufRead, Read};
+
+use serde_json::value::RawValue;
+
+use super::{Members, openai::About};
+use crate::event::SessionId;
+
+/// Bytes of one line at most; a longer one is reported and left out.
+pub const LINE_BYTES_MAX: u64 = 64 << 20;
+
+/// A line that was left out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadLine {
+    /// The line, from 1.
+    pub line: u64,
+    /// What is wrong with it.
+    pub problem: String,
+}
+
+/// What one line gave.
+pub(super) enum Item {
+    Good(Content),
+    Bad(BadLine),
+    /// The last line ends in the middle.
+    Torn,
+}
+
+pub(super) enum Content {
+    Conversation { session: SessionId, about: About, messages: Vec<Box<RawValue>> },
+    Message(Box<RawValue>),
+    Event(Members),
+}
+
+pub(super) struct Lines<'a> {
+    reader: Box<dyn BufRead + Send + 'a>,
+    name: String,
+    /// The name of the only conversation, until one has taken it.
+    session: Option<SessionId>,
+    conversations: u64,
+    line: u64,
+    bytes: u64,
+}
+
+impl<'a> Lines<'a> {
+    pub(super) fn new(
+        reader: Box<dyn BufRead + Send + 'a>,
+        name: String,
+        session: Option<SessionId>,
+    ) -> Self {
+        Self { reader, name, session, conversations: 0, line: 0, bytes: 0 }
+    }
+
+    pub(super) fn line(&self) -> u64 {
+        self.line
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    pub(super) fn next(&mut self) -> std::io::Result<Option<Item>> {
+        loop {
+            let mut bytes = Vec::new();
+            let read = (&mut self.reader).take(LINE_BYTES_MAX).read_until(b'\n', &mut bytes)?;
+            if read == 0 {
+                return Ok(None);
+            }
+            self.line += 1;
+            self.bytes += read as u64;
+            let whole = bytes.last() == Some(&b'\n');
+            if !whole && read as u64 == LINE_BYTES_MAX {
+                self.skip_line()?;
+                return Ok(Some(self.bad(format!("it is longer than {LINE_BYTES_MAX} bytes"))));
+            }
+            if bytes.trim_ascii().is_empty() {
+                continue;
+            }
+            return Ok(Some(self.item(&bytes, whole)));
+        }
+    }
+
+    fn skip_line(&mut self) -> std::io::Result<()> {
+        loop {
+            let buffer = self.reader.fill_buf()?;
+            let (used, done) = match buffer.iter().position(|byte| *byte == b'\n') {
+                Some(at) => (at + 1, true),
+                None => (buffer.len(), buffer.is_empty()),
+            };
+            self.reader.consume(used);
+            self.bytes += used as u64;
+            if done {
+                return Ok(());
+            }
+        }
+    }
+
+    fn bad(&self, problem: String) -> Item {
+        Item::Bad(BadLine { line: self.line, problem })
+    }
+
+    fn item(&mut self, bytes: &[u8], whole: bool) -> Item {
+        let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+        let value: Box<RawValue> = match serde_json::from_slice(bytes.trim_ascii()) {
+            Ok(value) => value,
+            Err(error) if !whole && error.is_eof() => return Item::Torn,
+            Err(error) => return self.bad(format!("it is not JSON: {error}")),
+        };
+        match self.content(value) {
+            Ok(content) => Item::Good(content),
+            Err(problem) => self.bad(problem),
+        }
+    }
+
+    fn content(&mut self, value: Box<RawValue>) -> Result<Content, String> {
+        if value.get().starts_with('[') {
+            let messages = serde_json::from_str(value.get()).map_err(|error| error.to_string())?;
+            let session = self.name_of(None)?;
+            return Ok(Content::Conversation { session, about: About::array(), messages });
+        }
+        let line = Members::read(value.get())
+            .map_err(|_| "it is neither an object nor an array".to_owned())?;
+        if let Some(messages) = line.some("messages") {
+            let messages = serde_json::from_str(messages.get())
+                .map_err(|_| "`messages` is not an array".to_owned())?;
+            let id =
+                line.some("id").map(|id| line.text("id").unwrap_or_else(|| id.get().to_owned()));
+            let session = self.name_of(id)?;
+            return Ok(Content::Conversation { session, about: About::object(&line), messages });
+        }
+        if line.text("role").is_some() {
+            return Ok(Content::Message(value));
+        }
+        match line.text("type") {
+            Some(_) => Ok(Content::Event(line)),
+            None => Err("it has no `messages`, no `role` and no `type`".to_owned()),
+        }
+    }
+
+    fn name_of(&mut self, id: Option<String>) -> Result<SessionId, String> {
+        self.conversations += 1;
+        match (id, &self.session) {
+            (Some(id), _) => Ok(session_id(&id).0),
+            (None, None) => Ok(session_id(&format!("{}-{}", self.name, self.line)).0),
+            (None, Some(session)) if self.conversations == 1 => Ok(session.clone()),
+            (None, Some(session)) => {
+                Err(format!("it is a second conversation, and {session} is to hold one"))
+            }
+        }
+    }
+}
+
+/// A session's id made from a text: the text itself where it may be one; otherwise what may stay
+/// of it and a hash of the whole, so that two texts never share a session. Says whether it stayed.
+pub(super) fn session_id(text: &str) -> (SessionId, bool) {
+    if let Ok(id) = SessionId::new(text) {
+        return (id, true);
+    }
+    let kept: String = text
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() || matches!(c, '.' | '_') { c } else { '-' })
+        .take(90)
+        .collect();
+    let hash = blake3::hash(text.as_bytes()).to_hex();
+    let short: String = hash.chars().take(16).collect();
+    let kept = kept.trim_start_matches(['.', '_', '-']);
+    let id = if kept.is_empty() { format!("import-{short}") } else { format!("{kept}-{short}") };
+    (SessionId::new(&id).expect("made of allowed characters, a letter or digit first"), false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(text: &str) -> Vec<Item> {
+        let reader = Box::new(std::io::Cursor::new(text.as_bytes().to_vec()));
+        let mut lines = Lines::new(reader, "file".to_owned(), None);
+        std::iter::from_fn(|| lines.next().expect("memory is readable")).collect()
+    }
+
+    fn names(text: &str) -> Vec<String> {
+        lines(text)
+            .into_iter()
+            .map(|item| match item {
+                Item::Good(Content::Conversation { session, messages, .. }) => {
+                    format!("{session}:{}", messages.len())
+                }
+                Item::Good(Content::Message(_)) => "message".to_owned(),
+                Item::Good(Content::Event(_)) => "event".to_owned(),
+                Item::Bad(bad) => format!("bad {}", bad.line),
+                Item::Torn => "torn".to_owned(),
+            })
+            .collect()
+    }
+
+    #[test]
+    fn each_form_of_line_is_told_apart() {
+        let text = concat!(
+            "{\"id\":\"a\",\"messages\":[{},{}]}\n\n[{}]\n{\"role\":\"user\"}\n",
+            "{\"type\":\"user.message\"}\n{\"id\":7,\"messages\":[]}\n",
+        );
+        assert_eq!(names(text), ["a:2", "file-3:1", "message", "event", "7:0"]);
+    }
+
+    #[test]
+    fn bad_lines_are_reported_and_a_torn_last_one_is_told_from_them() {
+        let text = "nonsense\n{\"x\":1}\n{\"messages\":3}\n{\"role\":\"user\"}\n{\"role\":\"us";
+        assert_eq!(names(text), ["bad 1", "bad 2", "bad 3", "message", "torn"]);
+        assert_eq!(names("{\"role\":\"user\"}\nnonsense"), ["message", "bad 2"]);
+        assert_eq!(names("{\"role\":\"user\"}"), ["message"], "a whole line may lack its end");
+    }
+
+    #[test]
+    fn any_text_names_a_session_of_its_own() {
+        let (kept, same) = session_id("airline-46-3");
+        assert_eq!((kept.as_str(), same), ("airline-46-3", true));
+        let texts = ["a/b", "a b", "a:b", "", "é", "--", &"x".repeat(500), &"x".repeat(501)];
+        let ids: std::collections::BTreeSet<String> =
+            texts.iter().map(|text| session_id(text).0.to_string()).collect();
+        assert_eq!(ids.len(), texts.len(), "{ids:?}");
+    }
+}

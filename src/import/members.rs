@@ -1,0 +1,153 @@
+//! The members of a JSON object as they were written: order, numbers and escapes survive. It must
+//! not look into a value further than asked.
+
+use std::fmt;
+
+use serde::{
+    Deserialize, Deserializer,
+    de::{MapAccess, Visitor},
+};
+use serde_json::{Value, value::RawValue};
+
+/// Names and values of one object, in order.
+#[derive(Clone, Debug, Default)]
+pub struct Members(Vec<(String, Box<RawValue>)>);
+
+impl Members {
+    /// Reads an object.
+    ///
+    /// # Errors
+    /// Why the text is not a JSON object.
+    pub fn read(text: &str) -> Result<Self, serde_json::Error> {
+        serde_json::from_str(text)
+    }
+
+    /// The value of that name as it was written.
+    #[must_use]
+    pub fn raw(&self, name: &str) -> Option<&RawValue> {
+        self.0.iter().find(|(key, _)| key == name).map(|(_, value)| &**value)
+    }
+
+    /// The value of that name when it is a text.
+    #[must_use]
+    pub fn text(&self, name: &str) -> Option<String> {
+        serde_json::from_str(self.raw(name)?.get()).ok()
+    }
+
+    /// The value of that name, parsed.
+    #[must_use]
+    pub fn value(&self, name: &str) -> Option<Value> {
+        serde_json::from_str(self.raw(name)?.get()).ok()
+    }
+
+    /// The value of that name, unless it is absent or null.
+    pub(super) fn some(&self, name: &str) -> Option<&RawValue> {
+        self.raw(name).filter(|value| value.get() != "null")
+    }
+
+    /// The object without the members of those names, as JSON text.
+    #[must_use]
+    pub fn without(&self, names: &[&str]) -> String {
+        let mut object = Object::new();
+        for (name, value) in &self.0 {
+            if !names.contains(&name.as_str()) {
+                object.add(name, value.get());
+            }
+        }
+        object.finish()
+    }
+}
+
+impl<'de> Deserialize<'de> for Members {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Reader;
+        impl<'de> Visitor<'de> for Reader {
+            type Value = Members;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Members, A::Error> {
+                let mut members = Vec::new();
+                while let Some(member) = map.next_entry()? {
+                    members.push(member);
+                }
+                Ok(Members(members))
+            }
+        }
+        deserializer.deserialize_map(Reader)
+    }
+}
+
+/// JSON text of an object, written member by member.
+pub(super) struct Object(String);
+
+impl Object {
+    pub(super) fn new() -> Self {
+        Self("{".to_owned())
+    }
+
+    /// Adds a member whose value is JSON text.
+    pub(super) fn add(&mut self, name: &str, json: &str) {
+        if self.0.len() > 1 {
+            self.0.push(',');
+        }
+        self.0.push_str(&quote(name));
+        self.0.push(':');
+        self.0.push_str(json);
+    }
+
+    pub(super) fn finish(mut self) -> String {
+        self.0.push('}');
+        self.0
+    }
+}
+
+/// A text as JSON.
+pub(super) fn quote(text: &str) -> String {
+    Value::from(text).to_string()
+}
+
+/// JSON text with sorted names and without spaces: equal for texts that mean the same.
+pub(super) fn canonical(value: &Value) -> String {
+    match value {
+        Value::Object(members) => {
+            let mut names: Vec<&String> = members.keys().collect();
+            names.sort();
+            let mut object = Object::new();
+            for name in names {
+                object.add(name, &members.get(name).map(canonical).unwrap_or_default());
+            }
+            object.finish()
+        }
+        Value::Array(values) => {
+            let texts: Vec<String> = values.iter().map(canonical).collect();
+            format!("[{}]", texts.join(","))
+        }
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_keep_order_numbers_and_escapes() {
+        let members = Members::read(r#"{"b": 1e400, "a": "\u00e9", "b2":12345678901234567890123}"#)
+            .expect("an object");
+        assert_eq!(members.without(&["a"]), r#"{"b":1e400,"b2":12345678901234567890123}"#);
+        assert_eq!(members.text("a").as_deref(), Some("é"));
+        assert!(Members::read("[1]").is_err());
+    }
+
+    #[test]
+    fn texts_that_mean_the_same_have_one_canonical_form() {
+        let of = |text| canonical(&serde_json::from_str(text).expect("JSON"));
+        assert_eq!(
+            of(r#"{"b":[1, {"d":null,"c":"\u0041"}],"a":1.50}"#),
+            r#"{"a":1.5,"b":[1,{"c":"A","d":null}]}"#
+        );
+    }
+}

@@ -1,0 +1,482 @@
+//! OpenAI chat messages to events and back. One message is one event or several (a text and its
+//! tool calls); the first carries the message whole under `raw`, the others name it in `raw_in`.
+//! It must not do I/O.
+
+use serde_json::{Value, value::RawValue};
+
+use super::members::{Members, Object, canonical, quote};
+use crate::event::{SessionId, limits};
+
+/// Metadata that holds what a conversation's line said beside its messages.
+const FIELDS_KEY: &str = "import.fields";
+/// Metadata that holds the form of the conversation's lines.
+const SHAPE_KEY: &str = "import.shape";
+
+/// An event to be appended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Draft {
+    /// Its id: names the content and everything before it, so that importing again finds it.
+    pub id: String,
+    /// The whole event as JSON.
+    pub text: String,
+}
+
+/// The form of a conversation's lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shape {
+    /// An object with `messages`.
+    Object,
+    /// An array of messages.
+    Array,
+    /// One message a line.
+    Lines,
+}
+
+impl Shape {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Object => "object",
+            Self::Array => "array",
+            Self::Lines => "lines",
+        }
+    }
+}
+
+/// What is known of a conversation beside its messages.
+#[derive(Clone, Debug)]
+pub(super) struct About {
+    shape: Shape,
+    /// JSON object: the members of the line beside `messages`.
+    fields: Option<String>,
+    pub(super) title: Option<String>,
+}
+
+impl About {
+    pub(super) fn object(line: &Members) -> Self {
+        let fields = line.without(&["messages"]);
+        let fields = Some(fields).filter(|fields| fields != "{}");
+        Self { shape: Shape::Object, fields, title: line.text("title") }
+    }
+
+    pub(super) fn array() -> Self {
+        Self { shape: Shape::Array, fields: None, title: None }
+    }
+
+    pub(super) fn lines() -> Self {
+        Self { shape: Shape::Lines, fields: None, title: None }
+    }
+
+    fn fields_fit(&self) -> bool {
+        let max = limits::METADATA_VALUE_CHARS_MAX;
+        self.fields.as_ref().is_none_or(|fields| fields.chars().count() <= max)
+    }
+
+    /// Metadata of the session.
+    pub(super) fn metadata(&self) -> Vec<(&'static str, String)> {
+        let mut pairs = vec![(SHAPE_KEY, self.shape.as_str().to_owned())];
+        if let Some(fields) = self.fields.clone().filter(|_| self.fields_fit()) {
+            pairs.push((FIELDS_KEY, fields));
+        }
+        pairs
+    }
+
+    /// What does not fit into metadata, as a first event.
+    pub(super) fn drafts(&self, conversation: &mut Conversation) -> Vec<Draft> {
+        let Some(fields) = self.fields.as_ref().filter(|_| !self.fields_fit()) else {
+            return Vec::new();
+        };
+        let mut body = Object::new();
+        body.add("conversation", "true");
+        body.add("entry", fields);
+        vec![conversation.draft("transcript.entry", &body.finish(), fields, 0)]
+    }
+}
+
+/// Names the events of one conversation, in order.
+pub struct Conversation {
+    index: u64,
+    /// Hash of everything before: a changed message changes the names of all that follow.
+    chain: [u8; 32],
+}
+
+impl Default for Conversation {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Conversation {
+    /// A conversation without a message yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { index: 0, chain: [0; 32] }
+    }
+
+    /// The events of the next message.
+    #[must_use]
+    pub fn message(&mut self, message: &RawValue) -> Vec<Draft> {
+        let text = message.get();
+        let mut bodies = bodies(text);
+        if bodies.is_empty() {
+            let mut body = Object::new();
+            body.add("entry", text);
+            return vec![self.draft("transcript.entry", &body.finish(), text, 0)];
+        }
+        let first = self.name(text);
+        let mut drafts = Vec::with_capacity(bodies.len());
+        for (part, (kind, body)) in bodies.iter_mut().enumerate() {
+            let id = if part == 0 { first.clone() } else { format!("{first}-{part}") };
+            match part {
+                0 => body.add("raw", text),
+                _ => body.add("raw_in", &quote(&first)),
+            }
+            drafts.push(event(&id, kind, &std::mem::replace(body, Object::new()).finish()));
+        }
+        drafts
+    }
+
+    /// The next event of our own format: its own id when it has one. Its position and times are
+    /// the old session's; the new one gives its own.
+    #[must_use]
+    pub fn event(&mut self, members: &Members) -> Draft {
+        let kind = members.text("type").unwrap_or_default();
+        let body = members.without(&["id", "type", "position", "processed_at", "origin"]);
+        match members.text("id") {
+            Some(id) => event(&id, &kind, &body),
+            None => self.draft(&kind, &body, &body, 0),
+        }
+    }
+
+    fn draft(&mut self, kind: &str, body: &str, named_by: &str, part: usize) -> Draft {
+        let id = self.name(named_by);
+        let id = if part == 0 { id } else { format!("{id}-{part}") };
+        event(&id, kind, body)
+    }
+
+    fn name(&mut self, text: &str) -> String {
+        // Texts that mean the same get the same name; what does not parse names itself.
+        let meaning =
+            serde_json::from_str(text).map_or_else(|_| text.to_owned(), |v| canonical(&v));
+        let mut hasher = blake3::Hasher::new_derive_key("sessionlog v1 imported message");
+        hasher.update(&self.chain);
+        hasher.update(meaning.as_bytes());
+        let hash = hasher.finalize();
+        self.chain = *hash.as_bytes();
+        let index = self.index;
+        self.index += 1;
+        let short: String = hash.to_hex().chars().take(32).collect();
+        format!("im-{index:06}-{short}")
+    }
+}
+
+fn event(id: &str, kind: &str, body: &str) -> Draft {
+    let mut object = Object::new();
+    object.add("id", &quote(id));
+    object.add("type", &quote(kind));
+    let mut text = object.finish();
+    if let Some(rest) = body.strip_prefix('{').filter(|rest| *rest != "}") {
+        text.pop();
+        text.push(',');
+        text.push_str(rest);
+    }
+    Draft { id: id.to_owned(), text }
+}
+
+/// Types and bodies of a message; empty when it is none we know.
+fn bodies(text: &str) -> Vec<(&'static str, Object)> {
+    let Ok(message) = Members::read(text) else { return Vec::new() };
+    let mut bodies = Vec::new();
+    match message.text("role").as_deref() {
+        Some("system" | "developer") => bodies.push(("system.message", content(&message))),
+        Some("user") => bodies.push(("user.message", content(&message))),
+        Some("tool" | "function") => {
+            let mut body = Object::new();
+            if let Some(call) = message.some("tool_call_id") {
+                body.add("call_id", call.get());
+            }
+            if let Some(name) = message.some("name") {
+                body.add("name", name.get());
+            }
+            if let Some(text) = message.some("content") {
+                body.add("content", text.get());
+            }
+            bodies.push(("agent.tool_result", body));
+        }
+        Some("assistant") => {
+            let calls = calls(&message);
+            if message.some("content").is_some() || calls.is_empty() {
+                bodies.push(("agent.message", content(&message)));
+            }
+            bodies.extend(calls.into_iter().map(|body| ("agent.tool_use", body)));
+        }
+        _ => {}
+    }
+    bodies
+}
+
+fn content(message: &Members) -> Object {
+    let mut body = Object::new();
+    if let Some(content) = message.some("content") {
+        body.add("content", content.get());
+    }
+    body
+}
+
+fn calls(message: &Members) -> Vec<Object> {
+    let listed = message
+        .some("tool_calls")
+        .and_then(|calls| serde_json::from_str::<Vec<Members>>(calls.get()).ok())
+        .unwrap_or_default();
+    let mut calls: Vec<Object> = listed
+        .iter()
+        .map(|call| {
+            let function = call.some("function").and_then(|f| Members::read(f.get()).ok());
+            tool_use(&function.unwrap_or_default(), call.some("id"))
+        })
+        .collect();
+    // The older form: one call, without an id.
+    if let Some(function) = message.some("function_call").and_then(|f| Members::read(f.get()).ok())
+    {
+        calls.push(tool_use(&function, None));
+    }
+    calls
+}
+
+fn tool_use(function: &Members, id: Option<&RawValue>) -> Object {
+    let mut body = Object::new();
+    if let Some(name) = function.some("name") {
+        body.add("name", name.get());
+    }
+    // Arguments are a text that holds JSON; a model may write one that does not parse.
+    match function.text("arguments") {
+        Some(text) => match serde_json::from_str::<&RawValue>(text.trim()) {
+            Ok(input) => body.add("input", input.get()),
+            Err(_) => body.add("input", &quote(&text)),
+        },
+        None => {
+            if let Some(arguments) = function.some("arguments") {
+                body.add("input", arguments.get());
+            }
+        }
+    }
+    if let Some(id) = id {
+        body.add("call_id", id.get());
+    }
+    body
+}
+
+/// Lines of the chat format, as they were imported; events of other clients become the messages
+/// they mean.
+pub(super) fn export(
+    session: &SessionId,
+    metadata: &dyn Fn(&str) -> Option<String>,
+    events: &[Members],
+) -> Vec<String> {
+    let mut fields = metadata(FIELDS_KEY);
+    let mut messages = Vec::new();
+    let mut open: Option<Assistant> = None;
+    for event in events {
+        let kind = event.text("type").unwrap_or_default();
+        if let Some(raw) = event.raw("raw") {
+            Assistant::close(&mut open, &mut messages);
+            messages.push(raw.get().to_owned());
+        } else if event.raw("raw_in").is_some() {
+            // Part of the message written already.
+        } else if let Some(entry) = event.raw("entry").filter(|_| kind == "transcript.entry") {
+            match event.value("conversation") {
+                Some(Value::Bool(true)) => fields = Some(entry.get().to_owned()),
+                _ => messages.push(entry.get().to_owned()),
+            }
+        } else {
+            native(&kind, event, &mut open, &mut messages);
+        }
+    }
+    Assistant::close(&mut open, &mut messages);
+    let array = format!("[{}]", messages.join(","));
+    match metadata(SHAPE_KEY).as_deref() {
+        Some("lines") => messages,
+        Some("array") => vec![array],
+        shape => {
+            let fields = fields.unwrap_or_else(|| match shape {
+                Some(_) => "{}".to_owned(),
+                None => format!("{{\"id\":{}}}", quote(session.as_str())),
+            });
+            let head = fields.strip_suffix('}').unwrap_or("{");
+            let comma = if head == "{" { "" } else { "," };
+            vec![format!("{head}{comma}\"messages\":{array}}}")]
+        }
+    }
+}
+
+/// An assistant message being put together from a text and the calls that follow it.
+#[derive(Default)]
+struct Assistant {
+    content: Option<String>,
+    calls: Vec<String>,
+}
+
+impl Assistant {
+    fn close(open: &mut Option<Self>, messages: &mut Vec<String>) {
+        let Some(assistant) = open.take() else { return };
+        let mut message = Object::new();
+        message.add("role", "\"assistant\"");
+        message.add("content", assistant.content.as_deref().unwrap_or("null"));
+        if !assistant.calls.is_empty() {
+            message.add("tool_calls", &format!("[{}]", assistant.calls.join(",")));
+        }
+        messages.push(message.finish());
+    }
+}
+
+/// The message an event of another client means; nothing when it is none.
+fn native(kind: &str, event: &Members, open: &mut Option<Assistant>, messages: &mut Vec<String>) {
+    let content = || event.raw("content").map_or("null", RawValue::get).to_owned();
+    match kind {
+        "agent.message" => {
+            Assistant::close(open, messages);
+            *open = Some(Assistant { content: Some(content()), calls: Vec::new() });
+        }
+        "agent.tool_use" => {
+            let mut function = Object::new();
+            function.add("name", event.raw("name").map_or("\"\"", RawValue::get));
+            let input = event.raw("input").map_or("{}", RawValue::get);
+            function.add("arguments", &quote(input));
+            let mut call = Object::new();
+            call.add("id", event.raw("call_id").map_or("\"\"", RawValue::get));
+            call.add("type", "\"function\"");
+            call.add("function", &function.finish());
+            open.get_or_insert_default().calls.push(call.finish());
+        }
+        "agent.tool_result" => {
+            Assistant::close(open, messages);
+            let mut message = Object::new();
+            message.add("role", "\"tool\"");
+            message.add("tool_call_id", event.raw("call_id").map_or("\"\"", RawValue::get));
+            message.add("content", &content());
+            messages.push(message.finish());
+        }
+        "user.message" | "system.message" => {
+            Assistant::close(open, messages);
+            let mut message = Object::new();
+            let role = if kind == "user.message" { "\"user\"" } else { "\"system\"" };
+            message.add("role", role);
+            message.add("content", &content());
+            messages.push(message.finish());
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn raw(text: &str) -> Box<RawValue> {
+        serde_json::from_str(text).expect("JSON")
+    }
+
+    fn drafts(messages: &[&str]) -> Vec<Draft> {
+        let mut conversation = Conversation::new();
+        messages.iter().flat_map(|text| conversation.message(&raw(text))).collect()
+    }
+
+    fn kinds(drafts: &[Draft]) -> Vec<String> {
+        let kind = |draft: &Draft| Members::read(&draft.text).expect("object").text("type");
+        drafts.iter().map(|draft| kind(draft).expect("a type")).collect()
+    }
+
+    const MESSAGES: &[(&str, &[&str])] = &[
+        (r#"{"role":"system","content":"be good"}"#, &["system.message"]),
+        (r#"{"role":"developer","content":"be good"}"#, &["system.message"]),
+        (
+            r#"{"role":"user","content":[{"type":"text","text":"hi"}],"name":"ann"}"#,
+            &["user.message"],
+        ),
+        (
+            r#"{"content":null,"role":"assistant","tool_calls":[{"id":"c1","type":"function","function":{"name":"f","arguments":"{\"a\": 1}"}}]}"#,
+            &["agent.tool_use"],
+        ),
+        (
+            r#"{"role":"assistant","content":"both","x":1e400,"tool_calls":[{"id":"c1","type":"function","function":{"name":"f","arguments":"not json"}},{"id":"c2","type":"function","function":{"name":"g","arguments":""}}]}"#,
+            &["agent.message", "agent.tool_use", "agent.tool_use"],
+        ),
+        (r#"{"role":"assistant","content":null}"#, &["agent.message"]),
+        (
+            r#"{"role":"assistant","function_call":{"name":"f","arguments":"{}"}}"#,
+            &["agent.tool_use"],
+        ),
+        (
+            r#"{"role":"tool","tool_call_id":"c1","name":"f","content":"\ud83d\ude00"}"#,
+            &["agent.tool_result"],
+        ),
+        (r#"{"role":"narrator","content":"?"}"#, &["transcript.entry"]),
+        ("7", &["transcript.entry"]),
+    ];
+
+    #[test]
+    fn every_kind_of_message_becomes_its_events_and_comes_back_as_it_was() {
+        for (message, expected) in MESSAGES {
+            let drafts = drafts(&[message]);
+            assert_eq!(kinds(&drafts), *expected, "{message}");
+            let events: Vec<Members> =
+                drafts.iter().map(|draft| Members::read(&draft.text).expect("object")).collect();
+            let session = SessionId::new("s").expect("an id");
+            let lines = export(&session, &|_| None, &events);
+            assert_eq!(lines, [format!("{{\"id\":\"s\",\"messages\":[{message}]}}")]);
+        }
+    }
+
+    #[test]
+    fn names_follow_meaning_and_everything_before() {
+        let names = |messages: &[&str]| -> Vec<String> {
+            drafts(messages).into_iter().map(|draft| draft.id).collect()
+        };
+        let (a, b) = (r#"{"role":"user","content":"a"}"#, r#"{"role":"user","content":"b"}"#);
+        let spaced = r#"{ "content": "a", "role": "user" }"#;
+        assert_eq!(names(&[a, b]), names(&[spaced, b]));
+        assert_eq!(names(&[a])[0], names(&[a, b])[0]);
+        assert_ne!(names(&[a, b])[1], names(&[b, b])[1]);
+        assert_ne!(names(&[a, a])[0], names(&[a, a])[1]);
+    }
+
+    #[test]
+    fn fields_beside_the_messages_survive_whatever_their_size() {
+        for length in [1, 600] {
+            let id = "x".repeat(length);
+            let line = format!(r#"{{"id":"{id}","reward":0.0,"messages":[]}}"#);
+            let about = About::object(&Members::read(&line).expect("object"));
+            let drafts = about.drafts(&mut Conversation::new());
+            let events: Vec<Members> =
+                drafts.iter().map(|draft| Members::read(&draft.text).expect("object")).collect();
+            let pairs = about.metadata();
+            let metadata = |name: &str| {
+                pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| value.clone())
+            };
+            let session = SessionId::new("s").expect("an id");
+            assert_eq!(export(&session, &metadata, &events), [line]);
+        }
+    }
+
+    #[test]
+    fn events_of_other_clients_become_the_messages_they_mean() {
+        let events: Vec<Members> = [
+            r#"{"type":"user.message","content":"go"}"#,
+            r#"{"type":"agent.message","content":"I look"}"#,
+            r#"{"type":"agent.tool_use","name":"f","input":{"a":1},"call_id":"c"}"#,
+            r#"{"type":"agent.tool_result","call_id":"c","content":"ok"}"#,
+            r#"{"type":"research.goal","goal":"none of theirs"}"#,
+        ]
+        .iter()
+        .map(|text| Members::read(text).expect("object"))
+        .collect();
+        let session = SessionId::new("s").expect("an id");
+        let lines = export(&session, &|_| None, &events);
+        let expected = concat!(
+            r#"{"id":"s","messages":[{"role":"user","content":"go"},"#,
+            r#"{"role":"assistant","content":"I look","tool_calls":[{"id":"c","type":"function","#,
+            r#""function":{"name":"f","arguments":"{\"a\":1}"}}]},"#,
+            r#"{"role":"tool","tool_call_id":"c","content":"ok"}]}"#,
+        );
+        assert_eq!(lines, [expected]);
+    }
+}
