@@ -27,6 +27,20 @@ pub fn origin_from(text: &str) -> Option<Origin> {
     [User, Model, Tool, Web, Harness, Import].into_iter().find(|known| origin(*known) == text)
 }
 
+/// The origin in protobuf.
+#[cfg(feature = "http")]
+pub(super) fn origin_number(origin: Origin) -> super::pb::Origin {
+    use super::pb::Origin as Number;
+    match origin {
+        Origin::User => Number::User,
+        Origin::Model => Number::Model,
+        Origin::Tool => Number::Tool,
+        Origin::Web => Number::Web,
+        Origin::Harness => Number::Harness,
+        Origin::Import => Number::Import,
+    }
+}
+
 /// A chain value as clients see it.
 #[must_use]
 pub fn hex(bytes: &[u8]) -> String {

@@ -5,5 +5,10 @@
 pub mod answer;
 pub mod convert;
 pub mod json;
+#[cfg(feature = "http")]
+#[allow(missing_docs, unreachable_pub, reason = "generated; documented in the proto file")]
+pub mod pb;
+#[cfg(feature = "http")]
+pub mod protobuf;
 mod scan;
 pub mod types;

@@ -399,3 +399,11 @@ pub struct Owner {
     /// Digest of its configuration.
     pub config_digest: String,
 }
+
+/// Whether something works.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(ToSchema))]
+pub struct Condition {
+    /// `ok` or `ready`.
+    pub status: String,
+}
