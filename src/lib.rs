@@ -23,6 +23,10 @@ pub mod wire;
 
 #[cfg(feature = "client")]
 pub mod client;
+
+#[cfg(feature = "http")]
+pub mod http;
+
 #[cfg(feature = "client")]
 pub mod import;
 

@@ -1,0 +1,123 @@
+//! Routes of operators and of front ends looking for their owner. It must not repair anything.
+
+use axum::{
+    Json,
+    extract::State,
+    http::{StatusCode, header},
+    response::{IntoResponse as _, Response},
+};
+
+use super::{
+    Shared,
+    body::{JsonBody, Who, session_id},
+    describe::Refusals,
+    refuse::Refusal,
+};
+use crate::{
+    service::{Code, Health, ServiceError},
+    wire::types,
+};
+
+/// Who owns the data directory.
+#[utoipa::path(
+    get, path = "/v1/admin/owner", operation_id = "getOwner", tag = "operations",
+    responses((status = 200, description = "The owner", body = types::Owner), Refusals)
+)]
+pub(super) async fn owner(State(door): Shared) -> Json<types::Owner> {
+    let owner = &door.app.owner;
+    Json(types::Owner {
+        version: owner.version.clone(),
+        pid: std::process::id(),
+        on_demand: owner.on_demand,
+        data_dir: owner.data_dir.clone(),
+        config_digest: owner.config_digest.clone(),
+    })
+}
+
+/// Asks an on-demand owner to drain and leave, so that another may own the directory.
+#[utoipa::path(
+    post, path = "/v1/admin/step-down", operation_id = "stepDown", tag = "operations",
+    responses((status = 202, description = "The owner drains and leaves", body = types::Owner), Refusals)
+)]
+pub(super) async fn step_down(State(door): Shared) -> Result<Response, Refusal> {
+    let owner = &door.app.owner;
+    if !owner.on_demand {
+        let error = ServiceError::invalid("owner", "it was started by a person and stays")
+            .action("stop that server, or talk to it instead");
+        return Err(Refusal::with_status(StatusCode::CONFLICT, error));
+    }
+    tracing::info!("asked to step down");
+    owner.step_down.cancel();
+    Ok((StatusCode::ACCEPTED, self::owner(State(door)).await).into_response())
+}
+
+/// Reads every frame of one session, or of all, and checks checksums and chains.
+#[utoipa::path(
+    post, path = "/v1/admin/verify", operation_id = "verify", tag = "operations",
+    request_body(content = types::VerifyRequest, description = "Which session; all when absent"),
+    responses((status = 200, description = "What was read and what was found", body = types::VerifyAnswer), Refusals)
+)]
+pub(super) async fn verify(
+    State(door): Shared,
+    Who(caller): Who,
+    JsonBody(asked): JsonBody<types::VerifyRequest>,
+) -> Result<Json<types::VerifyAnswer>, Refusal> {
+    let session = asked.session.as_deref().map(session_id).transpose()?;
+    Ok(Json(door.app.service.verify(&caller, session.as_ref()).await?.into()))
+}
+
+/// What the last start found and did.
+#[utoipa::path(
+    get, path = "/v1/admin/recovery-report", operation_id = "getRecoveryReport", tag = "operations",
+    responses((status = 200, description = "The report of the last start", body = types::RecoveryReport), Refusals)
+)]
+pub(super) async fn recovery_report(State(door): Shared) -> Json<types::RecoveryReport> {
+    Json(door.app.service.recovery_report().into())
+}
+
+/// Whether the process answers.
+#[utoipa::path(
+    get, path = "/healthz", operation_id = "getHealth", tag = "operations",
+    responses((status = 200, description = "The process answers", body = types::Condition), Refusals)
+)]
+pub(super) async fn healthz() -> Json<types::Condition> {
+    Json(types::Condition { status: "ok".to_owned() })
+}
+
+/// Whether the store reads and writes.
+#[utoipa::path(
+    get, path = "/readyz", operation_id = "getReadiness", tag = "operations",
+    responses((status = 200, description = "The store reads and writes", body = types::Condition), Refusals)
+)]
+pub(super) async fn readyz(State(door): Shared) -> Result<Json<types::Condition>, Refusal> {
+    match door.app.service.health() {
+        Health::Ready => Ok(Json(types::Condition { status: "ready".to_owned() })),
+        Health::ReadOnly(reason) => {
+            let message = format!("the store is read-only: {reason}");
+            let error = ServiceError::new(Code::StoreReadOnly, message)
+                .action("reading works; look at the disk, then restart");
+            Err(error.into())
+        }
+    }
+}
+
+/// Counts in the Prometheus text format.
+#[utoipa::path(
+    get, path = "/metrics", operation_id = "getMetrics", tag = "operations",
+    responses((status = 200, description = "Counts since the process started", body = String, content_type = "text/plain"), Refusals)
+)]
+pub(super) async fn metrics(State(door): Shared) -> Response {
+    let free = door.readers.available_permits();
+    let readers = door.app.options.readers_max.saturating_sub(free);
+    let text = door.metrics.render(door.app.service.counts(), readers);
+    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response()
+}
+
+/// This description of the API.
+#[utoipa::path(
+    get, path = "/openapi.json", operation_id = "getOpenapi", tag = "operations",
+    responses((status = 200, description = "An OpenAPI 3.1 document", body = serde_json::Value), Refusals)
+)]
+pub(super) async fn openapi(State(door): Shared) -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], door.document.clone()).into_response()
+}

@@ -1,0 +1,207 @@
+//! What comes in: bodies within their limit, headers, ids in paths. Parsed here once, trusted
+//! afterwards. It must not know a verb.
+
+use std::{sync::Arc, time::Duration};
+
+use axum::{
+    body::{Body, Bytes},
+    extract::{FromRequest, FromRequestParts, RawPathParams, Request},
+    http::{HeaderMap, StatusCode, header, request::Parts},
+};
+use futures_util::StreamExt as _;
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+
+use super::{Door, refuse::Refusal};
+use crate::{
+    event::{BatchKey, Origin, Position, Scope, SessionId},
+    service::{Caller, Code, ServiceError},
+    wire::{json, protobuf},
+};
+
+/// How long a client may pause while it sends a body.
+const PAUSE_MAX: Duration = Duration::from_secs(30);
+
+/// Who asks. Without credentials configured it is the one scope of this machine.
+pub(super) struct Who(pub(super) Caller);
+
+impl FromRequestParts<Arc<Door>> for Who {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(_: &mut Parts, _: &Arc<Door>) -> Result<Self, Refusal> {
+        Ok(Self(Caller { scope: Scope::local(), origin: Origin::Harness }))
+    }
+}
+
+/// The session a path names.
+pub(super) struct InPath(pub(super) SessionId);
+
+impl<S: Send + Sync> FromRequestParts<S> for InPath {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
+        let params = RawPathParams::from_request_parts(parts, state).await;
+        let params = params.map_err(|_| Refusal::invalid("session", "its name is not UTF-8"))?;
+        let text = params.iter().find(|(name, _)| *name == "session").map(|(_, text)| text);
+        session_id(text.unwrap_or_default()).map(Self)
+    }
+}
+
+/// A session's id, or a refusal that says what an id looks like.
+pub(super) fn session_id(text: &str) -> Result<SessionId, Refusal> {
+    SessionId::new(text).map_err(|error| {
+        let action = "session ids are [A-Za-z0-9][A-Za-z0-9._-]{0,127}";
+        ServiceError::invalid("session", error).action(action).into()
+    })
+}
+
+/// A body as it came, and whether it is protobuf.
+pub(super) struct Payload {
+    pub(super) bytes: Bytes,
+    pub(super) protobuf: bool,
+}
+
+impl FromRequest<Arc<Door>> for Payload {
+    type Rejection = Refusal;
+
+    async fn from_request(request: Request, door: &Arc<Door>) -> Result<Self, Refusal> {
+        let kind = media_type(request.headers());
+        let protobuf = kind.as_deref() == Some(protobuf::MEDIA_TYPE);
+        let bytes = read(request.into_body(), door.app.options.body_bytes_max).await?;
+        if protobuf || kind.as_deref() == Some("application/json") {
+            return Ok(Self { bytes, protobuf });
+        }
+        let error = ServiceError::invalid("content-type", "application/json is expected");
+        Err(Refusal::with_status(StatusCode::UNSUPPORTED_MEDIA_TYPE, error))
+    }
+}
+
+/// A JSON body; an empty one without a content type is the empty object.
+pub(super) struct JsonBody<T>(pub(super) T);
+
+impl<T: DeserializeOwned> FromRequest<Arc<Door>> for JsonBody<T> {
+    type Rejection = Refusal;
+
+    async fn from_request(request: Request, door: &Arc<Door>) -> Result<Self, Refusal> {
+        let kind = media_type(request.headers());
+        let bytes = read(request.into_body(), door.app.options.body_bytes_max).await?;
+        if bytes.is_empty() {
+            return decode("{}").map(Self);
+        }
+        if kind.as_deref() != Some("application/json") {
+            let error = ServiceError::invalid("content-type", "application/json is expected");
+            return Err(Refusal::with_status(StatusCode::UNSUPPORTED_MEDIA_TYPE, error));
+        }
+        let text = json::utf8(&bytes)?;
+        json::check(text)?;
+        decode(text).map(Self)
+    }
+}
+
+/// Decodes checked JSON; what does not fit is named by its member.
+fn decode<T: DeserializeOwned>(text: &str) -> Result<T, Refusal> {
+    serde_json::from_str(text).map_err(|error| {
+        let members: std::collections::BTreeMap<String, Box<RawValue>> =
+            serde_json::from_str(text).unwrap_or_default();
+        let alone = |(name, value): &(String, Box<RawValue>)| {
+            let name = serde_json::to_string(name).unwrap_or_default();
+            serde_json::from_str::<T>(&format!("{{{name}:{value}}}")).is_err()
+        };
+        let wrong = members.into_iter().find(alone).map(|(name, _)| name);
+        // The place serde adds ("at line 1 column 7") is of no use without the text.
+        let problem = error.to_string();
+        let problem = problem.split(" at line ").next().unwrap_or_default();
+        Refusal::invalid(wrong.as_deref().unwrap_or("body"), problem)
+    })
+}
+
+fn media_type(headers: &HeaderMap) -> Option<String> {
+    let value = headers.get(header::CONTENT_TYPE)?.to_str().ok()?;
+    Some(value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase())
+}
+
+/// The error of a body beyond its limit.
+pub(super) fn too_large(bytes_max: usize) -> ServiceError {
+    ServiceError::new(Code::BodyTooLarge, format!("the body is larger than {bytes_max} bytes"))
+        .action("send less at once, for example the events as several batches")
+}
+
+async fn read(body: Body, bytes_max: usize) -> Result<Bytes, Refusal> {
+    let broken = |problem: &str| {
+        let error = ServiceError::invalid("body", problem).action("send the request again");
+        Refusal::with_status(StatusCode::REQUEST_TIMEOUT, error)
+    };
+    let mut stream = body.into_data_stream();
+    let mut whole: Vec<u8> = Vec::new();
+    loop {
+        let next = tokio::time::timeout(PAUSE_MAX, stream.next()).await;
+        match next.map_err(|_| broken("it stopped coming"))? {
+            None => return Ok(Bytes::from(whole)),
+            Some(Err(_)) => return Err(broken("it broke off")),
+            Some(Ok(chunk)) if whole.len() + chunk.len() > bytes_max => {
+                return Err(too_large(bytes_max).into());
+            }
+            Some(Ok(chunk)) => whole.extend_from_slice(&chunk),
+        }
+    }
+}
+
+/// What the headers of an append say.
+pub(super) struct Conditions {
+    /// `If-Position`.
+    pub(super) if_position: Option<Position>,
+    /// `Idempotency-Key`.
+    pub(super) key: Option<BatchKey>,
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Conditions {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refusal> {
+        let number = |name: &str| {
+            let text = single(&parts.headers, name)?;
+            let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+            let parsed = text.map(|text| Some(text).filter(|text| digits(text))?.parse().ok());
+            match parsed {
+                Some(None) => Err(Refusal::invalid(name, "a whole number is expected")),
+                Some(number) => Ok(number),
+                None => Ok(None),
+            }
+        };
+        let key = single(&parts.headers, "idempotency-key")?.map(BatchKey::new).transpose();
+        // No lease is held yet, so that a token only has to be one.
+        number("fencing-token")?;
+        Ok(Self {
+            if_position: number("if-position")?.map(Position),
+            key: key.map_err(|error| Refusal::invalid("idempotency-key", error))?,
+        })
+    }
+}
+
+/// The text of a header that may come once.
+fn single<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, Refusal> {
+    let mut values = headers.get_all(name).iter();
+    let Some(value) = values.next() else { return Ok(None) };
+    if values.next().is_some() {
+        return Err(Refusal::invalid(name, "the header comes twice"));
+    }
+    value.to_str().map(Some).map_err(|_| Refusal::invalid(name, "plain ASCII is expected"))
+}
+
+/// The position after the last event a stream's client has seen.
+pub(super) fn last_event_id(headers: &HeaderMap) -> Result<Option<Position>, Refusal> {
+    let Some(text) = single(headers, "last-event-id")? else { return Ok(None) };
+    let seen: Option<u64> = text.parse().ok();
+    match seen {
+        Some(seen) => Ok(Some(Position(seen).plus(1))),
+        None => Err(Refusal::invalid("last-event-id", "the position of an event is expected")),
+    }
+}
+
+/// Whether the client asks for protobuf.
+pub(super) fn wants_protobuf(headers: &HeaderMap, sent_protobuf: bool) -> bool {
+    let accepts: Vec<&str> =
+        headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok()).collect();
+    let named = |name: &str| accepts.iter().any(|value| value.contains(name));
+    named(protobuf::MEDIA_TYPE) || sent_protobuf && !named("json")
+}

@@ -1,0 +1,91 @@
+//! The published description of the API, made from the handlers themselves (proto/openapi.json is
+//! its copy under version control). It must not describe what no handler does.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use utoipa::{
+    OpenApi,
+    openapi::{Content, OpenApi as Document, Ref, RefOr, Response, ResponseBuilder},
+};
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+use super::{Door, admin, events, sessions, stream};
+use crate::wire::types;
+
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "sessionlog",
+        description = "A durable session store for AI agents: append-only sessions of events. The \
+                       session and event routes are a superset of the sessions/events wire of \
+                       Anthropic's Managed Agents.",
+    ),
+    components(schemas(types::ErrorBody, types::NewEvent, types::Event)),
+    tags(
+        (name = "sessions", description = "Whole sessions"),
+        (name = "events", description = "Events of a session"),
+        (name = "operations", description = "Health, counts, owners, verification"),
+    ),
+)]
+struct Base;
+
+/// Every route, with its description.
+pub(super) fn routes() -> OpenApiRouter<Arc<Door>> {
+    OpenApiRouter::with_openapi(Base::openapi())
+        .routes(routes!(sessions::create, sessions::list))
+        .routes(routes!(sessions::get, sessions::update, sessions::delete))
+        .routes(routes!(sessions::archive))
+        .routes(routes!(events::emit, events::get))
+        .routes(routes!(stream::tail))
+        .routes(routes!(stream::export))
+        .routes(routes!(admin::owner))
+        .routes(routes!(admin::step_down))
+        .routes(routes!(admin::verify))
+        .routes(routes!(admin::recovery_report))
+        .routes(routes!(admin::healthz))
+        .routes(routes!(admin::readyz))
+        .routes(routes!(admin::metrics))
+        .routes(routes!(admin::openapi))
+}
+
+/// The document as text.
+pub(super) fn text(document: &Document) -> String {
+    document.to_pretty_json().expect("a document of maps and texts is JSON") + "\n"
+}
+
+/// The OpenAPI document this door serves, as published in proto/openapi.json.
+#[must_use]
+pub fn document() -> String {
+    text(&routes().into_openapi())
+}
+
+/// The answers any route may give instead of its own.
+pub(super) struct Refusals;
+
+impl utoipa::IntoResponses for Refusals {
+    fn responses() -> BTreeMap<String, RefOr<Response>> {
+        let described = [
+            ("400", "Not JSON (`invalid_json`), or not HTTP"),
+            ("401", "No valid credential (`unauthenticated`)"),
+            ("403", "The host, origin or credential may not do this (`forbidden`)"),
+            ("404", "What was asked for is not known (`session_not_found`, `point_not_found`, …)"),
+            ("405", "The path does not take this method"),
+            ("408", "The body stopped coming"),
+            ("409", "It conflicts with what is there (`position_conflict`, `session_exists`, …)"),
+            ("410", "It was there (`session_deleted`, `session_expired`, `prefix_erased`)"),
+            ("413", "The body is too large (`body_too_large`)"),
+            ("415", "The body's media type is not taken"),
+            ("422", "JSON, but not what the verb takes (`invalid_request`, naming the field)"),
+            ("423", "Damaged or held (`session_damaged`, `session_held`)"),
+            ("429", "Too much at once (`rate_limited`, `limit_reached`, `quota_exceeded`)"),
+            ("500", "A defect of the server (`internal_error`)"),
+            ("503", "Not now (`outcome_unknown`, `store_read_only`, `owner_unavailable`)"),
+            ("507", "The disk is full (`disk_full`)"),
+        ];
+        let error = || Content::new(Some(RefOr::Ref(Ref::from_schema_name("ErrorBody"))));
+        let response = |text: &str| {
+            ResponseBuilder::new().description(text).content("application/json", error()).build()
+        };
+        described.map(|(status, text)| (status.to_owned(), response(text).into())).into()
+    }
+}

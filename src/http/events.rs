@@ -1,0 +1,125 @@
+//! emitEvent and getEvents, in JSON and in protobuf. It must not know what an event means.
+
+use axum::{
+    extract::State,
+    http::{HeaderMap, header},
+    response::{IntoResponse as _, Response},
+};
+
+use super::{
+    Shared,
+    body::{Conditions, InPath, Payload, Who, wants_protobuf},
+    describe::Refusals,
+    params::Params,
+    refuse::Refusal,
+    serve::Stopping,
+};
+use crate::{
+    event::{Batch, NewEvent, Origin},
+    service::ServiceResult,
+    wire::{answer, json, protobuf, types},
+};
+
+/// Appends a batch, all or nothing; the answer is durable.
+#[utoipa::path(
+    post, path = "/v1/sessions/{session}/events", operation_id = "emitEvent", tag = "events",
+    params(
+        ("session" = String, Path, description = "The session's id"),
+        ("create" = Option<bool>, Query, description = "Create an unknown session with the batch"),
+        ("If-Position" = Option<u64>, Header, description = "The batch's first event must get this position"),
+        ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key within 24 h answers the same positions"),
+        ("Fencing-Token" = Option<u64>, Header, description = "Token of the lease, when one is held"),
+    ),
+    request_body(content(
+        (types::EmitRequest = "application/json"),
+        (Vec<u8> = "application/x-protobuf"),
+    ), description = "1 to 1 000 events, 16 MiB at most; protobuf: EmitRequest of events.proto"),
+    responses(
+        (status = 200, description = "The events as they are kept", content(
+            (types::EmitAnswer = "application/json"),
+            (Vec<u8> = "application/x-protobuf"),
+        )),
+        Refusals
+    )
+)]
+pub(super) async fn emit(
+    State(door): Shared,
+    Who(caller): Who,
+    InPath(session): InPath,
+    params: Params,
+    conditions: Conditions,
+    headers: HeaderMap,
+    payload: Payload,
+) -> Result<Response, Refusal> {
+    let Conditions { if_position, key } = conditions;
+    let batch = Batch { events: decode(&payload, caller.origin)?, if_position, key };
+    let create = params.flag("create")?;
+    let emitted = door.app.service.emit(&caller, &session, batch, create).await?;
+    Ok(if wants_protobuf(&headers, payload.protobuf) {
+        encoded(protobuf::MEDIA_TYPE, protobuf::emitted(&emitted))
+    } else {
+        encoded("application/json", answer::emitted(&emitted))
+    })
+}
+
+fn decode(payload: &Payload, origin: Origin) -> ServiceResult<Vec<NewEvent>> {
+    if payload.protobuf {
+        protobuf::events(payload.bytes.clone(), origin)
+    } else {
+        json::events(json::utf8(&payload.bytes)?, origin)
+    }
+}
+
+fn encoded(media_type: &'static str, body: Vec<u8>) -> Response {
+    ([(header::CONTENT_TYPE, media_type)], body).into_response()
+}
+
+/// A slice of a session, by position, point, time or type.
+#[utoipa::path(
+    get, path = "/v1/sessions/{session}/events", operation_id = "getEvents", tag = "events",
+    params(
+        ("session" = String, Path, description = "The session's id"),
+        ("from" = Option<String>, Query, description = "Point of the first event; 0 when not said"),
+        ("to" = Option<String>, Query, description = "Point after the last event; the tail when not said"),
+        ("around" = Option<String>, Query, description = "Instead of from and to: the surroundings of this point"),
+        ("before" = Option<u64>, Query, description = "With around: events before it, 5 when not said"),
+        ("after" = Option<u64>, Query, description = "With around: events after it, 5 when not said"),
+        ("limit" = Option<u32>, Query, description = "Events at most: 1 000 when not said, 10 000 at most"),
+        ("order" = Option<String>, Query, description = "asc, or desc for the newest first"),
+        ("types[]" = Option<Vec<String>>, Query, description = "Only these types"),
+        ("created_at[gte]" = Option<String>, Query, description = "Processed at or after; also gt, lt, lte"),
+        ("page" = Option<String>, Query, description = "next_page of the answer before"),
+        ("wait_ms" = Option<u64>, Query, description = "Wait so long for an event when there is none, 60 000 at most"),
+        ("allow_gaps" = Option<bool>, Query, description = "Serve what is whole of a damaged range and name the gaps"),
+    ),
+    responses(
+        (status = 200, description = "The events, where to go on, and the tail", content(
+            (types::EventsAnswer = "application/json"),
+            (Vec<u8> = "application/x-protobuf"),
+        )),
+        Refusals
+    )
+)]
+pub(super) async fn get(
+    State(door): Shared,
+    Who(caller): Who,
+    InPath(session): InPath,
+    params: Params,
+    headers: HeaderMap,
+    Stopping(stop): Stopping,
+) -> Result<Response, Refusal> {
+    let mut query = params.events()?;
+    let _reader = if query.wait.is_zero() { None } else { Some(door.admit()?) };
+    let slice = tokio::select! {
+        slice = door.app.service.get_events(&caller, &session, &query) => slice?,
+        () = stop.cancelled() => {
+            query.wait = std::time::Duration::ZERO;
+            door.app.service.get_events(&caller, &session, &query).await?
+        }
+    };
+    Ok(if wants_protobuf(&headers, false) {
+        encoded(protobuf::MEDIA_TYPE, protobuf::slice(&slice))
+    } else {
+        encoded("application/json", answer::slice(&slice))
+    })
+}

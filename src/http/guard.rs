@@ -1,0 +1,215 @@
+//! What every route goes through: request ids, host and origin, logs and counts without bodies,
+//! and the writing out of refusals. It must not look at a body.
+
+use std::{net::IpAddr, sync::Arc, sync::atomic::Ordering};
+
+use axum::{
+    body::Body,
+    extract::{MatchedPath, Request, State},
+    http::{HeaderMap, HeaderValue, Method, Response, Uri, header, uri::Authority},
+    middleware::Next,
+    response::IntoResponse,
+};
+
+use super::{Door, Shared, refuse::Refusal};
+use crate::service::{Code, ServiceError};
+
+/// Header that names a request, in and out.
+const REQUEST_ID: &str = "x-request-id";
+/// Bytes of a request id of a client's.
+const REQUEST_ID_BYTES_MAX: usize = 128;
+
+/// The request's id, for whoever answers later than the handler.
+#[derive(Clone)]
+pub(super) struct RequestId(pub(super) String);
+
+/// Outermost: names the request, counts and logs it, writes refusals out.
+pub(super) async fn finish(
+    State(door): Shared,
+    route: Option<MatchedPath>,
+    mut request: Request,
+    next: Next,
+) -> Response<Body> {
+    let id = request_id(&door, request.headers());
+    request.extensions_mut().insert(RequestId(id.clone()));
+    let method = request.method().clone();
+    let route = route.as_ref().map_or("none", MatchedPath::as_str).to_owned();
+    let began = door.app.service.monotonic();
+    let mut response = next.run(request).await;
+    let refusal = response.extensions_mut().remove::<Refusal>();
+    let code = refusal.as_ref().map_or("", |refusal| refusal.code().as_str());
+    if let Some(refusal) = &refusal {
+        response = refusal.write(&id);
+    }
+    let took = door.app.service.monotonic().saturating_sub(began);
+    let status = response.status().as_u16();
+    door.metrics.request(&method, &route, status, took);
+    let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+    if response.status().is_server_error() {
+        tracing::warn!(request = %id, %method, %route, status, code, micros, "request failed");
+    } else {
+        tracing::info!(request = %id, %method, %route, status, code, micros, "request answered");
+    }
+    let headers = response.headers_mut();
+    if let Ok(value) = HeaderValue::from_str(&id) {
+        headers.insert(REQUEST_ID, value);
+    }
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    response
+}
+
+/// The client's id for the request when it is plain, or one of ours.
+fn request_id(door: &Door, headers: &HeaderMap) -> String {
+    let plain = |text: &&str| {
+        (1..=REQUEST_ID_BYTES_MAX).contains(&text.len())
+            && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte))
+    };
+    let given = headers.get(REQUEST_ID).and_then(|value| value.to_str().ok());
+    given.filter(plain).map(str::to_owned).unwrap_or_else(|| {
+        let number = door.requests.fetch_add(1, Ordering::Relaxed);
+        format!("req_{:x}_{number:x}", door.app.service.now().0)
+    })
+}
+
+/// Refuses who must not knock: another host's name (DNS rebinding), another site's page (forged
+/// requests of a browser).
+pub(super) async fn knock(
+    State(door): State<Arc<Door>>,
+    request: Request,
+    next: Next,
+) -> Response<Body> {
+    let options = &door.app.options;
+    let checked = host(request.uri(), request.headers(), &options.allowed_hosts)
+        .and_then(|()| origin(request.headers(), &options.allowed_origins))
+        .and_then(|()| length(request.method(), request.headers(), options.body_bytes_max));
+    match checked {
+        Ok(()) => next.run(request).await,
+        Err(error) => Refusal::from(error).into_response(),
+    }
+}
+
+fn forbidden(problem: &str, action: &str) -> ServiceError {
+    ServiceError::new(Code::Forbidden, problem).action(action)
+}
+
+fn host(uri: &Uri, headers: &HeaderMap, allowed: &[String]) -> Result<(), ServiceError> {
+    let refused = |problem| {
+        Err(forbidden(problem, "use a loopback name, or allow the host in the configuration"))
+    };
+    let mut named = headers.get_all(header::HOST).iter();
+    let (Some(value), None) = (named.next(), named.next()) else {
+        return refused("exactly one Host header is expected");
+    };
+    let fits = |authority: &Authority| {
+        is_loopback(authority.host())
+            || allowed.iter().any(|name| {
+                name.eq_ignore_ascii_case(authority.as_str())
+                    || name.eq_ignore_ascii_case(authority.host())
+            })
+    };
+    let host = value.to_str().ok().and_then(|text| text.parse::<Authority>().ok());
+    let plain = |authority: &Authority| !authority.as_str().contains('@') && fits(authority);
+    if !host.as_ref().is_some_and(plain) || !uri.authority().is_none_or(plain) {
+        return refused("this server does not go by that host name");
+    }
+    Ok(())
+}
+
+fn origin(headers: &HeaderMap, allowed: &[String]) -> Result<(), ServiceError> {
+    for value in headers.get_all(header::ORIGIN) {
+        let text = value.to_str().unwrap_or_default();
+        let uri = text.parse::<Uri>().ok();
+        let loopback = uri.as_ref().is_some_and(|uri| {
+            matches!(uri.scheme_str(), Some("http" | "https"))
+                && uri.host().is_some_and(is_loopback)
+        });
+        if !loopback && !allowed.iter().any(|name| name.eq_ignore_ascii_case(text)) {
+            let action = "call from a program, or allow the origin in the configuration";
+            return Err(forbidden("pages of that origin may not call this server", action));
+        }
+    }
+    Ok(())
+}
+
+/// Whether a host names this machine: `localhost` or a loopback address.
+fn is_loopback(host: &str) -> bool {
+    let bare = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
+    bare.eq_ignore_ascii_case("localhost")
+        || bare.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+/// Refuses a body that says it is too large before it is read.
+fn length(method: &Method, headers: &HeaderMap, bytes_max: usize) -> Result<(), ServiceError> {
+    let said = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok());
+    let bytes = said.and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
+    if method != Method::GET && bytes > bytes_max as u64 {
+        return Err(super::body::too_large(bytes_max));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(name: header::HeaderName, values: &[&str]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for value in values {
+            headers.append(&name, value.parse().unwrap());
+        }
+        headers
+    }
+
+    #[test]
+    fn only_hosts_of_this_machine_and_configured_ones_are_let_in() {
+        let allowed = ["logs.example".to_owned(), "b.example:80".to_owned()];
+        let uri = Uri::from_static("/");
+        for good in [
+            "localhost",
+            "LOCALHOST:1",
+            "127.0.0.1:7717",
+            "[::1]:7717",
+            "logs.example:9",
+            "b.example:80",
+        ] {
+            assert!(host(&uri, &headers(header::HOST, &[good]), &allowed).is_ok(), "{good}");
+        }
+        for bad in [
+            "evil.example",
+            "localhost.evil.example",
+            "127.0.0.1.evil.example",
+            "b.example:81",
+            "10.0.0.1",
+            "",
+            "localhost@evil.example",
+            "0.0.0.0:7717",
+            "evil.example#localhost",
+        ] {
+            assert!(host(&uri, &headers(header::HOST, &[bad]), &allowed).is_err(), "{bad}");
+        }
+        assert!(host(&uri, &headers(header::HOST, &[]), &allowed).is_err());
+        assert!(host(&uri, &headers(header::HOST, &["localhost", "localhost"]), &allowed).is_err());
+        let absolute = Uri::from_static("http://evil.example/");
+        assert!(host(&absolute, &headers(header::HOST, &["localhost"]), &allowed).is_err());
+    }
+
+    #[test]
+    fn only_pages_of_this_machine_and_configured_ones_are_let_in() {
+        let allowed = ["https://page.example".to_owned()];
+        for good in ["http://localhost:3000", "https://127.0.0.1", "https://page.example"] {
+            assert!(origin(&headers(header::ORIGIN, &[good]), &allowed).is_ok(), "{good}");
+        }
+        for bad in [
+            "null",
+            "https://evil.example",
+            "http://localhost.evil.example",
+            "file://localhost",
+            "https://page.example.evil.example",
+            "",
+        ] {
+            assert!(origin(&headers(header::ORIGIN, &[bad]), &allowed).is_err(), "{bad}");
+        }
+        assert!(origin(&HeaderMap::new(), &allowed).is_ok());
+    }
+}

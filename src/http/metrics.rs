@@ -1,0 +1,76 @@
+//! Counts for a Prometheus scrape, kept by each router for itself: tests run many in one process.
+//! Labels are route templates and statuses only, never an id.
+
+use std::{sync::atomic::AtomicU64, sync::atomic::Ordering, time::Duration};
+
+use axum::http::Method;
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
+
+use crate::service::Counts;
+
+/// Latencies wait in memory until they are sorted into buckets; so many requests apart.
+const UPKEEP_REQUESTS: u64 = 1_024;
+/// Bounds of the latency buckets, in seconds.
+const SECONDS: [f64; 11] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 10.0, 60.0];
+
+/// The counts of one router.
+pub(super) struct Metrics {
+    recorder: PrometheusRecorder,
+    handle: PrometheusHandle,
+    requests: AtomicU64,
+}
+
+impl Metrics {
+    pub(super) fn new() -> Self {
+        let builder = PrometheusBuilder::new();
+        let builder = builder.set_buckets(&SECONDS).expect("the list of bounds is not empty");
+        let recorder = builder.build_recorder();
+        let handle = recorder.handle();
+        metrics::with_local_recorder(&recorder, describe);
+        Self { recorder, handle, requests: AtomicU64::new(0) }
+    }
+
+    /// Counts one answered request.
+    pub(super) fn request(&self, method: &Method, route: &str, status: u16, took: Duration) {
+        let (route, status) = (route.to_owned(), status.to_string());
+        let method = known(method);
+        metrics::with_local_recorder(&self.recorder, || {
+            let labels = [("method", method.to_owned()), ("route", route), ("status", status)];
+            metrics::counter!("sessionlog_http_requests_total", &labels).increment(1);
+            let [method, route, _] = labels;
+            metrics::histogram!("sessionlog_http_request_seconds", &[method, route]).record(took);
+        });
+        if self.requests.fetch_add(1, Ordering::Relaxed) % UPKEEP_REQUESTS == UPKEEP_REQUESTS - 1 {
+            self.handle.run_upkeep();
+        }
+    }
+
+    /// The text of a scrape.
+    pub(super) fn render(&self, counts: Counts, readers: usize) -> String {
+        let readers = u32::try_from(readers).unwrap_or(u32::MAX);
+        metrics::with_local_recorder(&self.recorder, || {
+            metrics::counter!("sessionlog_appends_total").absolute(counts.appends);
+            metrics::counter!("sessionlog_events_appended_total").absolute(counts.events);
+            metrics::counter!("sessionlog_bytes_appended_total").absolute(counts.bytes);
+            metrics::gauge!("sessionlog_readers").set(readers);
+        });
+        self.handle.run_upkeep();
+        self.handle.render()
+    }
+}
+
+/// A method's name; what a client invents is one label together.
+fn known(method: &Method) -> &'static str {
+    let methods = ["GET", "POST", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS"];
+    methods.into_iter().find(|name| *name == method.as_str()).unwrap_or("other")
+}
+
+fn describe() {
+    use metrics::{describe_counter, describe_gauge, describe_histogram};
+    describe_counter!("sessionlog_http_requests_total", "Requests by method, route and status.");
+    describe_histogram!("sessionlog_http_request_seconds", "Time until the answer began.");
+    describe_counter!("sessionlog_appends_total", "Batches appended.");
+    describe_counter!("sessionlog_events_appended_total", "Events appended.");
+    describe_counter!("sessionlog_bytes_appended_total", "Bytes of bodies appended.");
+    describe_gauge!("sessionlog_readers", "Streams and long polls open.");
+}

@@ -1,0 +1,128 @@
+//! DOOR: HTTP. A handler decodes, calls one verb, encodes. It must not decide anything about a
+//! session: if it needs to, a verb is missing. What every route shares (who may knock, request
+//! ids, limits, logs, the shape of errors) lies in guard, so that no route can forget it.
+
+mod admin;
+mod body;
+mod describe;
+mod events;
+mod guard;
+mod metrics;
+mod params;
+mod refuse;
+mod serve;
+mod sessions;
+mod stream;
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, atomic::AtomicU64},
+    time::Duration,
+};
+
+use axum::{Router, middleware};
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tower_http::catch_panic::CatchPanicLayer;
+
+pub use describe::document;
+pub use serve::{Listener, ServeOptions, serve};
+
+use crate::{
+    event::{Event, limits},
+    service::{Service, ServiceResult},
+};
+
+/// Who runs this server, for the front ends of the same machine.
+#[derive(Clone, Debug)]
+pub struct OwnerInfo {
+    /// Version of this program.
+    pub version: String,
+    /// Whether it was started for a front end and leaves when idle.
+    pub on_demand: bool,
+    /// The data directory.
+    pub data_dir: String,
+    /// Digest of its configuration: front ends with another one are told so.
+    pub config_digest: String,
+    /// Cancelled when an on-demand owner is asked to step down.
+    pub step_down: CancellationToken,
+}
+
+/// Turns the events of a whole session into another program's format.
+pub type Exporter = Arc<dyn Fn(Vec<Event>) -> ServiceResult<Vec<u8>> + Send + Sync>;
+
+/// What an operator may change about the door.
+#[derive(Clone)]
+pub struct HttpOptions {
+    /// Hosts a request may name, beside the loopback names; with or without a port.
+    pub allowed_hosts: Vec<String>,
+    /// Origins a browser's request may come from, beside the loopback ones.
+    pub allowed_origins: Vec<String>,
+    /// Bytes of a request's body at most; default 16 MiB.
+    pub body_bytes_max: usize,
+    /// Readers (streams and long polls) at once; default 10 000.
+    pub readers_max: usize,
+    /// How often a quiet stream tells its tail; default 15 s.
+    pub heartbeat: Duration,
+    /// Export formats beside `jsonl`, by name.
+    pub exporters: BTreeMap<String, Exporter>,
+}
+
+impl Default for HttpOptions {
+    fn default() -> Self {
+        Self {
+            allowed_hosts: Vec::new(),
+            allowed_origins: Vec::new(),
+            body_bytes_max: limits::BATCH_BYTES_MAX,
+            readers_max: limits::READERS_MAX,
+            heartbeat: Duration::from_secs(15),
+            exporters: BTreeMap::new(),
+        }
+    }
+}
+
+/// What the door is made of.
+#[derive(Clone)]
+pub struct App {
+    /// The verbs.
+    pub service: Service,
+    /// Who runs this server.
+    pub owner: OwnerInfo,
+    /// What an operator may change.
+    pub options: HttpOptions,
+}
+
+/// The app, and what the door keeps beside it.
+struct Door {
+    app: App,
+    readers: Arc<Semaphore>,
+    requests: AtomicU64,
+    metrics: metrics::Metrics,
+    document: String,
+}
+
+/// Shared by all handlers.
+type Shared = axum::extract::State<Arc<Door>>;
+
+/// Every route of the API. `more` is merged before the layers, so that the checks of hosts and
+/// origins, request ids, limits and logs cover it too.
+#[must_use]
+pub fn router(app: App, more: Router) -> Router {
+    let (routes, document) = describe::routes().split_for_parts();
+    let door = Arc::new(Door {
+        readers: Arc::new(Semaphore::new(app.options.readers_max)),
+        requests: AtomicU64::new(0),
+        metrics: metrics::Metrics::new(),
+        document: describe::text(&document),
+        app,
+    });
+    let limit = tower_http::limit::RequestBodyLimitLayer::new(door.app.options.body_bytes_max);
+    routes
+        .with_state(Arc::clone(&door))
+        .merge(more.layer(limit))
+        .fallback(refuse::no_route)
+        .method_not_allowed_fallback(refuse::no_method)
+        .layer(middleware::from_fn_with_state(Arc::clone(&door), guard::knock))
+        .layer(CatchPanicLayer::custom(refuse::panicked))
+        .layer(middleware::from_fn_with_state(door, guard::finish))
+}

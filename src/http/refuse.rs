@@ -1,0 +1,126 @@
+//! Errors of this door: one match from code to status, one shape. A handler returns a `Refusal`;
+//! guard writes it out, because only there the request's id is known. It must not word a message
+//! that service could word.
+
+use std::any::Any;
+
+use axum::{
+    body::Body,
+    http::{HeaderValue, Response, StatusCode, header},
+    response::IntoResponse,
+};
+
+use crate::{
+    service::{Code, ServiceError},
+    wire::convert,
+};
+
+/// A refused or failed request.
+#[derive(Clone, Debug)]
+pub(super) struct Refusal {
+    status: StatusCode,
+    error: ServiceError,
+}
+
+/// The status of a code.
+pub(super) fn status(code: Code) -> StatusCode {
+    match code {
+        Code::InvalidJson => StatusCode::BAD_REQUEST,
+        Code::Unauthenticated => StatusCode::UNAUTHORIZED,
+        Code::Forbidden => StatusCode::FORBIDDEN,
+        Code::SessionNotFound
+        | Code::EventNotFound
+        | Code::StepNotFound
+        | Code::PointNotFound
+        | Code::CheckpointNotFound => StatusCode::NOT_FOUND,
+        Code::PositionConflict
+        | Code::StepConflict
+        | Code::IdempotencyConflict
+        | Code::SessionExists
+        | Code::LeaseHeld
+        | Code::LeaseLost => StatusCode::CONFLICT,
+        Code::SessionExpired | Code::SessionDeleted | Code::PrefixErased => StatusCode::GONE,
+        Code::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+        Code::InvalidRequest | Code::SessionRequired => StatusCode::UNPROCESSABLE_ENTITY,
+        Code::SessionDamaged | Code::SessionHeld => StatusCode::LOCKED,
+        Code::RateLimited | Code::LimitReached | Code::QuotaExceeded => {
+            StatusCode::TOO_MANY_REQUESTS
+        }
+        Code::InternalError => StatusCode::INTERNAL_SERVER_ERROR,
+        Code::OutcomeUnknown | Code::StoreReadOnly | Code::OwnerUnavailable => {
+            StatusCode::SERVICE_UNAVAILABLE
+        }
+        Code::DiskFull => StatusCode::INSUFFICIENT_STORAGE,
+    }
+}
+
+impl Refusal {
+    /// A refusal with a status that says more than its code's own.
+    pub(super) fn with_status(status: StatusCode, error: ServiceError) -> Self {
+        Self { status, error }
+    }
+
+    /// `invalid_request`, naming the field.
+    pub(super) fn invalid(field: &str, problem: impl std::fmt::Display) -> Self {
+        ServiceError::invalid(field, problem).into()
+    }
+
+    pub(super) fn code(&self) -> Code {
+        self.error.code
+    }
+
+    /// The answer, as the client sees it.
+    pub(super) fn write(&self, request_id: &str) -> Response<Body> {
+        let body = convert::error(&self.error, Some(request_id));
+        let text = serde_json::to_vec(&body).expect("an error body is JSON");
+        let mut response = Response::new(Body::from(text));
+        *response.status_mut() = self.status;
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        if self.status == StatusCode::TOO_MANY_REQUESTS
+            || self.status == StatusCode::SERVICE_UNAVAILABLE
+        {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        response
+    }
+}
+
+impl From<ServiceError> for Refusal {
+    fn from(error: ServiceError) -> Self {
+        Self { status: status(error.code), error }
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response<Body> {
+        let mut response = Response::new(Body::empty());
+        *response.status_mut() = self.status;
+        response.extensions_mut().insert(self);
+        response
+    }
+}
+
+/// No route has this path.
+pub(super) async fn no_route() -> Refusal {
+    let error = ServiceError::invalid("path", "no route has this path")
+        .action("GET /openapi.json lists the routes");
+    Refusal::with_status(StatusCode::NOT_FOUND, error)
+}
+
+/// The route has no such method.
+pub(super) async fn no_method() -> Refusal {
+    let error = ServiceError::invalid("method", "this path does not take this method")
+        .action("GET /openapi.json lists the routes");
+    Refusal::with_status(StatusCode::METHOD_NOT_ALLOWED, error)
+}
+
+/// A handler panicked: a defect of ours, told apart from everything else.
+pub(super) fn panicked(panic: Box<dyn Any + Send>) -> Response<Body> {
+    let text = panic.downcast_ref::<&str>().copied().map(str::to_owned);
+    let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
+    tracing::error!(panic = %text, "a handler panicked");
+    let error = ServiceError::new(Code::InternalError, "a defect of this server; it is logged")
+        .action("report it with the request_id");
+    Refusal::from(error).into_response()
+}

@@ -1,0 +1,211 @@
+//! The accept loop: our own, because a server of other people's programs needs what `axum::serve`
+//! leaves out: a header timeout, a cap on connections, a check of who is at the other end of a
+//! socket file, and a stop that lets requests finish. It must not know a route.
+
+use std::{convert::Infallible, io, sync::Arc, time::Duration};
+
+use axum::{Extension, Router, extract::FromRequestParts, http::request::Parts};
+use hyper::server::conn::http1;
+use hyper_util::{
+    rt::{TokioIo, TokioTimer},
+    service::TowerToHyperService,
+};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::{TcpListener, UnixListener, UnixStream},
+    sync::{OwnedSemaphorePermit, Semaphore, watch},
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+/// Pause after a failed accept: most often there are no file descriptors left.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// Headers of one request.
+const HEADERS_MAX: usize = 128;
+
+/// Where connections come from.
+pub enum Listener {
+    /// A TCP socket.
+    Tcp(TcpListener),
+    /// A socket file; only processes of the same user are let in.
+    Unix(UnixListener),
+}
+
+/// What an operator may change about the accept loop.
+#[derive(Clone, Copy, Debug)]
+pub struct ServeOptions {
+    /// How long a client may take for a request's head, and leave a connection idle; default 10 s.
+    pub header_timeout: Duration,
+    /// Connections at once; more wait in the backlog. Default 16 384.
+    pub connections_max: usize,
+    /// How long requests may go on after a stop; default 10 s.
+    pub drain: Duration,
+    /// Return, too, when no connection has been open for so long.
+    pub idle: Option<Duration>,
+}
+
+impl Default for ServeOptions {
+    fn default() -> Self {
+        Self {
+            header_timeout: Duration::from_secs(10),
+            connections_max: 16_384,
+            drain: Duration::from_secs(10),
+            idle: None,
+        }
+    }
+}
+
+/// Tells a handler that the server stops. Handlers called without a server never hear of it.
+#[derive(Clone, Default)]
+pub(super) struct Stopping(pub(super) CancellationToken);
+
+impl<S: Sync> FromRequestParts<S> for Stopping {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        Ok(parts.extensions.get::<Self>().cloned().unwrap_or_default())
+    }
+}
+
+/// What every connection shares.
+#[derive(Clone)]
+struct Floor {
+    router: Router,
+    options: ServeOptions,
+    closing: CancellationToken,
+    permits: Arc<Semaphore>,
+    open: Arc<watch::Sender<usize>>,
+    tracker: TaskTracker,
+}
+
+/// Serves until `stop`, or until nobody has been connected for the idle time. Then no connection
+/// is taken any more, streams end with `done`, and requests under way have `drain` to finish.
+pub async fn serve(
+    listeners: Vec<Listener>,
+    router: Router,
+    options: ServeOptions,
+    stop: CancellationToken,
+) {
+    let closing = CancellationToken::new();
+    let (open, watched) = watch::channel(0);
+    let floor = Floor {
+        router: router.layer(Extension(Stopping(closing.clone()))),
+        options,
+        closing: closing.clone(),
+        permits: Arc::new(Semaphore::new(options.connections_max)),
+        open: Arc::new(open),
+        tracker: TaskTracker::new(),
+    };
+    for listener in listeners {
+        floor.tracker.spawn(accept(listener, floor.clone()));
+    }
+    tokio::select! {
+        () = stop.cancelled() => tracing::info!("stopping"),
+        () = nobody(watched, options.idle) => tracing::info!("nobody is connected; leaving"),
+    }
+    closing.cancel();
+    floor.tracker.close();
+    floor.tracker.wait().await;
+}
+
+/// Returns when no connection has been open for `idle`; never without a limit.
+async fn nobody(mut open: watch::Receiver<usize>, idle: Option<Duration>) {
+    let Some(idle) = idle else { return std::future::pending().await };
+    loop {
+        let empty = *open.borrow_and_update() == 0;
+        let changed = open.changed();
+        if !empty {
+            let _ = changed.await;
+        } else if tokio::time::timeout(idle, changed).await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn accept(listener: Listener, floor: Floor) {
+    loop {
+        let permit = tokio::select! {
+            () = floor.closing.cancelled() => return,
+            permit = Arc::clone(&floor.permits).acquire_owned() => permit,
+        };
+        let Ok(permit) = permit else { return };
+        let accepted = tokio::select! {
+            () = floor.closing.cancelled() => return,
+            accepted = one(&listener, &floor, permit) => accepted,
+        };
+        if let Err(error) = accepted {
+            tracing::warn!(%error, "a connection was not taken");
+            tokio::time::sleep(ACCEPT_PAUSE).await;
+        }
+    }
+}
+
+/// Takes one connection and gives it a task of its own.
+async fn one(listener: &Listener, floor: &Floor, permit: OwnedSemaphorePermit) -> io::Result<()> {
+    match listener {
+        Listener::Tcp(listener) => {
+            let (stream, _) = listener.accept().await?;
+            // Answers are small and written whole; waiting to fill a packet only adds latency.
+            stream.set_nodelay(true)?;
+            floor.tracker.spawn(converse(stream, floor.clone(), permit));
+        }
+        Listener::Unix(listener) => {
+            let (stream, _) = listener.accept().await?;
+            if same_user(&stream) {
+                floor.tracker.spawn(converse(stream, floor.clone(), permit));
+            } else {
+                tracing::warn!("a process of another user was turned away");
+            }
+        }
+    }
+    Ok(())
+}
+
+fn same_user(stream: &UnixStream) -> bool {
+    let own = rustix::process::geteuid().as_raw();
+    stream.peer_cred().is_ok_and(|peer| peer.uid() == own)
+}
+
+/// One connection, to its end.
+async fn converse(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    floor: Floor,
+    _permit: OwnedSemaphorePermit,
+) {
+    let _open = Open::new(&floor.open);
+    let service = TowerToHyperService::new(floor.router.clone());
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(floor.options.header_timeout)
+        .max_headers(HEADERS_MAX)
+        .serve_connection(TokioIo::new(stream), service);
+    tokio::pin!(connection);
+    let ended = tokio::select! {
+        ended = connection.as_mut() => ended,
+        () = floor.closing.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            match tokio::time::timeout(floor.options.drain, connection).await {
+                Ok(ended) => ended,
+                Err(_) => return tracing::warn!("a request did not finish in time; cut off"),
+            }
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%error, "a connection broke off");
+    }
+}
+
+/// Counts a connection while it is held.
+struct Open(Arc<watch::Sender<usize>>);
+
+impl Open {
+    fn new(open: &Arc<watch::Sender<usize>>) -> Self {
+        open.send_modify(|count| *count += 1);
+        Self(Arc::clone(open))
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.send_modify(|count| *count -= 1);
+    }
+}

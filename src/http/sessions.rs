@@ -1,0 +1,150 @@
+//! Routes on whole sessions. It must not know how a session is kept.
+
+use axum::{
+    Json,
+    extract::State,
+    http::StatusCode,
+    response::{IntoResponse as _, Response},
+};
+
+use super::{
+    Shared,
+    body::{Conditions, InPath, JsonBody, Who, session_id},
+    describe::Refusals,
+    params::Params,
+    refuse::Refusal,
+};
+use crate::{
+    event::{Batch, Origin},
+    service::{NewSession, ServiceError},
+    wire::{json, types},
+};
+
+/// Creates a session, with its first events: all or nothing.
+#[utoipa::path(
+    post, path = "/v1/sessions", operation_id = "createSession", tag = "sessions",
+    params(("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key within 24 h answers the same session")),
+    request_body(content = types::CreateSession, description = "What the session says about itself"),
+    responses((status = 201, description = "The session, durable", body = types::Session), Refusals)
+)]
+pub(super) async fn create(
+    State(door): Shared,
+    Who(caller): Who,
+    conditions: Conditions,
+    JsonBody(asked): JsonBody<types::CreateSession>,
+) -> Result<Response, Refusal> {
+    let new = NewSession { key: conditions.key, ..new_session(asked, caller.origin)? };
+    let (info, _) = door.app.service.create_session(&caller, new).await?;
+    Ok((StatusCode::CREATED, Json(types::Session::from(&info))).into_response())
+}
+
+fn new_session(asked: types::CreateSession, origin: Origin) -> Result<NewSession, Refusal> {
+    let mut events = Vec::new();
+    for (index, text) in asked.initial_events.unwrap_or_default().iter().enumerate() {
+        let event = json::event(text.get(), origin);
+        events.push(event.map_err(|error| within(&format!("initial_events[{index}]"), error))?);
+    }
+    Ok(NewSession {
+        id: asked.id.as_deref().map(session_id).transpose()?,
+        title: asked.title,
+        metadata: asked.metadata.unwrap_or_default(),
+        workspace: asked.workspace,
+        ttl_seconds: asked.ttl_seconds,
+        events: Batch { events, ..Batch::default() },
+        key: None,
+    })
+}
+
+/// Puts the event's place before the field an error names.
+fn within(place: &str, mut error: ServiceError) -> ServiceError {
+    error.message = format!("{place}.{}", error.message);
+    error.hint.field = error.hint.field.map(|field| format!("{place}.{field}"));
+    error
+}
+
+/// Lists sessions by creation, the newest first.
+#[utoipa::path(
+    get, path = "/v1/sessions", operation_id = "listSessions", tag = "sessions",
+    params(
+        ("limit" = Option<u32>, Query, description = "Sessions at most: 100 when not said, 1 000 at most"),
+        ("page" = Option<String>, Query, description = "next_page of the answer before"),
+        ("order" = Option<String>, Query, description = "desc (the newest first) or asc"),
+        ("workspace" = Option<String>, Query, description = "Only of this workspace"),
+        ("include_archived" = Option<bool>, Query, description = "Also archived sessions"),
+        ("statuses[]" = Option<Vec<String>>, Query, description = "Only of these statuses"),
+        ("created_at[gte]" = Option<String>, Query, description = "Created at or after; also gt, lt, lte"),
+    ),
+    responses((status = 200, description = "A page of sessions", body = types::SessionList), Refusals)
+)]
+pub(super) async fn list(
+    State(door): Shared,
+    Who(caller): Who,
+    params: Params,
+) -> Result<Json<types::SessionList>, Refusal> {
+    let page = door.app.service.list_sessions(&caller, params.sessions()?).await?;
+    Ok(Json(page.into()))
+}
+
+/// What a session says about itself.
+#[utoipa::path(
+    get, path = "/v1/sessions/{session}", operation_id = "getSession", tag = "sessions",
+    params(("session" = String, Path, description = "The session's id")),
+    responses((status = 200, description = "The session", body = types::Session), Refusals)
+)]
+pub(super) async fn get(
+    State(door): Shared,
+    Who(caller): Who,
+    InPath(session): InPath,
+) -> Result<Json<types::Session>, Refusal> {
+    let info = door.app.service.get_session(&caller, &session).await?;
+    Ok(Json((&info).into()))
+}
+
+/// Changes title and metadata.
+#[utoipa::path(
+    post, path = "/v1/sessions/{session}", operation_id = "updateSession", tag = "sessions",
+    params(("session" = String, Path, description = "The session's id")),
+    request_body(content = types::UpdateSession, description = "What changes"),
+    responses((status = 200, description = "The session as changed", body = types::Session), Refusals)
+)]
+pub(super) async fn update(
+    State(door): Shared,
+    Who(caller): Who,
+    InPath(session): InPath,
+    JsonBody(change): JsonBody<types::UpdateSession>,
+) -> Result<Json<types::Session>, Refusal> {
+    let metadata = change.metadata.unwrap_or_default();
+    let info = door.app.service.update_session(&caller, &session, change.title, metadata).await?;
+    Ok(Json((&info).into()))
+}
+
+/// Archives a session: it can be read, not written.
+#[utoipa::path(
+    post, path = "/v1/sessions/{session}/archive", operation_id = "archiveSession", tag = "sessions",
+    params(("session" = String, Path, description = "The session's id")),
+    responses((status = 200, description = "The archived session", body = types::Session), Refusals)
+)]
+pub(super) async fn archive(
+    State(door): Shared,
+    Who(caller): Who,
+    InPath(session): InPath,
+) -> Result<Json<types::Session>, Refusal> {
+    let info = door.app.service.archive_session(&caller, &session).await?;
+    Ok(Json((&info).into()))
+}
+
+/// Deletes a session: hidden at once, gone when its grace ends.
+#[utoipa::path(
+    delete, path = "/v1/sessions/{session}", operation_id = "deleteSession", tag = "sessions",
+    params(("session" = String, Path, description = "The session's id")),
+    responses((status = 200, description = "The session is deleted", body = types::SessionDeleted), Refusals)
+)]
+pub(super) async fn delete(
+    State(door): Shared,
+    Who(caller): Who,
+    InPath(session): InPath,
+) -> Result<Json<types::SessionDeleted>, Refusal> {
+    door.app.service.delete_session(&caller, &session).await?;
+    let kind = "session_deleted".to_owned();
+    Ok(Json(types::SessionDeleted { id: session.to_string(), kind }))
+}

@@ -1,0 +1,203 @@
+//! Answers that go on: the tail of a session as server-sent events, and a whole session as JSON
+//! lines. A stream ends with `done` when the server stops, so that a client knows it may come back.
+//! It must not buffer more than one step of a reader.
+
+use std::{io, sync::Arc, time::Duration};
+
+use axum::{
+    body::{Body, Bytes},
+    extract::State,
+    http::{HeaderMap, header},
+    response::{IntoResponse as _, Response},
+};
+use futures_util::stream;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    Door, Shared,
+    body::{InPath, Who, last_event_id},
+    describe::Refusals,
+    guard::RequestId,
+    params::Params,
+    refuse::Refusal,
+    serve::Stopping,
+};
+use crate::{
+    event::{Event, Point},
+    service::{Code, Follow, ServiceError, Step},
+    wire::{answer, convert},
+};
+
+impl Door {
+    /// Admits one more reader, or says that there are too many.
+    pub(super) fn admit(&self) -> Result<OwnedSemaphorePermit, Refusal> {
+        Arc::clone(&self.readers).try_acquire_owned().map_err(|_| {
+            let max = self.app.options.readers_max;
+            let mut error =
+                ServiceError::new(Code::LimitReached, format!("{max} readers are connected"))
+                    .action("come back later, or end streams that nobody reads");
+            error.hint.retryable = true;
+            error.into()
+        })
+    }
+}
+
+/// A client of a stream.
+struct Reader {
+    follow: Follow,
+    heartbeat: Duration,
+    stop: CancellationToken,
+    request: String,
+    begun: bool,
+    ended: bool,
+    _admitted: OwnedSemaphorePermit,
+}
+
+impl Reader {
+    /// The next frames; `None` ends the stream. The first is a heartbeat, sent at once, so that a
+    /// client knows from which position on it will miss nothing.
+    async fn frames(mut self) -> Option<(Result<Bytes, io::Error>, Self)> {
+        if self.ended {
+            return None;
+        }
+        if !std::mem::replace(&mut self.begun, true) {
+            return Some((Ok(answer::ping(self.follow.tail()).into()), self));
+        }
+        let step = tokio::select! {
+            biased;
+            () = self.stop.cancelled() => Ok(Step::End),
+            step = self.follow.step(self.heartbeat) => step,
+        };
+        let frames = match step {
+            Ok(Step::Events(events)) => answer::frames(&events),
+            Ok(Step::Quiet(tail)) => answer::ping(tail),
+            Ok(Step::End) => {
+                self.ended = true;
+                answer::done(self.follow.next_position())
+            }
+            Err(error) => {
+                self.ended = true;
+                answer::failed(&convert::error(&error, Some(&self.request)))
+            }
+        };
+        Some((Ok(frames.into()), self))
+    }
+}
+
+/// The session as it grows: live from the tail, unless told from where.
+#[utoipa::path(
+    get, path = "/v1/sessions/{session}/events/stream", operation_id = "streamEvents", tag = "events",
+    params(
+        ("session" = String, Path, description = "The session's id"),
+        ("from" = Option<String>, Query, description = "Point of the first event; the tail when not said"),
+        ("types[]" = Option<Vec<String>>, Query, description = "Only these types"),
+        ("Last-Event-ID" = Option<u64>, Header, description = "Position of the last event seen; takes the place of from"),
+    ),
+    responses(
+        (status = 200, description = "Server-sent events: `event` is the type, `id` the position; `ping` carries the tail, `done` comes before the server ends the stream", body = String, content_type = "text/event-stream"),
+        Refusals
+    )
+)]
+pub(super) async fn tail(
+    State(door): Shared,
+    Who(caller): Who,
+    InPath(session): InPath,
+    params: Params,
+    headers: HeaderMap,
+    Stopping(stop): Stopping,
+    axum::Extension(RequestId(request)): axum::Extension<RequestId>,
+) -> Result<Response, Refusal> {
+    let _admitted = door.admit()?;
+    let from = last_event_id(&headers)?.map(Point::At).or(params.point("from")?);
+    let follow = door.app.service.follow(&caller, &session, from.as_ref(), None).await?;
+    let follow = follow.only(params.types()?);
+    let heartbeat = door.app.options.heartbeat;
+    let (begun, ended) = (false, false);
+    let reader = Reader { follow, heartbeat, stop, request, begun, ended, _admitted };
+    let headers = [
+        (header::CONTENT_TYPE.as_str(), "text/event-stream"),
+        (header::CACHE_CONTROL.as_str(), "no-store, no-transform"),
+        ("x-accel-buffering", "no"),
+    ];
+    Ok((headers, Body::from_stream(stream::unfold(reader, Reader::frames))).into_response())
+}
+
+/// A whole session: as JSON lines, one event each, or in another program's format.
+#[utoipa::path(
+    get, path = "/v1/sessions/{session}/export", operation_id = "exportSession", tag = "events",
+    params(
+        ("session" = String, Path, description = "The session's id"),
+        ("format" = Option<String>, Query, description = "jsonl when not said, or another configured format"),
+    ),
+    responses(
+        (status = 200, description = "The events up to the tail as it was when the request came", body = String, content_type = "application/x-ndjson"),
+        Refusals
+    )
+)]
+pub(super) async fn export(
+    State(door): Shared,
+    Who(caller): Who,
+    InPath(session): InPath,
+    params: Params,
+) -> Result<Response, Refusal> {
+    let format = params.text("format")?.unwrap_or("jsonl");
+    let end = door.app.service.resolve(&caller, &session, &Point::End).await?;
+    let begin = Point::At(crate::event::Position::ZERO);
+    let follow = door.app.service.follow(&caller, &session, Some(&begin), Some(end)).await?;
+    let mut exported = Export { follow, next: Vec::new() };
+    if format != "jsonl" {
+        return exported.converted(&door, format).await;
+    }
+    // The first step is taken before the answer begins, so that a damaged session is an error.
+    exported.next = exported.step().await?;
+    let lines = Body::from_stream(stream::unfold(exported, Export::lines));
+    Ok(([(header::CONTENT_TYPE, "application/x-ndjson")], lines).into_response())
+}
+
+/// A session on its way out.
+struct Export {
+    follow: Follow,
+    next: Vec<Event>,
+}
+
+impl Export {
+    /// The next events; none at the end.
+    async fn step(&mut self) -> Result<Vec<Event>, ServiceError> {
+        match self.follow.step(Duration::ZERO).await? {
+            Step::Events(events) => Ok(events),
+            Step::Quiet(_) | Step::End => Ok(Vec::new()),
+        }
+    }
+
+    /// The next lines. A failure breaks the answer off, which the client sees as such.
+    async fn lines(mut self) -> Option<(Result<Bytes, io::Error>, Self)> {
+        if self.next.is_empty() {
+            return None;
+        }
+        let lines = answer::lines(&self.next);
+        match self.step().await {
+            Ok(events) => self.next = events,
+            Err(error) => return Some((Err(io::Error::other(error)), self)),
+        }
+        Some((Ok(lines.into()), self))
+    }
+
+    async fn converted(mut self, door: &Door, format: &str) -> Result<Response, Refusal> {
+        let Some(exporter) = door.app.options.exporters.get(format) else {
+            let names: Vec<&str> =
+                door.app.options.exporters.keys().map(String::as_str).chain(["jsonl"]).collect();
+            return Err(Refusal::invalid("format", format!("one of {}", names.join(", "))));
+        };
+        let mut events = Vec::new();
+        loop {
+            let step = self.step().await?;
+            if step.is_empty() {
+                break;
+            }
+            events.extend(step);
+        }
+        let text = exporter(events)?;
+        Ok(([(header::CONTENT_TYPE, "application/x-ndjson")], text).into_response())
+    }
+}
