@@ -11,5 +11,7 @@
 
 // The engines, and the words tests of a store are written in.
 mod engines;
+// What the fuzzer was given and what it found.
+mod fuzz_seeds;
 // What every engine promises, whatever it keeps its bytes in.
 mod store;

@@ -171,6 +171,12 @@ impl Sim {
         self.disk().plan(Planned { when: When::Next(op), fault, persistent });
     }
 
+    /// How many crashes there were: a process that saw another number is gone.
+    #[must_use]
+    pub fn lives(&self) -> u64 {
+        self.disk().life()
+    }
+
     /// Forgets every fault that was planned.
     pub fn heal(&self) {
         self.disk().heal();

@@ -1,0 +1,84 @@
+//! Feeds bytes to every codec of `src/log`. Random bytes fit no checksum, so they also go in as the
+//! payload of a whole frame, and as damage to one.
+
+use bytes::Bytes;
+use sessionlog::{
+    event::{Lsn, Position, SessionHash},
+    log::{
+        Chain, Frame, FrameHeader, FrameKind, StoreFile, decode_settled,
+        journal::JournalHeader,
+        record,
+        scan::{Piece, scan},
+        segment::SegmentHeader,
+    },
+};
+
+pub fn check(bytes: &[u8]) {
+    let input = Bytes::copy_from_slice(bytes);
+    drop(scan(7, &input, 192));
+    drop(JournalHeader::decode(bytes));
+    drop(SegmentHeader::decode(bytes));
+    drop(StoreFile::decode(bytes));
+    drop(decode_settled([0; 16], &input));
+    let Some((choice, payload)) = bytes.split_first() else { return };
+    any_payload(*choice, payload);
+    any_damage(bytes);
+}
+
+fn header(choice: u8, payload: &[u8]) -> FrameHeader {
+    let kinds = [FrameKind::Request, FrameKind::Watermark, FrameKind::Block];
+    let session = SessionHash([1; 32]);
+    FrameHeader {
+        kind: kinds[usize::from(choice) % 3],
+        length: u32::try_from(payload.len()).unwrap(),
+        compressed: choice & 0x40 != 0,
+        count: u32::from(choice >> 3) % 8,
+        events: u32::from(choice >> 3) % 8,
+        first_lsn: Lsn(5),
+        synced_lsn: Lsn(4),
+        first_position: Position(3),
+        session,
+        chain: Chain::events_of(session),
+        control_chain: Chain::controls_of(session),
+    }
+}
+
+/// A whole frame around any payload: its records decode or they do not; what decodes encodes back.
+fn any_payload(choice: u8, payload: &[u8]) {
+    let header = header(choice, payload);
+    let mut out = Vec::new();
+    header.write(9, payload, &mut out);
+    assert_eq!(out.len() as u64, header.stride());
+    let frame = Frame::read(9, &Bytes::from(out)).expect("what was written reads back");
+    assert_eq!((frame.header, &frame.payload[..]), (header, payload));
+    let Ok(records) = frame.records() else { return };
+    let mut again = Vec::new();
+    for (_, record) in &records {
+        record::encode(record, &mut again);
+        drop((record.to_event(Position(1)), record.to_control()));
+    }
+    let decoded = record::decode(&Bytes::from(again), records.len()).expect("it encodes back");
+    assert!(decoded.iter().zip(&records).all(|(again, (_, record))| again == record));
+}
+
+/// Three frames, one byte of them changed: the scan finds the others and no fourth.
+fn any_damage(bytes: &[u8]) {
+    let (Some(place), Some(change)) = (bytes.first_chunk::<2>(), bytes.get(2)) else { return };
+    let payload = &bytes[3..];
+    let mut out = Vec::new();
+    for choice in 0..3 {
+        header(choice, payload).write(9, payload, &mut out);
+    }
+    let place = usize::from(u16::from_le_bytes(*place)) % out.len();
+    out[place] ^= change;
+    let whole: Vec<Bytes> = scan(9, &Bytes::from(out), 0)
+        .pieces
+        .into_iter()
+        .filter_map(|piece| match piece {
+            Piece::Frame { frame, .. } => Some(frame.payload),
+            Piece::Bad { .. } => None,
+        })
+        .collect();
+    assert!((2..=3).contains(&whole.len()), "{} whole", whole.len());
+    assert!(whole.iter().all(|found| found == payload), "a frame nobody wrote");
+}

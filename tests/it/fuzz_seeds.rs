@@ -1,0 +1,31 @@
+//! Replays the committed inputs of every fuzz target, so that what the fuzzer found once stays found
+//! without it. It must not invent inputs: that is the fuzzer's work.
+
+use std::{fs, path::PathBuf};
+
+#[path = "../../fuzz/checks/frame.rs"]
+mod frame;
+#[path = "../../fuzz/checks/wire.rs"]
+mod wire;
+
+fn replay(target: &str, check: fn(&[u8])) {
+    let directory = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("fuzz/seeds").join(target);
+    let mut count = 0;
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        eprintln!("input: {}", path.display());
+        check(&fs::read(path).unwrap());
+        count += 1;
+    }
+    assert!(count > 0, "{target} has no seeds");
+}
+
+#[test]
+fn no_bytes_make_a_codec_panic() {
+    replay("frame", frame::check);
+}
+
+#[test]
+fn no_text_makes_the_wire_panic_or_lie() {
+    replay("wire", wire::check);
+}
