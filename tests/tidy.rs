@@ -25,9 +25,9 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("service", &["event", "env", "store", "projection", "harness"]),
     ("wire", &["event", "projection", "harness", "service"]),
     ("client", &["event", "wire"]),
-    ("import", &["event", "wire", "client"]),
     ("http", &["event", "service", "wire"]),
     ("mcp", &["event", "service", "wire", "client"]),
+    ("import", &["event", "wire", "client"]),
     (
         "cli",
         &[

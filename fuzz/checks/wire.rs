@@ -1,5 +1,5 @@
-//! Feeds text to the JSON of the wire and compares it with another parser: what is taken is JSON and
-//! comes back as it was sent, what is refused is refused with an error and never a panic.
+//! Feeds text to the JSON of the wire and compares it with another parser: what is taken is JSON
+//! and comes back as it was sent, what is refused is refused with an error and never a panic.
 
 use sessionlog::{
     event::{Event, EventId, Origin, Position, Timestamp},

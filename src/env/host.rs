@@ -54,8 +54,8 @@ impl OwnerSocket {
         Ok(Self { path, directory: Some(directory) })
     }
 
-    /// Binds the socket, closed to other users, in place of what a dead owner left. Only the holder of the
-    /// data directory's lock may call this: it would cut a living owner off.
+    /// Binds the socket, closed to other users, in place of what a dead owner left. Only the
+    /// holder of the data directory's lock may call this: it would cut a living owner off.
     ///
     /// # Errors
     /// What the system said.

@@ -1,5 +1,5 @@
-//! Replays the committed inputs of every fuzz target, so that what the fuzzer found once stays found
-//! without it. It must not invent inputs: that is the fuzzer's work.
+//! Replays the committed inputs of every fuzz target, so that what the fuzzer found once stays
+//! found without it. It must not invent inputs: that is the fuzzer's work.
 
 use std::{fs, path::PathBuf};
 
