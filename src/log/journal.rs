@@ -5,7 +5,8 @@
 //!   0  magic "SLJOURN1"      8  version u32   12  checksum u32 of bytes 16..192
 //!  16  store id 16          32  salt u64      40  order u64      48  start u64
 //!  56  first lsn u64        64  previous end u64 (byte offset)   72  previous end lsn u64
-//!  80  opens u8             81  zero to 4096; the same again at 4096; frames from 8192
+//!  80  previous order u64   88  opens u8      89  zero to 4096
+//! the same again at 4096; frames from 8192
 //! ```
 
 use bytes::Bytes;
@@ -31,12 +32,15 @@ pub struct JournalHeader {
     pub store: [u8; 16],
     /// Salt of every checksum of this use.
     pub salt: u64,
-    /// Place among all uses of all journal files, from 1, without gaps.
+    /// Place among all uses of all journal files, from 1. A use that failed before anything of it
+    /// was acknowledged is skipped by the next one's `previous_order`.
     pub order: u64,
     /// The start of the owner that wrote it.
     pub start: u64,
     /// Log sequence number of the first record that no earlier file has.
     pub first_lsn: Lsn,
+    /// The use before this one; 0 before the first.
+    pub previous_order: u64,
     /// Byte offset where the frames of the use before end.
     pub previous_end: u64,
     /// The number after the last record of the use before; smaller than `first_lsn` when numbers
@@ -53,7 +57,8 @@ impl JournalHeader {
         let mut body = Vec::with_capacity(HEADER_BYTES);
         body.extend_from_slice(&self.store);
         let numbers = [self.salt, self.order, self.start, self.first_lsn.0];
-        for number in numbers.into_iter().chain([self.previous_end, self.previous_end_lsn.0]) {
+        let previous = [self.previous_end, self.previous_end_lsn.0, self.previous_order];
+        for number in numbers.into_iter().chain(previous) {
             body.extend_from_slice(&number.to_le_bytes());
         }
         body.push(u8::from(self.opens));
@@ -99,6 +104,7 @@ impl JournalHeader {
             first_lsn: Lsn(fields.u64()?),
             previous_end: fields.u64()?,
             previous_end_lsn: Lsn(fields.u64()?),
+            previous_order: fields.u64()?,
             opens: fields.u8()? != 0,
         }))
     }

@@ -59,6 +59,14 @@ pub enum StoreError {
         /// The id.
         id: EventId,
     },
+    /// The batch is larger than one frame may be.
+    #[error("the batch has {bytes} bytes as stored; {max} are allowed")]
+    BatchTooLarge {
+        /// Bytes of the encoded batch.
+        bytes: usize,
+        /// Bytes a frame may have.
+        max: usize,
+    },
     /// Acknowledged bytes of this session are damaged.
     #[error("session {session} is damaged in {} place(s)", gaps.len())]
     SessionDamaged {

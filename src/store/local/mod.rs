@@ -1,10 +1,52 @@
 //! The embedded engine: every session of one data directory, owned by one process. It must not
 //! know what an event means.
 
-use std::{io, sync::Arc};
+mod append;
+mod catalogue;
+mod inspect;
+mod journal;
+mod layout;
+mod open;
+mod read;
+mod recover;
+mod session;
+mod settle;
+mod slots;
+mod verify;
 
-use super::{Store, model::Model};
-use crate::env::Env;
+use std::{
+    collections::HashSet,
+    io,
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+    },
+    thread::JoinHandle,
+    time::Duration,
+};
+
+use futures_util::{FutureExt, future::BoxFuture};
+use tokio::runtime::{Handle, RuntimeFlavor};
+
+use append::{Planned, Queued, Request};
+use catalogue::Catalogue;
+use journal::{Failure, Item, Journal, error_of};
+use session::{Session, fresh_entry};
+use settle::Retired;
+use slots::Slots;
+
+pub use inspect::{Inspection, InspectionLine, inspect};
+
+use super::{
+    Appended, Change, Health, Listing, NewSession, Read, Recovery, SessionInfo, Slice, Store,
+    StoreError, StoreResult, Verified, Watch,
+};
+use crate::{
+    env::{Env, Lock},
+    event::{
+        Batch, EventId, Incarnation, Position, Scope, SessionHash, SessionId, SessionKey, Timestamp,
+    },
+    log::{self, Create, StoreFile, segment::name_hash},
+};
 
 /// What an operator may tune. The defaults suit a laptop and a server alike.
 #[derive(Clone, Copy, Debug)]
@@ -60,15 +102,533 @@ pub enum OpenError {
     },
 }
 
-/// The embedded engine.
-pub struct Local;
+/// How often waiting frames are settled when nothing presses, so that memory and replay stay small.
+const SETTLE_EVERY: Duration = Duration::from_secs(5);
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Wakes the settler.
+#[derive(Default)]
+struct Signal {
+    state: Mutex<Wanted>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Wanted {
+    settle: bool,
+    stop: bool,
+}
+
+/// The engine, shared by callers and its two threads.
+struct Shared {
+    env: Env,
+    options: Options,
+    store: StoreFile,
+    journal: Journal<Arc<Session>>,
+    catalogue: RwLock<Catalogue>,
+    slots: Mutex<Slots>,
+    /// Held by whoever settles; taken before any other lock.
+    settling: Mutex<()>,
+    /// Sessions with frames that wait to be settled.
+    dirty: Mutex<Vec<Arc<Session>>>,
+    /// Sessions whose settled entry changed since the last settling.
+    touched: Mutex<Vec<Arc<Session>>>,
+    retired: Mutex<Vec<Retired>>,
+    /// Directories of segments that are durable.
+    directories: Mutex<HashSet<String>>,
+    /// Journal bytes written when the last settling began.
+    settled_written: Mutex<u64>,
+    settle_now: Signal,
+    /// Acknowledged records are lost and name no session: the evidence stays as it is.
+    frozen: bool,
+    recovery: Recovery,
+}
+
+/// The embedded engine. Dropping it without [`Store::close`] is a crash: nothing acknowledged is
+/// lost, and the next start replays the journal.
+pub struct Local {
+    shared: Arc<Shared>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    lock: Mutex<Option<Box<dyn Lock>>>,
+}
 
 impl Local {
-    /// Takes the lock, replays the journal, opens the store.
+    /// Takes the lock, replays the journal, opens the store; makes a new one in an empty directory.
     ///
     /// # Errors
     /// [`OpenError`]; nothing was changed then.
-    pub fn open(env: &Env, _options: Options) -> Result<Arc<dyn Store>, OpenError> {
-        Ok(Arc::new(Model::new(Arc::clone(&env.clock), Arc::clone(&env.entropy))))
+    pub fn open(env: &Env, options: Options) -> Result<Arc<dyn Store>, OpenError> {
+        Self::open_local(env, options).map(|local| Arc::new(local) as Arc<dyn Store>)
+    }
+
+    /// [`Self::open`] for those who settle by hand: tests on the simulated disk.
+    ///
+    /// # Errors
+    /// [`OpenError`]; nothing was changed then.
+    pub fn open_local(env: &Env, options: Options) -> Result<Self, OpenError> {
+        let (shared, lock) = open::open(env, options)?;
+        let shared = Arc::new(shared);
+        let local = Self {
+            shared: Arc::clone(&shared),
+            threads: Mutex::default(),
+            lock: Mutex::new(Some(lock)),
+        };
+        if options.background {
+            let committer = Arc::clone(&shared);
+            local.spawn("journal", move || {
+                committer.journal.run(&|round, result| committer.outcome(round, result));
+            })?;
+            local.spawn("settler", move || shared.settle_in_background())?;
+        }
+        Ok(local)
+    }
+
+    fn spawn(&self, name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), OpenError> {
+        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(run);
+        lock(&self.threads).push(thread.map_err(layout::doing("starting a thread"))?);
+        Ok(())
+    }
+
+    /// Settles what is acknowledged; the settler does it on its own in the background.
+    ///
+    /// # Errors
+    /// What the file system said; everything acknowledged stays in the journal.
+    pub fn settle(&self) -> io::Result<()> {
+        self.shared.settle(false)
+    }
+
+    /// What the journal does when nobody appends: a watermark behind the last frame.
+    pub fn idle(&self) {
+        let shared = &self.shared;
+        shared.journal.idle(&|round, result| shared.outcome(round, result));
+    }
+
+    /// Stops threads and gives the lock back; without settling it is a crash.
+    fn stop(&self) {
+        self.shared.journal.stop();
+        lock(&self.shared.settle_now.state).stop = true;
+        self.shared.settle_now.changed.notify_all();
+        for thread in std::mem::take(&mut *lock(&self.threads)) {
+            if thread.join().is_err() {
+                tracing::error!("a thread of the store panicked");
+            }
+        }
+        lock(&self.lock).take();
+    }
+}
+
+impl Drop for Local {
+    fn drop(&mut self) {
+        self.shared.journal.refuse("the store is closed");
+        self.stop();
+    }
+}
+
+impl Shared {
+    fn catalogue(&self) -> RwLockReadGuard<'_, Catalogue> {
+        self.catalogue.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn catalogue_mut(&self) -> RwLockWriteGuard<'_, Catalogue> {
+        self.catalogue.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn session(&self, key: &SessionKey) -> StoreResult<Arc<Session>> {
+        let unknown = || StoreError::SessionNotFound { session: key.session.clone() };
+        self.catalogue().get(key).ok_or_else(unknown)
+    }
+
+    /// Makes the frames of a round visible, or void.
+    fn outcome(&self, round: Vec<Item<Arc<Session>>>, result: Result<(), Failure>) {
+        for item in round {
+            let answer = match &result {
+                Ok(()) => {
+                    let first_time = item.effect.updated_at;
+                    let held =
+                        session::Held { header: item.header, payload: item.payload, first_time };
+                    if item.session.publish(held, item.effect) {
+                        lock(&self.dirty).push(item.session);
+                    }
+                    Ok(())
+                }
+                Err(failure) => {
+                    if item.effect.create {
+                        self.catalogue_mut().remove(&item.session);
+                    }
+                    Err(error_of(failure))
+                }
+            };
+            // Nobody waits any more when a client went away: the frame stands all the same.
+            let _ = item.done.send(answer);
+        }
+        if self.pressure() > self.options.journal_retained_bytes / 4 {
+            lock(&self.settle_now.state).settle = true;
+            self.settle_now.changed.notify_one();
+        }
+    }
+
+    /// Journal bytes written since the last settling.
+    fn pressure(&self) -> u64 {
+        self.journal.written().saturating_sub(*lock(&self.settled_written))
+    }
+
+    fn settle_in_background(&self) {
+        let mut wanted = lock(&self.settle_now.state);
+        while !wanted.stop {
+            if !wanted.settle {
+                let waited = self.settle_now.changed.wait_timeout(wanted, SETTLE_EVERY);
+                wanted = waited.unwrap_or_else(PoisonError::into_inner).0;
+            }
+            if wanted.stop {
+                return;
+            }
+            wanted.settle = false;
+            drop(wanted);
+            // A failure is logged there; the next try comes with the timer.
+            let _ = self.settle(false);
+            wanted = lock(&self.settle_now.state);
+        }
+    }
+
+    /// Drives a request to its answer: plans, leads or waits, plans again when it depended on
+    /// frames in flight.
+    async fn drive(&self, plan: impl Fn() -> StoreResult<Planned>) -> StoreResult<Appended> {
+        loop {
+            let mut progress = self.journal.progress();
+            if self.pressure() > self.options.journal_retained_bytes {
+                // Whoever writes faster than segments take it waits here, not in memory.
+                if let Err(error) = blocking(|| self.settle(false)) {
+                    return Err(write_error("settling the journal", &error));
+                }
+            }
+            match blocking(&plan)? {
+                Planned::Answered(answer) => return Ok(answer),
+                Planned::Queued(queued) => return self.committed(queued).await,
+                Planned::Wait => {
+                    if progress.changed().await.is_err() {
+                        return Err(StoreError::ReadOnly { reason: "the store is closed".into() });
+                    }
+                }
+            }
+        }
+    }
+
+    async fn committed(&self, queued: Queued) -> StoreResult<Appended> {
+        if queued.lead {
+            blocking(|| self.journal.lead(false, &|round, result| self.outcome(round, result)));
+        }
+        let lost = || StoreError::OutcomeUnknown { reason: "the store was closed".to_owned() };
+        queued.done.await.map_err(|_| lost())??;
+        Ok(queued.answer)
+    }
+
+    /// Enters a session that is about to be created, or answers how it is known already.
+    fn enter(&self, scope: &Scope, new: &NewSession) -> StoreResult<Entered> {
+        let mut catalogue = self.catalogue_mut();
+        let create_key = new.key.as_ref().map(|key| key.as_str().to_owned());
+        if let Some(known) = create_key.as_ref().and_then(|key| catalogue.created_by(scope, key)) {
+            let state = known.state();
+            let live = self.env.clock.now().plus_micros(-crate::event::limits::BATCH_KEY_MICROS);
+            if !state.exists {
+                return Ok(Entered::Wait);
+            }
+            if state.entry.created_at >= live.0 {
+                drop(state);
+                return Ok(Entered::Repeated(known));
+            }
+        }
+        let now = self.env.clock.now();
+        let id = match &new.id {
+            Some(id) => id.clone(),
+            None => {
+                SessionId::new(&self.mint("ses_", now)).expect("minted ids keep to the alphabet")
+            }
+        };
+        let key = SessionKey { scope: scope.clone(), session: id };
+        if let Some(known) = catalogue.get(&key) {
+            let state = known.state();
+            return match (state.exists, state.entry.deleted_at) {
+                (false, _) => Ok(Entered::Wait),
+                (true, Some(_)) => Err(StoreError::SessionDeleted { session: key.session }),
+                (true, None) => Err(StoreError::SessionExists { session: key.session }),
+            };
+        }
+        let create = Create {
+            tenant: scope.tenant.as_str().to_owned(),
+            user: scope.user.as_str().to_owned(),
+            session: key.session.as_str().to_owned(),
+            incarnation: self.env.random(),
+            title: new.title.clone(),
+            metadata: new.metadata.clone(),
+            workspace: new.workspace.clone(),
+            ttl_seconds: new.ttl_seconds,
+            key: create_key.clone(),
+        };
+        let hash = SessionHash::of(&key, Incarnation(create.incarnation));
+        let session = Session::new(key, hash, fresh_entry(&create, hash, now), false);
+        catalogue.insert(Arc::clone(&session), create_key);
+        Ok(Entered::Fresh(session, create))
+    }
+
+    async fn create(&self, scope: &Scope, new: NewSession) -> StoreResult<(SessionInfo, Appended)> {
+        loop {
+            let mut progress = self.journal.progress();
+            let (session, create) = match self.enter(scope, &new)? {
+                Entered::Fresh(session, create) => (session, create),
+                Entered::Repeated(session) => return self.created_before(&session, &new).await,
+                Entered::Wait => {
+                    let closed = progress.changed().await.is_err();
+                    if closed {
+                        return Err(StoreError::ReadOnly { reason: "the store is closed".into() });
+                    }
+                    continue;
+                }
+            };
+            let planned = {
+                let epoch = self.journal.epoch();
+                let request =
+                    Request { create: Some(create), change: None, batch: new.events.clone() };
+                let mut state = session.state();
+                state.opened = Some(read::Opened::default());
+                first_ids(&request.batch)
+                    .and_then(|()| self.queue(&session, &mut state, epoch, request))
+            };
+            match planned {
+                Ok(Planned::Queued(queued)) => {
+                    let appended = self.committed(queued).await?;
+                    let info = session.info(&session.state());
+                    return Ok((info, appended));
+                }
+                Ok(_) => self.catalogue_mut().remove(&session),
+                Err(error) => {
+                    self.catalogue_mut().remove(&session);
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    /// The first answer again, for the same `Idempotency-Key`.
+    async fn created_before(
+        &self,
+        session: &Arc<Session>,
+        new: &NewSession,
+    ) -> StoreResult<(SessionInfo, Appended)> {
+        if new.id.as_ref().is_some_and(|id| *id != session.key.session) {
+            let what = new.key.as_ref().map(ToString::to_string).unwrap_or_default();
+            return Err(StoreError::IdempotencyConflict { what, position: None });
+        }
+        let info = session.info(&*session.visible()?);
+        let events = new.events.events.len() as u64;
+        let range = crate::event::Range::new(Position::ZERO, Position(events));
+        let read = Read {
+            range,
+            events_max: usize::MAX,
+            bytes_max: usize::MAX,
+            fill: super::Fill::Forward,
+            allow_gaps: false,
+        };
+        let slice = blocking(|| self.slice(session, &read))?;
+        Ok((info.clone(), append::repeated(&slice.events, info.receipt)))
+    }
+
+    /// Settles into both files, and says that the stop was clean.
+    fn close(&self) {
+        self.journal.refuse("the store is closed");
+        let settled = (0..2).try_for_each(|_| self.settle(false));
+        let clean = settled.and_then(|()| (0..2).try_for_each(|_| self.settle(true)));
+        if let Err(error) = clean {
+            tracing::warn!(%error, "the store could not settle while closing; a start replays");
+        }
+    }
+}
+
+/// How a session that is to be created stands.
+enum Entered {
+    Fresh(Arc<Session>, Create),
+    Repeated(Arc<Session>),
+    /// Its creation is in flight.
+    Wait,
+}
+
+/// No event id twice among a new session's first events.
+fn first_ids(batch: &Batch) -> StoreResult<()> {
+    let mut seen = HashSet::new();
+    let ids = batch.events.iter().filter_map(|event| event.id.as_ref());
+    match ids.into_iter().find(|id| !seen.insert(*id)) {
+        Some(id) => Err(StoreError::DuplicateEventId { id: id.clone() }),
+        None => Ok(()),
+    }
+}
+
+/// Runs what may wait for the disk without holding up the other tasks of this thread.
+fn blocking<T>(run: impl FnOnce() -> T) -> T {
+    match Handle::try_current().map(|handle| handle.runtime_flavor()) {
+        Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(run),
+        _ => run(),
+    }
+}
+
+/// What a refused write means.
+fn write_error(doing: &'static str, error: &io::Error) -> StoreError {
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => StoreError::DiskFull,
+        io::ErrorKind::ReadOnlyFilesystem => {
+            StoreError::ReadOnly { reason: format!("{doing}: {error}") }
+        }
+        kind => StoreError::Io { doing, source: io::Error::new(kind, error.to_string()) },
+    }
+}
+
+fn change_of(change: Change) -> log::Change {
+    log::Change {
+        title: change.title,
+        metadata: change.metadata,
+        archive: change.archive,
+        delete: change.delete,
+    }
+}
+
+impl Store for Local {
+    fn create<'a>(
+        &'a self,
+        scope: &'a Scope,
+        new: NewSession,
+    ) -> BoxFuture<'a, StoreResult<(SessionInfo, Appended)>> {
+        self.shared.create(scope, new).boxed()
+    }
+
+    fn append<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        batch: Batch,
+    ) -> BoxFuture<'a, StoreResult<Appended>> {
+        async move {
+            let session = self.shared.session(key)?;
+            self.shared.drive(|| self.shared.plan(&session, &batch)).await
+        }
+        .boxed()
+    }
+
+    fn change<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        change: Change,
+    ) -> BoxFuture<'a, StoreResult<SessionInfo>> {
+        async move {
+            let session = self.shared.session(key)?;
+            let change = change_of(change);
+            self.shared.drive(|| self.shared.plan_change(&session, &change)).await?;
+            let state = session.state();
+            Ok(session.info(&state))
+        }
+        .boxed()
+    }
+
+    fn info<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, StoreResult<SessionInfo>> {
+        async move {
+            let session = self.shared.session(key)?;
+            let state = session.visible()?;
+            Ok(session.info(&state))
+        }
+        .boxed()
+    }
+
+    fn list<'a>(
+        &'a self,
+        scope: &'a Scope,
+        listing: Listing,
+    ) -> BoxFuture<'a, StoreResult<Vec<SessionInfo>>> {
+        async move { Ok(self.shared.catalogue().list(scope, &listing)) }.boxed()
+    }
+
+    fn read<'a>(&'a self, key: &'a SessionKey, read: Read) -> BoxFuture<'a, StoreResult<Slice>> {
+        async move {
+            let session = self.shared.session(key)?;
+            blocking(|| self.shared.slice(&session, &read))
+        }
+        .boxed()
+    }
+
+    fn find<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        id: &'a EventId,
+    ) -> BoxFuture<'a, StoreResult<Option<Position>>> {
+        async move {
+            let session = self.shared.session(key)?;
+            let mut state = session.visible()?;
+            blocking(|| self.shared.open_session(&session, &mut state))?;
+            Ok(state.opened.as_ref().and_then(|opened| opened.find(&name_hash(id.as_str()))))
+        }
+        .boxed()
+    }
+
+    fn find_time<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        time: Timestamp,
+    ) -> BoxFuture<'a, StoreResult<Position>> {
+        async move {
+            let session = self.shared.session(key)?;
+            blocking(|| self.shared.find_time(&session, time))
+        }
+        .boxed()
+    }
+
+    fn watch<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, StoreResult<Watch>> {
+        async move {
+            let session = self.shared.session(key)?;
+            drop(session.visible()?);
+            Ok(session.subscribe())
+        }
+        .boxed()
+    }
+
+    fn verify<'a>(
+        &'a self,
+        scope: &'a Scope,
+        session: Option<&'a SessionId>,
+    ) -> BoxFuture<'a, StoreResult<Verified>> {
+        async move {
+            let sessions = match session {
+                None => self.shared.catalogue().of_scope(scope),
+                Some(id) => {
+                    let key = SessionKey { scope: scope.clone(), session: id.clone() };
+                    vec![self.shared.session(&key)?]
+                }
+            };
+            let mut verified = Verified::default();
+            for one in sessions {
+                match blocking(|| self.shared.verify_session(&one, &mut verified)) {
+                    // Deleted, or not created yet: nobody asked for it by name.
+                    Err(_) if session.is_none() => {}
+                    other => other?,
+                }
+            }
+            Ok(verified)
+        }
+        .boxed()
+    }
+
+    fn recovery(&self) -> Recovery {
+        self.shared.recovery.clone()
+    }
+
+    fn health(&self) -> Health {
+        self.shared.journal.refusing().map_or(Health::Ready, Health::ReadOnly)
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        async move {
+            blocking(|| {
+                self.shared.close();
+                self.stop();
+            });
+        }
+        .boxed()
     }
 }

@@ -1,0 +1,478 @@
+//! Turning a request into one frame: idempotency, preconditions and limits first, then positions,
+//! chain and encoding. What cannot be decided on durable bytes waits for those in flight. It must
+//! not write; the journal does.
+
+use std::{collections::HashSet, sync::Arc};
+
+use bytes::Bytes;
+use tokio::sync::oneshot;
+
+use super::{
+    Shared,
+    journal::{Item, Refused},
+    session::{Ahead, Effect, Session, State},
+};
+use crate::{
+    event::{
+        Batch, Event, EventId, Lsn, NewEvent, Position, Range, SessionHash, Timestamp, limits,
+    },
+    log::{
+        Chain, Change, Control, Create, FrameHeader, FrameKind, KnownBatch, Record,
+        frame::PAYLOAD_BYTES_MAX, record, segment::name_hash,
+    },
+    store::{Appended, Fill, Placed, Read, Receipt, StoreError, StoreResult},
+};
+
+/// What became of a request so far.
+pub(super) enum Planned {
+    /// It is answered, on durable bytes.
+    Answered(Appended),
+    /// Its frame is queued.
+    Queued(Queued),
+    /// The answer depends on frames in flight: wait for the journal's progress, then plan again.
+    Wait,
+}
+
+/// A queued frame.
+pub(super) struct Queued {
+    /// Whether the caller must lead the journal.
+    pub(super) lead: bool,
+    /// Told when the frame is durable and visible, or void.
+    pub(super) done: oneshot::Receiver<StoreResult<()>>,
+    /// The answer, should it become durable.
+    pub(super) answer: Appended,
+}
+
+/// What one frame is to hold.
+#[derive(Default)]
+pub(super) struct Request {
+    pub(super) create: Option<Create>,
+    pub(super) change: Option<Change>,
+    pub(super) batch: Batch,
+}
+
+impl Shared {
+    /// Plans an append to an existing session.
+    pub(super) fn plan(&self, session: &Arc<Session>, batch: &Batch) -> StoreResult<Planned> {
+        let epoch = self.journal.epoch();
+        let known = {
+            let mut state = session.visible()?;
+            self.open_session(session, &mut state)?;
+            match known(&mut state, epoch, batch, self.env.clock.now())? {
+                Known::Wait => return Ok(Planned::Wait),
+                Known::Nothing => {
+                    return self.queue(
+                        session,
+                        &mut state,
+                        epoch,
+                        Request { batch: batch.clone(), ..Request::default() },
+                    );
+                }
+                Known::Batch(known) => known,
+                Known::Events(positions) => {
+                    drop(state);
+                    return self.repeat_events(session, batch, &positions).map(Planned::Answered);
+                }
+            }
+        };
+        self.repeat_batch(session, batch, &known).map(Planned::Answered)
+    }
+
+    /// Plans a change of the session itself.
+    pub(super) fn plan_change(
+        &self,
+        session: &Arc<Session>,
+        change: &Change,
+    ) -> StoreResult<Planned> {
+        let epoch = self.journal.epoch();
+        let mut state = session.visible()?;
+        self.open_session(session, &mut state)?;
+        if state.end(epoch).frames > 0 {
+            return Ok(Planned::Wait);
+        }
+        let request = Request { change: Some(change.clone()), ..Request::default() };
+        self.queue(session, &mut state, epoch, request)
+    }
+
+    /// Builds the frame of a request and queues it behind what is in flight.
+    pub(super) fn queue(
+        &self,
+        session: &Arc<Session>,
+        state: &mut State,
+        epoch: u64,
+        request: Request,
+    ) -> StoreResult<Planned> {
+        if !state.entry.damage.is_empty() && request.change.as_ref().is_none_or(|c| !c.delete) {
+            return Err(session.damaged(state));
+        }
+        if state.entry.archived_at.is_some() && request.change.is_none() {
+            return Err(StoreError::SessionArchived { session: session.key.session.clone() });
+        }
+        let durable = state.receipt();
+        let ahead = state.end(epoch);
+        let empty = request.batch.events.is_empty();
+        if empty && request.create.is_none() && request.change.is_none() {
+            return Ok(if ahead.frames > 0 {
+                Planned::Wait
+            } else {
+                Planned::Answered(nothing(durable))
+            });
+        }
+        if let Some(conflict) = conflict(&request.batch, ahead.tail) {
+            return if ahead.frames > 0 { Ok(Planned::Wait) } else { Err(conflict) };
+        }
+        let barrier = request.create.is_some() || request.change.is_some();
+        let draft = self.draft(session.hash, ahead, request);
+        if draft.payload.len() > PAYLOAD_BYTES_MAX {
+            let (bytes, max) = (draft.payload.len(), PAYLOAD_BYTES_MAX);
+            return Err(StoreError::BatchTooLarge { bytes, max });
+        }
+        let next = NextEnd::of(&draft);
+        let answer = draft.answer.clone();
+        let (done, wait) = oneshot::channel();
+        let mut control_chain = ahead.control_chain;
+        let owner = Arc::clone(session);
+        let queued = self.journal.enqueue(epoch, draft.count, |first| {
+            let item = draft.finish(first, owner, done);
+            control_chain = item.effect.control_chain;
+            item
+        });
+        match queued {
+            Ok(lead) => {
+                ahead.frames += 1;
+                ahead.control_chain = control_chain;
+                ahead.barrier |= barrier;
+                next.move_to(ahead);
+                Ok(Planned::Queued(Queued { lead, done: wait, answer }))
+            }
+            Err(Refused::Stale) => {
+                state.ahead = None;
+                Ok(Planned::Wait)
+            }
+            Err(Refused::ReadOnly(reason)) => {
+                if state.ahead.as_ref().is_some_and(|ahead| ahead.frames == 0) {
+                    state.ahead = None;
+                }
+                Err(StoreError::ReadOnly { reason })
+            }
+        }
+    }
+
+    /// Gives the request's records their fields, positions and chain.
+    fn draft(&self, hash: SessionHash, ahead: &Ahead, request: Request) -> Draft {
+        let now = self.env.clock.now().max(ahead.updated_at);
+        let digest = digest_of(&request.batch.events);
+        let mut draft = Draft {
+            hash,
+            payload: Vec::new(),
+            count: 0,
+            before: (ahead.tail, ahead.chain, ahead.control_chain),
+            controls: Vec::new(),
+            answer: nothing(Receipt { position: ahead.tail, chain: ahead.chain.0 }),
+            effect: Effect {
+                create: request.create.is_some(),
+                tail: ahead.tail,
+                end_lsn: Lsn(0),
+                chain: ahead.chain,
+                control_chain: ahead.control_chain,
+                updated_at: now,
+                weight: 0,
+                ids: Vec::new(),
+                batch: None,
+                change: request.change.clone(),
+            },
+        };
+        if let Some(create) = request.create {
+            draft.control(Record::control(&Control::Create(create), now, self.env.random()));
+        }
+        if let Some(change) = request.change {
+            draft.control(Record::control(&Control::Change(change), now, self.env.random()));
+        }
+        let first_position = ahead.tail;
+        let events = request.batch.events.len();
+        for event in request.batch.events {
+            let id = event.id.clone().unwrap_or_else(|| self.mint_event_id(now));
+            draft.event(event, id, now, self.env.random());
+        }
+        if let Some(key) = request.batch.key.filter(|_| events > 0) {
+            let batch = KnownBatch {
+                key: key.as_str().to_owned(),
+                first_position: first_position.0,
+                events: events as u32,
+                digest,
+            };
+            let control = Control::Batch(batch.clone());
+            draft.control(Record::control(&control, now, self.env.random()));
+            draft.effect.batch = Some(batch);
+        }
+        draft.answer.first_position = first_position;
+        draft.answer.next_position = draft.effect.tail;
+        let chain = draft.effect.chain.0;
+        draft.answer.receipt = Receipt { position: draft.effect.tail, chain };
+        draft
+    }
+
+    /// `evt_` and a version 7 UUID: sortable by time, unguessable.
+    fn mint_event_id(&self, now: Timestamp) -> EventId {
+        EventId::new(&self.mint("evt_", now)).expect("minted ids keep to the alphabet")
+    }
+
+    pub(super) fn mint(&self, prefix: &str, now: Timestamp) -> String {
+        let millis = u64::try_from(now.0 / 1_000).unwrap_or(0);
+        let id = uuid::Builder::from_unix_timestamp_millis(millis, &self.env.random());
+        format!("{prefix}{}", id.into_uuid().simple())
+    }
+
+    /// Answers a batch whose key is known from what was stored then.
+    fn repeat_batch(
+        &self,
+        session: &Session,
+        batch: &Batch,
+        known: &KnownBatch,
+    ) -> StoreResult<Appended> {
+        let same =
+            known.digest == digest_of(&batch.events) && known.events as usize == batch.events.len();
+        if !same {
+            return Err(StoreError::IdempotencyConflict {
+                what: known.key.clone(),
+                position: Some(Position(known.first_position)),
+            });
+        }
+        let from = Position(known.first_position);
+        let events = self.stored(session, Range::new(from, from.plus(u64::from(known.events))))?;
+        Ok(repeated(&events, session.state().receipt()))
+    }
+
+    /// Answers a batch whose event ids are all known, if their content is the same.
+    fn repeat_events(
+        &self,
+        session: &Session,
+        batch: &Batch,
+        positions: &[Option<Position>],
+    ) -> StoreResult<Appended> {
+        let mut stored = Vec::new();
+        for (new, position) in batch.events.iter().zip(positions) {
+            let conflict = |position| StoreError::IdempotencyConflict {
+                what: new.id.as_ref().map(ToString::to_string).unwrap_or_default(),
+                position,
+            };
+            let Some(at) = *position else {
+                let half = "the batch is known in part".to_owned();
+                return Err(StoreError::IdempotencyConflict { what: half, position: None });
+            };
+            let old = self.stored(session, Range::new(at, at.plus(1)))?;
+            let Some(old) = old.into_iter().next() else { return Err(conflict(Some(at))) };
+            if (&old.kind, &old.body) != (&new.kind, &new.body) {
+                return Err(conflict(Some(at)));
+            }
+            stored.push(old);
+        }
+        Ok(repeated(&stored, session.state().receipt()))
+    }
+
+    fn stored(&self, session: &Session, range: Range) -> StoreResult<Vec<Event>> {
+        let read = Read {
+            range,
+            events_max: limits::BATCH_EVENTS_MAX.max(range.len() as usize),
+            bytes_max: usize::MAX,
+            fill: Fill::Forward,
+            allow_gaps: false,
+        };
+        self.slice(session, &read).map(|slice| slice.events)
+    }
+}
+
+/// What of a batch is known already.
+enum Known {
+    Nothing,
+    Batch(KnownBatch),
+    /// The position of every event, where it is known.
+    Events(Vec<Option<Position>>),
+    Wait,
+}
+
+fn known(state: &mut State, epoch: u64, batch: &Batch, now: Timestamp) -> StoreResult<Known> {
+    let ahead = state.end(epoch);
+    if ahead.barrier {
+        return Ok(Known::Wait);
+    }
+    let in_flight = |name: &str| ahead.names.contains(&name_hash(name));
+    if batch.key.as_ref().is_some_and(|key| in_flight(&key_name(key.as_str()))) {
+        return Ok(Known::Wait);
+    }
+    let mut seen = HashSet::new();
+    for id in batch.events.iter().filter_map(|event| event.id.as_ref()) {
+        if !seen.insert(id) {
+            return Err(StoreError::DuplicateEventId { id: id.clone() });
+        }
+        if in_flight(id.as_str()) {
+            return Ok(Known::Wait);
+        }
+    }
+    let Some(opened) = &state.opened else { return Ok(Known::Nothing) };
+    let live_from = now.plus_micros(-limits::BATCH_KEY_MICROS);
+    let batch_key = batch.key.as_ref();
+    if let Some(known) = batch_key.and_then(|key| opened.batch(key.as_str(), live_from)) {
+        return Ok(Known::Batch(known.clone()));
+    }
+    let find =
+        |event: &NewEvent| event.id.as_ref().and_then(|id| opened.find(&name_hash(id.as_str())));
+    let positions: Vec<_> = batch.events.iter().map(find).collect();
+    Ok(if positions.iter().any(Option::is_some) {
+        Known::Events(positions)
+    } else {
+        Known::Nothing
+    })
+}
+
+/// How a batch key stands among the names in flight: no event id has a control character.
+fn key_name(key: &str) -> String {
+    format!("\0{key}")
+}
+
+fn conflict(batch: &Batch, tail: Position) -> Option<StoreError> {
+    let wanted = batch.events.iter().enumerate();
+    let wanted = wanted.filter_map(|(n, event)| Some((event.position?, tail.plus(n as u64))));
+    batch
+        .if_position
+        .map(|expected| (expected, tail))
+        .into_iter()
+        .chain(wanted)
+        .find(|(expected, next)| expected != next)
+        .map(|(expected, _)| StoreError::PositionConflict { expected, tail })
+}
+
+/// Digest of what a client sent in a batch: types and bodies, length-prefixed.
+fn digest_of(events: &[NewEvent]) -> [u8; 32] {
+    let mut hasher = blake3::Hasher::new();
+    for event in events {
+        for part in [event.kind.as_str().as_bytes(), &event.body] {
+            hasher.update(&(part.len() as u64).to_le_bytes());
+            hasher.update(part);
+        }
+    }
+    *hasher.finalize().as_bytes()
+}
+
+fn nothing(receipt: Receipt) -> Appended {
+    Appended {
+        events: Vec::new(),
+        first_position: receipt.position,
+        next_position: receipt.position,
+        receipt,
+        repeated: false,
+    }
+}
+
+pub(super) fn repeated(events: &[Event], receipt: Receipt) -> Appended {
+    let placed = |event: &Event| Placed {
+        id: event.id.clone(),
+        position: event.position,
+        processed_at: event.processed_at,
+    };
+    Appended {
+        events: events.iter().map(placed).collect(),
+        first_position: events.first().map_or(receipt.position, |event| event.position),
+        next_position: events.last().map_or(receipt.position, |event| event.position.plus(1)),
+        receipt,
+        repeated: true,
+    }
+}
+
+/// A frame without its log sequence numbers.
+struct Draft {
+    hash: SessionHash,
+    payload: Vec<u8>,
+    count: u32,
+    before: (Position, Chain, Chain),
+    /// Control records with their place in the frame: their chain needs their numbers.
+    controls: Vec<(u32, Record)>,
+    answer: Appended,
+    effect: Effect,
+}
+
+impl Draft {
+    fn control(&mut self, record: Record) {
+        record::encode(&record, &mut self.payload);
+        self.controls.push((self.count, record));
+        self.count += 1;
+    }
+
+    fn event(&mut self, new: NewEvent, id: EventId, now: Timestamp, salt: [u8; 16]) {
+        let position = self.effect.tail;
+        self.effect.ids.push((name_hash(id.as_str()), position));
+        self.effect.weight += new.body.len() as u64;
+        self.answer.events.push(Placed { id: id.clone(), position, processed_at: now });
+        let event = Event {
+            position,
+            id,
+            kind: new.kind,
+            origin: new.origin,
+            created_at: new.created_at,
+            processed_at: now,
+            body: new.body,
+        };
+        let record = Record::event(&event, salt);
+        self.effect.chain = self.effect.chain.after(position.0, &record);
+        self.effect.tail = position.plus(1);
+        record::encode(&record, &mut self.payload);
+        self.count += 1;
+    }
+
+    fn finish(
+        mut self,
+        first: Lsn,
+        session: Arc<Session>,
+        done: oneshot::Sender<StoreResult<()>>,
+    ) -> Item<Arc<Session>> {
+        for (place, record) in &self.controls {
+            let lsn = first.0 + u64::from(*place);
+            self.effect.control_chain = self.effect.control_chain.after(lsn, record);
+        }
+        let (first_position, chain, control_chain) = self.before;
+        let events = self.effect.tail.0 - first_position.0;
+        let header = FrameHeader {
+            kind: FrameKind::Request,
+            length: u32::try_from(self.payload.len()).expect("limits keep a batch below 4 GiB"),
+            compressed: false,
+            count: self.count,
+            events: u32::try_from(events).expect("limits keep a batch below 4 G events"),
+            first_lsn: first,
+            synced_lsn: Lsn(0),
+            first_position,
+            session: self.hash,
+            chain,
+            control_chain,
+        };
+        self.effect.end_lsn = header.end_lsn();
+        Item { session, header, payload: Bytes::from(self.payload), effect: self.effect, done }
+    }
+}
+
+/// Where a queued frame moves the end of its session.
+struct NextEnd {
+    tail: Position,
+    chain: Chain,
+    updated_at: Timestamp,
+    names: Vec<[u8; 16]>,
+}
+
+impl NextEnd {
+    fn of(draft: &Draft) -> Self {
+        let effect = &draft.effect;
+        let batch = effect.batch.iter().map(|batch| name_hash(&key_name(&batch.key)));
+        Self {
+            tail: effect.tail,
+            chain: effect.chain,
+            updated_at: effect.updated_at,
+            names: effect.ids.iter().map(|(hash, _)| *hash).chain(batch).collect(),
+        }
+    }
+
+    fn move_to(self, ahead: &mut Ahead) {
+        ahead.tail = self.tail;
+        ahead.chain = self.chain;
+        ahead.updated_at = self.updated_at;
+        ahead.names.extend(self.names);
+    }
+}

@@ -1,0 +1,111 @@
+//! What a file of a data directory holds, for a person: the engine's window for `inspect`. It must
+//! not repair.
+
+use std::io;
+
+use crate::{
+    env::File,
+    log::{LogError, frame::FrameKind, inspect as log_inspect, inspect::FileHeader},
+};
+
+/// A journal file or segment, line by line.
+#[derive(Clone, Debug)]
+pub struct Inspection {
+    /// `journal` or `segment`.
+    pub kind: &'static str,
+    /// What the header says: name and value.
+    pub header: Vec<(&'static str, String)>,
+    /// Its frames and bad places, in order.
+    pub frames: Vec<InspectionLine>,
+    /// Byte offset where the last whole frame ended.
+    pub end: u64,
+    /// What lies at the end: zeros of a journal file, or the fault of a torn tail.
+    pub rest: Option<String>,
+}
+
+/// One frame or bad place.
+#[derive(Clone, Debug)]
+pub struct InspectionLine {
+    /// Where it starts.
+    pub byte_offset: u64,
+    /// `request`, `watermark`, `block` or `bad`.
+    pub kind: &'static str,
+    /// Hash of the session, first 16 hex digits; empty for a watermark or an unnamed bad place.
+    pub session: String,
+    /// Log sequence number of the first record.
+    pub first_lsn: u64,
+    /// Position of the first event.
+    pub first_position: u64,
+    /// Records in it.
+    pub records: u32,
+    /// Bytes of the payload as stored.
+    pub bytes: u32,
+    /// Type and id of its events.
+    pub events: Vec<(String, String)>,
+    /// What is wrong, for a bad place.
+    pub fault: Option<String>,
+}
+
+/// Reads a journal file or segment, without the store's lock: a file in use shows a moment of it.
+///
+/// # Errors
+/// `InvalidData` when the file is neither.
+pub fn inspect(file: &dyn File) -> io::Result<Inspection> {
+    let found = log_inspect::inspect(file).map_err(|error| match error {
+        LogError::Io(error) => error,
+        fault @ LogError::Fault { .. } => {
+            let what = format!("neither a journal file nor a segment: {fault}");
+            io::Error::new(io::ErrorKind::InvalidData, what)
+        }
+    })?;
+    let (kind, header) = match found.header {
+        FileHeader::Journal(header) => (
+            "journal",
+            vec![
+                ("order", header.order.to_string()),
+                ("start", header.start.to_string()),
+                ("first_lsn", header.first_lsn.0.to_string()),
+                ("previous_order", header.previous_order.to_string()),
+                ("previous_end", header.previous_end.to_string()),
+            ],
+        ),
+        FileHeader::Segment(header) => (
+            "segment",
+            vec![
+                ("session", header.session.to_string()),
+                ("base", header.base.to_string()),
+                ("start", header.start.to_string()),
+                ("first_lsn", header.first_lsn.0.to_string()),
+                ("sealed", header.sealed.to_string()),
+            ],
+        ),
+    };
+    let frames = found.frames.into_iter().map(line).collect();
+    Ok(Inspection { kind, header, frames, end: found.end, rest: found.rest })
+}
+
+fn line(found: log_inspect::InspectedFrame) -> InspectionLine {
+    let header = found.header;
+    let kind = match (&found.fault, header.map(|header| header.kind)) {
+        (Some(_), _) | (None, None) => "bad",
+        (None, Some(FrameKind::Request)) => "request",
+        (None, Some(FrameKind::Watermark)) => "watermark",
+        (None, Some(FrameKind::Block)) => "block",
+    };
+    let named = header.filter(|header| header.kind != FrameKind::Watermark);
+    InspectionLine {
+        byte_offset: found.byte_offset,
+        kind,
+        session: named.map(|header| short(&header.session.to_string())).unwrap_or_default(),
+        first_lsn: header.map_or(0, |header| header.first_lsn.0),
+        first_position: named.map_or(0, |header| header.first_position.0),
+        records: header.map_or(0, |header| header.count),
+        bytes: header.map_or(0, |header| header.length),
+        events: found.events,
+        fault: found.fault,
+    }
+}
+
+fn short(hash: &str) -> String {
+    hash.chars().take(16).collect()
+}

@@ -1,0 +1,560 @@
+//! The shared commit journal: one sequential write and one sync for everybody waiting. Whoever
+//! comes while nobody commits leads: it writes what is queued, its own frame among it. It must not
+//! know sessions: `commit` makes frames visible once this room says they are durable.
+//!
+//! A failed write or sync is never repeated on the same file: the file is poisoned, all that was
+//! queued is void, and the next file says where the poisoned one ends and first repeats the
+//! acknowledged frames that shared its last blocks.
+
+use std::{
+    io,
+    sync::{Condvar, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use tokio::sync::{oneshot, watch};
+
+use super::{
+    Options,
+    layout::{JOURNAL, journal_path},
+    session::Effect,
+    slots::Place,
+};
+use crate::{
+    env::{Env, File},
+    event::{Lsn, Position, SessionHash},
+    log::{
+        Chain, FrameHeader, FrameKind, frame,
+        journal::{FRAMES_AT, JournalHeader},
+        scan::WATERMARK_ALIGN_BYTES,
+    },
+    store::{StoreError, StoreResult},
+};
+
+/// Bytes of frames that one write takes at most, a larger single frame aside.
+const ROUND_BYTES_MAX: u64 = 8 << 20;
+/// Blocks of the file system: a failed write may hurt its neighbours in one of them.
+const BLOCK_BYTES: u64 = 4096;
+/// Failed syncs in a row after which the store takes no more writes.
+const FAILURES_MAX: u32 = 2;
+
+/// A frame on its way, and who waits for it.
+pub(super) struct Item<S> {
+    pub(super) session: S,
+    pub(super) header: FrameHeader,
+    pub(super) payload: Bytes,
+    pub(super) effect: Effect,
+    pub(super) done: oneshot::Sender<StoreResult<()>>,
+}
+
+/// Why a frame was not taken into the queue.
+pub(super) enum Refused {
+    /// A failure made what the frame was built on void: build it again.
+    Stale,
+    /// The store takes no writes.
+    ReadOnly(String),
+}
+
+/// Why a round failed.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// Nothing was written.
+    Refused(io::Error),
+    /// Something may have been written: the outcome is unknown.
+    Unknown(io::Error),
+}
+
+/// The queue and the file behind it.
+pub(super) struct Journal<S> {
+    env: Env,
+    options: Options,
+    store: [u8; 16],
+    queue: Mutex<Queue<S>>,
+    wake: Condvar,
+    writer: Mutex<Writer>,
+    progress: watch::Sender<u64>,
+}
+
+struct Queue<S> {
+    items: Vec<Item<S>>,
+    next_lsn: Lsn,
+    epoch: u64,
+    leading: bool,
+    handover: bool,
+    refuse: Option<String>,
+    stopped: bool,
+}
+
+/// What recovery found: where the journal goes on.
+pub(super) struct Resume {
+    /// Where the frames of the last file end.
+    pub(super) place: Place,
+    /// The largest order any file of the ring has.
+    pub(super) order: u64,
+    /// The last start.
+    pub(super) start: u64,
+    /// Files of the ring, each with the order of its last use and its size.
+    pub(super) ring: Vec<RingFile>,
+}
+
+/// A file of the ring.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RingFile {
+    pub(super) number: u32,
+    /// 0 when it was never used.
+    pub(super) order: u64,
+    pub(super) bytes: u64,
+    /// A write to it failed: not used again by this process.
+    pub(super) poisoned: bool,
+}
+
+struct Writer {
+    ring: Vec<RingFile>,
+    current: Option<Current>,
+    /// The last order given to a use.
+    order: u64,
+    /// The end of what is durable.
+    durable: Place,
+    /// The end of what is durable and visible to readers.
+    published: Place,
+    start: u64,
+    started: bool,
+    recyclable_order: u64,
+    /// Acknowledged frames that end in the file's last block, to be repeated should it be poisoned.
+    recent: Vec<(u64, FrameHeader, Bytes)>,
+    repeat: bool,
+    failures: u32,
+    watermarked: bool,
+    /// Bytes written since start, for the settling trigger.
+    written: u64,
+}
+
+struct Current {
+    file: Box<dyn File>,
+    number: u32,
+    order: u64,
+    salt: u64,
+    bytes: u64,
+    /// Where the next frame goes.
+    end: u64,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl<S> Journal<S> {
+    pub(super) fn new(env: Env, options: Options, store: [u8; 16], resume: Resume) -> Self {
+        let writer = Writer {
+            ring: resume.ring,
+            current: None,
+            order: resume.order,
+            durable: resume.place,
+            published: resume.place,
+            start: resume.start + 1,
+            started: false,
+            recyclable_order: 0,
+            recent: Vec::new(),
+            repeat: false,
+            failures: 0,
+            watermarked: true,
+            written: 0,
+        };
+        let queue = Queue {
+            items: Vec::new(),
+            next_lsn: resume.place.lsn,
+            epoch: 0,
+            leading: false,
+            handover: false,
+            refuse: None,
+            stopped: false,
+        };
+        Self {
+            env,
+            options,
+            store,
+            queue: Mutex::new(queue),
+            wake: Condvar::new(),
+            writer: Mutex::new(writer),
+            progress: watch::channel(0).0,
+        }
+    }
+
+    /// The current epoch: what is queued now is void when it changes.
+    pub(super) fn epoch(&self) -> u64 {
+        lock(&self.queue).epoch
+    }
+
+    /// Changes after every round, whatever its outcome.
+    pub(super) fn progress(&self) -> watch::Receiver<u64> {
+        self.progress.subscribe()
+    }
+
+    /// Why appends are refused, when they are.
+    pub(super) fn refusing(&self) -> Option<String> {
+        lock(&self.queue).refuse.clone()
+    }
+
+    /// Refuses appends from now on; the first reason stays.
+    pub(super) fn refuse(&self, reason: &str) {
+        lock(&self.queue).refuse.get_or_insert_with(|| reason.to_owned());
+    }
+
+    /// Queues a frame built in `epoch`; `build` gets its first log sequence number. Answers whether
+    /// the caller must lead.
+    pub(super) fn enqueue(
+        &self,
+        epoch: u64,
+        records: u32,
+        build: impl FnOnce(Lsn) -> Item<S>,
+    ) -> Result<bool, Refused> {
+        let mut queue = lock(&self.queue);
+        if let Some(reason) = &queue.refuse {
+            return Err(Refused::ReadOnly(reason.clone()));
+        }
+        if queue.epoch != epoch {
+            return Err(Refused::Stale);
+        }
+        let first = queue.next_lsn;
+        queue.next_lsn = Lsn(first.0 + u64::from(records));
+        let item = build(first);
+        queue.items.push(item);
+        Ok(!std::mem::replace(&mut queue.leading, true))
+    }
+
+    /// Takes the next round; `None` ends the leadership.
+    fn take(&self) -> Option<Vec<Item<S>>> {
+        let mut queue = lock(&self.queue);
+        let mut bytes = 0;
+        let fits = |item: &&Item<S>| {
+            let first = bytes == 0;
+            bytes += item.header.stride();
+            first || bytes <= ROUND_BYTES_MAX
+        };
+        let count = queue.items.iter().take_while(fits).count();
+        if count == 0 {
+            queue.leading = false;
+            return None;
+        }
+        Some(queue.items.drain(..count).collect())
+    }
+
+    /// Leads: writes rounds until the queue is empty, or, when a committer thread runs and this is
+    /// not it, hands over after the first. `outcome` makes a round's frames visible or void.
+    pub(super) fn lead(
+        &self,
+        committer: bool,
+        outcome: &dyn Fn(Vec<Item<S>>, Result<(), Failure>),
+    ) {
+        while let Some(mut round) = self.take() {
+            let result = lock(&self.writer).commit(self, &round);
+            if let Err(failure) = &result {
+                let mut behind = self.void(failure, &round);
+                round.append(&mut behind);
+            }
+            outcome(round, result);
+            self.published();
+            self.progress.send_modify(|rounds| *rounds += 1);
+            if self.options.background && !committer {
+                let mut queue = lock(&self.queue);
+                if queue.items.is_empty() {
+                    queue.leading = false;
+                } else {
+                    queue.handover = true;
+                    self.wake.notify_one();
+                }
+                return;
+            }
+        }
+    }
+
+    /// What is durable is visible now. The caller leads.
+    fn published(&self) {
+        let mut writer = lock(&self.writer);
+        writer.published = writer.durable;
+    }
+
+    /// Starts a new epoch after a failure and takes what was queued behind the failed round.
+    fn void(&self, failure: &Failure, round: &[Item<S>]) -> Vec<Item<S>> {
+        let failures = lock(&self.writer).failures;
+        let mut queue = lock(&self.queue);
+        queue.epoch += 1;
+        if let (Failure::Refused(_), Some(first)) = (failure, round.first()) {
+            // Nothing of these numbers was ever written.
+            queue.next_lsn = first.header.first_lsn;
+        }
+        if failures >= FAILURES_MAX {
+            let reason = "two syncs of the journal failed in a row; check the disk, then restart";
+            queue.refuse.get_or_insert_with(|| reason.to_owned());
+        }
+        std::mem::take(&mut queue.items)
+    }
+
+    /// The committer thread: leads when leadership is handed over, and writes a watermark after
+    /// 100 ms of idleness. Returns when the journal is stopped.
+    pub(super) fn run(&self, outcome: &dyn Fn(Vec<Item<S>>, Result<(), Failure>)) {
+        const IDLE: Duration = Duration::from_millis(100);
+        let mut queue = lock(&self.queue);
+        while !queue.stopped {
+            if std::mem::take(&mut queue.handover) {
+                drop(queue);
+                self.lead(true, outcome);
+                queue = lock(&self.queue);
+                continue;
+            }
+            let (guard, waited) =
+                self.wake.wait_timeout(queue, IDLE).unwrap_or_else(PoisonError::into_inner);
+            queue = guard;
+            if waited.timed_out() && !queue.leading && !queue.stopped {
+                queue.leading = true;
+                drop(queue);
+                self.watermark();
+                self.lead(true, outcome);
+                queue = lock(&self.queue);
+            }
+        }
+    }
+
+    /// Ends the committer thread.
+    pub(super) fn stop(&self) {
+        lock(&self.queue).stopped = true;
+        self.wake.notify_all();
+    }
+
+    /// Syncs an empty frame at the next 4 KiB boundary, once after the last round, so that damage
+    /// to the last acknowledged frames is damage, not a torn tail. The caller leads.
+    fn watermark(&self) {
+        let mut writer = lock(&self.writer);
+        if let Err(error) = writer.watermark() {
+            writer.poison();
+            tracing::warn!(%error, "a watermark could not be written");
+        }
+        writer.published = writer.durable;
+    }
+
+    /// Writes a watermark now unless somebody leads; what the committer thread does when idle.
+    pub(super) fn idle(&self, outcome: &dyn Fn(Vec<Item<S>>, Result<(), Failure>)) {
+        if !std::mem::replace(&mut lock(&self.queue).leading, true) {
+            self.watermark();
+            self.lead(true, outcome);
+        }
+    }
+
+    /// The place of the journal up to which everything is durable and visible.
+    pub(super) fn place(&self) -> Place {
+        lock(&self.writer).published
+    }
+
+    /// The start of this owner.
+    pub(super) fn start(&self) -> u64 {
+        lock(&self.writer).start
+    }
+
+    /// Makes this start durable, if nothing was committed in it yet.
+    pub(super) fn begin(
+        &self,
+        outcome: &dyn Fn(Vec<Item<S>>, Result<(), Failure>),
+    ) -> io::Result<()> {
+        while !lock(&self.writer).started {
+            if std::mem::replace(&mut lock(&self.queue).leading, true) {
+                // Whoever leads makes the start durable with his first round.
+                std::thread::yield_now();
+                continue;
+            }
+            let next = {
+                let queue = lock(&self.queue);
+                queue.items.first().map_or(queue.next_lsn, |item| item.header.first_lsn)
+            };
+            let result = {
+                let mut writer = lock(&self.writer);
+                let opened = writer.open_file(self, 0, next);
+                let written = opened.and_then(|header| writer.write(&header, 0));
+                written.inspect_err(|_| writer.poison())
+            };
+            self.published();
+            self.lead(true, outcome);
+            result?;
+        }
+        Ok(())
+    }
+
+    /// Files before this order hold nothing that is not settled twice.
+    pub(super) fn recycle(&self, order: u64) {
+        lock(&self.writer).recyclable_order = order;
+    }
+
+    /// Bytes written since start.
+    pub(super) fn written(&self) -> u64 {
+        lock(&self.writer).written
+    }
+}
+
+impl Writer {
+    fn commit<S>(&mut self, journal: &Journal<S>, round: &[Item<S>]) -> Result<(), Failure> {
+        let Some(first) = round.first() else { return Ok(()) };
+        let need: u64 = round.iter().map(|item| item.header.stride()).sum();
+        let fits = self.current.as_ref().is_some_and(|file| file.end + need <= file.bytes);
+        let mut buffer = Vec::new();
+        if !fits {
+            let next = first.header.first_lsn;
+            buffer = self.open_file(journal, need, next).map_err(Failure::Refused)?;
+        }
+        let Some(current) = &self.current else {
+            return Err(Failure::Refused(io::Error::other("no journal file is open")));
+        };
+        let at = if fits { current.end } else { 0 };
+        let mut frames = Vec::with_capacity(round.len());
+        for item in round {
+            let header = FrameHeader { synced_lsn: self.durable.lsn, ..item.header };
+            header.write(current.salt, &item.payload, &mut buffer);
+            frames.push((at + buffer.len() as u64, header, item.payload.clone()));
+        }
+        if let Err(error) = self.write(&buffer, at) {
+            self.poison();
+            return Err(Failure::Unknown(error));
+        }
+        if let Some(last) = round.last() {
+            self.durable.lsn = last.header.end_lsn();
+        }
+        self.recent.append(&mut frames);
+        let block = self.durable.byte_offset - self.durable.byte_offset % BLOCK_BYTES;
+        self.recent.retain(|(end, ..)| *end > block);
+        self.watermarked = false;
+        Ok(())
+    }
+
+    /// Writes and syncs at a byte offset, and moves the end behind it.
+    fn write(&mut self, buffer: &[u8], at: u64) -> io::Result<()> {
+        let Some(current) = &mut self.current else { return Ok(()) };
+        current.file.write_at(at, buffer)?;
+        current.file.sync()?;
+        current.end = at + buffer.len() as u64;
+        self.durable.order = current.order;
+        self.durable.byte_offset = current.end;
+        self.written += buffer.len() as u64;
+        self.started = true;
+        self.failures = 0;
+        Ok(())
+    }
+
+    fn watermark(&mut self) -> io::Result<()> {
+        let Some(current) = &self.current else { return Ok(()) };
+        let boundary = current.end.next_multiple_of(WATERMARK_ALIGN_BYTES);
+        if self.watermarked || boundary + frame::HEADER_BYTES as u64 > current.bytes {
+            return Ok(());
+        }
+        let header = FrameHeader {
+            kind: FrameKind::Watermark,
+            length: 0,
+            compressed: false,
+            count: 0,
+            events: 0,
+            first_lsn: self.durable.lsn,
+            synced_lsn: self.durable.lsn,
+            first_position: Position(current.end),
+            session: SessionHash([0; 32]),
+            chain: Chain([0; 32]),
+            control_chain: Chain([0; 32]),
+        };
+        let mut buffer = Vec::new();
+        header.write(current.salt, &[], &mut buffer);
+        self.watermarked = true;
+        self.write(&buffer, boundary)
+    }
+
+    /// Leaves a file that failed; the next one repeats what shared its last blocks.
+    fn poison(&mut self) {
+        if let Some(failed) = self.current.take() {
+            self.ring.iter_mut().filter(|file| file.number == failed.number).for_each(|file| {
+                file.poisoned = true;
+            });
+        }
+        self.repeat = true;
+        self.failures += 1;
+    }
+
+    /// Makes another file of the ring current and answers what it must start with: its header,
+    /// twice, and the frames to repeat. Nothing of it is written yet. `next` is the first number
+    /// that no earlier file has: numbers of frames that failed are skipped.
+    fn open_file<S>(&mut self, journal: &Journal<S>, need: u64, next: Lsn) -> io::Result<Vec<u8>> {
+        let again: u64 = self.recent.iter().map(|(_, header, _)| header.stride()).sum();
+        let number = self.free_file(journal, FRAMES_AT + need + again)?;
+        let file = journal.env.storage.open(&journal_path(number))?;
+        let bytes = file.len()?;
+        self.order += 1;
+        let header = JournalHeader {
+            store: journal.store,
+            salt: u64::from_le_bytes(journal.env.random()),
+            order: self.order,
+            start: self.start,
+            first_lsn: next,
+            previous_order: self.durable.order,
+            previous_end: self.durable.byte_offset,
+            previous_end_lsn: self.durable.lsn,
+            opens: !self.started,
+        };
+        let mut buffer = header.encode();
+        let shared = std::mem::take(&mut self.recent);
+        if std::mem::take(&mut self.repeat) {
+            for (_, old, payload) in shared {
+                let again = FrameHeader { synced_lsn: self.durable.lsn, ..old };
+                again.write(header.salt, &payload, &mut buffer);
+                self.recent.push((buffer.len() as u64, again, payload));
+            }
+        }
+        for entry in self.ring.iter_mut().filter(|entry| entry.number == number) {
+            entry.order = header.order;
+        }
+        let (order, salt) = (header.order, header.salt);
+        self.current = Some(Current { file, number, order, salt, bytes, end: 0 });
+        Ok(buffer)
+    }
+
+    /// A file of at least `need` bytes that nothing needs any more, or a new one, filled with zeros:
+    /// a growing file costs 20 times at the 99th percentile (research/perf.md, 1a).
+    fn free_file<S>(&mut self, journal: &Journal<S>, need: u64) -> io::Result<u32> {
+        let free = |file: &&RingFile| {
+            let needed = file.order >= self.recyclable_order.max(1) || file.poisoned;
+            !needed && file.bytes >= need
+        };
+        if let Some(file) = self.ring.iter().find(free) {
+            return Ok(file.number);
+        }
+        let number = self.ring.iter().map(|file| file.number + 1).max().unwrap_or(0);
+        let bytes = journal.options.journal_file_bytes.max(need).next_multiple_of(BLOCK_BYTES);
+        fill(&journal.env, number, bytes)?;
+        self.ring.push(RingFile { number, order: 0, bytes, poisoned: false });
+        Ok(number)
+    }
+}
+
+/// Makes a journal file of zeros, durable with its name.
+fn fill(env: &Env, number: u32, bytes: u64) -> io::Result<()> {
+    const CHUNK: u64 = 1 << 20;
+    let path = journal_path(number);
+    let file = env.storage.create(&path)?;
+    let write = || -> io::Result<()> {
+        let zeros = vec![0; CHUNK.min(bytes) as usize];
+        let mut at = 0;
+        while at < bytes {
+            let part = zeros.get(..CHUNK.min(bytes - at) as usize).unwrap_or(&zeros);
+            file.write_at(at, part)?;
+            at += part.len() as u64;
+        }
+        file.sync()?;
+        env.storage.sync_dir(JOURNAL)
+    };
+    write().inspect_err(|_| {
+        // A file that is not whole is of no use to anybody, and on a full disk its bytes are.
+        let _ = env.storage.remove(&path);
+    })
+}
+
+/// What a failed round means to those who waited.
+pub(super) fn error_of(failure: &Failure) -> StoreError {
+    match failure {
+        Failure::Unknown(error) => StoreError::OutcomeUnknown { reason: error.to_string() },
+        Failure::Refused(error) => super::write_error("opening a journal file", error),
+    }
+}

@@ -1,0 +1,124 @@
+//! Names inside a data directory, and how one is made. It must not open sessions.
+
+use std::io;
+
+use super::OpenError;
+use crate::{
+    env::Env,
+    log::{Delta, FORMAT, Fault, StoreFile, encode_delta, journal, settled_header},
+};
+
+/// The file that makes a directory a data directory.
+pub(super) const STORE: &str = "STORE";
+pub(super) const JOURNAL: &str = "journal";
+pub(super) const SETTLED: &str = "settled";
+pub(super) const SEGMENTS: &str = "segments";
+pub(super) const QUARANTINE: &str = "quarantine";
+
+/// Path of a journal file of the ring.
+pub(super) fn journal_path(number: u32) -> String {
+    format!("{JOURNAL}/{number}")
+}
+
+/// Path of one of the two settled files.
+pub(super) fn settled_path(slot: usize) -> String {
+    format!("{SETTLED}/{slot}")
+}
+
+/// Names what was being done when the file system refused.
+pub(super) fn doing(what: impl Into<String>) -> impl FnOnce(io::Error) -> OpenError {
+    let doing = what.into();
+    move |source| OpenError::Io { doing, source }
+}
+
+/// Reads `STORE`, or makes a new store in an empty directory.
+pub(super) fn identify(env: &Env) -> Result<StoreFile, OpenError> {
+    let storage = &env.storage;
+    let names = storage.list("").map_err(doing("listing the data directory"))?;
+    if !names.iter().any(|entry| entry.name == STORE) {
+        let used = names.iter().any(|entry| {
+            entry.name == SEGMENTS && storage.list(SEGMENTS).is_ok_and(|list| !list.is_empty())
+        });
+        if used {
+            let what = "segments are there, but the file STORE is missing".to_owned();
+            return Err(OpenError::Damaged { what });
+        }
+        return make(env).map_err(doing("making a new store"));
+    }
+    let file = storage.open_read(STORE).map_err(doing("opening STORE"))?;
+    let bytes = match journal::read(&*file, 0, 4096) {
+        Ok(bytes) => bytes,
+        Err(error) => return Err(OpenError::Damaged { what: format!("STORE: {error}") }),
+    };
+    StoreFile::decode(&bytes).map_err(|fault| match fault {
+        Fault::Unknown { value, .. } => OpenError::Newer { found: value, supported: FORMAT },
+        other => OpenError::Damaged { what: format!("STORE: {other}") },
+    })
+}
+
+/// Makes directories and both settled files, then `STORE`: until its rename is durable there is no
+/// store, and the next start makes it anew.
+fn make(env: &Env) -> io::Result<StoreFile> {
+    let storage = &env.storage;
+    let store = StoreFile { id: env.random(), created_at: env.clock.now().0 };
+    for directory in [JOURNAL, SETTLED, SEGMENTS, QUARANTINE] {
+        storage.create_dir(directory)?;
+    }
+    for number in storage.list(JOURNAL)? {
+        storage.remove(&format!("{JOURNAL}/{}", number.name))?;
+    }
+    for slot in 0..2 {
+        let salt = u64::from_le_bytes(env.random());
+        let mut bytes = settled_header(store.id, salt);
+        let nothing = Delta {
+            clean: true,
+            start: 0,
+            order: 0,
+            byte_offset: 0,
+            lsn: 1,
+            at: store.created_at,
+            entries: Vec::new(),
+        };
+        bytes.extend(encode_delta(salt, slot as u64 + 1, &nothing));
+        replace(env, &settled_path(slot), &bytes)?;
+    }
+    replace(env, STORE, &store.encode())?;
+    Ok(store)
+}
+
+/// Writes a file whole: under another name, synced, renamed over the old one, the name synced.
+pub(super) fn replace(env: &Env, path: &str, bytes: &[u8]) -> io::Result<()> {
+    let storage = &env.storage;
+    let fresh = format!("{path}.new");
+    match storage.remove(&fresh) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let file = storage.create(&fresh)?;
+    file.write_at(0, bytes)?;
+    file.sync()?;
+    storage.rename(&fresh, path)?;
+    storage.sync_dir(path.rsplit_once('/').map_or("", |(directory, _)| directory))
+}
+
+/// Keeps a copy of bytes that recovery refused, with the reason beside it. A copy that cannot be
+/// made is reported and stops nothing: the bytes themselves stay where they are.
+pub(super) fn quarantine(env: &Env, name: &str, bytes: &[u8], reason: &str) {
+    let keep = || -> io::Result<()> {
+        let path = format!("{QUARANTINE}/{name}");
+        for (path, content) in [(path.clone(), bytes), (path + ".reason", reason.as_bytes())] {
+            match env.storage.create(&path) {
+                Ok(file) => {
+                    file.write_at(0, content)?;
+                    file.sync()?;
+                }
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+            }
+        }
+        env.storage.sync_dir(QUARANTINE)
+    };
+    if let Err(error) = keep() {
+        tracing::warn!(name, %error, "refused bytes could not be copied to quarantine");
+    }
+}

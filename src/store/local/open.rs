@@ -1,0 +1,204 @@
+//! Opening a data directory after any stop: lock, identity, settled files, journal, catalogue. It
+//! reads no session's segments. It must not write, beyond making a new store in an empty directory.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{Arc, Mutex, RwLock},
+};
+
+use super::{
+    OpenError, Options, Shared,
+    catalogue::Catalogue,
+    journal::{Journal, Resume},
+    layout::{self, doing},
+    recover::{Lost, Recovered, recover},
+    session::{Held, Session, apply_change, fresh_entry},
+    slots::Slots,
+};
+use crate::{
+    env::{Env, Lock},
+    event::{
+        Position, Range, Scope, SessionHash, SessionId, SessionKey, TenantId, Timestamp, UserId,
+    },
+    log::{Chain, Control, Entry, Frame, Record},
+    store::Recovery,
+};
+
+/// Opens the data directory.
+pub(super) fn open(env: &Env, options: Options) -> Result<(Shared, Box<dyn Lock>), OpenError> {
+    let began = env.clock.monotonic();
+    let locked = env.storage.lock().map_err(doing("locking the data directory"))?;
+    let lock = locked.ok_or(OpenError::Owned)?;
+    let store = layout::identify(env)?;
+    let (mut slots, mut found) = Slots::open(env, store.id)?;
+    let recovered = recover(env, store.id, found.place, found.clean)?;
+    let mut catalogue = Catalogue::default();
+    let mut by_key = HashMap::new();
+    for (key, entry) in std::mem::take(&mut found.entries) {
+        let session = known_session(entry)?;
+        let create_key = session.state().entry.create_key.clone();
+        by_key.insert(key, Arc::clone(&session));
+        catalogue.insert(session, create_key);
+    }
+    slots.touch_differing(&found, &by_key);
+    let mut recovery = Recovery {
+        clean: found.clean && recovered.frames.is_empty() && recovered.lost.is_empty(),
+        frames_replayed: recovered.frames.len() as u64,
+        torn_bytes: recovered.torn_bytes,
+        ..Recovery::default()
+    };
+    let (dirty, unnamed) = replay(&mut catalogue, &recovered, &mut recovery);
+    let start = found.start.max(recovered.start_max);
+    let ring = recovered.ring;
+    let resume = Resume { place: recovered.place, order: recovered.order_max, start, ring };
+    let journal = Journal::new(env.clone(), options, store.id, resume);
+    journal.recycle(slots.recyclable().order);
+    let frozen = unnamed.is_some();
+    if let Some(what) = unnamed {
+        journal.refuse(&format!("acknowledged records are lost and name no session: {what}"));
+    }
+    recovery.sessions = catalogue.len() as u64;
+    let micros = env.clock.monotonic().saturating_sub(began).as_micros();
+    recovery.micros = u64::try_from(micros).unwrap_or(u64::MAX);
+    let shared = Shared {
+        env: env.clone(),
+        options,
+        store,
+        journal,
+        catalogue: RwLock::new(catalogue),
+        slots: Mutex::new(slots),
+        settling: Mutex::new(()),
+        dirty: Mutex::new(dirty),
+        touched: Mutex::default(),
+        retired: Mutex::default(),
+        directories: Mutex::new(HashSet::new()),
+        settled_written: Mutex::new(0),
+        settle_now: super::Signal::default(),
+        frozen,
+        recovery,
+    };
+    Ok((shared, lock))
+}
+
+fn known_session(entry: Entry) -> Result<Arc<Session>, OpenError> {
+    let identity = || {
+        let tenant = TenantId::new(&entry.tenant).ok()?;
+        let scope = Scope { tenant, user: UserId::new(&entry.user).ok()? };
+        Some(SessionKey { scope, session: SessionId::new(&entry.session).ok()? })
+    };
+    let key = identity().ok_or_else(|| OpenError::Damaged {
+        what: "settled/ names a session whose id is no id".to_owned(),
+    })?;
+    let hash = SessionHash::of(&key, crate::event::Incarnation(entry.incarnation));
+    Ok(Session::new(key, hash, entry, true))
+}
+
+/// Applies the journal's frames to their sessions, in the order of their numbers. Answers the
+/// sessions that wait to be settled, and what was lost without naming a session.
+fn replay(
+    catalogue: &mut Catalogue,
+    recovered: &Recovered,
+    recovery: &mut Recovery,
+) -> (Vec<Arc<Session>>, Option<String>) {
+    let mut dirty = Vec::new();
+    let mut unnamed = Vec::new();
+    for frame in recovered.frames.values() {
+        match replay_frame(catalogue, frame) {
+            Ok(Some(session)) => dirty.push(session),
+            Ok(None) => {}
+            Err(what) => {
+                recovery.damage.push(what.clone());
+                unnamed.push(what);
+            }
+        }
+    }
+    for lost in &recovered.lost {
+        recovery.damage.push(lost.what.clone());
+        if !lose(catalogue, lost) {
+            unnamed.push(lost.what.clone());
+        }
+    }
+    let reason = unnamed.first().cloned();
+    (dirty, reason)
+}
+
+/// Answers the session when this frame is the first of it that waits.
+fn replay_frame(catalogue: &mut Catalogue, frame: &Frame) -> Result<Option<Arc<Session>>, String> {
+    let header = frame.header;
+    let nameless = |what: &str| format!("frame {}: {what}", header.first_lsn.0);
+    let records = frame.records().map_err(|fault| nameless(&fault.to_string()))?;
+    let session = match catalogue.by_hash(header.session) {
+        Some(session) => session,
+        None => {
+            let session = created_session(frame, &records)
+                .ok_or_else(|| nameless("the creation of its session is lost"))?;
+            let create_key = session.state().entry.create_key.clone();
+            catalogue.insert(Arc::clone(&session), create_key);
+            session
+        }
+    };
+    let mut state = session.state();
+    let state = &mut *state;
+    if header.end_lsn().0 <= state.entry.end_lsn {
+        return Ok(None);
+    }
+    if header.first_position.0 != state.entry.tail || header.chain.0 != state.entry.chain {
+        let from = Position(state.entry.tail.min(header.first_position.0));
+        state.damage(Range::new(from, header.first_position), "lost from the journal");
+    }
+    let first = state.unsettled.is_empty();
+    if first && state.ever_settled {
+        state.settled = Some(Box::new(state.entry.clone()));
+    }
+    let entry = &mut state.entry;
+    let (mut chain, mut control_chain) = (header.chain, header.control_chain);
+    let mut position = header.first_position;
+    for (lsn, record) in &records {
+        entry.updated_at = entry.updated_at.max(record.processed_at().0);
+        entry.bytes += if record.is_event() { record.weight() } else { 0 };
+        if record.is_event() {
+            chain = chain.after(position.0, record);
+            position = position.plus(1);
+            continue;
+        }
+        control_chain = control_chain.after(lsn.0, record);
+        if let Some(Control::Change(change)) = record.to_control() {
+            apply_change(entry, &change, record.processed_at());
+        }
+    }
+    entry.tail = position.0;
+    entry.chain = chain.0;
+    entry.control_chain = control_chain.0;
+    entry.end_lsn = header.end_lsn().0;
+    state.exists = true;
+    let first_time = records.first().map_or(Timestamp(0), |(_, first)| first.processed_at());
+    state.unsettled.push_back(Held { header, payload: frame.payload.clone(), first_time });
+    let session = Arc::clone(&session);
+    session.announce(position);
+    Ok(first.then_some(session))
+}
+
+fn created_session(frame: &Frame, records: &[(crate::event::Lsn, Record)]) -> Option<Arc<Session>> {
+    let (_, first) = records.first()?;
+    let Some(Control::Create(create)) = first.to_control() else { return None };
+    let (key, incarnation) = create.identity()?;
+    let hash = SessionHash::of(&key, incarnation);
+    let entry = fresh_entry(&create, hash, first.processed_at());
+    let fits = hash == frame.header.session && frame.header.chain == Chain::events_of(hash);
+    fits.then(|| Session::new(key, hash, entry, false))
+}
+
+/// Marks what a damaged frame took from the session it names; `false` when it names none.
+fn lose(catalogue: &Catalogue, lost: &Lost) -> bool {
+    let Some(header) = lost.header else { return false };
+    let Some(session) = catalogue.by_hash(header.session) else { return false };
+    let mut state = session.state();
+    let range = header.range();
+    state.damage(range, &lost.what);
+    if state.entry.tail < range.to.0 {
+        // Acknowledged positions are never given again, even when what they held is lost.
+        state.entry.tail = range.to.0;
+        state.entry.end_lsn = state.entry.end_lsn.max(header.end_lsn().0);
+    }
+    true
+}

@@ -1,0 +1,310 @@
+//! One session in memory: what is durable, what is on its way, and what waits to be settled. It
+//! must not do I/O; `read` opens what lies on disk.
+
+use std::{
+    collections::{HashMap, HashSet, VecDeque},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use bytes::Bytes;
+use tokio::sync::watch;
+
+use super::read::Opened;
+use crate::{
+    event::{Lsn, Position, Range, SessionHash, SessionKey, Timestamp},
+    log::{Chain, Change, Control, Create, Entry, FrameHeader, KnownBatch, Record, segment},
+    store::{Gap, Receipt, SessionInfo, StoreError},
+};
+
+/// A session of the store.
+pub(super) struct Session {
+    pub(super) key: SessionKey,
+    pub(super) hash: SessionHash,
+    state: Mutex<State>,
+    tail: watch::Sender<Position>,
+}
+
+/// What changes about a session. `entry` is durable; `ahead` is not yet.
+pub(super) struct State {
+    /// Whether its creation is durable; until then nobody but its creator may know of it.
+    pub(super) exists: bool,
+    /// The durable truth; its segments as of the last settling.
+    pub(super) entry: Entry,
+    /// The entry as last settled, while frames wait to be settled; `None` when `entry` is that, or
+    /// when the session was never settled.
+    pub(super) settled: Option<Box<Entry>>,
+    /// Whether any settled file may name it.
+    pub(super) ever_settled: bool,
+    /// What queued frames will make of it.
+    pub(super) ahead: Option<Ahead>,
+    /// Durable frames that no settled segment holds.
+    pub(super) unsettled: VecDeque<Held>,
+    /// Its files and id tables, once somebody asked.
+    pub(super) opened: Option<Opened>,
+}
+
+/// The end of a session as it will be when all queued frames are durable.
+pub(super) struct Ahead {
+    /// The journal's epoch these frames were queued in: a failure starts another and voids them.
+    pub(super) epoch: u64,
+    pub(super) frames: usize,
+    pub(super) tail: Position,
+    pub(super) chain: Chain,
+    pub(super) control_chain: Chain,
+    pub(super) updated_at: Timestamp,
+    pub(super) names: HashSet<[u8; 16]>,
+    /// A change of the session itself is queued: what depends on it must wait.
+    pub(super) barrier: bool,
+}
+
+/// A durable frame in memory.
+#[derive(Clone)]
+pub(super) struct Held {
+    pub(super) header: FrameHeader,
+    pub(super) payload: Bytes,
+    pub(super) first_time: Timestamp,
+}
+
+/// What a frame does to its session once it is durable.
+pub(super) struct Effect {
+    pub(super) create: bool,
+    pub(super) tail: Position,
+    pub(super) end_lsn: Lsn,
+    pub(super) chain: Chain,
+    pub(super) control_chain: Chain,
+    pub(super) updated_at: Timestamp,
+    pub(super) weight: u64,
+    pub(super) ids: Vec<([u8; 16], Position)>,
+    pub(super) batch: Option<KnownBatch>,
+    pub(super) change: Option<Change>,
+}
+
+/// The entry of a session of which nothing is durable yet.
+pub(super) fn fresh_entry(create: &Create, hash: SessionHash, now: Timestamp) -> Entry {
+    Entry {
+        tenant: create.tenant.clone(),
+        user: create.user.clone(),
+        session: create.session.clone(),
+        incarnation: create.incarnation,
+        title: create.title.clone(),
+        metadata: create.metadata.clone(),
+        workspace: create.workspace.clone(),
+        ttl_seconds: create.ttl_seconds,
+        create_key: create.key.clone(),
+        created_at: now.0,
+        updated_at: now.0,
+        archived_at: None,
+        deleted_at: None,
+        tail: 0,
+        end_lsn: 0,
+        chain: Chain::events_of(hash).0,
+        control_chain: Chain::controls_of(hash).0,
+        bytes: 0,
+        segments: Vec::new(),
+        damage: Vec::new(),
+    }
+}
+
+/// Applies a change to an entry.
+pub(super) fn apply_change(entry: &mut Entry, change: &Change, now: Timestamp) {
+    if let Some(title) = &change.title {
+        entry.title.clone_from(title);
+    }
+    for (name, value) in &change.metadata {
+        match value {
+            Some(value) => entry.metadata.insert(name.clone(), value.clone()),
+            None => entry.metadata.remove(name),
+        };
+    }
+    if change.archive {
+        entry.archived_at.get_or_insert(now.0);
+    }
+    if change.delete {
+        entry.deleted_at.get_or_insert(now.0);
+    }
+}
+
+impl Session {
+    pub(super) fn new(key: SessionKey, hash: SessionHash, entry: Entry, exists: bool) -> Arc<Self> {
+        let tail = watch::channel(Position(entry.tail)).0;
+        let state = State {
+            exists,
+            entry,
+            settled: None,
+            ever_settled: exists,
+            ahead: None,
+            unsettled: VecDeque::new(),
+            opened: None,
+        };
+        Arc::new(Self { key, hash, state: Mutex::new(state), tail })
+    }
+
+    /// The state; the lock is short and never held across an await or a sync.
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn subscribe(&self) -> watch::Receiver<Position> {
+        self.tail.subscribe()
+    }
+
+    /// Makes a durable frame visible. Answers whether the session waited for nothing before: then
+    /// it must be listed for settling.
+    pub(super) fn publish(&self, held: Held, effect: Effect) -> bool {
+        let mut state = self.state();
+        let state = &mut *state;
+        let first = state.unsettled.is_empty();
+        if first && state.ever_settled {
+            state.settled = Some(Box::new(state.entry.clone()));
+        }
+        let entry = &mut state.entry;
+        entry.tail = effect.tail.0;
+        entry.end_lsn = effect.end_lsn.0;
+        entry.chain = effect.chain.0;
+        entry.control_chain = effect.control_chain.0;
+        entry.updated_at = effect.updated_at.0;
+        entry.bytes += effect.weight;
+        if let Some(change) = &effect.change {
+            apply_change(entry, change, effect.updated_at);
+        }
+        state.exists |= effect.create;
+        state.unsettled.push_back(held);
+        if let Some(opened) = &mut state.opened {
+            opened.learn(&effect);
+        }
+        if let Some(ahead) = &mut state.ahead {
+            ahead.frames = ahead.frames.saturating_sub(1);
+            if ahead.frames == 0 {
+                state.ahead = None;
+            }
+        }
+        self.tail.send_if_modified(|tail| {
+            let moved = *tail != effect.tail;
+            *tail = effect.tail;
+            moved
+        });
+        first
+    }
+
+    /// Tells readers where the tail is.
+    pub(super) fn announce(&self, tail: Position) {
+        self.tail.send_replace(tail);
+    }
+
+    pub(super) fn not_found(&self) -> StoreError {
+        StoreError::SessionNotFound { session: self.key.session.clone() }
+    }
+
+    /// The session as a reader may know it.
+    pub(super) fn visible(&self) -> Result<MutexGuard<'_, State>, StoreError> {
+        let state = self.state();
+        if !state.exists {
+            return Err(self.not_found());
+        }
+        if state.entry.deleted_at.is_some() {
+            return Err(StoreError::SessionDeleted { session: self.key.session.clone() });
+        }
+        Ok(state)
+    }
+
+    pub(super) fn damaged(&self, state: &State) -> StoreError {
+        StoreError::SessionDamaged {
+            session: self.key.session.clone(),
+            gaps: state.gaps(),
+            tail: Position(state.entry.tail),
+        }
+    }
+
+    pub(super) fn info(&self, state: &State) -> SessionInfo {
+        let entry = &state.entry;
+        SessionInfo {
+            key: self.key.clone(),
+            title: entry.title.clone(),
+            metadata: entry.metadata.clone(),
+            workspace: entry.workspace.clone(),
+            ttl_seconds: entry.ttl_seconds,
+            created_at: Timestamp(entry.created_at),
+            updated_at: Timestamp(entry.updated_at),
+            archived_at: entry.archived_at.map(Timestamp),
+            tail: Position(entry.tail),
+            receipt: state.receipt(),
+            bytes: entry.bytes,
+            damage: state.gaps(),
+        }
+    }
+}
+
+impl State {
+    pub(super) fn receipt(&self) -> Receipt {
+        Receipt { position: Position(self.entry.tail), chain: self.entry.chain }
+    }
+
+    pub(super) fn gaps(&self) -> Vec<Gap> {
+        let gap = |(from, to, reason): &(u64, u64, String)| Gap {
+            range: Range::new(Position(*from), Position(*to)),
+            reason: reason.clone(),
+        };
+        self.entry.damage.iter().map(gap).collect()
+    }
+
+    /// Remembers a damaged range, once.
+    pub(super) fn damage(&mut self, range: Range, reason: &str) {
+        let entries = [Some(&mut self.entry), self.settled.as_deref_mut()];
+        for entry in entries.into_iter().flatten() {
+            let known =
+                entry.damage.iter().any(|(from, to, _)| *from <= range.from.0 && range.to.0 <= *to);
+            if !known {
+                entry.damage.push((range.from.0, range.to.0, reason.to_owned()));
+                entry.damage.sort();
+            }
+        }
+    }
+
+    /// The entry as the settled files may name it; `None` for a session they do not know.
+    pub(super) fn settled_entry(&self) -> Option<Entry> {
+        match &self.settled {
+            Some(settled) => Some((**settled).clone()),
+            None if self.unsettled.is_empty() && self.ever_settled => Some(self.entry.clone()),
+            None => None,
+        }
+    }
+
+    /// The end that the next frame goes behind, void frames of an earlier epoch forgotten.
+    pub(super) fn end(&mut self, epoch: u64) -> &mut Ahead {
+        if self.ahead.as_ref().is_some_and(|ahead| ahead.epoch != epoch) {
+            self.ahead = None;
+        }
+        self.ahead.get_or_insert_with(|| Ahead {
+            epoch,
+            frames: 0,
+            tail: Position(self.entry.tail),
+            chain: Chain(self.entry.chain),
+            control_chain: Chain(self.entry.control_chain),
+            updated_at: Timestamp(self.entry.updated_at),
+            names: HashSet::new(),
+            barrier: false,
+        })
+    }
+}
+
+/// Ids and batch keys found in records, each with its place.
+#[derive(Default)]
+pub(super) struct Names {
+    pub(super) ids: HashMap<[u8; 16], Position>,
+    pub(super) batches: HashMap<String, (Timestamp, KnownBatch)>,
+}
+
+impl Names {
+    /// Adds the names of a frame's records, the first event of which lies at `first`.
+    pub(super) fn add(&mut self, first: Position, records: &[(Lsn, Record)]) {
+        let mut position = first;
+        for (_, record) in records {
+            if record.is_event() {
+                self.ids.insert(segment::name_hash(record.id()), position);
+                position = position.plus(1);
+            } else if let Some(Control::Batch(batch)) = record.to_control() {
+                self.batches.insert(batch.key.clone(), (record.processed_at(), batch));
+            }
+        }
+    }
+}
