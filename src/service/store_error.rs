@@ -38,6 +38,9 @@ impl From<StoreError> for ServiceError {
             StoreError::DuplicateEventId { .. } => {
                 Self::invalid("events", message).action("give every event an id of its own")
             }
+            StoreError::BatchTooLarge { .. } => {
+                plain(Code::BodyTooLarge).action("split the batch into smaller ones")
+            }
             StoreError::SessionDamaged { gaps, tail, .. } => damaged(message, gaps, tail),
             StoreError::OutcomeUnknown { .. } => retry(plain(Code::OutcomeUnknown))
                 .action("emit again with the same event ids or Idempotency-Key: nothing doubles"),

@@ -14,4 +14,6 @@ mod engines;
 // What the fuzzer was given and what it found.
 mod fuzz_seeds;
 // What every engine promises, whatever it keeps its bytes in.
+/// The embedded engine over stops of every kind.
+mod restart;
 mod store;

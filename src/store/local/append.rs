@@ -111,15 +111,15 @@ impl Shared {
         let durable = state.receipt();
         let ahead = state.end(epoch);
         let empty = request.batch.events.is_empty();
+        if let Some(conflict) = conflict(&request.batch, ahead.tail) {
+            return if ahead.frames > 0 { Ok(Planned::Wait) } else { Err(conflict) };
+        }
         if empty && request.create.is_none() && request.change.is_none() {
             return Ok(if ahead.frames > 0 {
                 Planned::Wait
             } else {
                 Planned::Answered(nothing(durable))
             });
-        }
-        if let Some(conflict) = conflict(&request.batch, ahead.tail) {
-            return if ahead.frames > 0 { Ok(Planned::Wait) } else { Err(conflict) };
         }
         let barrier = request.create.is_some() || request.change.is_some();
         let draft = self.draft(session.hash, ahead, request);
