@@ -1,10 +1,14 @@
 //! VERBS: one method per thing a client can ask. The only room that sees both the store and what
 //! events mean. It must not know HTTP, MCP or a command line, and must not format for a client.
 
+mod bind;
 mod emit;
 mod error;
+mod facts;
 mod page;
 mod point;
+mod recover;
+mod research;
 mod sessions;
 mod slice;
 mod store_error;
@@ -15,8 +19,11 @@ use std::{
     time::Duration,
 };
 
+pub use bind::{BoundBy, Remembered, Via};
 pub use emit::Emitted;
 pub use error::{Candidate, Code, Hint, ServiceError, ServiceResult};
+pub use recover::{ListPage, RecoverCall, Recovered};
+pub use research::{ResearchOptions, StepAnswer, StepCall};
 pub use sessions::{SessionPage, SessionQuery, Status, status};
 pub use slice::{Around, EventQuery, EventSlice, Follow, Step, Window};
 pub use verify::Counts;
@@ -61,13 +68,33 @@ pub struct Service {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     counters: Arc<Counters>,
+    options: ResearchOptions,
+    facts: Arc<facts::FactsCache>,
+    bindings: Arc<bind::Bindings>,
 }
 
 impl Service {
     /// The verbs over a store.
     #[must_use]
     pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Self {
-        Self { store, clock, counters: Arc::default() }
+        let options = ResearchOptions::default();
+        Self {
+            store,
+            clock,
+            counters: Arc::default(),
+            options,
+            facts: Arc::new(facts::FactsCache::new(options.facts_bytes_max)),
+            bindings: Arc::default(),
+        }
+    }
+
+    /// The same verbs with other bounds of research sessions.
+    #[must_use]
+    pub fn with_research(mut self, options: ResearchOptions) -> Self {
+        let answer_bytes_max = options.answer_bytes_max.max(crate::harness::ANSWER_BYTES_MIN);
+        self.options = ResearchOptions { answer_bytes_max, ..options };
+        self.facts = Arc::new(facts::FactsCache::new(options.facts_bytes_max));
+        self
     }
 
     /// Wall time.

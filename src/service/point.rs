@@ -1,4 +1,4 @@
-//! A point becomes a position. The points of views that no verb keeps yet (steps, checkpoints,
+//! A point becomes a position. The points of views that no verb keeps yet (checkpoints,
 //! cursors) name nothing here and are `point_not_found`.
 
 use super::{Caller, Service, ServiceError, ServiceResult};
@@ -41,7 +41,10 @@ impl Service {
             Point::Event(id) => self.store.find(key, id).await?,
             Point::Time(time) => Some(self.store.find_time(key, *time).await?),
             Point::Action { kind, nth } => self.nth_last(key, kind, *nth, tail).await?,
-            Point::Step { .. } | Point::Checkpoint(_) | Point::Cursor(_) => None,
+            Point::Step { number, branch } => {
+                self.step_position(key, *number, branch.as_deref()).await?
+            }
+            Point::Checkpoint(_) | Point::Cursor(_) => None,
         };
         found.ok_or_else(|| ServiceError::point_not_found(point, tail))
     }

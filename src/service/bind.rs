@@ -1,0 +1,239 @@
+//! Which session a caller means who names none: the one it was started for, the one its connection
+//! used last, the one used last in its working directory. Beyond that nothing is guessed: the
+//! latest sessions are offered. It must not keep a file: what a directory used last is in the log.
+
+use std::{
+    collections::HashMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use super::{Caller, Candidate, Code, Service, ServiceError, ServiceResult};
+use crate::{
+    event::{Scope, SessionId, limits},
+    store::{Listing, SessionInfo},
+};
+
+/// Connections remembered; the least recently used goes first.
+const CONNECTIONS_MAX: usize = 10_000;
+/// Sessions offered to a caller who must choose.
+const CANDIDATES_MAX: usize = 5;
+/// Sessions looked at in one listing, and listings at most, while looking for the latest.
+const LISTING_MAX: usize = 1_000;
+const LISTINGS_MAX: usize = 20;
+
+/// By what a caller without an id may be known; set by the door, never by arguments.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Via {
+    /// The session the caller was started for.
+    pub session: Option<SessionId>,
+    /// Name of its connection.
+    pub connection: Option<String>,
+    /// What its front end remembers of that connection, for an owner that started since.
+    pub remembered: Option<Remembered>,
+    /// Its working directory.
+    pub directory: Option<String>,
+}
+
+/// What a connection used last.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Remembered {
+    /// The session; none after a fresh start.
+    pub session: Option<SessionId>,
+    /// Whether it asked for a fresh start: then its own session comes before the one it was
+    /// started for, and its directory's is not its own.
+    pub fresh: bool,
+}
+
+/// By what the session of an answer was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BoundBy {
+    /// The caller named it.
+    Argument,
+    /// The caller was started for it.
+    Started,
+    /// Its connection used it last.
+    Connection,
+    /// It was used last in the caller's working directory.
+    Directory,
+    /// It was created just now.
+    New,
+}
+
+/// What connections used last.
+#[derive(Default)]
+pub(super) struct Bindings {
+    table: Mutex<Table>,
+}
+
+#[derive(Default)]
+struct Table {
+    connections: HashMap<(Scope, String), (Remembered, u64)>,
+    uses: u64,
+}
+
+impl Bindings {
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn get(&self, scope: &Scope, via: &Via) -> Remembered {
+        let remembered = || via.remembered.clone().unwrap_or_default();
+        let Some(connection) = &via.connection else { return remembered() };
+        let table = self.table();
+        let known = table.connections.get(&(scope.clone(), connection.clone()));
+        known.map(|(remembered, _)| remembered.clone()).unwrap_or_else(remembered)
+    }
+
+    fn set(&self, scope: &Scope, via: &Via, remembered: Remembered) {
+        let Some(connection) = &via.connection else { return };
+        let mut table = self.table();
+        table.uses += 1;
+        let used = table.uses;
+        table.connections.insert((scope.clone(), connection.clone()), (remembered, used));
+        if table.connections.len() > CONNECTIONS_MAX {
+            let oldest = table.connections.iter().min_by_key(|(_, (_, used))| *used);
+            if let Some(oldest) = oldest.map(|(name, _)| name.clone()) {
+                table.connections.remove(&oldest);
+            }
+        }
+    }
+}
+
+impl Service {
+    /// The session a caller means, and by what it was found.
+    ///
+    /// # Errors
+    /// `session_required` with the latest sessions of the scope when none is bound.
+    pub async fn bound(
+        &self,
+        caller: &Caller,
+        via: &Via,
+        argument: Option<&SessionId>,
+    ) -> ServiceResult<(SessionId, BoundBy)> {
+        if let Some(session) = argument {
+            return Ok((session.clone(), BoundBy::Argument));
+        }
+        let remembered = self.remembered(caller, via);
+        if !remembered.fresh
+            && let Some(session) = &via.session
+            && self.known(caller, session).await?
+        {
+            return Ok((session.clone(), BoundBy::Started));
+        }
+        if let Some(session) = remembered.session {
+            return Ok((session, BoundBy::Connection));
+        }
+        if !remembered.fresh
+            && let Some(directory) = &via.directory
+            && let Some(info) = self.latest(caller, Some(directory)).await?.into_iter().next()
+        {
+            return Ok((info.key.session, BoundBy::Directory));
+        }
+        Err(self.session_required(caller).await?)
+    }
+
+    /// What the caller's connection used last.
+    pub(super) fn remembered(&self, caller: &Caller, via: &Via) -> Remembered {
+        self.bindings.get(&caller.scope, via)
+    }
+
+    /// Whether the session exists, whatever state it is in.
+    pub(super) async fn known(&self, caller: &Caller, session: &SessionId) -> ServiceResult<bool> {
+        match self.store.info(&caller.key(session)).await.map_err(ServiceError::from) {
+            Ok(_) => Ok(true),
+            Err(error) if error.code == Code::SessionNotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Notes what the caller's connection used.
+    pub(super) fn bind(&self, caller: &Caller, via: &Via, session: &SessionId) {
+        let fresh = self.remembered(caller, via).fresh;
+        let remembered = Remembered { session: Some(session.clone()), fresh };
+        self.bindings.set(&caller.scope, via, remembered);
+    }
+
+    /// A fresh start for the caller's connection: it is bound to nothing. The log keeps everything.
+    /// Answers what it was bound to.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub async fn clear_session(
+        &self,
+        caller: &Caller,
+        via: &Via,
+    ) -> ServiceResult<Option<SessionId>> {
+        let before = match self.bound(caller, via, None).await {
+            Ok((session, _)) => Some(session),
+            Err(error) if error.code == Code::SessionRequired => None,
+            Err(error) => return Err(error),
+        };
+        self.bindings.set(&caller.scope, via, Remembered { session: None, fresh: true });
+        Ok(before)
+    }
+
+    async fn session_required(&self, caller: &Caller) -> ServiceResult<ServiceError> {
+        let latest = self.latest(caller, None).await?;
+        let mut error = ServiceError::new(
+            Code::SessionRequired,
+            "no session is bound to this caller and none was named",
+        );
+        error.hint.action = Some(if latest.is_empty() {
+            "there is no session yet: start one with sequential_search stepNumber 1".to_owned()
+        } else {
+            "name one of the candidates as sessionId, or start one with sequential_search \
+             stepNumber 1"
+                .to_owned()
+        });
+        error.hint.candidates = latest
+            .into_iter()
+            .map(|info| Candidate {
+                session: info.key.session,
+                title: info.title,
+                tail: info.tail,
+                updated_at: info.updated_at,
+            })
+            .collect();
+        Ok(error)
+    }
+
+    /// The sessions written to last, in a working directory or in the whole scope.
+    async fn latest(
+        &self,
+        caller: &Caller,
+        workspace: Option<&String>,
+    ) -> ServiceResult<Vec<SessionInfo>> {
+        let mut latest: Vec<SessionInfo> = Vec::new();
+        let mut after = None;
+        for _ in 0..LISTINGS_MAX {
+            let listing = Listing {
+                limit: LISTING_MAX,
+                after,
+                workspace: workspace.cloned(),
+                ..Listing::default()
+            };
+            let page = self.store.list(&caller.scope, listing).await?;
+            let full = page.len() == LISTING_MAX;
+            after = page.last().map(|info| (info.created_at, info.key.session.clone()));
+            latest.extend(page);
+            latest.sort_by(|a, b| {
+                let place = |info: &SessionInfo| (info.updated_at, info.created_at);
+                place(b).cmp(&place(a)).then_with(|| b.key.session.cmp(&a.key.session))
+            });
+            latest.truncate(CANDIDATES_MAX);
+            if !full {
+                break;
+            }
+        }
+        Ok(latest)
+    }
+}
+
+impl Via {
+    /// The working directory as a session's workspace: absent when it is too long for one.
+    #[must_use]
+    pub fn workspace(&self) -> Option<String> {
+        let fits = |name: &&String| name.chars().count() <= limits::WORKSPACE_CHARS_MAX;
+        self.directory.as_ref().filter(fits).cloned()
+    }
+}

@@ -1,0 +1,167 @@
+//! Facts of sessions, kept in memory between answers and caught up by reading `[position, tail)`
+//! before each: the first answer after a start, the next one, and one as of an earlier position
+//! are the same code. Forgetting them changes nothing but time.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use super::{Service, ServiceResult};
+use crate::{
+    event::{Position, Range, SessionKey, Timestamp},
+    projection::Facts,
+    store::{Fill, Read, SessionInfo},
+};
+
+/// Events folded between two looks at other work.
+const FOLD_EVENTS: usize = 1_000;
+/// Bytes of bodies held while folding.
+const FOLD_BYTES: usize = 4 << 20;
+
+/// Facts of sessions, bounded in memory: the least recently used go first.
+pub(super) struct FactsCache {
+    slots: Mutex<Slots>,
+    bytes_max: usize,
+}
+
+#[derive(Default)]
+struct Slots {
+    sessions: HashMap<SessionKey, Slot>,
+    uses: u64,
+    bytes: usize,
+}
+
+struct Slot {
+    kept: Arc<tokio::sync::Mutex<Kept>>,
+    used: u64,
+    bytes: usize,
+}
+
+/// Facts, and which life of the session they belong to.
+#[derive(Default)]
+struct Kept {
+    created_at: Option<Timestamp>,
+    facts: Facts,
+}
+
+impl FactsCache {
+    pub(super) fn new(bytes_max: usize) -> Self {
+        Self { slots: Mutex::default(), bytes_max }
+    }
+
+    fn slots(&self) -> MutexGuard<'_, Slots> {
+        // Every change below leaves the table whole, so a panic elsewhere does not spoil it.
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn slot(&self, key: &SessionKey) -> Arc<tokio::sync::Mutex<Kept>> {
+        let mut slots = self.slots();
+        slots.uses += 1;
+        let used = slots.uses;
+        let slot = slots.sessions.entry(key.clone()).or_insert_with(|| Slot {
+            kept: Arc::default(),
+            used,
+            bytes: 0,
+        });
+        slot.used = used;
+        Arc::clone(&slot.kept)
+    }
+
+    /// Notes what a session's facts weigh now and forgets others until all fit.
+    fn weigh(&self, key: &SessionKey, bytes: usize) {
+        let mut slots = self.slots();
+        let Some(slot) = slots.sessions.get_mut(key) else { return };
+        let before = std::mem::replace(&mut slot.bytes, bytes);
+        slots.bytes = slots.bytes - before + bytes;
+        while slots.bytes > self.bytes_max {
+            let others = slots.sessions.iter().filter(|(other, _)| *other != key);
+            let Some(oldest) = others.min_by_key(|(_, slot)| slot.used) else { return };
+            let oldest = oldest.0.clone();
+            Self::remove(&mut slots, &oldest);
+        }
+    }
+
+    fn remove(slots: &mut Slots, key: &SessionKey) {
+        if let Some(slot) = slots.sessions.remove(key) {
+            slots.bytes -= slot.bytes;
+        }
+    }
+
+    /// Forgets a session's facts.
+    pub(super) fn forget(&self, key: &SessionKey) {
+        Self::remove(&mut self.slots(), key);
+    }
+
+    /// Forgets everything.
+    pub(super) fn clear(&self) {
+        *self.slots() = Slots::default();
+    }
+}
+
+impl Service {
+    /// Runs `look` on the facts of a session as of now.
+    pub(super) async fn with_facts<T>(
+        &self,
+        key: &SessionKey,
+        look: impl FnOnce(&SessionInfo, &Facts) -> T + Send,
+    ) -> ServiceResult<T> {
+        let slot = self.facts.slot(key);
+        let mut kept = slot.lock().await;
+        let info = match self.store.info(key).await {
+            Ok(info) => info,
+            Err(error) => {
+                self.facts.forget(key);
+                return Err(error.into());
+            }
+        };
+        if kept.created_at != Some(info.created_at) || kept.facts.position > info.tail {
+            *kept = Kept { created_at: Some(info.created_at), facts: Facts::default() };
+        }
+        self.catch_up(key, &mut kept.facts, info.tail).await?;
+        self.facts.weigh(key, kept.facts.weight());
+        Ok(look(&info, &kept.facts))
+    }
+
+    /// The facts of a session as of a position: everything before it, nothing after.
+    ///
+    /// # Errors
+    /// Those of reading the session.
+    pub async fn facts_at(&self, key: &SessionKey, position: Position) -> ServiceResult<Facts> {
+        let mut facts = Facts::default();
+        self.catch_up(key, &mut facts, position).await?;
+        Ok(facts)
+    }
+
+    /// Folds `[facts.position, to)`. Dropped half-way, the facts are those of an earlier position.
+    async fn catch_up(
+        &self,
+        key: &SessionKey,
+        facts: &mut Facts,
+        to: Position,
+    ) -> ServiceResult<()> {
+        while facts.position < to {
+            let read = Read {
+                range: Range::new(facts.position, to),
+                events_max: FOLD_EVENTS,
+                bytes_max: FOLD_BYTES,
+                fill: Fill::Forward,
+                allow_gaps: false,
+            };
+            let slice = self.store.read(key, read).await?;
+            if slice.events.is_empty() {
+                break;
+            }
+            for event in &slice.events {
+                facts.fold(event);
+            }
+            tokio::task::yield_now().await;
+        }
+        Ok(())
+    }
+
+    /// Forgets all facts, as a restart would.
+    pub fn forget_facts(&self) {
+        self.facts.clear();
+    }
+}

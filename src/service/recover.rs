@@ -1,0 +1,216 @@
+//! `get_research_session`: what a session is about and where it stands, one step of it, or the
+//! rest of a list, for a reader that lost its context. It must not write.
+
+use super::{BoundBy, Caller, Code, Service, ServiceError, ServiceResult, Via};
+use crate::{
+    event::{Position, Range, SessionId, SessionKey, Timestamp, limits},
+    harness::{
+        self, Cursor, GapLine, IndexLine, Overview, Purse, RejectedLine, SourceLine, StepPlace,
+        StepView,
+    },
+    projection::{
+        Facts, Research,
+        body::{self, StepBody, kind},
+    },
+    store::{Fill, Read},
+};
+
+/// Bytes of a page's names, ids, marker and cursor.
+const PAGE_FRAME_BYTES: usize = 900;
+
+/// What a reader asks for.
+#[derive(Clone, Debug, Default)]
+pub struct RecoverCall {
+    /// The session, when named.
+    pub session: Option<SessionId>,
+    /// One step in full.
+    pub step: Option<u64>,
+    /// The step's branch, when several have that number.
+    pub branch: Option<String>,
+    /// Where an earlier answer said to go on.
+    pub cursor: Option<Cursor>,
+    /// As of this position instead of now.
+    pub at: Option<Position>,
+}
+
+/// The rest of a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ListPage {
+    /// Older steps.
+    Steps(Vec<IndexLine>),
+    /// Older sources.
+    Sources(Vec<SourceLine>),
+    /// Older open gaps.
+    Gaps(Vec<GapLine>),
+    /// Older rejected approaches.
+    Rejected(Vec<RejectedLine>),
+}
+
+/// What a reader gets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Recovered {
+    /// The session.
+    Overview(Box<Overview>),
+    /// One step; the cursor goes on with its text.
+    Step(Box<StepView>, Option<Cursor>),
+    /// The rest of a list; the cursor goes on with it.
+    Page(ListPage, Option<Cursor>),
+}
+
+/// A place in the log where a step lies.
+struct Found {
+    ordinal: usize,
+    extent: Range,
+    place: StepPlace,
+}
+
+impl Service {
+    /// What a session holds, for a reader that lost its context.
+    ///
+    /// # Errors
+    /// `session_required`, `session_not_found`, `session_damaged`, `step_not_found`,
+    /// `invalid_request` for a cursor of another session.
+    pub async fn get_research_session(
+        &self,
+        caller: &Caller,
+        via: &Via,
+        call: &RecoverCall,
+    ) -> ServiceResult<(SessionId, BoundBy, Recovered)> {
+        let (session, by) = self.bound(caller, via, call.session.as_ref()).await?;
+        let key = caller.key(&session);
+        let bytes_max = self.options.answer_bytes_max;
+        let recovered = match (call.cursor, call.step) {
+            (Some(Cursor::Step { ordinal, byte_offset }), _) => {
+                let found = self.look(&key, call, |facts| place(facts, ordinal)).await?;
+                let found = found.ok_or_else(foreign_cursor)?;
+                self.step_page(&key, found, byte_offset, bytes_max).await?
+            }
+            (Some(cursor), _) => {
+                self.look(&key, call, |facts| list_page(&facts.research, cursor, bytes_max)).await?
+            }
+            (None, Some(number)) => {
+                let branch = call.branch.as_deref();
+                let found = self.look(&key, call, |facts| step_of(facts, number, branch)).await??;
+                self.step_page(&key, found, 0, bytes_max).await?
+            }
+            (None, None) => {
+                let view = |facts: &Facts| harness::overview(facts, false, bytes_max);
+                Recovered::Overview(Box::new(self.look(&key, call, view).await?))
+            }
+        };
+        self.bind(caller, via, &session);
+        Ok((session, by, recovered))
+    }
+
+    /// Looks at the facts as of now, or as of the position asked for.
+    async fn look<T>(
+        &self,
+        key: &SessionKey,
+        call: &RecoverCall,
+        look: impl FnOnce(&Facts) -> T + Send,
+    ) -> ServiceResult<T> {
+        match call.at {
+            Some(position) => Ok(look(&self.facts_at(key, position).await?)),
+            None => self.with_facts(key, |_, facts| look(facts)).await,
+        }
+    }
+
+    /// Position of a step, for a point.
+    pub(super) async fn step_position(
+        &self,
+        key: &SessionKey,
+        number: u64,
+        branch: Option<&str>,
+    ) -> ServiceResult<Option<Position>> {
+        let look = |facts: &Facts| {
+            let at = facts.research.find(number, branch)?;
+            facts.research.steps().get(at).map(|step| step.position)
+        };
+        self.with_facts(key, |_, facts| look(facts)).await
+    }
+
+    /// Reads the step's range, and nothing else.
+    async fn step_page(
+        &self,
+        key: &SessionKey,
+        found: Found,
+        byte_offset: usize,
+        bytes_max: usize,
+    ) -> ServiceResult<Recovered> {
+        let read = Read {
+            range: found.extent,
+            events_max: limits::BATCH_EVENTS_MAX,
+            bytes_max: limits::BATCH_BYTES_MAX,
+            fill: Fill::Forward,
+            allow_gaps: false,
+        };
+        let events = self.store.read(key, read).await?.events;
+        let event = events.into_iter().find(|event| event.position == found.place.position);
+        let step = event
+            .filter(|event| event.kind.as_str() == kind::STEP)
+            .and_then(|event| Some((body::read::<StepBody>(&event.body)?, event.processed_at)));
+        let Some((step, at)) = step else {
+            return Err(ServiceError::new(Code::StepNotFound, "the step's text is gone"));
+        };
+        let place = StepPlace { at, ..found.place };
+        let bytes_max = bytes_max - PAGE_FRAME_BYTES;
+        let (view, next) = harness::page(&step, place, byte_offset, bytes_max);
+        let next = next.map(|byte_offset| Cursor::Step { ordinal: found.ordinal, byte_offset });
+        Ok(Recovered::Step(Box::new(view), next))
+    }
+}
+
+fn place(facts: &Facts, ordinal: usize) -> Option<Found> {
+    let step = facts.research.steps().get(ordinal)?;
+    let superseded_by = step.superseded_by;
+    let place = StepPlace { position: step.position, at: Timestamp(0), superseded_by };
+    Some(Found { ordinal, extent: step.extent, place })
+}
+
+fn step_of(facts: &Facts, number: u64, branch: Option<&str>) -> ServiceResult<Found> {
+    let research = &facts.research;
+    if let Some(found) = research.find(number, branch).and_then(|at| place(facts, at)) {
+        return Ok(found);
+    }
+    let on = branch.map(|name| format!(" on branch {name:?}")).unwrap_or_default();
+    let message = match research.steps().len() {
+        0 => format!("there is no step {number}{on}: this session has no research steps"),
+        1 => format!("there is no step {number}{on}: this session has one step"),
+        count => format!(
+            "there is no step {number}{on}: this session has {count} steps, up to number {}",
+            research.last_any()
+        ),
+    };
+    let mut error = ServiceError::new(Code::StepNotFound, message)
+        .action("leave stepId out for the index of all steps");
+    error.hint.last_step = Some(research.last_any());
+    Err(error)
+}
+
+fn list_page(research: &Research, cursor: Cursor, bytes_max: usize) -> Recovered {
+    let mut purse = Purse::new(bytes_max - PAGE_FRAME_BYTES);
+    let (page, next) = match cursor {
+        Cursor::Steps(before) => {
+            let (lines, next) = harness::steps_page(research, Some(before), &mut purse);
+            (ListPage::Steps(lines), next)
+        }
+        Cursor::Sources(before) => {
+            let (lines, next) = harness::sources_page(research, Some(before), &mut purse);
+            (ListPage::Sources(lines), next)
+        }
+        Cursor::Gaps(before) => {
+            let (lines, next) = harness::gaps_page(research, Some(before), &mut purse);
+            (ListPage::Gaps(lines), next)
+        }
+        Cursor::Rejected(before) | Cursor::Step { ordinal: before, .. } => {
+            let (lines, next) = harness::rejected_page(research, Some(before), &mut purse);
+            (ListPage::Rejected(lines), next)
+        }
+    };
+    Recovered::Page(page, next)
+}
+
+fn foreign_cursor() -> ServiceError {
+    ServiceError::invalid("cursor", "it does not belong to this session")
+        .action("send the cursor of an earlier answer with the sessionId of that answer")
+}
