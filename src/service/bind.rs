@@ -147,7 +147,7 @@ impl Service {
     }
 
     /// Notes what the caller's connection used.
-    pub(super) fn bind(&self, caller: &Caller, via: &Via, session: &SessionId) {
+    pub fn bind(&self, caller: &Caller, via: &Via, session: &SessionId) {
         let fresh = self.remembered(caller, via).fresh;
         let remembered = Remembered { session: Some(session.clone()), fresh };
         self.bindings.set(&caller.scope, via, remembered);

@@ -23,7 +23,7 @@ pub use bind::{BoundBy, Remembered, Via};
 pub use emit::Emitted;
 pub use error::{Candidate, Code, Hint, ServiceError, ServiceResult};
 pub use recover::{ListPage, RecoverCall, Recovered};
-pub use research::{ResearchOptions, StepAnswer, StepCall};
+pub use research::{ResearchOptions, SourcesAdded, StepAnswer, StepCall};
 pub use sessions::{SessionPage, SessionQuery, Status, status};
 pub use slice::{Around, EventQuery, EventSlice, Follow, Step, Window};
 pub use verify::Counts;

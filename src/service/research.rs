@@ -12,7 +12,7 @@ use crate::{
     harness::{self, FULL_STEPS_MAX, GapLine, Overview},
     projection::{
         Facts, Research,
-        body::{self, GapBody, GoalBody, StepBody, SummaryBody, kind},
+        body::{self, GapBody, GoalBody, SourceBody, StepBody, SummaryBody, kind},
         text::one_line,
     },
     store::{Fill, Read},
@@ -87,6 +87,19 @@ pub struct StepAnswer {
     pub overview: Overview,
 }
 
+/// What became of reported sources.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourcesAdded {
+    /// The session.
+    pub session: SessionId,
+    /// By what it was found.
+    pub bound_by: BoundBy,
+    /// How many were not known before.
+    pub added: u64,
+    /// How many the session has now.
+    pub total: u64,
+}
+
 /// Where a step goes.
 enum Target {
     Existing(SessionId, BoundBy),
@@ -145,6 +158,43 @@ impl Service {
             gap_closed,
             overview,
         })
+    }
+
+    /// Records sources a caller reports; known ones stay as they are.
+    ///
+    /// # Errors
+    /// `session_required`, `invalid_request`, and those of the disk.
+    pub async fn add_sources(
+        &self,
+        caller: &Caller,
+        via: &Via,
+        session: Option<&SessionId>,
+        sources: Vec<SourceBody>,
+        key: Option<BatchKey>,
+    ) -> ServiceResult<SourcesAdded> {
+        if sources.is_empty() {
+            return Err(ServiceError::invalid("sources", "send at least one"));
+        }
+        if sources.iter().any(|source| source.url.trim().is_empty()) {
+            return Err(ServiceError::invalid("sources", "a source needs a url"));
+        }
+        let (session, bound_by) = self.bound(caller, via, session).await?;
+        let count = |facts: &Facts| facts.research.sources().len() as u64;
+        let session_key = caller.key(&session);
+        let before = self.with_facts(&session_key, |_, facts| count(facts)).await?;
+        let event = |source: &SourceBody| NewEvent {
+            id: None,
+            kind: EventType::new(kind::SOURCE).expect("it keeps to the alphabet"),
+            origin: caller.origin,
+            created_at: None,
+            position: None,
+            body: body::write(source),
+        };
+        let events = sources.iter().map(event).collect();
+        self.emit(caller, &session, Batch { events, if_position: None, key }, false).await?;
+        self.bind(caller, via, &session);
+        let total = self.with_facts(&session_key, |_, facts| count(facts)).await?;
+        Ok(SourcesAdded { session, bound_by, added: total.saturating_sub(before), total })
     }
 
     /// Where the step goes: the session that is named or bound; a first step without a name starts

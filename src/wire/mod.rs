@@ -1,6 +1,6 @@
 //! SHAPES: what goes over a wire, and the only Serialize for clients. JSON text of events is cut
-//! and joined at the byte level (json); everything else is plain structs (types). It must not call
-//! a verb and must not know HTTP or MCP.
+//! and joined at the byte level (json); everything else is plain structs (types). It must not know
+//! HTTP or MCP, and only the dispatcher of tools calls a verb.
 
 pub mod answer;
 pub mod convert;
@@ -11,4 +11,6 @@ pub mod pb;
 #[cfg(feature = "http")]
 pub mod protobuf;
 mod scan;
+#[cfg(feature = "mcp")]
+pub mod tools;
 pub mod types;

@@ -1,0 +1,259 @@
+//! The dispatcher: a tool's name and arguments become one verb, its answer JSON. It must not hold
+//! a rule of a session.
+
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::Value;
+
+use super::{
+    answer::{ClearAnswer, ResearchAnswer, SessionOut, SessionsAnswer, SourcesAnswer, bound_by},
+    events::{EmitAnswer, EmitEvent, EventsAnswer, GetEvents, Order},
+    research::{AddSources, ClearSession, GetResearchSession, ListSessions, SequentialSearch},
+};
+use crate::{
+    event::{Batch, BatchKey, EventType, Point, Position, SessionId},
+    harness::Cursor,
+    projection::body::SourceBody,
+    service::{
+        Around, Caller, Code, EventQuery, RecoverCall, Service, ServiceError, ServiceResult,
+        SessionQuery, Via,
+    },
+    wire::{
+        json,
+        tools::{NOTICE, TRUST},
+    },
+};
+
+/// Sessions of a list when the caller does not say, and at most.
+const SESSIONS_MAX: usize = 10;
+/// Events of a slice when the caller does not say, and at most.
+const EVENTS_DEFAULT: usize = 100;
+const EVENTS_MAX: usize = 1_000;
+/// Surroundings of a point when the caller does not say.
+const AROUND_DEFAULT: u64 = 5;
+
+/// Calls a tool. `key` names the call: a retry with the same key does not happen twice.
+///
+/// # Errors
+/// `invalid_request` naming the argument, and those of the verb.
+pub async fn call(
+    service: &Service,
+    caller: &Caller,
+    via: &Via,
+    key: Option<&BatchKey>,
+    name: &str,
+    arguments: Value,
+) -> ServiceResult<Value> {
+    match name {
+        "sequential_search" => {
+            let arguments: SequentialSearch = parse(arguments)?;
+            let delta = arguments.delta.unwrap_or(false);
+            let session = session_id(arguments.session_id.as_deref())?;
+            let mut step = arguments.into_call();
+            (step.session, step.key) = (session, key.cloned());
+            let answer = service.sequential_search(caller, via, step).await?;
+            answer_json(&ResearchAnswer::of_step(answer, delta))
+        }
+        "get_research_session" => recover(service, caller, via, parse(arguments)?).await,
+        "add_sources" => add_sources(service, caller, via, key, parse(arguments)?).await,
+        "list_sessions" => list_sessions(service, caller, parse(arguments)?).await,
+        "clear_session" => {
+            let ClearSession {} = parse(arguments)?;
+            let cleared = service.clear_session(caller, via).await?;
+            answer_json(&ClearAnswer {
+                cleared_session_id: cleared.map(|session| session.to_string()),
+                message: "unbound; everything recorded is kept; stepNumber 1 starts a new session",
+            })
+        }
+        "emit_event" => emit_event(service, caller, via, key, parse(arguments)?).await,
+        "get_events" => get_events(service, caller, via, parse(arguments)?).await,
+        _ => Err(ServiceError::invalid("name", format!("there is no tool {name:?}"))
+            .action("list the tools for their names")),
+    }
+}
+
+async fn recover(
+    service: &Service,
+    caller: &Caller,
+    via: &Via,
+    arguments: GetResearchSession,
+) -> ServiceResult<Value> {
+    if arguments.step_id == Some(0) {
+        return Err(ServiceError::invalid("stepId", "steps are numbered from 1"));
+    }
+    let session = session_id(arguments.session_id.as_deref())?;
+    let cursor = arguments.cursor.as_deref().map(|text| {
+        Cursor::parse(text).ok_or_else(|| {
+            ServiceError::invalid("cursor", "it is none of an answer's cursors")
+                .action("send a cursor of an earlier answer, unchanged")
+        })
+    });
+    let at = match point("at", arguments.at.as_deref())? {
+        None => None,
+        Some(point) => {
+            let (session, _) = service.bound(caller, via, session.as_ref()).await?;
+            Some(service.resolve(caller, &session, &point).await?)
+        }
+    };
+    let call = RecoverCall {
+        session,
+        step: arguments.step_id,
+        branch: arguments.branch_id,
+        cursor: cursor.transpose()?,
+        at,
+    };
+    let (session, by, recovered) = service.get_research_session(caller, via, &call).await?;
+    answer_json(&ResearchAnswer::of_recovered(&session, by, recovered))
+}
+
+async fn add_sources(
+    service: &Service,
+    caller: &Caller,
+    via: &Via,
+    key: Option<&BatchKey>,
+    arguments: AddSources,
+) -> ServiceResult<Value> {
+    let session = session_id(arguments.session_id.as_deref())?;
+    let sources = arguments.sources.into_iter().map(|source| SourceBody {
+        url: source.url,
+        title: source.title,
+        kind: source.relevance,
+        step: source.found_in_step,
+        found_by: Some("model".to_owned()),
+    });
+    let sources = sources.collect();
+    let added = service.add_sources(caller, via, session.as_ref(), sources, key.cloned()).await?;
+    answer_json(&SourcesAnswer {
+        session_id: added.session.to_string(),
+        bound_by: bound_by(added.bound_by),
+        added: added.added,
+        source_count: added.total,
+    })
+}
+
+async fn list_sessions(
+    service: &Service,
+    caller: &Caller,
+    arguments: ListSessions,
+) -> ServiceResult<Value> {
+    let limit = arguments.limit.unwrap_or(SESSIONS_MAX);
+    if limit == 0 || limit > SESSIONS_MAX {
+        return Err(ServiceError::invalid("limit", format!("from 1 to {SESSIONS_MAX}")));
+    }
+    let query = SessionQuery {
+        limit: Some(limit),
+        page: arguments.cursor,
+        workspace: arguments.workspace,
+        ..SessionQuery::default()
+    };
+    let page = service.list_sessions(caller, query).await.map_err(|mut error| {
+        if error.hint.field.as_deref() == Some("page") {
+            error.hint.field = Some("cursor".to_owned());
+        }
+        error
+    })?;
+    answer_json(&SessionsAnswer {
+        sessions: page.sessions.iter().map(SessionOut::from).collect(),
+        next_cursor: page.next_page,
+        trust: TRUST,
+        notice: NOTICE,
+    })
+}
+
+async fn emit_event(
+    service: &Service,
+    caller: &Caller,
+    via: &Via,
+    key: Option<&BatchKey>,
+    arguments: EmitEvent,
+) -> ServiceResult<Value> {
+    let session = session_id(arguments.session_id.as_deref())?;
+    let text = Value::Object(arguments.event).to_string();
+    let event = json::event(&text, caller.origin)?;
+    let (session, by) = service.bound(caller, via, session.as_ref()).await?;
+    let batch = Batch {
+        events: vec![event],
+        if_position: arguments.if_position.map(Position),
+        key: key.cloned(),
+    };
+    let emitted = service.emit(caller, &session, batch, false).await?;
+    service.bind(caller, via, &session);
+    answer_json(&EmitAnswer::of(&session, by, &emitted))
+}
+
+async fn get_events(
+    service: &Service,
+    caller: &Caller,
+    via: &Via,
+    arguments: GetEvents,
+) -> ServiceResult<Value> {
+    let session = session_id(arguments.session_id.as_deref())?;
+    let limit = arguments.limit.unwrap_or(EVENTS_DEFAULT);
+    if limit == 0 || limit > EVENTS_MAX {
+        return Err(ServiceError::invalid("limit", format!("from 1 to {EVENTS_MAX}")));
+    }
+    let mut types = Vec::new();
+    for name in &arguments.types {
+        types.push(EventType::new(name).map_err(|error| ServiceError::invalid("types", error))?);
+    }
+    let around = point("around", arguments.around.as_deref())?.map(|point| Around {
+        point,
+        before: arguments.before.unwrap_or(AROUND_DEFAULT),
+        after: arguments.after.unwrap_or(AROUND_DEFAULT),
+    });
+    let descending = arguments.order == Some(Order::Desc);
+    let query = EventQuery {
+        from: point("from", arguments.from.as_deref())?,
+        to: point("to", arguments.to.as_deref())?,
+        around,
+        limit: Some(limit),
+        descending,
+        types,
+        ..EventQuery::default()
+    };
+    let (session, by) = service.bound(caller, via, session.as_ref()).await?;
+    let slice = service.get_events(caller, &session, &query).await?;
+    service.bind(caller, via, &session);
+    let bytes_max = arguments.bytes_max();
+    answer_json(&EventsAnswer::of(&session, by, &slice, descending, bytes_max))
+}
+
+fn answer_json<T: Serialize>(answer: &T) -> ServiceResult<Value> {
+    serde_json::to_value(answer).map_err(|error| {
+        ServiceError::new(Code::InternalError, format!("the answer is not JSON: {error}"))
+    })
+}
+
+fn session_id(text: Option<&str>) -> ServiceResult<Option<SessionId>> {
+    let checked = text.map(SessionId::new).transpose();
+    checked.map_err(|error| {
+        ServiceError::invalid("sessionId", error)
+            .action("leave sessionId out for the bound session, or send one of list_sessions")
+    })
+}
+
+fn point(field: &str, text: Option<&str>) -> ServiceResult<Option<Point>> {
+    let parsed = text.map(Point::parse).transpose();
+    parsed.map_err(|error| ServiceError::invalid(field, error))
+}
+
+/// The arguments, or which of them does not fit.
+fn parse<T: DeserializeOwned>(arguments: Value) -> ServiceResult<T> {
+    let arguments =
+        if arguments.is_null() { Value::Object(serde_json::Map::new()) } else { arguments };
+    let error = match T::deserialize(&arguments) {
+        Ok(parsed) => return Ok(parsed),
+        Err(error) => error.to_string(),
+    };
+    let Value::Object(members) = &arguments else {
+        return Err(ServiceError::invalid("arguments", "an object is expected"));
+    };
+    // The argument without which the complaint is another one is the one complained about.
+    let culprit = members.keys().find(|name| {
+        let mut without = members.clone();
+        without.remove(*name);
+        !matches!(T::deserialize(&Value::Object(without)), Err(other) if other.to_string() == error)
+    });
+    let missing = || error.strip_prefix("missing field `")?.split('`').next();
+    let field = culprit.map(String::as_str).or_else(missing).unwrap_or("arguments");
+    Err(ServiceError::invalid(field, &error).action("look at the tool's input schema"))
+}

@@ -1,0 +1,181 @@
+//! Arguments and answers of the event tools. Events are served as HTTP serves them; one that does
+//! not fit the answer is shown by its beginning. It must not resolve a point.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::{NOTICE, TRUST, answer::bound_by};
+use crate::{
+    event::{Event, SessionId},
+    harness::fit,
+    service::{BoundBy, Emitted, EventSlice},
+    wire::{convert, json as text},
+};
+
+/// Bytes of an answer when the caller does not say, and at most.
+const BYTES_DEFAULT: usize = 10_000;
+const BYTES_MIN: usize = 2_000;
+const BYTES_MAX: usize = 1_000_000;
+/// Bytes of names, ids and marker of the answer, and of a shown event's reserved members.
+const FRAME_BYTES: usize = 700;
+const HEAD_BYTES: usize = 700;
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct EmitEvent {
+    /// Left out: the bound session.
+    pub(super) session_id: Option<String>,
+    /// {"type": "domain.action", "id"?: "...", ...body}
+    pub(super) event: Map<String, Value>,
+    /// Append only if the event gets this position.
+    pub(super) if_position: Option<u64>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct EmitAnswer {
+    session_id: String,
+    bound_by: &'static str,
+    id: String,
+    position: u64,
+    next_position: u64,
+    /// Whether it was known already.
+    repeated: bool,
+    /// Chain value after the event.
+    chain: String,
+}
+
+impl EmitAnswer {
+    pub(super) fn of(session: &SessionId, by: BoundBy, emitted: &Emitted) -> Self {
+        let id = emitted.events.first().map(|event| event.id.to_string()).unwrap_or_default();
+        Self {
+            session_id: session.to_string(),
+            bound_by: bound_by(by),
+            id,
+            position: emitted.first_position.0,
+            next_position: emitted.next_position.0,
+            repeated: emitted.repeated,
+            chain: convert::hex(&emitted.receipt.chain),
+        }
+    }
+}
+
+/// Order of a slice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Order {
+    Asc,
+    Desc,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct GetEvents {
+    /// Left out: the bound session.
+    pub(super) session_id: Option<String>,
+    /// First position; default 0.
+    pub(super) from: Option<String>,
+    /// Position after the last; default end.
+    pub(super) to: Option<String>,
+    /// Instead of from and to: the surroundings of this point.
+    pub(super) around: Option<String>,
+    /// Events before it; default 5.
+    pub(super) before: Option<u64>,
+    /// Events after it; default 5.
+    pub(super) after: Option<u64>,
+    /// At most; default 100.
+    #[schemars(range(min = 1, max = 1000))]
+    pub(super) limit: Option<usize>,
+    pub(super) order: Option<Order>,
+    /// Only these types.
+    #[serde(default)]
+    pub(super) types: Vec<String>,
+    /// Size of the answer; default 10000, at most 1000000.
+    #[schemars(range(min = 2000, max = 1_000_000))]
+    pub(super) max_bytes: Option<usize>,
+}
+
+impl GetEvents {
+    pub(super) fn bytes_max(&self) -> usize {
+        self.max_bytes.unwrap_or(BYTES_DEFAULT).clamp(BYTES_MIN, BYTES_MAX)
+    }
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct EventsAnswer {
+    session_id: String,
+    bound_by: &'static str,
+    /// Events as HTTP serves them; one too large for the answer has a preview instead of its body.
+    events: Vec<Map<String, Value>>,
+    /// Where to go on: the next from, or with order desc the next to.
+    next_position: u64,
+    /// The position the next event of the session will get.
+    tail: u64,
+    /// Whether there is more in the range.
+    has_more: bool,
+    trust: &'static str,
+    notice: &'static str,
+}
+
+impl EventsAnswer {
+    pub(super) fn of(
+        session: &SessionId,
+        by: BoundBy,
+        slice: &EventSlice,
+        descending: bool,
+        bytes_max: usize,
+    ) -> Self {
+        let mut left = bytes_max - FRAME_BYTES;
+        let (mut events, mut cut) = (Vec::new(), None);
+        for event in &slice.events {
+            let shown = whole(event).filter(|(_, price)| *price <= left);
+            let shown = shown.or_else(|| {
+                let first = events.is_empty();
+                first.then(|| preview(event, left.saturating_sub(HEAD_BYTES)))
+            });
+            let Some((shown, price)) = shown else {
+                cut = Some(if descending { event.position.plus(1) } else { event.position });
+                break;
+            };
+            left = left.saturating_sub(price);
+            events.push(shown);
+        }
+        Self {
+            session_id: session.to_string(),
+            bound_by: bound_by(by),
+            events,
+            next_position: cut.unwrap_or(slice.next_position).0,
+            tail: slice.tail.0,
+            has_more: cut.is_some() || slice.next_page.is_some(),
+            trust: TRUST,
+            notice: NOTICE,
+        }
+    }
+}
+
+/// The event as HTTP serves it, and what it costs; `None` when it holds a number no double takes.
+fn whole(event: &Event) -> Option<(Map<String, Value>, usize)> {
+    let text = text::event_text(event);
+    let members: Map<String, Value> = serde_json::from_str(&text).ok()?;
+    // What is sent is the tree written out again, which may be longer than the text was.
+    let bytes = serde_json::to_string(&members).ok()?.len();
+    Some((members, bytes + 1))
+}
+
+/// The reserved members, and the beginning of the body as text.
+fn preview(event: &Event, bytes_max: usize) -> (Map<String, Value>, usize) {
+    let body = String::from_utf8_lossy(&event.body);
+    let beginning = fit(&body, bytes_max).text;
+    let mut members = Map::new();
+    members.insert("id".to_owned(), json!(event.id.as_str()));
+    members.insert("type".to_owned(), json!(event.kind.as_str()));
+    members.insert("position".to_owned(), json!(event.position.0));
+    members.insert("processed_at".to_owned(), json!(event.processed_at.to_string()));
+    members.insert("origin".to_owned(), json!(convert::origin(event.origin)));
+    members.insert("truncated".to_owned(), json!(true));
+    members.insert("body_bytes".to_owned(), json!(event.body.len()));
+    members.insert("preview".to_owned(), json!(beginning));
+    (members, bytes_max + HEAD_BYTES)
+}

@@ -1,0 +1,101 @@
+//! A refused tool call as a model sees it: a sentence, then the same facts as JSON in camelCase.
+//! Built from the error body every door has, so that a call that went through an owner reads like
+//! one that did not. It must not hide a fact.
+
+use serde_json::{Map, Value, json};
+
+use crate::{
+    service::ServiceError,
+    wire::{convert, types::ErrorBody},
+};
+
+/// Why a tool call was refused or failed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Failure {
+    /// One of the closed list of codes.
+    pub code: String,
+    /// A sentence.
+    pub message: String,
+    /// Whether the same call may succeed later, unchanged.
+    pub retryable: bool,
+    hint: Map<String, Value>,
+}
+
+impl From<&ServiceError> for Failure {
+    fn from(error: &ServiceError) -> Self {
+        Self::of_body(&convert::error(error, None))
+    }
+}
+
+impl Failure {
+    /// The failure of an error body.
+    #[must_use]
+    pub fn of_body(body: &ErrorBody) -> Self {
+        let detail = &body.error;
+        let hint = match serde_json::to_value(&detail.recovery_hint).map(camel) {
+            Ok(Value::Object(hint)) => hint,
+            _ => Map::new(),
+        };
+        Self {
+            code: detail.code.clone(),
+            message: detail.message.clone(),
+            retryable: detail.recovery_hint.retryable,
+            hint,
+        }
+    }
+
+    /// A failure without facts.
+    #[must_use]
+    pub fn plain(code: &str, message: &str, retryable: bool) -> Self {
+        let (code, message) = (code.to_owned(), message.to_owned());
+        Self { code, message, retryable, hint: Map::new() }
+    }
+
+    /// What a model reads.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut hint = self.hint.clone();
+        hint.remove("retryable");
+        let last_step = hint.remove("lastStep");
+        let steps = last_step.as_ref().and_then(Value::as_u64).unwrap_or(0);
+        let candidates = hint.get("candidates").and_then(Value::as_array).map_or(0, Vec::len);
+        if let Some(last_step) = last_step {
+            hint.insert("lastKnownStep".to_owned(), last_step);
+        }
+        hint.insert("canResume".to_owned(), json!(steps > 0 || candidates > 0));
+        let action = hint.get("action").and_then(Value::as_str);
+        let action = action.map(|action| format!(" To go on: {action}.")).unwrap_or_default();
+        let facts = json!({ "error": {
+            "kind": self.code,
+            "message": self.message,
+            "retryable": self.retryable,
+            "suggestedAction": if self.retryable { "retry" } else { "follow_hint" },
+            "recoveryHint": hint,
+        } });
+        format!("{}.{action}\n\n{facts}", self.message)
+    }
+}
+
+/// The same value with camelCase names.
+fn camel(value: Value) -> Value {
+    match value {
+        Value::Array(items) => items.into_iter().map(camel).collect(),
+        Value::Object(members) => {
+            let renamed =
+                members.into_iter().map(|(name, value)| (camel_name(&name), camel(value)));
+            Value::Object(renamed.collect())
+        }
+        other => other,
+    }
+}
+
+fn camel_name(name: &str) -> String {
+    let mut words = name.split('_');
+    let mut camel = words.next().unwrap_or_default().to_owned();
+    for word in words {
+        let mut letters = word.chars();
+        camel.extend(letters.next().map(|letter| letter.to_ascii_uppercase()));
+        camel.push_str(letters.as_str());
+    }
+    camel
+}

@@ -1,0 +1,169 @@
+//! Arguments of the research tools, in the names their clients know. Parsing refuses what is
+//! unknown; it must not check what a step may be.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer};
+
+use crate::{
+    projection::{Confidence, body::StepBody},
+    service::StepCall,
+};
+
+/// How much comes back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Mode {
+    Full,
+    Summary,
+}
+
+/// How sure the caller is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Sure {
+    High,
+    Medium,
+    Low,
+}
+
+/// How thorough a search of the server's own would be; this server makes none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Depth {
+    Quick,
+    Standard,
+    Thorough,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct SequentialSearch {
+    /// What this step did and found.
+    search_step: String,
+    /// 1 for the first step, then the next number.
+    #[schemars(range(min = 1))]
+    step_number: u64,
+    /// false when this is the last step.
+    next_step_needed: bool,
+    /// Steps expected in all.
+    total_steps_estimate: Option<u64>,
+    /// Left out: the bound session.
+    pub(super) session_id: Option<String>,
+    /// Whether it corrects an earlier step.
+    is_revision: Option<bool>,
+    /// The step it corrects.
+    revises_step: Option<u64>,
+    /// The step a new branch leaves from; needs branchId.
+    branch_from_step: Option<u64>,
+    /// The branch this step lies on.
+    branch_id: Option<String>,
+    /// Something still unknown.
+    knowledge_gap: Option<String>,
+    /// gapId or text of an open gap that is closed now.
+    closes_gap: Option<String>,
+    /// What the research is for.
+    research_goal: Option<String>,
+    /// Why this step.
+    reasoning: Option<String>,
+    confidence: Option<Sure>,
+    /// What was ruled out.
+    #[serde(default, deserialize_with = "list_or_null")]
+    rejected_approaches: Vec<String>,
+    /// Where the research stands, in your words; kept for recovery.
+    session_summary: Option<String>,
+    /// Default: full up to 8 steps.
+    response_mode: Option<Mode>,
+    /// Return only what this step changed.
+    pub(super) delta: Option<bool>,
+    /// Accepted; has no effect.
+    #[serde(rename = "depth")]
+    _depth: Option<Depth>,
+}
+
+impl SequentialSearch {
+    pub(super) fn into_call(self) -> StepCall {
+        let confidence = self.confidence.map(|sure| match sure {
+            Sure::High => Confidence::High,
+            Sure::Medium => Confidence::Medium,
+            Sure::Low => Confidence::Low,
+        });
+        StepCall {
+            session: None,
+            step: StepBody {
+                number: self.step_number,
+                description: self.search_step,
+                reasoning: self.reasoning,
+                confidence,
+                rejected: self.rejected_approaches,
+                is_revision: self.is_revision.unwrap_or(false),
+                revises: self.revises_step,
+                branch_id: self.branch_id,
+                branch_from: self.branch_from_step,
+                total_steps_estimate: self.total_steps_estimate,
+                is_final: !self.next_step_needed,
+            },
+            goal: self.research_goal,
+            gap: self.knowledge_gap,
+            closes_gap: self.closes_gap,
+            summary: self.session_summary,
+            full: self.response_mode.map(|mode| mode == Mode::Full),
+            key: None,
+        }
+    }
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct GetResearchSession {
+    /// Left out: the bound session.
+    pub(super) session_id: Option<String>,
+    /// One step in full.
+    #[schemars(range(min = 1))]
+    pub(super) step_id: Option<u64>,
+    /// The step's branch.
+    pub(super) branch_id: Option<String>,
+    /// From an earlier answer.
+    pub(super) cursor: Option<String>,
+    /// As of this point: a position, step:<n>, time:<RFC 3339>.
+    pub(super) at: Option<String>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct AddSources {
+    /// Left out: the bound session.
+    pub(super) session_id: Option<String>,
+    pub(super) sources: Vec<SourceArgument>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct SourceArgument {
+    pub(super) url: String,
+    pub(super) title: Option<String>,
+    /// For example scraped, academic, patent.
+    pub(super) relevance: Option<String>,
+    /// The step that found it.
+    pub(super) found_in_step: Option<u64>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct ListSessions {
+    /// 1 to 10.
+    #[schemars(range(min = 1, max = 10))]
+    pub(super) limit: Option<usize>,
+    /// Only of this directory or project.
+    pub(super) workspace: Option<String>,
+    /// From an earlier answer.
+    pub(super) cursor: Option<String>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct ClearSession {}
+
+/// A list, or null for none, as some clients send it.
+fn list_or_null<'de, D: Deserializer<'de>>(input: D) -> Result<Vec<String>, D::Error> {
+    Option::deserialize(input).map(Option::unwrap_or_default)
+}

@@ -1,0 +1,56 @@
+//! What a model pays for the tools, and what a strict client sees.
+
+use super::*;
+
+/// Bytes of JSON a token stands for, at the least, in schemas like these.
+const BYTES_PER_TOKEN: f64 = 3.5;
+
+#[test]
+fn the_default_toolset_costs_a_model_less_than_two_thousand_tokens() {
+    let mut bytes = 0;
+    for tool in TOOLS.iter().filter(|tool| tool.toolset == Toolset::Research) {
+        let schema = Value::Object(tool.input_schema()).to_string();
+        bytes += tool.name.len() + tool.description.len() + schema.len();
+    }
+    #[allow(clippy::cast_precision_loss)]
+    let tokens = bytes as f64 / BYTES_PER_TOKEN;
+    assert!(tokens < 2_000.0, "{bytes} bytes, about {tokens} tokens");
+}
+
+fn walk(schema: &Value, check: &mut dyn FnMut(&Map<String, Value>)) {
+    match schema {
+        Value::Array(items) => items.iter().for_each(|item| walk(item, check)),
+        Value::Object(members) => {
+            check(members);
+            members.values().for_each(|value| walk(value, check));
+        }
+        _ => {}
+    }
+}
+
+#[test]
+fn schemas_are_plain_objects_without_nulls_and_references() {
+    for tool in TOOLS {
+        let input = tool.input_schema();
+        assert_eq!(input.get("type"), Some(&Value::from("object")), "{}", tool.name);
+        assert_eq!(input.get("additionalProperties"), Some(&Value::Bool(false)), "{}", tool.name);
+        let output = tool.output_schema();
+        assert_eq!(output.get("type"), Some(&Value::from("object")), "{}", tool.name);
+        for schema in [input, output] {
+            walk(&Value::Object(schema), &mut |members| {
+                assert_ne!(members.get("type"), Some(&Value::from("null")), "{}", tool.name);
+                assert!(!members.contains_key("$ref"), "{}", tool.name);
+                assert!(!members.contains_key("$defs"), "{}", tool.name);
+            });
+        }
+    }
+}
+
+#[test]
+fn toolsets_are_named_in_a_list() {
+    assert_eq!(
+        Toolset::parse_list("events, research,events"),
+        Ok(vec![Toolset::Events, Toolset::Research])
+    );
+    assert_eq!(Toolset::parse_list("research,memoir"), Err("memoir".to_owned()));
+}
