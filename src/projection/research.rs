@@ -101,6 +101,7 @@ pub struct Research {
     gaps: Vec<Gap>,
     gap_names: HashMap<Arc<str>, usize>,
     gap_texts: HashMap<Box<str>, usize>,
+    gap_texts_closed: HashMap<Box<str>, usize>,
     gaps_open: BTreeSet<usize>,
     rejected: Vec<(usize, Arc<str>)>,
     rejected_known: HashSet<Arc<str>>,
@@ -222,6 +223,7 @@ impl Research {
         if gap.closed.is_none() {
             gap.closed = Some((event.position, body.step));
             self.gap_texts.remove(&gap.description);
+            self.gap_texts_closed.insert(gap.description.clone(), ordinal);
             self.gaps_open.remove(&ordinal);
         }
         Some(())
@@ -419,11 +421,15 @@ impl Research {
         &self.gaps_open
     }
 
-    /// Ordinal of the gap of that name, or of the open gap of that description.
+    /// Ordinal of the gap of that name, or of the open gap of that description, or of the one
+    /// closed last.
     #[must_use]
     pub fn gap_at(&self, name: &str) -> Option<usize> {
-        let by_text = || self.gap_texts.get(clip(name.trim(), GAP_CHARS_MAX).as_str());
-        self.gap_names.get(name.trim()).or_else(by_text).copied()
+        let text = clip(name.trim(), GAP_CHARS_MAX);
+        let named = self.gap_names.get(name.trim());
+        let open = || self.gap_texts.get(text.as_str());
+        let closed = || self.gap_texts_closed.get(text.as_str());
+        named.or_else(open).or_else(closed).copied()
     }
 
     /// Approaches that were ruled out, once each, with the step that did it.

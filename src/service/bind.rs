@@ -172,6 +172,23 @@ impl Service {
         Ok(before)
     }
 
+    /// Adds to an error about a session that cannot be used the ones that can.
+    pub(super) async fn offer(&self, caller: &Caller, mut error: ServiceError) -> ServiceError {
+        let gone = matches!(
+            error.code,
+            Code::SessionNotFound | Code::SessionDeleted | Code::SessionExpired
+        );
+        if gone && let Ok(latest) = self.latest(caller, None).await {
+            error.hint.action = Some(
+                "name one of the candidates as sessionId, or start a session with \
+                 sequential_search stepNumber 1"
+                    .to_owned(),
+            );
+            error.hint.candidates = candidates(latest);
+        }
+        error
+    }
+
     async fn session_required(&self, caller: &Caller) -> ServiceResult<ServiceError> {
         let latest = self.latest(caller, None).await?;
         let mut error = ServiceError::new(
@@ -185,15 +202,7 @@ impl Service {
              stepNumber 1"
                 .to_owned()
         });
-        error.hint.candidates = latest
-            .into_iter()
-            .map(|info| Candidate {
-                session: info.key.session,
-                title: info.title,
-                tail: info.tail,
-                updated_at: info.updated_at,
-            })
-            .collect();
+        error.hint.candidates = candidates(latest);
         Ok(error)
     }
 
@@ -227,6 +236,16 @@ impl Service {
         }
         Ok(latest)
     }
+}
+
+fn candidates(latest: Vec<SessionInfo>) -> Vec<Candidate> {
+    let candidate = |info: SessionInfo| Candidate {
+        session: info.key.session,
+        title: info.title,
+        tail: info.tail,
+        updated_at: info.updated_at,
+    };
+    latest.into_iter().map(candidate).collect()
 }
 
 impl Via {

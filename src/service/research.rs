@@ -126,6 +126,23 @@ impl Service {
         via: &Via,
         call: StepCall,
     ) -> ServiceResult<StepAnswer> {
+        let number = call.step.number;
+        match self.record_step(caller, via, call).await {
+            Err(mut error) if error.code == Code::SessionNotFound => {
+                error.hint.last_step = Some(number.saturating_sub(1));
+                Err(self.offer(caller, error).await)
+            }
+            Err(error) => Err(self.offer(caller, error).await),
+            answer => answer,
+        }
+    }
+
+    async fn record_step(
+        &self,
+        caller: &Caller,
+        via: &Via,
+        call: StepCall,
+    ) -> ServiceResult<StepAnswer> {
         let call = checked(call)?;
         let (session, bound_by, extent, repeated) = match self.target(caller, via, &call).await? {
             Target::Existing(session, by) => {

@@ -13,6 +13,10 @@
 mod engines;
 // What the fuzzer was given and what it found.
 mod fuzz_seeds;
+// Research sessions as a model meets them.
+mod mcp;
+// The stories of the reference systems.
+mod seeds;
 // What every engine promises, whatever it keeps its bytes in.
 /// The embedded engine over stops of every kind.
 mod restart;

@@ -1,0 +1,8 @@
+//! Research sessions as a model meets them: tools called by name with JSON, answers checked as
+//! JSON. What a fold or a view decides is tested where it is decided.
+
+pub mod desk;
+
+mod binding;
+mod bounds;
+mod steps;

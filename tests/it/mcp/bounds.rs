@@ -1,0 +1,210 @@
+//! Answers stay small whatever was recorded, and what was left out can be had.
+
+use serde_json::{Value, json};
+use sessionlog::service::{Code, ResearchOptions};
+
+use super::desk::{Desk, assert_no_null, session_of, step, with};
+
+/// Bytes of one answer's structured content.
+const ANSWER_BYTES: usize = 10_000;
+
+fn hostile(bytes: usize) -> String {
+    "\u{1}\"\\\n👨‍👩‍👧 wide ".repeat(bytes / 32)
+}
+
+#[tokio::test]
+async fn no_answer_is_larger_than_its_bound() {
+    let desk = Desk::new().in_directory(&hostile(2_000));
+    for number in 1..=40 {
+        let text = hostile(if number % 10 == 0 { 60_000 } else { 3_000 });
+        let more = json!({
+            "searchStep": text, "reasoning": text, "knowledgeGap": format!("{number} {text}"),
+            "rejectedApproaches": vec![format!("{number} {text}"); 20], "sessionSummary": text,
+            "researchGoal": text, "confidence": "medium", "totalStepsEstimate": 100,
+            "responseMode": if number % 2 == 0 { "full" } else { "summary" },
+        });
+        let answer = desk.ok("sequential_search", with(step(number), more)).await;
+        assert_no_null(&answer);
+        assert!(answer.to_string().len() <= ANSWER_BYTES, "{number}: {}", answer.to_string().len());
+        let sources: Vec<Value> = (0..5)
+            .map(|n| {
+                json!({"url": format!("https://x.org/{number}/{n}?{}", "q".repeat(900)),
+                "title": text, "relevance": "scraped"})
+            })
+            .collect();
+        desk.ok("add_sources", json!({"sources": sources})).await;
+        let event = json!({"type": "user.message", "content": text});
+        desk.ok("emit_event", json!({"event": event})).await;
+    }
+    let mut answers = vec![desk.recover().await];
+    answers.push(desk.ok("get_research_session", json!({"stepId": 10})).await);
+    answers.push(desk.ok("get_events", json!({})).await);
+    answers.push(desk.ok("get_events", json!({"order": "desc"})).await);
+    answers.push(desk.ok("list_sessions", json!({})).await);
+    for cursor in ["steps:30", "sources:150", "gaps:30", "rejected:30"] {
+        answers.push(desk.ok("get_research_session", json!({"cursor": cursor})).await);
+    }
+    for answer in answers {
+        assert_no_null(&answer);
+        assert!(
+            answer.to_string().len() <= ANSWER_BYTES,
+            "{} {}",
+            answer.to_string().len(),
+            answer
+        );
+    }
+}
+
+#[tokio::test]
+async fn paging_an_overview_yields_every_step_once() {
+    let desk = Desk::new();
+    for number in 1..=300 {
+        desk.ok("sequential_search", with(step(number), json!({"delta": true}))).await;
+    }
+    let mut page = desk.recover().await;
+    let mut cursor = page["cursors"]["steps"].clone();
+    let mut seen = Vec::new();
+    loop {
+        let lines = page["stepIndex"].as_array().unwrap();
+        seen.extend(lines.iter().rev().map(|line| line["stepNumber"].as_u64().unwrap()));
+        let Some(text) = cursor.as_str() else { break };
+        page = desk.ok("get_research_session", json!({"cursor": text})).await;
+        assert_eq!(page["responseMode"], "page");
+        cursor = page["nextCursor"].clone();
+    }
+    assert_eq!(seen, (1..=300).rev().collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn a_long_step_is_read_to_its_end() {
+    let desk = Desk::new();
+    let (text, reasoning) = (hostile(50_000), hostile(9_000));
+    let more = json!({"searchStep": text, "reasoning": reasoning,
+        "rejectedApproaches": ["a", "b"], "knowledgeGap": "k"});
+    desk.ok("sequential_search", with(step(1), more)).await;
+    let (mut described, mut reasoned, mut rejected) = (String::new(), String::new(), Vec::new());
+    let mut arguments = json!({"stepId": 1});
+    loop {
+        let page = desk.ok("get_research_session", arguments).await;
+        assert!(page.to_string().len() <= ANSWER_BYTES);
+        described.push_str(page["step"]["description"].as_str().unwrap());
+        reasoned.push_str(page["step"]["reasoning"].as_str().unwrap_or_default());
+        rejected.extend(page["step"]["rejectedApproaches"].as_array().unwrap().clone());
+        let Some(cursor) = page["nextCursor"].as_str() else { break };
+        arguments = json!({ "cursor": cursor });
+    }
+    assert_eq!((described, reasoned), (text, reasoning));
+    assert_eq!(rejected, [json!("a"), json!("b")]);
+}
+
+#[tokio::test]
+async fn what_is_not_there_is_refused_by_name() {
+    let desk = Desk::new();
+    desk.ok("sequential_search", step(1)).await;
+    let error = desk.refused("get_research_session", json!({"stepId": 99})).await;
+    assert_eq!((error.code, error.hint.last_step), (Code::StepNotFound, Some(1)));
+    for (arguments, field) in [
+        (json!({"stepId": 0}), "stepId"),
+        (json!({"stepId": -1}), "stepId"),
+        (json!({"cursor": "nonsense"}), "cursor"),
+        (json!({"cursor": "step:7:0"}), "cursor"),
+        (json!({"at": "yesterday"}), "at"),
+    ] {
+        let error = desk.refused("get_research_session", arguments.clone()).await;
+        assert_eq!(error.code, Code::InvalidRequest, "{arguments}");
+        assert_eq!(error.hint.field.as_deref(), Some(field), "{arguments}");
+    }
+    for cursor in ["steps:0", "steps:999", "sources:5", "gaps:18446744073709551615"] {
+        desk.ok("get_research_session", json!({ "cursor": cursor })).await;
+    }
+    let error = desk.refused("no_such_tool", json!({})).await;
+    assert_eq!(error.code, Code::InvalidRequest);
+}
+
+#[tokio::test]
+async fn an_overview_can_be_had_as_of_an_earlier_point() {
+    let desk = Desk::new();
+    let mut earlier = Vec::new();
+    for number in 1..=5 {
+        desk.ok("sequential_search", step(number)).await;
+        earlier.push(desk.recover().await);
+    }
+    for (at, expected) in [("1", &earlier[0]), ("step:3", &earlier[1]), ("end", &earlier[4])] {
+        let found = desk.ok("get_research_session", json!({ "at": at })).await;
+        assert_eq!(found, *expected, "{at}");
+    }
+}
+
+#[tokio::test]
+async fn events_are_read_on_where_the_answer_stopped() {
+    let desk = Desk::new().bounded(ResearchOptions::default());
+    let session = session_of(&desk.ok("sequential_search", step(1)).await);
+    for number in 1..=60 {
+        let event =
+            json!({"type": "user.message", "content": format!("{number} {}", "x".repeat(400))});
+        desk.ok("emit_event", json!({"event": event})).await;
+    }
+    let large = json!({"type": "agent.message", "content": "y".repeat(50_000)});
+    let large = desk.ok("emit_event", json!({"event": large, "ifPosition": 61})).await;
+    assert_eq!(large["position"], 61);
+    let error = desk
+        .refused("emit_event", json!({"event": {"type": "user.message"}, "ifPosition": 5}))
+        .await;
+    assert_eq!(error.code, Code::PositionConflict);
+
+    let (mut positions, mut from) = (Vec::new(), 0);
+    loop {
+        let arguments = json!({"from": from.to_string(), "sessionId": session});
+        let page = desk.ok("get_events", arguments).await;
+        assert!(page.to_string().len() <= ANSWER_BYTES);
+        for event in page["events"].as_array().unwrap() {
+            positions.push(event["position"].as_u64().unwrap());
+        }
+        from = page["nextPosition"].as_u64().unwrap();
+        if page["hasMore"] == false {
+            break;
+        }
+    }
+    assert_eq!(positions, (0..62).collect::<Vec<_>>());
+    let shown = desk.ok("get_events", json!({"from": "61"})).await;
+    assert_eq!(
+        (&shown["events"][0]["truncated"], &shown["events"][0]["body_bytes"]),
+        (&json!(true), &json!(50_014))
+    );
+    let whole = desk.ok("get_events", json!({"from": "61", "maxBytes": 100_000})).await;
+    assert_eq!(whole["events"][0]["content"].as_str().unwrap().len(), 50_000);
+    let typed =
+        desk.ok("get_events", json!({"types": ["agent.message"], "maxBytes": 100_000})).await;
+    assert_eq!(typed["events"].as_array().unwrap().len(), 1);
+    let newest = desk.ok("get_events", json!({"order": "desc", "limit": 2, "to": "61"})).await;
+    assert_eq!(
+        (&newest["events"][0]["position"], &newest["nextPosition"]),
+        (&json!(60), &json!(59))
+    );
+}
+
+#[tokio::test]
+async fn sources_are_kept_once_and_recovered() {
+    let desk = Desk::new();
+    desk.ok("sequential_search", step(1)).await;
+    let sources = json!([
+        {"url": "https://a.org/x/", "title": "X", "relevance": "academic"},
+        {"url": "https://a.org/x#part"},
+        {"url": "https://b.org"},
+    ]);
+    let added = desk.ok("add_sources", json!({ "sources": sources })).await;
+    assert_eq!((&added["added"], &added["sourceCount"]), (&json!(2), &json!(2)));
+    let found = desk.recover().await;
+    assert_eq!(
+        found["sources"][0],
+        json!({"url": "https://a.org/x/", "title": "X", "relevance": "academic",
+            "foundInStep": 1, "foundBy": "model"})
+    );
+    let claim = json!({"type": "source.found", "url": "https://c.org", "found_by": "server"});
+    let error = desk.refused("emit_event", json!({ "event": claim })).await;
+    assert_eq!(error.hint.field.as_deref(), Some("found_by"));
+    for sources in [json!([]), json!([{"url": " "}])] {
+        let error = desk.refused("add_sources", json!({ "sources": sources })).await;
+        assert_eq!(error.hint.field.as_deref(), Some("sources"));
+    }
+}

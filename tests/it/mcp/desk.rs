@@ -1,0 +1,137 @@
+//! A desk from which tools are called as some connection would call them.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use serde_json::{Value, json};
+use sessionlog::{
+    env::sim::{ManualClock, SeededEntropy},
+    event::{Origin, Scope, SessionId},
+    service::{Caller, Remembered, ResearchOptions, Service, ServiceError, Via},
+    store::{Store, model::Model},
+    wire::tools,
+};
+
+pub struct Desk {
+    pub service: Service,
+    pub store: Arc<dyn Store>,
+    pub clock: Arc<ManualClock>,
+    pub caller: Caller,
+    pub via: Via,
+}
+
+static CONNECTIONS: AtomicU64 = AtomicU64::new(0);
+
+pub fn connection() -> Via {
+    let number = CONNECTIONS.fetch_add(1, Ordering::Relaxed);
+    Via { connection: Some(format!("connection-{number}")), ..Via::default() }
+}
+
+impl Desk {
+    pub fn new() -> Self {
+        let clock = Arc::new(ManualClock::default());
+        let store: Arc<dyn Store> =
+            Arc::new(Model::new(clock.clone(), Arc::new(SeededEntropy::new(7))));
+        Self::over(store, clock)
+    }
+
+    pub fn over(store: Arc<dyn Store>, clock: Arc<ManualClock>) -> Self {
+        let caller = Caller { scope: Scope::local(), origin: Origin::Model };
+        let service = Service::new(Arc::clone(&store), clock.clone());
+        Self { service, store, clock, caller, via: connection() }
+    }
+
+    /// Another front end of the same owner.
+    pub fn another(&self) -> Self {
+        Self {
+            service: self.service.clone(),
+            store: Arc::clone(&self.store),
+            clock: Arc::clone(&self.clock),
+            caller: self.caller.clone(),
+            via: connection(),
+        }
+    }
+
+    /// The same front end after the owner's process was replaced.
+    pub fn restarted(&self) -> Self {
+        let via = self.via.clone();
+        Self { via, ..Self::over(Arc::clone(&self.store), Arc::clone(&self.clock)) }
+    }
+
+    pub fn in_directory(mut self, directory: &str) -> Self {
+        self.via.directory = Some(directory.to_owned());
+        self
+    }
+
+    pub fn started_for(mut self, session: &str) -> Self {
+        self.via.session = Some(SessionId::new(session).unwrap());
+        self
+    }
+
+    pub fn remembering(mut self, session: &str) -> Self {
+        let session = Some(SessionId::new(session).unwrap());
+        self.via.remembered = Some(Remembered { session, fresh: false });
+        self
+    }
+
+    pub fn bounded(mut self, options: ResearchOptions) -> Self {
+        self.service = self.service.with_research(options);
+        self
+    }
+
+    pub async fn call(&self, tool: &str, arguments: Value) -> Result<Value, ServiceError> {
+        self.clock.advance(Duration::from_millis(1));
+        tools::call(&self.service, &self.caller, &self.via, None, tool, arguments).await
+    }
+
+    pub async fn ok(&self, tool: &str, arguments: Value) -> Value {
+        self.call(tool, arguments.clone()).await.unwrap_or_else(|error| {
+            panic!("{tool} {arguments}: {} {}", error.code.as_str(), error.message)
+        })
+    }
+
+    pub async fn refused(&self, tool: &str, arguments: Value) -> ServiceError {
+        match self.call(tool, arguments.clone()).await {
+            Ok(answer) => panic!("{tool} {arguments} answered {answer}"),
+            Err(error) => error,
+        }
+    }
+
+    pub async fn recover(&self) -> Value {
+        self.ok("get_research_session", json!({})).await
+    }
+}
+
+/// The arguments of a plain step.
+pub fn step(number: u64) -> Value {
+    json!({
+        "searchStep": format!("step {number}: looked and found {number}"),
+        "stepNumber": number,
+        "nextStepNeeded": true,
+    })
+}
+
+/// The arguments with others added.
+pub fn with(mut arguments: Value, more: Value) -> Value {
+    arguments.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    arguments
+}
+
+pub fn session_of(answer: &Value) -> String {
+    answer["sessionId"].as_str().unwrap().to_owned()
+}
+
+/// No null anywhere: an absent member is absent, an empty list is a list.
+pub fn assert_no_null(value: &Value) {
+    match value {
+        Value::Null => panic!("a null"),
+        Value::Array(items) => items.iter().for_each(assert_no_null),
+        Value::Object(members) => members.values().for_each(assert_no_null),
+        _ => {}
+    }
+}

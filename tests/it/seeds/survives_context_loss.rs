@@ -1,0 +1,143 @@
+//! An assistant searches, reads and discovers for twelve steps and more; in the middle its context
+//! is compacted, the server is replaced, the context is lost again. It goes on from what the store
+//! gives back, without ever having been told an id, and ends where a run that lost nothing ends.
+
+use serde_json::{Value, json};
+
+use crate::mcp::desk::{Desk, session_of, with};
+
+/// Twelve steps of a small piece of research, with everything a step can bring.
+fn research() -> Vec<Value> {
+    let steps = [
+        (
+            "searched for X: found A, B and C",
+            json!({"researchGoal": "who first described X?",
+            "totalStepsEstimate": 15, "knowledgeGap": "is A the oldest?"}),
+        ),
+        ("read source A: it cites D", json!({"confidence": "medium"})),
+        ("searched for D: found E and F", json!({"rejectedApproaches": ["searching by author"]})),
+        ("read source E: it names G, 1931", json!({"confidence": "high"})),
+        (
+            "A is from 1947, so A is not the oldest",
+            json!({"closesGap": "is A the oldest?",
+            "confidence": "high"}),
+        ),
+        ("looked for G in the library: not there", json!({"knowledgeGap": "where is G kept?"})),
+        ("asked two archives", json!({"reasoning": "libraries lend, archives keep"})),
+        ("archive one has no G", json!({"rejectedApproaches": ["archive one"]})),
+        ("archive two has G on microfilm", json!({"closesGap": "g6", "confidence": "high"})),
+        (
+            "E misquotes G: the year is 1929",
+            json!({"isRevision": true, "revisesStep": 4,
+            "confidence": "high"}),
+        ),
+        ("looked for anything before 1929", json!({"knowledgeGap": "anything before 1929?"})),
+        (
+            "found a letter of 1928 in the catalogue",
+            json!({"sessionSummary":
+            "G (1929) leads; a letter of 1928 must be checked"}),
+        ),
+    ];
+    let call = |(number, (text, more)): (usize, (&str, Value))| {
+        let plain = json!({"searchStep": text, "stepNumber": number + 1, "nextStepNeeded": true});
+        with(plain, more)
+    };
+    steps.into_iter().enumerate().map(call).collect()
+}
+
+/// What the assistant still does once it knows again where it is.
+fn rest() -> Vec<Value> {
+    let steps = ["read the letter of 1928: it is about Y", "so G, 1929, is the first"];
+    let call = |(number, text): (usize, &&str)| {
+        let last = number + 1 == steps.len();
+        json!({"searchStep": text, "stepNumber": number + 13, "nextStepNeeded": !last})
+    };
+    steps.iter().enumerate().map(call).collect()
+}
+
+/// What is the same in two runs: everything but names and times.
+fn essence(answer: &Value) -> Value {
+    let mut answer = answer.clone();
+    fn strip(value: &mut Value) {
+        match value {
+            Value::Array(items) => items.iter_mut().for_each(strip),
+            Value::Object(members) => {
+                for name in
+                    ["sessionId", "boundBy", "startedAt", "updatedAt", "completedAt", "timestamp"]
+                {
+                    members.remove(name);
+                }
+                members.values_mut().for_each(strip);
+            }
+            _ => {}
+        }
+    }
+    strip(&mut answer);
+    answer
+}
+
+async fn run_without_loss() -> Value {
+    let desk = Desk::new().in_directory("/home/me/history");
+    for call in research().into_iter().chain(rest()) {
+        desk.ok("sequential_search", call).await;
+    }
+    desk.recover().await
+}
+
+#[tokio::test]
+async fn a_research_session_survives_the_loss_of_its_context() {
+    let desk = Desk::new().in_directory("/home/me/history");
+    let mut id = String::new();
+    for call in research() {
+        id = session_of(&desk.ok("sequential_search", call).await);
+    }
+
+    // The context is compacted: a new connection, no id, only the working directory.
+    let after = desk.another().in_directory("/home/me/history");
+    let found = after.recover().await;
+    assert_eq!((session_of(&found), &found["boundBy"]), (id.clone(), &json!("directory")));
+    assert_eq!(found["researchGoal"], "who first described X?");
+    assert_eq!((&found["stepCount"], &found["isComplete"]), (&json!(12), &json!(false)));
+    let lines = found["stepIndex"].as_array().unwrap();
+    assert_eq!(lines.len(), 12);
+    assert_eq!(
+        (&lines[3]["oneLiner"], &lines[3]["supersededBy"]),
+        (&json!("read source E: it names G, 1931"), &json!(10))
+    );
+    let last: Vec<_> =
+        found["lastSteps"].as_array().unwrap().iter().map(|step| &step["stepNumber"]).collect();
+    assert_eq!(last, [10, 11, 12]);
+    assert_eq!(
+        found["gaps"],
+        json!([{"gapId": "g11", "description": "anything before 1929?", "foundInStep": 11}])
+    );
+    let ruled_out: Vec<_> =
+        found["rejectedApproaches"].as_array().unwrap().iter().map(|r| &r["approach"]).collect();
+    assert_eq!(ruled_out, ["searching by author", "archive one"]);
+    let summary = found["summary"].as_str().unwrap();
+    for part in ["G (1929) leads", "E misquotes G", "archive two has G", "anything before 1929?"] {
+        assert!(summary.contains(part), "{part}: {summary}");
+    }
+    assert!(!summary.contains("1931"), "a superseded finding is no finding: {summary}");
+
+    // One step in full, by its number.
+    let seventh = after.ok("get_research_session", json!({"stepId": 7})).await;
+    assert_eq!(seventh["step"]["reasoning"], "libraries lend, archives keep");
+
+    // On with it; then the server is replaced, and the context is lost once more.
+    let mut calls = rest().into_iter();
+    let next = calls.next().unwrap();
+    let answer = after.ok("sequential_search", next.clone()).await;
+    assert_eq!((session_of(&answer), &answer["currentStep"]), (id.clone(), &json!(13)));
+    let later = after.restarted().another().in_directory("/home/me/history");
+    let found = later.recover().await;
+    assert_eq!((session_of(&found), &found["stepCount"]), (id.clone(), &json!(13)));
+    let repeated = later.ok("sequential_search", next).await;
+    assert_eq!(repeated["repeated"], true, "the step whose answer was lost is recorded once");
+    for call in calls {
+        later.ok("sequential_search", call).await;
+    }
+    let end = later.recover().await;
+    assert_eq!(end["isComplete"], true);
+    assert_eq!(essence(&end), essence(&run_without_loss().await));
+}
