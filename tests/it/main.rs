@@ -18,6 +18,8 @@ mod mcp;
 // The stories of the reference systems.
 mod seeds;
 // What every engine promises, whatever it keeps its bytes in.
+/// Damage on the device.
+mod damage;
 /// The embedded engine over stops of every kind.
 mod restart;
 mod store;
