@@ -176,7 +176,7 @@ pub(super) struct Events {
     /// How many before --around
     #[arg(long, value_name = "N", requires = "around")]
     pub(super) before: Option<u64>,
-    /// How many from --around on
+    /// How many after it
     #[arg(long, value_name = "N", requires = "around")]
     pub(super) after: Option<u64>,
     /// Only events of these types

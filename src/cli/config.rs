@@ -19,7 +19,7 @@ use figment::{
 use url::Url;
 
 use super::args::Common;
-use crate::env::files;
+use crate::{env::files, store::local::Options};
 
 /// Prefix of every environment variable that is a setting.
 pub(super) const PREFIX: &str = "SESSIONLOG_";
@@ -27,6 +27,8 @@ pub(super) const PREFIX: &str = "SESSIONLOG_";
 const FILE_VARIABLE: &str = "SESSIONLOG_CONFIG";
 const FILE_NAME: &str = "sessionlog.toml";
 const FILE_BYTES_MAX: u64 = 1 << 20;
+const JOURNAL_FILE_BYTES_MIN: u64 = 32 << 10;
+const SEGMENT_BYTES_MIN: u64 = 4 << 10;
 
 /// A setting: its name in the file; `--its-name` as a flag and `SESSIONLOG_ITS_NAME` in the
 /// environment are the same.
@@ -64,6 +66,24 @@ pub(super) const SETTINGS: &[Setting] = &[
         help: "how long an owner started on demand stays without front ends; default 60s",
         hidden: true,
         shared: false,
+    },
+    Setting {
+        name: "journal_file_bytes",
+        help: "size of one file of the commit journal, from 32KiB; default 32MiB",
+        hidden: true,
+        shared: true,
+    },
+    Setting {
+        name: "journal_retained_bytes",
+        help: "journal that may wait to be settled into segments; default 128MiB",
+        hidden: true,
+        shared: true,
+    },
+    Setting {
+        name: "segment_bytes_max",
+        help: "size from which a segment is sealed; default 8MiB",
+        hidden: true,
+        shared: true,
     },
     Setting {
         name: "url",
@@ -130,6 +150,7 @@ pub(super) struct Found {
     pub(super) value: Option<String>,
     /// Where it came from, for a person.
     pub(super) source: String,
+    pub(super) help: &'static str,
     hidden: bool,
     shared: bool,
 }
@@ -142,6 +163,7 @@ pub(super) struct Config {
     pub(super) log: String,
     pub(super) owner_idle: Duration,
     pub(super) url: Option<Url>,
+    pub(super) store: Options,
     /// The configuration file that was read.
     pub(super) file: Option<PathBuf>,
     found: Vec<Found>,
@@ -216,6 +238,17 @@ impl Config {
         let url = typed("url", "an address such as http://127.0.0.1:7717", &|text| {
             server(text).is_some()
         })?;
+        let bytes = |name: &str, least: u64| {
+            let wanted = format!("a size from {least} bytes on, such as 32MiB");
+            let fits = |text: &str| size(text).is_some_and(|bytes| bytes >= least);
+            typed(name, &wanted, &fits).map(|text| size(&text).unwrap_or(least))
+        };
+        let store = Options {
+            journal_file_bytes: bytes("journal_file_bytes", JOURNAL_FILE_BYTES_MIN)?,
+            journal_retained_bytes: bytes("journal_retained_bytes", JOURNAL_FILE_BYTES_MIN)?,
+            segment_bytes_max: bytes("segment_bytes_max", SEGMENT_BYTES_MIN)?,
+            ..Options::default()
+        };
         let data_dir = typed("data_dir", "a path", &|text| !text.is_empty())?;
         if data_dir.is_empty() {
             return Err(ConfigError::NoHome);
@@ -228,6 +261,7 @@ impl Config {
             log,
             owner_idle: duration(&idle).unwrap_or_default(),
             url: server(&url),
+            store,
             file,
             found,
         })
@@ -236,6 +270,12 @@ impl Config {
     /// The settings to show: all but the hidden ones nobody set.
     pub(super) fn listed(&self) -> impl Iterator<Item = &Found> {
         self.found.iter().filter(|found| !found.hidden || found.source != DEFAULT)
+    }
+
+    /// What to log, when somebody said so.
+    pub(super) fn log_chosen(&self) -> Option<&str> {
+        let chosen = self.found.iter().any(|found| found.name == "log" && found.source != DEFAULT);
+        chosen.then_some(self.log.as_str())
     }
 
     /// Digest of what an owner and its front ends must have alike.
@@ -266,7 +306,8 @@ fn find(figment: &Figment, setting: &Setting, file: Option<&Path>) -> Found {
         FLAG => format!("{FLAG} --{}", setting.name.replace('_', "-")),
         other => other.to_owned(),
     };
-    Found { name: setting.name, value, source, hidden: setting.hidden, shared: setting.shared }
+    let Setting { name, help, hidden, shared } = *setting;
+    Found { name, value, source, help, hidden, shared }
 }
 
 fn default_layer(environment: &Environment) -> Layer {
@@ -276,6 +317,14 @@ fn default_layer(environment: &Environment) -> Layer {
         ("log".to_owned(), Value::from("info")),
         ("owner_idle".to_owned(), Value::from("60s")),
     ]);
+    let options = Options::default();
+    for (name, bytes) in [
+        ("journal_file_bytes", options.journal_file_bytes),
+        ("journal_retained_bytes", options.journal_retained_bytes),
+        ("segment_bytes_max", options.segment_bytes_max),
+    ] {
+        values.insert(name.to_owned(), Value::from(bytes.to_string()));
+    }
     if let Some(home) = data_dir {
         let path = home.join("sessionlog").display().to_string();
         values.insert("data_dir".to_owned(), Value::from(path));
@@ -409,6 +458,20 @@ fn duration(text: &str) -> Option<Duration> {
     number.checked_mul(millis).map(Duration::from_millis)
 }
 
+/// Parses a number of bytes with a unit: `4096`, `32KiB`, `8MiB`, `1GiB`.
+fn size(text: &str) -> Option<u64> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let number: u64 = digits.parse().ok()?;
+    let unit = match text.strip_prefix(digits)? {
+        "" | "B" => 1,
+        "KiB" => 1 << 10,
+        "MiB" => 1 << 20,
+        "GiB" => 1 << 30,
+        _ => return None,
+    };
+    number.checked_mul(unit)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -465,6 +528,8 @@ mod tests {
             ("SESSIONLOG_LOG", "a=b=c", "log"),
             ("SESSIONLOG_URL", "ftp://x", "url"),
             ("SESSIONLOG_DATA_DIR", "", "data_dir"),
+            ("SESSIONLOG_JOURNAL_FILE_BYTES", "1KiB", "journal_file_bytes"),
+            ("SESSIONLOG_SEGMENT_BYTES_MAX", "many", "segment_bytes_max"),
             ("SESSIONLOG_KEY", "secret", "SESSIONLOG_KEY"),
         ] {
             let variables = environment(&[("HOME", "/h"), (variable, value)]);

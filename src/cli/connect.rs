@@ -59,7 +59,7 @@ pub(super) fn unusable(config: &Config, error: &dyn std::fmt::Display) -> Failur
 }
 
 /// This very program: a newer one under the same name must not become our owner.
-fn program() -> Outcome<PathBuf> {
+pub(super) fn program() -> Outcome<PathBuf> {
     let running = PathBuf::from("/proc/self/exe");
     Ok(if running.exists() { running } else { std::env::current_exe()? })
 }
@@ -72,7 +72,8 @@ fn arguments(config: &Config) -> Vec<OsString> {
     arguments.push("--owner-idle".into());
     arguments.push(format!("{}ms", config.owner_idle.as_millis()).into());
     arguments.push("--log".into());
-    arguments.push(config.log.clone().into());
+    // Nobody watches it: without a wish it tells its file of trouble only.
+    arguments.push(config.log_chosen().unwrap_or("warn").into());
     if let Some(file) = &config.file {
         arguments.push("--config".into());
         arguments.push(file.into());

@@ -6,11 +6,13 @@ mod append;
 mod args;
 mod config;
 mod connect;
+mod demo;
 mod events;
 mod failure;
 mod page;
 mod reference;
 mod screen;
+mod serve;
 mod sessions;
 mod transfer;
 mod verify;
@@ -71,16 +73,30 @@ fn tell(failure: &Failure, screen: &mut Screen) {
 
 fn execute(arguments: Arguments, environment: &Environment, screen: &mut Screen) -> Outcome {
     let Arguments { common, verb } = arguments;
+    if matches!(&verb, Verb::Serve(serve) if serve.on_demand) {
+        // Before anything is opened.
+        crate::env::host::leave_parent()?;
+    }
     match &verb {
         Verb::Completions(completions) => return reference::completions(completions.shell, screen),
         Verb::Man => return reference::manual(screen),
         _ => {}
+    }
+    if let Verb::Serve(serve) = &verb {
+        return match Config::load(&common, serve.listen.as_deref(), environment) {
+            Ok(config) => serve::run(&config, serve.on_demand, screen),
+            Err(error) if serve.on_demand => serve::not_started(&error.into(), screen),
+            Err(error) => Err(error.into()),
+        };
     }
     let config = Config::load(&common, None, environment)?;
     if let Verb::Config = &verb {
         return show_config(&config, screen);
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    if let Verb::Demo(demo) = &verb {
+        return runtime.block_on(demo::run(demo, screen));
+    }
     let client = connect::client(&config, environment)?;
     runtime.block_on(async {
         match verb {
@@ -103,7 +119,9 @@ fn show_config(config: &Config, screen: &mut Screen) -> Outcome {
         let settings: serde_json::Map<String, serde_json::Value> = config
             .listed()
             .map(|found| {
-                let about = serde_json::json!({ "value": found.value, "source": found.source });
+                let about = serde_json::json!({
+                    "value": found.value, "source": found.source, "help": found.help,
+                });
                 (found.name.to_owned(), about)
             })
             .collect();

@@ -5,7 +5,12 @@ use std::fmt::Write as _;
 
 use clap::{Command, CommandFactory};
 
-use super::{args::Arguments, failure::Outcome, screen::Screen};
+use super::{
+    args::Arguments,
+    config::{PREFIX, SETTINGS},
+    failure::Outcome,
+    screen::Screen,
+};
 
 pub(super) fn completions(shell: clap_complete::Shell, screen: &mut Screen) -> Outcome {
     let mut script = Vec::new();
@@ -17,6 +22,19 @@ pub(super) fn manual(screen: &mut Screen) -> Outcome {
     let mut page = Vec::new();
     clap_mangen::Man::new(Arguments::command()).render(&mut page)?;
     Ok(screen.raw(&page)?)
+}
+
+/// Settings, one line each.
+fn settings(text: &mut String) {
+    text.push_str(
+        "\n## Settings\n\nA flag beats an environment variable, that beats the file, that beats \
+         the default; `sessionlog config`\nprints the result. A value that does not parse and a \
+         name that is none are errors.\n\n| setting | environment | meaning |\n|---|---|---|\n",
+    );
+    for setting in SETTINGS {
+        let (name, variable) = (setting.name, setting.name.to_uppercase());
+        let _ = writeln!(text, "| `{name}` | `{PREFIX}{variable}` | {} |", setting.help);
+    }
 }
 
 /// The reference of the command line: the text of docs/cli.md.
@@ -34,6 +52,7 @@ pub fn markdown() -> String {
             section(&mut text, verb, 2);
         }
     }
+    settings(&mut text);
     text
 }
 

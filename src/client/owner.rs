@@ -124,6 +124,15 @@ impl Client {
         })
     }
 
+    /// Asks an owner that was started on demand to finish its work and leave.
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`] from an owner that was not; [`ClientError::Unreachable`].
+    pub async fn step_down(&self) -> Result<(), ClientError> {
+        let request = Request::post("/v1/admin/step-down");
+        self.once(&request).await.map(drop).map_err(Failure::error)
+    }
+
     /// Sees to it that an owner answers that fits; starts one when nobody does.
     pub(super) async fn find_owner(&self) -> Result<(), Failure> {
         let Target::Owner(target) = &self.inner.target else { return Ok(()) };
@@ -207,8 +216,12 @@ async fn start_owner(start: &Start, target: &OwnerTarget) -> Result<(), Failure>
         Some(report) if report.code != OWNED => {
             Err(Failure::Final(ClientError::OwnerNotStarted(Box::new(report))))
         }
-        // Ready, or another one owns the directory. No line at all: it ended before it could
-        // say why, and the next attempt shows whether that was once or always.
+        None if line.is_empty() => {
+            // It ended before it could say why; the next attempt shows whether once or always.
+            let ended = child.wait().await.map_or_else(|e| e.to_string(), |code| code.to_string());
+            Err(Failure::Again(unreachable(format!("its owner ended at once ({ended})"))))
+        }
+        // Ready, or another one owns the directory.
         _ => Ok(()),
     }
 }

@@ -108,7 +108,9 @@ pub fn leave_parent() -> io::Result<()> {
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
         .filter(|number| *number > 2)
         .collect();
-    for number in numbers {
+    // The descriptor that read the directory is among the numbers, and closed by now.
+    let open = |number: &i32| fs::symlink_metadata(format!("/proc/self/fd/{number}")).is_ok();
+    for number in numbers.into_iter().filter(open) {
         close_inherited(number);
     }
     rustix::process::setsid()?;
@@ -118,7 +120,7 @@ pub fn leave_parent() -> io::Result<()> {
 #[expect(unsafe_code, reason = "an inherited descriptor has no owner that could be dropped")]
 fn close_inherited(number: i32) {
     // SAFETY: called before this process opened anything it still holds, so no value of ours owns
-    // the number; closing one that is closed already is an ignored EBADF.
+    // the number.
     unsafe { rustix::io::close(number) }
 }
 
@@ -135,6 +137,7 @@ pub fn close_stdout() -> io::Result<()> {
 #[derive(Debug)]
 pub struct Scratch {
     path: PathBuf,
+    kept: bool,
 }
 
 impl Scratch {
@@ -148,7 +151,7 @@ impl Scratch {
         let name = format!("{prefix}-{:016x}", u64::from_le_bytes(random));
         let path = std::env::temp_dir().join(name);
         drop(DataDir::open(&path)?);
-        Ok(Self { path })
+        Ok(Self { path, kept: false })
     }
 
     /// Where it is.
@@ -156,10 +159,20 @@ impl Scratch {
     pub fn path(&self) -> &Path {
         &self.path
     }
+
+    /// Leaves it where it is.
+    #[must_use]
+    pub fn keep(mut self) -> PathBuf {
+        self.kept = true;
+        self.path.clone()
+    }
 }
 
 impl Drop for Scratch {
     fn drop(&mut self) {
+        if self.kept {
+            return;
+        }
         // Nothing to tell anyone: what stays is in the place for temporary files.
         let _ = fs::remove_dir_all(&self.path);
     }

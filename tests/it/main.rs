@@ -23,3 +23,9 @@ mod damage;
 /// The embedded engine over stops of every kind.
 mod restart;
 mod store;
+
+// The real program and its processes, for the tests below.
+mod program;
+
+// The command line: every verb, its exit codes, its refusals.
+mod cli;

@@ -1,0 +1,256 @@
+//! `demo`: the main job on a sample of our own, told step by step. Real processes, a real
+//! `kill -9`, a directory that goes away afterwards. It must not touch the user's sessions.
+
+use std::{ffi::OsString, io::Write as _, path::PathBuf, process::Stdio};
+
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines},
+    process::{Child, ChildStdin, ChildStdout, Command},
+};
+
+use super::{
+    args::Demo,
+    connect,
+    failure::{Failure, Outcome},
+    page::{Pages, Query},
+    screen::{Screen, Tone},
+};
+use crate::{
+    client::{Client, Request, Target, session_path},
+    env::{files, host::Scratch},
+    event::SessionId,
+    import::{self, Members, Source},
+};
+
+const SAMPLE: &str = include_str!("../../examples/conversation.jsonl");
+const SESSION: &str = "ghent-walk";
+/// Events the second process appends, and after how many of them the owner is killed.
+const APPENDED: u64 = 200;
+const KILLED_AFTER: u64 = 80;
+
+/// What the demo runs on.
+struct Stage {
+    program: PathBuf,
+    data_dir: PathBuf,
+    /// An empty configuration: the user's own must not lead the demo to their sessions.
+    config: PathBuf,
+    session: SessionId,
+}
+
+pub(super) async fn run(wanted: &Demo, screen: &mut Screen) -> Outcome {
+    let scratch = Scratch::new("sessionlog-demo")?;
+    let config = scratch.path().join("sessionlog.toml");
+    let mut empty = files::create(&config)?;
+    empty.write_all(b"# The demo runs with the defaults.\n")?;
+    empty.finish()?;
+    let stage = Stage {
+        program: connect::program()?,
+        data_dir: scratch.path().join("data"),
+        config,
+        session: SessionId::new(SESSION).expect("a constant that is an id"),
+    };
+    let told = tell(&stage, screen).await;
+    if wanted.keep {
+        let kept = scratch.keep();
+        screen.line(format!("The sessions stay in {}", kept.join("data").display()))?;
+    }
+    told
+}
+
+async fn tell(stage: &Stage, screen: &mut Screen) -> Outcome {
+    screen
+        .line("A session log keeps what an agent did where no crash and no compaction reaches.")?;
+    let mut server = stage.serve().await?;
+    let pid = server.child.id().unwrap_or_default();
+    step(screen, 1, &format!("a server owns a new data directory (process {pid})"))?;
+
+    let client = Client::new(Target::Server(server.url.clone()), connect::random_text())?;
+    let source =
+        Source { reader: Box::new(SAMPLE.as_bytes()), name: SESSION.to_owned(), session: None };
+    let report = import::import(&client, source, &mut |_| {}).await?;
+    let (records, added) = (report.records, report.added);
+    step(screen, 2, &format!("a conversation of {records} messages is imported: {added} events"))?;
+
+    let mut tail = client.tail(&stage.session, None, &[]).await?;
+    let mut writer = stage.append().await?;
+    step(screen, 3, "another process appends, one event after the other; this one follows along")?;
+    let mut acknowledged: Vec<Value> = Vec::new();
+    while (acknowledged.len() as u64) < KILLED_AFTER {
+        acknowledged.push(writer.append(acknowledged.len() as u64).await?);
+        tail.next().await?;
+    }
+
+    server.child.kill().await?;
+    step(screen, 4, &format!("kill -9 {pid}: the server is gone, in the middle of it"))?;
+    for number in KILLED_AFTER..APPENDED / 2 {
+        acknowledged.push(writer.append(number).await?);
+    }
+    step(
+        screen,
+        5,
+        "the appending process never notices: it started an owner itself and repeated its call",
+    )?;
+
+    let mut server = stage.serve().await?;
+    let client = Client::new(Target::Server(server.url.clone()), connect::random_text())?;
+    for number in APPENDED / 2..APPENDED {
+        acknowledged.push(writer.append(number).await?);
+    }
+    writer.finish().await?;
+    step(screen, 6, "a new server takes the data directory over, and the appending goes on")?;
+
+    let outcome = compare(&client, stage, &acknowledged, report.added, screen).await;
+    server.stop().await?;
+    outcome
+}
+
+fn step(screen: &mut Screen, number: u32, text: &str) -> Outcome {
+    let number = screen.paint(Tone::Strong, &format!("{number}."));
+    screen.line(format!(" {number} {text}"))?;
+    Ok(screen.flush()?)
+}
+
+/// Reads everything back and compares it with what was acknowledged.
+async fn compare(
+    client: &Client,
+    stage: &Stage,
+    acknowledged: &[Value],
+    imported: u64,
+    screen: &mut Screen,
+) -> Outcome {
+    let mut kept = Vec::new();
+    let mut pages = Pages::new(client, &stage.session, Query::default());
+    while let Some(page) = pages.next().await? {
+        kept.extend(page.events.iter().filter_map(|event| Members::read(event.get()).ok()));
+    }
+    let session = client.json(Request::get(session_path(&stage.session, ""))).await?;
+    let metadata = |name: &str| session.get("metadata")?.get(name)?.as_str().map(str::to_owned);
+    let imported = usize::try_from(imported).unwrap_or(usize::MAX);
+    let (sample, appended) = kept.split_at_checked(imported).unwrap_or((&kept, &[]));
+    let lines = import::to_openai(&stage.session, &metadata, sample);
+    let sample_is_back = lines.first().and_then(|line| serde_json::from_str::<Value>(line).ok())
+        == serde_json::from_str(SAMPLE).ok();
+    let back = acknowledged
+        .iter()
+        .zip(appended)
+        .filter(|(sent, kept)| sent.get("content") == kept.value("content").as_ref())
+        .count();
+    let whole = sample_is_back && back == acknowledged.len() && appended.len() == back;
+    let verdict = format!(
+        "{back} of {} acknowledged events are back, each once and in order; the imported \
+         conversation is {}",
+        acknowledged.len(),
+        if sample_is_back { "equal to its original" } else { "NOT its original" },
+    );
+    let tone = if whole { Tone::Good } else { Tone::Bad };
+    let verdict = screen.paint(tone, &verdict);
+    step(screen, 7, &verdict)?;
+    if !whole {
+        return Err(Failure::Damaged("the demo lost events: please report this".to_owned()));
+    }
+    screen.line("Next: `sessionlog serve`, or `sessionlog mcp` in your agent; see README.md")?;
+    Ok(())
+}
+
+impl Stage {
+    fn command(&self, verb: &str) -> Command {
+        let mut command = Command::new(&self.program);
+        for (name, _) in std::env::vars_os() {
+            if name.to_string_lossy().starts_with(super::config::PREFIX) {
+                command.env_remove(name);
+            }
+        }
+        let given: [OsString; 6] = [
+            verb.into(),
+            "--data-dir".into(),
+            self.data_dir.clone().into(),
+            "--config".into(),
+            self.config.clone().into(),
+            "--json".into(),
+        ];
+        command.args(given).stdin(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
+        command
+    }
+
+    async fn serve(&self) -> Outcome<Server> {
+        let mut command = self.command("serve");
+        command.args(["--listen", "127.0.0.1:0", "--log", "error"]).stdout(Stdio::piped());
+        let mut child = command.spawn()?;
+        let mut lines = output(&mut child)?;
+        let line = lines.next_line().await?.unwrap_or_default();
+        let said: Value = serde_json::from_str(&line).unwrap_or_default();
+        let url = said.get("listening").and_then(Value::as_str).and_then(|url| url.parse().ok());
+        match url {
+            Some(url) => Ok(Server { child, url }),
+            None => Err(Failure::Refused {
+                code: "owner_unavailable",
+                message: format!("the demo's server did not start: {line}"),
+                action: "run `sessionlog serve` to see why".to_owned(),
+            }),
+        }
+    }
+
+    async fn append(&self) -> Outcome<Writer> {
+        let mut command = self.command("append");
+        command.arg(self.session.as_str()).args(["--owner-idle", "1s"]);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let lines = output(&mut child)?;
+        let input = child.stdin.take().ok_or_else(broken)?;
+        Ok(Writer { child, input, lines })
+    }
+}
+
+fn broken() -> std::io::Error {
+    std::io::Error::other("a process of the demo has no pipe")
+}
+
+fn output(child: &mut Child) -> Outcome<Lines<BufReader<ChildStdout>>> {
+    Ok(BufReader::new(child.stdout.take().ok_or_else(broken)?).lines())
+}
+
+struct Server {
+    child: Child,
+    url: url::Url,
+}
+
+impl Server {
+    /// Asks it to stop, as a service manager would, and waits.
+    async fn stop(&mut self) -> Outcome {
+        let pid = self.child.id().and_then(|id| i32::try_from(id).ok());
+        if let Some(pid) = pid.and_then(rustix::process::Pid::from_raw) {
+            rustix::process::kill_process(pid, rustix::process::Signal::TERM)
+                .map_err(std::io::Error::from)?;
+        }
+        self.child.wait().await?;
+        Ok(())
+    }
+}
+
+/// A process that appends what it is told, line by line.
+struct Writer {
+    child: Child,
+    input: ChildStdin,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Writer {
+    /// Appends one event and waits until it is acknowledged.
+    async fn append(&mut self, number: u64) -> Outcome<Value> {
+        let event = json!({ "type": "agent.message", "content": format!("note {number}") });
+        self.input.write_all(format!("{event}\n").as_bytes()).await?;
+        let line = self.lines.next_line().await?.unwrap_or_default();
+        let answer: Value = serde_json::from_str(&line).unwrap_or_default();
+        match answer.get("next_position") {
+            Some(_) => Ok(event),
+            None => Err(Failure::Damaged(format!("the demo's writer was refused: {line}"))),
+        }
+    }
+
+    async fn finish(self) -> Outcome {
+        let Self { mut child, input, .. } = self;
+        drop(input);
+        child.wait().await?;
+        Ok(())
+    }
+}

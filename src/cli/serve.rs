@@ -1,0 +1,263 @@
+//! `serve`, and the owner a front end starts: the composition root. Configuration, environment,
+//! store, verbs, doors, listeners, and a stop that loses nothing. It must not hold a verb.
+
+use std::{
+    io::{self, IsTerminal, Write},
+    net::SocketAddr,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use tokio::{
+    net::{TcpListener, UnixListener},
+    signal::unix::{SignalKind, signal},
+};
+use tokio_util::sync::CancellationToken;
+use tracing::info;
+
+use super::{
+    config::Config,
+    connect,
+    failure::{Failure, Outcome},
+    screen::Screen,
+};
+use crate::{
+    client::{Client, StartReport, Target},
+    env::{
+        Env,
+        host::{self, OwnerSocket},
+    },
+    http::{App, HttpOptions, Listener, OwnerInfo, ServeOptions},
+    service::Service,
+    store::{
+        Store,
+        local::{Local, OpenError},
+    },
+};
+
+/// How long a `serve` waits for an owner started on demand to leave.
+const TAKE_OVER: Duration = Duration::from_secs(15);
+const TAKE_OVER_PAUSE: Duration = Duration::from_millis(20);
+/// Size at which the log file of an owner started on demand begins anew.
+const LOG_BYTES_MAX: u64 = 1 << 20;
+
+/// Serves until told to stop, or, started on demand, until nobody is connected.
+pub(super) fn run(config: &Config, on_demand: bool, screen: &mut Screen) -> Outcome {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    if !on_demand {
+        return runtime.block_on(serve(config, false, screen));
+    }
+    match runtime.block_on(serve(config, true, screen)) {
+        Ok(()) => Ok(()),
+        Err(failure) => not_started(&failure, screen),
+    }
+}
+
+/// Reports to whoever started this owner why it did not start.
+pub(super) fn not_started(failure: &Failure, screen: &mut Screen) -> Outcome {
+    let report = match failure {
+        Failure::Silent(_) => StartReport::owned(),
+        other => StartReport {
+            code: other.code().to_owned(),
+            message: other.to_string(),
+            exit: other.exit(),
+        },
+    };
+    screen.line(report.to_line())?;
+    Err(Failure::Silent(report.exit))
+}
+
+async fn serve(config: &Config, on_demand: bool, screen: &mut Screen) -> Outcome {
+    let tcp = match on_demand {
+        true => None,
+        false => {
+            refuse_a_second_server(config).await?;
+            Some(listen(config.listen).await?)
+        }
+    };
+    let env = Env::real(&config.data_dir).map_err(|error| connect::unusable(config, &error))?;
+    log_to(config, on_demand)?;
+    let store = own(&env, config, on_demand).await?;
+    let socket = connect::socket(config)?;
+    let local = socket.bind().map_err(|error| connect::unusable(config, &error))?;
+    let stop = CancellationToken::new();
+    stop_on_signals(&stop)?;
+    let mut listeners = vec![Listener::Unix(UnixListener::from_std(local)?)];
+    let address = tcp.as_ref().and_then(|tcp| tcp.local_addr().ok());
+    listeners.extend(tcp.map(Listener::Tcp));
+    let router = router(&env, Arc::clone(&store), config, on_demand, &stop);
+    let idle = on_demand.then_some(config.owner_idle);
+    announce(config, address, screen)?;
+    info!(data_dir = %config.data_dir.display(), on_demand, "owner started");
+    let options = ServeOptions { idle, ..ServeOptions::default() };
+    crate::http::serve(listeners, router, options, stop).await;
+    close(&socket, &store).await;
+    Ok(())
+}
+
+/// The store's doors, over one set of verbs.
+fn router(
+    env: &Env,
+    store: Arc<dyn Store>,
+    config: &Config,
+    on_demand: bool,
+    stop: &CancellationToken,
+) -> axum::Router {
+    let service = Service::new(store, Arc::clone(&env.clock));
+    let owner = OwnerInfo {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        on_demand,
+        data_dir: config.data_dir.display().to_string(),
+        config_digest: config.digest(),
+        step_down: stop.clone(),
+    };
+    let app = App { service: service.clone(), owner, options: HttpOptions::default() };
+    crate::http::router(app, axum::Router::new())
+}
+
+/// Leaves in the order that lets the next owner in at once: first nobody can reach us, then all is
+/// durable where it belongs, then the lock goes with the process.
+async fn close(socket: &OwnerSocket, store: &Arc<dyn Store>) {
+    if let Err(error) = socket.remove() {
+        tracing::warn!(%error, "the owner's socket stays; the next owner replaces it");
+    }
+    store.close().await;
+    info!("owner stopped");
+}
+
+async fn listen(address: SocketAddr) -> Outcome<TcpListener> {
+    if !address.ip().is_loopback() {
+        return Err(Failure::Refused {
+            code: "forbidden",
+            message: format!("listen: {address} can be reached from other machines"),
+            action: "this version has no credentials, so it serves this machine only: listen on \
+                     127.0.0.1 and reach it from elsewhere through a tunnel, such as ssh -L"
+                .to_owned(),
+        });
+    }
+    TcpListener::bind(address).await.map_err(|error| Failure::Refused {
+        code: "owner_unavailable",
+        message: format!("listen: {address} cannot be listened on: {error}"),
+        action: "stop what listens there, or name another address with --listen".to_owned(),
+    })
+}
+
+/// The owner as it is, without starting one.
+fn present_owner(config: &Config) -> Outcome<Client> {
+    let target = connect::owner_target(config, None)?;
+    Ok(Client::new(Target::Owner(target), connect::random_text())?)
+}
+
+async fn refuse_a_second_server(config: &Config) -> Outcome {
+    match present_owner(config)?.owner().await {
+        Ok(owner) if !owner.on_demand => Err(owned(config, Some(owner.pid))),
+        _ => Ok(()),
+    }
+}
+
+fn owned(config: &Config, pid: Option<u64>) -> Failure {
+    let data_dir = config.data_dir.display();
+    let who = pid.map_or_else(|| "another process".to_owned(), |pid| format!("process {pid}"));
+    Failure::Refused {
+        code: "owner_unavailable",
+        message: format!("data directory {data_dir} is served by {who} already"),
+        action: "use that one, stop it, or serve another directory with --data-dir".to_owned(),
+    }
+}
+
+/// Opens the store: takes the data directory's lock, from an owner started on demand if need be.
+async fn own(env: &Env, config: &Config, on_demand: bool) -> Outcome<Arc<dyn Store>> {
+    let owner = present_owner(config)?;
+    let take = async {
+        loop {
+            let (env, options) = (env.clone(), config.store);
+            let opened = tokio::task::spawn_blocking(move || Local::open(&env, options)).await;
+            match opened.map_err(io::Error::other)? {
+                Ok(store) => return Ok(store),
+                Err(OpenError::Owned) if on_demand => return Err(Failure::Silent(1)),
+                Err(OpenError::Owned) => {}
+                Err(error) => return Err(unopened(config, &error)),
+            }
+            match owner.owner().await {
+                Ok(report) if !report.on_demand => return Err(owned(config, Some(report.pid))),
+                // It may have left meanwhile; the next attempt shows.
+                Ok(_) => drop(owner.step_down().await),
+                Err(_) => {}
+            }
+            tokio::time::sleep(TAKE_OVER_PAUSE).await;
+        }
+    };
+    tokio::time::timeout(TAKE_OVER, take).await.unwrap_or_else(|_| Err(owned(config, None)))
+}
+
+fn unopened(config: &Config, error: &OpenError) -> Failure {
+    let data_dir = config.data_dir.display();
+    match error {
+        OpenError::Owned => owned(config, None),
+        OpenError::Newer { .. } => Failure::Refused {
+            code: "store_read_only",
+            message: format!("data directory {data_dir}: {error}"),
+            action: "use the version of sessionlog that wrote it, or a newer one".to_owned(),
+        },
+        OpenError::Damaged { .. } => Failure::Damaged(format!(
+            "data directory {data_dir}: {error}; nothing was changed: keep a copy, then see \
+             docs/operations.md"
+        )),
+        OpenError::Io { .. } => connect::unusable(config, error),
+    }
+}
+
+fn stop_on_signals(stop: &CancellationToken) -> io::Result<()> {
+    for kind in [SignalKind::terminate(), SignalKind::interrupt()] {
+        let mut signals = signal(kind)?;
+        let stop = stop.clone();
+        tokio::spawn(async move {
+            signals.recv().await;
+            stop.cancel();
+        });
+    }
+    Ok(())
+}
+
+/// Tells whoever started us that we listen, and where.
+fn announce(config: &Config, address: Option<SocketAddr>, screen: &mut Screen) -> Outcome {
+    let data_dir = config.data_dir.display().to_string();
+    let Some(address) = address else {
+        screen.line(r#"{"ready":true}"#)?;
+        screen.flush()?;
+        return Ok(host::close_stdout()?);
+    };
+    let url = format!("http://{address}");
+    if screen.json {
+        let pid = std::process::id();
+        let line = serde_json::json!({ "listening": url, "data_dir": data_dir, "pid": pid });
+        screen.value(&line)?;
+    } else {
+        screen.line(format!("sessionlog {} listens on {url}", env!("CARGO_PKG_VERSION")))?;
+        screen.line(format!("  sessions  {data_dir}"))?;
+        screen
+            .line(format!("  HTTP      {url}/v1/sessions   (described at {url}/openapi.json)"))?;
+        screen.line(format!("  MCP       {url}/mcp"))?;
+        screen.line("  stop      Ctrl-C, or SIGTERM")?;
+    }
+    Ok(screen.flush()?)
+}
+
+/// Logs to standard error, as text for a person and as JSON otherwise; an owner started on demand
+/// has nobody there, and logs to a file in its data directory.
+fn log_to(config: &Config, on_demand: bool) -> Outcome {
+    let filter = tracing_subscriber::EnvFilter::builder().parse_lossy(&config.log);
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_target(false);
+    if on_demand {
+        let path = config.data_dir.join("owner.log");
+        let file = host::open_log(&path, LOG_BYTES_MAX)
+            .map_err(|error| connect::unusable(config, &error))?;
+        let file: Box<dyn Write + Send> = Box::new(file);
+        log.json().with_writer(Mutex::new(file)).init();
+    } else if io::stderr().is_terminal() {
+        log.with_writer(io::stderr).init();
+    } else {
+        log.json().with_writer(io::stderr).init();
+    }
+    Ok(())
+}

@@ -1,0 +1,301 @@
+//! The command line, through the real program: every verb, its exit codes, its refusals.
+
+use std::io::{BufRead, BufReader};
+
+use serde_json::{Value, json};
+
+use crate::program::{Place, lines, read};
+
+fn event(kind: &str, content: &str) -> String {
+    json!({ "type": kind, "content": content }).to_string()
+}
+
+/// A place with a session `trip` of three events.
+fn with_trip() -> Place {
+    let place = Place::new();
+    let input = [
+        event("user.message", "one"),
+        event("agent.message", "two"),
+        json!({"type":"agent.tool_use","name":"f","input":{"a":1},"call_id":"c"}).to_string(),
+    ]
+    .join("\n");
+    place.run_with(&["append", "trip", "--create"], &input).ok();
+    place
+}
+
+#[test]
+fn what_is_appended_is_listed_shown_read_and_replayed() {
+    let place = with_trip();
+    let events = place.events("trip");
+    let contents: Vec<&Value> = events.iter().map(|event| &event["content"]).collect();
+    assert_eq!(contents, [&json!("one"), &json!("two"), &Value::Null]);
+    let positions: Vec<u64> = events.iter().filter_map(|e| e["position"].as_u64()).collect();
+    assert_eq!(positions, [0, 1, 2]);
+    let listed = place.run(&["sessions"]).ok();
+    assert!(listed.starts_with("trip\t3\t"), "{listed}");
+    let shown = place.run(&["show", "trip"]).ok();
+    assert!(shown.contains("trip") && shown.contains("events"), "{shown}");
+    let replayed = place.run(&["replay", "trip"]).ok();
+    for words in ["user.message", "one", "agent.message", "two", "f({\"a\":1})"] {
+        assert!(replayed.contains(words), "{words}: {replayed}");
+    }
+    let part = place.run(&["replay", "trip", "--from", "1", "--to", "2", "--speed", "1000"]).ok();
+    assert!(part.contains("two") && !part.contains("one"), "{part}");
+}
+
+#[test]
+fn a_slice_is_named_by_points_types_order_and_limit() {
+    let place = with_trip();
+    for (arguments, expected) in [
+        (vec!["--from", "1"], vec![1, 2]),
+        (vec!["--from", "-1"], vec![2]),
+        (vec!["--from", "0", "--to", "end"], vec![0, 1, 2]),
+        (vec!["--to", "-1"], vec![0, 1]),
+        (vec!["--from", "action:user.message"], vec![0, 1, 2]),
+        (vec!["--types", "agent.message,agent.tool_use"], vec![1, 2]),
+        (vec!["--order", "desc"], vec![2, 1, 0]),
+        (vec!["--limit", "2"], vec![0, 1]),
+        (vec!["--around", "1", "--before", "1", "--after", "0"], vec![0, 1]),
+    ] {
+        let all = [&["events", "trip"], arguments.as_slice()].concat();
+        let events = lines(&place.run(&all).ok());
+        let found: Vec<u64> = events.iter().filter_map(|e| e["position"].as_u64()).collect();
+        assert_eq!(found, expected, "{arguments:?}");
+    }
+}
+
+#[test]
+fn a_session_goes_through_a_pipe_into_an_empty_one() {
+    let place = with_trip();
+    let printed = place.run(&["events", "trip"]).ok();
+    place.run_with(&["append", "copy", "--create"], &printed).ok();
+    let body = |event: &Value| {
+        let mut event = event.clone();
+        event.as_object_mut().unwrap().remove("processed_at");
+        event
+    };
+    let (old, new) = (place.events("trip"), place.events("copy"));
+    assert_eq!(old.iter().map(body).collect::<Vec<_>>(), new.iter().map(body).collect::<Vec<_>>());
+    // The same lines again: the ids say that they are there.
+    place.run_with(&["append", "copy"], &printed).ok();
+    assert_eq!(place.events("copy").len(), 3);
+}
+
+#[test]
+fn json_is_what_http_answers() {
+    let place = Place::new();
+    let server = place.serve();
+    place.run_with(&["append", "trip", "--create"], &event("user.message", "one")).ok();
+    let client = server.client();
+    let get = |path: &str| {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let request = sessionlog::client::Request::get(path);
+        runtime.block_on(client.json(request)).unwrap()
+    };
+    assert_eq!(place.run(&["sessions", "--json"]).json(), get("/v1/sessions"));
+    assert_eq!(place.run(&["show", "trip", "--json"]).json(), get("/v1/sessions/trip"));
+    assert_eq!(place.run(&["events", "trip", "--json"]).json(), get("/v1/sessions/trip/events"));
+    let url = ["--url", server.url.as_str()];
+    let through_url = place.run(&[&["show", "trip", "--json"], url.as_slice()].concat());
+    assert_eq!(through_url.json(), get("/v1/sessions/trip"));
+}
+
+#[test]
+fn exit_codes_and_error_codes_tell_what_happened() {
+    let place = with_trip();
+    let long = "x".repeat(129);
+    for (arguments, code) in [
+        (vec!["--help"], 0),
+        (vec!["--version"], 0),
+        (vec!["no-such-verb"], 2),
+        (vec!["show"], 2),
+        (vec!["show", "a/b"], 2),
+        (vec!["show", ".hidden"], 2),
+        (vec!["show", &long], 2),
+        (vec!["events", "trip", "--from", "nowhere"], 2),
+        (vec!["events", "trip", "--follow", "--to", "2"], 2),
+        (vec!["replay", "trip", "--speed", "0"], 2),
+        (vec!["import", "absent.jsonl"], 4),
+        (vec!["serve", "--listen", "0.0.0.0:0"], 1),
+    ] {
+        let ran = place.run(&arguments);
+        assert_eq!(ran.code, code, "{arguments:?}: {ran:?}");
+    }
+    for (arguments, exit, code) in [
+        (vec!["show", "absent"], 4, "session_not_found"),
+        (vec!["events", "absent"], 4, "session_not_found"),
+        (vec!["events", "trip", "--from", "event:absent"], 4, "point_not_found"),
+        (vec!["delete", "absent"], 4, "session_not_found"),
+        (vec!["verify", "absent"], 4, "session_not_found"),
+    ] {
+        let ran = place.run(&[arguments.as_slice(), &["--json"]].concat());
+        assert_eq!(ran.refused(exit), code, "{arguments:?}");
+    }
+}
+
+#[test]
+fn a_refused_line_is_named_and_loses_nothing() {
+    let place = with_trip();
+    let deep = format!("{{\"type\":\"a\",\"x\":{}{}}}", "[".repeat(200), "]".repeat(200));
+    for (input, code) in [
+        ("not json", "invalid_json"),
+        ("[1]", "invalid_json"),
+        ("{\"content\":1}", "invalid_request"),
+        ("{\"type\":\"a\",\"position\":7}", "position_conflict"),
+        (deep.as_str(), "invalid_request"),
+    ] {
+        let ran = place.run_with(&["append", "trip", "--json"], input);
+        assert_eq!(ran.refused(1), code, "{input}");
+    }
+    let ran =
+        place.run_with(&["append", "trip", "--if-position", "9", "--json"], "{\"type\":\"a\"}");
+    assert_eq!(ran.refused(1), "position_conflict");
+    let ran = place.run_with(&["append", "absent", "--json"], "{\"type\":\"a\"}");
+    assert_eq!(ran.refused(4), "session_not_found");
+    let text = place.run_with(&["append", "trip"], "\n\nnot json");
+    assert!(text.err.contains("line 3"), "{text:?}");
+    assert_eq!(place.events("trip").len(), 3);
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_success() {
+    let place = Place::new();
+    let filler = "x".repeat(1_000);
+    let input: String = (0..2_000).map(|_| event("user.message", &filler) + "\n").collect();
+    place.run_with(&["append", "long", "--create"], &input).ok();
+    let mut child = place.command(&["events", "long"]).spawn().unwrap();
+    let mut first = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut first).unwrap();
+    assert!(first.contains("\"position\":0"), "{first}");
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn conversations_are_imported_once_and_exported_as_they_were() {
+    let place = Place::new();
+    let sample =
+        read(&std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/conversation.jsonl"));
+    let odd = json!({
+        "id": "odd/id",
+        "reward": 0.5,
+        "messages": [
+            { "role": "user", "content": [{ "type": "text", "text": "hi" }], "name": "ann" },
+            { "role": "assistant", "content": "both", "tool_calls": [
+                { "id": "1", "type": "function", "function": { "name": "f", "arguments": "{" } },
+                { "id": "2", "type": "function", "function": { "name": "g", "arguments": "" } },
+            ]},
+            { "role": "assistant", "content": null, "refusal": "no", "x": { "y": [] } },
+        ],
+    });
+    let file = place.write("chats.jsonl", &format!("{sample}{odd}\n{{\"role\": \"us"));
+    let path = file.to_str().unwrap();
+    let ran = place.run(&["import", path, "--json"]);
+    let report = lines(&ran.out)[0].clone();
+    assert_eq!((&report["sessions"], &report["torn"]), (&json!(2), &json!(true)), "{report}");
+    let known = report["added"].as_u64().unwrap();
+    let again = place.run(&["import", path, "--json"]).json();
+    assert_eq!((&again["added"], again["known"].as_u64()), (&json!(0), Some(known)), "{again}");
+    let back = place.run(&["export", "ghent-walk", "--format", "openai"]).json();
+    assert_eq!(back, serde_json::from_str::<Value>(&sample).unwrap());
+    let sessions = place.run(&["sessions"]).ok();
+    let id = sessions.lines().find_map(|line| line.split('\t').next()?.strip_prefix("odd-id-"));
+    let id = format!("odd-id-{}", id.unwrap_or_else(|| panic!("{sessions}")));
+    assert_eq!(place.run(&["export", &id, "--format", "openai"]).json(), odd);
+    // The file grows by one message: one event is added.
+    let mut longer = odd.clone();
+    longer["messages"].as_array_mut().unwrap().push(json!({ "role": "user", "content": "more" }));
+    place.write("chats.jsonl", &format!("{longer}\n"));
+    let grown = place.run(&["import", path, "--json"]).json();
+    assert_eq!(grown["added"], json!(1), "{grown}");
+    assert_eq!(place.run(&["export", &id, "--format", "openai"]).json(), longer);
+}
+
+#[test]
+fn a_bad_line_is_reported_and_does_not_stop_the_others() {
+    let place = Place::new();
+    let file = place.write(
+        "notes.jsonl",
+        "{\"role\":\"user\",\"content\":\"a\"}\nnonsense\n{\"role\":\"user\",\"content\":\"b\"}\n",
+    );
+    let ran = place.run(&["import", file.to_str().unwrap()]);
+    assert_eq!(ran.code, 1, "{ran:?}");
+    assert!(ran.err.contains("line 2"), "{ran:?}");
+    assert_eq!(place.events("notes").len(), 2);
+    let exported = place.run(&["export", "notes", "--format", "openai"]).ok();
+    assert_eq!(lines(&exported).len(), 2, "one message a line, as it came: {exported}");
+}
+
+#[test]
+fn our_own_lines_are_imported_with_their_ids() {
+    let place = with_trip();
+    let printed = place.run(&["export", "trip"]).ok();
+    let file = place.write("moved.jsonl", &printed);
+    let path = file.to_str().unwrap();
+    place.run(&["import", path]).ok();
+    place.run(&["import", path, "--session", "moved"]).ok();
+    let ids =
+        |events: Vec<Value>| -> Vec<Value> { events.iter().map(|e| e["id"].clone()).collect() };
+    assert_eq!(ids(place.events("moved")), ids(place.events("trip")));
+}
+
+#[test]
+fn a_deleted_session_is_gone_and_said_to_be() {
+    let place = with_trip();
+    place.run(&["delete", "trip"]).ok();
+    assert_eq!(place.run(&["show", "trip", "--json"]).refused(4), "session_deleted");
+    assert_eq!(place.run(&["sessions"]).ok(), "");
+}
+
+#[test]
+fn verify_reads_everything_back() {
+    let place = with_trip();
+    let all = place.run(&["verify", "--json"]).json();
+    assert_eq!((&all["events"], &all["damage"]), (&json!(3), &json!([])), "{all}");
+    let text = place.run(&["verify", "trip"]).ok();
+    assert!(text.starts_with("whole: 1 sessions, 3 events"), "{text}");
+}
+
+#[test]
+fn settings_say_where_they_come_from_and_wrong_ones_are_refused_by_name() {
+    let place = Place::new();
+    let config = place.run(&["config", "--json", "--log", "warn"]).json();
+    let log = &config["settings"]["log"];
+    assert_eq!((&log["value"], &log["source"]), (&json!("warn"), &json!("flag --log")));
+    let from = &config["settings"]["data_dir"]["source"];
+    assert_eq!(from, &json!("environment SESSIONLOG_DATA_DIR"));
+    assert_eq!(config["settings"]["listen"]["source"], json!("default"));
+    let file = place.write("bad.toml", "lisen = \"x\"\n");
+    let file = file.to_str().unwrap();
+    for (name, value, arguments) in [
+        ("SESSIONLOG_LISTEN", "everywhere", vec!["serve"]),
+        ("SESSIONLOG_OWNER_IDLE", "soon", vec!["sessions"]),
+        ("SESSIONLOG_KEY", "secret", vec!["sessions"]),
+        ("UNRELATED", "x", vec!["sessions", "--config", file]),
+    ] {
+        let output = place.command(&arguments).arg("--json").env(name, value).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{name}: {output:?}");
+        let error: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let message = error["error"]["message"].as_str().unwrap().to_lowercase();
+        let named = name.strip_prefix("SESSIONLOG_").unwrap_or("lisen").to_lowercase();
+        assert!(message.contains(&named), "{message}");
+    }
+    assert!(!place.data_dir().exists(), "nothing was started");
+}
+
+#[test]
+fn completions_and_the_manual_page_are_printed() {
+    let place = Place::new();
+    assert!(place.run(&["completions", "bash"]).ok().contains("sessionlog"));
+    assert!(place.run(&["man"]).ok().contains(".TH"));
+}
+
+#[test]
+fn the_reference_of_the_command_line_is_the_programs_own_help() {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/cli.md");
+    let fresh = sessionlog::cli::reference();
+    if std::env::var_os("UPDATE").is_some() {
+        std::fs::write(&path, &fresh).unwrap();
+    }
+    let stored = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(stored == fresh, "docs/cli.md is stale: run with UPDATE=1 and review the diff");
+}

@@ -1,0 +1,303 @@
+//! The real program in a directory of its own: what the tests of the command line, of the owner
+//! and of the main job start, ask and end. It must not know what a test expects.
+
+use std::{
+    io::{BufRead, BufReader, Read, Write},
+    path::{Path, PathBuf},
+    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+    sync::Arc,
+    time::Duration,
+};
+
+use serde_json::{Value, json};
+use sessionlog::client::{Client, OwnerTarget, Target};
+
+/// Longest wait for a condition that must come; a test that meets it has failed.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What a run of the program left.
+#[derive(Debug)]
+pub struct Ran {
+    pub code: i32,
+    pub out: String,
+    pub err: String,
+}
+
+impl Ran {
+    /// Standard output, of a run that must have succeeded.
+    #[track_caller]
+    pub fn ok(self) -> String {
+        assert_eq!(self.code, 0, "{}\n{}", self.out, self.err);
+        self.out
+    }
+
+    /// Standard output as JSON, of a run that must have succeeded.
+    #[track_caller]
+    pub fn json(self) -> Value {
+        let out = self.ok();
+        serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}"))
+    }
+
+    /// The error's code, of a run with `--json` that must have ended with `code`.
+    #[track_caller]
+    pub fn refused(self, code: i32) -> String {
+        assert_eq!(self.code, code, "{}\n{}", self.out, self.err);
+        let line = self.out.lines().last().unwrap_or_default();
+        let error: Value = serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"));
+        error["error"]["type"].as_str().unwrap_or_default().to_owned()
+    }
+}
+
+/// A home and a data directory for one test. Ends the owner it left behind.
+pub struct Place {
+    home: tempfile::TempDir,
+}
+
+impl Place {
+    pub fn new() -> Self {
+        Self { home: tempfile::tempdir().unwrap() }
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.home.path().join(name)
+    }
+
+    pub fn data_dir(&self) -> PathBuf {
+        self.path("data")
+    }
+
+    pub fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.path(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+
+    /// The program, with nothing of the machine's configuration.
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sessionlog"));
+        command
+            .args(arguments)
+            .env_clear()
+            .env("HOME", self.home.path())
+            .env("SESSIONLOG_DATA_DIR", self.data_dir())
+            .env("SESSIONLOG_OWNER_IDLE", "5s")
+            .current_dir(self.home.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+
+    pub fn run(&self, arguments: &[&str]) -> Ran {
+        ran(self.command(arguments).spawn().unwrap())
+    }
+
+    pub fn run_with(&self, arguments: &[&str], input: &str) -> Ran {
+        let mut child = self.command(arguments).stdin(Stdio::piped()).spawn().unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        let input = input.to_owned();
+        let feeder = std::thread::spawn(move || {
+            // A program that has seen enough closes its end.
+            let _ = stdin.write_all(input.as_bytes());
+        });
+        let ran = ran(child);
+        feeder.join().unwrap();
+        ran
+    }
+
+    /// Events of a session, as `events` prints them.
+    pub fn events(&self, session: &str) -> Vec<Value> {
+        lines(&self.run(&["events", session]).ok())
+    }
+
+    /// A client of the owner that is there; it starts none.
+    pub fn owner(&self) -> Client {
+        let target = OwnerTarget {
+            socket: self.data_dir().join("owner.sock"),
+            directory: None,
+            data_dir: self.data_dir(),
+            config_digest: String::new(),
+            start: None,
+        };
+        Client::new(Target::Owner(target), "test").unwrap()
+    }
+
+    /// Process of the owner that is there.
+    pub fn owner_pid(&self) -> Option<u64> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async { self.owner().owner().await.ok().map(|owner| owner.pid) })
+    }
+
+    /// Ends the owner that is there with SIGKILL, and waits until it is gone.
+    pub fn kill_owner(&self) -> u64 {
+        let pid = eventually("an owner", || self.owner_pid());
+        kill(pid);
+        eventually("the owner's end", || (self.owner_pid() != Some(pid)).then_some(()));
+        pid
+    }
+
+    /// Starts `serve` on a free port.
+    pub fn serve(&self) -> Server {
+        let mut child = self
+            .command(&["serve", "--listen", "127.0.0.1:0", "--json"])
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let said: Value = serde_json::from_str(&line).unwrap_or_else(|e| panic!("{e}: {line}"));
+        let url = said["listening"].as_str().unwrap_or_else(|| panic!("{line}")).to_owned();
+        Server { child, url }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if let Some(pid) = self.owner_pid() {
+            kill(pid);
+        }
+    }
+}
+
+fn ran(child: Child) -> Ran {
+    let output = child.wait_with_output().unwrap();
+    Ran {
+        code: output.status.code().unwrap_or(-1),
+        out: String::from_utf8(output.stdout).unwrap(),
+        err: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+pub fn kill(pid: u64) {
+    let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw).unwrap();
+    // Gone already is as good.
+    let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+}
+
+/// Waits for a condition, asking again and again.
+pub fn eventually<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
+    let pause = Duration::from_millis(10);
+    for _ in 0..PATIENCE.as_millis() / pause.as_millis() {
+        if let Some(found) = ask() {
+            return found;
+        }
+        std::thread::park_timeout(pause);
+    }
+    panic!("waited in vain for {what}");
+}
+
+/// JSON lines.
+pub fn lines(text: &str) -> Vec<Value> {
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// A running `serve`.
+pub struct Server {
+    pub child: Child,
+    pub url: String,
+}
+
+impl Server {
+    pub fn client(&self) -> Client {
+        let key = format!("test-{}", self.child.id());
+        Client::new(Target::Server(self.url.parse().unwrap()), key).unwrap()
+    }
+
+    /// SIGTERM, and the exit code.
+    pub fn stop(mut self) -> Option<i32> {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        self.child.wait().unwrap().code()
+    }
+
+    pub fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// An MCP client on standard input and output, as an agent's host runs one.
+pub struct McpClient {
+    child: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+    next_id: u64,
+}
+
+impl McpClient {
+    /// Starts `sessionlog mcp` and shakes hands.
+    pub fn start(place: &Place) -> Self {
+        let mut child =
+            place.command(&["mcp"]).stdin(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let input = child.stdin.take().unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        let mut client = Self { child, input, output, next_id: 0 };
+        let hello = client.ask(
+            "initialize",
+            &json!({
+                "protocolVersion": "2025-06-18",
+                "capabilities": {},
+                "clientInfo": { "name": "test", "version": "0" },
+            }),
+        );
+        assert!(hello["result"]["serverInfo"].is_object(), "{hello}");
+        client.say(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
+        client
+    }
+
+    fn say(&mut self, message: &Value) {
+        self.input.write_all(format!("{message}\n").as_bytes()).unwrap();
+        self.input.flush().unwrap();
+    }
+
+    pub fn ask(&mut self, method: &str, params: &Value) -> Value {
+        self.next_id += 1;
+        let id = self.next_id;
+        let request = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
+        self.say(&request);
+        loop {
+            let mut line = String::new();
+            let read = self.output.read_line(&mut line).unwrap();
+            assert!(read > 0, "the MCP front end ended before it answered {request}");
+            let answer: Value = serde_json::from_str(&line).unwrap();
+            if answer["id"] == json!(id) {
+                return answer;
+            }
+        }
+    }
+
+    /// Calls a tool and gives its structured content; the call must succeed.
+    #[track_caller]
+    pub fn call(&mut self, tool: &str, arguments: &Value) -> Value {
+        let answer = self.ask("tools/call", &json!({ "name": tool, "arguments": arguments }));
+        assert!(answer["error"].is_null(), "{answer}");
+        assert_ne!(answer["result"]["isError"], json!(true), "{answer}");
+        answer["result"]["structuredContent"].clone()
+    }
+}
+
+impl Drop for McpClient {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Everything a file holds.
+pub fn read(path: &Path) -> String {
+    let mut text = String::new();
+    std::fs::File::open(path).unwrap().read_to_string(&mut text).unwrap();
+    text
+}
+
+/// A runtime for a test that mixes processes and clients.
+pub fn runtime() -> Arc<tokio::runtime::Runtime> {
+    Arc::new(tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap())
+}
