@@ -56,6 +56,12 @@ pub(super) fn identify(env: &Env) -> Result<StoreFile, OpenError> {
     })
 }
 
+/// Makes the names durable that this start finds. Its predecessor may have been killed between
+/// making one and syncing it, and acknowledgements of this start will rest on them.
+pub(super) fn sync_names(env: &Env) -> io::Result<()> {
+    ["", JOURNAL, SETTLED].into_iter().try_for_each(|directory| env.storage.sync_dir(directory))
+}
+
 /// Makes directories and both settled files, then `STORE`: until its rename is durable there is no
 /// store, and the next start makes it anew.
 fn make(env: &Env) -> io::Result<StoreFile> {

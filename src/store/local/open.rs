@@ -30,6 +30,7 @@ pub(super) fn open(env: &Env, options: Options) -> Result<(Shared, Box<dyn Lock>
     let locked = env.storage.lock().map_err(doing("locking the data directory"))?;
     let lock = locked.ok_or(OpenError::Owned)?;
     let store = layout::identify(env)?;
+    layout::sync_names(env).map_err(doing("making the names of the store durable"))?;
     let (mut slots, mut found) = Slots::open(env, store.id)?;
     let recovered = recover(env, store.id, found.place, found.clean)?;
     let mut catalogue = Catalogue::default();
