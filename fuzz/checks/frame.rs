@@ -16,9 +16,9 @@ use sessionlog::{
 pub fn check(bytes: &[u8]) {
     let input = Bytes::copy_from_slice(bytes);
     drop(scan(7, &input, 192));
-    drop(JournalHeader::decode(bytes));
-    drop(SegmentHeader::decode(bytes));
-    drop(StoreFile::decode(bytes));
+    let _ = JournalHeader::decode(bytes);
+    let _ = SegmentHeader::decode(bytes);
+    let _ = StoreFile::decode(bytes);
     drop(decode_settled([0; 16], &input));
     let Some((choice, payload)) = bytes.split_first() else { return };
     any_payload(*choice, payload);

@@ -89,7 +89,7 @@ impl Model {
         conflict(batch.if_position, tail)?;
         let now = self.clock.now().max(session.info.updated_at);
         let answer = self.push(session, &batch, now);
-        if let Some(key) = batch.key.clone() {
+        if let Some(key) = batch.key.clone().filter(|_| !batch.events.is_empty()) {
             session.batches.insert(key, (batch, answer.clone()));
         }
         Ok(answer)

@@ -5,6 +5,10 @@ use std::{fs, path::PathBuf};
 
 #[path = "../../fuzz/checks/frame.rs"]
 mod frame;
+#[path = "../../fuzz/checks/recover.rs"]
+pub mod recover;
+#[path = "../../fuzz/checks/store.rs"]
+mod store;
 #[path = "../../fuzz/checks/wire.rs"]
 mod wire;
 
@@ -28,4 +32,14 @@ fn no_bytes_make_a_codec_panic() {
 #[test]
 fn no_text_makes_the_wire_panic_or_lie() {
     replay("wire", wire::check);
+}
+
+#[test]
+fn the_engine_and_the_model_answer_alike() {
+    replay("store", store::check);
+}
+
+#[test]
+fn a_changed_byte_is_never_served() {
+    replay("recover", recover::check);
 }

@@ -11,6 +11,9 @@
 
 // The engines, and the words tests of a store are written in.
 mod engines;
+// What a client knows, and what a crash does with it.
+mod crash;
+mod ledger;
 // What the fuzzer was given and what it found.
 mod fuzz_seeds;
 // Research sessions as a model meets them.

@@ -1,0 +1,185 @@
+//! Changes the files of a store that was stopped, then opens it: it may refuse to open, and it may
+//! name what it lost; it must not serve an event nobody wrote, nor call a shortened session whole.
+
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+use sessionlog::{
+    env::sim::Sim,
+    event::{
+        Batch, Event, EventId, EventType, NewEvent, Origin, Position, Range, Scope, SessionId,
+        SessionKey,
+    },
+    store::{
+        Fill, Health, NewSession, Read, Store, StoreError,
+        local::{Local, Options},
+    },
+};
+use tokio::runtime::Runtime;
+
+/// A store as a stopped owner left it.
+pub struct Image {
+    /// Path and bytes of every file.
+    pub files: Vec<(String, Vec<u8>)>,
+    sessions: Vec<(SessionKey, Vec<Event>)>,
+}
+
+/// Files small enough that forty events rotate, settle and seal.
+const OPTIONS: Options = Options {
+    journal_file_bytes: 32 << 10,
+    journal_retained_bytes: 96 << 10,
+    segment_bytes_max: 8 << 10,
+    background: false,
+};
+
+fn runtime() -> &'static Runtime {
+    static RUNTIME: OnceLock<Runtime> = OnceLock::new();
+    RUNTIME.get_or_init(|| {
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().expect("threads")
+    })
+}
+
+/// The image of a clean stop.
+pub fn stopped() -> &'static Image {
+    static IMAGE: OnceLock<Image> = OnceLock::new();
+    IMAGE.get_or_init(|| runtime().block_on(make(true)))
+}
+
+/// The image of a power loss after an idle moment.
+pub fn killed() -> &'static Image {
+    static IMAGE: OnceLock<Image> = OnceLock::new();
+    IMAGE.get_or_init(|| runtime().block_on(make(false)))
+}
+
+async fn make(clean: bool) -> Image {
+    let sim = Sim::new(11);
+    let store = Local::open(&sim.env(), OPTIONS).expect("an empty disk");
+    let mut sessions = Vec::new();
+    for name in ["a", "b", "c"] {
+        let id = SessionId::new(name).expect("plain");
+        let new = NewSession { id: Some(id.clone()), ..NewSession::default() };
+        store.create(&Scope::local(), new).await.expect("created");
+        sessions.push(SessionKey { scope: Scope::local(), session: id });
+    }
+    for round in 0..40_usize {
+        for key in &sessions {
+            let id = format!("{}{round}", key.session);
+            let body = format!("{id} {}", "y".repeat((round * 97) % 1500));
+            let event = NewEvent {
+                id: Some(EventId::new(&id).expect("printable")),
+                kind: EventType::new("user.message").expect("plain"),
+                origin: Origin::User,
+                created_at: None,
+                position: None,
+                body: Bytes::from(body),
+            };
+            let batch = Batch { events: vec![event], ..Batch::default() };
+            store.append(key, batch).await.expect("appended");
+        }
+    }
+    let mut kept = Vec::new();
+    for key in sessions {
+        let slice = store.read(&key, everything(false)).await.expect("read");
+        kept.push((key, slice.events));
+    }
+    if clean {
+        store.close().await;
+    }
+    sim.power_loss();
+    let read = |path: String| sim.read_durable(&path).map(|bytes| (path, bytes));
+    Image { files: sim.files().into_iter().filter_map(read).collect(), sessions: kept }
+}
+
+fn everything(allow_gaps: bool) -> Read {
+    Read {
+        range: Range::new(Position::ZERO, Position(u64::MAX)),
+        events_max: usize::MAX,
+        bytes_max: usize::MAX,
+        fill: Fill::Forward,
+        allow_gaps,
+    }
+}
+
+/// What became of a changed store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It did not open, and said why.
+    Refused,
+    /// It opened and said what is not whole.
+    Told,
+    /// It opened, and everything is there.
+    Whole,
+}
+
+/// Opens the image with a change and judges what it serves.
+pub fn survive(image: &Image, change: impl FnOnce(&Sim)) -> Fate {
+    let sim = Sim::new(1);
+    for (path, bytes) in &image.files {
+        sim.write_durable(path, 0, bytes);
+    }
+    change(&sim);
+    runtime().block_on(async {
+        match Local::open(&sim.env(), OPTIONS) {
+            Err(error) => {
+                assert!(!error.to_string().is_empty());
+                Fate::Refused
+            }
+            Ok(store) => judge(image, store).await,
+        }
+    })
+}
+
+async fn judge(image: &Image, store: Arc<dyn Store>) -> Fate {
+    let store_told = store.health() != Health::Ready || !store.recovery().damage.is_empty();
+    let mut told = store_told;
+    for (key, original) in &image.sessions {
+        let slice = match store.read(key, everything(true)).await {
+            Ok(slice) => slice,
+            Err(StoreError::SessionNotFound { .. }) => {
+                assert!(store_told, "{} is gone and nobody says so", key.session);
+                continue;
+            }
+            Err(_) => {
+                told = true;
+                continue;
+            }
+        };
+        for event in &slice.events {
+            let place = usize::try_from(event.position.0).expect("small");
+            assert_eq!(
+                Some(event),
+                original.get(place),
+                "{} serves what nobody wrote",
+                key.session
+            );
+        }
+        let complete = slice.events.len() == original.len();
+        let named = !slice.gaps.is_empty() || store_told;
+        assert!(complete || named, "{} is shorter and calls itself whole", key.session);
+        told |= !slice.gaps.is_empty();
+        let strict = store.read(key, everything(false)).await;
+        assert!(strict.is_err() || slice.gaps.is_empty(), "gaps are served to who allows them");
+        drop(store.info(key).await);
+    }
+    let verified = store.verify(&Scope::local(), None).await;
+    told |= verified.is_err() || verified.is_ok_and(|verified| !verified.damage.is_empty());
+    store.close().await;
+    if told { Fate::Told } else { Fate::Whole }
+}
+
+/// Five bytes are one change: which file, where, and what is done to the byte there.
+pub fn check(bytes: &[u8]) {
+    let Some((choice, changes)) = bytes.split_first() else { return };
+    let image = if choice % 2 == 0 { stopped() } else { killed() };
+    survive(image, |sim| {
+        for change in changes.as_chunks::<5>().0.iter().take(8) {
+            let [file, place @ .., bits] = *change;
+            let (path, bytes) = &image.files[usize::from(file) % image.files.len()];
+            let place = u64::from(u32::from_le_bytes([place[0], place[1], place[2], 0]));
+            let place = place % (bytes.len().max(1) as u64);
+            for bit in (0..8).filter(|bit| bits & (1 << bit) != 0) {
+                sim.flip(path, place, bit);
+            }
+        }
+    });
+}

@@ -1,0 +1,278 @@
+//! The embedded engine on a disk that breaks: whatever was acknowledged is there afterwards, batches
+//! are whole, and nothing is there that nobody sent. A seed in a message reproduces its failure:
+//! `SESSIONLOG_SEED=n cargo test --test it crash::`.
+
+use std::{panic::AssertUnwindSafe, time::Duration};
+
+use futures_util::{FutureExt, future::join_all};
+use sessionlog::{
+    env::sim::{Fault, Op, SeededEntropy, Sim},
+    event::{Position, Range},
+    store::{Fill, Health, Read, Store, local::Local},
+};
+
+use crate::{
+    engines::{key, small},
+    ledger::Ledger,
+};
+
+/// How many seeds a sweep takes; `SESSIONLOG_SEEDS` takes more.
+fn seeds(usual: u64) -> std::ops::Range<u64> {
+    let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    match number("SESSIONLOG_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..number("SESSIONLOG_SEEDS").unwrap_or(usual),
+    }
+}
+
+/// Runs a check for each seed and names the seed that fails.
+fn sweep<F: Future<Output = ()>>(usual: u64, run: impl Fn(u64) -> F) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
+    for seed in seeds(usual) {
+        let outcome = runtime.block_on(AssertUnwindSafe(run(seed)).catch_unwind());
+        assert!(outcome.is_ok(), "SESSIONLOG_SEED={seed} reproduces this");
+    }
+}
+
+/// One machine, what its client knows, and the dice that decide what the client does.
+struct Run {
+    sim: Sim,
+    ledger: Ledger,
+    dice: SeededEntropy,
+}
+
+impl Run {
+    fn new(seed: u64) -> Self {
+        let dice = SeededEntropy::new(seed.wrapping_mul(0x2545_f491_4f6c_dd1d));
+        Self { sim: Sim::new(seed), ledger: Ledger::default(), dice }
+    }
+
+    fn below(&self, bound: u64) -> u64 {
+        self.dice.next() % bound
+    }
+
+    fn sizes(&self) -> Vec<usize> {
+        let size = || match self.below(20) {
+            0 => self.below(20_000),
+            _ => self.below(700),
+        };
+        (0..1 + self.below(4)).map(|_| usize::try_from(size()).unwrap()).collect()
+    }
+
+    /// Opens the store; `None` when a planned fault struck meanwhile.
+    fn open(&self) -> Option<Local> {
+        match Local::open_local(&self.sim.env(), small()) {
+            Ok(store) => Some(store),
+            Err(error) => {
+                assert!(self.sim.struck(), "the store does not open: {error}");
+                None
+            }
+        }
+    }
+
+    /// A few requests of one client, one after another, some of them side by side.
+    async fn work(&mut self, store: &Local, requests: u64) {
+        let sim = self.sim.clone();
+        let life = sim.lives();
+        let crashed = || sim.lives() != life;
+        for _ in 0..requests {
+            if crashed() {
+                return;
+            }
+            let sessions = self.ledger.sessions();
+            let any = |n: u64| sessions[usize::try_from(n).unwrap() % sessions.len()].clone();
+            match self.below(24) {
+                20 | 21 => drop(store.settle()),
+                22 => store.idle(),
+                0 | 1 => self.ledger.create(store, &self.sizes(), crashed).await,
+                _ if sessions.is_empty() => {
+                    self.ledger.create(store, &self.sizes(), crashed).await;
+                }
+                2 => {
+                    let session = any(self.below(100));
+                    self.ledger.rename(store, &session, crashed).await;
+                }
+                3 | 4 => self.look(store, &any(self.below(100))).await,
+                5 | 6 => {
+                    let nth = usize::try_from(self.below(100)).unwrap();
+                    if let Some((key, number, again)) = self.ledger.send_again(nth) {
+                        let answer = store.append(&key, again).await;
+                        self.ledger.answered(&key, number, answer, crashed());
+                    }
+                }
+                7 | 8 => {
+                    let sent: Vec<_> = (0..2 + self.below(4))
+                        .map(|_| {
+                            let sizes = self.sizes();
+                            self.ledger.send(&any(self.below(100)), &sizes)
+                        })
+                        .collect();
+                    let appends = sent.into_iter().map(async |(key, number, batch)| {
+                        let answer = store.append(&key, batch).await;
+                        (key, number, answer)
+                    });
+                    for (key, number, answer) in join_all(appends).await {
+                        self.ledger.answered(&key, number, answer, crashed());
+                    }
+                }
+                9 => self.sim.clock().advance(Duration::from_secs(self.below(100))),
+                _ => {
+                    let session = any(self.below(100));
+                    let (key, number, batch) = self.ledger.send(&session, &self.sizes());
+                    let answer = store.append(&key, batch).await;
+                    self.ledger.answered(&key, number, answer, crashed());
+                }
+            }
+        }
+    }
+
+    /// What a reader sees now it must always see.
+    async fn look(&mut self, store: &dyn Store, session: &str) {
+        let read = Read {
+            range: Range::new(Position::ZERO, Position(u64::MAX)),
+            events_max: usize::MAX,
+            bytes_max: usize::MAX,
+            fill: Fill::Forward,
+            allow_gaps: false,
+        };
+        if let Ok(slice) = store.read(&key(session), read).await {
+            self.ledger.judge(session, &slice.events, false);
+        }
+    }
+
+    /// Starts again on a healthy disk: everything known is there, and the store is ready.
+    async fn judge(&mut self) -> Local {
+        self.sim.heal();
+        let store = Local::open_local(&self.sim.env(), small()).unwrap();
+        assert_eq!(store.recovery().damage, Vec::<String>::new());
+        self.ledger.judge_all(&store).await;
+        assert_eq!(store.health(), Health::Ready);
+        let verified = store.verify(&key("s0").scope, None).await.unwrap();
+        assert_eq!(verified.damage, []);
+        store
+    }
+}
+
+#[test]
+fn what_was_acknowledged_survives_kills_and_power_losses() {
+    sweep(20, async |seed| {
+        let mut run = Run::new(seed);
+        for _ in 0..5 {
+            let store = run.judge().await;
+            let requests = run.below(60);
+            run.work(&store, requests).await;
+            if run.below(4) == 0 {
+                store.close().await;
+            }
+            if run.below(2) == 0 {
+                run.sim.kill()
+            } else {
+                run.sim.power_loss()
+            }
+            drop(store);
+        }
+        run.judge().await;
+    });
+}
+
+#[test]
+fn a_crash_within_any_call_loses_nothing() {
+    sweep(60, async |seed| {
+        let mut run = Run::new(seed);
+        for _ in 0..4 {
+            let fault = if run.below(2) == 0 { Fault::Kill } else { Fault::PowerLoss };
+            run.sim.fail_call(run.sim.calls() + run.below(150), fault, false);
+            if let Some(store) = run.open() {
+                let requests = 20 + run.below(60);
+                run.work(&store, requests).await;
+            }
+            if run.below(2) == 0 {
+                run.sim.kill()
+            } else {
+                run.sim.power_loss()
+            }
+            drop(run.judge().await);
+            run.sim.kill();
+        }
+    });
+}
+
+#[test]
+fn a_failing_call_loses_nothing() {
+    sweep(60, async |seed| {
+        let mut run = Run::new(seed);
+        for _ in 0..4 {
+            let faults = [Fault::Io, Fault::Full, Fault::Short];
+            let fault = faults[usize::try_from(run.below(3)).unwrap()];
+            let persistent = run.below(3) == 0;
+            run.sim.fail_call(run.sim.calls() + run.below(200), fault, persistent);
+            if let Some(store) = run.open() {
+                let requests = 20 + run.below(40);
+                run.work(&store, requests).await;
+                run.sim.heal();
+                let requests = run.below(20);
+                run.work(&store, requests).await;
+            }
+            if run.below(2) == 0 {
+                run.sim.kill()
+            } else {
+                run.sim.power_loss()
+            }
+            drop(run.judge().await);
+            run.sim.kill();
+        }
+    });
+}
+
+#[test]
+fn a_failed_sync_is_believed() {
+    sweep(30, async |seed| {
+        let mut run = Run::new(seed);
+        let store = run.judge().await;
+        run.work(&store, 10).await;
+        let op = [Op::Sync, Op::Sync, Op::SyncAll, Op::SyncDir];
+        run.sim.fail_next(op[usize::try_from(run.below(4)).unwrap()], Fault::Io, false);
+        run.work(&store, 30).await;
+        // The page cache of a killed process shows what the device never got.
+        run.sim.kill();
+        drop(store);
+        let store = run.judge().await;
+        run.work(&store, 5).await;
+        run.sim.power_loss();
+        drop(store);
+        run.judge().await;
+    });
+}
+
+#[test]
+fn a_full_disk_refuses_and_goes_on_when_there_is_room() {
+    sweep(20, async |seed| {
+        let mut run = Run::new(seed);
+        let store = run.judge().await;
+        run.work(&store, 10).await;
+        run.sim.set_capacity(Some(run.sim.used() + run.below(60_000)));
+        run.work(&store, 60).await;
+        run.sim.set_capacity(None);
+        let before = run.ledger.acknowledged;
+        run.work(&store, 30).await;
+        assert!(run.ledger.acknowledged > before, "appends go on without a restart");
+        run.sim.power_loss();
+        drop(store);
+        run.judge().await;
+    });
+}
+
+#[test]
+fn a_second_owner_is_refused_while_the_first_lives() {
+    let sim = Sim::new(1);
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
+    runtime.block_on(async {
+        let first = Local::open(&sim.env(), small()).unwrap();
+        let second = Local::open(&sim.env(), small()).err();
+        let owned = sessionlog::store::local::OpenError::Owned;
+        assert_eq!(second.map(|error| error.to_string()), Some(owned.to_string()));
+        sim.kill();
+        drop(first);
+        assert!(Local::open(&sim.env(), small()).is_ok(), "a dead owner holds nothing");
+    });
+}
