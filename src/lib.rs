@@ -30,5 +30,8 @@ pub mod http;
 #[cfg(feature = "client")]
 pub mod import;
 
+#[cfg(feature = "mcp")]
+pub mod mcp;
+
 #[cfg(feature = "cli")]
 pub mod cli;

@@ -29,3 +29,9 @@ fn the_protobuf_types_follow_the_proto_file() {
     let fresh = fs::read_to_string(out.path().join("sessionlog.v1.rs")).unwrap();
     check("src/wire/pb.rs", &fresh);
 }
+
+#[test]
+fn the_published_tools_follow_the_tools_that_are_served() {
+    let fresh = serde_json::to_string_pretty(&sessionlog::wire::tools::published()).unwrap() + "\n";
+    check("proto/mcp/tools.json", &fresh);
+}

@@ -24,6 +24,7 @@ use crate::wire::types;
     tags(
         (name = "sessions", description = "Whole sessions"),
         (name = "events", description = "Events of a session"),
+        (name = "tools", description = "Tools of models, as MCP offers them"),
         (name = "operations", description = "Health, counts, owners, verification"),
     ),
 )]
@@ -31,7 +32,7 @@ struct Base;
 
 /// Every route, with its description.
 pub(super) fn routes() -> OpenApiRouter<Arc<Door>> {
-    OpenApiRouter::with_openapi(Base::openapi())
+    let routes = OpenApiRouter::with_openapi(Base::openapi())
         .routes(routes!(sessions::create, sessions::list))
         .routes(routes!(sessions::get, sessions::update, sessions::delete))
         .routes(routes!(sessions::archive))
@@ -45,7 +46,10 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Door>> {
         .routes(routes!(admin::healthz))
         .routes(routes!(admin::readyz))
         .routes(routes!(admin::metrics))
-        .routes(routes!(admin::openapi))
+        .routes(routes!(admin::openapi));
+    #[cfg(feature = "mcp")]
+    let routes = routes.routes(routes!(super::tools::call));
+    routes
 }
 
 /// The document as text.

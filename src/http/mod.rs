@@ -13,6 +13,8 @@ mod refuse;
 mod serve;
 mod sessions;
 mod stream;
+#[cfg(feature = "mcp")]
+mod tools;
 
 use std::{
     collections::BTreeMap,

@@ -8,6 +8,7 @@ mod events;
 mod failure;
 mod research;
 mod schema;
+pub mod via;
 
 use serde_json::{Map, Value};
 

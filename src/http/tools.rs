@@ -1,0 +1,52 @@
+//! Tools over HTTP: `POST /v1/tools/{name}` with the tool's arguments, answering its structured
+//! content. Front ends of MCP come in here. It must not know a tool.
+
+use axum::{
+    Json,
+    extract::{Path, State},
+    http::HeaderMap,
+};
+use serde_json::Value;
+
+use super::{
+    Shared,
+    body::{Conditions, JsonBody, Who},
+    describe::Refusals,
+    refuse::Refusal,
+};
+use crate::{
+    event::Origin,
+    service::Caller,
+    wire::tools::{self, via},
+};
+
+/// Calls a tool; proto/mcp/tools.json lists them with their schemas.
+#[utoipa::path(
+    post, path = "/v1/tools/{name}", operation_id = "callTool", tag = "tools",
+    params(
+        ("name" = String, Path, description = "Name of the tool"),
+        ("Sessionlog-Session" = Option<String>, Header, description = "The session the caller was started for"),
+        ("Sessionlog-Connection" = Option<String>, Header, description = "Name of the caller's connection: without an id it goes on with the session it used last"),
+        ("Sessionlog-Connection-Session" = Option<String>, Header, description = "The session the front end remembers of that connection"),
+        ("Sessionlog-Directory" = Option<String>, Header, description = "The caller's working directory, percent-encoded"),
+        ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key does not happen twice"),
+    ),
+    request_body(content = Value, description = "The tool's arguments, camelCase"),
+    responses((status = 200, description = "The tool's structured content, camelCase", body = Value), Refusals)
+)]
+pub(super) async fn call(
+    State(door): Shared,
+    Who(caller): Who,
+    Path(name): Path<String>,
+    headers: HeaderMap,
+    conditions: Conditions,
+    JsonBody(arguments): JsonBody<Value>,
+) -> Result<Json<Value>, Refusal> {
+    // What comes through a tool was caused by a model, whoever runs it.
+    let caller = Caller { origin: Origin::Model, ..caller };
+    let text = |name: &str| headers.get(name)?.to_str().ok().map(str::to_owned);
+    let via = via::read(text)?;
+    let key = conditions.key.as_ref();
+    let service = &door.app.service;
+    Ok(Json(tools::call(service, &caller, &via, key, &name, arguments).await?))
+}

@@ -1,0 +1,74 @@
+//! Where a tool call goes: to the verbs in this process, or through the client to an owner. Both
+//! fail in the same words. It must not retry: the client does, with the call's own key.
+
+use futures_util::{FutureExt as _, future::BoxFuture};
+use serde_json::Value;
+
+use crate::{
+    client::{Client, ClientError, Request},
+    service::{Caller, Service, Via},
+    wire::{
+        tools::{self, Failure, via},
+        types::ErrorBody,
+    },
+};
+
+/// A tool call on its way.
+#[derive(Clone, Debug)]
+pub(super) struct ToolCall {
+    pub(super) name: &'static str,
+    pub(super) arguments: Value,
+    pub(super) via: Via,
+}
+
+/// Who answers tool calls.
+pub(super) trait Backend: Send + Sync {
+    /// Answers one.
+    fn call(&self, call: ToolCall) -> BoxFuture<'_, Result<Value, Failure>>;
+}
+
+/// The verbs in this process.
+pub(super) struct InProcess {
+    pub(super) service: Service,
+    pub(super) caller: Caller,
+}
+
+impl Backend for InProcess {
+    fn call(&self, call: ToolCall) -> BoxFuture<'_, Result<Value, Failure>> {
+        async move {
+            let ToolCall { name, arguments, via } = call;
+            let answer =
+                tools::call(&self.service, &self.caller, &via, None, name, arguments).await;
+            answer.map_err(|error| Failure::from(&error))
+        }
+        .boxed()
+    }
+}
+
+/// An owner or a server, through the client: it finds or starts one, and repeats a call whose
+/// answer was lost under the same idempotency key.
+pub(super) struct Forwarded {
+    pub(super) client: Client,
+}
+
+impl Backend for Forwarded {
+    fn call(&self, call: ToolCall) -> BoxFuture<'_, Result<Value, Failure>> {
+        async move {
+            let mut request = Request::post(format!("/v1/tools/{}", call.name));
+            for (name, text) in via::write(&call.via) {
+                request = request.header(name, text);
+            }
+            self.client.json(request.json(&call.arguments)).await.map_err(|error| failed(&error))
+        }
+        .boxed()
+    }
+}
+
+fn failed(error: &ClientError) -> Failure {
+    if let ClientError::Refused(refusal) = error
+        && let Ok(body) = serde_json::from_value::<ErrorBody>(refusal.body.clone())
+    {
+        return Failure::of_body(&body);
+    }
+    Failure::plain(error.code(), &error.to_string(), error.retryable())
+}

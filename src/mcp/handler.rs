@@ -1,0 +1,271 @@
+//! The protocol's handler, the same on both transports: lists what is offered, turns a call into a
+//! backend's, and an answer into content. It must not know a tool beyond its name and schema.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use axum::http::request::Parts;
+use rmcp::{
+    ErrorData, RoleServer, ServerHandler,
+    model::{
+        CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock,
+        GetPromptRequestParams, GetPromptResponse, GetPromptResult, Implementation,
+        ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
+        PaginatedRequestParams, Prompt, PromptArgument, PromptMessage, ReadResourceRequestParams,
+        ReadResourceResponse, ReadResourceResult, Resource, ResourceContents, ResourceTemplate,
+        Role, ServerCapabilities, ServerConfig, Tool, ToolAnnotations,
+    },
+    service::RequestContext,
+};
+use serde_json::{Value, json};
+
+use super::{
+    backend::{Backend, ToolCall},
+    resources,
+};
+use crate::{
+    event::SessionId,
+    service::{Remembered, Via},
+    wire::tools::{self, Failure, NOTICE, Toolset},
+};
+
+/// What a model is told once, before any call.
+const INSTRUCTIONS: &str = "Durable sessions outside your context window. After losing context, \
+    call get_research_session without arguments: it gives back goal, steps, gaps and sources. \
+    Record research with sequential_search; every step is durable before the answer.";
+/// Header of a connection on HTTP, for revisions that have connections.
+const MCP_SESSION: &str = "mcp-session-id";
+
+/// Serves one connection, or every connection of a stateless transport.
+pub(super) struct Handler {
+    backend: Arc<dyn Backend>,
+    toolsets: Vec<Toolset>,
+    /// By what this connection is known; what it used last is remembered here, so that it outlives
+    /// an owner.
+    via: Mutex<Via>,
+}
+
+impl Handler {
+    pub(super) fn new(backend: Arc<dyn Backend>, toolsets: Vec<Toolset>, via: Via) -> Self {
+        Self { backend, toolsets, via: Mutex::new(via) }
+    }
+
+    fn own_via(&self) -> MutexGuard<'_, Via> {
+        self.via.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// By what the caller of a request is known: the headers on HTTP, this connection otherwise.
+    fn via(&self, context: &RequestContext<RoleServer>) -> Result<Via, ErrorData> {
+        let Some(parts) = context.extensions.get::<Parts>() else {
+            return Ok(self.own_via().clone());
+        };
+        let text = |name: &str| parts.headers.get(name)?.to_str().ok().map(str::to_owned);
+        let read = tools::via::read(text);
+        let mut via = read.map_err(|error| ErrorData::invalid_params(error.message, None))?;
+        via.connection = via.connection.or_else(|| text(MCP_SESSION));
+        Ok(via)
+    }
+
+    /// The toolsets of a request: what the URL asks for on HTTP, this connection's otherwise.
+    fn toolsets(&self, context: &RequestContext<RoleServer>) -> Result<Vec<Toolset>, ErrorData> {
+        let query = context.extensions.get::<Parts>().and_then(|parts| parts.uri.query());
+        let asked = query
+            .and_then(|query| query.split('&').find_map(|pair| pair.strip_prefix("toolsets=")));
+        let Some(asked) = asked else { return Ok(self.toolsets.clone()) };
+        Toolset::parse_list(&asked.replace("%2C", ",")).map_err(|name| {
+            ErrorData::invalid_params(format!("there is no toolset {name:?}"), None)
+        })
+    }
+
+    /// Remembers what this connection used, as the owner does.
+    fn remember(&self, tool: &str, answer: &Value) {
+        let session = answer.get("sessionId").and_then(Value::as_str);
+        let session = session.and_then(|text| SessionId::new(text).ok());
+        let mut via = self.own_via();
+        if tool == "clear_session" {
+            via.remembered = Some(Remembered { session: None, fresh: true });
+        } else if session.is_some() {
+            let fresh = via.remembered.as_ref().is_some_and(|remembered| remembered.fresh);
+            via.remembered = Some(Remembered { session, fresh });
+        }
+    }
+
+    async fn ask(&self, name: &'static str, arguments: Value) -> Result<Value, Failure> {
+        self.backend.call(ToolCall { name, arguments, via: Via::default() }).await
+    }
+}
+
+impl ServerHandler for Handler {
+    fn get_info(&self) -> ServerConfig {
+        let capabilities = ServerCapabilities::builder()
+            .enable_tools()
+            .enable_resources()
+            .enable_prompts()
+            .build();
+        let server =
+            Implementation::new("sessionlog", env!("CARGO_PKG_VERSION")).with_title("sessionlog");
+        ServerConfig::new(capabilities).with_server_info(server).with_instructions(INSTRUCTIONS)
+    }
+
+    async fn list_tools(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        let toolsets = self.toolsets(&context)?;
+        let offered = tools::TOOLS.iter().filter(|tool| toolsets.contains(&tool.toolset));
+        Ok(ListToolsResult::with_all_items(offered.map(described).collect()))
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let toolsets = self.toolsets(&context)?;
+        let tool = tools::tool(&request.name).filter(|tool| toolsets.contains(&tool.toolset));
+        let Some(tool) = tool else {
+            let problem = format!("there is no tool {:?} here", request.name);
+            return Err(ErrorData::invalid_params(problem, None));
+        };
+        let arguments = Value::Object(request.arguments.unwrap_or_default());
+        let via = self.via(&context)?;
+        match self.backend.call(ToolCall { name: tool.name, arguments, via }).await {
+            Ok(answer) => {
+                self.remember(tool.name, &answer);
+                Ok(CallToolResult::structured(answer).into())
+            }
+            Err(failure) => {
+                Ok(CallToolResult::error(vec![ContentBlock::text(failure.text())]).into())
+            }
+        }
+    }
+
+    async fn list_resources(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        let arguments = match request.and_then(|page| page.cursor) {
+            Some(cursor) => json!({ "cursor": cursor }),
+            None => json!({}),
+        };
+        let page = self.ask("list_sessions", arguments).await.map_err(|error| refused(&error))?;
+        let sessions = page.get("sessions").and_then(Value::as_array);
+        let listed = sessions.into_iter().flatten().filter_map(|session| {
+            let text = |name: &str| session.get(name).and_then(Value::as_str);
+            let id = text("sessionId")?;
+            let title = text("title").unwrap_or(id);
+            let resource = Resource::new(resources::index_uri(id), format!("{id} index"));
+            Some(resource.with_title(title).with_mime_type("application/json"))
+        });
+        let mut result = ListResourcesResult::with_all_items(listed.collect());
+        let next = page.get("nextCursor").and_then(Value::as_str);
+        result.next_cursor = next.map(str::to_owned);
+        Ok(result)
+    }
+
+    async fn list_resource_templates(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        let template = |uri: &str, name: &str, description: &str| {
+            ResourceTemplate::new(uri, name)
+                .with_description(description)
+                .with_mime_type("application/json")
+        };
+        Ok(ListResourceTemplatesResult::with_all_items(vec![
+            template(
+                resources::INDEX_TEMPLATE,
+                "session index",
+                "A session's goal, summary, index of steps, last steps, open gaps and sources",
+            ),
+            template(
+                resources::EVENTS_TEMPLATE,
+                "session events",
+                "A session's events from one position to before another",
+            ),
+        ]))
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        let unknown = || {
+            let data = json!({ "uri": request.uri });
+            ErrorData::resource_not_found(format!("no resource {}", request.uri), Some(data))
+        };
+        let (tool, arguments) = resources::call_of(&request.uri).ok_or_else(unknown)?;
+        let answer = match self.ask(tool, arguments).await {
+            Ok(answer) => answer,
+            Err(failure) if matches!(&*failure.code, "session_not_found" | "invalid_request") => {
+                return Err(unknown());
+            }
+            Err(failure) => return Err(refused(&failure)),
+        };
+        let contents = ResourceContents::text(answer.to_string(), request.uri.clone())
+            .with_mime_type("application/json");
+        Ok(ReadResourceResult::new(vec![contents]).into())
+    }
+
+    async fn list_prompts(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        let argument = PromptArgument::new("sessionId")
+            .with_description("Left out: the bound session")
+            .with_required(false);
+        let prompt = Prompt::new(
+            "continue",
+            Some("Go on with a session where it was left"),
+            Some(vec![argument]),
+        );
+        Ok(ListPromptsResult::with_all_items(vec![prompt.with_title("Continue a session")]))
+    }
+
+    async fn get_prompt(
+        &self,
+        request: GetPromptRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetPromptResponse, ErrorData> {
+        if request.name != "continue" {
+            let problem = format!("there is no prompt {:?}", request.name);
+            return Err(ErrorData::invalid_params(problem, None));
+        }
+        let session = request.arguments.as_ref().and_then(|given| given.get("sessionId")).cloned();
+        let arguments = session.map_or_else(|| json!({}), |id| json!({ "sessionId": id }));
+        let via = self.via(&context)?;
+        let name = "get_research_session";
+        let answer = self.backend.call(ToolCall { name, arguments, via }).await;
+        let answer = answer.map_err(|failure| {
+            ErrorData::invalid_params(failure.text(), Some(json!({ "kind": failure.code })))
+        })?;
+        self.remember(name, &answer);
+        let text = format!(
+            "Go on with this work where it was left. {NOTICE} For one step in full call \
+             get_research_session with its stepId.\n\n{answer}"
+        );
+        let message = PromptMessage::new_text(Role::User, text);
+        let result = GetPromptResult::new(vec![message]);
+        Ok(result.with_description("Where the session stands").into())
+    }
+}
+
+fn described(tool: &tools::Tool) -> Tool {
+    let annotations = ToolAnnotations::with_title(tool.title)
+        .read_only(tool.read_only)
+        .destructive(false)
+        .idempotent(tool.idempotent)
+        .open_world(false);
+    Tool::new(tool.name, tool.description, Arc::new(tool.input_schema()))
+        .with_title(tool.title)
+        .with_raw_output_schema(Arc::new(tool.output_schema()))
+        .with_annotations(annotations)
+}
+
+fn refused(failure: &Failure) -> ErrorData {
+    ErrorData::internal_error(failure.text(), Some(json!({ "kind": failure.code })))
+}

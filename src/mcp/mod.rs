@@ -1,0 +1,12 @@
+//! DOOR: MCP, on stdio and on streamable HTTP, one handler over one backend. Both generations of
+//! the protocol: `initialize` and `server/discover`. It must not decide anything about a session:
+//! a tool is a verb, and wire knows its shape.
+
+mod backend;
+mod handler;
+mod http;
+mod resources;
+mod stdio;
+
+pub use http::{McpHttpOptions, http_router, http_router_with};
+pub use stdio::{StdioError, StdioOptions, stdio};

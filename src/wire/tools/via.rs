@@ -1,0 +1,139 @@
+//! By what a caller without an id is known, as headers: written by front ends, read by the doors.
+//! A directory is percent-encoded, because a path may hold any character. It must not trust a
+//! header with a right: scope comes from the credential.
+
+use crate::{
+    event::SessionId,
+    service::{Remembered, ServiceError, ServiceResult, Via},
+};
+
+/// The session the caller was started for.
+pub const SESSION: &str = "sessionlog-session";
+/// Name of the caller's connection.
+pub const CONNECTION: &str = "sessionlog-connection";
+/// The session its front end remembers of that connection: an id, `-` after a fresh start, `-` and
+/// an id for one started after a fresh start.
+pub const REMEMBERED: &str = "sessionlog-connection-session";
+/// The caller's working directory, percent-encoded.
+pub const DIRECTORY: &str = "sessionlog-directory";
+
+/// Characters of a connection's name.
+const CONNECTION_CHARS_MAX: usize = 128;
+
+/// Reads the headers; `header` gives the text of one.
+///
+/// # Errors
+/// `invalid_request` naming the header.
+pub fn read(header: impl Fn(&str) -> Option<String>) -> ServiceResult<Via> {
+    let id = |name: &str, text: &str| {
+        SessionId::new(text).map_err(|error| ServiceError::invalid(name, error))
+    };
+    let connection = header(CONNECTION);
+    if connection.as_ref().is_some_and(|name| name.chars().count() > CONNECTION_CHARS_MAX) {
+        let problem = format!("at most {CONNECTION_CHARS_MAX} characters");
+        return Err(ServiceError::invalid(CONNECTION, problem));
+    }
+    let remembered = header(REMEMBERED).map(|text| {
+        let (fresh, text) = match text.strip_prefix('-') {
+            Some(rest) => (true, rest),
+            None => (false, text.as_str()),
+        };
+        let session = (!text.is_empty()).then(|| id(REMEMBERED, text)).transpose()?;
+        Ok::<_, ServiceError>(Remembered { session, fresh })
+    });
+    Ok(Via {
+        session: header(SESSION).map(|text| id(SESSION, &text)).transpose()?,
+        connection,
+        remembered: remembered.transpose()?,
+        directory: header(DIRECTORY).map(|text| decoded(&text)),
+    })
+}
+
+/// Writes the headers.
+#[must_use]
+pub fn write(via: &Via) -> Vec<(&'static str, String)> {
+    let remembered = via.remembered.as_ref().map(|remembered| {
+        let session = remembered.session.as_ref().map_or("", SessionId::as_str);
+        format!("{}{session}", if remembered.fresh { "-" } else { "" })
+    });
+    let session = via.session.as_ref().map(ToString::to_string);
+    let directory = via.directory.as_deref().map(encoded);
+    [
+        (SESSION, session),
+        (CONNECTION, via.connection.clone()),
+        (REMEMBERED, remembered.filter(|text| !text.is_empty())),
+        (DIRECTORY, directory),
+    ]
+    .into_iter()
+    .filter_map(|(name, text)| Some((name, text?)))
+    .collect()
+}
+
+fn encoded(text: &str) -> String {
+    use std::fmt::Write as _;
+    text.bytes().fold(String::with_capacity(text.len()), |mut out, byte| {
+        if byte.is_ascii_graphic() && byte != b'%' {
+            out.push(char::from(byte));
+        } else {
+            let _ = write!(out, "%{byte:02X}");
+        }
+        out
+    })
+}
+
+fn decoded(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        let pair = after.get(..2).and_then(|pair| std::str::from_utf8(pair).ok());
+        let byte = pair.and_then(|pair| u8::from_str_radix(pair, 16).ok());
+        match (first, byte) {
+            (b'%', Some(byte)) => {
+                bytes.push(byte);
+                rest = after.get(2..).unwrap_or_default();
+            }
+            _ => {
+                bytes.push(*first);
+                rest = after;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_front_end_writes_a_door_reads() {
+        let id = |text: &str| Some(SessionId::new(text).expect("an id"));
+        let remembered = |session, fresh| Some(Remembered { session, fresh });
+        for via in [
+            Via::default(),
+            Via { session: id("s"), connection: Some("c 1".to_owned()), ..Via::default() },
+            Via { directory: Some("/home/é/100% mine\n+x".to_owned()), ..Via::default() },
+            Via { remembered: remembered(id("a"), false), ..Via::default() },
+            Via { remembered: remembered(id("a"), true), ..Via::default() },
+            Via { remembered: remembered(None, true), ..Via::default() },
+        ] {
+            let headers = write(&via);
+            assert!(headers.iter().all(|(_, text)| text.is_ascii()));
+            let header = |name: &str| {
+                headers.iter().find(|(known, _)| *known == name).map(|(_, text)| text.clone())
+            };
+            assert_eq!(read(header), Ok(via));
+        }
+    }
+
+    #[test]
+    fn a_header_that_is_no_session_is_refused_by_name() {
+        for (name, text) in [(SESSION, "../x"), (REMEMBERED, "--"), (CONNECTION, &"c".repeat(129))]
+        {
+            let error = read(|asked| (asked == name).then(|| text.to_owned()));
+            assert_eq!(error.expect_err(name).hint.field.as_deref(), Some(name));
+        }
+        let lone = read(|asked| (asked == DIRECTORY).then(|| "/a%2".to_owned()));
+        assert_eq!(lone.map(|via| via.directory), Ok(Some("/a%2".to_owned())));
+    }
+}
