@@ -4,7 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use axum::{
-    body::{Body, Bytes},
+    body::{Body, BodyDataStream, Bytes},
     extract::{FromRequest, FromRequestParts, RawPathParams, Request},
     http::{HeaderMap, StatusCode, header, request::Parts},
 };
@@ -139,9 +139,24 @@ async fn read(body: Body, bytes_max: usize) -> Result<Bytes, Refusal> {
             None => return Ok(Bytes::from(whole)),
             Some(Err(_)) => return Err(broken("it broke off")),
             Some(Ok(chunk)) if whole.len() + chunk.len() > bytes_max => {
+                drop(whole);
+                discard(stream, bytes_max).await;
                 return Err(too_large(bytes_max).into());
             }
             Some(Ok(chunk)) => whole.extend_from_slice(&chunk),
+        }
+    }
+}
+
+/// Reads on without keeping: a client that is still sending does not look for an answer, and a
+/// connection closed under it would take the answer along. Four times the limit is patience
+/// enough.
+pub(super) async fn discard(mut stream: BodyDataStream, bytes_max: usize) {
+    let mut left = bytes_max.saturating_mul(4);
+    while let Ok(Some(Ok(chunk))) = tokio::time::timeout(PAUSE_MAX, stream.next()).await {
+        left = left.saturating_sub(chunk.len());
+        if left == 0 {
+            return;
         }
     }
 }

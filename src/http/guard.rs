@@ -6,12 +6,16 @@ use std::{net::IpAddr, sync::Arc, sync::atomic::Ordering};
 use axum::{
     body::Body,
     extract::{MatchedPath, Request, State},
-    http::{HeaderMap, HeaderValue, Method, Response, Uri, header, uri::Authority},
+    http::{HeaderMap, HeaderValue, Response, Uri, header, uri::Authority},
     middleware::Next,
     response::IntoResponse,
 };
 
-use super::{Door, Shared, refuse::Refusal};
+use super::{
+    Door, Shared,
+    body::{discard, too_large},
+    refuse::Refusal,
+};
 use crate::service::{Code, ServiceError};
 
 /// Header that names a request, in and out.
@@ -81,12 +85,18 @@ pub(super) async fn knock(
 ) -> Response<Body> {
     let options = &door.app.options;
     let checked = host(request.uri(), request.headers(), &options.allowed_hosts)
-        .and_then(|()| origin(request.headers(), &options.allowed_origins))
-        .and_then(|()| length(request.method(), request.headers(), options.body_bytes_max));
-    match checked {
-        Ok(()) => next.run(request).await,
-        Err(error) => Refusal::from(error).into_response(),
+        .and_then(|()| origin(request.headers(), &options.allowed_origins));
+    if let Err(error) = checked {
+        return Refusal::from(error).into_response();
     }
+    if announced(request.headers()) > options.body_bytes_max as u64 {
+        // Who asks before sending (`Expect: 100-continue`) has sent nothing yet.
+        if !request.headers().contains_key(header::EXPECT) {
+            discard(request.into_body().into_data_stream(), options.body_bytes_max).await;
+        }
+        return Refusal::from(too_large(options.body_bytes_max)).into_response();
+    }
+    next.run(request).await
 }
 
 fn forbidden(problem: &str, action: &str) -> ServiceError {
@@ -139,14 +149,10 @@ fn is_loopback(host: &str) -> bool {
         || bare.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-/// Refuses a body that says it is too large before it is read.
-fn length(method: &Method, headers: &HeaderMap, bytes_max: usize) -> Result<(), ServiceError> {
+/// The size a body says it has.
+fn announced(headers: &HeaderMap) -> u64 {
     let said = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok());
-    let bytes = said.and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
-    if method != Method::GET && bytes > bytes_max as u64 {
-        return Err(super::body::too_large(bytes_max));
-    }
-    Ok(())
+    said.and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
 #[cfg(test)]

@@ -32,3 +32,5 @@ mod program;
 
 // The command line: every verb, its exit codes, its refusals.
 mod cli;
+// The HTTP door: routes, refusals, tails, limits.
+mod http;

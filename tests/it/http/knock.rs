@@ -1,0 +1,195 @@
+//! Who may knock, what a connection may cost, and how the server ends.
+
+use std::time::Duration;
+
+use sessionlog::http::{HttpOptions, Listener, ServeOptions, serve};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{TcpStream, UnixListener, UnixStream},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::house::{House, PATIENCE, Plan};
+
+/// Every route, and one that another room adds.
+const ROUTES: &[(&str, &str)] = &[
+    ("GET", "/v1/sessions"),
+    ("POST", "/v1/sessions"),
+    ("GET", "/v1/sessions/s"),
+    ("POST", "/v1/sessions/s"),
+    ("DELETE", "/v1/sessions/s"),
+    ("POST", "/v1/sessions/s/archive"),
+    ("GET", "/v1/sessions/s/events"),
+    ("POST", "/v1/sessions/s/events"),
+    ("GET", "/v1/sessions/s/events/stream"),
+    ("GET", "/v1/sessions/s/export"),
+    ("GET", "/v1/admin/owner"),
+    ("POST", "/v1/admin/step-down"),
+    ("POST", "/v1/admin/verify"),
+    ("GET", "/v1/admin/recovery-report"),
+    ("GET", "/healthz"),
+    ("GET", "/readyz"),
+    ("GET", "/metrics"),
+    ("GET", "/openapi.json"),
+    ("GET", "/more"),
+    ("GET", "/nowhere"),
+    ("PATCH", "/healthz"),
+];
+
+async fn guarded() -> House {
+    let more = axum::Router::new().route("/more", axum::routing::get(|| async { "more" }));
+    let options = HttpOptions {
+        allowed_hosts: vec!["logs.example".to_owned()],
+        allowed_origins: vec!["https://page.example".to_owned()],
+        ..HttpOptions::default()
+    };
+    House::build(Plan { options, more, on_demand: true, ..Plan::default() }).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn other_hosts_and_other_pages_are_refused_on_every_route() {
+    let house = guarded().await;
+    house.session("s", 1).await;
+    for (method, path) in ROUTES {
+        for (name, value) in
+            [("host", "evil.example"), ("origin", "https://evil.example"), ("origin", "null")]
+        {
+            let refused = house.call(method, path, &[(name, value)], None).await;
+            assert_eq!(
+                (refused.status, refused.code()),
+                (403, "forbidden".to_owned()),
+                "{method} {path} {name}"
+            );
+        }
+        if *method == "GET" && !path.ends_with("stream") {
+            let allowed = [("host", "logs.example"), ("origin", "https://page.example")];
+            assert_ne!(house.call(method, path, &allowed, None).await.status, 403, "{path}");
+        }
+    }
+    assert_eq!(house.get("/v1/sessions/s").await.status, 200, "nothing was done meanwhile");
+    assert!(!house.step_down.is_cancelled());
+    for head in [
+        "GET /healthz HTTP/1.1\r\n",
+        "GET http://evil.example/healthz HTTP/1.1\r\nhost: localhost\r\n",
+    ] {
+        let answer = house.raw(format!("{head}connection: close\r\n\r\n").as_bytes()).await;
+        assert!(answer.starts_with("HTTP/1.1 403 "), "{answer}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_keeps_its_id_or_gets_one() {
+    let house = guarded().await;
+    let given = house.call("GET", "/more", &[("x-request-id", "my-1")], None).await;
+    assert_eq!((given.header("x-request-id"), given.header("cache-control")), ("my-1", "no-store"));
+    let first = house.get("/healthz").await.header("x-request-id").to_owned();
+    let second = house.get("/healthz").await.header("x-request-id").to_owned();
+    assert!(first.starts_with("req_") && first != second, "{first} {second}");
+    let odd = house.call("GET", "/more", &[("x-request-id", "a b\"c")], None).await;
+    assert!(
+        odd.header("x-request-id").starts_with("req_"),
+        "what could forge a log line is not kept"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_too_slow_with_its_headers_is_cut_off() {
+    let serving =
+        ServeOptions { header_timeout: Duration::from_millis(50), ..ServeOptions::default() };
+    let house = House::build(Plan { serving, ..Plan::default() }).await;
+    let answer = house.raw(b"GET /healthz HTTP/1.1\r\nhost: local").await;
+    assert!(!answer.contains("200 OK"), "{answer}");
+    assert_eq!(house.get("/healthz").await.status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn connections_beyond_the_cap_wait_for_their_turn() {
+    let serving = ServeOptions { connections_max: 1, ..ServeOptions::default() };
+    let house = House::build(Plan { serving, ..Plan::default() }).await;
+    let first = TcpStream::connect(&house.address).await.unwrap();
+    let ask = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+    let mut first = answered(first, b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n").await;
+    let second = house.raw(ask);
+    tokio::pin!(second);
+    let early = tokio::time::timeout(Duration::from_millis(50), second.as_mut()).await;
+    assert!(early.is_err(), "the second waits while the first is open");
+    first.shutdown().await.unwrap();
+    assert!(second.await.starts_with("HTTP/1.1 200 OK"));
+}
+
+/// The stream after one answer was seen on it.
+async fn answered(mut stream: TcpStream, ask: &[u8]) -> TcpStream {
+    stream.write_all(ask).await.unwrap();
+    let mut seen = [0; 64];
+    assert!(stream.read(&mut seen).await.unwrap() > 0);
+    stream
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_leaves_when_nobody_is_connected() {
+    let serving = ServeOptions { idle: Some(Duration::from_millis(50)), ..ServeOptions::default() };
+    let house = House::build(Plan { serving, ..Plan::default() }).await;
+    let open = TcpStream::connect(&house.address).await.unwrap();
+    let open = answered(open, b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n").await;
+    let mut served = house.served;
+    let early = tokio::time::timeout(Duration::from_millis(200), &mut served).await;
+    assert!(early.is_err(), "somebody is connected");
+    drop(open);
+    tokio::time::timeout(PATIENCE, served).await.expect("it leaves").unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_under_way_is_answered_before_the_server_ends() {
+    let (entered, mut inside) = tokio::sync::mpsc::channel::<()>(1);
+    let (release, gate) = tokio::sync::watch::channel(false);
+    let slow = axum::routing::get(move || async move {
+        entered.send(()).await.unwrap();
+        gate.clone().wait_for(|open| *open).await.unwrap();
+        "finished"
+    });
+    let more = axum::Router::new().route("/slow", slow);
+    let house = House::build(Plan { more, ..Plan::default() }).await;
+    let stop = async {
+        inside.recv().await.unwrap();
+        house.stop.cancel();
+        release.send(true).unwrap();
+    };
+    let (reply, ()) = tokio::join!(house.get("/slow"), stop);
+    assert_eq!((reply.status, &reply.text[..]), (200, "finished"));
+    house.served.await.unwrap();
+    assert!(TcpStream::connect(&house.address).await.is_err(), "nobody listens any more");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_that_does_not_end_is_cut_off_after_the_drain() {
+    let stuck = axum::routing::get(|| std::future::pending::<()>());
+    let more = axum::Router::new().route("/stuck", stuck);
+    let serving = ServeOptions { drain: Duration::from_millis(50), ..ServeOptions::default() };
+    let house = House::build(Plan { more, serving, ..Plan::default() }).await;
+    let mut stream = TcpStream::connect(&house.address).await.unwrap();
+    stream.write_all(b"GET /stuck HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
+    // Another request's answer shows that the server has taken connections by now.
+    assert_eq!(house.get("/healthz").await.status, 200);
+    house.stop.cancel();
+    tokio::time::timeout(PATIENCE, house.served).await.expect("it ends").unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_same_door_opens_on_a_socket_file() {
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path().join("owner.sock");
+    let listener = Listener::Unix(UnixListener::bind(&path).unwrap());
+    let more = axum::Router::new().route("/more", axum::routing::get(|| async { "more" }));
+    let stop = CancellationToken::new();
+    let served = tokio::spawn(serve(vec![listener], more, ServeOptions::default(), stop.clone()));
+    let mut stream = UnixStream::connect(&path).await.unwrap();
+    stream
+        .write_all(b"GET /more HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
+        .await
+        .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 OK") && answer.ends_with("more"), "{answer}");
+    stop.cancel();
+    served.await.unwrap();
+}

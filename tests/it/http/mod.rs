@@ -1,0 +1,10 @@
+//! The HTTP door through a real loopback connection, over every engine: each route, each refusal,
+//! tails, protobuf, who may knock, and how the server starts and ends. What a slice holds is
+//! decided in service; here a client sees it.
+
+mod house;
+mod knock;
+mod refused;
+mod sessions;
+mod slices;
+mod streams;

@@ -1,0 +1,151 @@
+//! Whole sessions: created, listed, changed, archived, deleted; and the routes of operators.
+
+use serde_json::{Value, json};
+
+use super::house::{House, Plan, over_every_engine};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_is_created_read_changed_archived_and_deleted() {
+    over_every_engine(async |house| {
+        let asked = json!({
+            "id": "s.1", "title": "A title", "metadata": {"k": "v"}, "workspace": "w",
+            "ttl_seconds": 60, "agent": "agent_1", "environment_id": "env_1",
+            "initial_events": [{"type": "user.message", "content": "hello"}],
+        });
+        let created = house.post("/v1/sessions", &asked).await;
+        assert_eq!(created.status, 201, "{}", created.text);
+        let session = created.json();
+        assert_eq!(session["type"], "session");
+        assert_eq!(session["status"], "idle");
+        for (name, value) in [("title", "A title"), ("workspace", "w"), ("id", "s.1")] {
+            assert_eq!(session[name], value);
+        }
+        assert_eq!((&session["tail"], &session["ttl_seconds"]), (&json!(1), &json!(60)));
+        assert_eq!(session["receipt"]["position"], 1);
+        assert_eq!(session["receipt"]["chain"].as_str().map(str::len), Some(64));
+        assert_eq!(house.get("/v1/sessions/s.1").await.json(), session);
+
+        let change = json!({"title": null, "metadata": {"k": null, "l": "m"}});
+        let changed = house.post("/v1/sessions/s.1", &change).await.json();
+        assert_eq!((&changed["title"], &changed["metadata"]), (&Value::Null, &json!({"l": "m"})));
+        let same = house.post("/v1/sessions/s.1", &json!({})).await.json();
+        assert_eq!(same, changed);
+
+        let archived = house.call("POST", "/v1/sessions/s.1/archive", &[], None).await.json();
+        assert_eq!(archived["status"], "terminated");
+        assert!(archived["archived_at"].is_string());
+        let again = house.call("POST", "/v1/sessions/s.1/archive", &[], None).await.json();
+        assert_eq!(again["archived_at"], archived["archived_at"]);
+        let events = json!({"events": [{"type": "a"}]});
+        let refused = house.post("/v1/sessions/s.1/events", &events).await;
+        assert_eq!((refused.status, refused.code()), (422, "invalid_request".to_owned()));
+        assert_eq!(house.get("/v1/sessions/s.1/events").await.json()["tail"], 1);
+
+        let deleted = house.call("DELETE", "/v1/sessions/s.1", &[], None).await;
+        assert_eq!(deleted.json(), json!({"id": "s.1", "type": "session_deleted"}));
+        for path in
+            ["/v1/sessions/s.1", "/v1/sessions/s.1/events", "/v1/sessions/s.1/events/stream"]
+        {
+            let gone = house.get(path).await;
+            assert_eq!((gone.status, gone.code()), (410, "session_deleted".to_owned()), "{path}");
+        }
+        assert_eq!(house.post("/v1/sessions", &asked).await.status, 410);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_the_server_names_is_unguessable() {
+    let house = House::plain().await;
+    let first = house.post("/v1/sessions", &json!({})).await.json();
+    let second = house.call("POST", "/v1/sessions", &[], None).await.json();
+    assert_ne!(first["id"], second["id"]);
+    assert!(first["id"].as_str().unwrap().len() >= 32);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn listing_pages_through_every_session_once_in_either_order() {
+    over_every_engine(async |house| {
+        for n in 0..7 {
+            house.clock.advance(std::time::Duration::from_secs(1));
+            let workspace = if n < 5 { "w" } else { "x" };
+            let asked = json!({"id": format!("s{n}"), "workspace": workspace});
+            assert_eq!(house.post("/v1/sessions", &asked).await.status, 201);
+        }
+        house.call("POST", "/v1/sessions/s1/archive", &[], None).await;
+        for (query, expected) in [
+            ("order=asc", vec!["s0", "s2", "s3", "s4", "s5", "s6"]),
+            ("", vec!["s6", "s5", "s4", "s3", "s2", "s0"]),
+            ("workspace=w&order=asc&include_archived=true", vec!["s0", "s1", "s2", "s3", "s4"]),
+            ("statuses[]=terminated", vec!["s1"]),
+            ("statuses%5B%5D=running", vec![]),
+            ("workspace=nothing", vec![]),
+        ] {
+            let mut found = Vec::new();
+            let mut page = String::new();
+            loop {
+                let path = format!("/v1/sessions?limit=2&beta=true&{query}&page={page}");
+                let answer = house.get(&path).await.json();
+                let data = answer["data"].as_array().unwrap();
+                assert!(data.len() <= 2);
+                found.extend(data.iter().map(|s| s["id"].as_str().unwrap().to_owned()));
+                match answer["next_page"].as_str() {
+                    Some(next) => page = next.to_owned(),
+                    None => break,
+                }
+            }
+            assert_eq!(found, expected, "{query}");
+        }
+        let third =
+            house.get("/v1/sessions/s3").await.json()["created_at"].as_str().unwrap().to_owned();
+        for (bound, expected) in [("gte", 4), ("gt", 3), ("lt", 2), ("lte", 3)] {
+            let path = format!("/v1/sessions?created_at[{bound}]={third}");
+            let count = house.get(&path).await.json()["data"].as_array().unwrap().len();
+            assert_eq!(count, expected, "{bound}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn operators_find_health_counts_owner_and_description() {
+    over_every_engine(async |house| {
+        house.session("s", 5).await;
+        assert_eq!(house.get("/healthz").await.json(), json!({"status": "ok"}));
+        assert_eq!(house.get("/readyz").await.json(), json!({"status": "ready"}));
+        let owner = house.get("/v1/admin/owner").await.json();
+        assert_eq!((&owner["version"], &owner["on_demand"]), (&json!("1.2.3"), &json!(false)));
+        assert_eq!(owner["pid"], std::process::id());
+        let verified = house.call("POST", "/v1/admin/verify", &[], None).await.json();
+        assert_eq!((&verified["sessions"], &verified["events"]), (&json!(1), &json!(5)));
+        assert_eq!(verified["damage"], json!([]));
+        let one = house.post("/v1/admin/verify", &json!({"session": "s"})).await.json();
+        assert_eq!(one["events"], 5);
+        assert_eq!(house.post("/v1/admin/verify", &json!({"session": "t"})).await.status, 404);
+        assert!(house.get("/v1/admin/recovery-report").await.json()["damage"].is_array());
+        let metrics = house.get("/metrics").await.text;
+        for line in [
+            "sessionlog_events_appended_total 5",
+            "sessionlog_appends_total 1",
+            "sessionlog_http_requests_total{method=\"POST\",route=\"/v1/sessions/{session}/events\",status=\"200\"} 1",
+            "sessionlog_readers 0",
+        ] {
+            assert!(metrics.contains(line), "{line} is not in\n{metrics}");
+        }
+        let document = house.get("/openapi.json").await.json();
+        let emit = &document["paths"]["/v1/sessions/{session}/events"]["post"];
+        assert_eq!(emit["operationId"], "emitEvent");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_an_on_demand_owner_steps_down() {
+    let house = House::plain().await;
+    let refused = house.call("POST", "/v1/admin/step-down", &[], None).await;
+    assert_eq!((refused.status, refused.code()), (409, "invalid_request".to_owned()));
+    assert!(!house.step_down.is_cancelled());
+    let house = House::build(Plan { on_demand: true, ..Plan::default() }).await;
+    assert_eq!(house.call("POST", "/v1/admin/step-down", &[], None).await.status, 202);
+    assert!(house.step_down.is_cancelled());
+}

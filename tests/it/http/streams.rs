@@ -1,0 +1,217 @@
+//! Tails: live, resumed, ended; and readers that are too many.
+
+use std::{pin::Pin, time::Duration};
+
+use futures_util::{Stream, StreamExt as _};
+use serde_json::{Value, json};
+
+use super::house::{House, PATIENCE, Plan, over_every_engine};
+
+const STREAM: &str = "/v1/sessions/s/events/stream";
+
+/// One frame: name, id, data.
+#[derive(Debug)]
+struct Frame {
+    event: String,
+    id: Option<u64>,
+    data: Value,
+}
+
+/// A client of a stream.
+struct Tail {
+    bytes: Pin<Box<dyn Stream<Item = reqwest::Result<bytes::Bytes>> + Send>>,
+    text: String,
+}
+
+impl Tail {
+    async fn open(house: &House, query: &str, headers: &[(&str, &str)]) -> Self {
+        let answer = house.send("GET", &format!("{STREAM}{query}"), headers, None).await;
+        assert_eq!(answer.status(), 200);
+        assert_eq!(answer.headers()["content-type"], "text/event-stream");
+        assert_eq!(answer.headers()["x-accel-buffering"], "no");
+        assert_eq!(answer.headers()["cache-control"], "no-store, no-transform");
+        Self { bytes: answer.bytes_stream().boxed(), text: String::new() }
+    }
+
+    /// The next frame; `None` at the end of the stream.
+    async fn frame(&mut self) -> Option<Frame> {
+        loop {
+            if let Some((frame, rest)) = self.text.split_once("\n\n") {
+                let (frame, rest) = (parse(frame), rest.to_owned());
+                self.text = rest;
+                return Some(frame);
+            }
+            let next = tokio::time::timeout(PATIENCE, self.bytes.next()).await.expect("a frame");
+            self.text.push_str(std::str::from_utf8(&next?.unwrap()).unwrap());
+        }
+    }
+
+    /// The next event, heartbeats passed over.
+    async fn event(&mut self) -> Frame {
+        loop {
+            let frame = self.frame().await.expect("an event");
+            if frame.event != "ping" {
+                return frame;
+            }
+        }
+    }
+}
+
+fn parse(text: &str) -> Frame {
+    let field = |name: &str| {
+        text.lines().find_map(|line| line.strip_prefix(name)).map(|value| value.trim().to_owned())
+    };
+    Frame {
+        event: field("event:").expect("every frame is named"),
+        id: field("id:").map(|id| id.parse().unwrap()),
+        data: serde_json::from_str(&field("data:").unwrap()).unwrap(),
+    }
+}
+
+async fn emit(house: &House, n: usize) {
+    let body = json!({"events": [{"type": "user.message", "n": n}]});
+    assert_eq!(house.post("/v1/sessions/s/events", &body).await.status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tail_is_live_and_says_from_where() {
+    over_every_engine(async |house| {
+        house.session("s", 3).await;
+        let mut tail = Tail::open(house, "", &[]).await;
+        let first = tail.frame().await.unwrap();
+        assert_eq!((&first.event[..], first.id, &first.data["tail"]), ("ping", None, &json!(3)));
+        emit(house, 3).await;
+        let event = tail.event().await;
+        assert_eq!((&event.event[..], event.id), ("user.message", Some(3)));
+        assert_eq!(event.data, house.get("/v1/sessions/s/events?from=3").await.json()["data"][0]);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tail_resumes_after_the_last_event_id_without_loss_or_repetition() {
+    over_every_engine(async |house| {
+        const EVENTS: usize = 300;
+        house.session("s", 0).await;
+        let write = async {
+            for n in 0..EVENTS {
+                emit(house, n).await;
+            }
+        };
+        let read = async {
+            let mut seen: Vec<u64> = Vec::new();
+            while seen.len() < EVENTS {
+                let last = seen.len().checked_sub(1).map(|last| last.to_string());
+                let headers: Vec<(&str, &str)> =
+                    last.iter().map(|last| ("last-event-id", last.as_str())).collect();
+                // The query stays on a reconnect; the header takes its place.
+                let mut tail = Tail::open(house, "?from=0", &headers).await;
+                for _ in 0..37.min(EVENTS - seen.len()) {
+                    let event = tail.event().await;
+                    assert_eq!(event.data["position"].as_u64(), event.id);
+                    seen.push(event.data["n"].as_u64().unwrap());
+                }
+            }
+            seen
+        };
+        let ((), seen) = tokio::join!(write, read);
+        assert_eq!(seen, (0..EVENTS as u64).collect::<Vec<_>>());
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tail_starts_at_a_point_and_keeps_to_its_types() {
+    let house = House::plain().await;
+    house.session("s", 8).await;
+    let mut tail =
+        Tail::open(&house, "?from=event:e2&types[]=agent.message&event_deltas[]=x", &[]).await;
+    assert_eq!(tail.event().await.id, Some(3));
+    assert_eq!(tail.event().await.id, Some(6));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_event_with_line_breaks_stays_one_frame() {
+    let house = House::plain().await;
+    house.session("s", 0).await;
+    let body = "{\"events\":[{\r\n\"type\":\"a\",\r\n \"x\" :\n [1,\n\n2]\r}]}";
+    assert_eq!(house.post_text("/v1/sessions/s/events", body).await.status, 200);
+    let mut tail = Tail::open(&house, "?from=0", &[]).await;
+    let event = tail.event().await;
+    assert_eq!((event.id, &event.data["x"]), (Some(0), &json!([1, 2])));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_quiet_tail_tells_its_tail_without_an_id() {
+    let mut plan = Plan::default();
+    plan.options.heartbeat = Duration::from_millis(10);
+    let house = House::build(plan).await;
+    house.session("s", 2).await;
+    let mut tail = Tail::open(&house, "", &[]).await;
+    for _ in 0..3 {
+        let ping = tail.frame().await.unwrap();
+        assert_eq!((&ping.event[..], ping.id, &ping.data["tail"]), ("ping", None, &json!(2)));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tail_of_a_deleted_session_ends_with_the_reason() {
+    let mut plan = Plan::default();
+    plan.options.heartbeat = Duration::from_millis(10);
+    let house = House::build(plan).await;
+    house.session("s", 1).await;
+    let mut tail = Tail::open(&house, "", &[]).await;
+    house.call("DELETE", "/v1/sessions/s", &[], None).await;
+    let event = tail.event().await;
+    assert_eq!((&event.event[..], event.id), ("error", None));
+    assert_eq!(event.data["error"]["type"], "session_deleted");
+    assert!(tail.frame().await.is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stopping_server_says_done_and_answers_who_waits() {
+    over_every_engine(async |house| {
+        house.session("s", 2).await;
+        let mut tail = Tail::open(house, "?from=0", &[]).await;
+        assert_eq!(tail.event().await.id, Some(0));
+        assert_eq!(tail.event().await.id, Some(1));
+        let poll = house.get("/v1/sessions/s/events?from=end&wait_ms=60000");
+        let stop = async {
+            // The poll is under way once it counts as a reader beside the stream.
+            while !house.get("/metrics").await.text.contains("sessionlog_readers 2") {
+                tokio::task::yield_now().await;
+            }
+            house.stop.cancel();
+        };
+        let (poll, ()) = tokio::join!(poll, stop);
+        assert_eq!((poll.status, &poll.json()["tail"]), (200, &json!(2)));
+        let done = tail.event().await;
+        assert_eq!((&done.event[..], done.id), ("done", None));
+        assert_eq!(done.data["next_position"], 2);
+        assert!(tail.frame().await.is_none());
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn too_many_readers_are_turned_away_until_one_leaves() {
+    let mut plan = Plan::default();
+    plan.options.readers_max = 1;
+    plan.options.heartbeat = Duration::from_millis(10);
+    let house = House::build(plan).await;
+    house.session("s", 1).await;
+    let tail = Tail::open(&house, "", &[]).await;
+    for path in [STREAM, "/v1/sessions/s/events?from=end&wait_ms=1000"] {
+        let refused = house.get(path).await;
+        assert_eq!((refused.status, refused.code()), (429, "limit_reached".to_owned()));
+        assert_eq!(refused.header("retry-after"), "1");
+    }
+    assert_eq!(house.get("/v1/sessions/s/events").await.status, 200, "plain reads go on");
+    drop(tail);
+    let freed = async {
+        while house.get("/v1/sessions/s/events?from=end&wait_ms=1").await.status != 200 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, freed).await.expect("a reader that left frees its place");
+}
