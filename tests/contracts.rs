@@ -9,6 +9,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use serde_json::Value;
+use sessionlog::service::Code;
+
 fn root(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
@@ -34,4 +37,68 @@ fn the_protobuf_types_follow_the_proto_file() {
 fn the_published_tools_follow_the_tools_that_are_served() {
     let fresh = serde_json::to_string_pretty(&sessionlog::wire::tools::published()).unwrap() + "\n";
     check("proto/mcp/tools.json", &fresh);
+}
+
+#[test]
+fn the_published_description_is_the_one_the_door_serves() {
+    check("proto/openapi.json", &sessionlog::http::document());
+}
+
+#[test]
+fn every_operation_is_named_and_every_answer_described() {
+    let document: Value = serde_json::from_str(&sessionlog::http::document()).unwrap();
+    let mut names = Vec::new();
+    for (path, operations) in document["paths"].as_object().unwrap() {
+        for (method, operation) in operations.as_object().unwrap() {
+            let place = format!("{method} {path}");
+            names.push(operation["operationId"].as_str().expect(&place).to_owned());
+            assert!(operation["summary"].is_string(), "{place} has no summary");
+            let answers = operation["responses"].as_object().unwrap();
+            assert!(answers.keys().any(|status| status.starts_with('2')), "{place}");
+            for (status, answer) in answers {
+                let shared = answer["$ref"].as_str().unwrap_or_default();
+                let shared = document.pointer(shared.trim_start_matches('#'));
+                let answer = shared.filter(|_| answer["$ref"].is_string()).unwrap_or(answer);
+                let text = answer["description"].as_str().unwrap_or_default();
+                assert!(!text.is_empty(), "{place}: {status} is not described");
+            }
+        }
+    }
+    for name in ["emitEvent", "getEvents", "streamEvents", "createSession", "listSessions"] {
+        assert!(names.iter().any(|known| known == name), "{name} is missing");
+    }
+    let count = names.len();
+    names.sort();
+    names.dedup();
+    assert_eq!(names.len(), count, "an operation id comes twice");
+}
+
+#[test]
+fn every_schema_a_description_points_to_is_there() {
+    let text = sessionlog::http::document();
+    let document: Value = serde_json::from_str(&text).unwrap();
+    for part in text.split("\"#/components/schemas/").skip(1) {
+        let name = part.split('"').next().unwrap();
+        assert!(document["components"]["schemas"][name].is_object(), "{name} is missing");
+    }
+}
+
+#[test]
+fn every_code_is_documented_with_its_status_and_no_other() {
+    let text = fs::read_to_string(root("docs/http.md")).unwrap();
+    let table = text.split("## Errors").nth(1).unwrap().split("\n## ").next().unwrap();
+    let mut documented: Vec<&str> = table
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `")?.split_once("` |"))
+        .map(|(code, _)| code)
+        .collect();
+    documented.sort_unstable();
+    let mut known: Vec<&str> = Code::ALL.iter().map(|code| code.as_str()).collect();
+    known.sort_unstable();
+    assert_eq!(documented, known);
+    for code in Code::ALL {
+        let status = sessionlog::http::status(*code).to_string();
+        let row = table.lines().find(|line| line.starts_with(&format!("| `{}` |", code.as_str())));
+        assert!(row.is_some_and(|row| row.contains(&format!("| {status} |"))), "{row:?}: {status}");
+    }
 }

@@ -20,6 +20,7 @@ use crate::wire::types;
                        session and event routes are a superset of the sessions/events wire of \
                        Anthropic's Managed Agents.",
     ),
+    modifiers(&DescribedOnce),
     components(schemas(types::ErrorBody, types::NewEvent, types::Event)),
     tags(
         (name = "sessions", description = "Whole sessions"),
@@ -68,28 +69,42 @@ pub(super) struct Refusals;
 
 impl utoipa::IntoResponses for Refusals {
     fn responses() -> BTreeMap<String, RefOr<Response>> {
-        let described = [
-            ("400", "Not JSON (`invalid_json`), or not HTTP"),
-            ("401", "No valid credential (`unauthenticated`)"),
-            ("403", "The host, origin or credential may not do this (`forbidden`)"),
-            ("404", "What was asked for is not known (`session_not_found`, `point_not_found`, …)"),
-            ("405", "The path does not take this method"),
-            ("408", "The body stopped coming"),
-            ("409", "It conflicts with what is there (`position_conflict`, `session_exists`, …)"),
-            ("410", "It was there (`session_deleted`, `session_expired`, `prefix_erased`)"),
-            ("413", "The body is too large (`body_too_large`)"),
-            ("415", "The body's media type is not taken"),
-            ("422", "JSON, but not what the verb takes (`invalid_request`, naming the field)"),
-            ("423", "Damaged or held (`session_damaged`, `session_held`)"),
-            ("429", "Too much at once (`rate_limited`, `limit_reached`, `quota_exceeded`)"),
-            ("500", "A defect of the server (`internal_error`)"),
-            ("503", "Not now (`outcome_unknown`, `store_read_only`, `owner_unavailable`)"),
-            ("507", "The disk is full (`disk_full`)"),
-        ];
-        let error = || Content::new(Some(RefOr::Ref(Ref::from_schema_name("ErrorBody"))));
-        let response = |text: &str| {
-            ResponseBuilder::new().description(text).content("application/json", error()).build()
-        };
-        described.map(|(status, text)| (status.to_owned(), response(text).into())).into()
+        let refer = |status: &str| Ref::from_response_name(format!("Refusal{status}"));
+        REFUSALS.iter().map(|(status, _)| ((*status).to_owned(), refer(status).into())).collect()
     }
 }
+
+/// Describes each refusal once, for all routes.
+struct DescribedOnce;
+
+impl utoipa::Modify for DescribedOnce {
+    fn modify(&self, document: &mut Document) {
+        let error = || Content::new(Some(RefOr::Ref(Ref::from_schema_name("ErrorBody"))));
+        let components = document.components.get_or_insert_default();
+        for (status, text) in REFUSALS {
+            let answer = ResponseBuilder::new().description(*text);
+            let answer = answer.content("application/json", error()).build();
+            components.responses.insert(format!("Refusal{status}"), answer.into());
+        }
+    }
+}
+
+/// Every status of an error, and when it comes.
+const REFUSALS: &[(&str, &str)] = &[
+    ("400", "Not JSON (`invalid_json`), or not HTTP"),
+    ("401", "No valid credential (`unauthenticated`)"),
+    ("403", "The host, origin or credential may not do this (`forbidden`)"),
+    ("404", "What was asked for is not known (`session_not_found`, `point_not_found`, …)"),
+    ("405", "The path does not take this method"),
+    ("408", "The body stopped coming"),
+    ("409", "It conflicts with what is there (`position_conflict`, `session_exists`, …)"),
+    ("410", "It was there (`session_deleted`, `session_expired`, `prefix_erased`)"),
+    ("413", "The body is too large (`body_too_large`)"),
+    ("415", "The body's media type is not taken"),
+    ("422", "JSON, but not what the verb takes (`invalid_request`, naming the field)"),
+    ("423", "Damaged or held (`session_damaged`, `session_held`)"),
+    ("429", "Too much at once (`rate_limited`, `limit_reached`, `quota_exceeded`)"),
+    ("500", "A defect of the server (`internal_error`)"),
+    ("503", "Not now (`outcome_unknown`, `store_read_only`, `owner_unavailable`)"),
+    ("507", "The disk is full (`disk_full`)"),
+];

@@ -28,6 +28,7 @@ use tokio_util::sync::CancellationToken;
 use tower_http::catch_panic::CatchPanicLayer;
 
 pub use describe::document;
+pub use refuse::status;
 pub use serve::{Listener, ServeOptions, serve};
 
 use crate::{

@@ -23,7 +23,7 @@ pub(super) struct Refusal {
 }
 
 /// The status of a code.
-pub(super) fn status(code: Code) -> StatusCode {
+fn status_of(code: Code) -> StatusCode {
     match code {
         Code::InvalidJson => StatusCode::BAD_REQUEST,
         Code::Unauthenticated => StatusCode::UNAUTHORIZED,
@@ -52,6 +52,12 @@ pub(super) fn status(code: Code) -> StatusCode {
         }
         Code::DiskFull => StatusCode::INSUFFICIENT_STORAGE,
     }
+}
+
+/// The HTTP status a code is answered with, unless a route says more.
+#[must_use]
+pub fn status(code: Code) -> u16 {
+    status_of(code).as_u16()
 }
 
 impl Refusal {
@@ -88,7 +94,7 @@ impl Refusal {
 
 impl From<ServiceError> for Refusal {
     fn from(error: ServiceError) -> Self {
-        Self { status: status(error.code), error }
+        Self { status: status_of(error.code), error }
     }
 }
 
