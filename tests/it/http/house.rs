@@ -31,7 +31,6 @@ pub struct House {
     pub step_down: CancellationToken,
     pub served: JoinHandle<()>,
     pub clock: Arc<ManualClock>,
-    pub store: Arc<dyn Store>,
     client: reqwest::Client,
 }
 
@@ -94,7 +93,7 @@ impl House {
         let address = listener.local_addr().unwrap().to_string();
         let step_down = CancellationToken::new();
         let app = App {
-            service: Service::new(store.clone(), clock.clone()),
+            service: Service::new(store, clock.clone()),
             owner: OwnerInfo {
                 version: "1.2.3".to_owned(),
                 on_demand: plan.on_demand,
@@ -109,7 +108,7 @@ impl House {
         let serving = serve(listeners, router(app, plan.more), plan.serving, stop.clone());
         let client = reqwest::Client::builder().timeout(PATIENCE).no_proxy().build().unwrap();
         let served = tokio::spawn(serving);
-        Self { address, stop, step_down, served, clock, store, client }
+        Self { address, stop, step_down, served, clock, client }
     }
 
     pub fn url(&self, path: &str) -> String {
