@@ -14,6 +14,8 @@ mod engines;
 // What a client knows, and what a crash does with it.
 mod crash;
 mod ledger;
+// Files cut, gone, put back from before or copied over each other.
+mod tamper;
 // What the fuzzer was given and what it found.
 mod fuzz_seeds;
 // Research sessions as a model meets them.

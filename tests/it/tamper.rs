@@ -1,0 +1,72 @@
+//! Files of a stopped store that are cut, gone, put back from before or copied over each other: no
+//! event is served that nobody wrote, and no session calls itself whole while it is shorter. It must
+//! not expect an engine to mend anything. Single bytes are flipped in `damage`.
+//!
+//! One thing has no witness: the end of the journal of a store that was not stopped cleanly, when
+//! the file with it is cut or gone. There a session may be shorter; the rest still holds.
+
+use sessionlog::env::sim::Sim;
+
+use crate::fuzz_seeds::recover::{Fate, Image, killed, stopped, survive};
+
+/// Judges a change of the file at `path`.
+fn told_or_harmless(image: &Image, path: &str, what: &str, change: impl FnOnce(&Sim)) -> Fate {
+    let fate = survive(image, change);
+    let no_witness = std::ptr::eq(image, killed()) && path.starts_with("journal/");
+    assert!(fate != Fate::Shorter || no_witness, "{path} {what}: a session is silently shorter");
+    fate
+}
+
+fn kind(path: &str) -> &str {
+    path.split('/').next().unwrap()
+}
+
+#[test]
+fn a_file_that_is_cut_or_gone_is_told() {
+    for image in [stopped(), killed()] {
+        let mut told = 0;
+        for (path, bytes) in &image.files {
+            for length in [0, bytes.len() / 2, bytes.len().saturating_sub(1)] {
+                let cut = |sim: &Sim| sim.truncate_durable(path, length as u64);
+                told_or_harmless(image, path, &format!("cut to {length}"), cut);
+            }
+            let fate = told_or_harmless(image, path, "gone", |sim| sim.remove_durable(path));
+            told += usize::from(path.starts_with("segments") && fate == Fate::Told);
+        }
+        assert!(told > 0, "some segment was needed");
+    }
+}
+
+#[test]
+fn an_older_copy_of_a_file_is_told_or_harmless() {
+    let (old, new) = (killed(), stopped());
+    for (path, _) in &new.files {
+        let Some((_, bytes)) = old.files.iter().find(|(other, _)| other == path) else { continue };
+        told_or_harmless(new, path, "put back", |sim| {
+            sim.truncate_durable(path, 0);
+            sim.write_durable(path, 0, bytes);
+        });
+    }
+}
+
+#[test]
+fn a_file_copied_over_another_is_told_or_harmless() {
+    for image in [stopped(), killed()] {
+        let twins = |a: &str, b: &str| a != b && kind(a) == kind(b);
+        for (path, _) in &image.files {
+            for (other, bytes) in image.files.iter().filter(|(other, _)| twins(path, other)) {
+                told_or_harmless(image, path, &format!("overwritten by {other}"), |sim| {
+                    sim.truncate_durable(path, 0);
+                    sim.write_durable(path, 0, bytes);
+                });
+            }
+        }
+    }
+}
+
+#[test]
+fn a_store_nobody_changed_is_whole() {
+    for image in [stopped(), killed()] {
+        assert_eq!(survive(image, |_| {}), Fate::Whole);
+    }
+}
