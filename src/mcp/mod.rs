@@ -9,4 +9,4 @@ mod resources;
 mod stdio;
 
 pub use http::{McpHttpOptions, http_router, http_router_with};
-pub use stdio::{StdioError, StdioOptions, stdio};
+pub use stdio::{StdioError, StdioOptions, front_end, stdio};

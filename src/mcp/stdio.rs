@@ -9,6 +9,7 @@ use rmcp::{
     service::{QuitReason, ServerInitializeError},
     transport::stdio as streams,
 };
+use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::{backend::Forwarded, handler::Handler};
 use crate::{client::Client, event::SessionId, service::Via, wire::tools::Toolset};
@@ -42,11 +43,27 @@ pub enum StdioError {
 /// # Errors
 /// [`StdioError`]; a client that hangs up, or that never spoke, is no error.
 pub async fn stdio(client: Client, options: StdioOptions) -> Result<(), StdioError> {
+    front_end(streams(), client, options).await
+}
+
+/// Serves one client on any pair of streams until it hangs up.
+///
+/// # Errors
+/// Those of [`stdio`].
+pub async fn front_end<R, W>(
+    streams: (R, W),
+    client: Client,
+    options: StdioOptions,
+) -> Result<(), StdioError>
+where
+    R: AsyncRead + Send + Sync + Unpin + 'static,
+    W: AsyncWrite + Send + Sync + Unpin + 'static,
+{
     let StdioOptions { session, connection, directory, toolsets } = options;
     let toolsets = if toolsets.is_empty() { vec![Toolset::Research] } else { toolsets };
     let via = Via { session, connection: Some(connection), remembered: None, directory };
     let handler = Handler::new(Arc::new(Forwarded { client }), toolsets, via);
-    let running = match handler.serve(streams()).await {
+    let running = match handler.serve(streams).await {
         Ok(running) => running,
         Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
         Err(error) => return Err(StdioError::Opening(error.to_string())),

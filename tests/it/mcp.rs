@@ -5,4 +5,7 @@ pub mod desk;
 
 mod binding;
 mod bounds;
+mod front_end;
+mod protocol;
+pub mod server;
 mod steps;

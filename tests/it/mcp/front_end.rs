@@ -1,0 +1,139 @@
+//! The front end on a pair of streams: it answers at once, forwards calls to whoever owns the
+//! store, and goes on when that one is replaced.
+
+use serde_json::{Value, json};
+use sessionlog::{
+    client::{Client, Target},
+    mcp::{StdioOptions, front_end},
+};
+use tokio::{
+    io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream},
+    task::JoinHandle,
+};
+
+use super::{
+    desk::{Desk, step},
+    server::{Server, initialize},
+};
+
+/// The client's side of a front end's streams.
+struct Pipes {
+    to: DuplexStream,
+    from: tokio::io::Lines<BufReader<DuplexStream>>,
+    front_end: JoinHandle<()>,
+}
+
+impl Pipes {
+    fn open(server: &str, options: StdioOptions) -> Self {
+        let client = Client::new(Target::Server(server.parse().unwrap()), "test").unwrap();
+        let (to, input) = tokio::io::duplex(1 << 20);
+        let (output, from) = tokio::io::duplex(1 << 20);
+        let front_end = tokio::spawn(async move {
+            front_end((input, output), client, options).await.unwrap();
+        });
+        Self { to, from: BufReader::new(from).lines(), front_end }
+    }
+
+    async fn say(&mut self, message: &Value) {
+        self.to.write_all(format!("{message}\n").as_bytes()).await.unwrap();
+    }
+
+    async fn hear(&mut self) -> Value {
+        let line = self.from.next_line().await.unwrap().expect("an answer");
+        serde_json::from_str(&line).unwrap()
+    }
+
+    async fn ask(&mut self, method: &str, params: Value) -> Value {
+        self.say(&json!({"jsonrpc": "2.0", "id": 9, "method": method, "params": params})).await;
+        self.hear().await
+    }
+
+    async fn initialize(&mut self) {
+        self.say(&initialize("2025-11-25")).await;
+        assert_eq!(self.hear().await["result"]["protocolVersion"], "2025-11-25");
+        self.say(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;
+    }
+
+    async fn call(&mut self, name: &str, arguments: Value) -> Value {
+        let answer = self.ask("tools/call", json!({"name": name, "arguments": arguments})).await;
+        answer["result"].clone()
+    }
+}
+
+fn named(connection: &str) -> StdioOptions {
+    StdioOptions { connection: connection.to_owned(), ..StdioOptions::default() }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_front_end_opens_and_lists_without_an_owner() {
+    let mut pipes = Pipes::open("http://127.0.0.1:9/", named("alone"));
+    pipes.initialize().await;
+    let listed = pipes.ask("tools/list", json!({})).await;
+    assert_eq!(listed["result"]["tools"].as_array().unwrap().len(), 5);
+    let refused = pipes.call("get_research_session", json!({})).await;
+    assert_eq!(refused["isError"], true);
+    let text = refused["content"][0]["text"].as_str().unwrap();
+    let facts: Value = serde_json::from_str(text.split_once("\n\n").unwrap().1).unwrap();
+    assert_eq!(facts["error"]["kind"], "owner_unavailable");
+    assert_eq!(facts["error"]["retryable"], true);
+    drop(pipes.to);
+    pipes.front_end.await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_front_end_goes_on_with_its_session_when_the_owner_is_replaced() {
+    let desk = Desk::new();
+    let server = Server::start(&desk).await;
+    let mut pipes = Pipes::open(&server.url("/"), named("a"));
+    let mut other = Pipes::open(&server.url("/"), named("b"));
+    pipes.initialize().await;
+    other.initialize().await;
+    let first = pipes.call("sequential_search", step(1)).await;
+    let session = first["structuredContent"]["sessionId"].clone();
+    other.call("sequential_search", step(1)).await;
+
+    let address = server.stop().await;
+    let next = desk.restarted();
+    let starting = tokio::spawn(async move { (Server::start_at(&next, address).await, next) });
+    let second = pipes.call("sequential_search", step(2)).await;
+    assert_eq!(second["structuredContent"]["sessionId"], session, "{second}");
+    assert_eq!(second["structuredContent"]["boundBy"], "connection");
+
+    let cleared = pipes.call("clear_session", json!({})).await;
+    assert_eq!(cleared["structuredContent"]["clearedSessionId"], session);
+    let (server, next) = starting.await.unwrap();
+    let address = server.stop().await;
+    let _server = Server::start_at(&next.restarted(), address).await;
+    let refused = pipes.call("get_research_session", json!({})).await;
+    assert_eq!(refused["isError"], true, "a fresh start outlives the owner too");
+    let fresh = pipes.call("sequential_search", step(1)).await;
+    assert_ne!(fresh["structuredContent"]["sessionId"], session);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refusal_reads_the_same_through_a_front_end_and_on_http() {
+    let desk = Desk::new();
+    let server = Server::start(&desk).await;
+    let mut pipes = Pipes::open(&server.url("/"), named("a"));
+    pipes.initialize().await;
+    let mut speaker = super::server::Speaker::new(&server, "/mcp");
+    speaker.initialize("2025-11-25").await;
+    pipes.call("sequential_search", step(1)).await;
+    for (name, arguments) in [
+        ("get_research_session", json!({"stepId": 4, "sessionId": "none"})),
+        ("sequential_search", json!({"searchStep": 1})),
+        ("sequential_search", step(5)),
+    ] {
+        let here = pipes.call(name, arguments.clone()).await;
+        let there = speaker.ask("tools/call", json!({"name": name, "arguments": arguments})).await;
+        if name == "sequential_search" && arguments == step(5) {
+            assert_eq!(
+                (&here["isError"], &there["result"]["isError"]),
+                (&json!(true), &json!(true))
+            );
+        } else {
+            assert_eq!(here["content"], there["result"]["content"], "{name}");
+        }
+    }
+    server.stop().await;
+}

@@ -1,0 +1,130 @@
+//! A server as `serve` runs one, on a port of its own, over a store that outlives it.
+
+use std::{net::SocketAddr, time::Duration};
+
+use serde_json::{Value, json};
+use sessionlog::{
+    http::{self, App, HttpOptions, Listener, OwnerInfo, ServeOptions},
+    mcp,
+};
+use tokio_util::sync::CancellationToken;
+
+use super::desk::Desk;
+
+pub struct Server {
+    pub address: SocketAddr,
+    stop: CancellationToken,
+    done: tokio::task::JoinHandle<()>,
+}
+
+impl Server {
+    pub async fn start(desk: &Desk) -> Self {
+        Self::start_at(desk, SocketAddr::from(([127, 0, 0, 1], 0))).await
+    }
+
+    pub async fn start_at(desk: &Desk, address: SocketAddr) -> Self {
+        let listener = tokio::net::TcpListener::bind(address).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let stop = CancellationToken::new();
+        let owner = OwnerInfo {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            on_demand: false,
+            data_dir: String::new(),
+            config_digest: String::new(),
+            step_down: CancellationToken::new(),
+        };
+        let service = desk.service.clone();
+        let options = mcp::McpHttpOptions { stop: stop.clone(), ..Default::default() };
+        let tools = mcp::http_router_with(service.clone(), options);
+        let router = http::router(App { service, owner, options: HttpOptions::default() }, tools);
+        let serving = ServeOptions { drain: Duration::from_millis(200), ..Default::default() };
+        let listeners = vec![Listener::Tcp(listener)];
+        let done = tokio::spawn(http::serve(listeners, router, serving, stop.clone()));
+        Self { address, stop, done }
+    }
+
+    /// Ends it and waits until its port is free.
+    pub async fn stop(self) -> SocketAddr {
+        self.stop.cancel();
+        self.done.await.unwrap();
+        self.address
+    }
+
+    pub fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
+    }
+}
+
+/// One protocol message over HTTP: status, headers, the answer.
+pub struct Answer {
+    pub status: u16,
+    pub session: Option<String>,
+    pub body: Value,
+}
+
+/// Speaks the protocol over HTTP, by hand.
+pub struct Speaker {
+    http: reqwest::Client,
+    url: String,
+    pub headers: Vec<(&'static str, String)>,
+}
+
+impl Speaker {
+    pub fn new(server: &Server, path: &str) -> Self {
+        Self { http: reqwest::Client::new(), url: server.url(path), headers: Vec::new() }
+    }
+
+    pub async fn post(&self, message: &Value) -> Answer {
+        let mut request = self
+            .http
+            .post(&self.url)
+            .header("content-type", "application/json")
+            .header("accept", "application/json, text/event-stream")
+            .body(message.to_string());
+        for (name, text) in &self.headers {
+            request = request.header(*name, text);
+        }
+        let response = request.send().await.unwrap();
+        let status = response.status().as_u16();
+        let header = |name: &str| {
+            response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned)
+        };
+        let session = header("mcp-session-id");
+        let streamed = header("content-type").is_some_and(|kind| kind.starts_with("text/event"));
+        let text = response.text().await.unwrap();
+        let message = |line: &str| {
+            let data = line.strip_prefix("data:")?.trim();
+            serde_json::from_str::<Value>(data).ok().filter(|value| value.get("id").is_some())
+        };
+        let body = if streamed {
+            text.lines().find_map(message).unwrap_or(Value::Null)
+        } else {
+            serde_json::from_str(&text).unwrap_or(Value::String(text))
+        };
+        Answer { status, session, body }
+    }
+
+    /// Opens a connection of the generation with `initialize`; answers its result.
+    pub async fn initialize(&mut self, version: &str) -> Value {
+        let answer = self.post(&initialize(version)).await;
+        assert_eq!(answer.status, 200, "{}", answer.body);
+        self.headers.push(("mcp-session-id", answer.session.expect("a connection's name")));
+        self.headers.push(("mcp-protocol-version", version.to_owned()));
+        let initialized = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+        assert_eq!(self.post(&initialized).await.status, 202);
+        answer.body["result"].clone()
+    }
+
+    /// A request; answers the whole message.
+    pub async fn ask(&self, method: &str, params: Value) -> Value {
+        let message = json!({"jsonrpc": "2.0", "id": 7, "method": method, "params": params});
+        self.post(&message).await.body
+    }
+}
+
+pub fn initialize(version: &str) -> Value {
+    json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": version, "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"},
+    }})
+}
