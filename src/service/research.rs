@@ -286,6 +286,11 @@ impl Service {
         match (self.create_session(caller, new).await, id) {
             (Ok((info, emitted)), _) => {
                 let extent = Range::new(emitted.first_position, emitted.next_position);
+                if emitted.repeated && !self.same(&info.key, extent, call).await? {
+                    let message = "this Idempotency-Key came with another step before";
+                    let error = ServiceError::new(Code::IdempotencyConflict, message);
+                    return Err(error.action("send another step under another key"));
+                }
                 Ok((info.key.session, by, extent, emitted.repeated))
             }
             // Another caller of the same name was first: the step goes where it is.

@@ -56,7 +56,7 @@ async fn a_directory_s_session_is_found_after_a_restart_and_only_in_that_directo
     let newer_a = session_of(&newer.ok("sequential_search", words).await);
     desk.ok("sequential_search", step(2)).await;
 
-    let later = desk.restarted().another();
+    let later = desk.restarted().await.another();
     let found = later.another().in_directory("/p/a").recover().await;
     assert_eq!(session_of(&found), a, "written to last, though {newer_a} is newer");
     assert_eq!(session_of(&later.another().in_directory("/p/b").recover().await), b);
@@ -71,7 +71,7 @@ async fn what_a_front_end_remembers_outlives_the_owner() {
     let other = desk.another().in_directory("/p");
     let words = with(step(1), json!({"searchStep": "of another"}));
     other.ok("sequential_search", words).await;
-    let after = desk.restarted().remembering(&mine);
+    let after = desk.restarted().await.remembering(&mine);
     let answer = after.ok("sequential_search", step(2)).await;
     assert_eq!((session_of(&answer), &answer["boundBy"]), (mine, &json!("connection")));
 }
@@ -109,7 +109,8 @@ async fn a_session_the_caller_was_started_for_comes_into_being_with_its_first_st
         (answer["sessionId"].as_str(), &answer["boundBy"]),
         (Some("claude-1"), &json!("started"))
     );
-    let again = desk.restarted().ok("sequential_search", step(2)).await;
+    let desk = desk.restarted().await;
+    let again = desk.ok("sequential_search", step(2)).await;
     assert_eq!(again["sessionId"], "claude-1");
     let error =
         desk.refused("sequential_search", with(step(1), json!({"searchStep": "new"}))).await;

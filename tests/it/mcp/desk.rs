@@ -10,14 +10,21 @@ use std::{
 
 use serde_json::{Value, json};
 use sessionlog::{
-    env::sim::{ManualClock, SeededEntropy},
-    event::{Origin, Scope, SessionId},
+    env::{
+        Env,
+        sim::{ManualClock, SeededEntropy, Sim},
+    },
+    event::{BatchKey, Origin, Scope, SessionId},
     service::{Caller, Remembered, ResearchOptions, Service, ServiceError, Via},
-    store::{Store, model::Model},
+    store::{Store, local::Local, model::Model},
     wire::tools,
 };
 
+use crate::engines::small;
+
 pub struct Desk {
+    /// The machine, when the store outlives its process.
+    machine: Option<Env>,
     pub service: Service,
     pub store: Arc<dyn Store>,
     pub clock: Arc<ManualClock>,
@@ -33,22 +40,32 @@ pub fn connection() -> Via {
 }
 
 impl Desk {
+    /// On the embedded engine, on a simulated disk.
     pub fn new() -> Self {
         let clock = Arc::new(ManualClock::default());
-        let store: Arc<dyn Store> =
-            Arc::new(Model::new(clock.clone(), Arc::new(SeededEntropy::new(7))));
-        Self::over(store, clock)
+        let entropy = Arc::new(SeededEntropy::new(7));
+        let machine = Env { storage: Sim::new(7).env().storage, clock: clock.clone(), entropy };
+        let store = Local::open(&machine, small()).unwrap();
+        Self { machine: Some(machine), ..Self::over(store, clock) }
     }
 
-    pub fn over(store: Arc<dyn Store>, clock: Arc<ManualClock>) -> Self {
+    /// On the model beside the engines.
+    pub fn model() -> Self {
+        let clock = Arc::new(ManualClock::default());
+        let entropy = Arc::new(SeededEntropy::new(7));
+        Self::over(Arc::new(Model::new(clock.clone(), entropy)), clock)
+    }
+
+    fn over(store: Arc<dyn Store>, clock: Arc<ManualClock>) -> Self {
         let caller = Caller { scope: Scope::local(), origin: Origin::Model };
         let service = Service::new(Arc::clone(&store), clock.clone());
-        Self { service, store, clock, caller, via: connection() }
+        Self { machine: None, service, store, clock, caller, via: connection() }
     }
 
     /// Another front end of the same owner.
     pub fn another(&self) -> Self {
         Self {
+            machine: self.machine.clone(),
             service: self.service.clone(),
             store: Arc::clone(&self.store),
             clock: Arc::clone(&self.clock),
@@ -57,10 +74,18 @@ impl Desk {
         }
     }
 
-    /// The same front end after the owner's process was replaced.
-    pub fn restarted(&self) -> Self {
-        let via = self.via.clone();
-        Self { via, ..Self::over(Arc::clone(&self.store), Arc::clone(&self.clock)) }
+    /// The same front end after the owner's process was replaced: the store is opened again from
+    /// what is on the disk.
+    pub async fn restarted(&self) -> Self {
+        let store = match &self.machine {
+            Some(machine) => {
+                self.store.close().await;
+                Local::open(machine, small()).unwrap()
+            }
+            None => Arc::clone(&self.store),
+        };
+        let (machine, via) = (self.machine.clone(), self.via.clone());
+        Self { machine, via, ..Self::over(store, Arc::clone(&self.clock)) }
     }
 
     pub fn in_directory(mut self, directory: &str) -> Self {
@@ -87,6 +112,13 @@ impl Desk {
     pub async fn call(&self, tool: &str, arguments: Value) -> Result<Value, ServiceError> {
         self.clock.advance(Duration::from_millis(1));
         tools::call(&self.service, &self.caller, &self.via, None, tool, arguments).await
+    }
+
+    /// A first step under a key of the caller's.
+    pub async fn keyed(&self, key: &str, arguments: Value) -> Result<Value, ServiceError> {
+        let key = BatchKey::new(key).unwrap();
+        let tool = "sequential_search";
+        tools::call(&self.service, &self.caller, &self.via, Some(&key), tool, arguments).await
     }
 
     pub async fn ok(&self, tool: &str, arguments: Value) -> Value {

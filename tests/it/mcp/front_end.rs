@@ -93,7 +93,7 @@ async fn a_front_end_goes_on_with_its_session_when_the_owner_is_replaced() {
     other.call("sequential_search", step(1)).await;
 
     let address = server.stop().await;
-    let next = desk.restarted();
+    let next = desk.restarted().await;
     let starting = tokio::spawn(async move { (Server::start_at(&next, address).await, next) });
     let second = pipes.call("sequential_search", step(2)).await;
     assert_eq!(second["structuredContent"]["sessionId"], session, "{second}");
@@ -103,7 +103,7 @@ async fn a_front_end_goes_on_with_its_session_when_the_owner_is_replaced() {
     assert_eq!(cleared["structuredContent"]["clearedSessionId"], session);
     let (server, next) = starting.await.unwrap();
     let address = server.stop().await;
-    let _server = Server::start_at(&next.restarted(), address).await;
+    let _server = Server::start_at(&next.restarted().await, address).await;
     let refused = pipes.call("get_research_session", json!({})).await;
     assert_eq!(refused["isError"], true, "a fresh start outlives the owner too");
     let fresh = pipes.call("sequential_search", step(1)).await;

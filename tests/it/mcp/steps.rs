@@ -256,6 +256,39 @@ async fn the_limit_of_steps_is_an_error_the_caller_sees() {
 }
 
 #[tokio::test]
+async fn a_retry_under_the_same_key_starts_one_session_even_after_a_restart() {
+    let desk = Desk::new();
+    let first = desk.keyed("call-1", step(1)).await.unwrap();
+    let again = desk.another().keyed("call-1", step(1)).await.unwrap();
+    assert_eq!((&again["sessionId"], &again["repeated"]), (&first["sessionId"], &json!(true)));
+    let later = desk.restarted().await.another();
+    let again = later.keyed("call-1", step(1)).await.unwrap();
+    assert_eq!((&again["sessionId"], &again["stepCount"]), (&first["sessionId"], &json!(1)));
+    let other = with(step(1), json!({"searchStep": "another"}));
+    assert_eq!(later.keyed("call-1", other).await.unwrap_err().code, Code::IdempotencyConflict);
+}
+
+#[tokio::test]
+async fn the_model_and_the_engine_answer_alike() {
+    let mut answers = Vec::new();
+    for desk in [Desk::model(), Desk::new()] {
+        for number in 1..=12 {
+            let more = json!({"knowledgeGap": format!("gap {number}"), "sessionId": "same"});
+            if number == 1 {
+                let new = sessionlog::store::NewSession {
+                    id: Some(SessionId::new("same").unwrap()),
+                    ..Default::default()
+                };
+                desk.store.create(&desk.caller.scope, new).await.unwrap();
+            }
+            desk.ok("sequential_search", with(step(number), more)).await;
+        }
+        answers.push(desk.recover().await);
+    }
+    assert_eq!(answers[0], answers[1]);
+}
+
+#[tokio::test]
 async fn a_step_goes_on_while_others_write_to_the_session() {
     let desk = Desk::new();
     let session = session_of(&desk.ok("sequential_search", step(1)).await);
@@ -282,6 +315,6 @@ async fn forgetting_the_facts_changes_nothing() {
     assert_eq!(desk.recover().await, before);
     let options = ResearchOptions { facts_bytes_max: 0, ..ResearchOptions::default() };
     let session = session_of(&before);
-    let bare = desk.restarted().bounded(options).remembering(&session);
+    let bare = desk.restarted().await.bounded(options).remembering(&session);
     assert_eq!(bare.recover().await, before);
 }

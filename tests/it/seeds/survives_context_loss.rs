@@ -129,7 +129,7 @@ async fn a_research_session_survives_the_loss_of_its_context() {
     let next = calls.next().unwrap();
     let answer = after.ok("sequential_search", next.clone()).await;
     assert_eq!((session_of(&answer), &answer["currentStep"]), (id.clone(), &json!(13)));
-    let later = after.restarted().another().in_directory("/home/me/history");
+    let later = after.restarted().await.another().in_directory("/home/me/history");
     let found = later.recover().await;
     assert_eq!((session_of(&found), &found["stepCount"]), (id.clone(), &json!(13)));
     let repeated = later.ok("sequential_search", next).await;
