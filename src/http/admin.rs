@@ -54,7 +54,7 @@ pub(super) async fn step_down(State(door): Shared) -> Result<Response, Refusal> 
 /// Reads every frame of one session, or of all, and checks checksums and chains.
 #[utoipa::path(
     post, path = "/v1/admin/verify", operation_id = "verify", tag = "operations",
-    request_body(content = types::VerifyRequest, description = "Which session; all when absent"),
+    request_body(content = Option<types::VerifyRequest>, description = "Which session; all when absent"),
     responses((status = 200, description = "What was read and what was found", body = types::VerifyAnswer), Refusals)
 )]
 pub(super) async fn verify(

@@ -100,6 +100,10 @@ impl<T: DeserializeOwned> FromRequest<Arc<Door>> for JsonBody<T> {
 
 /// Decodes checked JSON; what does not fit is named by its member.
 fn decode<T: DeserializeOwned>(text: &str) -> Result<T, Refusal> {
+    // A list would pass for a struct: its elements are taken in the order of the fields.
+    if !text.trim_start().starts_with('{') {
+        return Err(Refusal::invalid("body", "an object is expected"));
+    }
     serde_json::from_str(text).map_err(|error| {
         let members: std::collections::BTreeMap<String, Box<RawValue>> =
             serde_json::from_str(text).unwrap_or_default();

@@ -24,10 +24,10 @@ use crate::{
 #[utoipa::path(
     post, path = "/v1/sessions/{session}/events", operation_id = "emitEvent", tag = "events",
     params(
-        ("session" = String, Path, description = "The session's id"),
+        ("session" = String, Path, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", description = "The session's id"),
         ("create" = Option<bool>, Query, description = "Create an unknown session with the batch"),
         ("If-Position" = Option<u64>, Header, description = "The batch's first event must get this position"),
-        ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key within 24 h answers the same positions"),
+        ("Idempotency-Key" = Option<String>, Header, min_length = 1, max_length = 128, description = "A retry with the same key within 24 h answers the same positions"),
         ("Fencing-Token" = Option<u64>, Header, description = "Token of the lease, when one is held"),
     ),
     request_body(content(
@@ -78,18 +78,18 @@ fn encoded(media_type: &'static str, body: Vec<u8>) -> Response {
 #[utoipa::path(
     get, path = "/v1/sessions/{session}/events", operation_id = "getEvents", tag = "events",
     params(
-        ("session" = String, Path, description = "The session's id"),
+        ("session" = String, Path, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", description = "The session's id"),
         ("from" = Option<String>, Query, description = "Point of the first event; 0 when not said"),
         ("to" = Option<String>, Query, description = "Point after the last event; the tail when not said"),
         ("around" = Option<String>, Query, description = "Instead of from and to: the surroundings of this point"),
         ("before" = Option<u64>, Query, description = "With around: events before it, 5 when not said"),
         ("after" = Option<u64>, Query, description = "With around: events after it, 5 when not said"),
-        ("limit" = Option<u32>, Query, description = "Events at most: 1 000 when not said, 10 000 at most"),
+        ("limit" = Option<u32>, Query, minimum = 1, maximum = 10000, description = "Events at most: 1 000 when not said, 10 000 at most"),
         ("order" = Option<String>, Query, description = "asc, or desc for the newest first"),
         ("types[]" = Option<Vec<String>>, Query, description = "Only these types"),
         ("created_at[gte]" = Option<String>, Query, description = "Processed at or after; also gt, lt, lte"),
         ("page" = Option<String>, Query, description = "next_page of the answer before"),
-        ("wait_ms" = Option<u64>, Query, description = "Wait so long for an event when there is none, 60 000 at most"),
+        ("wait_ms" = Option<u64>, Query, maximum = 60000, description = "Wait so long for an event when there is none, 60 000 at most"),
         ("allow_gaps" = Option<bool>, Query, description = "Serve what is whole of a damaged range and name the gaps"),
     ),
     responses(

@@ -20,6 +20,8 @@ use crate::service::{Code, ServiceError};
 
 /// Header that names a request, in and out.
 const REQUEST_ID: &str = "x-request-id";
+/// The same, going out, under the name clients of Managed Agents look for.
+const REQUEST_ID_HOSTED: &str = "request-id";
 /// Bytes of a request id of a client's.
 const REQUEST_ID_BYTES_MAX: usize = 128;
 
@@ -41,6 +43,7 @@ pub(super) async fn finish(
     let began = door.app.service.monotonic();
     let mut response = next.run(request).await;
     let refusal = response.extensions_mut().remove::<Refusal>();
+    let refusal = refusal.or_else(|| unshaped(&route, &response));
     let code = refusal.as_ref().map_or("", |refusal| refusal.code().as_str());
     if let Some(refusal) = &refusal {
         response = refusal.write(&id);
@@ -56,11 +59,20 @@ pub(super) async fn finish(
     }
     let headers = response.headers_mut();
     if let Ok(value) = HeaderValue::from_str(&id) {
+        headers.insert(REQUEST_ID_HOSTED, value.clone());
         headers.insert(REQUEST_ID, value);
     }
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     response
+}
+
+/// A refusal of the framework's on a route of ours, such as a path that is not UTF-8, in our shape.
+fn unshaped(route: &str, response: &Response<Body>) -> Option<Refusal> {
+    let kind = response.headers().get(header::CONTENT_TYPE)?.as_bytes();
+    let refused = response.status().is_client_error() && kind.starts_with(b"text/plain");
+    let error = || ServiceError::invalid("request", "it is not what this route takes");
+    (refused && route.starts_with("/v1/")).then(|| Refusal::with_status(response.status(), error()))
 }
 
 /// The client's id for the request when it is plain, or one of ours.

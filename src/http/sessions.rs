@@ -23,8 +23,8 @@ use crate::{
 /// Creates a session, with its first events: all or nothing.
 #[utoipa::path(
     post, path = "/v1/sessions", operation_id = "createSession", tag = "sessions",
-    params(("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key within 24 h answers the same session")),
-    request_body(content = types::CreateSession, description = "What the session says about itself"),
+    params(("Idempotency-Key" = Option<String>, Header, min_length = 1, max_length = 128, description = "A retry with the same key within 24 h answers the same session")),
+    request_body(content = Option<types::CreateSession>, description = "What the session says about itself"),
     responses((status = 201, description = "The session, durable", body = types::Session), Refusals)
 )]
 pub(super) async fn create(
@@ -66,7 +66,7 @@ fn within(place: &str, mut error: ServiceError) -> ServiceError {
 #[utoipa::path(
     get, path = "/v1/sessions", operation_id = "listSessions", tag = "sessions",
     params(
-        ("limit" = Option<u32>, Query, description = "Sessions at most: 100 when not said, 1 000 at most"),
+        ("limit" = Option<u32>, Query, minimum = 1, maximum = 1000, description = "Sessions at most: 100 when not said, 1 000 at most"),
         ("page" = Option<String>, Query, description = "next_page of the answer before"),
         ("order" = Option<String>, Query, description = "desc (the newest first) or asc"),
         ("workspace" = Option<String>, Query, description = "Only of this workspace"),
@@ -88,7 +88,7 @@ pub(super) async fn list(
 /// What a session says about itself.
 #[utoipa::path(
     get, path = "/v1/sessions/{session}", operation_id = "getSession", tag = "sessions",
-    params(("session" = String, Path, description = "The session's id")),
+    params(("session" = String, Path, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", description = "The session's id")),
     responses((status = 200, description = "The session", body = types::Session), Refusals)
 )]
 pub(super) async fn get(
@@ -103,8 +103,8 @@ pub(super) async fn get(
 /// Changes title and metadata.
 #[utoipa::path(
     post, path = "/v1/sessions/{session}", operation_id = "updateSession", tag = "sessions",
-    params(("session" = String, Path, description = "The session's id")),
-    request_body(content = types::UpdateSession, description = "What changes"),
+    params(("session" = String, Path, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", description = "The session's id")),
+    request_body(content = Option<types::UpdateSession>, description = "What changes"),
     responses((status = 200, description = "The session as changed", body = types::Session), Refusals)
 )]
 pub(super) async fn update(
@@ -121,7 +121,7 @@ pub(super) async fn update(
 /// Archives a session: it can be read, not written.
 #[utoipa::path(
     post, path = "/v1/sessions/{session}/archive", operation_id = "archiveSession", tag = "sessions",
-    params(("session" = String, Path, description = "The session's id")),
+    params(("session" = String, Path, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", description = "The session's id")),
     responses((status = 200, description = "The archived session", body = types::Session), Refusals)
 )]
 pub(super) async fn archive(
@@ -136,7 +136,7 @@ pub(super) async fn archive(
 /// Deletes a session: hidden at once, gone when its grace ends.
 #[utoipa::path(
     delete, path = "/v1/sessions/{session}", operation_id = "deleteSession", tag = "sessions",
-    params(("session" = String, Path, description = "The session's id")),
+    params(("session" = String, Path, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", description = "The session's id")),
     responses((status = 200, description = "The session is deleted", body = types::SessionDeleted), Refusals)
 )]
 pub(super) async fn delete(

@@ -89,7 +89,7 @@ impl Reader {
 #[utoipa::path(
     get, path = "/v1/sessions/{session}/events/stream", operation_id = "streamEvents", tag = "events",
     params(
-        ("session" = String, Path, description = "The session's id"),
+        ("session" = String, Path, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", description = "The session's id"),
         ("from" = Option<String>, Query, description = "Point of the first event; the tail when not said"),
         ("types[]" = Option<Vec<String>>, Query, description = "Only these types"),
         ("Last-Event-ID" = Option<u64>, Header, description = "Position of the last event seen; takes the place of from"),
@@ -127,7 +127,7 @@ pub(super) async fn tail(
 #[utoipa::path(
     get, path = "/v1/sessions/{session}/export", operation_id = "exportSession", tag = "events",
     params(
-        ("session" = String, Path, description = "The session's id"),
+        ("session" = String, Path, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", description = "The session's id"),
         ("format" = Option<String>, Query, description = "jsonl when not said, or another configured format"),
     ),
     responses(

@@ -130,8 +130,9 @@ pub struct SessionDeleted {
 #[cfg_attr(feature = "http", derive(ToSchema))]
 #[serde(default)]
 pub struct CreateSession {
-    /// The client's id, `[A-Za-z0-9][A-Za-z0-9._-]{0,127}`; the server gives one when absent.
+    /// The client's id; the server gives one when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "http", schema(pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"))]
     pub id: Option<String>,
     /// A line for people.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -203,6 +203,8 @@ const SESSIONS: &[Case<'static>] = &[
     ("POST", "/v1/sessions", JSON, r#"{"metadata":{"k":1}}"#, 422, "invalid_request", "metadata"),
     ("POST", "/v1/sessions", JSON, r#"{"ttl_seconds":-1}"#, 422, "invalid_request", "ttl_seconds"),
     ("POST", "/v1/sessions", JSON, r#"{"id":"n","id":"m"}"#, 422, "invalid_request", "body"),
+    ("POST", "/v1/sessions", JSON, "[]", 422, "invalid_request", "body"),
+    ("POST", "/v1/sessions", JSON, "null", 422, "invalid_request", "body"),
     ("POST", "/v1/sessions", JSON, "{]", 400, "invalid_json", ""),
     (
         "POST",
@@ -226,6 +228,7 @@ const SESSIONS: &[Case<'static>] = &[
     ("GET", "/v1/sessions/%ff", &[], "", 422, "invalid_request", "session"),
     ("GET", "/v1/sessions/%252e", &[], "", 422, "invalid_request", "session"),
     ("GET", "/v1/sessions/caf%C3%A9", &[], "", 422, "invalid_request", "session"),
+    ("POST", "/v1/tools/%ff", JSON, "{}", 400, "invalid_request", "request"),
     ("GET", "/nowhere", &[], "", 404, "invalid_request", "path"),
     ("GET", "/v1/sessions/", &[], "", 404, "invalid_request", "path"),
     ("PUT", "/v1/sessions/s", &[], "", 405, "invalid_request", "method"),
