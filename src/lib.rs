@@ -5,7 +5,7 @@
 //! event, env, log, store | projection, harness | service | wire | client | http, mcp, import |
 //! cli.
 
-#![forbid(clippy::undocumented_unsafe_blocks)]
+#![deny(clippy::undocumented_unsafe_blocks)]
 
 pub mod event;
 
@@ -27,11 +27,11 @@ pub mod client;
 #[cfg(feature = "http")]
 pub mod http;
 
-#[cfg(feature = "client")]
-pub mod import;
-
 #[cfg(feature = "mcp")]
 pub mod mcp;
+
+#[cfg(feature = "client")]
+pub mod import;
 
 #[cfg(feature = "cli")]
 pub mod cli;

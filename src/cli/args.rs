@@ -107,6 +107,9 @@ pub(super) struct Mcp {
     /// The session of a tool call that names none
     #[arg(long, value_name = "S", value_parser = session)]
     pub(super) session: Option<SessionId>,
+    /// Tools to offer: research (the default), events, or both
+    #[arg(long, value_name = "A,B")]
+    pub(super) toolsets: Option<String>,
 }
 
 #[derive(Debug, Args)]

@@ -3,7 +3,7 @@
 
 use std::{io, path::PathBuf};
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::config::ConfigError;
 use crate::{client::ClientError, import::ImportError};
@@ -114,12 +114,10 @@ impl Failure {
         if let Self::Client(error) | Self::Import(ImportError::Client(error)) = self {
             return error.to_json();
         }
-        let mut hint = json!({ "retryable": false });
-        if let Some(action) = self.action() {
-            hint["action"] = Value::from(action);
-        }
+        let mut hint = Map::from_iter([("retryable".to_owned(), Value::from(false))]);
+        hint.extend(self.action().map(|action| ("action".to_owned(), Value::from(action))));
         if let Self::Config(error) = self {
-            hint["field"] = Value::from(error.field());
+            hint.insert("field".to_owned(), Value::from(error.field()));
         }
         json!({
             "type": "error",

@@ -28,6 +28,7 @@ use crate::{
         host::{self, OwnerSocket},
     },
     http::{App, HttpOptions, Listener, OwnerInfo, ServeOptions},
+    mcp::{self, McpHttpOptions},
     service::Service,
     store::{
         Store,
@@ -112,7 +113,8 @@ fn router(
         step_down: stop.clone(),
     };
     let app = App { service: service.clone(), owner, options: HttpOptions::default() };
-    crate::http::router(app, axum::Router::new())
+    let options = McpHttpOptions { stop: stop.clone(), ..McpHttpOptions::default() };
+    crate::http::router(app, mcp::http_router_with(service, options))
 }
 
 /// Leaves in the order that lets the next owner in at once: first nobody can reach us, then all is

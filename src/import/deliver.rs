@@ -140,10 +140,9 @@ impl<'a> Delivery<'a> {
     }
 
     async fn create(&mut self, drafts: &[Draft]) -> Result<(), ClientError> {
-        let mut head = json!({ "id": self.session.as_str(), "metadata": self.metadata });
-        if let Some(title) = &self.title {
-            head["title"] = Value::from(title.as_str());
-        }
+        let head = json!({
+            "id": self.session.as_str(), "title": self.title, "metadata": self.metadata,
+        });
         let mut body = head.to_string();
         body.pop();
         body.push_str(",\"initial_events\":");

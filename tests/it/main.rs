@@ -34,5 +34,11 @@ mod program;
 
 // The command line: every verb, its exit codes, its refusals.
 mod cli;
+// The main job on real input, and the demo.
+mod main_job;
+// One owner per data directory, whatever happens to it.
+mod owner;
+// The README, followed by a newcomer.
+mod readme;
 // The HTTP door: routes, refusals, tails, limits.
 mod http;

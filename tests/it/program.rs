@@ -5,7 +5,6 @@ use std::{
     io::{BufRead, BufReader, Read, Write},
     path::{Path, PathBuf},
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
-    sync::Arc,
     time::Duration,
 };
 
@@ -233,9 +232,13 @@ pub struct McpClient {
 
 impl McpClient {
     /// Starts `sessionlog mcp` and shakes hands.
-    pub fn start(place: &Place) -> Self {
-        let mut child =
-            place.command(&["mcp"]).stdin(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    pub fn start(place: &Place, arguments: &[&str]) -> Self {
+        let mut child = place
+            .command(&[&["mcp"], arguments].concat())
+            .stdin(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
         let input = child.stdin.take().unwrap();
         let output = BufReader::new(child.stdout.take().unwrap());
         let mut client = Self { child, input, output, next_id: 0 };
@@ -295,9 +298,4 @@ pub fn read(path: &Path) -> String {
     let mut text = String::new();
     std::fs::File::open(path).unwrap().read_to_string(&mut text).unwrap();
     text
-}
-
-/// A runtime for a test that mixes processes and clients.
-pub fn runtime() -> Arc<tokio::runtime::Runtime> {
-    Arc::new(tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap())
 }

@@ -1,0 +1,43 @@
+//! `mcp`: what the program knows of where it runs, handed to the stdio front end. It must not
+//! answer a tool call.
+
+use super::{
+    args::Mcp,
+    config::Environment,
+    connect,
+    failure::{Failure, Outcome},
+};
+use crate::{
+    client::Client,
+    event::SessionId,
+    mcp::{StdioOptions, stdio},
+    wire::tools::Toolset,
+};
+
+/// The session a Claude Code process runs, in the environment of what it starts.
+const CLAUDE_CODE_SESSION: &str = "CLAUDE_CODE_SESSION_ID";
+
+pub(super) async fn run(client: Client, wanted: Mcp, environment: &Environment) -> Outcome {
+    let toolsets = match &wanted.toolsets {
+        Some(text) => Toolset::parse_list(text).map_err(|name| {
+            let known = Toolset::ALL.map(Toolset::as_str).join(", ");
+            Failure::Usage(format!("--toolsets: there is no toolset {name:?}; there are {known}"))
+        })?,
+        None => Vec::new(),
+    };
+    let of_harness = || {
+        let text = environment.variables.get(CLAUDE_CODE_SESSION)?.to_str()?;
+        SessionId::new(text).ok()
+    };
+    let options = StdioOptions {
+        session: wanted.session.or_else(of_harness),
+        connection: connect::random_text(),
+        directory: std::env::current_dir().ok().map(|path| path.display().to_string()),
+        toolsets,
+    };
+    stdio(client, options).await.map_err(|error| Failure::Refused {
+        code: "invalid_request",
+        message: error.to_string(),
+        action: "start `sessionlog mcp` from an MCP client".to_owned(),
+    })
+}

@@ -1,0 +1,133 @@
+//! The README, followed by a newcomer: its commands are taken from the page and run in a clean
+//! directory with the program that was built. Only the address of the server is another one, so
+//! that tests may run side by side.
+
+use std::{
+    io::{BufRead, BufReader, Write},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use serde_json::{Value, json};
+
+use crate::program::{Place, read};
+
+const ADDRESS: &str = "http://127.0.0.1:7717";
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Text of the page's code blocks of a language.
+fn blocks(language: &str) -> Vec<String> {
+    let page = read(&root().join("README.md"));
+    let mut blocks = Vec::new();
+    let mut open: Option<String> = None;
+    for line in page.lines() {
+        match (&mut open, line.strip_prefix("```")) {
+            (None, Some(found)) if found == language => open = Some(String::new()),
+            (None, _) => {}
+            (Some(_), Some(_)) => blocks.extend(open.take()),
+            (Some(text), None) => {
+                text.push_str(line);
+                text.push('\n');
+            }
+        }
+    }
+    blocks
+}
+
+fn has(program: &str) -> bool {
+    Command::new(program).arg("--version").output().is_ok_and(|found| found.status.success())
+}
+
+/// Runs a block as a person pastes it; every command must succeed.
+fn paste(place: &Place, block: &str) -> String {
+    let programs = Path::new(env!("CARGO_BIN_EXE_sessionlog")).parent().unwrap();
+    let output = Command::new("/bin/sh")
+        .args(["-e", "-c", block])
+        .env_clear()
+        .env("HOME", place.path(""))
+        .env("PATH", format!("{}:/usr/local/bin:/usr/bin:/bin", programs.display()))
+        .env("SESSIONLOG_DATA_DIR", place.data_dir())
+        .env("SESSIONLOG_OWNER_IDLE", "5s")
+        .current_dir(place.path("clone"))
+        .output()
+        .unwrap();
+    let out = String::from_utf8(output.stdout).unwrap();
+    let err = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{block}\n{out}\n{err}");
+    out
+}
+
+#[test]
+fn its_two_commands_run_the_main_job_and_the_tests() {
+    let commands = blocks("sh");
+    assert_eq!(commands[0], "cargo run --release -- demo\n");
+    assert_eq!(commands[1], "cargo test --locked\n");
+    assert_eq!(commands[2], "cargo install --locked --path .\n");
+    // What the first one runs, once built.
+    let place = Place::new();
+    let ran = place.run(&["demo"]).ok();
+    assert!(ran.contains("acknowledged events are back"), "{ran}");
+}
+
+#[test]
+fn its_first_events_go_in_and_come_back() {
+    if !has("curl") {
+        eprintln!("SKIPPED: there is no curl");
+        return;
+    }
+    let place = Place::new();
+    std::fs::create_dir_all(place.path("clone/examples")).unwrap();
+    let sample = "examples/conversation.jsonl";
+    std::fs::copy(root().join(sample), place.path("clone").join(sample)).unwrap();
+    let commands = blocks("sh");
+    let serve = commands.iter().position(|block| block == "sessionlog serve\n").unwrap();
+    let server = place.serve();
+    let curl = commands[serve + 1].replace(ADDRESS, &server.url);
+    assert!(curl.contains("curl"), "{curl}");
+    let answers = paste(&place, &curl);
+    assert!(answers.contains("\"first_position\":0"), "{answers}");
+    assert!(answers.contains("Where were we?"), "{answers}");
+    let verbs = &commands[serve + 2];
+    assert!(verbs.contains("sessionlog append first"), "{verbs}");
+    let told = paste(&place, verbs);
+    for words in ["At the second museum.", "Museum of Industry", "ghent-walk", "whole: "] {
+        assert!(told.contains(words), "{words}: {told}");
+    }
+    assert_eq!(server.stop(), Some(0));
+    let again = paste(&place, "sessionlog events first");
+    assert_eq!(again.lines().count(), 2, "without a server the same: {again}");
+}
+
+#[test]
+fn its_mcp_configurations_start_a_server_that_answers() {
+    let commands = blocks("sh");
+    let claude = commands.iter().find(|block| block.starts_with("claude mcp add")).unwrap();
+    let (_, started) = claude.trim().split_once(" -- ").unwrap();
+    let started: Vec<String> = started.split(' ').map(str::to_owned).collect();
+    let configuration: Value = serde_json::from_str(&blocks("json")[0]).unwrap();
+    let server = &configuration["mcpServers"]["sessionlog"];
+    let mut configured = vec![server["command"].as_str().unwrap().to_owned()];
+    let arguments = server["args"].as_array().unwrap().iter();
+    configured.extend(arguments.map(|argument| argument.as_str().unwrap().to_owned()));
+    assert_eq!(started, configured);
+    let place = Place::new();
+    let arguments: Vec<&str> = configured[1..].iter().map(String::as_str).collect();
+    let mut child = place.command(&arguments).stdin(Stdio::piped()).spawn().unwrap();
+    let hello = json!({
+        "jsonrpc": "2.0", "id": 1, "method": "initialize",
+        "params": {
+            "protocolVersion": "2025-06-18", "capabilities": {},
+            "clientInfo": { "name": "newcomer", "version": "0" },
+        },
+    });
+    let mut input = child.stdin.take().unwrap();
+    input.write_all(format!("{hello}\n").as_bytes()).unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert!(line.contains("\"serverInfo\""), "{line}");
+    drop(input);
+    assert_eq!(child.wait().unwrap().code(), Some(0), "it leaves with its client");
+}
