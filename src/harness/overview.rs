@@ -286,21 +286,32 @@ pub fn steps_page(
         purse,
         |ordinal| {
             let step = steps.get(ordinal)?;
-            let branch_id = research.branch_of_step(step).map(|branch| branch.id.to_string());
-            let branch_price = branch_id.as_deref().map_or(0, |id| 14 + json_bytes(id));
-            let price = 110 + json_bytes(&step.line) + branch_price;
             let line = IndexLine {
                 number: step.number,
-                branch_id,
+                branch_id: research.branch_of_step(step).map(|branch| branch.id.to_string()),
                 line: step.line.to_string(),
                 confidence: step.confidence,
                 superseded_by: step.superseded_by,
             };
+            let price = price_of(&line);
             Some((line, price))
         },
         before.is_some(),
     );
     (lines, next.map(Cursor::Steps))
+}
+
+/// What a line of the index costs in the longest of its wire forms.
+fn price_of(line: &IndexLine) -> usize {
+    let digits = |number: u64| number.checked_ilog10().unwrap_or(0) as usize + 1;
+    let text =
+        r#"{"stepNumber":,"oneLiner":},"#.len() + digits(line.number) + json_bytes(&line.line);
+    let branch = r#","branchId":"#.len() + line.branch_id.as_deref().map_or(0, json_bytes);
+    let confidence = r#","confidence":"medium""#.len();
+    let superseded = r#","supersededBy":"#.len() + line.superseded_by.map_or(0, digits);
+    text + if line.branch_id.is_some() { branch } else { 0 }
+        + if line.confidence.is_some() { confidence } else { 0 }
+        + if line.superseded_by.is_some() { superseded } else { 0 }
 }
 
 /// Open gaps before an ordinal, or the newest.
