@@ -2,7 +2,9 @@
 
 use std::sync::atomic::Ordering;
 
-use super::{Caller, Code, Counters, Service, ServiceError, ServiceResult, slice};
+use super::{
+    Caller, Code, Counters, Service, ServiceError, ServiceResult, slice, store_error::unwritten,
+};
 use crate::{
     event::{Batch, Event, NewEvent, Position, SessionId, limits},
     store::{Appended, Receipt, StoreError},
@@ -65,10 +67,10 @@ impl Service {
                 match self.create_with(caller, session, batch.clone()).await? {
                     Some(appended) => appended,
                     // Another writer created it in between.
-                    None => self.store.append(&key, batch).await?,
+                    None => self.store.append(&key, batch).await.map_err(unwritten)?,
                 }
             }
-            answer => answer?,
+            answer => answer.map_err(unwritten)?,
         };
         let emitted = Emitted::of(events, appended);
         self.count(&emitted);

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Caller, Emitted, Service, ServiceError, ServiceResult, page};
+use super::{Caller, Emitted, Service, ServiceError, ServiceResult, page, store_error::unwritten};
 use crate::{
     event::{Batch, SessionId, Timestamp, limits},
     store::{Appended, Change, Listing, NewSession, SessionInfo, StoreError},
@@ -82,7 +82,7 @@ impl Service {
             super::emit::check_batch(&new.events)?;
         }
         let events = new.events.events.clone();
-        let (info, appended) = self.store.create(&caller.scope, new).await?;
+        let (info, appended) = self.store.create(&caller.scope, new).await.map_err(unwritten)?;
         let emitted = Emitted::of(events, appended);
         if !emitted.events.is_empty() {
             self.count(&emitted);
@@ -179,7 +179,7 @@ impl Service {
         }
         check_metadata(&merged)?;
         let change = Change { title, metadata, archive: false, delete: false };
-        Ok(self.store.change(&key, change).await?)
+        self.store.change(&key, change).await.map_err(unwritten)
     }
 
     /// Archives a session: it can be read, not written. Archiving twice is once.
@@ -196,7 +196,8 @@ impl Service {
         if info.archived_at.is_some() {
             return Ok(info);
         }
-        Ok(self.store.change(&key, Change { archive: true, ..Change::default() }).await?)
+        let change = Change { archive: true, ..Change::default() };
+        self.store.change(&key, change).await.map_err(unwritten)
     }
 
     /// Deletes a session: hidden at once, `session_deleted` until its grace ends.
@@ -205,7 +206,7 @@ impl Service {
     /// `session_not_found`, `session_deleted`.
     pub async fn delete_session(&self, caller: &Caller, session: &SessionId) -> ServiceResult<()> {
         let change = Change { delete: true, ..Change::default() };
-        self.store.change(&caller.key(session), change).await?;
+        self.store.change(&caller.key(session), change).await.map_err(unwritten)?;
         Ok(())
     }
 
@@ -220,7 +221,7 @@ impl Service {
         match self.store.create(&caller.scope, new).await {
             Ok((_, appended)) => Ok(Some(appended)),
             Err(StoreError::SessionExists { .. }) => Ok(None),
-            Err(error) => Err(error.into()),
+            Err(error) => Err(unwritten(error)),
         }
     }
 }

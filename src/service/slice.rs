@@ -12,8 +12,10 @@ use crate::{
 
 /// Events read in one step under a filter.
 const SCAN_EVENTS: usize = 1_000;
-/// Bytes of bodies read in one step under a filter or by a follower.
+/// Bytes of bodies read in one step under a filter.
 const SCAN_BYTES: usize = 4 << 20;
+/// Bytes of bodies a follower takes in one step: what a slow reader keeps in memory.
+const FOLLOW_BYTES: usize = 256 << 10;
 /// How long to wait before asking for a watch again that the store has closed.
 const REWATCH: Duration = Duration::from_millis(20);
 
@@ -301,12 +303,19 @@ fn fill(
     }
 }
 
-/// Sets the page to go on with, and drops gaps the page does not account for.
+/// Sets the page to go on with; names each gap the page accounts for once.
 fn finish(page: &mut EventSlice, plan: &Plan, end: Position) {
     let next = page.next_position;
+    page.gaps.sort_by_key(|gap| gap.range.from);
+    page.gaps.dedup_by(|later, gap| {
+        let same = later.range.from <= gap.range.to && later.reason == gap.reason;
+        if same {
+            gap.range.to = gap.range.to.max(later.range.to);
+        }
+        same
+    });
     if plan.descending {
         page.gaps.retain(|gap| gap.range.to > next);
-        page.gaps.sort_by_key(|gap| gap.range.from);
         if next > plan.from && !page.events.is_empty() {
             let (from, to) = (plan.from.to_string(), next.to_string());
             page.next_page = Some(page::seal("e", &["desc", &from, &to]));
@@ -382,7 +391,7 @@ impl Follow {
             let read = Read {
                 range: Range::new(self.next, self.until.unwrap_or(Position(u64::MAX))),
                 events_max: SCAN_EVENTS,
-                bytes_max: SCAN_BYTES,
+                bytes_max: FOLLOW_BYTES,
                 fill: Fill::Forward,
                 allow_gaps: false,
             };

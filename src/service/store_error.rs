@@ -48,9 +48,19 @@ impl From<StoreError> for ServiceError {
                 .action("reading works; an operator must look at the disk and restart"),
             StoreError::DiskFull => retry(plain(Code::DiskFull))
                 .action("nothing was kept of this append; free space, then emit again"),
-            StoreError::Io { .. } => retry(plain(Code::InternalError))
-                .action("nothing was kept of an append; look at the disk, then try again"),
+            StoreError::Io { .. } => {
+                retry(plain(Code::InternalError)).action("look at the disk, then try again")
+            }
         }
+    }
+}
+
+/// What a refused write means: a disk that fails is "no writes now", not a defect of ours.
+pub(super) fn unwritten(error: StoreError) -> ServiceError {
+    match error {
+        StoreError::Io { .. } => retry(ServiceError::new(Code::StoreReadOnly, error.to_string()))
+            .action("nothing was kept; look at the disk, then send it again"),
+        other => other.into(),
     }
 }
 

@@ -1,0 +1,150 @@
+//! A disk that breaks, as a client sees it: by name, with what is whole, other sessions untouched.
+
+use std::sync::Arc;
+
+use serde_json::json;
+use sessionlog::{
+    env::sim::{Fault, ManualClock, Op, Sim},
+    store::{
+        Store,
+        local::{Local, Options},
+    },
+};
+
+use super::house::{House, Plan, numbers};
+use crate::engines::{append, batch, create, key, named, small};
+
+const EVENTS: &str = "/v1/sessions/s/events";
+
+async fn house(sim: &Sim, options: Options) -> House {
+    let store: Arc<dyn Store> = Local::open(&sim.env(), options).unwrap();
+    House::over(store, Arc::new(ManualClock::default()), Plan::default()).await
+}
+
+/// A machine whose session `s` has a sealed segment with a flipped bit, and `t` none.
+async fn damaged() -> Sim {
+    let sim = Sim::new(5);
+    let store = Local::open_local(&sim.env(), small()).unwrap();
+    for session in ["s", "t"] {
+        create(&store, session).await;
+    }
+    for n in 0..80_u32 {
+        let body = format!("{{\"n\":{n},\"text\":\"{}\"}}", "lorem ipsum ".repeat(40));
+        append(&store, &key("s"), batch([named(&format!("e{n}"), &body)])).await.unwrap();
+    }
+    append(&store, &key("t"), batch([named("e", "{\"n\":0}")])).await.unwrap();
+    store.settle().unwrap();
+    store.close().await;
+    sim.power_loss();
+    drop(store);
+    let sealed = sim.files().into_iter().find(|path| path.ends_with(".sealed")).unwrap();
+    let bytes = sim.read_durable(&sealed).unwrap().len() as u64;
+    sim.flip(&sealed, bytes / 2, 3);
+    sim
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_damaged_session_says_what_is_whole_and_serves_it_when_asked() {
+    let sim = damaged().await;
+    let house = house(&sim, small()).await;
+    let refused = house.get(EVENTS).await;
+    assert_eq!((refused.status, refused.code()), (423, "session_damaged".to_owned()));
+    let hint = &refused.json()["error"]["recovery_hint"];
+    let ranges = |name: &str| -> Vec<(u64, u64)> {
+        let list = hint[name].as_array().unwrap();
+        list.iter().map(|r| (r["from"].as_u64().unwrap(), r["to"].as_u64().unwrap())).collect()
+    };
+    let (whole, missing) = (ranges("whole"), ranges("missing"));
+    let mut covered = [whole.clone(), missing.clone()].concat();
+    covered.sort_unstable();
+    let joined = covered.windows(2).all(|pair| pair[0].1 == pair[1].0);
+    assert!(joined && covered[0].0 == 0 && covered.last().unwrap().1 == 80, "{covered:?}");
+    assert!(hint["missing"][0]["reason"].is_string());
+
+    for (from, to) in &whole {
+        let slice = house.get(&format!("{EVENTS}?from={from}&to={to}")).await.json();
+        assert_eq!(numbers(&slice), (*from..*to).collect::<Vec<_>>());
+    }
+    let gapped = house.get(&format!("{EVENTS}?allow_gaps=true")).await.json();
+    let lost = |n: &u64| missing.iter().any(|(from, to)| (*from..*to).contains(n));
+    assert_eq!(numbers(&gapped), (0..80).filter(|n| !lost(n)).collect::<Vec<_>>());
+    assert_eq!(gapped["gaps"].as_array().unwrap().len(), missing.len());
+    assert_eq!(gapped["next_position"], 80);
+
+    assert_eq!(house.get("/v1/sessions/s/export").await.status, 423);
+    let found = house.post("/v1/admin/verify", &json!({})).await.json();
+    assert_eq!(found["damage"][0]["session"], "s");
+    assert_ne!(house.get("/v1/sessions/s").await.json()["damage"], json!([]));
+    assert_eq!(numbers(&house.get("/v1/sessions/t/events").await.json()), [0]);
+    let more = json!({"events": [{"type": "a", "n": 1}]});
+    assert_eq!(house.post("/v1/sessions/t/events", &more).await.status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_disk_refuses_by_name_and_keeps_what_it_acknowledged() {
+    let sim = Sim::new(6);
+    let house = house(&sim, small()).await;
+    house.session("s", 3).await;
+    sim.set_capacity(Some(sim.used()));
+    let event = json!({"events": [{"type": "a", "n": 9, "text": "x".repeat(8 << 10)}]});
+    let mut refused = None;
+    // What was allocated before takes some more.
+    for _ in 0..200 {
+        let reply = house.post(EVENTS, &event).await;
+        if reply.status != 200 {
+            refused = Some(reply);
+            break;
+        }
+    }
+    let refused = refused.expect("a disk ends");
+    assert_eq!((refused.status, refused.code()), (507, "disk_full".to_owned()));
+    assert_eq!(numbers(&house.get(&format!("{EVENTS}?to=3")).await.json()), [0, 1, 2]);
+    sim.set_capacity(None);
+    assert_eq!(house.post(EVENTS, &event).await.status, 200, "space came back");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_outcome_left_open_is_settled_by_a_retry_with_the_same_id() {
+    let sim = Sim::new(7);
+    let house = house(&sim, small()).await;
+    house.session("s", 3).await;
+    sim.fail_next(Op::Sync, Fault::Io, false);
+    let event = json!({"events": [{"type": "a", "id": "x", "n": 3}]});
+    let unknown = house.post(EVENTS, &event).await;
+    assert_eq!((unknown.status, unknown.code()), (503, "outcome_unknown".to_owned()));
+    assert_eq!(unknown.json()["error"]["recovery_hint"]["retryable"], true);
+    assert_eq!(unknown.header("retry-after"), "1");
+    assert_eq!(house.post(EVENTS, &event).await.status, 200);
+    assert_eq!(numbers(&house.get(EVENTS).await.json()), [0, 1, 2, 3]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_disk_that_syncs_no_more_leaves_a_store_that_reads() {
+    let sim = Sim::new(9);
+    let house = house(&sim, small()).await;
+    house.session("s", 3).await;
+    sim.fail_next(Op::Sync, Fault::Io, true);
+    let event = json!({"events": [{"type": "a", "id": "x", "n": 3}]});
+    let mut codes = Vec::new();
+    for _ in 0..5 {
+        let reply = house.post(EVENTS, &event).await;
+        assert_eq!(reply.status, 503, "{}", reply.text);
+        assert_eq!(reply.json()["error"]["recovery_hint"]["retryable"], true);
+        codes.push(reply.code());
+    }
+    assert_eq!((&codes[0][..], &codes[4][..]), ("outcome_unknown", "store_read_only"));
+    assert_eq!(house.get("/healthz").await.status, 200);
+    assert_eq!(numbers(&house.get(EVENTS).await.json()), [0, 1, 2]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_retried_creation_answers_the_same_session() {
+    let sim = Sim::new(8);
+    let house = house(&sim, small()).await;
+    let headers = [("content-type", "application/json"), ("idempotency-key", "k")];
+    let asked = |title: &str| Some(json!({ "title": title }).to_string().into_bytes());
+    let first = house.call("POST", "/v1/sessions", &headers, asked("t")).await.json();
+    let again = house.call("POST", "/v1/sessions", &headers, asked("t")).await.json();
+    assert_eq!(first["id"], again["id"]);
+    assert_eq!(house.get("/v1/sessions").await.json()["data"].as_array().unwrap().len(), 1);
+}
