@@ -272,7 +272,8 @@ impl Service {
             Some(point) => self.position_of(&key, point, tail).await?,
             None => tail,
         };
-        Ok(Follow { service: self.clone(), key, watch, next, tail, until, types: Vec::new() })
+        let (service, types, current) = (self.clone(), Vec::new(), false);
+        Ok(Follow { service, key, watch, next, tail, until, types, current })
     }
 }
 
@@ -357,6 +358,8 @@ pub struct Follow {
     tail: Position,
     until: Option<Position>,
     types: Vec<EventType>,
+    /// Whether everything below `next` was just read.
+    current: bool,
 }
 
 impl Follow {
@@ -384,9 +387,22 @@ impl Follow {
     /// # Errors
     /// `session_damaged`, `session_deleted`, and those of the disk.
     pub async fn step(&mut self, patience: Duration) -> ServiceResult<Step> {
+        // One patience for the whole step: events that a filter holds back do not renew it.
+        let quiet = tokio::time::sleep(patience);
+        tokio::pin!(quiet);
         loop {
             if self.until.is_some_and(|until| self.next >= until) {
                 return Ok(Step::End);
+            }
+            // Below what the watch says nothing is new: wait without reading. After a quiet time
+            // it reads all the same, and so hears that the session is gone.
+            if self.current && *self.watch.borrow() <= self.next {
+                self.current = false;
+                tokio::select! {
+                    biased;
+                    moved = self.service.moved(&self.key, &mut self.watch, self.next) => moved?,
+                    () = &mut quiet => return Ok(Step::Quiet(self.tail)),
+                }
             }
             let read = Read {
                 range: Range::new(self.next, self.until.unwrap_or(Position(u64::MAX))),
@@ -399,18 +415,22 @@ impl Follow {
             self.tail = slice.tail;
             if slice.covered.is_empty() {
                 let seen = slice.tail.max(self.next);
-                let moved = self.service.moved(&self.key, &mut self.watch, seen);
-                match tokio::time::timeout(patience, moved).await {
-                    Ok(answer) => answer?,
-                    Err(_) => return Ok(Step::Quiet(self.tail)),
+                tokio::select! {
+                    biased;
+                    moved = self.service.moved(&self.key, &mut self.watch, seen) => moved?,
+                    () = &mut quiet => return Ok(Step::Quiet(self.tail)),
                 }
                 continue;
             }
             self.next = slice.covered.to;
+            self.current = true;
             let events: Vec<Event> =
                 slice.events.into_iter().filter(|event| admits(&self.types, event)).collect();
             if !events.is_empty() {
                 return Ok(Step::Events(events));
+            }
+            if quiet.is_elapsed() && self.until.is_none() {
+                return Ok(Step::Quiet(self.tail));
             }
         }
     }
