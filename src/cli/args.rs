@@ -80,6 +80,8 @@ pub(super) enum Verb {
     Delete(OneSession),
     /// Read everything back and check every checksum and the chain
     Verify(Verify),
+    /// Print what a journal file, a segment or a whole data directory holds
+    Inspect(Inspect),
     /// Print the settings in force and where each comes from
     Config,
     /// Show on a sample what survives a killed process, in ten seconds
@@ -277,6 +279,18 @@ pub(super) struct Verify {
     /// Only this session
     #[arg(value_name = "S", value_parser = session)]
     pub(super) session: Option<SessionId>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  sessionlog inspect ~/.local/share/sessionlog
+  sessionlog inspect ~/.local/share/sessionlog/journal/0
+It reads without the lock: a directory in use shows a moment of it. Exit code 3: something is bad.")]
+pub(super) struct Inspect {
+    /// A file of a data directory, or the directory
+    #[arg(value_name = "PATH")]
+    pub(super) path: PathBuf,
 }
 
 #[derive(Debug, Args)]

@@ -9,6 +9,7 @@ mod connect;
 mod demo;
 mod events;
 mod failure;
+mod inspect;
 mod mcp;
 mod page;
 mod reference;
@@ -81,6 +82,7 @@ fn execute(arguments: Arguments, environment: &Environment, screen: &mut Screen)
     match &verb {
         Verb::Completions(completions) => return reference::completions(completions.shell, screen),
         Verb::Man => return reference::manual(screen),
+        Verb::Inspect(wanted) => return inspect::run(&wanted.path, screen),
         _ => {}
     }
     if let Verb::Serve(serve) = &verb {

@@ -256,6 +256,77 @@ fn verify_reads_everything_back() {
 }
 
 #[test]
+fn inspect_shows_what_the_files_hold_and_tells_bad_places() {
+    let place = with_trip();
+    let server = place.serve();
+    assert_eq!(server.stop(), Some(0));
+    let data_dir = place.data_dir();
+    let all = lines(&place.run(&["inspect", data_dir.to_str().unwrap(), "--json"]).ok());
+    let of = |kind: &str| all.iter().filter(|file| file["kind"] == kind).collect::<Vec<_>>();
+    assert!(!of("journal").is_empty(), "{all:?}");
+    let segment = of("segment")[0]["file"].as_str().unwrap().to_owned();
+    let segment = data_dir.join(segment);
+    let whole = place.run(&["inspect", segment.to_str().unwrap(), "--json"]).json();
+    let kinds: Vec<&Value> = whole["frames"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .flat_map(|frame| frame["events"].as_array().unwrap())
+        .map(|event| &event["type"])
+        .collect();
+    assert_eq!(kinds, ["user.message", "agent.message", "agent.tool_use"], "{whole}");
+    let text = place.run(&["inspect", segment.to_str().unwrap()]).ok();
+    assert!(text.contains("user.message"), "{text}");
+    let stranger = place.write("stranger", &"x".repeat(10_000));
+    assert_eq!(place.run(&["inspect", stranger.to_str().unwrap()]).code, 1);
+    assert_eq!(place.run(&["inspect", "absent"]).code, 4);
+}
+
+#[test]
+fn a_damaged_segment_is_told_with_exit_code_3_and_the_other_sessions_are_whole() {
+    let place = with_trip();
+    place.run_with(&["append", "other", "--create"], &event("user.message", "whole")).ok();
+    let server = place.serve();
+    assert_eq!(server.stop(), Some(0));
+    let segments = files(&place.data_dir().join("segments"));
+    let damaged = segments
+        .iter()
+        .find(|path| {
+            let bytes = std::fs::read(path).unwrap();
+            bytes.windows(b"agent.tool_use".len()).any(|part| part == b"agent.tool_use")
+        })
+        .unwrap_or_else(|| panic!("{segments:?}"));
+    let mut bytes = std::fs::read(damaged).unwrap();
+    let at = bytes.windows(3).position(|part| part == b"two").unwrap();
+    bytes[at] ^= 1;
+    std::fs::write(damaged, &bytes).unwrap();
+    let seen = place.run(&["inspect", damaged.to_str().unwrap(), "--json"]);
+    assert!(seen.out.contains("checksum"), "{seen:?}");
+    assert_eq!(place.run(&["events", "trip", "--json"]).refused(3), "session_damaged");
+    let part = place.run(&["events", "trip", "--allow-gaps"]);
+    assert_eq!(part.code, 0, "{part:?}");
+    assert!(part.err.contains("are missing"), "{part:?}");
+    let found = place.run(&["verify", "--json"]);
+    assert_eq!(found.code, 3, "{found:?}");
+    assert!(found.out.contains("\"session\":\"trip\""), "{found:?}");
+    let refused = place.run_with(&["append", "trip", "--json"], &event("user.message", "more"));
+    assert_eq!(refused.refused(3), "session_damaged");
+    assert_eq!(place.events("other")[0]["content"], json!("whole"));
+    place.run_with(&["append", "other"], &event("user.message", "on")).ok();
+}
+
+/// Every file below a directory.
+fn files(directory: &std::path::Path) -> Vec<std::path::PathBuf> {
+    std::fs::read_dir(directory)
+        .unwrap()
+        .flat_map(|entry| {
+            let path = entry.unwrap().path();
+            if path.is_dir() { files(&path) } else { vec![path] }
+        })
+        .collect()
+}
+
+#[test]
 fn settings_say_where_they_come_from_and_wrong_ones_are_refused_by_name() {
     let place = Place::new();
     let config = place.run(&["config", "--json", "--log", "warn"]).json();

@@ -1,0 +1,180 @@
+//! `inspect`: what a file of a data directory, or all of them, hold. It reads without the lock, so
+//! a directory in use shows a moment of it. It must not change anything, nor need an owner.
+
+use std::{io, path::Path};
+
+use serde_json::{Map, Value, json};
+
+use super::{
+    failure::{Failure, Outcome},
+    screen::{Screen, Tone, printable, size},
+};
+use crate::{
+    env::{Storage, disk::DataDir, files},
+    store::local::{Inspection, InspectionLine, inspect},
+};
+
+/// Exit code for damage, which the answer has told already.
+const DAMAGED: u8 = 3;
+/// Events of one frame that are named.
+const EVENTS_NAMED: usize = 3;
+
+pub(super) fn run(path: &Path, screen: &mut Screen) -> Outcome {
+    let failed = |source| Failure::File { path: path.to_path_buf(), source };
+    let found = files::look(path)
+        .and_then(|found| found.ok_or_else(|| io::ErrorKind::NotFound.into()))
+        .map_err(failed)?;
+    let bad = match found.is_dir {
+        true => directory(path, screen)?,
+        false => {
+            let inspection = one(path).map_err(failed)?;
+            show(&inspection, screen)?;
+            faults(&inspection)
+        }
+    };
+    if bad == 0 { Ok(()) } else { Err(Failure::Silent(DAMAGED)) }
+}
+
+fn one(path: &Path) -> io::Result<Inspection> {
+    let absolute = files::canonical(path)?;
+    let (Some(parent), Some(name)) = (absolute.parent(), absolute.file_name()) else {
+        return Err(io::ErrorKind::InvalidInput.into());
+    };
+    let name = name.to_str().ok_or(io::ErrorKind::InvalidInput)?;
+    inspect(&*DataDir::open(parent)?.open_read(name)?)
+}
+
+fn faults(inspection: &Inspection) -> usize {
+    inspection.frames.iter().filter(|line| line.fault.is_some()).count()
+}
+
+/// Every journal file and segment of a data directory, one line each; answers how many bad places
+/// there are.
+fn directory(path: &Path, screen: &mut Screen) -> Outcome<usize> {
+    let failed = |source| Failure::File { path: path.to_path_buf(), source };
+    let disk = DataDir::open(path).map_err(failed)?;
+    let mut bad = 0;
+    let mut rows = Vec::new();
+    for name in names(&disk).map_err(failed)? {
+        let opened = disk.open_read(&name).and_then(|file| Ok((file.len()?, inspect(&*file)?)));
+        let (kind, frames, records, bytes, state) = match &opened {
+            Ok((bytes, found)) => {
+                bad += faults(found);
+                let records: u64 = found.frames.iter().map(|line| u64::from(line.records)).sum();
+                let state = state(found);
+                (found.kind, found.frames.len(), records, *bytes, state)
+            }
+            Err(error) => ("unreadable", 0, 0, 0, error.to_string()),
+        };
+        if screen.json {
+            screen.value(&json!({
+                "file": name, "kind": kind, "frames": frames, "records": records,
+                "bytes": bytes, "state": state,
+            }))?;
+        }
+        rows.push(vec![
+            name,
+            kind.to_owned(),
+            frames.to_string(),
+            records.to_string(),
+            size(bytes),
+            printable(&state),
+        ]);
+    }
+    if !screen.json {
+        screen.table(&["FILE", "KIND", "FRAMES", "RECORDS", "SIZE", "STATE"], rows)?;
+    }
+    Ok(bad)
+}
+
+fn state(found: &Inspection) -> String {
+    match faults(found) {
+        0 => found.rest.clone().unwrap_or_else(|| "whole".to_owned()),
+        count => format!("{count} bad places"),
+    }
+}
+
+/// Names of the journal files and segments.
+fn names(disk: &DataDir) -> io::Result<Vec<String>> {
+    let mut names = Vec::new();
+    let mut waiting = vec!["journal".to_owned(), "segments".to_owned()];
+    while let Some(directory) = waiting.pop() {
+        let entries = match disk.list(&directory) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            other => other?,
+        };
+        for entry in entries {
+            let name = format!("{directory}/{}", entry.name);
+            if entry.is_dir { waiting.push(name) } else { names.push(name) }
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+fn show(found: &Inspection, screen: &mut Screen) -> Outcome {
+    if screen.json {
+        let header: Map<String, Value> = found
+            .header
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), Value::from(value.as_str())))
+            .collect();
+        let frames: Vec<Value> = found.frames.iter().map(to_json).collect();
+        screen.value(&json!({
+            "kind": found.kind, "header": header, "frames": frames, "end": found.end,
+            "rest": found.rest,
+        }))?;
+        return Ok(());
+    }
+    screen.line(screen.paint(Tone::Strong, found.kind))?;
+    for (name, value) in &found.header {
+        screen.line(format!("  {name:<15} {value}"))?;
+    }
+    let rows = found.frames.iter().map(|line| row(line, screen)).collect();
+    let heads = ["OFFSET", "KIND", "SESSION", "LSN", "POSITION", "RECORDS", "BYTES", "EVENTS"];
+    screen.table(&heads, rows)?;
+    let rest = found.rest.as_deref().unwrap_or("nothing");
+    screen.line(format!("  from byte {} on: {}", found.end, printable(rest)))?;
+    Ok(())
+}
+
+fn row(line: &InspectionLine, screen: &Screen) -> Vec<String> {
+    let mut told: Vec<String> = line
+        .events
+        .iter()
+        .take(EVENTS_NAMED)
+        .map(|(kind, id)| format!("{kind} {}", printable(id)))
+        .collect();
+    if line.events.len() > EVENTS_NAMED {
+        told.push(format!("and {} more", line.events.len() - EVENTS_NAMED));
+    }
+    if let Some(fault) = &line.fault {
+        told.push(screen.paint(Tone::Bad, &printable(fault)));
+    }
+    vec![
+        line.byte_offset.to_string(),
+        line.kind.to_owned(),
+        line.session.clone(),
+        line.first_lsn.to_string(),
+        line.first_position.to_string(),
+        line.records.to_string(),
+        line.bytes.to_string(),
+        told.join(", "),
+    ]
+}
+
+fn to_json(line: &InspectionLine) -> Value {
+    let events: Vec<Value> =
+        line.events.iter().map(|(kind, id)| json!({ "type": kind, "id": id })).collect();
+    json!({
+        "byte_offset": line.byte_offset,
+        "kind": line.kind,
+        "session": line.session,
+        "first_lsn": line.first_lsn,
+        "first_position": line.first_position,
+        "records": line.records,
+        "bytes": line.bytes,
+        "events": events,
+        "fault": line.fault,
+    })
+}
