@@ -109,7 +109,6 @@ type Shared = axum::extract::State<Arc<Door>>;
 
 /// Every route of the API. `more` is merged before the layers, so that the checks of hosts and
 /// origins, request ids, limits and logs cover it too.
-#[must_use]
 pub fn router(app: App, more: Router) -> Router {
     let (routes, document) = describe::routes().split_for_parts();
     let door = Arc::new(Door {

@@ -85,6 +85,7 @@ pub async fn serve(
     options: ServeOptions,
     stop: CancellationToken,
 ) {
+    raise_descriptors();
     let closing = CancellationToken::new();
     let (open, watched) = watch::channel(0);
     let floor = Floor {
@@ -105,6 +106,18 @@ pub async fn serve(
     closing.cancel();
     floor.tracker.close();
     floor.tracker.wait().await;
+}
+
+/// Takes as many file descriptors as this process may: each connection is one, and the usual
+/// soft limit of 1 024 is far below the cap on connections.
+fn raise_descriptors() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    if current != maximum
+        && let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum })
+    {
+        tracing::debug!(%error, "the limit of file descriptors stays");
+    }
 }
 
 /// Returns when no connection has been open for `idle`; never without a limit.

@@ -142,9 +142,16 @@ async fn a_retried_creation_answers_the_same_session() {
     let sim = Sim::new(8);
     let house = house(&sim, small()).await;
     let headers = [("content-type", "application/json"), ("idempotency-key", "k")];
-    let asked = |title: &str| Some(json!({ "title": title }).to_string().into_bytes());
-    let first = house.call("POST", "/v1/sessions", &headers, asked("t")).await.json();
-    let again = house.call("POST", "/v1/sessions", &headers, asked("t")).await.json();
+    let asked = |id: Option<&str>| Some(json!({ "id": id }).to_string().into_bytes());
+    let first = house.call("POST", "/v1/sessions", &headers, asked(None)).await.json();
+    let again = house.call("POST", "/v1/sessions", &headers, asked(None)).await.json();
     assert_eq!(first["id"], again["id"]);
-    assert_eq!(house.get("/v1/sessions").await.json()["data"].as_array().unwrap().len(), 1);
+    let headers = [headers[0], ("idempotency-key", "l")];
+    for _ in 0..2 {
+        let named = house.call("POST", "/v1/sessions", &headers, asked(Some("mine"))).await;
+        assert_eq!((named.status, &named.json()["id"]), (201, &json!("mine")));
+    }
+    let other = house.post("/v1/sessions", &json!({"id": "mine"})).await;
+    assert_eq!((other.status, other.code()), (409, "session_exists".to_owned()));
+    assert_eq!(house.get("/v1/sessions").await.json()["data"].as_array().unwrap().len(), 2);
 }

@@ -190,7 +190,7 @@ impl House {
 
 /// The type of the n-th event of a test's session.
 pub fn kind(n: usize) -> &'static str {
-    if n % 3 == 0 { "agent.message" } else { "user.message" }
+    if n.is_multiple_of(3) { "agent.message" } else { "user.message" }
 }
 
 /// The bodies' numbers of a slice.

@@ -162,7 +162,7 @@ async fn a_request_under_way_is_answered_before_the_server_ends() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_that_does_not_end_is_cut_off_after_the_drain() {
-    let stuck = axum::routing::get(|| std::future::pending::<()>());
+    let stuck = axum::routing::get(std::future::pending::<()>);
     let more = axum::Router::new().route("/stuck", stuck);
     let serving = ServeOptions { drain: Duration::from_millis(50), ..ServeOptions::default() };
     let house = House::build(Plan { more, serving, ..Plan::default() }).await;
