@@ -3,17 +3,42 @@
 
 use std::fmt;
 
+/// A list of a view.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum List {
+    /// Steps.
+    Steps,
+    /// Sources.
+    Sources,
+    /// Open gaps.
+    Gaps,
+    /// Rejected approaches.
+    Rejected,
+}
+
+impl List {
+    const ALL: [Self; 4] = [Self::Steps, Self::Sources, Self::Gaps, Self::Rejected];
+
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Steps => "steps",
+            Self::Sources => "sources",
+            Self::Gaps => "gaps",
+            Self::Rejected => "rejected",
+        }
+    }
+}
+
 /// Where to go on reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cursor {
-    /// Steps before that ordinal.
-    Steps(usize),
-    /// Sources before that ordinal.
-    Sources(usize),
-    /// Gaps before that ordinal.
-    Gaps(usize),
-    /// Rejected approaches before that ordinal.
-    Rejected(usize),
+    /// Older items of a list: those before an ordinal.
+    List {
+        /// The list.
+        list: List,
+        /// The ordinal of the oldest item seen.
+        before: usize,
+    },
     /// The rest of a step's text, from that byte of it on.
     Step {
         /// Ordinal of the step.
@@ -27,35 +52,27 @@ impl Cursor {
     /// Parses what an answer gave; `None` for anything else.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
-        let mut parts = text.split(':');
-        let name = parts.next()?;
+        let (name, rest) = text.split_once(':')?;
         let number = |digits: &str| {
             let plain = digits.bytes().all(|byte| byte.is_ascii_digit());
             plain.then(|| digits.parse::<usize>().ok())?
         };
-        let first = number(parts.next()?)?;
-        let second = parts.next();
-        if parts.next().is_some() || second.is_some() != (name == "step") {
-            return None;
+        if name == "step" {
+            let (ordinal, byte_offset) = rest.split_once(':')?;
+            return Some(Self::Step {
+                ordinal: number(ordinal)?,
+                byte_offset: number(byte_offset)?,
+            });
         }
-        match name {
-            "steps" => Some(Self::Steps(first)),
-            "sources" => Some(Self::Sources(first)),
-            "gaps" => Some(Self::Gaps(first)),
-            "rejected" => Some(Self::Rejected(first)),
-            "step" => Some(Self::Step { ordinal: first, byte_offset: number(second?)? }),
-            _ => None,
-        }
+        let list = List::ALL.into_iter().find(|list| list.as_str() == name)?;
+        Some(Self::List { list, before: number(rest)? })
     }
 }
 
 impl fmt::Display for Cursor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Steps(before) => write!(f, "steps:{before}"),
-            Self::Sources(before) => write!(f, "sources:{before}"),
-            Self::Gaps(before) => write!(f, "gaps:{before}"),
-            Self::Rejected(before) => write!(f, "rejected:{before}"),
+            Self::List { list, before } => write!(f, "{}:{before}", list.as_str()),
             Self::Step { ordinal, byte_offset } => write!(f, "step:{ordinal}:{byte_offset}"),
         }
     }

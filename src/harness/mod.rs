@@ -8,10 +8,10 @@ mod step;
 mod summary;
 
 pub use budget::{ANSWER_BYTES, ANSWER_BYTES_MIN, Cut, Purse, fit, json_bytes};
-pub use cursor::Cursor;
+pub use cursor::{Cursor, List};
 pub use overview::{
     BranchLine, FULL_STEPS_MAX, GapLine, IndexLine, More, Overview, RejectedLine, SourceLine,
-    TalkView, gap_line, gaps_page, overview, rejected_page, sources_page, steps_page,
+    TalkView, gap_line, gaps_page, goal, overview, rejected_page, sources_page, steps_page,
 };
 pub use step::{StepPlace, StepView, brief, page};
 pub use summary::summary;

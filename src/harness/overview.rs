@@ -4,7 +4,7 @@
 
 use super::{
     budget::{ANSWER_BYTES_MIN, Cut, Purse, fit, json_bytes},
-    cursor::Cursor,
+    cursor::{Cursor, List},
     step::{StepPlace, StepView, brief},
     summary::summary,
 };
@@ -220,11 +220,16 @@ fn spend<T>(
     made
 }
 
-fn goal_of(facts: &Facts, purse: &mut Purse, whole: usize) -> Cut {
+/// What a session is for: as said, or the first thing a person said in it.
+#[must_use]
+pub fn goal(facts: &Facts, bytes_max: usize) -> Cut {
     let first_said = || facts.conversation.first_said.as_ref().map(|line| line.text.as_str());
-    let text = facts.research.goal().or_else(first_said).unwrap_or_default();
+    fit(facts.research.goal().or_else(first_said).unwrap_or_default(), bytes_max)
+}
+
+fn goal_of(facts: &Facts, purse: &mut Purse, whole: usize) -> Cut {
     spend(purse, whole, GOAL, |purse| {
-        let cut = fit(text, purse.left());
+        let cut = goal(facts, purse.left());
         purse.pay(json_bytes(&cut.text).min(purse.left()));
         cut
     })
@@ -272,6 +277,10 @@ fn newest<T>(
     (items, None)
 }
 
+fn go_on(list: List, before: Option<usize>) -> Option<Cursor> {
+    before.map(|before| Cursor::List { list, before })
+}
+
 /// Steps before an ordinal, or the newest; the cursor goes on with older ones.
 #[must_use]
 pub fn steps_page(
@@ -298,7 +307,7 @@ pub fn steps_page(
         },
         before.is_some(),
     );
-    (lines, next.map(Cursor::Steps))
+    (lines, go_on(List::Steps, next))
 }
 
 /// What a line of the index costs in the longest of its wire forms.
@@ -333,7 +342,7 @@ pub fn gaps_page(
         },
         before.is_some(),
     );
-    (lines, next.map(Cursor::Gaps))
+    (lines, go_on(List::Gaps, next))
 }
 
 /// A gap as it is shown.
@@ -374,7 +383,7 @@ pub fn sources_page(
         },
         before.is_some(),
     );
-    (lines, next.map(Cursor::Sources))
+    (lines, go_on(List::Sources, next))
 }
 
 /// Rejected approaches before an ordinal, or the newest.
@@ -396,7 +405,7 @@ pub fn rejected_page(
         },
         before.is_some(),
     );
-    (lines, next.map(Cursor::Rejected))
+    (lines, go_on(List::Rejected, next))
 }
 
 fn branches_of(research: &Research, purse: &mut Purse) -> Vec<BranchLine> {

@@ -130,7 +130,8 @@ impl Window {
             self.at += text.len();
             return None;
         }
-        let start = text.ceil_char_boundary(std::mem::take(&mut self.skip));
+        let skip = std::mem::take(&mut self.skip);
+        let start = (skip..text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len());
         let rest = text.get(start..).unwrap_or_default();
         let frame = 2 + ITEM_BYTES;
         if self.purse.left() <= frame + 12 {

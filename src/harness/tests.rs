@@ -1,5 +1,7 @@
 //! Views of small and very long sessions: bounded, deterministic, complete when paged.
 
+use std::sync::{Arc, LazyLock};
+
 use super::*;
 use crate::{
     event::{Event, EventId, EventType, Origin, Position, Timestamp},
@@ -18,32 +20,38 @@ pub(super) fn event(position: u64, kind: &str, body: String) -> Event {
     }
 }
 
-/// A session of so many steps, each with everything a step can have, in the widest characters.
-fn session(steps: u64) -> Facts {
+/// Whether that step of a session of so many brings a gap, a source and a message with it: all of
+/// a usual session do, a few of a very long one.
+fn brings_more(number: u64, steps: u64) -> bool {
+    steps <= 1_000 || number.is_multiple_of(100)
+}
+
+/// A session of so many steps, with everything a step can have, in the widest characters.
+fn session(steps: u64) -> Arc<Facts> {
+    static LONG: LazyLock<Arc<Facts>> = LazyLock::new(|| Arc::new(made(100_000)));
+    if steps == 100_000 { Arc::clone(&LONG) } else { Arc::new(made(steps)) }
+}
+
+fn made(steps: u64) -> Facts {
     let mut facts = Facts::default();
     let wide = "\u{1}👨‍👩‍👧".repeat(if steps > 1_000 { 1 } else { 30 });
     for number in 1..=steps {
-        for (kind, body) in [
-            (
-                "research.step",
-                serde_json::json!({
-                    "number": number, "description": format!("step {number} {wide}"),
-                    "reasoning": wide, "confidence": "high",
-                    "rejected": [format!("rejected in {number}")],
-                }),
-            ),
-            (
-                "research.gap_opened",
-                serde_json::json!({"gap_id": format!("g{number}"), "step": number,
-                    "description": format!("gap {number} {wide}")}),
-            ),
-            (
-                "source.found",
-                serde_json::json!({"url": format!("https://x.org/{number}"), "title": wide}),
-            ),
-            ("user.message", serde_json::json!({"content": wide})),
-        ] {
+        let mut add = |kind: &str, body: serde_json::Value| {
             facts.fold(&event(facts.position.0, kind, body.to_string()));
+        };
+        let (text, rejected) = (format!("step {number} {wide}"), [format!("rejected in {number}")]);
+        add(
+            "research.step",
+            serde_json::json!({"number": number, "description": text, "reasoning": wide,
+                "confidence": "high", "rejected": rejected}),
+        );
+        if brings_more(number, steps) {
+            let (gap, text) = (format!("g{number}"), format!("gap {number} {wide}"));
+            let opened = serde_json::json!({"gap_id": gap, "step": number, "description": text});
+            add("research.gap_opened", opened);
+            let url = format!("https://x.org/{number}");
+            add("source.found", serde_json::json!({"url": url, "title": wide}));
+            add("user.message", serde_json::json!({"content": wide}));
         }
     }
     facts
@@ -94,7 +102,7 @@ fn paging_yields_every_step_source_gap_and_rejection_exactly_once() {
         let first = overview(&facts, false, budget);
         let mut numbers: Vec<u64> = first.index.iter().rev().map(|line| line.number).collect();
         let mut next = first.more.steps;
-        while let Some(Cursor::Steps(before)) = next {
+        while let Some(Cursor::List { before, .. }) = next {
             let (lines, more) = steps_page(research, Some(before), &mut Purse::new(budget));
             numbers.extend(lines.iter().rev().map(|line| line.number));
             next = more;
@@ -103,31 +111,29 @@ fn paging_yields_every_step_source_gap_and_rejection_exactly_once() {
 
         let mut urls: Vec<String> = first.sources.into_iter().rev().map(|line| line.url).collect();
         let mut next = first.more.sources;
-        while let Some(Cursor::Sources(before)) = next {
+        while let Some(Cursor::List { before, .. }) = next {
             let (lines, more) = sources_page(research, Some(before), &mut Purse::new(budget));
             urls.extend(lines.into_iter().rev().map(|line| line.url));
             next = more;
         }
-        assert_eq!(
-            urls,
-            (1..=steps).rev().map(|n| format!("https://x.org/{n}")).collect::<Vec<_>>()
-        );
+        let more: Vec<u64> = (1..=steps).rev().filter(|n| brings_more(*n, steps)).collect();
+        assert_eq!(urls, more.iter().map(|n| format!("https://x.org/{n}")).collect::<Vec<_>>());
 
         let mut gaps = first.gaps.len();
         let mut next = first.more.gaps;
-        while let Some(Cursor::Gaps(before)) = next {
+        while let Some(Cursor::List { before, .. }) = next {
             let (lines, more) = gaps_page(research, Some(before), &mut Purse::new(budget));
             gaps += lines.len();
             next = more;
         }
         let mut rejected = first.rejected.len();
         let mut next = first.more.rejected;
-        while let Some(Cursor::Rejected(before)) = next {
+        while let Some(Cursor::List { before, .. }) = next {
             let (lines, more) = rejected_page(research, Some(before), &mut Purse::new(budget));
             rejected += lines.len();
             next = more;
         }
-        assert_eq!((gaps as u64, rejected as u64), (steps, steps));
+        assert_eq!((gaps, rejected as u64), (more.len(), steps));
     }
 }
 
@@ -135,7 +141,9 @@ fn paging_yields_every_step_source_gap_and_rejection_exactly_once() {
 fn a_page_is_not_disturbed_by_steps_that_come_meanwhile() {
     let (before, after) = (session(100), session(120));
     let first = overview(&before, false, 3_000);
-    let Some(Cursor::Steps(from)) = first.more.steps else { panic!("100 steps do not fit 3 kB") };
+    let Some(Cursor::List { before: from, .. }) = first.more.steps else {
+        panic!("100 steps do not fit 3 kB")
+    };
     let page = |facts: &Facts| steps_page(&facts.research, Some(from), &mut Purse::new(3_000));
     assert_eq!(page(&before), page(&after));
 }

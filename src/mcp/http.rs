@@ -2,7 +2,7 @@
 //! with a header of their own; later ones are stateless. It must not check who knocks: the HTTP
 //! door's layers cover this route.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use axum::Router;
 use rmcp::transport::streamable_http_server::{
@@ -16,6 +16,9 @@ use crate::{
     service::{Caller, Service, Via},
     wire::tools::Toolset,
 };
+
+/// How long a connection nobody uses is kept: a pause of a person's, not a client that is gone.
+const IDLE_CONNECTION: Duration = Duration::from_secs(3_600);
 
 /// What an operator may change about MCP over HTTP.
 #[derive(Clone, Debug)]
@@ -64,7 +67,8 @@ pub fn http_router_with(service: Service, options: McpHttpOptions) -> Router {
         .with_allowed_origins(origins.chain(options.allowed_origins));
     config.cancellation_token = options.stop;
     config.max_request_body_bytes = limits::BATCH_BYTES_MAX;
-    let sessions = Arc::new(LocalSessionManager::default());
-    let service = StreamableHttpService::new(handler, sessions, config);
+    let mut connections = LocalSessionManager::default();
+    connections.session_config.keep_alive = Some(IDLE_CONNECTION);
+    let service = StreamableHttpService::new(handler, Arc::new(connections), config);
     Router::new().route_service("/mcp", service)
 }

@@ -207,7 +207,7 @@ impl Service {
     }
 
     /// The sessions written to last, in a working directory or in the whole scope.
-    async fn latest(
+    pub(super) async fn latest(
         &self,
         caller: &Caller,
         workspace: Option<&String>,

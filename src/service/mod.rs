@@ -22,7 +22,7 @@ use std::{
 pub use bind::{BoundBy, Remembered, Via};
 pub use emit::Emitted;
 pub use error::{Candidate, Code, Hint, ServiceError, ServiceResult};
-pub use recover::{ListPage, RecoverCall, Recovered};
+pub use recover::{ListPage, Past, RecoverCall, Recovered};
 pub use research::{ResearchOptions, SourcesAdded, StepAnswer, StepCall};
 pub use sessions::{SessionPage, SessionQuery, Status, status};
 pub use slice::{Around, EventQuery, EventSlice, Follow, Step, Window};

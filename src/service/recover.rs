@@ -5,18 +5,22 @@ use super::{BoundBy, Caller, Code, Service, ServiceError, ServiceResult, Via};
 use crate::{
     event::{Position, Range, SessionId, SessionKey, Timestamp, limits},
     harness::{
-        self, Cursor, GapLine, IndexLine, Overview, Purse, RejectedLine, SourceLine, StepPlace,
-        StepView,
+        self, Cursor, GapLine, IndexLine, List, Overview, Purse, RejectedLine, SourceLine,
+        StepPlace, StepView,
     },
     projection::{
         Facts, Research,
         body::{self, StepBody, kind},
     },
-    store::{Fill, Read},
+    store::{Fill, Read, SessionInfo},
 };
 
 /// Bytes of a page's names, ids, marker and cursor.
 const PAGE_FRAME_BYTES: usize = 900;
+
+/// Bytes of a goal and of a summary in a history.
+const PAST_GOAL_BYTES: usize = 240;
+const PAST_SUMMARY_BYTES: usize = 800;
 
 /// What a reader asks for.
 #[derive(Clone, Debug, Default)]
@@ -44,6 +48,23 @@ pub enum ListPage {
     Gaps(Vec<GapLine>),
     /// Older rejected approaches.
     Rejected(Vec<RejectedLine>),
+}
+
+/// A session in a history.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Past {
+    /// What the session says about itself.
+    pub info: SessionInfo,
+    /// What it is for.
+    pub goal: String,
+    /// Where it stands.
+    pub summary: String,
+    /// Steps recorded.
+    pub steps: u64,
+    /// Gaps that are open.
+    pub gaps_open: u64,
+    /// Whether its latest step said it was the last.
+    pub complete: bool,
 }
 
 /// What a reader gets.
@@ -97,8 +118,9 @@ impl Service {
                 let found = found.ok_or_else(foreign_cursor)?;
                 self.step_page(&key, found, byte_offset, bytes_max).await?
             }
-            (Some(cursor), _) => {
-                self.look(&key, call, |facts| list_page(&facts.research, cursor, bytes_max)).await?
+            (Some(Cursor::List { list, before }), _) => {
+                let page = |facts: &Facts| list_page(&facts.research, list, before, bytes_max);
+                self.look(&key, call, page).await?
             }
             (None, Some(number)) => {
                 let branch = call.branch.as_deref();
@@ -112,6 +134,38 @@ impl Service {
         };
         self.bind(caller, via, &session);
         Ok((session, by, recovered))
+    }
+
+    /// The sessions written to last, at most five, each with what it is for and where it stands.
+    ///
+    /// # Errors
+    /// Those of reading a session; one that is deleted meanwhile is left out.
+    pub async fn review_history(
+        &self,
+        caller: &Caller,
+        workspace: Option<&String>,
+        limit: usize,
+    ) -> ServiceResult<Vec<Past>> {
+        let mut history = Vec::new();
+        for info in self.latest(caller, workspace).await?.into_iter().take(limit) {
+            let past = self.with_facts(&info.key, |info, facts| past(info.clone(), facts)).await;
+            match past {
+                Ok(past) => history.push(past),
+                Err(error)
+                    if matches!(error.code, Code::SessionNotFound | Code::SessionDeleted) => {}
+                // One damaged session does not hide the others: it says so itself.
+                Err(error) if error.code == Code::SessionDamaged => history.push(Past {
+                    info,
+                    goal: String::new(),
+                    summary: error.message,
+                    steps: 0,
+                    gaps_open: 0,
+                    complete: false,
+                }),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(history)
     }
 
     /// Looks at the facts as of now, or as of the position asked for.
@@ -172,6 +226,18 @@ impl Service {
     }
 }
 
+fn past(info: SessionInfo, facts: &Facts) -> Past {
+    let research = &facts.research;
+    Past {
+        info,
+        goal: harness::goal(facts, PAST_GOAL_BYTES).text,
+        summary: harness::summary(facts, PAST_SUMMARY_BYTES),
+        steps: research.steps().len() as u64,
+        gaps_open: research.gaps_open().len() as u64,
+        complete: research.completed_at().is_some(),
+    }
+}
+
 fn place(facts: &Facts, ordinal: usize) -> Option<Found> {
     let step = facts.research.steps().get(ordinal)?;
     let superseded_by = step.superseded_by;
@@ -199,23 +265,24 @@ fn step_of(facts: &Facts, number: u64, branch: Option<&str>) -> ServiceResult<Fo
     Err(error)
 }
 
-fn list_page(research: &Research, cursor: Cursor, bytes_max: usize) -> Recovered {
+fn list_page(research: &Research, list: List, before: usize, bytes_max: usize) -> Recovered {
     let mut purse = Purse::new(bytes_max - PAGE_FRAME_BYTES);
-    let (page, next) = match cursor {
-        Cursor::Steps(before) => {
-            let (lines, next) = harness::steps_page(research, Some(before), &mut purse);
+    let before = Some(before);
+    let (page, next) = match list {
+        List::Steps => {
+            let (lines, next) = harness::steps_page(research, before, &mut purse);
             (ListPage::Steps(lines), next)
         }
-        Cursor::Sources(before) => {
-            let (lines, next) = harness::sources_page(research, Some(before), &mut purse);
+        List::Sources => {
+            let (lines, next) = harness::sources_page(research, before, &mut purse);
             (ListPage::Sources(lines), next)
         }
-        Cursor::Gaps(before) => {
-            let (lines, next) = harness::gaps_page(research, Some(before), &mut purse);
+        List::Gaps => {
+            let (lines, next) = harness::gaps_page(research, before, &mut purse);
             (ListPage::Gaps(lines), next)
         }
-        Cursor::Rejected(before) | Cursor::Step { ordinal: before, .. } => {
-            let (lines, next) = harness::rejected_page(research, Some(before), &mut purse);
+        List::Rejected => {
+            let (lines, next) = harness::rejected_page(research, before, &mut purse);
             (ListPage::Rejected(lines), next)
         }
     };

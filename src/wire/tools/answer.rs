@@ -12,7 +12,7 @@ use crate::{
         TalkView, fit,
     },
     projection::Confidence,
-    service::{BoundBy, ListPage, Recovered, SessionInfo, StepAnswer},
+    service::{BoundBy, ListPage, Past, Recovered, SessionInfo, StepAnswer},
 };
 
 fn none<T>(value: &Option<T>) -> bool {
@@ -463,6 +463,47 @@ pub(super) struct SessionOut {
     updated_at: String,
     /// How many events it has.
     events: u64,
+}
+
+/// Sessions written to last.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct HistoryAnswer {
+    pub(super) sessions: Vec<PastOut>,
+    pub(super) trust: &'static str,
+    pub(super) notice: &'static str,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct PastOut {
+    session_id: String,
+    research_goal: String,
+    summary: String,
+    step_count: u64,
+    open_gaps: u64,
+    is_complete: bool,
+    created_at: String,
+    updated_at: String,
+    #[serde(skip_serializing_if = "none")]
+    workspace: Option<String>,
+}
+
+impl From<Past> for PastOut {
+    fn from(past: Past) -> Self {
+        let workspace = past.info.workspace.as_ref();
+        Self {
+            session_id: past.info.key.session.to_string(),
+            research_goal: past.goal,
+            summary: past.summary,
+            step_count: past.steps,
+            open_gaps: past.gaps_open,
+            is_complete: past.complete,
+            created_at: time(past.info.created_at),
+            updated_at: time(past.info.updated_at),
+            workspace: workspace.map(|text| fit(text, NAME_BYTES_MAX).text),
+        }
+    }
 }
 
 /// Bytes of a title or a workspace in a list.

@@ -5,9 +5,14 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
 use super::{
-    answer::{ClearAnswer, ResearchAnswer, SessionOut, SessionsAnswer, SourcesAnswer, bound_by},
+    answer::{
+        ClearAnswer, HistoryAnswer, PastOut, ResearchAnswer, SessionOut, SessionsAnswer,
+        SourcesAnswer, bound_by,
+    },
     events::{EmitAnswer, EmitEvent, EventsAnswer, GetEvents, Order},
-    research::{AddSources, ClearSession, GetResearchSession, ListSessions, SequentialSearch},
+    research::{
+        AddSources, ClearSession, GetResearchSession, ListSessions, ReviewHistory, SequentialSearch,
+    },
 };
 use crate::{
     event::{Batch, BatchKey, EventType, Point, Position, SessionId},
@@ -25,6 +30,8 @@ use crate::{
 
 /// Sessions of a list when the caller does not say, and at most.
 const SESSIONS_MAX: usize = 10;
+/// Sessions of a history when the caller does not say, and at most.
+const HISTORY_MAX: usize = 5;
 /// Events of a slice when the caller does not say, and at most.
 const EVENTS_DEFAULT: usize = 100;
 const EVENTS_MAX: usize = 1_000;
@@ -56,6 +63,7 @@ pub async fn call(
         "get_research_session" => recover(service, caller, via, parse(arguments)?).await,
         "add_sources" => add_sources(service, caller, via, key, parse(arguments)?).await,
         "list_sessions" => list_sessions(service, caller, parse(arguments)?).await,
+        "review_history" => review_history(service, caller, parse(arguments)?).await,
         "clear_session" => {
             let ClearSession {} = parse(arguments)?;
             let cleared = service.clear_session(caller, via).await?;
@@ -154,6 +162,23 @@ async fn list_sessions(
     answer_json(&SessionsAnswer {
         sessions: page.sessions.iter().map(SessionOut::from).collect(),
         next_cursor: page.next_page,
+        trust: TRUST,
+        notice: NOTICE,
+    })
+}
+
+async fn review_history(
+    service: &Service,
+    caller: &Caller,
+    arguments: ReviewHistory,
+) -> ServiceResult<Value> {
+    let limit = arguments.limit.unwrap_or(HISTORY_MAX);
+    if limit == 0 || limit > HISTORY_MAX {
+        return Err(ServiceError::invalid("limit", format!("from 1 to {HISTORY_MAX}")));
+    }
+    let past = service.review_history(caller, arguments.workspace.as_ref(), limit).await?;
+    answer_json(&HistoryAnswer {
+        sessions: past.into_iter().map(PastOut::from).collect(),
         trust: TRUST,
         notice: NOTICE,
     })

@@ -140,6 +140,16 @@ pub const TOOLS: &[Tool] = &[
         output: schema::output::<answer::SessionsAnswer>,
     },
     Tool {
+        name: "review_history",
+        title: "Review history",
+        description: "What the sessions written to last were for and where they stand.",
+        toolset: Toolset::Research,
+        read_only: true,
+        idempotent: true,
+        input: schema::input::<research::ReviewHistory>,
+        output: schema::output::<answer::HistoryAnswer>,
+    },
+    Tool {
         name: "clear_session",
         title: "Start afresh",
         description: "Unbind this connection from its session; the next stepNumber 1 starts a new \

@@ -161,6 +161,16 @@ pub(super) struct ListSessions {
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct ReviewHistory {
+    /// 1 to 5.
+    #[schemars(range(min = 1, max = 5))]
+    pub(super) limit: Option<usize>,
+    /// Only of this directory or project.
+    pub(super) workspace: Option<String>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct ClearSession {}
 
 /// A list, or null for none, as some clients send it.

@@ -23,7 +23,12 @@ async fn no_answer_is_larger_than_its_bound() {
             "researchGoal": text, "confidence": "medium", "totalStepsEstimate": 100,
             "responseMode": if number % 2 == 0 { "full" } else { "summary" },
         });
-        let answer = desk.ok("sequential_search", with(step(number), more)).await;
+        let aside =
+            json!({"branchId": format!("{number}{}", "👩".repeat(62)), "searchStep": "aside"});
+        let mut answer = desk.ok("sequential_search", with(step(number), more)).await;
+        if number > 1 {
+            answer = desk.ok("sequential_search", with(step(number + 1), aside)).await;
+        }
         assert_no_null(&answer);
         assert!(answer.to_string().len() <= ANSWER_BYTES, "{number}: {}", answer.to_string().len());
         let sources: Vec<Value> = (0..5)
@@ -53,6 +58,29 @@ async fn no_answer_is_larger_than_its_bound() {
             answer
         );
     }
+}
+
+#[tokio::test]
+async fn a_history_tells_what_the_latest_sessions_were_for() {
+    let desk = Desk::new().in_directory("/p");
+    for number in 1..=7 {
+        let other = desk.another().in_directory(if number == 7 { "/q" } else { "/p" });
+        let more = json!({"searchStep": format!("{number} {}", hostile(5_000)),
+            "knowledgeGap": "open", "sessionSummary": hostile(5_000)});
+        other.ok("sequential_search", with(step(1), more)).await;
+    }
+    let all = desk.ok("review_history", json!({})).await;
+    assert!(all.to_string().len() <= ANSWER_BYTES, "{}", all.to_string().len());
+    assert_no_null(&all);
+    let sessions = all["sessions"].as_array().unwrap();
+    let goals: Vec<_> =
+        sessions.iter().map(|past| &past["researchGoal"].as_str().unwrap()[..1]).collect();
+    assert_eq!(goals, ["7", "6", "5", "4", "3"]);
+    assert_eq!((&sessions[0]["stepCount"], &sessions[0]["openGaps"]), (&json!(1), &json!(1)));
+    let some = desk.ok("review_history", json!({"workspace": "/p", "limit": 1})).await;
+    assert!(some["sessions"][0]["researchGoal"].as_str().unwrap().starts_with('6'));
+    let error = desk.refused("review_history", json!({"limit": 6})).await;
+    assert_eq!(error.hint.field.as_deref(), Some("limit"));
 }
 
 #[tokio::test]

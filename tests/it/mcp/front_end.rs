@@ -69,7 +69,7 @@ async fn a_front_end_opens_and_lists_without_an_owner() {
     let mut pipes = Pipes::open("http://127.0.0.1:9/", named("alone"));
     pipes.initialize().await;
     let listed = pipes.ask("tools/list", json!({})).await;
-    assert_eq!(listed["result"]["tools"].as_array().unwrap().len(), 5);
+    assert_eq!(listed["result"]["tools"].as_array().unwrap().len(), 6);
     let refused = pipes.call("get_research_session", json!({})).await;
     assert_eq!(refused["isError"], true);
     let text = refused["content"][0]["text"].as_str().unwrap();

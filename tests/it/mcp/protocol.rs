@@ -54,6 +54,7 @@ async fn both_older_revisions_initialize_list_and_call() {
                 "get_research_session",
                 "add_sources",
                 "list_sessions",
+                "review_history",
                 "clear_session"
             ]
         );
@@ -85,7 +86,7 @@ async fn the_newer_revision_is_served_without_a_connection() {
     let versions = found["result"]["supportedVersions"].as_array().unwrap();
     assert!(versions.contains(&json!(NEWER)), "{found}");
     let listed = stateless(&server, "tools/list", json!({})).await;
-    assert_eq!(listed["result"]["tools"].as_array().unwrap().len(), 5, "{listed}");
+    assert_eq!(listed["result"]["tools"].as_array().unwrap().len(), 6, "{listed}");
     assert!(listed["result"]["ttlMs"].is_u64() && listed["result"]["cacheScope"].is_string());
     let call = json!({"name": "sequential_search", "arguments": step(1)});
     let called = stateless(&server, "tools/call", call).await;
