@@ -3,6 +3,7 @@
 
 pub mod desk;
 
+mod anything;
 mod binding;
 mod bounds;
 mod front_end;

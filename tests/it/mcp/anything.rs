@@ -1,0 +1,104 @@
+//! Whatever callers do, in whatever order: a step is recorded once or refused, answers stay within
+//! their bounds, and what is kept in memory is what the log says.
+
+use serde_json::{Value, json};
+use sessionlog::env::sim::SeededEntropy;
+
+use super::desk::{Desk, assert_no_null, session_of, step, with};
+
+struct Dice(SeededEntropy);
+
+impl Dice {
+    fn below(&self, bound: u64) -> u64 {
+        self.0.next() % bound
+    }
+
+    fn one<'a>(&self, of: &[&'a str]) -> &'a str {
+        of[usize::try_from(self.below(of.len() as u64)).unwrap()]
+    }
+
+    /// Arguments of a step near the number that would follow.
+    fn step(&self, last: u64) -> Value {
+        let number = (last + 2).saturating_sub(self.below(4));
+        let mut arguments = with(step(number), json!({"nextStepNeeded": self.below(9) > 0}));
+        let mut add = |odds: u64, name: &str, value: Value| {
+            if self.below(odds) == 0 {
+                arguments[name] = value;
+            }
+        };
+        add(3, "searchStep", json!(format!("tried {}", self.below(3))));
+        add(3, "branchId", json!(self.one(&["a", "b", "👩‍👩‍👧"])));
+        add(4, "branchFromStep", json!(self.below(last + 2)));
+        add(3, "revisesStep", json!(self.below(last + 2)));
+        add(2, "knowledgeGap", json!(self.one(&["why?", "when?", "who?"])));
+        add(3, "closesGap", json!(self.one(&["why?", "when?", "g1", "g2", "g3", "g2@a"])));
+        add(4, "rejectedApproaches", json!([self.one(&["x", "y"]), self.one(&["x", "z"])]));
+        add(5, "sessionSummary", json!(self.one(&["here", "there", " "])));
+        add(4, "confidence", json!(self.one(&["high", "medium", "low"])));
+        add(9, "totalStepsEstimate", json!(self.below(50)));
+        add(9, "researchGoal", json!(self.one(&["one", "two"])));
+        add(3, "delta", json!(true));
+        arguments
+    }
+}
+
+async fn stand(desk: &Desk, session: &str) -> Value {
+    desk.ok("get_research_session", json!({ "sessionId": session })).await
+}
+
+/// Plays a seed; answers how many steps were recorded and how many refused.
+async fn play(seed: u64) -> (u64, u64) {
+    let dice = Dice(SeededEntropy::new(seed));
+    let mut desk = Desk::new();
+    let session = session_of(&desk.ok("sequential_search", step(1)).await);
+    let (mut steps, mut recorded, mut refused) = (1, 0, 0);
+    for _ in 0..60 {
+        let before = stand(&desk, &session).await;
+        match dice.below(8) {
+            0 => {
+                let event = json!({"type": dice.one(&["user.message", "research.step", "research.gap_closed"]),
+                    "number": dice.below(5), "description": "by hand", "content": "hi"});
+                let arguments = json!({"sessionId": session, "event": event});
+                desk.ok("emit_event", arguments).await;
+                steps = stand(&desk, &session).await["stepCount"].as_u64().unwrap();
+            }
+            1 => desk = desk.restarted().await,
+            _ => {
+                let mut arguments = dice.step(before["stepCount"].as_u64().unwrap());
+                arguments["sessionId"] = json!(session);
+                let answer = desk.call("sequential_search", arguments.clone()).await;
+                let after = stand(&desk, &session).await;
+                match answer {
+                    Ok(answer) => {
+                        assert_no_null(&answer);
+                        assert!(answer.to_string().len() <= 10_000);
+                        steps += u64::from(answer["repeated"] == false);
+                        recorded += 1;
+                        let again = desk.ok("sequential_search", arguments.clone()).await;
+                        assert_eq!(again["repeated"], true, "seed {seed}: {arguments}");
+                        assert_eq!(again["position"], answer["position"]);
+                    }
+                    Err(error) => {
+                        refused += 1;
+                        assert_eq!(after, before, "seed {seed}: {} changed it", error.message);
+                    }
+                }
+            }
+        }
+        let kept = stand(&desk, &session).await;
+        assert_eq!(kept["stepCount"], steps, "seed {seed}");
+        desk.service.forget_facts();
+        assert_eq!(stand(&desk, &session).await, kept, "seed {seed}");
+    }
+    (recorded, refused)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whatever_callers_do_memory_is_what_the_log_says() {
+    let (mut recorded, mut refused) = (0, 0);
+    for seed in 1..=12 {
+        let played = play(seed).await;
+        (recorded, refused) = (recorded + played.0, refused + played.1);
+    }
+    assert!(recorded > 100 && refused > 100, "{recorded} recorded, {refused} refused");
+}
