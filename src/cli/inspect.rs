@@ -130,7 +130,7 @@ fn show(found: &Inspection, screen: &mut Screen) -> Outcome {
     for (name, value) in &found.header {
         screen.line(format!("  {name:<15} {value}"))?;
     }
-    let rows = found.frames.iter().map(|line| row(line, screen)).collect();
+    let rows = found.frames.iter().map(row).collect();
     let heads = ["OFFSET", "KIND", "SESSION", "LSN", "POSITION", "RECORDS", "BYTES", "EVENTS"];
     screen.table(&heads, rows)?;
     let rest = found.rest.as_deref().unwrap_or("nothing");
@@ -138,7 +138,7 @@ fn show(found: &Inspection, screen: &mut Screen) -> Outcome {
     Ok(())
 }
 
-fn row(line: &InspectionLine, screen: &Screen) -> Vec<String> {
+fn row(line: &InspectionLine) -> Vec<String> {
     let mut told: Vec<String> = line
         .events
         .iter()
@@ -149,7 +149,7 @@ fn row(line: &InspectionLine, screen: &Screen) -> Vec<String> {
         told.push(format!("and {} more", line.events.len() - EVENTS_NAMED));
     }
     if let Some(fault) = &line.fault {
-        told.push(screen.paint(Tone::Bad, &printable(fault)));
+        told.push(printable(fault));
     }
     vec![
         line.byte_offset.to_string(),

@@ -26,7 +26,7 @@ use clap::Parser;
 use args::{Arguments, Verb};
 use config::{Config, Environment};
 use failure::{DONE, Failure, Outcome, USAGE};
-use screen::{Screen, Tone};
+use screen::Screen;
 
 pub use reference::markdown as reference;
 
@@ -137,7 +137,7 @@ fn show_config(config: &Config, screen: &mut Screen) -> Outcome {
         .listed()
         .map(|found| {
             let value = found.value.clone().unwrap_or_else(|| "(none)".to_owned());
-            vec![screen.paint(Tone::Strong, found.name), value, found.source.clone()]
+            vec![found.name.to_owned(), value, found.source.clone()]
         })
         .collect();
     screen.table(&["SETTING", "VALUE", "FROM"], rows)?;

@@ -16,6 +16,9 @@ pub(super) struct Screen {
     colours: bool,
 }
 
+/// Columns from which cells are wrapped to fit the terminal.
+const TABLE_COLUMNS_MIN: u16 = 60;
+
 /// How a word stands out.
 #[derive(Clone, Copy)]
 pub(super) enum Tone {
@@ -99,7 +102,7 @@ impl Screen {
         format!("\x1b[{code}m{text}\x1b[0m")
     }
 
-    /// A table; plain tab-separated lines where nobody looks.
+    /// A table, of plain text: codes for colours would be counted as width. Only plain tab-separated lines where nobody looks.
     pub(super) fn table(&mut self, heads: &[&str], rows: Vec<Vec<String>>) -> io::Result<()> {
         if !self.terminal {
             for row in rows {
@@ -109,7 +112,10 @@ impl Screen {
         }
         let mut table = comfy_table::Table::new();
         table.load_style(comfy_table::presets::NOTHING);
-        table.set_content_arrangement(comfy_table::ContentArrangement::Dynamic);
+        // A terminal that is very narrow, or does not say how wide it is, wraps better by itself.
+        if table.width().is_some_and(|columns| columns >= TABLE_COLUMNS_MIN) {
+            table.set_content_arrangement(comfy_table::ContentArrangement::Dynamic);
+        }
         table.set_header(heads.to_vec());
         table.add_rows(rows);
         self.line(table.to_string())

@@ -54,7 +54,7 @@ pub(super) async fn list(client: &Client, wanted: args::Sessions, screen: &mut S
         if screen.json {
             screen.answer(&body)?;
         } else {
-            rows.extend(list.data.iter().map(|session| row(session, screen)));
+            rows.extend(list.data.iter().map(row));
         }
         left = left.saturating_sub(list.data.len() as u64);
         page = list.next_page;
@@ -73,11 +73,11 @@ pub(super) async fn list(client: &Client, wanted: args::Sessions, screen: &mut S
     Ok(())
 }
 
-fn row(session: &Value, screen: &Screen) -> Vec<String> {
+fn row(session: &Value) -> Vec<String> {
     let damaged = session.get("damage").and_then(Value::as_array).is_some_and(|d| !d.is_empty());
     let mut title = one_line(&text(session, "title"), TITLE_CHARS);
     if damaged {
-        title = format!("{} {title}", screen.paint(Tone::Bad, "damaged"));
+        title = format!("DAMAGED {title}");
     }
     vec![
         text(session, "id"),

@@ -22,14 +22,20 @@ use crate::{
 /// How long a client may pause while it sends a body.
 const PAUSE_MAX: Duration = Duration::from_secs(30);
 
+/// How a front end says what kind of door it is; `import` is the one kind that counts.
+const ORIGIN_HEADER: &str = "sessionlog-origin";
+
 /// Who asks. Without credentials configured it is the one scope of this machine.
 pub(super) struct Who(pub(super) Caller);
 
 impl FromRequestParts<Arc<Door>> for Who {
     type Rejection = Refusal;
 
-    async fn from_request_parts(_: &mut Parts, _: &Arc<Door>) -> Result<Self, Refusal> {
-        Ok(Self(Caller { scope: Scope::local(), origin: Origin::Harness }))
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<Door>) -> Result<Self, Refusal> {
+        // A door for other programs' transcripts calls through this one, and says so.
+        let imports = parts.headers.get(ORIGIN_HEADER).is_some_and(|value| value == "import");
+        let origin = if imports { Origin::Import } else { Origin::Harness };
+        Ok(Self(Caller { scope: Scope::local(), origin }))
     }
 }
 

@@ -148,7 +148,9 @@ impl<'a> Delivery<'a> {
         body.push_str(",\"initial_events\":");
         body.push_str(&array(drafts));
         body.push('}');
-        self.client.send(Request::post("/v1/sessions").body(body, "application/json")).await?;
+        self.client
+            .send(from_here(Request::post("/v1/sessions")).body(body, "application/json"))
+            .await?;
         self.exists = Some(true);
         self.adding = true;
         Ok(())
@@ -159,7 +161,7 @@ impl<'a> Delivery<'a> {
             return Ok(());
         }
         let body = format!("{{\"events\":{}}}", array(drafts));
-        let request = Request::post(session_path(&self.session, "/events"));
+        let request = from_here(Request::post(session_path(&self.session, "/events")));
         self.client.send(request.body(body, "application/json")).await?;
         Ok(())
     }
@@ -194,6 +196,11 @@ impl<'a> Delivery<'a> {
             Err(error) => Err(error),
         }
     }
+}
+
+/// Says which door writes these events.
+fn from_here(request: Request) -> Request {
+    request.header("Sessionlog-Origin", "import")
 }
 
 fn is(error: &ClientError, code: &str) -> bool {

@@ -195,6 +195,7 @@ fn conversations_are_imported_once_and_exported_as_they_were() {
     let known = report["added"].as_u64().unwrap();
     let again = place.run(&["import", path, "--json"]).json();
     assert_eq!((&again["added"], again["known"].as_u64()), (&json!(0), Some(known)), "{again}");
+    assert!(place.events("ghent-walk").iter().all(|event| event["origin"] == "import"));
     let back = place.run(&["export", "ghent-walk", "--format", "openai"]).json();
     assert_eq!(back, serde_json::from_str::<Value>(&sample).unwrap());
     let sessions = place.run(&["sessions"]).ok();
