@@ -19,7 +19,11 @@ impl Dice {
 
     /// Arguments of a step near the number that would follow.
     fn step(&self, last: u64) -> Value {
-        let number = (last + 2).saturating_sub(self.below(4));
+        let number = match self.below(6) {
+            0 => last,
+            1 => last + 2,
+            _ => last + 1,
+        };
         let mut arguments = with(step(number), json!({"nextStepNeeded": self.below(9) > 0}));
         let mut add = |odds: u64, name: &str, value: Value| {
             if self.below(odds) == 0 {
@@ -27,11 +31,11 @@ impl Dice {
             }
         };
         add(3, "searchStep", json!(format!("tried {}", self.below(3))));
-        add(3, "branchId", json!(self.one(&["a", "b", "👩‍👩‍👧"])));
-        add(4, "branchFromStep", json!(self.below(last + 2)));
-        add(3, "revisesStep", json!(self.below(last + 2)));
+        add(4, "branchId", json!(self.one(&["a", "b", "👩‍👩‍👧"])));
+        add(9, "branchFromStep", json!(self.below(last + 2)));
+        add(6, "revisesStep", json!(self.below(last + 2)));
         add(2, "knowledgeGap", json!(self.one(&["why?", "when?", "who?"])));
-        add(3, "closesGap", json!(self.one(&["why?", "when?", "g1", "g2", "g3", "g2@a"])));
+        add(5, "closesGap", json!(self.one(&["why?", "when?", "g1", "g2", "g3", "g2@a"])));
         add(4, "rejectedApproaches", json!([self.one(&["x", "y"]), self.one(&["x", "z"])]));
         add(5, "sessionSummary", json!(self.one(&["here", "there", " "])));
         add(4, "confidence", json!(self.one(&["high", "medium", "low"])));
@@ -44,6 +48,12 @@ impl Dice {
 
 async fn stand(desk: &Desk, session: &str) -> Value {
     desk.ok("get_research_session", json!({ "sessionId": session })).await
+}
+
+/// The highest number of the steps in sight.
+fn latest(stand: &Value) -> u64 {
+    let lines = stand["stepIndex"].as_array().unwrap().iter();
+    lines.filter_map(|line| line["stepNumber"].as_u64()).max().unwrap_or(0)
 }
 
 /// Plays a seed; answers how many steps were recorded and how many refused.
@@ -64,7 +74,7 @@ async fn play(seed: u64) -> (u64, u64) {
             }
             1 => desk = desk.restarted().await,
             _ => {
-                let mut arguments = dice.step(before["stepCount"].as_u64().unwrap());
+                let mut arguments = dice.step(latest(&before));
                 arguments["sessionId"] = json!(session);
                 let answer = desk.call("sequential_search", arguments.clone()).await;
                 let after = stand(&desk, &session).await;
