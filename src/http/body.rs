@@ -1,14 +1,19 @@
 //! What comes in: bodies within their limit, headers, ids in paths. Parsed here once, trusted
 //! afterwards. It must not know a verb.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
 
 use axum::{
-    body::{Body, BodyDataStream, Bytes},
+    body::{Body, BodyDataStream, Bytes, HttpBody as _},
     extract::{FromRequest, FromRequestParts, RawPathParams, Request},
     http::{HeaderMap, StatusCode, header, request::Parts},
 };
-use futures_util::StreamExt as _;
+use futures_util::{Stream, StreamExt as _};
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
@@ -149,8 +154,6 @@ async fn read(body: Body, bytes_max: usize) -> Result<Bytes, Refusal> {
             None => return Ok(Bytes::from(whole)),
             Some(Err(_)) => return Err(broken("it broke off")),
             Some(Ok(chunk)) if whole.len() + chunk.len() > bytes_max => {
-                drop(whole);
-                discard(stream, bytes_max).await;
                 return Err(too_large(bytes_max).into());
             }
             Some(Ok(chunk)) => whole.extend_from_slice(&chunk),
@@ -158,15 +161,50 @@ async fn read(body: Body, bytes_max: usize) -> Result<Bytes, Refusal> {
     }
 }
 
-/// Reads on without keeping: a client that is still sending does not look for an answer, and a
-/// connection closed under it would take the answer along. Four times the limit is patience
-/// enough.
-pub(super) async fn discard(mut stream: BodyDataStream, bytes_max: usize) {
-    let mut left = bytes_max.saturating_mul(4);
-    while let Ok(Some(Ok(chunk))) = tokio::time::timeout(PAUSE_MAX, stream.next()).await {
-        left = left.saturating_sub(chunk.len());
-        if left == 0 {
-            return;
+/// A request's body that is read to its end whatever becomes of the request: a client that is
+/// still sending does not look for an answer, and a connection closed under it would take the
+/// answer along. Four times the limit is patience enough.
+struct ToItsEnd {
+    rest: Option<BodyDataStream>,
+    bytes_max: usize,
+}
+
+/// The request with such a body, unless it has none, or waits to be asked for it.
+pub(super) fn to_its_end(request: Request, bytes_max: usize) -> Request {
+    if request.headers().contains_key(header::EXPECT) || request.body().is_end_stream() {
+        return request;
+    }
+    request
+        .map(|body| Body::from_stream(ToItsEnd { rest: Some(body.into_data_stream()), bytes_max }))
+}
+
+impl Stream for ToItsEnd {
+    type Item = Result<Bytes, axum::Error>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let Some(rest) = &mut self.rest else { return Poll::Ready(None) };
+        let next = std::task::ready!(rest.poll_next_unpin(context));
+        if !matches!(next, Some(Ok(_))) {
+            self.rest = None;
+        }
+        Poll::Ready(next)
+    }
+}
+
+impl Drop for ToItsEnd {
+    fn drop(&mut self) {
+        let Some(mut rest) = self.rest.take() else { return };
+        let mut left = self.bytes_max.saturating_mul(4);
+        let discard = async move {
+            while let Ok(Some(Ok(chunk))) = tokio::time::timeout(PAUSE_MAX, rest.next()).await {
+                left = left.saturating_sub(chunk.len());
+                if left == 0 {
+                    return;
+                }
+            }
+        };
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(discard);
         }
     }
 }

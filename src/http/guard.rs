@@ -13,7 +13,7 @@ use axum::{
 
 use super::{
     Door, Shared,
-    body::{discard, too_large},
+    body::{to_its_end, too_large},
     refuse::Refusal,
 };
 use crate::service::{Code, ServiceError};
@@ -96,16 +96,13 @@ pub(super) async fn knock(
     next: Next,
 ) -> Response<Body> {
     let options = &door.app.options;
+    let request = to_its_end(request, options.body_bytes_max);
     let checked = host(request.uri(), request.headers(), &options.allowed_hosts)
         .and_then(|()| origin(request.headers(), &options.allowed_origins));
     if let Err(error) = checked {
         return Refusal::from(error).into_response();
     }
     if announced(request.headers()) > options.body_bytes_max as u64 {
-        // Who asks before sending (`Expect: 100-continue`) has sent nothing yet.
-        if !request.headers().contains_key(header::EXPECT) {
-            discard(request.into_body().into_data_stream(), options.body_bytes_max).await;
-        }
         return Refusal::from(too_large(options.body_bytes_max)).into_response();
     }
     next.run(request).await

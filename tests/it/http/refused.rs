@@ -306,6 +306,25 @@ async fn too_much_at_once_is_refused_whole() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_refusal_reaches_a_client_that_is_still_sending() {
+    let house = House::plain().await;
+    house.session("s", 0).await;
+    let large = |bytes: usize| Some(vec![b' '; bytes]);
+    let json = ("content-type", "application/json");
+    for (path, header, bytes, status) in [
+        ("/v1/sessions/.bad/events", json, 15 << 20, 422),
+        ("/v1/sessions/s/events", ("if-position", "x"), 15 << 20, 422),
+        ("/v1/sessions/s/events", ("content-type", "text/plain"), 15 << 20, 415),
+        ("/v1/sessions/s/events", ("host", "evil.example"), 15 << 20, 403),
+        ("/v1/sessions/s/events", json, 40 << 20, 413),
+        ("/nowhere", json, 15 << 20, 404),
+    ] {
+        let reply = house.call("POST", path, &[header], large(bytes)).await;
+        assert_eq!(reply.status, status, "{path}: {}", reply.text);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_chunked_body_is_limited_like_any_other() {
     let mut plan = Plan::default();
     plan.options.body_bytes_max = 1_000;
