@@ -224,6 +224,47 @@ fn a_failing_call_loses_nothing() {
     });
 }
 
+/// The same requests, with a fault at one call of them; answers how many calls they make without.
+async fn one_fault(seed: u64, call: u64, fault: Option<Fault>) -> u64 {
+    let mut run = Run::new(seed);
+    if let Some(fault) = fault {
+        run.sim.fail_call(call, fault, call % 3 == 0);
+    }
+    if let Some(store) = run.open() {
+        run.work(&store, 25).await;
+        store.close().await;
+    }
+    if run.sim.lives() == 0 {
+        run.sim.kill();
+    }
+    if let Some(store) = run.open() {
+        run.work(&store, 25).await;
+    }
+    let calls = run.sim.calls();
+    if call % 2 == 0 {
+        run.sim.kill()
+    } else {
+        run.sim.power_loss()
+    }
+    drop(run.judge().await);
+    calls
+}
+
+#[test]
+fn every_call_of_a_run_may_be_the_one_that_fails() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
+    let faults = [Fault::Io, Fault::Full, Fault::Short, Fault::Kill, Fault::PowerLoss];
+    let calls = runtime.block_on(one_fault(3, 0, None));
+    assert!(calls > 200, "{calls} calls are hardly a run");
+    // One case in so many; all of them when somebody asks for seeds.
+    let stride = if seeds(0).is_empty() { 13 } else { 1 };
+    let cases = (0..calls).flat_map(|call| faults.map(|fault| (call, fault)));
+    for (call, fault) in cases.step_by(stride) {
+        let run = AssertUnwindSafe(one_fault(3, call, Some(fault))).catch_unwind();
+        assert!(runtime.block_on(run).is_ok(), "call {call} with {fault:?}");
+    }
+}
+
 #[test]
 fn a_failed_sync_is_believed() {
     sweep(30, async |seed| {

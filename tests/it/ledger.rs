@@ -25,6 +25,8 @@ pub enum Known {
 struct Sent {
     events: Vec<NewEvent>,
     known: Known,
+    /// An earlier try of it is in doubt: a refusal of a later one says nothing of that.
+    tried: bool,
 }
 
 #[derive(Debug)]
@@ -79,7 +81,7 @@ impl Ledger {
             Err(error) => outcome(&error, crashed()),
         };
         let titles = vec![Some(name.clone())];
-        let batches = vec![Sent { events, known }];
+        let batches = vec![Sent { events, known, tried: false }];
         self.sessions.insert(name, History { created: known, batches, titles });
     }
 
@@ -97,7 +99,8 @@ impl Ledger {
     pub fn send(&mut self, session: &str, sizes: &[usize]) -> (SessionKey, usize, Batch) {
         let events = self.mint(sizes);
         let history = self.sessions.get_mut(session).unwrap();
-        history.batches.push(Sent { events: events.clone(), known: Known::InDoubt });
+        let sent = Sent { events: events.clone(), known: Known::InDoubt, tried: false };
+        history.batches.push(sent);
         (key(session), history.batches.len() - 1, batch(events))
     }
 
@@ -116,6 +119,7 @@ impl Ledger {
         }
         let chosen = nth % unknown.len();
         let (name, number, sent) = unknown.swap_remove(chosen);
+        sent.tried = sent.known == Known::InDoubt;
         sent.known = Known::InDoubt;
         Some((key(name), number, batch(sent.events.clone())))
     }
@@ -138,6 +142,10 @@ impl Ledger {
                     sent.events.iter().map(|event| event.id.clone()).collect();
                 assert_eq!(ids, wanted, "an answer names the events that were sent");
                 Known::At(appended.first_position)
+            }
+            Err(error) if sent.tried => {
+                outcome(&error, crashed);
+                Known::InDoubt
             }
             Err(error) => outcome(&error, crashed),
         };
