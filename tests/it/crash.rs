@@ -273,13 +273,45 @@ fn a_failed_sync_is_believed() {
         run.work(&store, 10).await;
         let op = [Op::Sync, Op::Sync, Op::SyncAll, Op::SyncDir];
         run.sim.fail_next(op[usize::try_from(run.below(4)).unwrap()], Fault::Io, false);
-        run.work(&store, 30).await;
+        for _ in 0..40 {
+            run.work(&store, 1).await;
+            if run.sim.struck() {
+                break;
+            }
+        }
+        let requests = [0, 1, 2, 20][usize::try_from(run.below(4)).unwrap()];
+        run.work(&store, requests).await;
         // The page cache of a killed process shows what the device never got.
         run.sim.kill();
         drop(store);
         let store = run.judge().await;
         run.work(&store, 5).await;
         run.sim.power_loss();
+        drop(store);
+        run.judge().await;
+    });
+}
+
+#[test]
+fn what_a_failed_sync_spoils_is_written_elsewhere() {
+    sweep(60, async |seed| {
+        let mut run = Run::new(seed);
+        let store = run.judge().await;
+        run.work(&store, 10).await;
+        run.sim.fail_next(Op::Sync, Fault::Spoil, false);
+        run.work(&store, 20).await;
+        let before = run.ledger.acknowledged;
+        for _ in 0..40 {
+            run.work(&store, 1).await;
+            if run.sim.struck() && run.ledger.acknowledged > before {
+                break;
+            }
+        }
+        if run.below(2) == 0 {
+            run.sim.kill()
+        } else {
+            run.sim.power_loss()
+        }
         drop(store);
         run.judge().await;
     });

@@ -226,14 +226,15 @@ impl Disk {
         let fault = self.enter(life, call)?;
         let succeeds = match fault {
             None => true,
-            Some(Fault::Io) => false,
+            Some(Fault::Io | Fault::Spoil) => false,
             // The crash may come after the device answered; else it decides what was kept.
             Some(_) => self.dice.chance(50),
         };
         let wanted = self.files.iter_mut().enumerate();
         for (_, image) in wanted.filter(|(number, _)| file.is_none_or(|file| file == *number)) {
             match fault {
-                Some(Fault::Io) => image.fail_sync(),
+                Some(Fault::Io) => image.fail_sync(None),
+                Some(Fault::Spoil) => image.fail_sync(Some(&self.dice)),
                 _ if succeeds => image.sync(),
                 _ => {}
             }
@@ -446,7 +447,7 @@ impl Disk {
 
 fn error_of(fault: Fault) -> io::Error {
     match fault {
-        Fault::Io => Errno::IO.into(),
+        Fault::Io | Fault::Spoil => Errno::IO.into(),
         Fault::Full => Errno::NOSPC.into(),
         Fault::Short => io::ErrorKind::WriteZero.into(),
         Fault::Kill | Fault::PowerLoss => gone(),

@@ -71,9 +71,14 @@ impl Image {
         }
     }
 
-    /// A sync that fails: every page counts as clean, none of them reached the device.
-    pub(super) fn fail_sync(&mut self) {
-        self.dirty.clear();
+    /// A sync that fails: every page counts as clean, none of them reached the device. With `spoil`
+    /// one of the sectors that it tried to write is no more what it was.
+    pub(super) fn fail_sync(&mut self, spoil: Option<&Dice>) {
+        let tried = std::mem::take(&mut self.dirty);
+        let nth = spoil.map(|dice| index(dice.below(tried.len() as u64)));
+        if let Some(sector) = nth.and_then(|nth| tried.iter().nth(nth)) {
+            copy_sector(&vec![0; self.durable.len()], &mut self.durable, *sector);
+        }
     }
 
     /// Forgets clean pages: reads see the device's bytes there.

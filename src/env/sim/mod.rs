@@ -93,6 +93,9 @@ pub enum Fault {
     Full,
     /// A write that stops early and says so.
     Short,
+    /// EIO on a sync, and one of the sectors it tried to write is zeros now, what was durable in it
+    /// included. No engine can mend that before its next write: a test lets it make one.
+    Spoil,
     /// The process is killed within the call.
     Kill,
     /// The power fails within the call.
@@ -105,6 +108,7 @@ impl Fault {
             Self::Io | Self::Kill | Self::PowerLoss => true,
             Self::Full => matches!(op, Op::Write | Op::Create | Op::CreateDir | Op::Rename),
             Self::Short => op == Op::Write,
+            Self::Spoil => matches!(op, Op::Sync | Op::SyncAll),
         }
     }
 }

@@ -126,18 +126,22 @@ fn a_kill_keeps_the_page_cache_and_frees_the_lock() {
 
 #[test]
 fn after_a_failed_sync_the_cache_shows_bytes_the_device_never_gets() {
-    let (sim, storage, file) = with_old(1);
-    file.write_at(0, &NEW).expect("written");
-    sim.fail_next(Op::Sync, Fault::Io, false);
-    assert!(file.sync().is_err());
-    assert!(sim.struck());
-    file.sync().expect("the second sync has nothing to do");
-    storage.sync_all().expect("nor has this one");
-    assert_eq!(contents(&sim, "f"), NEW);
-    file.evict().expect("evicted");
-    assert_eq!(contents(&sim, "f"), OLD, "the device answers");
-    sim.power_loss();
-    assert_eq!(contents(&sim, "f"), OLD);
+    for (fault, spoiled) in [(Fault::Io, 0), (Fault::Spoil, 1)] {
+        let (sim, storage, file) = with_old(1);
+        file.write_at(0, &NEW).expect("written");
+        sim.fail_next(Op::Sync, fault, false);
+        assert!(file.sync().is_err());
+        assert!(sim.struck());
+        file.sync().expect("the second sync has nothing to do");
+        storage.sync_all().expect("nor has this one");
+        assert_eq!(contents(&sim, "f"), NEW);
+        file.evict().expect("evicted");
+        let device = contents(&sim, "f");
+        sim.power_loss();
+        assert_eq!(contents(&sim, "f"), device);
+        let sectors = |byte| device.chunks(512).filter(|s| s.iter().all(|b| *b == byte)).count();
+        assert_eq!((sectors(1), sectors(0)), (4 - spoiled, spoiled), "{fault:?}");
+    }
 }
 
 #[test]
