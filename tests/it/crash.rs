@@ -1,6 +1,6 @@
-//! The embedded engine on a disk that breaks: whatever was acknowledged is there afterwards, batches
-//! are whole, and nothing is there that nobody sent. A seed in a message reproduces its failure:
-//! `SESSIONLOG_SEED=n cargo test --test it crash::`.
+//! The embedded engine on a disk that breaks: whatever was acknowledged is there afterwards,
+//! batches are whole, and nothing is there that nobody sent. A seed in a message reproduces its
+//! failure: `SESSIONLOG_SEED=n cargo test --test it crash::`.
 
 use std::{panic::AssertUnwindSafe, time::Duration};
 

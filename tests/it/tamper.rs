@@ -1,6 +1,6 @@
 //! Files of a stopped store that are cut, gone, put back from before or copied over each other: no
-//! event is served that nobody wrote, and no session calls itself whole while it is shorter. It must
-//! not expect an engine to mend anything. Single bytes are flipped in `damage`.
+//! event is served that nobody wrote, and no session calls itself whole while it is shorter. It
+//! must not expect an engine to mend anything. Single bytes are flipped in `damage`.
 //!
 //! One thing has no witness: the end of the journal of a store that was not stopped cleanly, when
 //! the file with it is cut or gone. There a session may be shorter; the rest still holds.
@@ -34,6 +34,18 @@ fn a_file_that_is_cut_or_gone_is_told() {
             told += usize::from(path.starts_with("segments") && fate == Fate::Told);
         }
         assert!(told > 0, "some segment was needed");
+    }
+}
+
+#[test]
+fn either_settled_file_is_enough() {
+    for image in [stopped(), killed()] {
+        for path in ["settled/0", "settled/1"] {
+            let gone = survive(image, |sim| sim.remove_durable(path));
+            assert_eq!(gone, Fate::Whole, "{path} is gone");
+            let spoiled = survive(image, |sim| sim.zero_sector(path, 0));
+            assert_eq!(spoiled, Fate::Whole, "{path} is spoiled");
+        }
     }
 }
 

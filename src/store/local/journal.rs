@@ -511,8 +511,8 @@ impl Writer {
         Ok(buffer)
     }
 
-    /// A file of at least `need` bytes that nothing needs any more, or a new one, filled with zeros:
-    /// a growing file costs 20 times at the 99th percentile (research/perf.md, 1a).
+    /// A file of at least `need` bytes that nothing needs any more, or a new one, filled with
+    /// zeros: a growing file costs 20 times at the 99th percentile.
     fn free_file<S>(&mut self, journal: &Journal<S>, need: u64) -> io::Result<u32> {
         let free = |file: &&RingFile| {
             let needed = file.order >= self.recyclable_order.max(1) || file.poisoned;
