@@ -20,6 +20,9 @@ Exit codes: 0 done, 1 refused, 2 wrong usage or configuration, 3 damaged, 4 not 
 Points, where a POINT is asked for: 17, end, -5 (five before the end), event:<id>,
 time:<RFC 3339>, step:<n>, action:<event type>[/<n>].";
 
+/// Heading of the flags that every verb has.
+const EVERY_VERB: &str = "Options of every verb";
+
 /// A durable session store for AI agents.
 ///
 /// A session is an append-only log of what happened while an agent worked. It lives outside the
@@ -37,22 +40,22 @@ pub(super) struct Arguments {
 #[derive(Clone, Debug, Default, Args)]
 pub(super) struct Common {
     /// Where sessions are kept [setting: data_dir]
-    #[arg(long, global = true, value_name = "DIR")]
+    #[arg(long, global = true, help_heading = EVERY_VERB, value_name = "DIR")]
     pub(super) data_dir: Option<String>,
     /// Talk to this server instead of a data directory [setting: url]
-    #[arg(long, global = true, value_name = "URL")]
+    #[arg(long, global = true, help_heading = EVERY_VERB, value_name = "URL")]
     pub(super) url: Option<String>,
     /// Print what HTTP would answer, as JSON
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = EVERY_VERB)]
     pub(super) json: bool,
     /// Read settings from this file instead of the usual place
-    #[arg(long, global = true, value_name = "FILE")]
+    #[arg(long, global = true, help_heading = EVERY_VERB, value_name = "FILE")]
     pub(super) config: Option<PathBuf>,
     /// What to log to standard error: error, warn, info, debug or trace [setting: log]
-    #[arg(long, global = true, value_name = "LEVEL")]
+    #[arg(long, global = true, help_heading = EVERY_VERB, value_name = "LEVEL")]
     pub(super) log: Option<String>,
     /// How long an owner started on demand waits for another front end [setting: owner_idle]
-    #[arg(long, global = true, value_name = "DURATION", hide = true)]
+    #[arg(long, global = true, help_heading = EVERY_VERB, value_name = "DURATION", hide = true)]
     pub(super) owner_idle: Option<String>,
 }
 
