@@ -2,6 +2,7 @@
 //! store, verbs, doors, listeners, and a stop that loses nothing. It must not hold a verb.
 
 use std::{
+    collections::BTreeMap,
     io::{self, IsTerminal, Write},
     net::SocketAddr,
     sync::{Arc, Mutex},
@@ -27,13 +28,16 @@ use crate::{
         Env,
         host::{self, OwnerSocket},
     },
-    http::{App, HttpOptions, Listener, OwnerInfo, ServeOptions},
+    event::Event,
+    http::{App, Exporter, HttpOptions, Listener, OwnerInfo, ServeOptions},
+    import::{self, Members},
     mcp::{self, McpHttpOptions},
-    service::Service,
+    service::{Service, ServiceResult},
     store::{
         Store,
         local::{Local, OpenError},
     },
+    wire::json,
 };
 
 /// How long a `serve` waits for an owner started on demand to leave.
@@ -112,9 +116,21 @@ fn router(
         config_digest: config.digest(),
         step_down: stop.clone(),
     };
-    let app = App { service: service.clone(), owner, options: HttpOptions::default() };
+    let exporters = BTreeMap::from([("openai".to_owned(), Arc::new(openai) as Exporter)]);
+    let options = HttpOptions { exporters, ..HttpOptions::default() };
+    let app = App { service: service.clone(), owner, options };
     let options = McpHttpOptions { stop: stop.clone(), ..McpHttpOptions::default() };
     crate::http::router(app, mcp::http_router_with(service, options))
+}
+
+/// A session's conversation in OpenAI's chat format, for the HTTP door: `{"messages":[…]}`. What
+/// an import keeps beside the messages is metadata of the session, and answered with it.
+fn openai(events: Vec<Event>) -> ServiceResult<Vec<u8>> {
+    let members: Vec<Members> =
+        events.iter().filter_map(|event| Members::read(&json::event_text(event)).ok()).collect();
+    let mut bytes = import::to_messages(&members).into_bytes();
+    bytes.push(b'\n');
+    Ok(bytes)
 }
 
 /// Leaves in the order that lets the next owner in at once: first nobody can reach us, then all is

@@ -213,3 +213,9 @@ pub fn to_openai(
 ) -> Vec<String> {
     openai::export(session, metadata, events)
 }
+
+/// The same without what the session's metadata says: one object with the messages.
+#[must_use]
+pub fn to_messages(events: &[Members]) -> String {
+    openai::messages(events)
+}

@@ -272,8 +272,42 @@ pub(super) fn export(
     metadata: &dyn Fn(&str) -> Option<String>,
     events: &[Members],
 ) -> Vec<String> {
-    let mut fields = metadata(FIELDS_KEY);
-    let mut messages = Vec::new();
+    let Written { fields, messages } = write(events);
+    match metadata(SHAPE_KEY).as_deref() {
+        Some("lines") => messages,
+        Some("array") => vec![format!("[{}]", messages.join(","))],
+        shape => {
+            let fields = fields.or_else(|| metadata(FIELDS_KEY));
+            let fields = fields.unwrap_or_else(|| match shape {
+                Some(_) => "{}".to_owned(),
+                None => format!("{{\"id\":{}}}", quote(session.as_str())),
+            });
+            vec![object_with(&fields, &messages)]
+        }
+    }
+}
+
+/// One object with the messages, and with the fields that were too large for metadata.
+pub(super) fn messages(events: &[Members]) -> String {
+    let Written { fields, messages } = write(events);
+    object_with(fields.as_deref().unwrap_or("{}"), &messages)
+}
+
+fn object_with(fields: &str, messages: &[String]) -> String {
+    let head = fields.strip_suffix('}').unwrap_or("{");
+    let comma = if head == "{" { "" } else { "," };
+    format!("{head}{comma}\"messages\":[{}]}}", messages.join(","))
+}
+
+/// What events say in the chat format.
+struct Written {
+    /// What the line said beside the messages, where an event holds it.
+    fields: Option<String>,
+    messages: Vec<String>,
+}
+
+fn write(events: &[Members]) -> Written {
+    let (mut fields, mut messages) = (None, Vec::new());
     let mut open: Option<Assistant> = None;
     for event in events {
         let kind = event.text("type").unwrap_or_default();
@@ -292,20 +326,7 @@ pub(super) fn export(
         }
     }
     Assistant::close(&mut open, &mut messages);
-    let array = format!("[{}]", messages.join(","));
-    match metadata(SHAPE_KEY).as_deref() {
-        Some("lines") => messages,
-        Some("array") => vec![array],
-        shape => {
-            let fields = fields.unwrap_or_else(|| match shape {
-                Some(_) => "{}".to_owned(),
-                None => format!("{{\"id\":{}}}", quote(session.as_str())),
-            });
-            let head = fields.strip_suffix('}').unwrap_or("{");
-            let comma = if head == "{" { "" } else { "," };
-            vec![format!("{head}{comma}\"messages\":{array}}}")]
-        }
-    }
+    Written { fields, messages }
 }
 
 /// An assistant message being put together from a text and the calls that follow it.

@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader};
 
 use serde_json::{Value, json};
+use sessionlog::client::Request;
 
 use crate::program::{Place, lines, read};
 
@@ -89,8 +90,7 @@ fn json_is_what_http_answers() {
     let client = server.client();
     let get = |path: &str| {
         let runtime = tokio::runtime::Runtime::new().unwrap();
-        let request = sessionlog::client::Request::get(path);
-        runtime.block_on(client.json(request)).unwrap()
+        runtime.block_on(client.json(Request::get(path))).unwrap()
     };
     assert_eq!(place.run(&["sessions", "--json"]).json(), get("/v1/sessions"));
     assert_eq!(place.run(&["show", "trip", "--json"]).json(), get("/v1/sessions/trip"));
@@ -198,6 +198,10 @@ fn conversations_are_imported_once_and_exported_as_they_were() {
     assert!(place.events("ghent-walk").iter().all(|event| event["origin"] == "import"));
     let back = place.run(&["export", "ghent-walk", "--format", "openai"]).json();
     assert_eq!(back, serde_json::from_str::<Value>(&sample).unwrap());
+    let request = Request::get("/v1/sessions/ghent-walk/export").query("format", "openai");
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let through_http = runtime.block_on(place.serve().client().json(request)).unwrap();
+    assert_eq!(through_http["messages"], back["messages"]);
     let sessions = place.run(&["sessions"]).ok();
     let id = sessions.lines().find_map(|line| line.split('\t').next()?.strip_prefix("odd-id-"));
     let id = format!("odd-id-{}", id.unwrap_or_else(|| panic!("{sessions}")));

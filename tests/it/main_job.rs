@@ -23,7 +23,7 @@ use sessionlog::{
     event::SessionId,
 };
 
-use crate::program::{McpClient, Place, Server, eventually, lines, read};
+use crate::program::{McpClient, Place, Server, eventually, lines, read, skipped};
 
 /// Processes that append, events of each, and after how many acknowledged ones the owner is killed.
 const WRITERS: usize = 4;
@@ -41,7 +41,7 @@ type Acknowledged = Mutex<BTreeMap<String, BTreeMap<u64, String>>>;
 #[test]
 fn fifty_real_conversations_survive_the_owners_death_through_every_door() {
     let Some(path) = conversations() else {
-        eprintln!("SKIPPED: {} is not there", "../shared/data/tau-airline.jsonl");
+        skipped("the main job: ../shared/data/tau-airline.jsonl is not there");
         return;
     };
     let originals: BTreeMap<String, Value> = lines(&read(&path))

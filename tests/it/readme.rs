@@ -10,7 +10,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::program::{Place, read};
+use crate::program::{Place, read, skipped};
 
 const ADDRESS: &str = "http://127.0.0.1:7717";
 
@@ -75,7 +75,7 @@ fn its_two_commands_run_the_main_job_and_the_tests() {
 #[test]
 fn its_first_events_go_in_and_come_back() {
     if !has("curl") {
-        eprintln!("SKIPPED: there is no curl");
+        skipped("the README's first events: there is no curl");
         return;
     }
     let place = Place::new();
