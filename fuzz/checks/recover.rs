@@ -29,7 +29,7 @@ pub struct Image {
 /// Files small enough that forty events rotate, settle and seal.
 const OPTIONS: Options = Options {
     journal_file_bytes: 32 << 10,
-    journal_retained_bytes: 96 << 10,
+    journal_retained_bytes: 1 << 20,
     segment_bytes_max: 8 << 10,
     background: false,
 };
@@ -63,10 +63,10 @@ async fn make(clean: bool) -> Image {
         store.create(&Scope::local(), new).await.expect("created");
         sessions.push(SessionKey { scope: Scope::local(), session: id });
     }
-    for round in 0..40_usize {
+    for round in 0..56_usize {
         for key in &sessions {
             let id = format!("{}{round}", key.session);
-            let body = format!("{id} {}", "y".repeat((round * 97) % 1500));
+            let body = format!("{id} {}", "y".repeat((round * 97) % 1900));
             let event = NewEvent {
                 id: Some(EventId::new(&id).expect("printable")),
                 kind: EventType::new("user.message").expect("plain"),
@@ -78,7 +78,8 @@ async fn make(clean: bool) -> Image {
             let batch = Batch { events: vec![event], ..Batch::default() };
             store.append(key, batch).await.expect("appended");
         }
-        if round % 12 == 11 {
+        // Enough follows the last of them that the journal goes round.
+        if round == 12 || round == 24 {
             store.settle().expect("settled");
         }
     }

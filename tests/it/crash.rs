@@ -294,7 +294,7 @@ fn a_failed_sync_is_believed() {
 
 #[test]
 fn what_a_failed_sync_spoils_is_written_elsewhere() {
-    sweep(60, async |seed| {
+    sweep(100, async |seed| {
         let mut run = Run::new(seed);
         let store = run.judge().await;
         run.work(&store, 10).await;
