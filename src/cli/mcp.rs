@@ -1,11 +1,14 @@
 //! `mcp`: what the program knows of where it runs, handed to the stdio front end. It must not
 //! answer a tool call.
 
+use std::io::{self, IsTerminal};
+
 use super::{
     args::Mcp,
     config::Environment,
     connect,
     failure::{Failure, Outcome},
+    screen::Screen,
 };
 use crate::{
     client::Client,
@@ -17,7 +20,16 @@ use crate::{
 /// The session a Claude Code process runs, in the environment of what it starts.
 const CLAUDE_CODE_SESSION: &str = "CLAUDE_CODE_SESSION_ID";
 
-pub(super) async fn run(client: Client, wanted: Mcp, environment: &Environment) -> Outcome {
+pub(super) async fn run(
+    client: Client,
+    wanted: Mcp,
+    environment: &Environment,
+    screen: &Screen,
+) -> Outcome {
+    if io::stdin().is_terminal() {
+        screen
+            .note("sessionlog speaks MCP here, with the program that starts it; Ctrl-C to leave.");
+    }
     let toolsets = match &wanted.toolsets {
         Some(text) => Toolset::parse_list(text).map_err(|name| {
             let known = Toolset::ALL.map(Toolset::as_str).join(", ");

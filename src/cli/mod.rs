@@ -111,7 +111,7 @@ fn execute(arguments: Arguments, environment: &Environment, screen: &mut Screen)
             Verb::Replay(replay) => events::replay(&client, replay, screen).await,
             Verb::Import(import) => transfer::import(&client, import, screen).await,
             Verb::Export(export) => transfer::export(&client, export, screen).await,
-            Verb::Mcp(wanted) => mcp::run(client, wanted, environment).await,
+            Verb::Mcp(wanted) => mcp::run(client, wanted, environment, screen).await,
             Verb::Verify(verify) => verify::run(&client, verify.session.as_ref(), screen).await,
             _ => Ok(()),
         }

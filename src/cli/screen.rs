@@ -102,8 +102,8 @@ impl Screen {
         format!("\x1b[{code}m{text}\x1b[0m")
     }
 
-    /// A table, of plain text: codes for colours would be counted as width. Only plain
-    /// tab-separated lines where nobody looks.
+    /// A table of plain text (codes for colours would be counted as width); tab-separated lines
+    /// where nobody looks.
     pub(super) fn table(&mut self, heads: &[&str], rows: Vec<Vec<String>>) -> io::Result<()> {
         if !self.terminal {
             for row in rows {

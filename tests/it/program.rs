@@ -2,7 +2,7 @@
 //! and of the main job start, ask and end. It must not know what a test expects.
 
 use std::{
-    io::{BufRead, BufReader, Read, Write},
+    io::{BufRead, BufReader, Write},
     path::{Path, PathBuf},
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
     time::Duration,
@@ -300,7 +300,5 @@ pub fn skipped(why: &str) {
 
 /// Everything a file holds.
 pub fn read(path: &Path) -> String {
-    let mut text = String::new();
-    std::fs::File::open(path).unwrap().read_to_string(&mut text).unwrap();
-    text
+    std::fs::read_to_string(path).unwrap()
 }
