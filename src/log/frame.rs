@@ -35,7 +35,7 @@ const COMPRESSION_NONE: u8 = 0;
 const COMPRESSION_ZSTD: u8 = 1;
 const CIPHER_NONE: u8 = 0;
 
-const _: () = assert!(HEADER_BYTES as u64 % ALIGN_BYTES == 0);
+const _: () = assert!((HEADER_BYTES as u64).is_multiple_of(ALIGN_BYTES));
 const _: () = assert!(crate::event::limits::BATCH_BYTES_MAX < PAYLOAD_BYTES_MAX);
 
 /// What a frame holds. The ordinals are on disk.

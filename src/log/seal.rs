@@ -151,10 +151,10 @@ impl Builder {
             return;
         }
         self.control_chain = self.control_chain.after(lsn.0, record);
-        if let Some(Control::Batch(batch)) = record.to_control() {
-            if record.processed_at() >= keys_from {
-                self.batches.push((record.processed_at, batch));
-            }
+        if let Some(Control::Batch(batch)) = record.to_control()
+            && record.processed_at() >= keys_from
+        {
+            self.batches.push((record.processed_at, batch));
         }
     }
 

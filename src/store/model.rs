@@ -295,7 +295,8 @@ impl Store for Model {
             self.with(key, |session| {
                 let tail = session.info.tail;
                 let range = Range::new(read.range.from.min(tail), read.range.to.min(tail));
-                let wanted = &session.events[range.from.0 as usize..range.to.0 as usize];
+                let wanted = session.events.get(range.from.0 as usize..range.to.0 as usize);
+                let wanted = wanted.unwrap_or_default();
                 let (mut bytes, mut events) = (0, Vec::new());
                 let mut take = |event: &Event| {
                     bytes += event.body.len();

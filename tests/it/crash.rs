@@ -228,7 +228,7 @@ fn a_failing_call_loses_nothing() {
 async fn one_fault(seed: u64, call: u64, fault: Option<Fault>) -> u64 {
     let mut run = Run::new(seed);
     if let Some(fault) = fault {
-        run.sim.fail_call(call, fault, call % 3 == 0);
+        run.sim.fail_call(call, fault, call.is_multiple_of(3));
     }
     if let Some(store) = run.open() {
         run.work(&store, 25).await;
@@ -241,7 +241,7 @@ async fn one_fault(seed: u64, call: u64, fault: Option<Fault>) -> u64 {
         run.work(&store, 25).await;
     }
     let calls = run.sim.calls();
-    if call % 2 == 0 {
+    if call.is_multiple_of(2) {
         run.sim.kill()
     } else {
         run.sim.power_loss()

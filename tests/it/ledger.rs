@@ -106,9 +106,9 @@ impl Ledger {
 
     /// A batch that is not known to be there, to be sent once more.
     pub fn send_again(&mut self, nth: usize) -> Option<(SessionKey, usize, Batch)> {
-        let there = |history: &&mut History| matches!(history.created, Known::At(_));
+        let there = |history: &History| matches!(history.created, Known::At(_));
         let histories = self.sessions.iter_mut();
-        let unknown = histories.filter(|(_, h)| there(&h)).flat_map(|(name, history)| {
+        let unknown = histories.filter(|(_, h)| there(h)).flat_map(|(name, history)| {
             let batches = history.batches.iter_mut().enumerate();
             batches.map(move |(number, sent)| (name, number, sent))
         });
@@ -191,10 +191,9 @@ impl Ledger {
         let torn = wanted.values().find(|(number, _)| starts.contains_key(number));
         assert_eq!(torn, None, "{session}: a part of a batch is missing");
         for (number, sent) in history.batches.iter_mut().enumerate() {
-            let start = starts.get(&number).copied().or_else(|| {
-                // A batch without events is nowhere and everywhere.
-                if sent.events.is_empty() { Some(Position::ZERO) } else { None }
-            });
+            // A batch without events is nowhere and everywhere.
+            let nowhere = sent.events.is_empty().then_some(Position::ZERO);
+            let start = starts.get(&number).copied().or(nowhere);
             match (sent.known, start) {
                 (Known::At(at), Some(start)) if !sent.events.is_empty() => {
                     assert_eq!(at, start, "{session}: batch {number} moved");

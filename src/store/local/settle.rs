@@ -257,10 +257,8 @@ impl Shared {
         retired.iter_mut().for_each(|one| one.settlings = one.settlings.saturating_sub(1));
         retired.retain(|one| {
             let gone = one.settlings == 0;
-            if gone {
-                if let Err(error) = self.env.storage.remove(&one.path) {
-                    tracing::warn!(path = one.path, %error, "a replaced segment could not be unlinked");
-                }
+            if gone && let Err(error) = self.env.storage.remove(&one.path) {
+                tracing::warn!(path = one.path, %error, "a replaced segment could not be unlinked");
             }
             !gone
         });

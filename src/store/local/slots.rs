@@ -54,14 +54,17 @@ pub(super) struct Slots {
     slots: [Slot; 2],
 }
 
+/// Tenant, user, session and incarnation.
+type Name = (String, String, String, [u8; 16]);
+
 /// What the settled files said at start.
 pub(super) struct Found {
     pub(super) clean: bool,
     pub(super) start: u64,
     pub(super) place: Place,
-    pub(super) entries: BTreeMap<(String, String, String, [u8; 16]), Entry>,
-    /// Sessions whose entry in the older file is another: tenant, user, session, incarnation.
-    differing: [Vec<(String, String, String, [u8; 16])>; 2],
+    pub(super) entries: BTreeMap<Name, Entry>,
+    /// Sessions whose entry in the older file is another.
+    differing: [Vec<Name>; 2],
 }
 
 impl Slots {
