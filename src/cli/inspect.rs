@@ -131,7 +131,7 @@ fn show(found: &Inspection, screen: &mut Screen) -> Outcome {
         screen.line(format!("  {name:<15} {value}"))?;
     }
     let rows = found.frames.iter().map(row).collect();
-    let heads = ["OFFSET", "KIND", "SESSION", "LSN", "POSITION", "RECORDS", "BYTES", "EVENTS"];
+    let heads = ["BYTE OFFSET", "KIND", "SESSION", "LSN", "POSITION", "RECORDS", "BYTES", "EVENTS"];
     screen.table(&heads, rows)?;
     let rest = found.rest.as_deref().unwrap_or("nothing");
     screen.line(format!("  from byte {} on: {}", found.end, printable(rest)))?;

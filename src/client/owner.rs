@@ -149,13 +149,13 @@ impl Client {
                 self.inner.owner_fits.store(true, Ordering::Release);
                 Ok(())
             }
-            Err(error @ ClientError::Unreachable { .. }) => {
-                match &target.start {
-                    Some(start) => start_owner(start, target).await?,
-                    None => return Err(Failure::Again(error)),
-                }
+            Err(ClientError::Unreachable { reason, .. }) => {
+                let reason = match &target.start {
+                    Some(start) => start_owner(start, target).await?.unwrap_or(reason),
+                    None => reason,
+                };
                 // Started by us or by another client at the same time: look again.
-                Err(Failure::Again(error))
+                Err(Failure::Again(unreachable(target, reason)))
             }
             Err(error) => Err(Failure::Final(error)),
         }
@@ -180,12 +180,14 @@ fn check_fit(target: &OwnerTarget, report: &OwnerReport) -> Result<(), ClientErr
     Ok(())
 }
 
-/// Starts an owner and waits until it reports: ready, or why not.
-async fn start_owner(start: &Start, target: &OwnerTarget) -> Result<(), Failure> {
-    let unreachable = |reason: String| ClientError::Unreachable {
-        address: target.data_dir.display().to_string(),
-        reason,
-    };
+fn unreachable(target: &OwnerTarget, reason: String) -> ClientError {
+    ClientError::Unreachable { address: target.data_dir.display().to_string(), reason }
+}
+
+/// Starts an owner and waits until it reports: ready, or why not. Answers why nobody may be
+/// reached yet, when it knows.
+async fn start_owner(start: &Start, target: &OwnerTarget) -> Result<Option<String>, Failure> {
+    let unreachable = |reason: String| unreachable(target, reason);
     let mut command = tokio::process::Command::new(&start.program);
     command
         .arg0(&start.name)
@@ -221,8 +223,11 @@ async fn start_owner(start: &Start, target: &OwnerTarget) -> Result<(), Failure>
             let ended = child.wait().await.map_or_else(|e| e.to_string(), |code| code.to_string());
             Err(Failure::Again(unreachable(format!("its owner ended at once ({ended})"))))
         }
-        // Ready, or another one owns the directory.
-        _ => Ok(()),
+        Some(_) => {
+            let reason = "its owner does not answer; if that lasts, look at what holds LOCK there";
+            Ok(Some(reason.to_owned()))
+        }
+        None => Ok(None),
     }
 }
 
