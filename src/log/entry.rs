@@ -28,8 +28,9 @@ pub const FORMAT: u32 = 1;
 const SETTLED_MAGIC: [u8; 8] = *b"SLSETTL1";
 const SETTLED_HEADER_BYTES: usize = 64;
 const CHUNK_HEADER_BYTES: usize = 16;
-/// Entries per chunk, so that a base of many sessions stays below the decoding limit.
-const CHUNK_ENTRIES: usize = 4_096;
+/// A chunk takes no further entry once it has so many bytes, so that it stays far below the limit
+/// of what is decoded.
+const CHUNK_BYTES: usize = 4 << 20;
 const STORE_MAGIC: [u8; 8] = *b"SLSTORE1";
 const STORE_BYTES: usize = 256;
 
@@ -114,12 +115,11 @@ pub fn settled_header(store: [u8; 16], salt: u64) -> Vec<u8> {
 #[must_use]
 pub fn encode_delta(salt: u64, generation: u64, delta: &Delta) -> Vec<u8> {
     let mut out = Vec::new();
-    let chunks = delta.entries.len().div_ceil(CHUNK_ENTRIES).max(1);
-    for chunk in 0..chunks {
-        let entries = delta.entries.iter().skip(chunk * CHUNK_ENTRIES).take(CHUNK_ENTRIES);
+    let chunks = chunks(&delta.entries);
+    for (index, entries) in chunks.iter().enumerate() {
         let v1 = DeltaV1 {
-            more: chunk + 1 < chunks,
-            delta: Delta { entries: entries.cloned().collect(), ..delta.without_entries() },
+            more: index + 1 < chunks.len(),
+            delta: Delta { entries: entries.to_vec(), ..delta.without_entries() },
         };
         let mut payload = generation.to_le_bytes().to_vec();
         encode_value(&v1, &mut payload);
@@ -130,6 +130,27 @@ pub fn encode_delta(salt: u64, generation: u64, delta: &Delta) -> Vec<u8> {
         out.resize(frame::align(out.len() as u64) as usize, 0);
     }
     out
+}
+
+/// Entries as they are spread over chunks; one empty chunk when there are none.
+fn chunks(entries: &[Entry]) -> Vec<&[Entry]> {
+    let mut chunks = Vec::new();
+    let mut rest = entries;
+    loop {
+        let mut bytes = Vec::new();
+        let fits = |entry: &&Entry| {
+            let open = bytes.len() < CHUNK_BYTES;
+            encode_value(*entry, &mut bytes);
+            open
+        };
+        let count = rest.iter().take_while(fits).count();
+        let (chunk, behind) = rest.split_at(count);
+        chunks.push(chunk);
+        rest = behind;
+        if rest.is_empty() {
+            return chunks;
+        }
+    }
 }
 
 impl Delta {
@@ -255,5 +276,82 @@ impl StoreFile {
         }
         let mut body = Fields(body);
         Some(Ok(Self { id: body.array()?, created_at: body.i64()? }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(n: usize) -> Entry {
+        let long = "x".repeat(2_000);
+        Entry {
+            tenant: "default".to_owned(),
+            user: "local".to_owned(),
+            session: format!("s{n}"),
+            incarnation: [7; 16],
+            title: Some(long.clone()),
+            metadata: (0..16).map(|key| (format!("k{key}"), long.clone())).collect(),
+            workspace: None,
+            ttl_seconds: Some(0),
+            create_key: None,
+            created_at: 1,
+            updated_at: -1,
+            archived_at: None,
+            deleted_at: Some(3),
+            tail: 9,
+            end_lsn: 12,
+            chain: [1; 32],
+            control_chain: [2; 32],
+            bytes: 5,
+            segments: vec![SegmentEntry { base: 0, start: 1, sealed: true, bytes: 9, end: 9 }],
+            damage: vec![(1, 2, "torn".to_owned())],
+        }
+    }
+
+    #[test]
+    fn a_generation_larger_than_the_decoding_limit_reads_back() {
+        let (store, salt) = ([3; 16], 11);
+        for count in [0, 1, 1_500] {
+            let delta = Delta {
+                clean: true,
+                start: 2,
+                order: 3,
+                byte_offset: 8192,
+                lsn: 77,
+                at: 5,
+                entries: (0..count).map(entry).collect(),
+            };
+            let mut bytes = settled_header(store, salt);
+            bytes.extend(encode_delta(salt, 4, &delta));
+            let length = bytes.len() as u64;
+            let read = decode_settled(store, &bytes.into()).unwrap();
+            assert_eq!((read.generation, read.end), (4, length), "{count}");
+            assert_eq!(read.entries.len(), count);
+            assert_eq!(read.last, Some(delta.without_entries()));
+        }
+    }
+
+    #[test]
+    fn a_generation_counts_only_when_its_last_chunk_is_whole() {
+        let (store, salt) = ([3; 16], 11);
+        let delta = |count| Delta {
+            clean: false,
+            start: 1,
+            order: 1,
+            byte_offset: 0,
+            lsn: 1,
+            at: 0,
+            entries: (0..count).map(entry).collect(),
+        };
+        let mut bytes = settled_header(store, salt);
+        bytes.extend(encode_delta(salt, 1, &delta(1)));
+        let whole = bytes.len();
+        bytes.extend(encode_delta(salt, 2, &delta(400)));
+        for cut in [whole + 5, whole + 5_000_000, bytes.len() - 9] {
+            let torn = Bytes::copy_from_slice(&bytes[..cut]);
+            let read = decode_settled(store, &torn).unwrap();
+            assert_eq!((read.generation, read.end, read.entries.len()), (1, whole as u64, 1));
+        }
     }
 }

@@ -65,7 +65,7 @@ pub fn inspect(file: &dyn File) -> Result<Inspected, LogError> {
         header,
         frames: found.pieces.iter().map(piece).collect(),
         end: found.end,
-        rest: found.rest.map(|(fault, _)| fault.to_string()),
+        rest: found.rest.map(|fault| fault.to_string()),
     })
 }
 

@@ -9,8 +9,8 @@ use bytes::Bytes;
 
 use super::frame::PAYLOAD_BYTES_MAX;
 use crate::event::{
-    Event, EventId, EventType, Incarnation, Lsn, Origin, Position, Scope, SessionId, SessionKey,
-    TenantId, Timestamp, UserId,
+    Event, EventId, EventType, Incarnation, NewEvent, Origin, Position, Scope, SessionId,
+    SessionKey, TenantId, Timestamp, UserId,
 };
 
 /// Variable-length little-endian integers, and a limit before anything is allocated.
@@ -341,8 +341,15 @@ fn origin_of(ordinal: u8) -> Option<Origin> {
     })
 }
 
-/// Numbers the records of one request from `first`.
+/// Digest of what a client sent in a batch: types and bodies, length-prefixed.
 #[must_use]
-pub fn numbered(first: Lsn, records: Vec<Record>) -> Vec<(Lsn, Record)> {
-    (first.0..).map(Lsn).zip(records).collect()
+pub fn batch_digest(events: &[NewEvent]) -> [u8; 32] {
+    let mut hasher = blake3::Hasher::new();
+    for event in events {
+        for part in [event.kind.as_str().as_bytes(), &event.body] {
+            hasher.update(&(part.len() as u64).to_le_bytes());
+            hasher.update(part);
+        }
+    }
+    *hasher.finalize().as_bytes()
 }

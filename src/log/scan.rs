@@ -36,28 +36,29 @@ pub enum Piece {
 /// A region walked to its end.
 #[derive(Clone, Debug)]
 pub struct Scan {
-    /// In order; a bad piece is always followed by a whole frame.
+    /// In order. A bad piece without a header is always followed by another piece.
     pub pieces: Vec<Piece>,
     /// Byte offset in the file where the last whole frame ended.
     pub end: u64,
-    /// What lies at `end`, when the region goes on: never a whole frame, nor is anything behind it.
-    pub rest: Option<(Fault, Option<FrameHeader>)>,
+    /// What lies behind the last piece, when the region goes on: nothing there is a whole frame.
+    pub rest: Option<Fault>,
 }
 
 /// Walks `region`, which starts at `base` in its file, with the salt of that file's use.
 #[must_use]
 pub fn scan(salt: u64, region: &Bytes, base: u64) -> Scan {
     let mut pieces = Vec::new();
-    let mut at = 0;
+    let (mut at, mut end) = (0, base);
     loop {
         let rest = region.slice(at.min(region.len())..);
         if rest.is_empty() {
-            return Scan { pieces, end: base + at as u64, rest: None };
+            return Scan { pieces, end, rest: None };
         }
         let byte_offset = base + at as u64;
         let fault = match Frame::read(salt, &rest) {
             Ok(frame) => {
                 at += frame.header.stride() as usize;
+                end = base + at as u64;
                 pieces.push(Piece::Frame { byte_offset, frame });
                 continue;
             }
@@ -65,16 +66,21 @@ pub fn scan(salt: u64, region: &Bytes, base: u64) -> Scan {
         };
         if let Some((start, frame)) = watermark_behind(salt, region, base, at) {
             at = start + frame.header.stride() as usize;
+            end = base + at as u64;
             pieces.push(Piece::Frame { byte_offset: base + start as u64, frame });
             continue;
         }
-        let header = FrameHeader::read(salt, &rest).ok().map(|(header, _)| header);
-        match next_whole(salt, region, at, header.as_ref()) {
+        if let Ok((header, _)) = FrameHeader::read(salt, &rest) {
+            pieces.push(Piece::Bad { byte_offset, fault, header: Some(header) });
+            at += header.stride() as usize;
+            continue;
+        }
+        match next_whole(salt, region, at) {
             Some(next) => {
-                pieces.push(Piece::Bad { byte_offset, fault, header });
+                pieces.push(Piece::Bad { byte_offset, fault, header: None });
                 at = next;
             }
-            None => return Scan { pieces, end: byte_offset, rest: Some((fault, header)) },
+            None => return Scan { pieces, end, rest: Some(fault) },
         }
     }
 }
@@ -90,24 +96,13 @@ fn watermark_behind(salt: u64, region: &Bytes, base: u64, at: usize) -> Option<(
     vouches.then_some((start, frame))
 }
 
-/// Where the first whole frame behind a bad one starts.
-fn next_whole(
-    salt: u64,
-    region: &Bytes,
-    bad: usize,
-    header: Option<&FrameHeader>,
-) -> Option<usize> {
-    let is_whole =
-        |at: &usize| region.get(*at..).is_some() && Frame::read(salt, &region.slice(*at..)).is_ok();
-    let behind = header.map(|header| bad + header.stride() as usize);
-    if let Some(next) = behind.filter(is_whole) {
-        return Some(next);
-    }
+/// Where the first whole frame behind a bad one starts, or the first whole header.
+fn next_whole(salt: u64, region: &Bytes, bad: usize) -> Option<usize> {
     let mut at = bad + ALIGN_BYTES as usize;
     while at + HEADER_BYTES <= region.len() {
         // kind, codec, compression and cipher of any frame this version writes.
         let likely = matches!(region.get(at + 12..at + 16), Some([1..=3, 1, 0..=1, 0]));
-        if likely && is_whole(&at) {
+        if likely && FrameHeader::read(salt, &region.slice(at..)).is_ok() {
             return Some(at);
         }
         at += ALIGN_BYTES as usize;
@@ -167,7 +162,7 @@ mod tests {
         bytes.resize(bytes.len() + 4096, 0);
         let found = scan(SALT, &bytes.into(), 8192);
         assert_eq!(shape(&found), "1 2 3");
-        assert_eq!((found.end, found.rest), (8192 + end, Some((Fault::Zeros, None))));
+        assert_eq!((found.end, found.rest), (8192 + end, Some(Fault::Zeros)));
     }
 
     #[test]
@@ -179,6 +174,16 @@ mod tests {
         let mut bytes = region();
         bytes[second + 20] ^= 1;
         assert_eq!(shape(&scan(SALT, &bytes.into(), 8192)), "1 unnamed 3");
+    }
+
+    #[test]
+    fn adjacent_bad_frames_are_all_named_at_the_end_too() {
+        let mut bytes = region();
+        for payload in [200 + HEADER_BYTES + 3, 896 + HEADER_BYTES + 3] {
+            bytes[payload] ^= 1;
+        }
+        let found = scan(SALT, &bytes.into(), 8192);
+        assert_eq!((shape(&found).as_str(), found.end), ("1 named named", 8192 + 200));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 mod error;
 pub mod local;
+#[cfg(feature = "sim")]
 pub mod model;
 
 use std::collections::BTreeMap;

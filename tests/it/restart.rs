@@ -1,9 +1,14 @@
 //! The embedded engine over stops of every kind, on the simulated disk.
 
+use std::sync::Arc;
+
 use sessionlog::{
-    env::sim::Sim,
-    event::Position,
-    store::{Store, local::Local},
+    env::sim::{Fault, Op, Sim},
+    event::{BatchKey, Position, Scope},
+    store::{
+        Change, NewSession, Store, StoreError,
+        local::{Local, OpenError},
+    },
 };
 
 use crate::engines::{append, batch, create, event, events_of, key, named, small};
@@ -35,7 +40,7 @@ async fn acknowledged_events_survive_stops_kills_and_power_losses_in_turn() {
         }
         expected = events_of(&store, &key("s")).await;
         assert_eq!(expected.len() as u32, (round + 1) * 40);
-        let verified = store.verify(&sessionlog::event::Scope::local(), None).await.unwrap();
+        let verified = store.verify(&Scope::local(), None).await.unwrap();
         assert_eq!((verified.events as usize, verified.damage.len()), (expected.len(), 0));
         match round % 3 {
             0 => store.close().await,
@@ -52,4 +57,143 @@ async fn acknowledged_events_survive_stops_kills_and_power_losses_in_turn() {
     assert_eq!(store.info(&key("s")).await.unwrap().tail, Position(24 * 40));
     let sealed = sim.files().iter().filter(|name| name.ends_with(".sealed")).count();
     assert!(sealed > 0, "a run of this length seals segments: {:?}", sim.files());
+}
+
+fn wide(n: usize) -> Change {
+    let value = Some(format!("{n}{}", "v".repeat(500)));
+    Change {
+        metadata: (0..16).map(|key| (format!("k{key}"), value.clone())).collect(),
+        ..Change::default()
+    }
+}
+
+#[tokio::test]
+async fn a_segment_of_changes_alone_never_takes_the_place_of_events() {
+    let sim = Sim::new(11);
+    let store = Local::open_local(&sim.env(), small()).unwrap();
+    create(&store, "s").await;
+    append(&store, &key("s"), batch([named("first", "{}")])).await.unwrap();
+    for n in 0..12 {
+        // Each is far larger than a segment, and has no event.
+        for change in 0..4 {
+            store.change(&key("s"), wide(n * 4 + change)).await.unwrap();
+        }
+        store.settle().unwrap();
+        if n % 3 == 2 {
+            append(&store, &key("s"), batch([event("{}")])).await.unwrap();
+        }
+    }
+    for _ in 0..6 {
+        append(&store, &key("s"), batch([event("{}")])).await.unwrap();
+        store.settle().unwrap();
+    }
+    let expected = events_of(&store, &key("s")).await;
+    assert_eq!(expected.len(), 11);
+    sim.power_loss();
+    drop(store);
+    let store = Local::open_local(&sim.env(), small()).unwrap();
+    assert_eq!(events_of(&store, &key("s")).await, expected);
+    let verified = store.verify(&Scope::local(), None).await.unwrap();
+    assert_eq!(verified.damage, []);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn settling_that_fails_between_writers_loses_nothing() {
+    for seed in 0..6 {
+        let sim = Sim::new(seed);
+        let store = Arc::new(Local::open_local(&sim.env(), small()).unwrap());
+        create(&*store, "s").await;
+        let writers: Vec<_> = (0..3)
+            .map(|writer| {
+                let store = Arc::clone(&store);
+                tokio::spawn(async move {
+                    let mut kept = 0;
+                    for n in 0..120 {
+                        let id = format!("w{writer}-{n}");
+                        let sent = batch([named(&id, "{\"text\":\"some words to keep\"}")]);
+                        kept += usize::from(append(&*store, &key("s"), sent).await.is_ok());
+                    }
+                    kept
+                })
+            })
+            .collect();
+        let mut turn = 0;
+        while !writers.iter().all(tokio::task::JoinHandle::is_finished) {
+            turn += 1;
+            if turn % 3 == 0 {
+                // Strikes a segment, a settled file or the journal, whoever comes next.
+                sim.fail_next(if turn % 2 == 0 { Op::Sync } else { Op::SyncDir }, Fault::Io, false);
+            }
+            let settling = Arc::clone(&store);
+            let _ = tokio::task::spawn_blocking(move || settling.settle()).await.unwrap();
+        }
+        let mut kept = 0;
+        for writer in writers {
+            kept += writer.await.unwrap();
+        }
+        sim.heal();
+        let seen = events_of(&*store, &key("s")).await;
+        assert!(seen.len() >= kept, "seed {seed}: {kept} acknowledged, {} there", seen.len());
+        sim.power_loss();
+        drop(store);
+        let store = Local::open_local(&sim.env(), small()).unwrap();
+        let after = events_of(&store, &key("s")).await;
+        assert_eq!(&after[..seen.len()], &seen[..], "seed {seed}");
+        let verified = store.verify(&Scope::local(), None).await.unwrap();
+        assert_eq!(verified.damage, [], "seed {seed}");
+    }
+}
+
+#[tokio::test]
+async fn a_start_on_a_full_disk_reads_and_goes_on_once_there_is_room() {
+    let sim = Sim::new(13);
+    let store = Local::open_local(&sim.env(), small()).unwrap();
+    create(&store, "s").await;
+    append(&store, &key("s"), batch([event("{\"n\":1}")])).await.unwrap();
+    let expected = events_of(&store, &key("s")).await;
+    sim.kill();
+    drop(store);
+    sim.set_capacity(Some(sim.used()));
+    let store = Local::open_local(&sim.env(), small()).unwrap();
+    for _ in 0..3 {
+        assert!(store.settle().is_err());
+        let refused = append(&store, &key("s"), batch([event("{}")])).await;
+        assert!(matches!(refused, Err(StoreError::DiskFull)), "{refused:?}");
+        assert_eq!(events_of(&store, &key("s")).await, expected);
+    }
+    sim.set_capacity(None);
+    append(&store, &key("s"), batch([event("{\"n\":2}")])).await.unwrap();
+    assert_eq!(events_of(&store, &key("s")).await.len(), 2);
+    store.settle().unwrap();
+}
+
+#[tokio::test]
+async fn a_store_that_lost_its_name_is_not_made_anew() {
+    let sim = Sim::new(17);
+    let store = Local::open_local(&sim.env(), small()).unwrap();
+    create(&store, "s").await;
+    sim.power_loss();
+    drop(store);
+    sim.remove_durable("STORE");
+    let before = sim.files();
+    let opened = Local::open_local(&sim.env(), small());
+    assert!(matches!(opened, Err(OpenError::Damaged { .. })));
+    assert_eq!(sim.files(), before);
+}
+
+#[tokio::test]
+async fn the_key_of_a_creation_stands_for_its_content() {
+    let sim = Sim::new(19);
+    let store = Local::open_local(&sim.env(), small()).unwrap();
+    let new = |body: &str| NewSession {
+        events: batch([event(body)]),
+        key: Some(BatchKey::new("once").unwrap()),
+        ..NewSession::default()
+    };
+    let (first, _) = store.create(&Scope::local(), new("{\"n\":1}")).await.unwrap();
+    append(&store, &first.key, batch([event("{\"n\":2}")])).await.unwrap();
+    let (again, answer) = store.create(&Scope::local(), new("{\"n\":1}")).await.unwrap();
+    assert_eq!((&again.key, answer.repeated, answer.events.len()), (&first.key, true, 1));
+    let other = store.create(&Scope::local(), new("{\"n\":3}")).await;
+    assert!(matches!(other, Err(StoreError::IdempotencyConflict { .. })), "{other:?}");
 }

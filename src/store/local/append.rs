@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 use super::{
     Shared,
     journal::{Item, Refused},
-    session::{Ahead, Effect, Session, State},
+    session::{Ahead, Effect, Session, State, key_hash},
 };
 use crate::{
     event::{
@@ -18,7 +18,9 @@ use crate::{
     },
     log::{
         Chain, Change, Control, Create, FrameHeader, FrameKind, KnownBatch, Record,
-        frame::PAYLOAD_BYTES_MAX, record, segment::name_hash,
+        frame::PAYLOAD_BYTES_MAX,
+        record::{self, batch_digest},
+        segment::name_hash,
     },
     store::{Appended, Fill, Placed, Read, Receipt, StoreError, StoreResult},
 };
@@ -54,10 +56,11 @@ pub(super) struct Request {
 impl Shared {
     /// Plans an append to an existing session.
     pub(super) fn plan(&self, session: &Arc<Session>, batch: &Batch) -> StoreResult<Planned> {
-        let epoch = self.journal.epoch();
         let known = {
             let mut state = session.visible()?;
             self.open_session(session, &mut state)?;
+            // Read under the lock: frames of this epoch can only have been queued before.
+            let epoch = self.journal.epoch();
             match known(&mut state, epoch, batch, self.env.clock.now())? {
                 Known::Wait => return Ok(Planned::Wait),
                 Known::Nothing => {
@@ -84,10 +87,10 @@ impl Shared {
         session: &Arc<Session>,
         change: &Change,
     ) -> StoreResult<Planned> {
-        let epoch = self.journal.epoch();
         let mut state = session.visible()?;
         self.open_session(session, &mut state)?;
-        if state.end(epoch).frames > 0 {
+        let epoch = self.journal.epoch();
+        if state.end(epoch).barrier {
             return Ok(Planned::Wait);
         }
         let request = Request { change: Some(change.clone()), ..Request::default() };
@@ -111,15 +114,16 @@ impl Shared {
         let durable = state.receipt();
         let ahead = state.end(epoch);
         let empty = request.batch.events.is_empty();
-        if let Some(conflict) = conflict(&request.batch, ahead.tail) {
-            return if ahead.frames > 0 { Ok(Planned::Wait) } else { Err(conflict) };
+        if let Some(expected) = conflict(&request.batch, ahead.tail) {
+            // What is in flight may yet fail, but never takes back what is durable.
+            let decided = ahead.frames == 0 || expected < durable.position;
+            let tail = durable.position;
+            let refused = StoreError::PositionConflict { expected, tail };
+            return if decided { Err(refused) } else { Ok(Planned::Wait) };
         }
         if empty && request.create.is_none() && request.change.is_none() {
-            return Ok(if ahead.frames > 0 {
-                Planned::Wait
-            } else {
-                Planned::Answered(nothing(durable))
-            });
+            let wait = ahead.frames > 0 && request.batch.if_position.is_some();
+            return Ok(if wait { Planned::Wait } else { Planned::Answered(nothing(durable)) });
         }
         let barrier = request.create.is_some() || request.change.is_some();
         let draft = self.draft(session.hash, ahead, request);
@@ -161,7 +165,7 @@ impl Shared {
     /// Gives the request's records their fields, positions and chain.
     fn draft(&self, hash: SessionHash, ahead: &Ahead, request: Request) -> Draft {
         let now = self.env.clock.now().max(ahead.updated_at);
-        let digest = digest_of(&request.batch.events);
+        let digest = batch_digest(&request.batch.events);
         let mut draft = Draft {
             hash,
             payload: Vec::new(),
@@ -226,12 +230,12 @@ impl Shared {
     /// Answers a batch whose key is known from what was stored then.
     fn repeat_batch(
         &self,
-        session: &Session,
+        session: &Arc<Session>,
         batch: &Batch,
         known: &KnownBatch,
     ) -> StoreResult<Appended> {
-        let same =
-            known.digest == digest_of(&batch.events) && known.events as usize == batch.events.len();
+        let same = known.digest == batch_digest(&batch.events)
+            && known.events as usize == batch.events.len();
         if !same {
             return Err(StoreError::IdempotencyConflict {
                 what: known.key.clone(),
@@ -246,7 +250,7 @@ impl Shared {
     /// Answers a batch whose event ids are all known, if their content is the same.
     fn repeat_events(
         &self,
-        session: &Session,
+        session: &Arc<Session>,
         batch: &Batch,
         positions: &[Option<Position>],
     ) -> StoreResult<Appended> {
@@ -270,7 +274,7 @@ impl Shared {
         Ok(repeated(&stored, session.state().receipt()))
     }
 
-    fn stored(&self, session: &Session, range: Range) -> StoreResult<Vec<Event>> {
+    fn stored(&self, session: &Arc<Session>, range: Range) -> StoreResult<Vec<Event>> {
         let read = Read {
             range,
             events_max: limits::BATCH_EVENTS_MAX.max(range.len() as usize),
@@ -296,8 +300,8 @@ fn known(state: &mut State, epoch: u64, batch: &Batch, now: Timestamp) -> StoreR
     if ahead.barrier {
         return Ok(Known::Wait);
     }
-    let in_flight = |name: &str| ahead.names.contains(&name_hash(name));
-    if batch.key.as_ref().is_some_and(|key| in_flight(&key_name(key.as_str()))) {
+    let in_flight = |name: &[u8; 16]| ahead.names.contains(name);
+    if batch.key.as_ref().is_some_and(|key| in_flight(&key_hash(key.as_str()))) {
         return Ok(Known::Wait);
     }
     let mut seen = HashSet::new();
@@ -305,7 +309,7 @@ fn known(state: &mut State, epoch: u64, batch: &Batch, now: Timestamp) -> StoreR
         if !seen.insert(id) {
             return Err(StoreError::DuplicateEventId { id: id.clone() });
         }
-        if in_flight(id.as_str()) {
+        if in_flight(&name_hash(id.as_str())) {
             return Ok(Known::Wait);
         }
     }
@@ -325,12 +329,8 @@ fn known(state: &mut State, epoch: u64, batch: &Batch, now: Timestamp) -> StoreR
     })
 }
 
-/// How a batch key stands among the names in flight: no event id has a control character.
-fn key_name(key: &str) -> String {
-    format!("\0{key}")
-}
-
-fn conflict(batch: &Batch, tail: Position) -> Option<StoreError> {
+/// The position a batch asks for and will not get.
+fn conflict(batch: &Batch, tail: Position) -> Option<Position> {
     let wanted = batch.events.iter().enumerate();
     let wanted = wanted.filter_map(|(n, event)| Some((event.position?, tail.plus(n as u64))));
     batch
@@ -339,19 +339,7 @@ fn conflict(batch: &Batch, tail: Position) -> Option<StoreError> {
         .into_iter()
         .chain(wanted)
         .find(|(expected, next)| expected != next)
-        .map(|(expected, _)| StoreError::PositionConflict { expected, tail })
-}
-
-/// Digest of what a client sent in a batch: types and bodies, length-prefixed.
-fn digest_of(events: &[NewEvent]) -> [u8; 32] {
-    let mut hasher = blake3::Hasher::new();
-    for event in events {
-        for part in [event.kind.as_str().as_bytes(), &event.body] {
-            hasher.update(&(part.len() as u64).to_le_bytes());
-            hasher.update(part);
-        }
-    }
-    *hasher.finalize().as_bytes()
+        .map(|(expected, _)| expected)
 }
 
 fn nothing(receipt: Receipt) -> Appended {
@@ -460,12 +448,11 @@ struct NextEnd {
 impl NextEnd {
     fn of(draft: &Draft) -> Self {
         let effect = &draft.effect;
-        let batch = effect.batch.iter().map(|batch| name_hash(&key_name(&batch.key)));
         Self {
             tail: effect.tail,
             chain: effect.chain,
             updated_at: effect.updated_at,
-            names: effect.ids.iter().map(|(hash, _)| *hash).chain(batch).collect(),
+            names: effect.names().collect(),
         }
     }
 

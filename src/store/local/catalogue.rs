@@ -24,8 +24,12 @@ pub(super) struct Catalogue {
 impl Catalogue {
     pub(super) fn insert(&mut self, session: Arc<Session>, create_key: Option<String>) {
         if let Some(key) = create_key {
-            let name = session.key.session.clone();
-            self.by_create_key.insert((session.key.scope.clone(), key), name);
+            let age = |session: &Session| session.state().entry.created_at;
+            let known = self.created_by(&session.key.scope, &key);
+            if known.is_none_or(|known| age(&known) <= age(&session)) {
+                let name = session.key.session.clone();
+                self.by_create_key.insert((session.key.scope.clone(), key), name);
+            }
         }
         self.by_hash.insert(session.hash, Arc::clone(&session));
         self.by_key.insert(session.key.clone(), session);

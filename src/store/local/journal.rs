@@ -8,7 +8,10 @@
 
 use std::{
     io,
-    sync::{Condvar, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Condvar, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -72,7 +75,12 @@ pub(super) struct Journal<S> {
     store: [u8; 16],
     queue: Mutex<Queue<S>>,
     wake: Condvar,
+    /// Held across a write and its sync: what an append asks for lies beside it.
     writer: Mutex<Writer>,
+    /// The start of this owner.
+    start: u64,
+    /// Bytes written since start, for the settling trigger.
+    written: AtomicU64,
     progress: watch::Sender<u64>,
 }
 
@@ -126,8 +134,6 @@ struct Writer {
     repeat: bool,
     failures: u32,
     watermarked: bool,
-    /// Bytes written since start, for the settling trigger.
-    written: u64,
 }
 
 struct Current {
@@ -159,8 +165,8 @@ impl<S> Journal<S> {
             repeat: false,
             failures: 0,
             watermarked: true,
-            written: 0,
         };
+        let start = resume.start + 1;
         let queue = Queue {
             items: Vec::new(),
             next_lsn: resume.place.lsn,
@@ -177,6 +183,8 @@ impl<S> Journal<S> {
             queue: Mutex::new(queue),
             wake: Condvar::new(),
             writer: Mutex::new(writer),
+            start,
+            written: AtomicU64::new(0),
             progress: watch::channel(0).0,
         }
     }
@@ -249,24 +257,42 @@ impl<S> Journal<S> {
     ) {
         while let Some(mut round) = self.take() {
             let result = lock(&self.writer).commit(self, &round);
+            let bytes: u64 = round.iter().map(|item| item.header.stride()).sum();
+            self.written.fetch_add(bytes, Ordering::Relaxed);
             if let Err(failure) = &result {
                 let mut behind = self.void(failure, &round);
                 round.append(&mut behind);
             }
             outcome(round, result);
             self.published();
-            self.progress.send_modify(|rounds| *rounds += 1);
+            self.tell();
             if self.options.background && !committer {
                 let mut queue = lock(&self.queue);
                 if queue.items.is_empty() {
                     queue.leading = false;
-                } else {
+                    return;
+                }
+                if !queue.stopped {
                     queue.handover = true;
                     self.wake.notify_one();
+                    return;
                 }
-                return;
             }
         }
+    }
+
+    /// Wakes whoever waits for frames in flight.
+    pub(super) fn tell(&self) {
+        self.progress.send_modify(|rounds| *rounds += 1);
+    }
+
+    /// Waits until nobody leads and nothing is queued; what is queued meanwhile is led here. After
+    /// [`Self::refuse`] that is the end of all writing.
+    pub(super) fn drain(&self, outcome: &dyn Fn(Vec<Item<S>>, Result<(), Failure>)) {
+        while std::mem::replace(&mut lock(&self.queue).leading, true) {
+            std::thread::yield_now();
+        }
+        self.lead(true, outcome);
     }
 
     /// What is durable is visible now. The caller leads.
@@ -296,12 +322,15 @@ impl<S> Journal<S> {
     pub(super) fn run(&self, outcome: &dyn Fn(Vec<Item<S>>, Result<(), Failure>)) {
         const IDLE: Duration = Duration::from_millis(100);
         let mut queue = lock(&self.queue);
-        while !queue.stopped {
+        loop {
             if std::mem::take(&mut queue.handover) {
                 drop(queue);
                 self.lead(true, outcome);
                 queue = lock(&self.queue);
                 continue;
+            }
+            if queue.stopped {
+                return;
             }
             let (guard, waited) =
                 self.wake.wait_timeout(queue, IDLE).unwrap_or_else(PoisonError::into_inner);
@@ -348,7 +377,7 @@ impl<S> Journal<S> {
 
     /// The start of this owner.
     pub(super) fn start(&self) -> u64 {
-        lock(&self.writer).start
+        self.start
     }
 
     /// Makes this start durable, if nothing was committed in it yet.
@@ -368,9 +397,11 @@ impl<S> Journal<S> {
             };
             let result = {
                 let mut writer = lock(&self.writer);
-                let opened = writer.open_file(self, 0, next);
-                let written = opened.and_then(|header| writer.write(&header, 0));
-                written.inspect_err(|_| writer.poison())
+                // Nothing is poisoned when no file could be opened: a full disk may be freed.
+                writer.open_file(self, 0, next).and_then(|header| {
+                    let written = writer.write(&header, 0);
+                    written.inspect_err(|_| writer.poison())
+                })
             };
             self.published();
             self.lead(true, outcome);
@@ -386,7 +417,7 @@ impl<S> Journal<S> {
 
     /// Bytes written since start.
     pub(super) fn written(&self) -> u64 {
-        lock(&self.writer).written
+        self.written.load(Ordering::Relaxed)
     }
 }
 
@@ -432,7 +463,6 @@ impl Writer {
         current.end = at + buffer.len() as u64;
         self.durable.order = current.order;
         self.durable.byte_offset = current.end;
-        self.written += buffer.len() as u64;
         self.started = true;
         self.failures = 0;
         Ok(())

@@ -36,12 +36,14 @@ pub(super) fn identify(env: &Env) -> Result<StoreFile, OpenError> {
     let storage = &env.storage;
     let names = storage.list("").map_err(doing("listing the data directory"))?;
     if !names.iter().any(|entry| entry.name == STORE) {
-        let used = names.iter().any(|entry| {
-            entry.name == SEGMENTS && storage.list(SEGMENTS).is_ok_and(|list| !list.is_empty())
-        });
-        if used {
-            let what = "segments are there, but the file STORE is missing".to_owned();
-            return Err(OpenError::Damaged { what });
+        // STORE is durable before any of these has an entry.
+        for directory in [JOURNAL, SEGMENTS] {
+            let there = names.iter().any(|entry| entry.name == directory);
+            let listed = || storage.list(directory).map_err(doing(format!("listing {directory}/")));
+            if there && !listed()?.is_empty() {
+                let what = format!("{directory}/ has files, but the file STORE is missing");
+                return Err(OpenError::Damaged { what });
+            }
         }
         return make(env).map_err(doing("making a new store"));
     }
@@ -69,9 +71,6 @@ fn make(env: &Env) -> io::Result<StoreFile> {
     let store = StoreFile { id: env.random(), created_at: env.clock.now().0 };
     for directory in [JOURNAL, SETTLED, SEGMENTS, QUARANTINE] {
         storage.create_dir(directory)?;
-    }
-    for number in storage.list(JOURNAL)? {
-        storage.remove(&format!("{JOURNAL}/{}", number.name))?;
     }
     for slot in 0..2 {
         let salt = u64::from_le_bytes(env.random());

@@ -3,22 +3,25 @@
 
 mod append;
 mod catalogue;
+mod commit;
 mod inspect;
 mod journal;
 mod layout;
 mod open;
 mod read;
 mod recover;
+mod sealing;
 mod session;
 mod settle;
 mod slots;
 mod verify;
 
 use std::{
-    collections::HashSet,
+    collections::{HashSet, VecDeque},
     io,
     sync::{
         Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+        atomic::{AtomicBool, Ordering},
     },
     thread::JoinHandle,
     time::Duration,
@@ -27,10 +30,9 @@ use std::{
 use futures_util::{FutureExt, future::BoxFuture};
 use tokio::runtime::{Handle, RuntimeFlavor};
 
-use append::{Planned, Queued, Request};
 use catalogue::Catalogue;
 use journal::{Failure, Item, Journal, error_of};
-use session::{Session, fresh_entry};
+use session::Session;
 use settle::Retired;
 use slots::Slots;
 
@@ -42,10 +44,8 @@ use super::{
 };
 use crate::{
     env::{Env, Lock},
-    event::{
-        Batch, EventId, Incarnation, Position, Scope, SessionHash, SessionId, SessionKey, Timestamp,
-    },
-    log::{self, Create, StoreFile, segment::name_hash},
+    event::{Batch, EventId, Position, Scope, SessionId, SessionKey, Timestamp},
+    log::{self, StoreFile, segment::name_hash},
 };
 
 /// What an operator may tune. The defaults suit a laptop and a server alike.
@@ -142,6 +142,12 @@ struct Shared {
     /// Journal bytes written when the last settling began.
     settled_written: Mutex<u64>,
     settle_now: Signal,
+    /// Held by the one writer that settles because everybody writes faster than that.
+    relief: Mutex<()>,
+    /// Sessions whose files and names are in memory, the one opened first in front.
+    in_use: Mutex<VecDeque<Arc<Session>>>,
+    /// The lock is given back: nothing may be written any more.
+    closed: AtomicBool,
     /// Acknowledged records are lost and name no session: the evidence stays as it is.
     frozen: bool,
     recovery: Recovery,
@@ -208,6 +214,7 @@ impl Local {
 
     /// Stops threads and gives the lock back; without settling it is a crash.
     fn stop(&self) {
+        self.shared.closed.store(true, Ordering::Release);
         self.shared.journal.stop();
         lock(&self.shared.settle_now.state).stop = true;
         self.shared.settle_now.changed.notify_all();
@@ -256,7 +263,7 @@ impl Shared {
                 }
                 Err(failure) => {
                     if item.effect.create {
-                        self.catalogue_mut().remove(&item.session);
+                        self.forget(&item.session);
                     }
                     Err(error_of(failure))
                 }
@@ -293,174 +300,15 @@ impl Shared {
         }
     }
 
-    /// Drives a request to its answer: plans, leads or waits, plans again when it depended on
-    /// frames in flight.
-    async fn drive(&self, plan: impl Fn() -> StoreResult<Planned>) -> StoreResult<Appended> {
-        loop {
-            let mut progress = self.journal.progress();
-            if self.pressure() > self.options.journal_retained_bytes {
-                // Whoever writes faster than segments take it waits here, not in memory.
-                if let Err(error) = blocking(|| self.settle(false)) {
-                    return Err(write_error("settling the journal", &error));
-                }
-            }
-            match blocking(&plan)? {
-                Planned::Answered(answer) => return Ok(answer),
-                Planned::Queued(queued) => return self.committed(queued).await,
-                Planned::Wait => {
-                    if progress.changed().await.is_err() {
-                        return Err(StoreError::ReadOnly { reason: "the store is closed".into() });
-                    }
-                }
-            }
-        }
-    }
-
-    async fn committed(&self, queued: Queued) -> StoreResult<Appended> {
-        if queued.lead {
-            blocking(|| self.journal.lead(false, &|round, result| self.outcome(round, result)));
-        }
-        let lost = || StoreError::OutcomeUnknown { reason: "the store was closed".to_owned() };
-        queued.done.await.map_err(|_| lost())??;
-        Ok(queued.answer)
-    }
-
-    /// Enters a session that is about to be created, or answers how it is known already.
-    fn enter(&self, scope: &Scope, new: &NewSession) -> StoreResult<Entered> {
-        let mut catalogue = self.catalogue_mut();
-        let create_key = new.key.as_ref().map(|key| key.as_str().to_owned());
-        if let Some(known) = create_key.as_ref().and_then(|key| catalogue.created_by(scope, key)) {
-            let state = known.state();
-            let live = self.env.clock.now().plus_micros(-crate::event::limits::BATCH_KEY_MICROS);
-            if !state.exists {
-                return Ok(Entered::Wait);
-            }
-            if state.entry.created_at >= live.0 {
-                drop(state);
-                return Ok(Entered::Repeated(known));
-            }
-        }
-        let now = self.env.clock.now();
-        let id = match &new.id {
-            Some(id) => id.clone(),
-            None => {
-                SessionId::new(&self.mint("ses_", now)).expect("minted ids keep to the alphabet")
-            }
-        };
-        let key = SessionKey { scope: scope.clone(), session: id };
-        if let Some(known) = catalogue.get(&key) {
-            let state = known.state();
-            return match (state.exists, state.entry.deleted_at) {
-                (false, _) => Ok(Entered::Wait),
-                (true, Some(_)) => Err(StoreError::SessionDeleted { session: key.session }),
-                (true, None) => Err(StoreError::SessionExists { session: key.session }),
-            };
-        }
-        let create = Create {
-            tenant: scope.tenant.as_str().to_owned(),
-            user: scope.user.as_str().to_owned(),
-            session: key.session.as_str().to_owned(),
-            incarnation: self.env.random(),
-            title: new.title.clone(),
-            metadata: new.metadata.clone(),
-            workspace: new.workspace.clone(),
-            ttl_seconds: new.ttl_seconds,
-            key: create_key.clone(),
-        };
-        let hash = SessionHash::of(&key, Incarnation(create.incarnation));
-        let session = Session::new(key, hash, fresh_entry(&create, hash, now), false);
-        catalogue.insert(Arc::clone(&session), create_key);
-        Ok(Entered::Fresh(session, create))
-    }
-
-    async fn create(&self, scope: &Scope, new: NewSession) -> StoreResult<(SessionInfo, Appended)> {
-        loop {
-            let mut progress = self.journal.progress();
-            let (session, create) = match self.enter(scope, &new)? {
-                Entered::Fresh(session, create) => (session, create),
-                Entered::Repeated(session) => return self.created_before(&session, &new).await,
-                Entered::Wait => {
-                    let closed = progress.changed().await.is_err();
-                    if closed {
-                        return Err(StoreError::ReadOnly { reason: "the store is closed".into() });
-                    }
-                    continue;
-                }
-            };
-            let planned = {
-                let epoch = self.journal.epoch();
-                let request =
-                    Request { create: Some(create), change: None, batch: new.events.clone() };
-                let mut state = session.state();
-                state.opened = Some(read::Opened::default());
-                first_ids(&request.batch)
-                    .and_then(|()| self.queue(&session, &mut state, epoch, request))
-            };
-            match planned {
-                Ok(Planned::Queued(queued)) => {
-                    let appended = self.committed(queued).await?;
-                    let info = session.info(&session.state());
-                    return Ok((info, appended));
-                }
-                Ok(_) => self.catalogue_mut().remove(&session),
-                Err(error) => {
-                    self.catalogue_mut().remove(&session);
-                    return Err(error);
-                }
-            }
-        }
-    }
-
-    /// The first answer again, for the same `Idempotency-Key`.
-    async fn created_before(
-        &self,
-        session: &Arc<Session>,
-        new: &NewSession,
-    ) -> StoreResult<(SessionInfo, Appended)> {
-        if new.id.as_ref().is_some_and(|id| *id != session.key.session) {
-            let what = new.key.as_ref().map(ToString::to_string).unwrap_or_default();
-            return Err(StoreError::IdempotencyConflict { what, position: None });
-        }
-        let info = session.info(&*session.visible()?);
-        let events = new.events.events.len() as u64;
-        let range = crate::event::Range::new(Position::ZERO, Position(events));
-        let read = Read {
-            range,
-            events_max: usize::MAX,
-            bytes_max: usize::MAX,
-            fill: super::Fill::Forward,
-            allow_gaps: false,
-        };
-        let slice = blocking(|| self.slice(session, &read))?;
-        Ok((info.clone(), append::repeated(&slice.events, info.receipt)))
-    }
-
-    /// Settles into both files, and says that the stop was clean.
+    /// Ends all writing, settles into both files, and says that the stop was clean.
     fn close(&self) {
         self.journal.refuse("the store is closed");
+        self.journal.drain(&|round, result| self.outcome(round, result));
         let settled = (0..2).try_for_each(|_| self.settle(false));
         let clean = settled.and_then(|()| (0..2).try_for_each(|_| self.settle(true)));
         if let Err(error) = clean {
             tracing::warn!(%error, "the store could not settle while closing; a start replays");
         }
-    }
-}
-
-/// How a session that is to be created stands.
-enum Entered {
-    Fresh(Arc<Session>, Create),
-    Repeated(Arc<Session>),
-    /// Its creation is in flight.
-    Wait,
-}
-
-/// No event id twice among a new session's first events.
-fn first_ids(batch: &Batch) -> StoreResult<()> {
-    let mut seen = HashSet::new();
-    let ids = batch.events.iter().filter_map(|event| event.id.as_ref());
-    match ids.into_iter().find(|id| !seen.insert(*id)) {
-        Some(id) => Err(StoreError::DuplicateEventId { id: id.clone() }),
-        None => Ok(()),
     }
 }
 
@@ -508,7 +356,7 @@ impl Store for Local {
     ) -> BoxFuture<'a, StoreResult<Appended>> {
         async move {
             let session = self.shared.session(key)?;
-            self.shared.drive(|| self.shared.plan(&session, &batch)).await
+            self.shared.drive(&session, || self.shared.plan(&session, &batch)).await
         }
         .boxed()
     }
@@ -521,7 +369,7 @@ impl Store for Local {
         async move {
             let session = self.shared.session(key)?;
             let change = change_of(change);
-            self.shared.drive(|| self.shared.plan_change(&session, &change)).await?;
+            self.shared.drive(&session, || self.shared.plan_change(&session, &change)).await?;
             let state = session.state();
             Ok(session.info(&state))
         }
@@ -548,7 +396,7 @@ impl Store for Local {
     fn read<'a>(&'a self, key: &'a SessionKey, read: Read) -> BoxFuture<'a, StoreResult<Slice>> {
         async move {
             let session = self.shared.session(key)?;
-            blocking(|| self.shared.slice(&session, &read))
+            self.shared.slice(&session, &read)
         }
         .boxed()
     }
@@ -561,7 +409,9 @@ impl Store for Local {
         async move {
             let session = self.shared.session(key)?;
             let mut state = session.visible()?;
-            blocking(|| self.shared.open_session(&session, &mut state))?;
+            if state.opened.is_none() {
+                blocking(|| self.shared.open_session(&session, &mut state))?;
+            }
             Ok(state.opened.as_ref().and_then(|opened| opened.find(&name_hash(id.as_str()))))
         }
         .boxed()

@@ -3,7 +3,7 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    sync::{Arc, Mutex, RwLock},
+    sync::{Arc, Mutex, RwLock, atomic::AtomicBool},
 };
 
 use super::{
@@ -32,7 +32,7 @@ pub(super) fn open(env: &Env, options: Options) -> Result<(Shared, Box<dyn Lock>
     let store = layout::identify(env)?;
     layout::sync_names(env).map_err(doing("making the names of the store durable"))?;
     let (mut slots, mut found) = Slots::open(env, store.id)?;
-    let recovered = recover(env, store.id, found.place, found.clean)?;
+    let mut recovered = recover(env, store.id, found.place, found.clean)?;
     let mut catalogue = Catalogue::default();
     let mut by_key = HashMap::new();
     for (key, entry) in std::mem::take(&mut found.entries) {
@@ -42,13 +42,14 @@ pub(super) fn open(env: &Env, options: Options) -> Result<(Shared, Box<dyn Lock>
         catalogue.insert(session, create_key);
     }
     slots.touch_differing(&found, &by_key);
+    recovered.lost.retain(|lost| !settled_covers(&catalogue, lost));
     let mut recovery = Recovery {
         clean: found.clean && recovered.frames.is_empty() && recovered.lost.is_empty(),
         frames_replayed: recovered.frames.len() as u64,
         torn_bytes: recovered.torn_bytes,
         ..Recovery::default()
     };
-    let (dirty, unnamed) = replay(&mut catalogue, &recovered, &mut recovery);
+    let (dirty, touched, unnamed) = replay(&mut catalogue, &recovered, &mut recovery);
     let start = found.start.max(recovered.start_max);
     let ring = recovered.ring;
     let resume = Resume { place: recovered.place, order: recovered.order_max, start, ring };
@@ -70,11 +71,14 @@ pub(super) fn open(env: &Env, options: Options) -> Result<(Shared, Box<dyn Lock>
         slots: Mutex::new(slots),
         settling: Mutex::new(()),
         dirty: Mutex::new(dirty),
-        touched: Mutex::default(),
+        touched: Mutex::new(touched),
         retired: Mutex::default(),
         directories: Mutex::new(HashSet::new()),
         settled_written: Mutex::new(0),
         settle_now: super::Signal::default(),
+        relief: Mutex::new(()),
+        in_use: Mutex::default(),
+        closed: AtomicBool::new(false),
         frozen,
         recovery,
     };
@@ -94,14 +98,22 @@ fn known_session(entry: Entry) -> Result<Arc<Session>, OpenError> {
     Ok(Session::new(key, hash, entry, true))
 }
 
+/// Whether a session's segments hold what the journal lost: settling may be ahead of its place.
+fn settled_covers(catalogue: &Catalogue, lost: &Lost) -> bool {
+    let session = lost.header.and_then(|header| catalogue.by_hash(header.session));
+    session.is_some_and(|session| lost.to.0 <= session.state().entry.end_lsn)
+}
+
 /// Applies the journal's frames to their sessions, in the order of their numbers. Answers the
-/// sessions that wait to be settled, and what was lost without naming a session.
+/// sessions that wait to be settled, those whose damage must be, and what was lost without naming
+/// a session.
 fn replay(
     catalogue: &mut Catalogue,
     recovered: &Recovered,
     recovery: &mut Recovery,
-) -> (Vec<Arc<Session>>, Option<String>) {
+) -> (Vec<Arc<Session>>, Vec<Arc<Session>>, Option<String>) {
     let mut dirty = Vec::new();
+    let mut touched = Vec::new();
     let mut unnamed = Vec::new();
     for frame in recovered.frames.values() {
         match replay_frame(catalogue, frame) {
@@ -115,12 +127,13 @@ fn replay(
     }
     for lost in &recovered.lost {
         recovery.damage.push(lost.what.clone());
-        if !lose(catalogue, lost) {
-            unnamed.push(lost.what.clone());
+        match lose(catalogue, lost) {
+            Some(session) => touched.push(session),
+            None => unnamed.push(lost.what.clone()),
         }
     }
     let reason = unnamed.first().cloned();
-    (dirty, reason)
+    (dirty, touched, reason)
 }
 
 /// Answers the session when this frame is the first of it that waits.
@@ -147,10 +160,7 @@ fn replay_frame(catalogue: &mut Catalogue, frame: &Frame) -> Result<Option<Arc<S
         let from = Position(state.entry.tail.min(header.first_position.0));
         state.damage(Range::new(from, header.first_position), "lost from the journal");
     }
-    let first = state.unsettled.is_empty();
-    if first && state.ever_settled {
-        state.settled = Some(Box::new(state.entry.clone()));
-    }
+    state.keep_settled();
     let entry = &mut state.entry;
     let (mut chain, mut control_chain) = (header.chain, header.control_chain);
     let mut position = header.first_position;
@@ -176,7 +186,7 @@ fn replay_frame(catalogue: &mut Catalogue, frame: &Frame) -> Result<Option<Arc<S
     state.unsettled.push_back(Held { header, payload: frame.payload.clone(), first_time });
     let session = Arc::clone(&session);
     session.announce(position);
-    Ok(first.then_some(session))
+    Ok(state.list().then_some(session))
 }
 
 fn created_session(frame: &Frame, records: &[(crate::event::Lsn, Record)]) -> Option<Arc<Session>> {
@@ -189,10 +199,10 @@ fn created_session(frame: &Frame, records: &[(crate::event::Lsn, Record)]) -> Op
     fits.then(|| Session::new(key, hash, entry, false))
 }
 
-/// Marks what a damaged frame took from the session it names; `false` when it names none.
-fn lose(catalogue: &Catalogue, lost: &Lost) -> bool {
-    let Some(header) = lost.header else { return false };
-    let Some(session) = catalogue.by_hash(header.session) else { return false };
+/// Marks what a damaged frame took from the session it names; `None` when it names none.
+fn lose(catalogue: &Catalogue, lost: &Lost) -> Option<Arc<Session>> {
+    let header = lost.header?;
+    let session = catalogue.by_hash(header.session)?;
     let mut state = session.state();
     let range = header.range();
     state.damage(range, &lost.what);
@@ -200,6 +210,8 @@ fn lose(catalogue: &Catalogue, lost: &Lost) -> bool {
         // Acknowledged positions are never given again, even when what they held is lost.
         state.entry.tail = range.to.0;
         state.entry.end_lsn = state.entry.end_lsn.max(header.end_lsn().0);
+        session.announce(range.to);
     }
-    true
+    drop(state);
+    Some(session)
 }

@@ -1,13 +1,14 @@
 //! Reading a session: its files are opened when first asked for, and a slice reads just the frames
 //! it needs. Nothing past the durable point is ever seen. It must not write.
 
-use std::io;
+use std::{io, sync::Arc};
 
 use bytes::Bytes;
 
 use super::{
-    Shared,
+    Shared, blocking,
     layout::quarantine,
+    lock,
     session::{Effect, Held, Names, Session, State},
 };
 use crate::{
@@ -43,7 +44,22 @@ pub(super) struct OpenSegment {
     sealed: Option<Sealed>,
 }
 
+impl OpenSegment {
+    pub(super) fn sealed(file: SegmentEntry, path: String, salt: u64, sealed: Sealed) -> Self {
+        Self { file, path, salt, index: sealed.index.clone(), sealed: Some(sealed) }
+    }
+}
+
 impl Opened {
+    /// A sealed segment took the place of a run of others; its names are in its own table.
+    pub(super) fn sealed(&mut self, run: &[SegmentEntry], sealed: OpenSegment) {
+        let at = self.segments.iter().position(|segment| Some(&segment.file) == run.first());
+        let Some(at) = at.filter(|at| at + run.len() <= self.segments.len()) else { return };
+        let range = sealed.file.base..sealed.file.end;
+        self.names.ids.retain(|_, position| !range.contains(&position.0));
+        self.segments.splice(at..at + run.len(), [sealed]);
+    }
+
     /// Adds the names of a frame that became durable.
     pub(super) fn learn(&mut self, effect: &Effect) {
         self.names.ids.extend(effect.ids.iter().copied());
@@ -120,7 +136,11 @@ enum Source {
 
 impl Shared {
     /// Opens the session's files, unless they are.
-    pub(super) fn open_session(&self, session: &Session, state: &mut State) -> StoreResult<()> {
+    pub(super) fn open_session(
+        &self,
+        session: &Arc<Session>,
+        state: &mut State,
+    ) -> StoreResult<()> {
         if state.opened.is_some() {
             return Ok(());
         }
@@ -147,6 +167,7 @@ impl Shared {
             }
         }
         state.opened = Some(opened);
+        lock(&self.in_use).push_back(Arc::clone(session));
         Ok(())
     }
 
@@ -241,31 +262,52 @@ impl Shared {
         }
         let end = Position(segment.file.end);
         if expected != end || wrong.is_some() || found.rest.is_some() {
-            let rest = found.rest.map(|(fault, _)| (found.end, fault));
+            let rest = found.rest.map(|fault| (found.end, fault));
             gap(expected, end.max(expected), wrong.or(rest));
         }
         gaps
     }
 
-    /// A slice of a session.
-    pub(super) fn slice(&self, session: &Session, read: &Read) -> StoreResult<Slice> {
-        let (sources, range, tail, known) = {
+    /// A slice of a session. A segment that was replaced under the read is no damage: the slice is
+    /// read again from the segments as they are now.
+    pub(super) fn slice(&self, session: &Arc<Session>, read: &Read) -> StoreResult<Slice> {
+        const TRIES: usize = 8;
+        for _ in 0..TRIES {
+            if let Some(slice) = self.slice_once(session, read)? {
+                return Ok(slice);
+            }
+        }
+        let source = io::Error::other("its segments were replaced again and again");
+        Err(StoreError::Io { doing: "reading a session", source })
+    }
+
+    fn slice_once(&self, session: &Arc<Session>, read: &Read) -> StoreResult<Option<Slice>> {
+        let (sources, range, tail, known, segments) = {
             let mut state = session.visible()?;
-            self.open_session(session, &mut state)?;
+            if state.opened.is_none() {
+                blocking(|| self.open_session(session, &mut state))?;
+            }
             let tail = Position(state.entry.tail);
             let range = Range::new(read.range.from.min(tail), read.range.to.min(tail));
-            (sources(&state, range, read), range, tail, state.gaps())
+            let segments = state.entry.segments.clone();
+            (sources(&state, range, read), range, tail, state.gaps(), segments)
         };
         let mut taken = Taken { range, read, events: Vec::new(), bytes: 0, full: false };
-        let mut gaps: Vec<Gap> = known.into_iter().filter_map(|gap| clip(gap, range)).collect();
+        let mut found = Vec::new();
         for source in sources {
-            for gap in self.take(session, source, &mut taken)? {
-                session.state().damage(gap.range, &gap.reason);
-                gaps.extend(clip(gap, range));
-            }
+            let in_file = matches!(source, Source::File { .. });
+            let take = || self.take(session, source, &mut taken);
+            found.extend(if in_file { blocking(take) } else { take() }?);
             if taken.full {
                 break;
             }
+        }
+        if !found.is_empty() {
+            let mut state = session.state();
+            if state.entry.segments != segments {
+                return Ok(None);
+            }
+            found.iter().for_each(|gap| state.damage(gap.range, &gap.reason));
         }
         let mut events = taken.events;
         events.sort_by_key(|event| event.position);
@@ -274,11 +316,12 @@ impl Shared {
             (true, Fill::Backward, Some(first), _) => Range::new(first.position, range.to),
             _ => range,
         };
-        gaps.retain(|gap| clip(gap.clone(), covered).is_some());
+        let all = if found.is_empty() { known } else { session.state().gaps() };
+        let gaps: Vec<Gap> = all.into_iter().filter_map(|gap| clip(gap, covered)).collect();
         if !gaps.is_empty() && !read.allow_gaps {
             return Err(session.damaged(&session.state()));
         }
-        Ok(Slice { events, covered, gaps, tail })
+        Ok(Some(Slice { events, covered, gaps, tail }))
     }
 
     fn take(
@@ -336,7 +379,11 @@ impl Shared {
     }
 
     /// Position of the first event processed at or after `time`.
-    pub(super) fn find_time(&self, session: &Session, time: Timestamp) -> StoreResult<Position> {
+    pub(super) fn find_time(
+        &self,
+        session: &Arc<Session>,
+        time: Timestamp,
+    ) -> StoreResult<Position> {
         let (from, tail) = {
             let mut state = session.visible()?;
             self.open_session(session, &mut state)?;

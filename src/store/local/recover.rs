@@ -123,6 +123,10 @@ fn chain(
             let what = format!("the journal file of order {order} is missing or unreadable");
             return Err(OpenError::Damaged { what });
         };
+        if file.header.previous_order >= order {
+            let what = format!("the journal file of order {order} names a later one before it");
+            return Err(OpenError::Damaged { what });
+        }
         chain.push(order);
         order = file.header.previous_order;
     }
@@ -223,23 +227,20 @@ fn cut_torn(
                 }
                 expected = expected.max(frame.header.end_lsn());
             }
-            Piece::Bad { byte_offset, .. } => {
+            Piece::Bad { byte_offset, header, .. } => {
                 if !durable_behind(&scanned.pieces, index, expected) {
                     cut = Some((index, *byte_offset));
                     break;
                 }
+                let named = header.filter(|header| header.first_lsn == expected);
+                expected = named.map_or(expected, |header| header.end_lsn());
             }
         }
     }
-    let torn_header = matches!(scanned.rest, Some((_, Some(_))));
-    let (at, end) = match cut {
-        Some((index, at)) => {
-            scanned.pieces.truncate(index);
-            (at, std::mem::replace(&mut scanned.end, at))
-        }
-        None if torn_header => (scanned.end, from + region.len() as u64),
-        None => return 0,
-    };
+    let Some((index, at)) = cut else { return 0 };
+    scanned.pieces.truncate(index);
+    scanned.end = at;
+    let end = from + region.len() as u64;
     const COPY_BYTES_MAX: usize = 1 << 20;
     let start = usize::try_from(at - from).unwrap_or(usize::MAX);
     let length = usize::try_from(end - at).unwrap_or(usize::MAX).min(COPY_BYTES_MAX);

@@ -35,6 +35,8 @@ pub(super) struct State {
     pub(super) settled: Option<Box<Entry>>,
     /// Whether any settled file may name it.
     pub(super) ever_settled: bool,
+    /// Whether it is listed for the next settling.
+    pub(super) listed: bool,
     /// What queued frames will make of it.
     pub(super) ahead: Option<Ahead>,
     /// Durable frames that no settled segment holds.
@@ -132,6 +134,7 @@ impl Session {
             entry,
             settled: None,
             ever_settled: exists,
+            listed: false,
             ahead: None,
             unsettled: VecDeque::new(),
             opened: None,
@@ -148,15 +151,11 @@ impl Session {
         self.tail.subscribe()
     }
 
-    /// Makes a durable frame visible. Answers whether the session waited for nothing before: then
-    /// it must be listed for settling.
+    /// Makes a durable frame visible. Answers whether the session must be listed for settling.
     pub(super) fn publish(&self, held: Held, effect: Effect) -> bool {
         let mut state = self.state();
         let state = &mut *state;
-        let first = state.unsettled.is_empty();
-        if first && state.ever_settled {
-            state.settled = Some(Box::new(state.entry.clone()));
-        }
+        state.keep_settled();
         let entry = &mut state.entry;
         entry.tail = effect.tail.0;
         entry.end_lsn = effect.end_lsn.0;
@@ -174,6 +173,9 @@ impl Session {
         }
         if let Some(ahead) = &mut state.ahead {
             ahead.frames = ahead.frames.saturating_sub(1);
+            effect.names().for_each(|name| {
+                ahead.names.remove(&name);
+            });
             if ahead.frames == 0 {
                 state.ahead = None;
             }
@@ -183,7 +185,7 @@ impl Session {
             *tail = effect.tail;
             moved
         });
-        first
+        state.list()
     }
 
     /// Tells readers where the tail is.
@@ -234,7 +236,32 @@ impl Session {
     }
 }
 
+impl Effect {
+    /// The names its frame makes known, as they stand among those in flight.
+    pub(super) fn names(&self) -> impl Iterator<Item = [u8; 16]> {
+        let key = self.batch.iter().map(|batch| key_hash(&batch.key));
+        self.ids.iter().map(|(hash, _)| *hash).chain(key)
+    }
+}
+
+/// How a batch key stands among the names in flight: no event id has a control character.
+pub(super) fn key_hash(key: &str) -> [u8; 16] {
+    segment::name_hash(&format!("\0{key}"))
+}
+
 impl State {
+    /// Lists it for the next settling; answers whether it was not listed yet.
+    pub(super) fn list(&mut self) -> bool {
+        !self.unsettled.is_empty() && !std::mem::replace(&mut self.listed, true)
+    }
+
+    /// Keeps the entry as it was settled before the first frame that waits changes it.
+    pub(super) fn keep_settled(&mut self) {
+        if self.unsettled.is_empty() && self.ever_settled {
+            self.settled = Some(Box::new(self.entry.clone()));
+        }
+    }
+
     pub(super) fn receipt(&self) -> Receipt {
         Receipt { position: Position(self.entry.tail), chain: self.entry.chain }
     }

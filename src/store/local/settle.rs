@@ -2,7 +2,11 @@
 //! there, named in `settled/`, and only then are journal files free again. Also sealing of full
 //! segments. It must not be on the path of an append.
 
-use std::{collections::HashSet, io, sync::Arc};
+use std::{
+    collections::HashSet,
+    io,
+    sync::{Arc, atomic::Ordering},
+};
 
 use super::{
     Shared, lock,
@@ -11,9 +15,9 @@ use super::{
 };
 use crate::{
     env::File,
-    event::{Lsn, Position, SessionHash, limits},
+    event::{Position, SessionHash},
     log::{
-        Chain, Delta, Entry, Fault, Frame, LogError, Record, SegmentEntry,
+        Delta, Entry, Frame, LogError, SegmentEntry,
         journal::read as read_bytes,
         scan::{Piece, scan},
         seal::{self, Sealed},
@@ -23,9 +27,8 @@ use crate::{
 
 /// Up to so many files are synced one by one; more of them by one `syncfs`.
 const SYNCED_ONE_BY_ONE_MAX: usize = 32;
-/// So many small segments of one session, left by restarts, are sealed into one.
-const SMALL_SEGMENTS_MAX: usize = 8;
-
+/// So many sessions keep their files and names in memory, beside those with frames in flight.
+const OPEN_SESSIONS_MAX: usize = 10_000;
 /// What one settling wrote of a session, not yet synced.
 struct Written {
     session: Arc<Session>,
@@ -50,7 +53,7 @@ pub(super) struct Retired {
 impl Shared {
     /// Settles everything acknowledged so far.
     pub(super) fn settle(&self, clean: bool) -> io::Result<()> {
-        if self.frozen {
+        if self.frozen || self.closed.load(Ordering::Acquire) {
             return Ok(());
         }
         let idle = lock(&self.dirty).is_empty() && lock(&self.touched).is_empty();
@@ -64,6 +67,7 @@ impl Shared {
         let written_before = self.journal.written();
         let place = self.journal.place();
         let dirty = std::mem::take(&mut *lock(&self.dirty));
+        dirty.iter().for_each(|session| session.state().listed = false);
         let settled = self.write_sessions(&dirty).and_then(|written| {
             self.sync_written(&written)?;
             self.account(written);
@@ -88,14 +92,34 @@ impl Shared {
         }
         *lock(&self.settled_written) = written_before;
         self.unlink_retired();
-        self.seal_full(&dirty)
+        self.seal_full(&dirty)?;
+        self.close_unused();
+        Ok(())
     }
 
     /// Every session with frames that wait is listed for the next settling.
     fn list_again(&self, sessions: Vec<Arc<Session>>) {
-        let waiting = sessions.into_iter().filter(|session| !session.state().unsettled.is_empty());
-        let waiting: Vec<_> = waiting.collect();
+        let waiting: Vec<_> =
+            sessions.into_iter().filter(|session| session.state().list()).collect();
         lock(&self.dirty).extend(waiting);
+    }
+
+    /// Forgets the files and names of sessions that were opened longest ago, so that memory is
+    /// bound by how many are in use; the next caller opens them again.
+    fn close_unused(&self) {
+        let mut in_use = lock(&self.in_use);
+        let over = in_use.len().saturating_sub(OPEN_SESSIONS_MAX);
+        let oldest: Vec<Arc<Session>> = in_use.drain(..over).collect();
+        drop(in_use);
+        for session in oldest {
+            let mut state = session.state();
+            if state.unsettled.is_empty() && state.ahead.is_none() {
+                state.opened = None;
+            } else {
+                drop(state);
+                lock(&self.in_use).push_back(session);
+            }
+        }
     }
 
     fn all_settled(&self) -> Vec<Entry> {
@@ -126,9 +150,9 @@ impl Shared {
         let Some(first) = frames.first() else { return Ok(None) };
         let start = self.journal.start();
         let active = entry.segments.last().filter(|segment| {
-            segment.start == start
-                && !segment.sealed
-                && segment.bytes < self.options.segment_bytes_max
+            let room = segment.bytes < self.options.segment_bytes_max;
+            // A segment without an event would share its name with the next.
+            segment.start == start && !segment.sealed && (room || segment.end == segment.base)
         });
         let (path, salt, mut at, file, created) = match active {
             Some(segment) => {
@@ -241,7 +265,9 @@ impl Shared {
                 state.settled = None;
             } else {
                 state.settled = Some(Box::new(settled));
-                again.push(Arc::clone(&one.session));
+                if state.list() {
+                    again.push(Arc::clone(&one.session));
+                }
             }
             lock(&self.touched).push(Arc::clone(&one.session));
         }
@@ -263,147 +289,6 @@ impl Shared {
             !gone
         });
     }
-
-    /// Seals the full segments of sessions that were just settled.
-    fn seal_full(&self, sessions: &[Arc<Session>]) -> io::Result<()> {
-        for session in sessions {
-            while let Some(run) = self.full_run(session) {
-                if !self.seal_run(session, &run)? {
-                    break;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Adjacent segments that are worth sealing: one that is full, or many small ones. The active
-    /// segment is never among them, nor any segment of a damaged session.
-    fn full_run(&self, session: &Session) -> Option<Vec<SegmentEntry>> {
-        let state = session.state();
-        if !state.entry.damage.is_empty() {
-            return None;
-        }
-        let segments = &state.entry.segments;
-        let full = |segment: &SegmentEntry| segment.bytes >= self.options.segment_bytes_max;
-        let active = segments.last().filter(|last| !full(last)).map_or(0, |_| 1);
-        let old = segments.get(..segments.len() - active)?;
-        let mut run: Vec<SegmentEntry> = Vec::new();
-        for segment in old {
-            let bytes: u64 = run.iter().map(|one| one.bytes).sum();
-            if segment.sealed || bytes >= self.options.segment_bytes_max {
-                if bytes >= self.options.segment_bytes_max || run.len() >= SMALL_SEGMENTS_MAX {
-                    break;
-                }
-                run.clear();
-                continue;
-            }
-            run.push(segment.clone());
-        }
-        let bytes: u64 = run.iter().map(|one| one.bytes).sum();
-        let worth = bytes >= self.options.segment_bytes_max || run.len() >= SMALL_SEGMENTS_MAX;
-        worth.then_some(run)
-    }
-
-    /// Writes a run of segments as one sealed segment, proves it against the chain, and lets it
-    /// take their place. Answers whether it did.
-    fn seal_run(&self, session: &Arc<Session>, run: &[SegmentEntry]) -> io::Result<bool> {
-        let (Some(first), Some(last)) = (run.first(), run.last()) else { return Ok(false) };
-        let sealed = match self.encode_sealed(session, run) {
-            Ok(sealed) => sealed,
-            Err(LogError::Io(error)) => return Err(error),
-            Err(error) => {
-                tracing::warn!(session = %session.hash, %error, "a segment is not sealed: unreadable");
-                return Ok(false);
-            }
-        };
-        let path = segment::path(session.hash, Position(first.base), first.start, true);
-        let storage = &self.env.storage;
-        let file = match storage.create(&path) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                storage.remove(&path)?;
-                storage.create(&path)?
-            }
-            other => other?,
-        };
-        file.write_at(0, &sealed)?;
-        file.sync()?;
-        storage.sync_dir(&segment::directory(session.hash))?;
-        let entry = SegmentEntry {
-            base: first.base,
-            start: first.start,
-            sealed: true,
-            bytes: sealed.len() as u64,
-            end: last.end,
-        };
-        let proven = SegmentHeader::of(&*file)
-            .and_then(|header| Sealed::of(&*file, &header, entry.bytes))
-            .is_ok_and(|tables| tables.end == Position(entry.end));
-        if !proven {
-            tracing::warn!(path, "a sealed segment does not read back; the old ones stay");
-            return Ok(false);
-        }
-        self.swap(session, run, entry);
-        Ok(true)
-    }
-
-    fn swap(&self, session: &Arc<Session>, run: &[SegmentEntry], sealed: SegmentEntry) {
-        let mut state = session.state();
-        let state = &mut *state;
-        let entries = [Some(&mut state.entry), state.settled.as_deref_mut()];
-        for entry in entries.into_iter().flatten() {
-            let at = entry.segments.iter().position(|segment| Some(segment) == run.first());
-            if let Some(at) = at {
-                entry.segments.splice(at..at + run.len(), [sealed.clone()]);
-            }
-        }
-        // The tables in memory are those of the old files: read anew when next asked for.
-        state.opened = None;
-        let paths = run
-            .iter()
-            .map(|old| segment::path(session.hash, Position(old.base), old.start, old.sealed));
-        let retired = paths.map(|path| Retired { path, settlings: 3 });
-        lock(&self.retired).extend(retired);
-        lock(&self.touched).push(Arc::clone(session));
-    }
-
-    fn encode_sealed(&self, session: &Session, run: &[SegmentEntry]) -> Result<Vec<u8>, LogError> {
-        let mut header: Option<SegmentHeader> = None;
-        let mut records: Vec<(Lsn, Record)> = Vec::new();
-        for entry in run {
-            let path = segment::path(session.hash, Position(entry.base), entry.start, entry.sealed);
-            let file = self.env.storage.open_read(&path)?;
-            let found = SegmentHeader::of(&*file)?;
-            header.get_or_insert(found);
-            for frame in whole_frames(&*file, &found, entry)? {
-                let fault = |fault| LogError::Fault { byte_offset: 0, fault };
-                records.extend(frame.records().map_err(fault)?);
-            }
-        }
-        let Some(first) = header else {
-            return Err(LogError::Fault { byte_offset: 0, fault: Fault::Short });
-        };
-        let salt = u64::from_le_bytes(self.env.random());
-        let header = SegmentHeader { salt, sealed: true, ..first };
-        let end = run.last().map_or(0, |last| last.end);
-        let end_chain = self.chain_at(session, run)?;
-        prove(&header, &records, end, end_chain)?;
-        let live = self.env.clock.now().plus_micros(-limits::BATCH_KEY_MICROS);
-        Ok(seal::seal(header, &records, live))
-    }
-
-    /// The chains that must stand behind a run: those before the next segment, or the entry's.
-    fn chain_at(&self, session: &Session, run: &[SegmentEntry]) -> Result<Option<Chain>, LogError> {
-        let next = {
-            let state = session.state();
-            let segments = &state.entry.segments;
-            let at = segments.iter().position(|segment| Some(segment) == run.last());
-            at.and_then(|at| segments.get(at + 1).cloned())
-        };
-        let Some(next) = next else { return Ok(None) };
-        let path = segment::path(session.hash, Position(next.base), next.start, next.sealed);
-        let file = self.env.storage.open_read(&path)?;
-        SegmentHeader::of(&*file).map(|header| Some(header.chain))
-    }
 }
 
 /// The frames of a segment, all whole, or the first fault.
@@ -418,7 +303,7 @@ pub(super) fn whole_frames(
     };
     let region = read_bytes(file, FRAMES_AT, end)?;
     let found = scan(header.salt, &region, FRAMES_AT);
-    if let Some((fault, _)) = found.rest {
+    if let Some(fault) = found.rest {
         return Err(LogError::Fault { byte_offset: found.end, fault });
     }
     let whole = |piece| match piece {
@@ -426,21 +311,4 @@ pub(super) fn whole_frames(
         Piece::Bad { byte_offset, fault, .. } => Err(LogError::Fault { byte_offset, fault }),
     };
     found.pieces.into_iter().map(whole).collect()
-}
-
-/// Follows the chain over records that are to be sealed.
-fn prove(
-    header: &SegmentHeader,
-    records: &[(Lsn, Record)],
-    end: u64,
-    end_chain: Option<Chain>,
-) -> Result<(), LogError> {
-    let (mut position, mut chain) = (header.base, header.chain);
-    for (_, record) in records.iter().filter(|(_, record)| record.is_event()) {
-        chain = chain.after(position.0, record);
-        position = position.plus(1);
-    }
-    let fits = position == Position(end) && end_chain.is_none_or(|expected| expected == chain);
-    let fault = LogError::Fault { byte_offset: 0, fault: Fault::Chain };
-    if fits { Ok(()) } else { Err(fault) }
 }

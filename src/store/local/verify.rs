@@ -22,12 +22,19 @@ struct Walk {
 }
 
 impl Shared {
-    /// Verifies one session and adds what was found.
+    /// Verifies one session and adds what was found. What a segment that was replaced meanwhile
+    /// lacks is no damage: then it is read again.
     pub(super) fn verify_session(
         &self,
         session: &Session,
         verified: &mut Verified,
     ) -> StoreResult<()> {
+        while !self.verify_once(session, verified)? {}
+        Ok(())
+    }
+
+    /// Answers whether the session stayed as it was while it was read.
+    fn verify_once(&self, session: &Session, verified: &mut Verified) -> StoreResult<bool> {
         let (entry, memory) = {
             let state = session.visible()?;
             (state.entry.clone(), state.unsettled.iter().cloned().collect::<Vec<_>>())
@@ -47,6 +54,9 @@ impl Shared {
             walk.frame(&Frame { header: held.header, payload: held.payload });
         }
         walk.end(&entry);
+        if !walk.damage.is_empty() && session.state().entry.segments != entry.segments {
+            return Ok(false);
+        }
         for gap in &walk.damage {
             session.state().damage(gap.range, &gap.reason);
             verified.damage.push((session.key.clone(), gap.clone()));
@@ -54,7 +64,7 @@ impl Shared {
         verified.sessions += 1;
         verified.events += walk.events;
         verified.bytes += walk.bytes;
-        Ok(())
+        Ok(true)
     }
 
     fn verify_segment(&self, session: &Session, file: &SegmentEntry, walk: &mut Walk) {

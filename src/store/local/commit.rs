@@ -1,0 +1,215 @@
+//! From a request to its answer: a caller plans, leads the journal or waits for it, and plans again
+//! when the answer depends on frames in flight. It must not build frames; `append` does.
+
+use std::{collections::HashSet, sync::Arc};
+
+use super::{
+    Shared,
+    append::{self, Planned, Queued, Request},
+    blocking, lock,
+    read::Opened,
+    session::{Session, fresh_entry},
+    write_error,
+};
+use crate::{
+    event::{
+        Batch, Incarnation, Position, Range, Scope, SessionHash, SessionId, SessionKey, limits,
+    },
+    log::Create,
+    store::{Appended, Fill, NewSession, Read, SessionInfo, StoreError, StoreResult},
+};
+
+impl Shared {
+    /// Drives a request to its answer: plans, leads or waits, plans again when it depended on
+    /// frames in flight.
+    pub(super) async fn drive(
+        &self,
+        session: &Session,
+        plan: impl Fn() -> StoreResult<Planned>,
+    ) -> StoreResult<Appended> {
+        loop {
+            let mut progress = self.journal.progress();
+            self.relieve()?;
+            // An open session is planned in memory; handing this thread's other tasks over costs more.
+            let open = session.state().opened.is_some();
+            match if open { plan() } else { blocking(&plan) }? {
+                Planned::Answered(answer) => return Ok(answer),
+                Planned::Queued(queued) => return self.committed(queued).await,
+                Planned::Wait => {
+                    if progress.changed().await.is_err() {
+                        return Err(StoreError::ReadOnly { reason: "the store is closed".into() });
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whoever writes faster than segments take it waits here, not in memory.
+    fn relieve(&self) -> StoreResult<()> {
+        let pressed = || self.pressure() > self.options.journal_retained_bytes;
+        if !pressed() {
+            return Ok(());
+        }
+        let settled = blocking(|| {
+            let _turn = lock(&self.relief);
+            if pressed() { self.settle(false) } else { Ok(()) }
+        });
+        settled.map_err(|error| write_error("settling the journal", &error))
+    }
+
+    async fn committed(&self, queued: Queued) -> StoreResult<Appended> {
+        if queued.lead {
+            blocking(|| self.journal.lead(false, &|round, result| self.outcome(round, result)));
+        }
+        let lost = || StoreError::OutcomeUnknown { reason: "the store was closed".to_owned() };
+        queued.done.await.map_err(|_| lost())??;
+        Ok(queued.answer)
+    }
+
+    /// Enters a session that is about to be created, or answers how it is known already.
+    fn enter(&self, scope: &Scope, new: &NewSession) -> StoreResult<Entered> {
+        let mut catalogue = self.catalogue_mut();
+        let create_key = new.key.as_ref().map(|key| key.as_str().to_owned());
+        if let Some(known) = create_key.as_ref().and_then(|key| catalogue.created_by(scope, key)) {
+            let state = known.state();
+            let live = self.env.clock.now().plus_micros(-limits::BATCH_KEY_MICROS);
+            if !state.exists {
+                return Ok(Entered::Wait);
+            }
+            if state.entry.created_at >= live.0 {
+                drop(state);
+                return Ok(Entered::Repeated(known));
+            }
+        }
+        let now = self.env.clock.now();
+        let id = match &new.id {
+            Some(id) => id.clone(),
+            None => SessionId::new(&self.handle("ses_")).expect("minted ids keep to the alphabet"),
+        };
+        let key = SessionKey { scope: scope.clone(), session: id };
+        if let Some(known) = catalogue.get(&key) {
+            let state = known.state();
+            return match (state.exists, state.entry.deleted_at) {
+                (false, _) => Ok(Entered::Wait),
+                (true, Some(_)) => Err(StoreError::SessionDeleted { session: key.session }),
+                (true, None) => Err(StoreError::SessionExists { session: key.session }),
+            };
+        }
+        let create = Create {
+            tenant: scope.tenant.as_str().to_owned(),
+            user: scope.user.as_str().to_owned(),
+            session: key.session.as_str().to_owned(),
+            incarnation: self.env.random(),
+            title: new.title.clone(),
+            metadata: new.metadata.clone(),
+            workspace: new.workspace.clone(),
+            ttl_seconds: new.ttl_seconds,
+            key: create_key.clone(),
+        };
+        let hash = SessionHash::of(&key, Incarnation(create.incarnation));
+        let session = Session::new(key, hash, fresh_entry(&create, hash, now), false);
+        catalogue.insert(Arc::clone(&session), create_key);
+        Ok(Entered::Fresh(session, create))
+    }
+
+    pub(super) async fn create(
+        &self,
+        scope: &Scope,
+        new: NewSession,
+    ) -> StoreResult<(SessionInfo, Appended)> {
+        first_ids(&new.events)?;
+        loop {
+            self.relieve()?;
+            let mut progress = self.journal.progress();
+            let (session, create) = match self.enter(scope, &new)? {
+                Entered::Fresh(session, create) => (session, create),
+                Entered::Repeated(session) => return self.created_before(&session, &new).await,
+                Entered::Wait => {
+                    let closed = progress.changed().await.is_err();
+                    if closed {
+                        return Err(StoreError::ReadOnly { reason: "the store is closed".into() });
+                    }
+                    continue;
+                }
+            };
+            let planned = {
+                let batch = new.events.clone();
+                let request = Request { create: Some(create), change: None, batch };
+                let mut state = session.state();
+                state.opened = Some(Opened::default());
+                lock(&self.in_use).push_back(Arc::clone(&session));
+                let epoch = self.journal.epoch();
+                self.queue(&session, &mut state, epoch, request)
+            };
+            match planned {
+                Ok(Planned::Queued(queued)) => {
+                    let appended = self.committed(queued).await?;
+                    let info = session.info(&session.state());
+                    return Ok((info, appended));
+                }
+                Ok(_) => self.forget(&session),
+                Err(error) => {
+                    self.forget(&session);
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    /// 128 random bits: who has no credential needs a name that cannot be guessed (MCP, SEP-2567).
+    fn handle(&self, prefix: &str) -> String {
+        format!("{prefix}{:032x}", u128::from_le_bytes(self.env.random()))
+    }
+
+    /// Takes back a session that never came into being, and wakes whoever waited for it.
+    pub(super) fn forget(&self, session: &Session) {
+        self.catalogue_mut().remove(session);
+        self.journal.tell();
+    }
+
+    /// The first answer again, for the same `Idempotency-Key` and the same content.
+    async fn created_before(
+        &self,
+        session: &Arc<Session>,
+        new: &NewSession,
+    ) -> StoreResult<(SessionInfo, Appended)> {
+        let info = session.info(&*session.visible()?);
+        let events = &new.events.events;
+        let read = Read {
+            range: Range::new(Position::ZERO, Position(events.len() as u64)),
+            events_max: usize::MAX,
+            bytes_max: usize::MAX,
+            fill: Fill::Forward,
+            allow_gaps: false,
+        };
+        let stored = self.slice(session, &read)?.events;
+        let same_events = stored.len() == events.len()
+            && stored.iter().zip(events).all(|(old, new)| {
+                (&old.kind, &old.body) == (&new.kind, &new.body)
+                    && new.id.as_ref().is_none_or(|id| *id == old.id)
+            });
+        if same_events && new.id.as_ref().is_none_or(|id| *id == session.key.session) {
+            return Ok((info.clone(), append::repeated(&stored, info.receipt)));
+        }
+        let what = new.key.as_ref().map(ToString::to_string).unwrap_or_default();
+        Err(StoreError::IdempotencyConflict { what, position: None })
+    }
+}
+
+/// How a session that is to be created stands.
+enum Entered {
+    Fresh(Arc<Session>, Create),
+    Repeated(Arc<Session>),
+    /// Its creation is in flight.
+    Wait,
+}
+
+/// No event id twice among a new session's first events.
+fn first_ids(batch: &Batch) -> StoreResult<()> {
+    let mut seen = HashSet::new();
+    let ids = batch.events.iter().filter_map(|event| event.id.as_ref());
+    match ids.into_iter().find(|id| !seen.insert(*id)) {
+        Some(id) => Err(StoreError::DuplicateEventId { id: id.clone() }),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,229 @@
+//! Sealing: full segments are re-encoded into blocks under a new name, read back record by record
+//! and proven against the chains, and only then take the place of the old ones. It must not unlink
+//! a segment that a settled file may still name.
+
+use std::{io, sync::Arc};
+
+use super::{
+    Shared, lock,
+    read::OpenSegment,
+    session::Session,
+    settle::{Retired, whole_frames},
+};
+use crate::{
+    env::File,
+    event::{Lsn, Position, limits},
+    log::{
+        Chain, Fault, LogError, Record, SegmentEntry,
+        seal::{self, Sealed},
+        segment::{self, SegmentHeader},
+    },
+};
+
+/// So many small segments of one session, left by restarts, are sealed into one.
+const SMALL_SEGMENTS_MAX: usize = 8;
+
+type Records = Vec<(Lsn, Record)>;
+
+impl Shared {
+    /// Seals the full segments of sessions that were just settled.
+    pub(super) fn seal_full(&self, sessions: &[Arc<Session>]) -> io::Result<()> {
+        for session in sessions {
+            while let Some(run) = self.full_run(session) {
+                if !self.seal_run(session, &run)? {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Adjacent segments that are worth sealing: one that is full, or many small ones. The active
+    /// segment is never among them, nor any segment of a damaged session.
+    fn full_run(&self, session: &Session) -> Option<Vec<SegmentEntry>> {
+        let state = session.state();
+        if !state.entry.damage.is_empty() {
+            return None;
+        }
+        let segments = &state.entry.segments;
+        let full = |segment: &SegmentEntry| {
+            segment.bytes >= self.options.segment_bytes_max && segment.end > segment.base
+        };
+        let active = segments.last().filter(|last| !full(last)).map_or(0, |_| 1);
+        let old = segments.get(..segments.len() - active)?;
+        let mut run: Vec<SegmentEntry> = Vec::new();
+        for segment in old {
+            let bytes: u64 = run.iter().map(|one| one.bytes).sum();
+            if segment.sealed || bytes >= self.options.segment_bytes_max {
+                if bytes >= self.options.segment_bytes_max || run.len() >= SMALL_SEGMENTS_MAX {
+                    break;
+                }
+                run.clear();
+                continue;
+            }
+            run.push(segment.clone());
+        }
+        let bytes: u64 = run.iter().map(|one| one.bytes).sum();
+        let worth = bytes >= self.options.segment_bytes_max || run.len() >= SMALL_SEGMENTS_MAX;
+        worth.then_some(run)
+    }
+
+    /// Writes a run of segments as one sealed segment, proves it against the chain, and lets it
+    /// take their place. Answers whether it did.
+    fn seal_run(&self, session: &Arc<Session>, run: &[SegmentEntry]) -> io::Result<bool> {
+        let (Some(first), Some(last)) = (run.first(), run.last()) else { return Ok(false) };
+        let refused = |error: LogError| match error {
+            LogError::Io(error) => Err(error),
+            error @ LogError::Fault { .. } => {
+                tracing::warn!(session = %session.hash, %error, "a segment is not sealed");
+                Ok(false)
+            }
+        };
+        let (bytes, records) = match self.encode_sealed(session, run) {
+            Ok(sealed) => sealed,
+            Err(error) => return refused(error),
+        };
+        let path = segment::path(session.hash, Position(first.base), first.start, true);
+        let storage = &self.env.storage;
+        let file = match storage.create(&path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                storage.remove(&path)?;
+                storage.create(&path)?
+            }
+            other => other?,
+        };
+        file.write_at(0, &bytes)?;
+        file.sync()?;
+        storage.sync_dir(&segment::directory(session.hash))?;
+        let entry = SegmentEntry {
+            base: first.base,
+            start: first.start,
+            sealed: true,
+            bytes: bytes.len() as u64,
+            end: last.end,
+        };
+        match read_back(&*file, &entry, &records) {
+            Ok((salt, sealed)) => {
+                self.swap(session, run, OpenSegment::sealed(entry, path, salt, sealed))
+            }
+            Err(error) => return refused(error),
+        }
+        Ok(true)
+    }
+
+    fn swap(&self, session: &Arc<Session>, run: &[SegmentEntry], sealed: OpenSegment) {
+        let mut state = session.state();
+        let state = &mut *state;
+        let entries = [Some(&mut state.entry), state.settled.as_deref_mut()];
+        for entry in entries.into_iter().flatten() {
+            let at = entry.segments.iter().position(|segment| Some(segment) == run.first());
+            if let Some(at) = at {
+                entry.segments.splice(at..at + run.len(), [sealed.file.clone()]);
+            }
+        }
+        if let Some(opened) = &mut state.opened {
+            opened.sealed(run, sealed);
+        }
+        let paths = run
+            .iter()
+            .map(|old| segment::path(session.hash, Position(old.base), old.start, old.sealed));
+        let retired = paths.map(|path| Retired { path, settlings: 3 });
+        lock(&self.retired).extend(retired);
+        lock(&self.touched).push(Arc::clone(session));
+    }
+
+    /// The bytes of a sealed segment, proven against the chains, and the records it holds.
+    fn encode_sealed(
+        &self,
+        session: &Session,
+        run: &[SegmentEntry],
+    ) -> Result<(Vec<u8>, Records), LogError> {
+        let mut header: Option<SegmentHeader> = None;
+        let mut records = Records::new();
+        for entry in run {
+            let path = segment::path(session.hash, Position(entry.base), entry.start, entry.sealed);
+            let file = self.env.storage.open_read(&path)?;
+            let found = SegmentHeader::of(&*file)?;
+            header.get_or_insert(found);
+            for frame in whole_frames(&*file, &found, entry)? {
+                let fault = |fault| LogError::Fault { byte_offset: 0, fault };
+                records.extend(frame.records().map_err(fault)?);
+            }
+        }
+        let Some(first) = header else {
+            return Err(LogError::Fault { byte_offset: 0, fault: Fault::Short });
+        };
+        let salt = u64::from_le_bytes(self.env.random());
+        let header = SegmentHeader { salt, sealed: true, ..first };
+        let end = run.last().map_or(0, |last| last.end);
+        prove(&header, &records, end, self.chains_behind(session, run)?)?;
+        let live = self.env.clock.now().plus_micros(-limits::BATCH_KEY_MICROS);
+        Ok((seal::seal(header, &records, live), records))
+    }
+
+    /// The chains that must stand behind a run: those before the next segment, before the first
+    /// frame that waits, or at the end of the session.
+    fn chains_behind(
+        &self,
+        session: &Session,
+        run: &[SegmentEntry],
+    ) -> Result<[Chain; 2], LogError> {
+        let next = {
+            let state = session.state();
+            let segments = &state.entry.segments;
+            let at = segments.iter().position(|segment| Some(segment) == run.last());
+            match (at.and_then(|at| segments.get(at + 1)), state.unsettled.front()) {
+                (Some(next), _) => next.clone(),
+                (None, Some(held)) => return Ok([held.header.chain, held.header.control_chain]),
+                (None, None) => {
+                    return Ok([Chain(state.entry.chain), Chain(state.entry.control_chain)]);
+                }
+            }
+        };
+        let path = segment::path(session.hash, Position(next.base), next.start, next.sealed);
+        let header = SegmentHeader::of(&*self.env.storage.open_read(&path)?)?;
+        Ok([header.chain, header.control_chain])
+    }
+}
+
+/// Follows both chains over records that are to be sealed.
+fn prove(
+    header: &SegmentHeader,
+    records: &Records,
+    end: u64,
+    behind: [Chain; 2],
+) -> Result<(), LogError> {
+    let (mut position, mut chains) = (header.base, [header.chain, header.control_chain]);
+    let [events, controls] = &mut chains;
+    for (lsn, record) in records {
+        if record.is_event() {
+            *events = events.after(position.0, record);
+            position = position.plus(1);
+        } else {
+            *controls = controls.after(lsn.0, record);
+        }
+    }
+    if position == Position(end) && chains == behind {
+        return Ok(());
+    }
+    Err(LogError::Fault { byte_offset: 0, fault: Fault::Chain })
+}
+
+/// Reads a sealed segment back and compares every record.
+fn read_back(
+    file: &dyn File,
+    entry: &SegmentEntry,
+    records: &Records,
+) -> Result<(u64, Sealed), LogError> {
+    let header = SegmentHeader::of(file)?;
+    let sealed = Sealed::of(file, &header, entry.bytes)?;
+    let wrong = |fault| LogError::Fault { byte_offset: 0, fault };
+    let mut read = Records::new();
+    for frame in whole_frames(file, &header, entry)? {
+        read.extend(frame.records().map_err(wrong)?);
+    }
+    if read != *records || sealed.end != Position(entry.end) {
+        return Err(wrong(Fault::Payload));
+    }
+    Ok((header.salt, sealed))
+}
