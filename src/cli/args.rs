@@ -51,7 +51,7 @@ pub(super) struct Common {
     /// Read settings from this file instead of the usual place
     #[arg(long, global = true, help_heading = EVERY_VERB, value_name = "FILE")]
     pub(super) config: Option<PathBuf>,
-    /// What to log to standard error: error, warn, info, debug or trace [setting: log]
+    /// What to log to standard error: off, error, warn, info, debug or trace [setting: log]
     #[arg(long, global = true, help_heading = EVERY_VERB, value_name = "LEVEL")]
     pub(super) log: Option<String>,
     /// How long an owner started on demand waits for another front end [setting: owner_idle]

@@ -57,7 +57,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "log",
-        help: "what to log: error, warn, info (default), debug, trace, or a filter of tracing",
+        help: "what to log: off, error, warn, info (default), debug or trace",
         hidden: false,
         shared: false,
     },
@@ -229,8 +229,8 @@ impl Config {
         let listen = typed("listen", "an address such as 127.0.0.1:7717", &|text| {
             text.parse::<SocketAddr>().is_ok()
         })?;
-        let log = typed("log", "a level (error, warn, info, debug, trace)", &|text| {
-            tracing_subscriber::EnvFilter::builder().parse(text).is_ok()
+        let log = typed("log", "a level: off, error, warn, info, debug or trace", &|text| {
+            text.parse::<tracing::level_filters::LevelFilter>().is_ok_and(|_| !is_number(text))
         })?;
         let idle = typed("owner_idle", "a duration such as 500ms, 60s or 4h", &|text| {
             duration(text).is_some()
@@ -443,6 +443,11 @@ fn server(text: &str) -> Option<Url> {
     (url.scheme() == "http" && url.host().is_some()).then_some(url)
 }
 
+/// Levels have numbers, too, that nobody should have to know.
+fn is_number(text: &str) -> bool {
+    text.parse::<u64>().is_ok()
+}
+
 /// Parses a number with a unit: `500ms`, `60s`, `15m`, `4h`, `30d`; a bare number is seconds.
 fn duration(text: &str) -> Option<Duration> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
@@ -525,7 +530,8 @@ mod tests {
             ("SESSIONLOG_LISTEN", "7717", "listen"),
             ("SESSIONLOG_LISTEN", "", "listen"),
             ("SESSIONLOG_OWNER_IDLE", "soon", "owner_idle"),
-            ("SESSIONLOG_LOG", "a=b=c", "log"),
+            ("SESSIONLOG_LOG", "rmcp=trace", "log"),
+            ("SESSIONLOG_LOG", "3", "log"),
             ("SESSIONLOG_URL", "ftp://x", "url"),
             ("SESSIONLOG_DATA_DIR", "", "data_dir"),
             ("SESSIONLOG_JOURNAL_FILE_BYTES", "1KiB", "journal_file_bytes"),

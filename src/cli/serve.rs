@@ -264,7 +264,9 @@ fn announce(config: &Config, address: Option<SocketAddr>, screen: &mut Screen) -
 /// Logs to standard error, as text for a person and as JSON otherwise; an owner started on demand
 /// has nobody there, and logs to a file in its data directory.
 fn log_to(config: &Config, on_demand: bool) -> Outcome {
-    let filter = tracing_subscriber::EnvFilter::builder().parse_lossy(&config.log);
+    // Only our own words in full: a library's debug lines may quote what was recorded.
+    let ours = format!("warn,sessionlog={}", config.log);
+    let filter = tracing_subscriber::EnvFilter::builder().parse_lossy(ours);
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_target(false);
     if on_demand {
         let path = config.data_dir.join("owner.log");

@@ -165,6 +165,28 @@ fn serve_takes_over_and_a_second_serve_is_refused_by_name() {
 }
 
 #[test]
+fn logs_never_hold_what_was_recorded_at_any_level() {
+    let place = Place::new();
+    let log =
+        std::fs::OpenOptions::new().create(true).append(true).open(place.path("log")).unwrap();
+    let arguments = ["serve", "--listen", "127.0.0.1:0", "--json", "--log", "trace"];
+    let mut server = place.command(&arguments).stderr(log).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(server.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    place.run_with(&["append", "s", "--create"], &event("the secret word")).ok();
+    place.events("s");
+    place.run_with(&["append", "s"], "{\"type\":7,\"x\":\"the secret word\"}");
+    let mut client = McpClient::start(&place, &["--log", "trace"]);
+    client.call("sequential_search", &step(1, "the secret word"));
+    client.call("get_research_session", &json!({}));
+    server.kill().unwrap();
+    server.wait().unwrap();
+    let told = read(&place.path("log"));
+    assert!(told.contains("request answered"), "{told}");
+    assert!(!told.contains("secret word"), "{told}");
+}
+
+#[test]
 fn an_owner_on_demand_leaves_when_nobody_is_connected() {
     let place = Place::new();
     let quick = |arguments: &[&str]| {
