@@ -11,11 +11,7 @@ use super::{
     page::{Pages, Query, on_one_line},
     screen::{Screen, Tone, printable},
 };
-use crate::{
-    client::Client,
-    event::{SessionId, Timestamp},
-    import::Members,
-};
+use crate::{client::Client, event::Timestamp, import::Members};
 
 pub(super) async fn print(client: &Client, wanted: args::Events, screen: &mut Screen) -> Outcome {
     if wanted.follow {
@@ -80,7 +76,7 @@ pub(super) async fn replay(client: &Client, wanted: args::Replay, screen: &mut S
             before = time.or(before);
             match screen.json {
                 true => screen.line(on_one_line(event.get()))?,
-                false => show(&wanted.session, &members, screen)?,
+                false => show(&members, screen)?,
             }
         }
     }
@@ -98,7 +94,7 @@ fn pause(before: Timestamp, after: Timestamp, speed: f64) -> Duration {
     Duration::try_from_secs_f64(micros as f64 / 1e6 / speed).unwrap_or(Duration::MAX)
 }
 
-fn show(_session: &SessionId, event: &Members, screen: &mut Screen) -> Outcome {
+fn show(event: &Members, screen: &mut Screen) -> Outcome {
     let position = event.raw("position").map_or("", |raw| raw.get());
     let kind = event.text("type").unwrap_or_default();
     let time = event.text("created_at").or_else(|| event.text("processed_at"));

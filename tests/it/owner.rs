@@ -2,7 +2,7 @@
 //! refused. All through real processes.
 
 use std::{
-    io::{BufRead, BufReader, Write},
+    io::{BufRead, BufReader, Read, Write},
     process::Stdio,
 };
 
@@ -167,10 +167,14 @@ fn serve_takes_over_and_a_second_serve_is_refused_by_name() {
 #[test]
 fn logs_never_hold_what_was_recorded_at_any_level() {
     let place = Place::new();
-    let log =
-        std::fs::OpenOptions::new().create(true).append(true).open(place.path("log")).unwrap();
     let arguments = ["serve", "--listen", "127.0.0.1:0", "--json", "--log", "trace"];
-    let mut server = place.command(&arguments).stderr(log).spawn().unwrap();
+    let mut server = place.command(&arguments).spawn().unwrap();
+    let mut log = server.stderr.take().unwrap();
+    let log = std::thread::spawn(move || {
+        let mut told = String::new();
+        log.read_to_string(&mut told).unwrap();
+        told
+    });
     let mut line = String::new();
     BufReader::new(server.stdout.take().unwrap()).read_line(&mut line).unwrap();
     place.run_with(&["append", "s", "--create"], &event("the secret word")).ok();
@@ -181,7 +185,7 @@ fn logs_never_hold_what_was_recorded_at_any_level() {
     client.call("get_research_session", &json!({}));
     server.kill().unwrap();
     server.wait().unwrap();
-    let told = read(&place.path("log"));
+    let told = log.join().unwrap();
     assert!(told.contains("request answered"), "{told}");
     assert!(!told.contains("secret word"), "{told}");
 }
