@@ -30,7 +30,8 @@ impl Shared {
         loop {
             let mut progress = self.journal.progress();
             self.relieve()?;
-            // An open session is planned in memory; handing this thread's other tasks over costs more.
+            // An open session is planned in memory; handing this thread's other tasks over costs
+            // more.
             let open = session.state().opened.is_some();
             match if open { plan() } else { blocking(&plan) }? {
                 Planned::Answered(answer) => return Ok(answer),
