@@ -87,6 +87,8 @@ fn make(env: &Env) -> io::Result<StoreFile> {
         bytes.extend(encode_delta(salt, slot as u64 + 1, &nothing));
         replace(env, &settled_path(slot), &bytes)?;
     }
+    // STORE must not be durable before them: names reach the device in any order.
+    storage.sync_dir("")?;
     replace(env, STORE, &store.encode())?;
     Ok(store)
 }

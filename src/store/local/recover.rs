@@ -156,8 +156,9 @@ fn walk(
     let mut expected = found.place.lsn;
     if !first {
         expected = lost_between(found, expected, header.previous_end_lsn, None, header.order);
-        expected = expected.max(header.first_lsn);
     }
+    // Numbers of requests that failed before this file began are nobody's.
+    expected = expected.max(header.first_lsn);
     let to = next.map_or(file.bytes, |next| next.previous_end.max(from));
     let region = read(&*file.file, from, to).map_err(|error| match error {
         LogError::Io(error) => doing("reading the journal")(error),
