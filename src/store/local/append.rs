@@ -165,7 +165,8 @@ impl Shared {
     /// Gives the request's records their fields, positions and chain.
     fn draft(&self, hash: SessionHash, ahead: &Ahead, request: Request) -> Draft {
         let now = self.env.clock.now().max(ahead.updated_at);
-        let digest = batch_digest(&request.batch.events);
+        let key = request.batch.key.filter(|_| !request.batch.events.is_empty());
+        let key = key.map(|key| (key, batch_digest(&request.batch.events)));
         let mut draft = Draft {
             hash,
             payload: Vec::new(),
@@ -198,7 +199,7 @@ impl Shared {
             let id = event.id.clone().unwrap_or_else(|| self.mint_event_id(now));
             draft.event(event, id, now, self.env.random());
         }
-        if let Some(key) = request.batch.key.filter(|_| events > 0) {
+        if let Some((key, digest)) = key {
             let batch = KnownBatch {
                 key: key.as_str().to_owned(),
                 first_position: first_position.0,

@@ -17,7 +17,7 @@ mod slots;
 mod verify;
 
 use std::{
-    collections::{HashSet, VecDeque},
+    collections::{HashMap, HashSet, VecDeque},
     io,
     sync::{
         Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
@@ -44,7 +44,7 @@ use super::{
 };
 use crate::{
     env::{Env, Lock},
-    event::{Batch, EventId, Position, Scope, SessionId, SessionKey, Timestamp},
+    event::{Batch, EventId, Position, Scope, SessionHash, SessionId, SessionKey, Timestamp},
     log::{self, StoreFile, segment::name_hash},
 };
 
@@ -146,6 +146,8 @@ struct Shared {
     relief: Mutex<()>,
     /// Sessions whose files and names are in memory, the one opened first in front.
     in_use: Mutex<VecDeque<Arc<Session>>>,
+    /// Sessions with full segments that wait to be sealed.
+    full: Mutex<HashMap<SessionHash, Arc<Session>>>,
     /// The lock is given back: nothing may be written any more.
     closed: AtomicBool,
     /// Acknowledged records are lost and name no session: the evidence stays as it is.

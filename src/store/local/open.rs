@@ -78,6 +78,7 @@ pub(super) fn open(env: &Env, options: Options) -> Result<(Shared, Box<dyn Lock>
         settle_now: super::Signal::default(),
         relief: Mutex::new(()),
         in_use: Mutex::default(),
+        full: Mutex::default(),
         closed: AtomicBool::new(false),
         frozen,
         recovery,

@@ -26,11 +26,20 @@ const SMALL_SEGMENTS_MAX: usize = 8;
 type Records = Vec<(Lsn, Record)>;
 
 impl Shared {
-    /// Seals the full segments of sessions that were just settled.
-    pub(super) fn seal_full(&self, sessions: &[Arc<Session>]) -> io::Result<()> {
-        for session in sessions {
-            while let Some(run) = self.full_run(session) {
-                if !self.seal_run(session, &run)? {
+    /// Seals the full segments of sessions that were settled, once nobody writes so fast that the
+    /// processor is wanted elsewhere: sealing saves room, not data.
+    pub(super) fn seal_when_quiet(&self, settled: Vec<Arc<Session>>) -> io::Result<()> {
+        let full = settled.into_iter().filter(|session| self.full_run(session).is_some());
+        let mut waiting = lock(&self.full);
+        waiting.extend(full.map(|session| (session.hash, session)));
+        if self.pressure() > self.options.journal_retained_bytes / 16 {
+            return Ok(());
+        }
+        let sessions = std::mem::take(&mut *waiting);
+        drop(waiting);
+        for session in sessions.into_values() {
+            while let Some(run) = self.full_run(&session) {
+                if !self.seal_run(&session, &run)? {
                     break;
                 }
             }

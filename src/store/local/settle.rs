@@ -92,7 +92,7 @@ impl Shared {
         }
         *lock(&self.settled_written) = written_before;
         self.unlink_retired();
-        self.seal_full(&dirty)?;
+        self.seal_when_quiet(dirty)?;
         self.close_unused();
         Ok(())
     }

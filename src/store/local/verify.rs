@@ -51,6 +51,7 @@ impl Shared {
             self.verify_segment(session, file, &mut walk);
         }
         for held in memory {
+            walk.bytes += held.header.stride();
             walk.frame(&Frame { header: held.header, payload: held.payload });
         }
         walk.end(&entry);
