@@ -35,6 +35,8 @@ impl From<StoreError> for ServiceError {
                     place.unwrap_or_default()
                 ))
             }
+            StoreError::KnownInPart { .. } => plain(Code::IdempotencyConflict)
+                .action("send the events that are not known yet in a batch of their own"),
             StoreError::DuplicateEventId { .. } => {
                 Self::invalid("events", message).action("give every event an id of its own")
             }

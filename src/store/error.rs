@@ -53,6 +53,14 @@ pub enum StoreError {
         /// Where the known event lies, when it is an event.
         position: Option<Position>,
     },
+    /// Some events of a batch are known by their ids and some are not.
+    #[error("the batch is known in part: event {known} is at position {position}")]
+    KnownInPart {
+        /// The first event that is known.
+        known: EventId,
+        /// Where it lies.
+        position: Position,
+    },
     /// The same event id twice in one batch.
     #[error("event id {id} comes twice in one batch")]
     DuplicateEventId {

@@ -165,9 +165,9 @@ fn known_ids(session: &Session, batch: &Batch) -> StoreResult<Option<Appended>> 
     if known.is_empty() {
         return Ok(None);
     }
-    if known.len() < batch.events.len() {
-        let what = known.first().map(|placed| placed.id.to_string()).unwrap_or_default();
-        return Err(StoreError::IdempotencyConflict { what, position: None });
+    if let Some(first) = known.first().filter(|_| known.len() < batch.events.len()) {
+        let (known, position) = (first.id.clone(), first.position);
+        return Err(StoreError::KnownInPart { known, position });
     }
     let first_position = known.first().map_or(session.info.tail, |placed| placed.position);
     let next_position = known.last().map_or(session.info.tail, |placed| placed.position.plus(1));

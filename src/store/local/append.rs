@@ -256,14 +256,15 @@ impl Shared {
         positions: &[Option<Position>],
     ) -> StoreResult<Appended> {
         let mut stored = Vec::new();
+        let mut news = 0;
         for (new, position) in batch.events.iter().zip(positions) {
             let conflict = |position| StoreError::IdempotencyConflict {
                 what: new.id.as_ref().map(ToString::to_string).unwrap_or_default(),
                 position,
             };
             let Some(at) = *position else {
-                let half = "the batch is known in part".to_owned();
-                return Err(StoreError::IdempotencyConflict { what: half, position: None });
+                news += 1;
+                continue;
             };
             let old = self.stored(session, Range::new(at, at.plus(1)))?;
             let Some(old) = old.into_iter().next() else { return Err(conflict(Some(at))) };
@@ -271,6 +272,10 @@ impl Shared {
                 return Err(conflict(Some(at)));
             }
             stored.push(old);
+        }
+        if let Some(first) = stored.first().filter(|_| news > 0) {
+            let (known, position) = (first.id.clone(), first.position);
+            return Err(StoreError::KnownInPart { known, position });
         }
         Ok(repeated(&stored, session.state().receipt()))
     }
