@@ -1,4 +1,7 @@
-//! Fixed-width little-endian fields, read without ever panicking. It must not know a format.
+//! Fixed-width little-endian fields, read without ever panicking, and the 16 bytes that every file
+//! header starts with. It must not know a format.
+
+use super::error::Fault;
 
 /// Reads fields from the front of a byte string.
 pub(super) struct Fields<'a>(pub(super) &'a [u8]);
@@ -42,4 +45,34 @@ pub(super) fn checksum(salt: u64, parts: &[&[u8]]) -> u32 {
         hasher.update(part);
     }
     hasher.finalize()
+}
+
+/// A file header: magic 8, version u32, checksum u32 of the body without a salt, body.
+pub(super) fn file_header(magic: [u8; 8], version: u32, body: &[u8]) -> Vec<u8> {
+    let mut header = magic.to_vec();
+    header.extend_from_slice(&version.to_le_bytes());
+    header.extend_from_slice(&checksum(0, &[body]).to_le_bytes());
+    header.extend_from_slice(body);
+    header
+}
+
+/// The body of a file header. The version comes first: a later one may check other bytes.
+pub(super) fn open_file_header<'a>(
+    magic: [u8; 8],
+    version: u32,
+    header: &'a [u8],
+) -> Result<Fields<'a>, Fault> {
+    let mut fields = Fields(header);
+    if fields.array().ok_or(Fault::Short)? != magic {
+        return Err(Fault::Magic);
+    }
+    let found = fields.u32().ok_or(Fault::Short)?;
+    if found != version {
+        return Err(Fault::Unknown { what: "version", value: found });
+    }
+    let stored = fields.u32().ok_or(Fault::Short)?;
+    if stored != checksum(0, &[fields.0]) {
+        return Err(Fault::HeaderChecksum);
+    }
+    Ok(fields)
 }

@@ -17,7 +17,7 @@ use bincode::{Decode, Encode};
 use bytes::Bytes;
 
 use super::{
-    bytes::{Fields, checksum},
+    bytes::{Fields, checksum, file_header, open_file_header},
     error::Fault,
     frame,
     record::{decode_value, encode_value},
@@ -104,11 +104,7 @@ pub fn settled_header(store: [u8; 16], salt: u64) -> Vec<u8> {
     body.extend_from_slice(&store);
     body.extend_from_slice(&salt.to_le_bytes());
     body.resize(SETTLED_HEADER_BYTES - 16, 0);
-    let mut out = SETTLED_MAGIC.to_vec();
-    out.extend_from_slice(&FORMAT.to_le_bytes());
-    out.extend_from_slice(&checksum(0, &[&body]).to_le_bytes());
-    out.extend_from_slice(&body);
-    out
+    file_header(SETTLED_MAGIC, FORMAT, &body)
 }
 
 /// Chunks of one generation, to be appended to a settled file with that salt.
@@ -179,8 +175,12 @@ pub struct Settled {
 /// # Errors
 /// What is wrong with the header.
 pub fn decode_settled(store: [u8; 16], bytes: &Bytes) -> Result<Settled, Fault> {
-    let mut fields = Fields(bytes.get(..SETTLED_HEADER_BYTES).ok_or(Fault::Short)?);
-    let salt = settled_salt(store, &mut fields).ok_or(Fault::Short)??;
+    let header = bytes.get(..SETTLED_HEADER_BYTES).ok_or(Fault::Short)?;
+    let mut fields = open_file_header(SETTLED_MAGIC, FORMAT, header)?;
+    if fields.array() != Some(store) {
+        return Err(Fault::Misplaced);
+    }
+    let salt = fields.u64().ok_or(Fault::Short)?;
     let end = SETTLED_HEADER_BYTES as u64;
     let mut settled = Settled { salt, end, ..Settled::default() };
     let mut at = SETTLED_HEADER_BYTES;
@@ -200,21 +200,6 @@ pub fn decode_settled(store: [u8; 16], bytes: &Bytes) -> Result<Settled, Fault> 
         settled.end = at as u64;
     }
     Ok(settled)
-}
-
-fn settled_salt(store: [u8; 16], fields: &mut Fields<'_>) -> Option<Result<u64, Fault>> {
-    if fields.array()? != SETTLED_MAGIC {
-        return Some(Err(Fault::Magic));
-    }
-    let version = fields.u32()?;
-    if fields.u32()? != checksum(0, &[fields.0]) {
-        return Some(Err(Fault::HeaderChecksum));
-    }
-    if version != FORMAT {
-        return Some(Err(Fault::Unknown { what: "settled version", value: version }));
-    }
-    let found: [u8; 16] = fields.array()?;
-    Some(if found == store { Ok(fields.u64()?) } else { Err(Fault::Misplaced) })
 }
 
 fn decode_delta(salt: u64, bytes: &[u8]) -> Option<(u64, DeltaV1, usize)> {
@@ -247,11 +232,7 @@ impl StoreFile {
         let mut body = self.id.to_vec();
         body.extend_from_slice(&self.created_at.to_le_bytes());
         body.resize(STORE_BYTES - 16, 0);
-        let mut out = STORE_MAGIC.to_vec();
-        out.extend_from_slice(&FORMAT.to_le_bytes());
-        out.extend_from_slice(&checksum(0, &[&body]).to_le_bytes());
-        out.extend_from_slice(&body);
-        out
+        file_header(STORE_MAGIC, FORMAT, &body)
     }
 
     /// Reads the file's bytes.
@@ -259,23 +240,10 @@ impl StoreFile {
     /// # Errors
     /// [`Fault::Unknown`] with the format found when it is newer; else what is wrong.
     pub fn decode(bytes: &[u8]) -> Result<Self, Fault> {
-        Self::fields(&mut Fields(bytes)).ok_or(Fault::Short)?
-    }
-
-    fn fields(fields: &mut Fields<'_>) -> Option<Result<Self, Fault>> {
-        if fields.array()? != STORE_MAGIC {
-            return Some(Err(Fault::Magic));
-        }
-        let (version, stored) = (fields.u32()?, fields.u32()?);
-        if version > FORMAT {
-            return Some(Err(Fault::Unknown { what: "format", value: version }));
-        }
-        let body = fields.bytes(STORE_BYTES - 16)?;
-        if stored != checksum(0, &[body]) {
-            return Some(Err(Fault::HeaderChecksum));
-        }
-        let mut body = Fields(body);
-        Some(Ok(Self { id: body.array()?, created_at: body.i64()? }))
+        let header = bytes.get(..bytes.len().min(STORE_BYTES)).unwrap_or_default();
+        let mut fields = open_file_header(STORE_MAGIC, FORMAT, header)?;
+        let mut body = || Some(Self { id: fields.array()?, created_at: fields.i64()? });
+        body().ok_or(Fault::Short)
     }
 }
 

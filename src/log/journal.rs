@@ -12,7 +12,7 @@
 use bytes::Bytes;
 
 use super::{
-    bytes::{Fields, checksum},
+    bytes::{Fields, file_header, open_file_header},
     error::{Fault, LogError},
 };
 use crate::{env::File, event::Lsn};
@@ -63,11 +63,7 @@ impl JournalHeader {
         }
         body.push(u8::from(self.opens));
         body.resize(HEADER_BYTES - 16, 0);
-        let mut copy = Vec::with_capacity(2 * COPY_BYTES);
-        copy.extend_from_slice(&MAGIC);
-        copy.extend_from_slice(&VERSION.to_le_bytes());
-        copy.extend_from_slice(&checksum(0, &[&body]).to_le_bytes());
-        copy.extend_from_slice(&body);
+        let mut copy = file_header(MAGIC, VERSION, &body);
         copy.resize(COPY_BYTES, 0);
         copy.extend_from_within(..);
         copy
@@ -82,21 +78,11 @@ impl JournalHeader {
         if header.iter().all(|byte| *byte == 0) {
             return Err(Fault::Zeros);
         }
-        Self::fields(&mut Fields(header)).ok_or(Fault::Short)?
+        Self::fields(open_file_header(MAGIC, VERSION, header)?).ok_or(Fault::Short)
     }
 
-    fn fields(fields: &mut Fields<'_>) -> Option<Result<Self, Fault>> {
-        if fields.array()? != MAGIC {
-            return Some(Err(Fault::Magic));
-        }
-        let version = fields.u32()?;
-        if fields.u32()? != checksum(0, &[fields.0]) {
-            return Some(Err(Fault::HeaderChecksum));
-        }
-        if version != VERSION {
-            return Some(Err(Fault::Unknown { what: "journal version", value: version }));
-        }
-        Some(Ok(Self {
+    fn fields(mut fields: Fields<'_>) -> Option<Self> {
+        Some(Self {
             store: fields.array()?,
             salt: fields.u64()?,
             order: fields.u64()?,
@@ -106,7 +92,7 @@ impl JournalHeader {
             previous_end_lsn: Lsn(fields.u64()?),
             previous_order: fields.u64()?,
             opens: fields.u8()? != 0,
-        }))
+        })
     }
 
     /// Reads the header of a file from whichever copy is whole.

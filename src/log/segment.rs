@@ -14,7 +14,7 @@ use bytes::Bytes;
 
 use super::{
     Chain,
-    bytes::{Fields, checksum},
+    bytes::{Fields, file_header, open_file_header},
     error::{Fault, LogError},
     journal::read,
 };
@@ -66,12 +66,7 @@ impl SegmentHeader {
         body.extend_from_slice(&self.control_chain.0);
         body.push(u8::from(self.sealed));
         body.resize(FRAMES_AT as usize - 16, 0);
-        let mut header = Vec::with_capacity(FRAMES_AT as usize);
-        header.extend_from_slice(&MAGIC);
-        header.extend_from_slice(&VERSION.to_le_bytes());
-        header.extend_from_slice(&checksum(0, &[&body]).to_le_bytes());
-        header.extend_from_slice(&body);
-        header
+        file_header(MAGIC, VERSION, &body)
     }
 
     /// Reads the header at the front of `bytes`.
@@ -80,21 +75,11 @@ impl SegmentHeader {
     /// What is wrong with it.
     pub fn decode(bytes: &[u8]) -> Result<Self, Fault> {
         let header = bytes.get(..FRAMES_AT as usize).ok_or(Fault::Short)?;
-        Self::fields(&mut Fields(header)).ok_or(Fault::Short)?
+        Self::fields(open_file_header(MAGIC, VERSION, header)?).ok_or(Fault::Short)
     }
 
-    fn fields(fields: &mut Fields<'_>) -> Option<Result<Self, Fault>> {
-        if fields.array()? != MAGIC {
-            return Some(Err(Fault::Magic));
-        }
-        let version = fields.u32()?;
-        if fields.u32()? != checksum(0, &[fields.0]) {
-            return Some(Err(Fault::HeaderChecksum));
-        }
-        if version != VERSION {
-            return Some(Err(Fault::Unknown { what: "segment version", value: version }));
-        }
-        Some(Ok(Self {
+    fn fields(mut fields: Fields<'_>) -> Option<Self> {
+        Some(Self {
             store: fields.array()?,
             salt: fields.u64()?,
             session: SessionHash(fields.array()?),
@@ -104,7 +89,7 @@ impl SegmentHeader {
             chain: Chain(fields.array()?),
             control_chain: Chain(fields.array()?),
             sealed: fields.u8()? != 0,
-        }))
+        })
     }
 
     /// Reads the header of a file.

@@ -53,7 +53,9 @@ pub(super) fn identify(env: &Env) -> Result<StoreFile, OpenError> {
         Err(error) => return Err(OpenError::Damaged { what: format!("STORE: {error}") }),
     };
     StoreFile::decode(&bytes).map_err(|fault| match fault {
-        Fault::Unknown { value, .. } => OpenError::Newer { found: value, supported: FORMAT },
+        Fault::Unknown { value, .. } if value > FORMAT => {
+            OpenError::Newer { found: value, supported: FORMAT }
+        }
         other => OpenError::Damaged { what: format!("STORE: {other}") },
     })
 }
