@@ -39,6 +39,12 @@ pub struct Window {
     pub to: Option<Timestamp>,
 }
 
+impl Window {
+    fn admits(self, time: Timestamp) -> bool {
+        self.from.is_none_or(|from| time >= from) && self.to.is_none_or(|to| time < to)
+    }
+}
+
 /// What getEvents is asked for.
 #[derive(Clone, Debug, Default)]
 pub struct EventQuery {
@@ -84,6 +90,8 @@ struct Plan {
     from: Position,
     /// `None` follows the live tail.
     to: Option<Position>,
+    /// Kept beside the positions: an event to come may lie outside it.
+    window: Window,
     limit: usize,
     descending: bool,
 }
@@ -93,8 +101,8 @@ pub(super) fn body_bytes(events: &[Event]) -> usize {
     events.iter().map(|event| event.body.len()).sum()
 }
 
-fn admits(types: &[EventType], event: &Event) -> bool {
-    types.is_empty() || types.contains(&event.kind)
+fn admits(types: &[EventType], window: Window, event: &Event) -> bool {
+    window.admits(event.processed_at) && (types.is_empty() || types.contains(&event.kind))
 }
 
 impl Service {
@@ -126,6 +134,7 @@ impl Service {
                 let seen = answer.tail.max(plan.from);
                 self.moved(&key, &mut watch, seen).await?;
                 plan.from = answer.next_position;
+                self.close(&key, &mut plan).await?;
                 answer = self.collect(&key, &plan, query).await?;
                 if plan.to.is_some_and(|to| answer.next_position >= to) {
                     break;
@@ -149,7 +158,8 @@ impl Service {
             return open_page(page, limit);
         }
         let tail = self.store.info(key).await?.tail;
-        let (mut from, mut to) = match &query.around {
+        let mut window = query.window;
+        let (mut from, to) = match &query.around {
             Some(_) if query.from.is_some() || query.to.is_some() => {
                 return Err(ServiceError::invalid("around", "it takes the place of from and to"));
             }
@@ -159,25 +169,41 @@ impl Service {
             }
             None => {
                 let from = match &query.from {
+                    Some(Point::Time(time)) => {
+                        window.from = window.from.max(Some(*time));
+                        Position::ZERO
+                    }
                     Some(point) => self.position_of(key, point, tail).await?,
                     None => Position::ZERO,
                 };
                 let to = match &query.to {
                     Some(Point::End) if !query.wait.is_zero() => None,
+                    Some(Point::Time(time)) => {
+                        window.to = window.to.into_iter().chain([*time]).min();
+                        None
+                    }
                     Some(point) => Some(self.position_of(key, point, tail).await?),
                     None => None,
                 };
                 (from, to)
             }
         };
-        if let Some(time) = query.window.from {
+        if let Some(time) = window.from {
             from = from.max(self.store.find_time(key, time).await?);
         }
-        if let Some(time) = query.window.to {
+        let mut plan = Plan { from, to, window, limit, descending: query.descending };
+        self.close(key, &mut plan).await?;
+        Ok(plan)
+    }
+
+    /// Ends the range where the window ends, once that time has come: until then any event to
+    /// come may still lie inside.
+    async fn close(&self, key: &SessionKey, plan: &mut Plan) -> ServiceResult<()> {
+        if let Some(time) = plan.window.to.filter(|time| *time <= self.now()) {
             let end = self.store.find_time(key, time).await?;
-            to = Some(to.map_or(end, |to| to.min(end)));
+            plan.to = Some(plan.to.map_or(end, |to| to.min(end)));
         }
-        Ok(Plan { from, to, limit, descending: query.descending })
+        Ok(())
     }
 
     /// Reads one page.
@@ -272,8 +298,11 @@ impl Service {
             Some(point) => self.position_of(&key, point, tail).await?,
             None => tail,
         };
+        // An event to come may be older than a time that has not come yet.
+        let since = if let Some(Point::Time(time)) = from { Some(*time) } else { None };
+        let window = Window { from: since, to: None };
         let (service, types, current) = (self.clone(), Vec::new(), false);
-        Ok(Follow { service, key, watch, next, tail, until, types, current })
+        Ok(Follow { service, key, watch, next, tail, until, types, window, current })
     }
 }
 
@@ -286,7 +315,7 @@ fn fill(
 ) -> Option<Position> {
     let mut bytes = body_bytes(page);
     let mut take = |event: Event| {
-        if !admits(types, &event) {
+        if !admits(types, plan.window, &event) {
             return None;
         }
         bytes += event.body.len();
@@ -315,27 +344,31 @@ fn finish(page: &mut EventSlice, plan: &Plan, end: Position) {
         }
         same
     });
+    // The window's beginning lies behind; its end may be to come.
+    let until = plan.window.to.map(|time| time.0.to_string()).unwrap_or_default();
     if plan.descending {
         page.gaps.retain(|gap| gap.range.to > next);
         if next > plan.from && !page.events.is_empty() {
             let (from, to) = (plan.from.to_string(), next.to_string());
-            page.next_page = Some(page::seal("e", &["desc", &from, &to]));
+            page.next_page = Some(page::seal("e", &["desc", &from, &to, &until]));
         }
     } else {
         page.gaps.retain(|gap| gap.range.from < next);
         if next < end.min(page.tail) && !page.events.is_empty() {
             let to = plan.to.map(|to| to.to_string()).unwrap_or_default();
-            page.next_page = Some(page::seal("e", &["asc", &next.to_string(), &to]));
+            page.next_page = Some(page::seal("e", &["asc", &next.to_string(), &to, &until]));
         }
     }
 }
 
 fn open_page(page: &str, limit: usize) -> ServiceResult<Plan> {
-    let [order, from, to] = page::open::<3>("e", page)?;
+    let [order, from, to, until] = page::open::<4>("e", page)?;
     let foreign = || ServiceError::invalid("page", "this is no page of this listing");
     let number = |text: &str| text.parse().map(Position).map_err(|_| foreign());
     let to = if to.is_empty() { None } else { Some(number(&to)?) };
-    Ok(Plan { from: number(&from)?, to, limit, descending: order == "desc" })
+    let until = if until.is_empty() { None } else { Some(until.parse().map_err(|_| foreign())?) };
+    let window = Window { from: None, to: until.map(Timestamp) };
+    Ok(Plan { from: number(&from)?, to, window, limit, descending: order == "desc" })
 }
 
 /// What a follower got.
@@ -358,6 +391,7 @@ pub struct Follow {
     tail: Position,
     until: Option<Position>,
     types: Vec<EventType>,
+    window: Window,
     /// Whether everything below `next` was just read.
     current: bool,
 }
@@ -424,8 +458,8 @@ impl Follow {
             }
             self.next = slice.covered.to;
             self.current = true;
-            let events: Vec<Event> =
-                slice.events.into_iter().filter(|event| admits(&self.types, event)).collect();
+            let admits = |event: &Event| admits(&self.types, self.window, event);
+            let events: Vec<Event> = slice.events.into_iter().filter(admits).collect();
             if !events.is_empty() {
                 return Ok(Step::Events(events));
             }

@@ -2,7 +2,7 @@
 
 use prost::Message as _;
 use serde_json::{Value, json};
-use sessionlog::wire::pb;
+use sessionlog::{env::Clock as _, wire::pb};
 
 use super::house::{House, Reply, numbers, over_every_engine};
 
@@ -251,6 +251,62 @@ async fn a_long_poll_answers_with_the_first_event_that_fits() {
         assert!(numbers(&read(house, "from=4&to=5&types[]=no&wait_ms=20000").await).is_empty());
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bounds_of_time_hold_while_waiting_and_over_pages() {
+    over_every_engine(async |house| {
+        house.session("s", 1).await;
+        let post = async |n: u64| {
+            let body = json!({"events": [{"type": "user.message", "n": n}]});
+            assert_eq!(house.post(EVENTS, &body).await.status, 200);
+        };
+        let in_seconds = |seconds: i64| house.clock.now().plus_micros(seconds * 1_000_000);
+        let pass = |seconds| house.clock.advance(std::time::Duration::from_secs(seconds));
+        for bound in ["created_at[gte]=", "from=time:"] {
+            let tail = read(house, "").await["tail"].as_u64().unwrap();
+            let path = format!("{bound}{}&wait_ms=20000", in_seconds(10));
+            let (slice, ()) = tokio::join!(read(house, &path), async {
+                waited_for(house).await;
+                post(1).await;
+                pass(20);
+                post(2).await;
+            });
+            assert_eq!(numbers(&slice), [2], "{bound}");
+            assert_eq!(slice["next_position"], tail + 2);
+        }
+        for bound in ["created_at[lt]=", "to=time:"] {
+            let path = format!("from=end&limit=1&{bound}{}", in_seconds(10));
+            let waiting = format!("{path}&wait_ms=20000");
+            let (slice, ()) = tokio::join!(read(house, &waiting), async {
+                waited_for(house).await;
+                post(3).await;
+            });
+            assert_eq!(numbers(&slice), [3], "{bound}");
+            let from = slice["data"][0]["position"].as_u64().unwrap();
+            post(4).await;
+            let slice = read(house, &path.replace("end", &from.to_string())).await;
+            let page = format!("limit=9&page={}", slice["next_page"].as_str().unwrap());
+            pass(20);
+            post(5).await;
+            assert_eq!(numbers(&read(house, &page).await), [4], "{bound}");
+        }
+        let path = format!("from=end&created_at[lt]={}&wait_ms=20000", in_seconds(10));
+        let (slice, ()) = tokio::join!(read(house, &path), async {
+            waited_for(house).await;
+            pass(20);
+            post(6).await;
+        });
+        assert!(numbers(&slice).is_empty(), "{slice}");
+    })
+    .await;
+}
+
+/// Returns when a long poll is under way.
+async fn waited_for(house: &House) {
+    while !house.get("/metrics").await.text.contains("sessionlog_readers 1") {
+        tokio::task::yield_now().await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

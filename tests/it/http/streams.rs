@@ -4,6 +4,7 @@ use std::{pin::Pin, time::Duration};
 
 use futures_util::{Stream, StreamExt as _};
 use serde_json::{Value, json};
+use sessionlog::env::Clock as _;
 
 use super::house::{House, PATIENCE, Plan, over_every_engine};
 
@@ -128,6 +129,23 @@ async fn a_tail_starts_at_a_point_and_keeps_to_its_types() {
         Tail::open(&house, "?from=event:e2&types[]=agent.message&event_deltas[]=x", &[]).await;
     assert_eq!(tail.event().await.id, Some(3));
     assert_eq!(tail.event().await.id, Some(6));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tail_from_a_time_to_come_passes_over_what_comes_before() {
+    over_every_engine(async |house| {
+        house.session("s", 1).await;
+        let time = house.clock.now().plus_micros(10_000_000);
+        let mut tail = Tail::open(house, &format!("?from=time:{time}"), &[]).await;
+        assert_eq!(tail.frame().await.unwrap().event, "ping");
+        for n in [1, 2] {
+            let body = json!({"events": [{"type": "user.message", "n": n}]});
+            assert_eq!(house.post("/v1/sessions/s/events", &body).await.status, 200);
+            house.clock.advance(Duration::from_secs(20));
+        }
+        assert_eq!(tail.event().await.id, Some(2));
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
