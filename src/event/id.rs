@@ -25,6 +25,9 @@ pub enum IdError {
         /// The first character that is not allowed.
         found: char,
     },
+    /// A type of an event that is not parts with dots between them.
+    #[error("it is not domain.action, such as user.message")]
+    Parts,
 }
 
 /// `[A-Za-z0-9][A-Za-z0-9._-]{0,127}`: what a client may call a session.

@@ -5,7 +5,8 @@ use std::{fmt, sync::Arc};
 
 use super::{IdError, limits};
 
-/// `{domain}.{action}`, for example `user.message`; at most 128 bytes of `[A-Za-z0-9._-]`.
+/// `{domain}.{action}`, for example `user.message`: two or more parts, none empty, with dots
+/// between them; at most 128 bytes of `[A-Za-z0-9._-]`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EventType(Arc<str>);
 
@@ -23,6 +24,9 @@ impl EventType {
         }
         match text.chars().find(|c| !(c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-'))) {
             Some(found) => Err(IdError::Character { found }),
+            None if !text.contains('.') || text.split('.').any(str::is_empty) => {
+                Err(IdError::Parts)
+            }
             None => Ok(Self(text.into())),
         }
     }
@@ -43,5 +47,20 @@ impl fmt::Display for EventType {
 impl fmt::Debug for EventType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "EventType({:?})", &*self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_type_is_a_domain_and_an_action() {
+        for good in ["user.message", "a.b", "agent.tool_use.partial", "x-1.y_2"] {
+            assert_eq!(EventType::new(good).as_ref().map(EventType::as_str), Ok(good));
+        }
+        for bad in ["x", ".", "..", ".x", "x.", "a..b", "a.b."] {
+            assert_eq!(EventType::new(bad), Err(IdError::Parts), "{bad}");
+        }
     }
 }

@@ -418,26 +418,29 @@ mod tests {
             (r#"{"type":7}"#, "type"),
             (r#"{"type":null}"#, "type"),
             (r#"{"type":"a b"}"#, "type"),
-            (r#"{"type":"a","id":7}"#, "id"),
-            (r#"{"type":"a","id":""}"#, "id"),
-            (r#"{"type":"a","id":"\ud800"}"#, "id"),
-            (r#"{"type":"a","position":"7"}"#, "position"),
-            (r#"{"type":"a","position":-1}"#, "position"),
-            (r#"{"type":"a","position":1.0}"#, "position"),
-            (r#"{"type":"a","position":18446744073709551616}"#, "position"),
-            (r#"{"type":"a","created_at":7}"#, "created_at"),
-            (r#"{"type":"a","created_at":"yesterday"}"#, "created_at"),
-            (r#"{"type":"a","processed_at":7}"#, "processed_at"),
-            (r#"{"type":"a","origin":{}}"#, "origin"),
-            (r#"{"type":"a","x":1,"x":2}"#, "x"),
-            (r#"{"type":"a","\u0078":1,"x":2}"#, "x"),
-            (r#"{"type":"a","type":"b"}"#, "type"),
+            (r#"{"type":"bare"}"#, "type"),
+            (r#"{"type":"a.b","id":7}"#, "id"),
+            (r#"{"type":"a.b","id":""}"#, "id"),
+            (r#"{"type":"a.b","id":"\ud800"}"#, "id"),
+            (r#"{"type":"a.b","position":"7"}"#, "position"),
+            (r#"{"type":"a.b","position":-1}"#, "position"),
+            (r#"{"type":"a.b","position":1.0}"#, "position"),
+            (r#"{"type":"a.b","position":18446744073709551616}"#, "position"),
+            (r#"{"type":"a.b","created_at":7}"#, "created_at"),
+            (r#"{"type":"a.b","created_at":"yesterday"}"#, "created_at"),
+            (r#"{"type":"a.b","processed_at":7}"#, "processed_at"),
+            (r#"{"type":"a.b","origin":{}}"#, "origin"),
+            (r#"{"type":"a.b","x":1,"x":2}"#, "x"),
+            (r#"{"type":"a.b","\u0078":1,"x":2}"#, "x"),
+            (r#"{"type":"a.b","type":"b.b"}"#, "type"),
             (r#"{"type":"source.found","found_by":"server"}"#, "found_by"),
             (r#"{"found_by":"s\u0065rver","type":"source.found"}"#, "found_by"),
         ] {
             assert_eq!(code(text), (Code::InvalidRequest, Some(name.to_owned())), "{text}");
         }
-        for text in ["", "{", r#"{"type":"a",}"#, r#"{"type":"a"} x"#, r#"{"type":"a" "b":1}"#] {
+        for text in
+            ["", "{", r#"{"type":"a.b",}"#, r#"{"type":"a.b"} x"#, r#"{"type":"a.b" "b":1}"#]
+        {
             assert_eq!(code(text).0, Code::InvalidJson, "{text}");
         }
         assert_eq!(code("[1]").0, Code::InvalidRequest);
@@ -450,7 +453,7 @@ mod tests {
             (error.code, error.hint.field.unwrap_or_default())
         };
         for (text, name) in [
-            (r#"{"events":[{"type":"a"},{"type":"a","id":1}]}"#, "events[1].id"),
+            (r#"{"events":[{"type":"a.b"},{"type":"a.b","id":1}]}"#, "events[1].id"),
             (r#"{"events":[1]}"#, "events[0]"),
             (r#"{"events":{}}"#, "events"),
             (r#"{"events":[],"events":[]}"#, "events"),
@@ -459,12 +462,18 @@ mod tests {
         ] {
             assert_eq!(refused(text), (Code::InvalidRequest, name.to_owned()), "{text}");
         }
-        assert_eq!(refused(r#"{"events":[{"type":"a"}}"#).0, Code::InvalidJson);
-        let deep =
-            format!(r#"{{"events":[{{"type":"a","x":{}1{}}}]}}"#, "[".repeat(128), "]".repeat(128));
+        assert_eq!(refused(r#"{"events":[{"type":"a.b"}}"#).0, Code::InvalidJson);
+        let deep = format!(
+            r#"{{"events":[{{"type":"a.b","x":{}1{}}}]}}"#,
+            "[".repeat(128),
+            "]".repeat(128)
+        );
         assert_eq!(refused(&deep), (Code::InvalidRequest, "events[0]".to_owned()));
-        let fits =
-            format!(r#"{{"events":[{{"type":"a","x":{}1{}}}]}}"#, "[".repeat(127), "]".repeat(127));
+        let fits = format!(
+            r#"{{"events":[{{"type":"a.b","x":{}1{}}}]}}"#,
+            "[".repeat(127),
+            "]".repeat(127)
+        );
         assert_eq!(events(&fits, Origin::Harness).map(|events| events.len()), Ok(1));
     }
 

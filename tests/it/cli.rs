@@ -136,21 +136,21 @@ fn exit_codes_and_error_codes_tell_what_happened() {
 #[test]
 fn a_refused_line_is_named_and_loses_nothing() {
     let place = with_trip();
-    let deep = format!("{{\"type\":\"a\",\"x\":{}{}}}", "[".repeat(200), "]".repeat(200));
+    let deep = format!("{{\"type\":\"a.b\",\"x\":{}{}}}", "[".repeat(200), "]".repeat(200));
     for (input, code) in [
         ("not json", "invalid_json"),
         ("[1]", "invalid_json"),
         ("{\"content\":1}", "invalid_request"),
-        ("{\"type\":\"a\",\"position\":7}", "position_conflict"),
+        ("{\"type\":\"a.b\",\"position\":7}", "position_conflict"),
         (deep.as_str(), "invalid_request"),
     ] {
         let ran = place.run_with(&["append", "trip", "--json"], input);
         assert_eq!(ran.refused(1), code, "{input}");
     }
     let ran =
-        place.run_with(&["append", "trip", "--if-position", "9", "--json"], "{\"type\":\"a\"}");
+        place.run_with(&["append", "trip", "--if-position", "9", "--json"], "{\"type\":\"a.b\"}");
     assert_eq!(ran.refused(1), "position_conflict");
-    let ran = place.run_with(&["append", "absent", "--json"], "{\"type\":\"a\"}");
+    let ran = place.run_with(&["append", "absent", "--json"], "{\"type\":\"a.b\"}");
     assert_eq!(ran.refused(4), "session_not_found");
     let text = place.run_with(&["append", "trip"], "\n\nnot json");
     assert!(text.err.contains("line 3"), "{text:?}");

@@ -76,7 +76,7 @@ async fn a_damaged_session_says_what_is_whole_and_serves_it_when_asked() {
     assert_eq!(found["damage"][0]["session"], "s");
     assert_ne!(house.get("/v1/sessions/s").await.json()["damage"], json!([]));
     assert_eq!(numbers(&house.get("/v1/sessions/t/events").await.json()), [0]);
-    let more = json!({"events": [{"type": "a", "n": 1}]});
+    let more = json!({"events": [{"type": "a.b", "n": 1}]});
     assert_eq!(house.post("/v1/sessions/t/events", &more).await.status, 200);
 }
 
@@ -86,7 +86,7 @@ async fn a_full_disk_refuses_by_name_and_keeps_what_it_acknowledged() {
     let house = house(&sim, small()).await;
     house.session("s", 3).await;
     sim.set_capacity(Some(sim.used()));
-    let event = json!({"events": [{"type": "a", "n": 9, "text": "x".repeat(8 << 10)}]});
+    let event = json!({"events": [{"type": "a.b", "n": 9, "text": "x".repeat(8 << 10)}]});
     let mut refused = None;
     // What was allocated before takes some more.
     for _ in 0..200 {
@@ -109,7 +109,7 @@ async fn an_outcome_left_open_is_settled_by_a_retry_with_the_same_id() {
     let house = house(&sim, small()).await;
     house.session("s", 3).await;
     sim.fail_next(Op::Sync, Fault::Io, false);
-    let event = json!({"events": [{"type": "a", "id": "x", "n": 3}]});
+    let event = json!({"events": [{"type": "a.b", "id": "x", "n": 3}]});
     let unknown = house.post(EVENTS, &event).await;
     assert_eq!((unknown.status, unknown.code()), (503, "outcome_unknown".to_owned()));
     assert_eq!(unknown.json()["error"]["recovery_hint"]["retryable"], true);
@@ -124,7 +124,7 @@ async fn a_disk_that_syncs_no_more_leaves_a_store_that_reads() {
     let house = house(&sim, small()).await;
     house.session("s", 3).await;
     sim.fail_next(Op::Sync, Fault::Io, true);
-    let event = json!({"events": [{"type": "a", "id": "x", "n": 3}]});
+    let event = json!({"events": [{"type": "a.b", "id": "x", "n": 3}]});
     let mut codes = Vec::new();
     for _ in 0..5 {
         let reply = house.post(EVENTS, &event).await;

@@ -9,7 +9,7 @@ type Case<'a> = (&'a str, &'a str, &'a [(&'a str, &'a str)], &'a str, u16, &'a s
 
 const JSON: &[(&str, &str)] = &[("content-type", "application/json")];
 const E: &str = "/v1/sessions/s/events";
-const ONE: &str = r#"{"events":[{"type":"a"}]}"#;
+const ONE: &str = r#"{"events":[{"type":"a.b"}]}"#;
 
 async fn check(house: &House, cases: &[Case<'_>]) {
     for (method, path, headers, body, status, code, field) in cases {
@@ -43,7 +43,7 @@ async fn a_bad_request_is_refused_by_name_and_changes_nothing() {
 const EMITS: &[Case<'static>] = &[
     ("POST", E, JSON, "", 400, "invalid_json", ""),
     ("POST", E, JSON, "{", 400, "invalid_json", ""),
-    ("POST", E, JSON, "{\"events\":[{\"type\":\"a\"}]} x", 400, "invalid_json", ""),
+    ("POST", E, JSON, "{\"events\":[{\"type\":\"a.b\"}]} x", 400, "invalid_json", ""),
     ("POST", E, JSON, "\u{feff}{}", 400, "invalid_json", ""),
     ("POST", E, JSON, "[]", 422, "invalid_request", "body"),
     ("POST", E, JSON, "{}", 422, "invalid_request", "events"),
@@ -54,7 +54,7 @@ const EMITS: &[Case<'static>] = &[
         "POST",
         E,
         JSON,
-        r#"{"events":[{"type":"a","id":1}]}"#,
+        r#"{"events":[{"type":"a.b","id":1}]}"#,
         422,
         "invalid_request",
         "events[0].id",
@@ -63,7 +63,7 @@ const EMITS: &[Case<'static>] = &[
         "POST",
         E,
         JSON,
-        r#"{"events":[{"type":"a"},{"type":"a","position":"1"}]}"#,
+        r#"{"events":[{"type":"a.b"},{"type":"a.b","position":"1"}]}"#,
         422,
         "invalid_request",
         "events[1].position",
@@ -72,7 +72,7 @@ const EMITS: &[Case<'static>] = &[
         "POST",
         E,
         JSON,
-        r#"{"events":[{"type":"a","created_at":1}]}"#,
+        r#"{"events":[{"type":"a.b","created_at":1}]}"#,
         422,
         "invalid_request",
         "events[0].created_at",
@@ -81,7 +81,7 @@ const EMITS: &[Case<'static>] = &[
         "POST",
         E,
         JSON,
-        r#"{"events":[{"type":"a","x":1,"x":1}]}"#,
+        r#"{"events":[{"type":"a.b","x":1,"x":1}]}"#,
         422,
         "invalid_request",
         "events[0].x",
@@ -90,7 +90,7 @@ const EMITS: &[Case<'static>] = &[
         "POST",
         E,
         JSON,
-        r#"{"events":[{"type":"a","id":"i"},{"type":"a","id":"i"}]}"#,
+        r#"{"events":[{"type":"a.b","id":"i"},{"type":"a.b","id":"i"}]}"#,
         422,
         "invalid_request",
         "events",
@@ -266,7 +266,7 @@ async fn json_is_taken_to_its_depth_and_no_deeper() {
     house.session("s", 0).await;
     let nested = |levels: usize| {
         let (open, close) = ("[".repeat(levels), "]".repeat(levels));
-        format!(r#"{{"events":[{{"type":"a","x":{open}{close}}}]}}"#)
+        format!(r#"{{"events":[{{"type":"a.b","x":{open}{close}}}]}}"#)
     };
     assert_eq!(house.post_text(E, &nested(127)).await.status, 200);
     for levels in [128, 1_000_000] {
@@ -284,7 +284,7 @@ async fn json_is_taken_to_its_depth_and_no_deeper() {
 async fn too_much_at_once_is_refused_whole() {
     let house = House::plain().await;
     house.session("s", 0).await;
-    let event = |bytes: usize| format!(r#"{{"type":"a","x":"{}"}}"#, "x".repeat(bytes));
+    let event = |bytes: usize| format!(r#"{{"type":"a.b","x":"{}"}}"#, "x".repeat(bytes));
     let batch = |events: &[String]| format!(r#"{{"events":[{}]}}"#, events.join(","));
     let four = 4 << 20;
     for (body, status, code) in [
@@ -342,7 +342,7 @@ async fn a_chunked_body_is_limited_like_any_other() {
 async fn a_body_that_is_not_utf8_is_not_json() {
     let house = House::plain().await;
     house.session("s", 0).await;
-    let body = b"{\"events\":[{\"type\":\"a\",\"x\":\"\xff\"}]}".to_vec();
+    let body = b"{\"events\":[{\"type\":\"a.b\",\"x\":\"\xff\"}]}".to_vec();
     let refused = house.call("POST", E, JSON, Some(body)).await;
     assert_eq!((refused.status, refused.code()), (400, "invalid_json".to_owned()));
 }

@@ -36,7 +36,7 @@ async fn a_session_is_created_read_changed_archived_and_deleted() {
         assert!(archived["archived_at"].is_string());
         let again = house.call("POST", "/v1/sessions/s.1/archive", &[], None).await.json();
         assert_eq!(again["archived_at"], archived["archived_at"]);
-        let events = json!({"events": [{"type": "a"}]});
+        let events = json!({"events": [{"type": "a.b"}]});
         let refused = house.post("/v1/sessions/s.1/events", &events).await;
         assert_eq!((refused.status, refused.code()), (422, "invalid_request".to_owned()));
         assert_eq!(house.get("/v1/sessions/s.1/events").await.json()["tail"], 1);

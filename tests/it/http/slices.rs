@@ -70,20 +70,20 @@ fn without(mut value: Value, name: &str) -> Value {
 async fn a_retry_answers_the_same_positions_and_writes_nothing() {
     over_every_engine(async |house| {
         house.session("s", 2).await;
-        let named = r#"{"events":[{"type":"a","id":"x","v":1},{"type":"a","id":"y"}]}"#;
+        let named = r#"{"events":[{"type":"a.b","id":"x","v":1},{"type":"a.b","id":"y"}]}"#;
         let first = emit(house, &[], named).await.json();
         assert_eq!((&first["first_position"], &first["next_position"]), (&json!(2), &json!(4)));
         assert_eq!(first["repeated"], false);
         let again = emit(house, &[], named).await.json();
         assert_eq!((&again["data"], &again["repeated"]), (&first["data"], &json!(true)));
-        let keyed = r#"{"events":[{"type":"a","v":2}]}"#;
+        let keyed = r#"{"events":[{"type":"a.b","v":2}]}"#;
         let first = emit(house, &[("idempotency-key", "k")], keyed).await.json();
         let again = emit(house, &[("idempotency-key", "k")], keyed).await.json();
         assert_eq!((&again["data"], &again["receipt"]), (&first["data"], &first["receipt"]));
         assert_eq!(read(house, "").await["tail"], 5);
         for (headers, body) in [
-            (&[][..], r#"{"events":[{"type":"a","id":"x","v":9}]}"#),
-            (&[("idempotency-key", "k")][..], r#"{"events":[{"type":"a","v":9}]}"#),
+            (&[][..], r#"{"events":[{"type":"a.b","id":"x","v":9}]}"#),
+            (&[("idempotency-key", "k")][..], r#"{"events":[{"type":"a.b","v":9}]}"#),
         ] {
             let conflict = emit(house, headers, body).await;
             assert_eq!((conflict.status, conflict.code()), (409, "idempotency_conflict".into()));
@@ -97,17 +97,18 @@ async fn a_precondition_that_fails_names_the_tail() {
     over_every_engine(async |house| {
         house.session("s", 3).await;
         for (headers, body) in [
-            (&[("if-position", "2")][..], r#"{"events":[{"type":"a"}]}"#),
-            (&[][..], r#"{"events":[{"type":"a","position":7}]}"#),
+            (&[("if-position", "2")][..], r#"{"events":[{"type":"a.b"}]}"#),
+            (&[][..], r#"{"events":[{"type":"a.b","position":7}]}"#),
         ] {
             let conflict = emit(house, headers, body).await;
             assert_eq!((conflict.status, conflict.code()), (409, "position_conflict".into()));
             assert_eq!(conflict.json()["error"]["recovery_hint"]["tail"], 3);
         }
-        let half = r#"{"events":[{"type":"a","position":3},{"type":"a","position":5}]}"#;
+        let half = r#"{"events":[{"type":"a.b","position":3},{"type":"a.b","position":5}]}"#;
         assert_eq!(emit(house, &[], half).await.code(), "position_conflict");
         let won =
-            emit(house, &[("if-position", "3")], r#"{"events":[{"type":"a","position":3}]}"#).await;
+            emit(house, &[("if-position", "3")], r#"{"events":[{"type":"a.b","position":3}]}"#)
+                .await;
         assert_eq!(won.json()["first_position"], 3);
     })
     .await;
@@ -116,7 +117,7 @@ async fn a_precondition_that_fails_names_the_tail() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unknown_session_comes_into_being_only_when_asked() {
     over_every_engine(async |house| {
-        let body = r#"{"events":[{"type":"a"}]}"#;
+        let body = r#"{"events":[{"type":"a.b"}]}"#;
         let refused = emit(house, &[], body).await;
         assert_eq!((refused.status, refused.code()), (404, "session_not_found".into()));
         let path = format!("{EVENTS}?create=true");
@@ -222,7 +223,7 @@ async fn a_page_of_large_events_stops_at_its_bytes() {
     house.session("s", 0).await;
     let large = "x".repeat(3 << 20);
     for n in 0..7 {
-        let body = json!({"events": [{"type": "a", "n": n, "text": large}]});
+        let body = json!({"events": [{"type": "a.b", "n": n, "text": large}]});
         assert_eq!(house.post(EVENTS, &body).await.status, 200);
     }
     let slice = read(&house, "").await;
@@ -237,9 +238,9 @@ async fn a_page_of_large_events_stops_at_its_bytes() {
 async fn a_long_poll_answers_with_the_first_event_that_fits() {
     over_every_engine(async |house| {
         house.session("s", 2).await;
-        let path = "from=2&types[]=wanted&wait_ms=20000";
+        let path = "from=2&types[]=is.wanted&wait_ms=20000";
         let (slice, ()) = tokio::join!(read(house, path), async {
-            for kind in ["other", "wanted", "other"] {
+            for kind in ["is.other", "is.wanted", "is.other"] {
                 let body = json!({"events": [{"type": kind, "n": 7}]});
                 assert_eq!(house.post(EVENTS, &body).await.status, 200);
             }
@@ -248,7 +249,9 @@ async fn a_long_poll_answers_with_the_first_event_that_fits() {
         assert_eq!(slice["data"][0]["position"], 3);
         let nothing = read(house, "from=end&wait_ms=20").await;
         assert_eq!((numbers(&nothing), &nothing["next_position"]), (vec![], &json!(5)));
-        assert!(numbers(&read(house, "from=4&to=5&types[]=no&wait_ms=20000").await).is_empty());
+        assert!(
+            numbers(&read(house, "from=4&to=5&types[]=no.such&wait_ms=20000").await).is_empty()
+        );
     })
     .await;
 }

@@ -152,7 +152,7 @@ async fn a_tail_from_a_time_to_come_passes_over_what_comes_before() {
 async fn an_event_with_line_breaks_stays_one_frame() {
     let house = House::plain().await;
     house.session("s", 0).await;
-    let body = "{\"events\":[{\r\n\"type\":\"a\",\r\n \"x\" :\n [1,\n\n2]\r}]}";
+    let body = "{\"events\":[{\r\n\"type\":\"a.b\",\r\n \"x\" :\n [1,\n\n2]\r}]}";
     assert_eq!(house.post_text("/v1/sessions/s/events", body).await.status, 200);
     let mut tail = Tail::open(&house, "?from=0", &[]).await;
     let event = tail.event().await;
