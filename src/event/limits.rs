@@ -6,7 +6,7 @@ pub const ID_BYTES_MAX: usize = 128;
 pub const EVENT_ID_BYTES_MAX: usize = 128;
 /// Bytes of an event type.
 pub const EVENT_TYPE_BYTES_MAX: usize = 128;
-/// Bytes of one event as it arrives.
+/// Bytes of one event without its reserved members, as it is kept.
 pub const EVENT_BYTES_MAX: usize = 4 << 20;
 /// Events in one batch.
 pub const BATCH_EVENTS_MAX: usize = 1_000;
