@@ -1,0 +1,647 @@
+#!/usr/bin/env python3
+"""Reads the data directory of a stopped store and prints all of it as one JSON document.
+
+Written from docs/format.md and not from the engine's code, so that a second reading of that text
+exists and disagrees aloud when the bytes move; where the text left a question, the text was
+mended. It must not change a file. Every checksum is checked and both chains are followed from
+their start; what does not hold is listed under `problems`, a torn tail under `notes`. Exit code 1
+with problems. Compressed blocks need the `zstd` command; without it their checksums and the chains
+around them are checked, their events are left out and `frames_skipped` counts them.
+
+    decode.py DATA
+"""
+
+import json
+import re
+import shutil
+import struct
+import subprocess
+import sys
+import zlib
+from collections import namedtuple
+from pathlib import Path
+
+from blake3 import blake3, derive_key
+
+FRAME_HEADER = 192
+BLOCK = 4096
+PAYLOAD_MAX = 24 << 20
+EVENT, CREATE, CHANGE, BATCH_KEY = 1, 16, 17, 18
+REQUEST, WATERMARK, SEALED_BLOCK = 1, 2, 3
+ORIGINS = {0: None, 1: "user", 2: "model", 3: "tool", 4: "web", 5: "harness", 6: "import"}
+NO_SALT = bytes(8)
+# Kind, codec, compression and cipher of any frame of this version.
+LIKELY = re.compile(rb"(?=[\x01-\x03]\x01[\x00\x01]\x00)")
+
+
+class Bad(Exception):
+    """Bytes that are not what the format says."""
+
+
+def need(holds, sentence):
+    if not holds:
+        raise Bad(sentence)
+
+
+def checksum(salt, *parts):
+    value = zlib.crc32(salt)
+    for part in parts:
+        value = zlib.crc32(part, value)
+    return value
+
+
+def u32(data, at):
+    return struct.unpack_from("<I", data, at)[0]
+
+
+def u64(data, at):
+    return struct.unpack_from("<Q", data, at)[0]
+
+
+def i64(data, at):
+    return struct.unpack_from("<q", data, at)[0]
+
+
+def up_to(multiple, number):
+    return (number + multiple - 1) // multiple * multiple
+
+
+def sized(data):
+    return struct.pack("<Q", len(data)) + data
+
+
+# ---- the variable-length encoding of records and entries
+
+
+class Bytes:
+    """Takes values off the front of an encoding."""
+
+    def __init__(self, data, at=0):
+        self.data, self.at = data, at
+
+    def raw(self, length):
+        need(self.at + length <= len(self.data), "an encoding ends within a value")
+        self.at += length
+        return self.data[self.at - length:self.at]
+
+    def byte(self):
+        return self.raw(1)[0]
+
+    def flag(self):
+        value = self.byte()
+        need(value in (0, 1), "a flag is neither 0 nor 1")
+        return value == 1
+
+    def number(self):
+        first = self.byte()
+        if first < 251:
+            return first
+        need(first <= 253, "an integer has an unknown length")
+        return int.from_bytes(self.raw({251: 2, 252: 4, 253: 8}[first]), "little")
+
+    def signed(self):
+        number = self.number()
+        return number >> 1 if number & 1 == 0 else -(number >> 1) - 1
+
+    def bytestring(self):
+        return self.raw(self.number())
+
+    def string(self):
+        return self.bytestring().decode()
+
+    def option(self, value):
+        return value() if self.flag() else None
+
+    def list(self, value):
+        return [value() for _ in range(self.number())]
+
+    def map(self, value):
+        return {self.string(): value() for _ in range(self.number())}
+
+    def end(self):
+        need(self.at == len(self.data), "bytes are left behind an encoding")
+
+
+Record = namedtuple(
+    "Record", "kind origin created_at processed_at name id redacted salt body")
+
+
+def take_record(data):
+    return Record(data.byte(), data.byte(), data.option(data.signed), data.signed(), data.string(),
+                  data.string(), data.option(lambda: data.raw(32)), data.raw(16), data.bytestring())
+
+
+def link(chain, place, record):
+    """The chain behind `record`."""
+    content = record.redacted or blake3(record.salt + record.body)
+    return blake3(
+        chain + struct.pack(
+            "<QBBBqq", place, record.kind, record.origin, record.created_at is not None,
+            record.created_at or 0, record.processed_at)
+        + sized(record.name.encode()) + sized(record.id.encode()) + content)
+
+
+# ---- frames
+
+
+class Frame:
+    """A frame whose header and payload checksums hold."""
+
+    def __init__(self, data, at, salt):
+        need(at % 8 == 0 and at + FRAME_HEADER <= len(data), "no room for a frame")
+        head = data[at:at + FRAME_HEADER]
+        self.length = u32(head, 0)
+        need(u32(head, 4) == checksum(salt, head[0:4], head[8:192]), "a frame header is wrong")
+        need(self.length <= PAYLOAD_MAX, "a frame is longer than any")
+        self.at, self.end = at, at + up_to(8, FRAME_HEADER + self.length)
+        need(self.end <= len(data), "a frame is cut")
+        self.payload = data[at + FRAME_HEADER:at + FRAME_HEADER + self.length]
+        need(u32(head, 8) == checksum(salt, self.payload), "a payload is wrong")
+        need(not any(data[at + FRAME_HEADER + self.length:self.end]), "padding is not zero")
+        self.kind, self.codec, self.compression, self.cipher = head[12:16]
+        self.count, self.events = u32(head, 16), u32(head, 20)
+        self.first_lsn, self.synced_lsn, self.first_position = struct.unpack_from("<QQQ", head, 56)
+        self.session, self.chain, self.control = head[80:112], head[112:144], head[144:176]
+        need(self.cipher == 0, "a frame is encrypted")
+        need(self.codec == 1, "a frame has an unknown record codec")
+        need(self.kind in (REQUEST, WATERMARK, SEALED_BLOCK), "a frame is of an unknown kind")
+
+    def records(self):
+        """(lsn, record) of each, or None where zstd is needed and not at hand."""
+        payload = self.payload
+        if self.compression == 1:
+            payload = decompressed(payload)
+            if payload is None:
+                return None
+        else:
+            need(self.compression == 0, "a compression is unknown")
+        lsns = [self.first_lsn + place for place in range(self.count)]
+        data = Bytes(payload)
+        if self.kind == SEALED_BLOCK:
+            lsns = [u64(data.raw(8), 0) for _ in range(self.count)]
+            need(lsns == sorted(set(lsns)) and lsns[:1] == [self.first_lsn],
+                 "the numbers of a block do not ascend from its first")
+        records = [take_record(data) for _ in range(self.count)]
+        data.end()
+        need(sum(record.kind == EVENT for record in records) == self.events,
+             "a frame counts its events wrongly")
+        return list(zip(lsns, records))
+
+
+def decompressed(payload):
+    if not shutil.which("zstd"):
+        return None
+    run = subprocess.run(["zstd", "-dcq"], input=payload, capture_output=True, check=False)
+    need(run.returncode == 0, "a payload does not decompress")
+    return run.stdout
+
+
+def frame_or_none(data, at, salt):
+    try:
+        return Frame(data, at, salt)
+    except Bad:
+        return None
+
+
+def header_end(data, at, salt):
+    """Where the frame at `at` ends, when its header is whole."""
+    head = data[at:at + FRAME_HEADER]
+    whole = len(head) == FRAME_HEADER and u32(head, 4) == checksum(salt, head[0:4], head[8:192])
+    return at + up_to(8, FRAME_HEADER + u32(head, 0)) if whole else None
+
+
+# ---- sessions
+
+
+def session_hash(tenant, user, session, incarnation):
+    parts = (tenant.encode(), user.encode(), session.encode(), incarnation)
+    return derive_key("sessionlog v1 session hash", b"".join(sized(part) for part in parts))
+
+
+class Session:
+    """What the records of one session fold to."""
+
+    def __init__(self, digest):
+        self.hash = digest
+        self.chain = derive_key("sessionlog v1 event chain", digest)
+        self.control = derive_key("sessionlog v1 control chain", digest)
+        self.tail, self.end_lsn, self.frames_skipped = 0, 0, 0
+        self.names = self.title = self.workspace = self.entry = None
+        self.archived_at = self.deleted_at = self.last = None
+        self.metadata, self.events = {}, []
+
+    def take(self, frame, known_below=0):
+        """Folds the records of `frame` whose number is `known_below` or more."""
+        need(frame.session == self.hash, "a frame is of another session")
+        records = frame.records()
+        if records is None:
+            return self.skip(frame)
+        new = [(lsn, record) for lsn, record in records if lsn >= max(known_below, self.end_lsn)]
+        if len(new) == len(records):
+            need(frame.chain == self.chain, "the event chain is broken")
+            need(frame.control == self.control, "the control chain is broken")
+            need(frame.first_position == self.tail, "a position is not the tail")
+        for lsn, record in new:
+            self.fold(lsn, record)
+        return None
+
+    def skip(self, frame):
+        """Passes a frame that cannot be decompressed: the chains go on from the next frame's header."""
+        self.frames_skipped += 1
+        self.tail = frame.first_position + frame.events
+        self.chain = self.control = None
+
+    def fold(self, lsn, record):
+        need(self.last is None or record.processed_at >= self.last, "the store's clock went back")
+        self.last, self.end_lsn = record.processed_at, lsn + 1
+        if record.kind == EVENT:
+            self.chain = link(self.chain, self.tail, record)
+            self.events.append({
+                "position": self.tail, "id": record.id, "type": record.name,
+                "origin": ORIGINS[record.origin], "created_at": record.created_at,
+                "processed_at": record.processed_at,
+                "body": None if record.redacted else record.body.decode()})
+            self.tail += 1
+            return
+        self.control = link(self.control, lsn, record)
+        body = Bytes(record.body)
+        if record.kind == CREATE:
+            self.create(body)
+        elif record.kind == CHANGE:
+            self.change(body, record.processed_at)
+        elif record.kind == BATCH_KEY:
+            key, first, count, digest = take_batch_key(body)
+            need(first + count == self.tail, f"the batch {key!r} names other positions")
+            events = [event for event in self.events if event["position"] >= first]
+            if len(events) == count and all(event["body"] is not None for event in events):
+                need(digest == blake3(b"".join(
+                    sized(event["type"].encode()) + sized(event["body"].encode())
+                    for event in events)), f"the digest of the batch {key!r} is wrong")
+        else:
+            return
+        body.end()
+
+    def create(self, body):
+        need(self.names is None, "a session is created twice")
+        self.names = (body.string(), body.string(), body.string())
+        incarnation = body.raw(16)
+        need(session_hash(*self.names, incarnation) == self.hash, "a session hash is wrong")
+        self.title, self.metadata = body.option(body.string), body.map(body.string)
+        self.workspace = body.option(body.string)
+        body.option(body.number)
+        body.option(body.string)
+
+    def change(self, body, now):
+        if body.flag():
+            self.title = body.option(body.string)
+        for key, value in body.map(lambda: body.option(body.string)).items():
+            if value is None:
+                self.metadata.pop(key, None)
+            else:
+                self.metadata[key] = value
+        if body.flag():
+            self.archived_at = now
+        if body.flag():
+            self.deleted_at = now
+
+    def shown(self):
+        tenant, user, session = self.names
+        return {
+            "tenant": tenant, "user": user, "id": session, "tail": self.tail,
+            "chain": self.chain and self.chain.hex(),
+            "title": self.title, "metadata": dict(sorted(self.metadata.items())),
+            "workspace": self.workspace, "archived_at": self.archived_at,
+            "deleted_at": self.deleted_at, "frames_skipped": self.frames_skipped,
+            "events": self.events}
+
+
+def take_batch_key(body):
+    return body.string(), body.number(), body.number(), body.raw(32)
+
+
+# ---- segments
+
+
+class Segment:
+    """The file of one segment, its header checked."""
+
+    def __init__(self, path, store_id, digest):
+        self.data, self.name = path.read_bytes(), path.name
+        head = self.data[:FRAME_HEADER]
+        need(len(head) == FRAME_HEADER and head[:8] == b"SLSEGMT1", "no segment")
+        need(u32(head, 8) == 1, "a segment of another version")
+        need(u32(head, 12) == checksum(NO_SALT, head[16:192]), "a segment header is wrong")
+        need(head[16:32] == store_id, "a segment of another store")
+        need(head[40:72] == digest, "a segment of another session")
+        self.salt = head[32:40]
+        self.base, self.start, self.first_lsn = struct.unpack_from("<QQQ", head, 72)
+        self.chain, self.control, self.sealed = head[96:128], head[128:160], head[160] == 1
+
+    def frames(self, end, kind):
+        at = FRAME_HEADER
+        while at < end:
+            frame = Frame(self.data, at, self.salt)
+            need(frame.kind == kind, "a frame of this kind does not belong here")
+            need(frame.end <= end, "a frame reaches over the end")
+            yield frame
+            at = frame.end
+
+    def begins(self, session):
+        need(self.base == session.tail, "a segment has another base")
+        for mine, theirs in ((self.chain, session.chain), (self.control, session.control)):
+            need(theirs is None or mine == theirs, "a chain at a segment's base is wrong")
+        session.chain, session.control = self.chain, self.control
+
+    def read_open(self, session, believed):
+        need(not self.sealed, "an open segment says that it is sealed")
+        need(believed <= len(self.data), "an open segment is shorter than settled")
+        self.begins(session)
+        for frame in self.frames(believed, REQUEST):
+            session.take(frame)
+
+    def read_sealed(self, session):
+        need(self.sealed, "a sealed segment says that it is open")
+        foot = self.data[-FRAME_HEADER:]
+        need(foot[:8] == b"SLSEALF1" and u32(foot, 12) == 1, "no footer")
+        need(u32(foot, 8) == checksum(self.salt, foot[16:192]), "a footer is wrong")
+        (blocks, ids, index_at, ids_at, batches_at, end_position, last_lsn,
+         record_count) = struct.unpack_from("<8Q", foot, 16)
+        tables_end = len(self.data) - FRAME_HEADER
+        need(u32(foot, 144) == checksum(self.salt, self.data[index_at:tables_end]),
+             "the tables of a segment are wrong")
+        need(index_at + 48 * blocks == ids_at and ids_at + 24 * ids == batches_at,
+             "the tables do not follow each other")
+        self.begins(session)
+        seen, index, first_event = 0, index_at, len(session.events)
+        skipped_before = session.frames_skipped
+        for frame in self.frames(index_at, SEALED_BLOCK):
+            if session.chain is None:
+                session.chain, session.control = frame.chain, frame.control
+            session.take(frame)
+            self.index_row(index, frame)
+            seen, index = seen + frame.count, index + 48
+        need(index == ids_at, "the index has another number of blocks")
+        need(seen == record_count, "a footer counts records wrongly")
+        need(session.tail == end_position, "a footer has another end")
+        if session.chain is None:
+            session.chain, session.control, session.end_lsn = (
+                foot[80:112], foot[112:144], last_lsn + 1)
+        need((session.chain, session.control) == (foot[80:112], foot[112:144]),
+             "a chain in a footer is wrong")
+        need(session.end_lsn == last_lsn + 1, "a footer has another last number")
+        if session.frames_skipped == skipped_before:
+            self.ids(ids_at, batches_at, session.events[first_event:])
+        self.batches(batches_at, tables_end)
+
+    def index_row(self, at, frame):
+        row = struct.unpack_from("<QQQqIIII", self.data, at)
+        need(row[:3] == (frame.at, frame.first_position, frame.first_lsn)
+             and row[4:] == (frame.end - frame.at, frame.events, frame.count, 0),
+             "a row of the index is wrong")
+        records = frame.records()
+        need(records is None or row[3] == records[0][1].processed_at,
+             "a time in the index is wrong")
+
+    def ids(self, at, end, events):
+        rows = [(self.data[row:row + 16], u64(self.data, row + 16)) for row in range(at, end, 24)]
+        need(rows == sorted((blake3(event["id"].encode())[:16], event["position"])
+                            for event in events), "the id table is wrong")
+
+    def batches(self, at, end):
+        data = Bytes(self.data[:end], at)
+        data.list(lambda: (data.signed(), take_batch_key(data)))
+        need(not any(self.data[data.at:end]) and end - data.at < 8, "bytes behind the batches")
+
+
+# ---- the settled files
+
+
+Place = namedtuple("Place", "clean start order byte_offset lsn at")
+
+
+def take_entry(data):
+    text, number, time = data.string, data.number, data.signed
+    return {
+        "names": (text(), text(), text()), "incarnation": data.raw(16), "title": data.option(text),
+        "metadata": data.map(text), "workspace": data.option(text),
+        "ttl_seconds": data.option(number), "create_key": data.option(text),
+        "created_at": time(), "updated_at": time(), "archived_at": data.option(time),
+        "deleted_at": data.option(time), "tail": number(), "end_lsn": number(),
+        "chain": data.raw(32), "control": data.raw(32), "bytes": number(),
+        "segments": data.list(lambda: (number(), number(), data.flag(), number(), number())),
+        "damage": data.list(lambda: (number(), number(), text()))}
+
+
+def settled_file(data, store_id):
+    """The youngest whole generation of one file: (generation, place, entries by session hash)."""
+    need(data[:8] == b"SLSETTL1" and u32(data, 8) == 1, "no settled file")
+    need(u32(data, 12) == checksum(NO_SALT, data[16:64]), "a settled header is wrong")
+    need(data[16:32] == store_id, "a settled file of another store")
+    salt, at, entries, pending, last = data[32:40], 64, {}, [], None
+    while at + 16 <= len(data):
+        length, end = u32(data, at), at + 16 + u32(data, at)
+        if end > len(data) or u32(data, at + 4) != checksum(
+                salt, data[at:at + 4], data[at + 8:end]):
+            break
+        generation, body = u64(data, at + 8), Bytes(data[at + 16:at + 16 + length])
+        more = body.flag()
+        place = Place(body.flag(), *(body.number() for _ in range(4)), body.signed())
+        pending += body.list(lambda: take_entry(body))
+        body.end()
+        if not more:
+            for entry in pending:
+                entries[session_hash(*entry["names"], entry["incarnation"])] = entry
+            pending, last = [], (generation, place)
+        at = up_to(8, end)
+    need(last is not None, "a settled file without a whole generation")
+    return (*last, entries)
+
+
+# ---- the journal
+
+
+class Use:
+    """One use of one journal file."""
+
+    def __init__(self, path, store_id):
+        self.data, self.name = path.read_bytes(), path.name
+        need(len(self.data) % BLOCK == 0, "a journal file is no multiple of 4096")
+        copies = [self.data[at:at + 192] for at in (0, BLOCK)]
+        whole = [copy for copy in copies if copy[:8] == b"SLJOURN1" and u32(copy, 8) == 1
+                 and u32(copy, 12) == checksum(NO_SALT, copy[16:192])]
+        need(whole, "a journal header is wrong in both copies")
+        head = whole[0]
+        need(head[16:32] == store_id, "a journal file of another store")
+        self.salt = head[32:40]
+        (self.order, self.start, self.first_lsn, self.previous_end, self.previous_end_lsn,
+         self.previous_order) = struct.unpack_from("<6Q", head, 40)
+
+    def scan(self, at, end):
+        """(byte offset, frame) of each place from `at` on, and None for a frame that is not whole."""
+        while at < end:
+            frame = frame_or_none(self.data[:end], at, self.salt) or self.watermark_behind(at, end)
+            if frame:
+                yield frame.at, frame
+                at = frame.end
+                continue
+            behind = header_end(self.data, at, self.salt) or self.next_header(at, end)
+            if behind is None:
+                return
+            yield at, None
+            at = behind
+
+    def watermark_behind(self, at, end):
+        """The watermark that belongs to the end `at`, where no frame begins."""
+        frame = frame_or_none(self.data[:end], up_to(BLOCK, at), self.salt)
+        found = frame and frame.kind == WATERMARK and frame.first_position == at
+        return frame if found else None
+
+    def next_header(self, at, end):
+        places = (match.start() - 12 for match in LIKELY.finditer(self.data, at + 8 + 12, end))
+        return next((place for place in places
+                     if place % 8 == 0 and header_end(self.data, place, self.salt)), None)
+
+
+class Decoder:
+    """One data directory."""
+
+    def __init__(self, root):
+        self.root, self.problems, self.notes, self.sessions = Path(root), [], [], {}
+        # Of the journal: frames by their first number, the numbers in them, numbers not found.
+        self.frames, self.numbers, self.gaps = {}, set(), []
+
+    def read(self):
+        store = (self.root / "STORE").read_bytes()
+        need(len(store) == 256 and store[:8] == b"SLSTORE1", "no store")
+        need(u32(store, 8) == 1, "a store of another version")
+        need(u32(store, 12) == checksum(NO_SALT, store[16:256]), "STORE is wrong")
+        self.id = store[16:32]
+        generation, place, entries = self.settled()
+        for digest, entry in entries.items():
+            self.guarded(lambda: self.settled_session(digest, entry), digest.hex())
+        self.journal(place)
+        sessions = sorted((session for session in self.sessions.values() if session.names),
+                          key=lambda session: (session.names, session.hash))
+        return {
+            "store_id": self.id.hex(), "created_at": i64(store, 32), "generation": generation,
+            "clean": place.clean, "problems": self.problems, "notes": self.notes,
+            "sessions": [session.shown() for session in sessions]}
+
+    def guarded(self, work, where):
+        try:
+            return work()
+        except (Bad, OSError, UnicodeDecodeError, struct.error) as error:
+            self.problems.append(f"{where}: {error}")
+            return None
+
+    def settled(self):
+        found = []
+        for name in ("0", "1"):
+            path = self.root / "settled" / name
+            whole = self.guarded(lambda: settled_file(path.read_bytes(), self.id), f"settled/{name}")
+            if whole:
+                found.append(whole)
+        need(found, "no settled file is whole")
+        return max(found, key=lambda whole: whole[0])
+
+    def settled_session(self, digest, entry):
+        session = self.sessions[digest] = Session(digest)
+        session.entry = entry
+        for base, start, sealed, size, end in entry["segments"]:
+            name = f"{digest.hex()}-{base:020}-{start:010}.{'sealed' if sealed else 'seg'}"
+            segment = Segment(self.root / "segments" / digest.hex()[:2] / name, self.id, digest)
+            need((segment.base, segment.start) == (base, start), f"{name} has another place")
+            if sealed:
+                need(len(segment.data) == size, f"{name} has another length")
+                segment.read_sealed(session)
+            else:
+                segment.read_open(session, size)
+            need(session.tail == end, f"{name} ends elsewhere")
+        if session.frames_skipped:
+            for name in ("names", "title", "metadata", "workspace", "archived_at", "deleted_at"):
+                setattr(session, name, entry[name])
+        for name, mine in (
+                ("names", session.names), ("title", session.title), ("tail", session.tail),
+                ("metadata", session.metadata), ("workspace", session.workspace),
+                ("archived_at", session.archived_at), ("deleted_at", session.deleted_at),
+                ("end_lsn", session.end_lsn), ("chain", session.chain),
+                ("control", session.control)):
+            need(entry[name] == mine, f"the settled {name} differs")
+        self.problems += [f"{digest.hex()}: damage was settled: {damage}"
+                          for damage in entry["damage"]]
+
+    def journal(self, place):
+        uses = {}
+        for path in sorted((self.root / "journal").iterdir()):
+            if not any(path.read_bytes()[:2 * BLOCK]):
+                continue
+            use = self.guarded(lambda: Use(path, self.id), f"journal/{path.name}")
+            if use:
+                uses[use.order] = use
+        line, order = [], max(uses, default=0)
+        while order >= max(place.order, 1):
+            if order not in uses:
+                self.problems.append(f"journal: the use {order} is missing")
+                break
+            line.insert(0, uses[order])
+            order = uses[order].previous_order
+        expected = place.lsn
+        for use, successor in zip(line, [*line[1:], None]):
+            expected = self.use(use, successor, place, expected)
+        # What a use lost with a failed sync, a later one repeats.
+        self.gaps = [number for number in self.gaps if number not in self.numbers]
+        if self.gaps:
+            self.problems.append(f"journal: the records {self.gaps} are damaged")
+        for _, frame in sorted(self.frames.items()):
+            self.guarded(lambda: self.request(frame), f"journal at record {frame.first_lsn}")
+
+    def use(self, use, successor, place, expected):
+        """Collects the frames of one use; answers the number that comes next."""
+        at, end = 2 * BLOCK, successor.previous_end if successor else len(use.data)
+        if use.order == place.order:
+            at = max(at, place.byte_offset)
+        else:
+            self.gaps += range(expected, use.previous_end_lsn)
+            expected = max(expected, use.previous_end_lsn)
+        # Numbers given to records that failed before this use began are nobody's.
+        expected = max(expected, use.first_lsn)
+        pieces = list(use.scan(at, end))
+        for place_of, (at, frame) in enumerate(pieces):
+            if frame is None or frame.first_lsn > expected:
+                later = [piece for _, piece in pieces[place_of:] if piece]
+                if not successor and all(piece.synced_lsn <= expected for piece in later):
+                    self.notes.append(f"journal/{use.name}: a torn tail at {at}")
+                    break
+            if frame is None:
+                continue
+            self.gaps += range(expected, frame.first_lsn)
+            expected = max(expected, frame.first_lsn + frame.count)
+            if frame.kind != WATERMARK:
+                self.frames.setdefault(frame.first_lsn, frame)
+                self.numbers |= set(range(frame.first_lsn, frame.first_lsn + frame.count))
+        return expected
+
+    def request(self, frame):
+        need(frame.kind == REQUEST, "a block in the journal")
+        session = self.sessions.get(frame.session)
+        if session is None:
+            records = frame.records()
+            need(records and records[0][1].kind == CREATE, "a session that was never created")
+            session = self.sessions[frame.session] = Session(frame.session)
+        session.take(frame, session.entry["end_lsn"] if session.entry else 0)
+
+
+def main():
+    decoder = Decoder(sys.argv[1])
+    try:
+        document = decoder.read()
+    except (Bad, OSError) as error:
+        document = {"problems": [str(error)], "notes": [], "sessions": []}
+        decoder.problems.append(str(error))
+    json.dump(document, sys.stdout, ensure_ascii=False, indent=1)
+    print()
+    return 1 if decoder.problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
