@@ -70,7 +70,7 @@ pub fn all() -> Vec<Engine> {
     ]
 }
 
-fn machine(storage: Arc<dyn sessionlog::env::Storage>) -> (Env, Arc<ManualClock>) {
+pub fn machine(storage: Arc<dyn sessionlog::env::Storage>) -> (Env, Arc<ManualClock>) {
     let clock = Arc::new(ManualClock::default());
     let entropy = Arc::new(SeededEntropy::new(3));
     (Env { storage, clock: clock.clone(), entropy }, clock)

@@ -16,6 +16,8 @@ mod crash;
 mod ledger;
 // Files cut, gone, put back from before or copied over each other.
 mod tamper;
+// The bytes of a data directory, old and new, and a second reader of them.
+mod format;
 // What the fuzzer was given and what it found.
 mod fuzz_seeds;
 // Research sessions as a model meets them.

@@ -1,0 +1,380 @@
+//! The bytes of a data directory: directories of earlier builds open and say what they said, and a
+//! decoder that was written from docs/format.md and not from the engine's code reads old and new
+//! ones and agrees with the store. The layouts themselves are in `layouts`. It must not change a
+//! directory under version control: `UPDATE=1` makes those that are not there.
+
+mod layouts;
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::Arc,
+    time::Duration,
+};
+
+use serde_json::{Value, json};
+use sessionlog::{
+    env::{
+        disk::DataDir,
+        sim::{Fault, ManualClock, Op, Sim},
+    },
+    event::{BatchKey, EventType, NewEvent, Origin, Scope, SessionKey, Timestamp},
+    store::{Change, NewSession, Store, StoreError, local::Local},
+};
+
+use crate::{
+    engines::{append, batch, create, event, events_of, key, machine, named, other_scope, small},
+    program::{read, skipped},
+};
+
+const ORIGINS: [(Origin, &str); 6] = [
+    (Origin::User, "user"),
+    (Origin::Model, "model"),
+    (Origin::Tool, "tool"),
+    (Origin::Web, "web"),
+    (Origin::Harness, "harness"),
+    (Origin::Import, "import"),
+];
+
+/// How an owner leaves its data directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stop {
+    Clean,
+    /// Frames of the journal wait to be settled, a watermark behind them.
+    Killed,
+    /// The same, and a write was cut short behind it.
+    Torn,
+}
+
+const STOPS: [(&str, Stop); 3] =
+    [("plain", Stop::Clean), ("killed", Stop::Killed), ("torn", Stop::Torn)];
+
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/format-v1").join(name)
+}
+
+fn expected(name: &str) -> Value {
+    serde_json::from_str(&read(&fixture(name).join("expected.json"))).unwrap()
+}
+
+fn sessions() -> [SessionKey; 3] {
+    [key("open"), key("sealed"), SessionKey { scope: other_scope(), ..key("journal") }]
+}
+
+fn open(directory: &Path) -> (Local, Arc<ManualClock>) {
+    let (env, clock) = machine(Arc::new(DataDir::open(directory).unwrap()));
+    (Local::open_local(&env, small()).unwrap(), clock)
+}
+
+/// Everything a store says of the sessions, in the decoder's words.
+async fn said(store: &dyn Store) -> Value {
+    let mut all = Vec::new();
+    for key in sessions() {
+        let info = store.info(&key).await.unwrap();
+        let chain: String = info.receipt.chain.iter().map(|byte| format!("{byte:02x}")).collect();
+        let events = events_of(store, &key).await.into_iter().map(|event| {
+            let origin = ORIGINS.iter().find(|(origin, _)| *origin == event.origin).unwrap().1;
+            json!({
+                "position": event.position.0, "id": event.id.as_str(), "type": event.kind.as_str(),
+                "origin": origin, "created_at": event.created_at.map(|time| time.0),
+                "processed_at": event.processed_at.0,
+                "body": String::from_utf8(event.body.to_vec()).unwrap(),
+            })
+        });
+        all.push(json!({
+            "tenant": key.scope.tenant.as_str(), "user": key.scope.user.as_str(),
+            "id": key.session.as_str(), "tail": info.tail.0, "chain": chain, "title": info.title,
+            "metadata": info.metadata, "workspace": info.workspace,
+            "archived_at": info.archived_at.map(|time| time.0),
+            "events": events.collect::<Vec<_>>(),
+        }));
+    }
+    Value::Array(all)
+}
+
+/// An event that differs from the one before in every field.
+fn varied(n: usize, text: &str) -> NewEvent {
+    NewEvent {
+        kind: EventType::new(["user.message", "agent.tool_use", "x.y"][n % 3]).unwrap(),
+        origin: ORIGINS[n % ORIGINS.len()].0,
+        created_at: (!n.is_multiple_of(4)).then(|| Timestamp(n as i64 * 1_000_003 - 5_000_000)),
+        ..named(&format!("e{n}"), &format!("{{\"n\":{n},\"text\":\"{text} ü→𝄞\"}}"))
+    }
+}
+
+fn pairs<V>(pairs: impl IntoIterator<Item = (&'static str, V)>) -> BTreeMap<String, V> {
+    pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+/// Makes a data directory: one session with sealed segments, one with open ones, one that is only
+/// in the journal, and one that was deleted. Answers what the store said last.
+async fn fill(directory: &Path, stop: Stop) -> Value {
+    let (store, clock) = open(directory);
+    let [open, sealed, journal] = sessions();
+    let new = NewSession {
+        id: Some(sealed.session.clone()),
+        title: Some("A long walk".to_owned()),
+        metadata: pairs([("kept", "ünï".to_owned()), ("dropped", "2".to_owned())]),
+        workspace: Some("/work/ghent".to_owned()),
+        ttl_seconds: Some(0),
+        events: batch([event("{\"first\":true}")]),
+        key: Some(BatchKey::new("creation").unwrap()),
+    };
+    store.create(&sealed.scope, new).await.unwrap();
+    create(&store, "open").await;
+    create(&store, "gone").await;
+    append(&store, &key("gone"), batch([event("{}")])).await.unwrap();
+    let delete = Change { delete: true, ..Change::default() };
+    store.change(&key("gone"), delete).await.unwrap();
+    for n in 0..60 {
+        clock.advance(Duration::from_millis(1_500));
+        let text = "lorem ipsum ".repeat(40);
+        let mut sent = batch([varied(n, &text)]);
+        sent.key = (n % 20 == 7).then(|| BatchKey::new(&format!("turn-{n}")).unwrap());
+        append(&store, &sealed, sent).await.unwrap();
+        if n % 10 == 0 {
+            append(&store, &open, batch([varied(n, "short"), event("{}")])).await.unwrap();
+        }
+        if n % 15 == 14 {
+            store.settle().unwrap();
+        }
+    }
+    store.settle().unwrap();
+    let seals = files(directory)
+        .iter()
+        .filter(|(path, _)| path.extension().is_some_and(|end| end == "sealed"))
+        .count();
+    assert!(seals > 0, "a session of this length has sealed segments");
+    let renamed = Change {
+        title: Some(Some("Renamed".to_owned())),
+        metadata: pairs([("dropped", None), ("new", Some("3".to_owned()))]),
+        archive: true,
+        ..Change::default()
+    };
+    store.change(&sealed, renamed).await.unwrap();
+    let new = NewSession { id: Some(journal.session.clone()), ..NewSession::default() };
+    store.create(&journal.scope, new).await.unwrap();
+    for n in 0..4 {
+        clock.advance(Duration::from_millis(10));
+        append(&store, &journal, batch([varied(n, "late"), event("{}")])).await.unwrap();
+        append(&store, &open, batch([varied(100 + n, "late")])).await.unwrap();
+    }
+    store.idle();
+    let said = said(&store).await;
+    let gone = store.info(&key("gone")).await;
+    assert!(matches!(gone, Err(StoreError::SessionDeleted { .. })), "{gone:?}");
+    match stop {
+        Stop::Clean => store.close().await,
+        Stop::Killed => {}
+        Stop::Torn => tear(directory, &store).await,
+    }
+    said
+}
+
+/// Appends, then leaves of what that wrote the first sector only.
+async fn tear(directory: &Path, store: &Local) {
+    let before = files(&directory.join("journal"));
+    append(store, &key("open"), batch([event(&"lost ".repeat(200))])).await.unwrap();
+    for ((path, old), (_, mut new)) in before.iter().zip(files(&directory.join("journal"))) {
+        let Some(first) = old.iter().zip(&new).position(|(old, new)| old != new) else { continue };
+        let kept = (first + 1).next_multiple_of(512);
+        assert_ne!(old[kept..], new[kept..], "the frame reaches over its first sector");
+        new[kept..].copy_from_slice(&old[kept..]);
+        fs::write(path, new).unwrap();
+        return;
+    }
+    panic!("the journal took the frame");
+}
+
+/// Every file below `directory`, in order.
+fn files(directory: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(files(&path));
+        } else {
+            found.push((path.clone(), fs::read(&path).unwrap()));
+        }
+    }
+    found.sort();
+    found
+}
+
+/// Copies a data directory, without what is no data.
+fn copy(from: &Path, to: &Path) {
+    for (path, bytes) in files(from) {
+        let path = path.strip_prefix(from).unwrap();
+        if path != Path::new("LOCK") {
+            fs::create_dir_all(to.join(path).parent().unwrap()).unwrap();
+            fs::write(to.join(path), bytes).unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn old_data_directories_open_and_say_what_they_said() {
+    for (name, stop) in STOPS {
+        let home = tempfile::tempdir().unwrap();
+        if std::env::var_os("UPDATE").is_some() && !fixture(name).exists() {
+            let expected = fill(&home.path().join("new"), stop).await;
+            copy(&home.path().join("new"), &fixture(name).join("data"));
+            let text = serde_json::to_string_pretty(&expected).unwrap();
+            fs::write(fixture(name).join("expected.json"), text + "\n").unwrap();
+        }
+        let expected = expected(name);
+        let data = home.path().join("data");
+        copy(&fixture(name).join("data"), &data);
+        let (store, _) = open(&data);
+        assert_eq!(said(&store).await, expected, "{name}");
+        let recovery = store.recovery();
+        let found = (recovery.clean, recovery.frames_replayed > 0, recovery.torn_bytes > 0);
+        assert_eq!(found, (stop == Stop::Clean, stop != Stop::Clean, stop == Stop::Torn), "{name}");
+        assert_eq!(recovery.damage, Vec::<String>::new(), "{name}");
+        // It goes on from there, and nothing of before moves.
+        append(&store, &key("open"), batch([event("{\"new\":1}")])).await.unwrap();
+        store.close().await;
+        let (store, _) = open(&data);
+        let mut after = said(&store).await;
+        let events = after[0]["events"].as_array_mut().unwrap();
+        assert_eq!(events.pop().unwrap()["body"], "{\"new\":1}", "{name}");
+        (after[0]["tail"], after[0]["chain"]) =
+            (expected[0]["tail"].clone(), expected[0]["chain"].clone());
+        assert_eq!(after, expected, "{name}");
+        for scope in [Scope::local(), other_scope()] {
+            assert_eq!(store.verify(&scope, None).await.unwrap().damage, [], "{name}");
+        }
+    }
+}
+
+/// What the decoder reads in a data directory; `None`, and a line that says so, without Python.
+fn decoded(directory: &Path) -> Option<Value> {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/decoder/decode.py");
+    // -B: it leaves no compiled files beside the sources.
+    let run = Command::new("python3").arg("-B").arg(script).arg(directory).output();
+    let Ok(run) = run else {
+        skipped("the independent decoder of docs/format.md: there is no python3");
+        return None;
+    };
+    let text = String::from_utf8_lossy(&run.stderr);
+    Some(serde_json::from_slice(&run.stdout).unwrap_or_else(|error| panic!("{error}: {text}")))
+}
+
+/// Whether the decoder's sessions, those deleted left out, are what the store said.
+fn agree(document: &Value, expected: &Value) -> bool {
+    let (mut whole, mut expected) = (true, expected.as_array().unwrap().clone());
+    let all = document["sessions"].as_array().unwrap().iter();
+    let living = all.filter(|session| session["deleted_at"].is_null()).map(|session| {
+        let mut session = session.as_object().unwrap().clone();
+        session.remove("deleted_at");
+        whole &= session.remove("frames_skipped") == Some(json!(0));
+        Value::Object(session)
+    });
+    let mut living: Vec<Value> = living.collect();
+    if !whole {
+        skipped("the events of compressed blocks: there is no zstd for the decoder");
+        for session in living.iter_mut().chain(&mut expected) {
+            session["events"] = Value::Null;
+        }
+    }
+    living == expected
+}
+
+/// Whether the decoder says the same of `directory`.
+fn check_decoder(directory: &Path, expected: &Value, told: &str) {
+    let Some(document) = decoded(directory) else { return };
+    assert_eq!(document["problems"], json!([]), "{told}");
+    assert!(agree(&document, expected), "{told}: {document:#}\nis not {expected:#}");
+}
+
+#[test]
+fn a_decoder_written_from_the_document_reads_old_data_directories() {
+    for (name, stop) in STOPS {
+        let expected = expected(name);
+        check_decoder(&fixture(name).join("data"), &expected, name);
+        let Some(document) = decoded(&fixture(name).join("data")) else { return };
+        assert_eq!(document["clean"], json!(stop == Stop::Clean), "{name}");
+        let notes = document["notes"].as_array().unwrap();
+        assert_eq!(notes.len(), usize::from(stop == Stop::Torn), "{name}: {notes:?}");
+        let gone = document["sessions"].as_array().unwrap().iter();
+        assert_eq!(gone.filter(|session| !session["deleted_at"].is_null()).count(), 1, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_decoder_written_from_the_document_reads_what_is_written_now() {
+    for (name, stop) in STOPS {
+        let home = tempfile::tempdir().unwrap();
+        let expected = fill(home.path(), stop).await;
+        check_decoder(home.path(), &expected, name);
+        // A start more, with the journal gone round, left alone.
+        let (store, _) = open(home.path());
+        for n in 0..80 {
+            append(&store, &key("open"), batch([varied(1_000 + n, &"again ".repeat(80))]))
+                .await
+                .unwrap();
+            if n % 16 == 15 {
+                store.settle().unwrap();
+            }
+        }
+        let expected = said(&store).await;
+        drop(store);
+        check_decoder(home.path(), &expected, &format!("{name}, a second start"));
+    }
+}
+
+#[tokio::test]
+async fn the_decoder_follows_the_journal_over_a_file_that_failed() {
+    for seed in 1..6 {
+        let sim = Sim::new(seed);
+        let store = Local::open_local(&sim.env(), small()).unwrap();
+        for session in sessions() {
+            let new = NewSession { id: Some(session.session.clone()), ..NewSession::default() };
+            store.create(&session.scope, new).await.unwrap();
+        }
+        let mut refused = 0;
+        for n in 0..24 {
+            if n % 7 == 3 {
+                sim.fail_next(Op::Sync, Fault::Spoil, false);
+            }
+            let sent = batch([varied(n, &"words ".repeat(n * 9))]);
+            refused += usize::from(append(&store, &sessions()[n % 3], sent).await.is_err());
+        }
+        assert_eq!(refused, 3, "every sync that failed was told");
+        let expected = said(&store).await;
+        sim.kill();
+        drop(store);
+        let home = tempfile::tempdir().unwrap();
+        for path in sim.files() {
+            let to = home.path().join(&path);
+            fs::create_dir_all(to.parent().unwrap()).unwrap();
+            fs::write(to, sim.read_durable(&path).unwrap()).unwrap();
+        }
+        check_decoder(home.path(), &expected, &format!("seed {seed}"));
+    }
+}
+
+#[test]
+fn the_decoder_tells_a_changed_byte() {
+    let expected = expected("plain");
+    let live = |path: &&(PathBuf, Vec<u8>)| {
+        let path = path.0.to_str().unwrap();
+        path.ends_with("STORE") || path.ends_with(".sealed") || path.contains("settled/")
+    };
+    let mut told = 0;
+    let data = fixture("plain").join("data");
+    for (path, bytes) in files(&data).iter().filter(live) {
+        let home = tempfile::tempdir().unwrap();
+        copy(&data, home.path());
+        let mut changed = bytes.clone();
+        changed[bytes.len() / 2] ^= 0x10;
+        fs::write(home.path().join(path.strip_prefix(&data).unwrap()), changed).unwrap();
+        let Some(document) = decoded(home.path()) else { return };
+        let quiet = document["problems"] == json!([]);
+        assert!(!quiet || agree(&document, &expected), "{}", path.display());
+        told += usize::from(!quiet);
+    }
+    assert!(told > 0, "sealed segments are read");
+}
