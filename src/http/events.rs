@@ -1,6 +1,7 @@
 //! emitEvent and getEvents, in JSON and in protobuf. It must not know what an event means.
 
 use axum::{
+    body::Body,
     extract::State,
     http::{HeaderMap, header},
     response::{IntoResponse as _, Response},
@@ -15,8 +16,8 @@ use super::{
     serve::Stopping,
 };
 use crate::{
-    event::{Batch, NewEvent, Origin},
-    service::ServiceResult,
+    event::{Batch, NewEvent, Origin, limits},
+    service::{EventQuery, ServiceResult},
     wire::{answer, json, protobuf, types},
 };
 
@@ -70,8 +71,8 @@ fn decode(payload: &Payload, origin: Origin) -> ServiceResult<Vec<NewEvent>> {
     }
 }
 
-fn encoded(media_type: &'static str, body: Vec<u8>) -> Response {
-    ([(header::CONTENT_TYPE, media_type)], body).into_response()
+fn encoded(media_type: &'static str, body: impl Into<Body>) -> Response {
+    ([(header::CONTENT_TYPE, media_type)], body.into()).into_response()
 }
 
 /// A slice of a session, by position, point, time or type.
@@ -109,17 +110,31 @@ pub(super) async fn get(
     Stopping(stop): Stopping,
 ) -> Result<Response, Refusal> {
     let mut query = params.events()?;
-    let _reader = if query.wait.is_zero() { None } else { Some(door.admit()?) };
-    let slice = tokio::select! {
-        slice = door.app.service.get_events(&caller, &session, &query) => slice?,
-        () = stop.cancelled() => {
-            query.wait = std::time::Duration::ZERO;
-            door.app.service.get_events(&caller, &session, &query).await?
-        }
-    };
+    let wait = std::mem::take(&mut query.wait);
+    let mut held = door.room.ask(page_bytes(query.limit)).await?;
+    let mut slice = door.app.service.get_events(&caller, &session, &query).await?;
+    if slice.events.is_empty() && !wait.is_zero() {
+        // Whoever waits keeps no room; what was waited for is small.
+        drop(held);
+        let _reader = door.admit()?;
+        let waiting = EventQuery { wait, ..query.clone() };
+        slice = tokio::select! {
+            slice = door.app.service.get_events(&caller, &session, &waiting) => slice?,
+            () = stop.cancelled() => {
+                door.app.service.get_events(&caller, &session, &query).await?
+            }
+        };
+        held = door.room.ask(slice.events.iter().map(|event| event.body.len()).sum()).await?;
+    }
     Ok(if wants_protobuf(&headers, false) {
-        encoded(protobuf::MEDIA_TYPE, protobuf::slice(&slice))
+        encoded(protobuf::MEDIA_TYPE, held.answer(protobuf::slice(&slice)))
     } else {
-        encoded("application/json", answer::slice(&slice))
+        encoded("application/json", held.answer(answer::slice(&slice)))
     })
+}
+
+/// What a page takes at most: its events and their text.
+fn page_bytes(limit: Option<usize>) -> usize {
+    let events = limit.unwrap_or(limits::PAGE_EVENTS_DEFAULT);
+    2 * events.saturating_mul(limits::EVENT_BYTES_MAX).min(limits::PAGE_BYTES_MAX)
 }

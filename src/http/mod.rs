@@ -7,8 +7,10 @@ mod body;
 mod describe;
 mod events;
 mod guard;
+mod hold;
 mod metrics;
 mod params;
+mod progress;
 mod refuse;
 mod serve;
 mod sessions;
@@ -65,6 +67,10 @@ pub struct HttpOptions {
     pub body_bytes_max: usize,
     /// Readers (streams and long polls) at once; default 10 000.
     pub readers_max: usize,
+    /// Bytes that large answers may take in memory together; default 256 MiB.
+    pub answers_bytes_max: usize,
+    /// How long a request for a large answer waits for room; default 10 s.
+    pub answers_patience: Duration,
     /// How often a quiet stream tells its tail; default 15 s.
     pub heartbeat: Duration,
     /// Export formats beside `jsonl`, by name.
@@ -78,6 +84,8 @@ impl Default for HttpOptions {
             allowed_origins: Vec::new(),
             body_bytes_max: limits::BATCH_BYTES_MAX,
             readers_max: limits::READERS_MAX,
+            answers_bytes_max: 256 << 20,
+            answers_patience: Duration::from_secs(10),
             heartbeat: Duration::from_secs(15),
             exporters: BTreeMap::new(),
         }
@@ -99,6 +107,7 @@ pub struct App {
 struct Door {
     app: App,
     readers: Arc<Semaphore>,
+    room: hold::Room,
     requests: AtomicU64,
     metrics: metrics::Metrics,
     document: String,
@@ -113,6 +122,7 @@ pub fn router(app: App, more: Router) -> Router {
     let (routes, document) = describe::routes().split_for_parts();
     let door = Arc::new(Door {
         readers: Arc::new(Semaphore::new(app.options.readers_max)),
+        room: hold::Room::new(app.options.answers_bytes_max, app.options.answers_patience),
         requests: AtomicU64::new(0),
         metrics: metrics::Metrics::new(),
         document: describe::text(&document),

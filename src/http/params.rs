@@ -8,7 +8,7 @@ use axum::{extract::FromRequestParts, http::request::Parts};
 
 use super::{Door, refuse::Refusal};
 use crate::{
-    event::{EventType, Point, Timestamp},
+    event::{EventType, Point, Timestamp, limits},
     service::{Around, EventQuery, SessionQuery, Window},
 };
 
@@ -122,6 +122,10 @@ impl Params {
         if around.is_none() && (before.is_some() || after.is_some()) {
             return Err(Refusal::invalid("around", "before and after need a point"));
         }
+        let wait = self.number("wait_ms")?.unwrap_or(0);
+        if wait > limits::WAIT_MS_MAX {
+            return Err(Refusal::invalid("wait_ms", format!("at most {}", limits::WAIT_MS_MAX)));
+        }
         Ok(EventQuery {
             from: self.point("from")?,
             to: self.point("to")?,
@@ -132,7 +136,7 @@ impl Params {
             window: self.window()?,
             page: self.text("page")?.map(str::to_owned),
             allow_gaps: self.flag("allow_gaps")?,
-            wait: Duration::from_millis(self.number("wait_ms")?.unwrap_or(0)),
+            wait: Duration::from_millis(wait),
         })
     }
 }
@@ -164,6 +168,7 @@ mod tests {
             "from=nowhere",
             "to=1.5",
             "wait_ms=soon",
+            "wait_ms=60001",
             "allow_gaps=perhaps",
             "types[]=a%20b",
             "created_at[lt]=now",

@@ -17,6 +17,8 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
+use super::progress::Progress;
+
 /// Pause after a failed accept: most often there are no file descriptors left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Headers of one request.
@@ -35,6 +37,8 @@ pub enum Listener {
 pub struct ServeOptions {
     /// How long a client may take for a request's head, and leave a connection idle; default 10 s.
     pub header_timeout: Duration,
+    /// How long a client may take nothing of what is sent to it; default 30 s.
+    pub write_timeout: Duration,
     /// Connections at once; more wait in the backlog. Default 16 384.
     pub connections_max: usize,
     /// How long requests may go on after a stop; default 10 s.
@@ -47,6 +51,7 @@ impl Default for ServeOptions {
     fn default() -> Self {
         Self {
             header_timeout: Duration::from_secs(10),
+            write_timeout: Duration::from_secs(30),
             connections_max: 16_384,
             drain: Duration::from_secs(10),
             idle: None,
@@ -185,6 +190,7 @@ async fn converse(
     _permit: OwnedSemaphorePermit,
 ) {
     let _open = Open::new(&floor.open);
+    let stream = Progress::new(stream, floor.options.write_timeout);
     let service = TowerToHyperService::new(floor.router.clone());
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())

@@ -19,6 +19,7 @@ use super::{
     body::{InPath, Who, last_event_id},
     describe::Refusals,
     guard::RequestId,
+    hold::Held,
     params::Params,
     refuse::Refusal,
     serve::Stopping,
@@ -141,13 +142,18 @@ pub(super) async fn export(
     InPath(session): InPath,
     params: Params,
 ) -> Result<Response, Refusal> {
+    let _admitted = door.admit()?;
     let format = params.text("format")?.unwrap_or("jsonl");
     let end = door.app.service.resolve(&caller, &session, &Point::End).await?;
     let begin = Point::At(crate::event::Position::ZERO);
     let follow = door.app.service.follow(&caller, &session, Some(&begin), Some(end)).await?;
-    let mut exported = Export { follow, next: Vec::new() };
+    let mut exported = Export { follow, next: Vec::new(), _admitted };
     if format != "jsonl" {
-        return exported.converted(&door, format).await;
+        let bytes = door.app.service.get_session(&caller, &session).await?.bytes;
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        // The events and their text are in memory together.
+        let held = door.room.ask(bytes.saturating_mul(2)).await?;
+        return exported.converted(&door, format, held).await;
     }
     // The first step is taken before the answer begins, so that a damaged session is an error.
     exported.next = exported.step().await?;
@@ -159,6 +165,7 @@ pub(super) async fn export(
 struct Export {
     follow: Follow,
     next: Vec<Event>,
+    _admitted: OwnedSemaphorePermit,
 }
 
 impl Export {
@@ -183,7 +190,12 @@ impl Export {
         Some((Ok(lines.into()), self))
     }
 
-    async fn converted(mut self, door: &Door, format: &str) -> Result<Response, Refusal> {
+    async fn converted(
+        mut self,
+        door: &Door,
+        format: &str,
+        held: Held,
+    ) -> Result<Response, Refusal> {
         let Some(exporter) = door.app.options.exporters.get(format) else {
             let names: Vec<&str> =
                 door.app.options.exporters.keys().map(String::as_str).chain(["jsonl"]).collect();
@@ -197,7 +209,7 @@ impl Export {
             }
             events.extend(step);
         }
-        let text = exporter(events)?;
+        let text = Body::from(held.answer(exporter(events)?));
         Ok(([(header::CONTENT_TYPE, "application/x-ndjson")], text).into_response())
     }
 }

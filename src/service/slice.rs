@@ -93,6 +93,7 @@ struct Plan {
     /// Kept beside the positions: an event to come may lie outside it.
     window: Window,
     limit: usize,
+    bytes_max: usize,
     descending: bool,
 }
 
@@ -129,6 +130,8 @@ impl Service {
         if !answer.events.is_empty() || query.wait.is_zero() || !live {
             return Ok(answer);
         }
+        // What came while many waited is read by many at once.
+        plan.bytes_max = FOLLOW_BYTES;
         let waiting = async {
             while answer.events.is_empty() {
                 let seen = answer.tail.max(plan.from);
@@ -191,7 +194,14 @@ impl Service {
         if let Some(time) = window.from {
             from = from.max(self.store.find_time(key, time).await?);
         }
-        let mut plan = Plan { from, to, window, limit, descending: query.descending };
+        let mut plan = Plan {
+            from,
+            to,
+            window,
+            limit,
+            bytes_max: limits::PAGE_BYTES_MAX,
+            descending: query.descending,
+        };
         self.close(key, &mut plan).await?;
         Ok(plan)
     }
@@ -225,7 +235,7 @@ impl Service {
         let mut full = false;
         while !full {
             let filtered = !query.types.is_empty();
-            let bytes_left = limits::PAGE_BYTES_MAX.saturating_sub(body_bytes(&page.events));
+            let bytes_left = plan.bytes_max.saturating_sub(body_bytes(&page.events));
             let read = Read {
                 range: left,
                 events_max: if filtered { SCAN_EVENTS } else { plan.limit - page.events.len() },
@@ -319,7 +329,7 @@ fn fill(
             return None;
         }
         bytes += event.body.len();
-        let fits = page.is_empty() || bytes <= limits::PAGE_BYTES_MAX;
+        let fits = page.is_empty() || bytes <= plan.bytes_max;
         if page.len() < plan.limit && fits {
             page.push(event);
             return None;
@@ -368,7 +378,8 @@ fn open_page(page: &str, limit: usize) -> ServiceResult<Plan> {
     let to = if to.is_empty() { None } else { Some(number(&to)?) };
     let until = if until.is_empty() { None } else { Some(until.parse().map_err(|_| foreign())?) };
     let window = Window { from: None, to: until.map(Timestamp) };
-    Ok(Plan { from: number(&from)?, to, window, limit, descending: order == "desc" })
+    let (from, descending) = (number(&from)?, order == "desc");
+    Ok(Plan { from, to, window, limit, bytes_max: limits::PAGE_BYTES_MAX, descending })
 }
 
 /// What a follower got.

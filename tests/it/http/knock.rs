@@ -193,3 +193,67 @@ async fn the_same_door_opens_on_a_socket_file() {
     stop.cancel();
     served.await.unwrap();
 }
+
+/// A house whose session's events are more than the sockets' buffers take, with room for one such
+/// answer at a time.
+async fn with_little_room(serving: ServeOptions) -> House {
+    let options = HttpOptions {
+        answers_bytes_max: 8 << 20,
+        answers_patience: Duration::from_millis(10),
+        ..HttpOptions::default()
+    };
+    let house = House::build(Plan { options, serving, ..Plan::default() }).await;
+    house.session("s", 0).await;
+    let text = "x".repeat(3 << 20);
+    for n in 0..5 {
+        let event = serde_json::json!({"events": [{"type": "a.b", "n": n, "text": text}]});
+        assert_eq!(house.post("/v1/sessions/s/events", &event).await.status, 200);
+    }
+    house
+}
+
+/// A client that asks for all of it and reads no more than the beginning.
+async fn unread(house: &House) -> TcpStream {
+    let mut stream = TcpStream::connect(&house.address).await.unwrap();
+    stream
+        .write_all(b"GET /v1/sessions/s/events HTTP/1.1\r\nhost: localhost\r\n\r\n")
+        .await
+        .unwrap();
+    let mut begun = [0; 12];
+    stream.read_exact(&mut begun).await.unwrap();
+    assert_eq!(&begun, b"HTTP/1.1 200");
+    stream
+}
+
+/// Returns when there is room for an answer again.
+async fn room(house: &House) {
+    let freed = async {
+        while house.get("/v1/sessions/s/events?limit=1").await.status != 200 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, freed).await.expect("room for an answer");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn answers_nobody_reads_keep_to_their_room() {
+    let house = with_little_room(ServeOptions::default()).await;
+    let stream = unread(&house).await;
+    for path in ["/v1/sessions/s/events", "/v1/sessions/s/events?wait_ms=1"] {
+        let refused = house.get(path).await;
+        assert_eq!((refused.status, refused.code()), (429, "limit_reached".to_owned()), "{path}");
+        assert_eq!(refused.header("retry-after"), "1");
+    }
+    assert_eq!(house.get("/v1/sessions/s").await.status, 200, "small answers go on");
+    drop(stream);
+    room(&house).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_takes_nothing_is_left() {
+    let write_timeout = Duration::from_millis(50);
+    let house = with_little_room(ServeOptions { write_timeout, ..ServeOptions::default() }).await;
+    let stream = unread(&house).await;
+    room(&house).await;
+    drop(stream);
+}

@@ -219,7 +219,8 @@ async fn too_many_readers_are_turned_away_until_one_leaves() {
     let house = House::build(plan).await;
     house.session("s", 1).await;
     let tail = Tail::open(&house, "", &[]).await;
-    for path in [STREAM, "/v1/sessions/s/events?from=end&wait_ms=1000"] {
+    let export = "/v1/sessions/s/export";
+    for path in [STREAM, "/v1/sessions/s/events?from=end&wait_ms=1000", export] {
         let refused = house.get(path).await;
         assert_eq!((refused.status, refused.code()), (429, "limit_reached".to_owned()));
         assert_eq!(refused.header("retry-after"), "1");
