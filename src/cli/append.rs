@@ -12,7 +12,7 @@ use super::{
     screen::Screen,
 };
 use crate::{
-    client::{Client, ClientError, Request, session_path},
+    client::{Client, ClientError, IDEMPOTENCY_KEY, Request, session_path},
     event::limits,
     import::Members,
 };
@@ -21,6 +21,8 @@ use crate::{
 const LINES_AHEAD: usize = limits::BATCH_EVENTS_MAX;
 /// Room in a request for what is around the events.
 const BATCH_BYTES: usize = limits::BATCH_BYTES_MAX - (64 << 10);
+/// Bytes of one line at most: an event's body, and room for what `events` prints around it.
+const LINE_BYTES_MAX: u64 = limits::EVENT_BYTES_MAX as u64 + (64 << 10);
 
 struct Line {
     number: u64,
@@ -30,6 +32,7 @@ struct Line {
 /// What was acknowledged.
 #[derive(Default)]
 struct Done {
+    batches: u64,
     events: u64,
     first: Option<u64>,
     next: Option<u64>,
@@ -39,12 +42,27 @@ pub(super) async fn run(client: &Client, wanted: args::Append, screen: &mut Scre
     let mut lines = read_lines();
     let mut done = Done::default();
     let mut waiting = None;
-    while let Some(batch) = collect(&mut lines, &mut waiting).await? {
-        send(client, &wanted, batch, &mut done, screen).await?;
+    loop {
+        let Batch { events, wrong } = collect(&mut lines, &mut waiting, &wanted).await;
+        let ended = events.is_empty();
+        if !ended {
+            send(client, &wanted, &events, &mut done, screen).await?;
+        }
+        if let Some(wrong) = wrong {
+            return Err(wrong.into_failure(&done));
+        }
+        if ended {
+            break;
+        }
     }
     if done.first.is_none() && wanted.create {
-        create_empty(client, &wanted, screen).await?;
-    } else if !screen.json {
+        return create_empty(client, &wanted, screen).await;
+    }
+    if done.first.is_none() {
+        // Nothing to append is no success when there is nothing to append to.
+        client.send(Request::get(session_path(&wanted.session, ""))).await?;
+    }
+    if !screen.json {
         let (first, next) = (done.first.unwrap_or(0), done.next.unwrap_or(0));
         let noun = if done.events == 1 { "event" } else { "events" };
         let range = if done.events == 0 { String::new() } else { format!(" at {first}..{next}") };
@@ -60,11 +78,11 @@ fn read_lines() -> mpsc::Receiver<Line> {
         let mut input = io::BufReader::with_capacity(256 << 10, io::stdin());
         for number in 1.. {
             let mut bytes = Vec::new();
-            let longest = limits::EVENT_BYTES_MAX as u64 + 2;
+            let longest = LINE_BYTES_MAX + 2;
             let text = match (&mut input).take(longest).read_until(b'\n', &mut bytes) {
                 Ok(0) => return,
                 Ok(read) if read as u64 == longest => {
-                    let why = format!("it is longer than {} bytes", limits::EVENT_BYTES_MAX);
+                    let why = format!("it is longer than {LINE_BYTES_MAX} bytes");
                     Err(io::Error::new(io::ErrorKind::FileTooLarge, why))
                 }
                 Ok(_) => Ok(bytes),
@@ -79,77 +97,130 @@ fn read_lines() -> mpsc::Receiver<Line> {
     receiver
 }
 
-struct Batch {
-    first_line: u64,
-    last_line: u64,
-    texts: Vec<String>,
+/// One event as it was read.
+struct Numbered {
+    line: u64,
+    text: String,
+    has_id: bool,
 }
 
-/// The lines that are there, up to the limits of a batch; waits for the first.
+/// A line that is no event.
+struct Wrong {
+    line: u64,
+    problem: String,
+}
+
+impl Wrong {
+    fn into_failure(self, done: &Done) -> Failure {
+        Failure::Refused {
+            code: "invalid_json",
+            message: format!("line {}: {}{}", self.line, self.problem, before(done)),
+            action: "send one JSON object a line; go on from this line".to_owned(),
+        }
+    }
+}
+
+/// Events to send together, and why nothing comes after them.
+struct Batch {
+    events: Vec<Numbered>,
+    wrong: Option<Wrong>,
+}
+
+/// The lines that are there, up to the limits of a batch; waits for the first. A batch with a key
+/// of the caller's waits for all of them: a retry must cut its input alike.
 async fn collect(
     lines: &mut mpsc::Receiver<Line>,
-    waiting: &mut Option<(u64, String)>,
-) -> Outcome<Option<Batch>> {
-    let mut batch = Batch { first_line: 0, last_line: 0, texts: Vec::new() };
+    waiting: &mut Option<Numbered>,
+    wanted: &args::Append,
+) -> Batch {
+    let mut batch = Batch { events: Vec::new(), wrong: None };
     let mut bytes = 0;
     loop {
-        let (number, text) = match waiting.take() {
-            Some(line) => line,
+        let event = match waiting.take() {
+            Some(event) => event,
             None => {
-                let next = match batch.texts.is_empty() {
+                let next = match batch.events.is_empty() || wanted.idempotency_key.is_some() {
                     true => lines.recv().await,
                     false => lines.try_recv().ok(),
                 };
-                match next {
-                    None => break,
-                    Some(line) => match event(line)? {
-                        Some(line) => line,
-                        None => continue,
-                    },
+                match next.map(event) {
+                    None => return batch,
+                    Some(Ok(None)) => continue,
+                    Some(Ok(Some(event))) => event,
+                    Some(Err(wrong)) => {
+                        batch.wrong = Some(wrong);
+                        return batch;
+                    }
                 }
             }
         };
-        bytes += text.len() + 1;
-        let full = batch.texts.len() == limits::BATCH_EVENTS_MAX || bytes > BATCH_BYTES;
-        if full && !batch.texts.is_empty() {
-            *waiting = Some((number, text));
-            break;
+        bytes += event.text.len() + 1;
+        let full = batch.events.len() == limits::BATCH_EVENTS_MAX || bytes > BATCH_BYTES;
+        if full && !batch.events.is_empty() {
+            *waiting = Some(event);
+            return batch;
         }
-        if batch.texts.is_empty() {
-            batch.first_line = number;
-        }
-        batch.last_line = number;
-        batch.texts.push(text);
+        batch.events.push(event);
     }
-    Ok((!batch.texts.is_empty()).then_some(batch))
 }
 
 /// One line as an event; `None` for an empty line.
-fn event(line: Line) -> Outcome<Option<(u64, String)>> {
-    let wrong = |problem: String| Failure::Refused {
-        code: "invalid_json",
-        message: format!("line {}: {problem}", line.number),
-        action: "send one JSON object a line; the lines before it were appended".to_owned(),
-    };
+fn event(line: Line) -> Result<Option<Numbered>, Wrong> {
+    let wrong = |problem: String| Wrong { line: line.number, problem };
     let bytes = line.text.map_err(|error| wrong(error.to_string()))?;
     let text = String::from_utf8(bytes).map_err(|_| wrong("it is not UTF-8".to_owned()))?;
     let text = text.trim();
     if text.is_empty() {
         return Ok(None);
     }
-    Members::read(text).map_err(|error| wrong(format!("it is not a JSON object: {error}")))?;
-    Ok(Some((line.number, text.to_owned())))
+    let members =
+        Members::read(text).map_err(|error| wrong(format!("it is not a JSON object: {error}")))?;
+    let has_id = members.text("id").is_some();
+    Ok(Some(Numbered { line: line.number, text: text.to_owned(), has_id }))
 }
 
+/// Sends one batch. When it is refused because a part of it is known, its events go one by one:
+/// each alone is known or new, and one that differs is told by its line.
 async fn send(
     client: &Client,
     wanted: &args::Append,
-    batch: Batch,
+    events: &[Numbered],
     done: &mut Done,
     screen: &mut Screen,
 ) -> Outcome {
-    let body = format!("{{\"events\":[{}]}}", batch.texts.join(","));
-    let mut request = Request::post(session_path(&wanted.session, "/events"));
+    done.batches += 1;
+    let key = match &wanted.idempotency_key {
+        Some(key) if done.batches == 1 => key.clone(),
+        Some(key) => format!("{key}-{}", done.batches),
+        None => client.mint_key(),
+    };
+    let refused = match post(client, wanted, events, &key, done, screen).await {
+        Ok(()) => return Ok(()),
+        Err(failure) => failure,
+    };
+    let apart = events.len() > 1 && events.iter().all(|event| event.has_id);
+    if refused.code() != "idempotency_conflict" || !apart {
+        return Err(refused);
+    }
+    for event in events {
+        let event = std::slice::from_ref(event);
+        post(client, wanted, event, &client.mint_key(), done, screen).await?;
+    }
+    Ok(())
+}
+
+async fn post(
+    client: &Client,
+    wanted: &args::Append,
+    events: &[Numbered],
+    key: &str,
+    done: &mut Done,
+    screen: &mut Screen,
+) -> Outcome {
+    let texts: Vec<&str> = events.iter().map(|event| event.text.as_str()).collect();
+    let body = format!("{{\"events\":[{}]}}", texts.join(","));
+    let path = session_path(&wanted.session, "/events");
+    let mut request = Request::post(path).header(IDEMPOTENCY_KEY, key);
     if wanted.create {
         request = request.query("create", "true");
     }
@@ -159,10 +230,10 @@ async fn send(
         request = request.header("If-Position", position.to_string());
     }
     let answer = client.send(request.body(body, "application/json")).await;
-    let body = answer.map_err(|error| at_lines(error, &batch, done))?.body;
+    let body = answer.map_err(|error| at_lines(error, events, key, done))?.body;
     let value: Value = serde_json::from_slice(&body).unwrap_or_default();
     let number = |name: &str| value.get(name).and_then(Value::as_u64);
-    done.events += batch.texts.len() as u64;
+    done.events += events.len() as u64;
     done.first = done.first.or(number("first_position"));
     done.next = number("next_position").or(done.next);
     if screen.json {
@@ -172,17 +243,26 @@ async fn send(
     Ok(())
 }
 
+/// How many went in before, in brackets.
+fn before(done: &Done) -> String {
+    match done.events {
+        0 => String::new(),
+        1 => " (1 event before was appended)".to_owned(),
+        count => format!(" ({count} events before were appended)"),
+    }
+}
+
 /// Says which lines a refusal is about and how many went in before it.
-fn at_lines(mut error: ClientError, batch: &Batch, done: &Done) -> Failure {
+fn at_lines(mut error: ClientError, events: &[Numbered], key: &str, done: &Done) -> Failure {
+    let lines = match events {
+        [] => String::new(),
+        [one] => format!("line {}", one.line),
+        [first, .., last] => format!("lines {}-{}", first.line, last.line),
+    };
     if let ClientError::Refused(refusal) = &mut error {
-        let (first, last) = (batch.first_line, batch.last_line);
-        let lines =
-            if first == last { format!("line {first}") } else { format!("lines {first}-{last}") };
-        let before = match done.events {
-            0 => String::new(),
-            count => format!(" ({count} events before were appended)"),
-        };
-        refusal.message = format!("{lines}: {}{before}", refusal.message);
+        let action = (refusal.code == "outcome_unknown")
+            .then(|| format!("append {lines} again with --idempotency-key {key}: nothing doubles"));
+        refusal.reword(format!("{lines}: {}{}", refusal.message, before(done)), action);
     }
     Failure::Client(error)
 }

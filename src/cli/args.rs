@@ -156,6 +156,9 @@ pub(super) struct Append {
     /// Append only when the first event gets this position
     #[arg(long, value_name = "N")]
     pub(super) if_position: Option<u64>,
+    /// Name the batch: the same lines again with the same key append nothing, for 24 hours
+    #[arg(long, value_name = "KEY")]
+    pub(super) idempotency_key: Option<String>,
 }
 
 #[derive(Debug, Args)]

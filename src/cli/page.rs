@@ -95,7 +95,8 @@ impl<'a> Pages<'a> {
             .query_opt("after", query.after)
             .query_opt("order", query.order.map(Order::as_str))
             .query_opt("page", self.next_page.as_ref());
-        if query.around.is_none() {
+        // Without a wish, as many as --before and --after say.
+        if query.around.is_none() || query.limit.is_some() {
             request = request.query("limit", self.left.min(page_max));
         }
         if query.allow_gaps {

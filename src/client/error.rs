@@ -73,6 +73,20 @@ impl Refusal {
         Some(Self { status, code: text("type")?, message: text("message")?, body })
     }
 
+    /// Says it in other words, and what to do instead when given; what is answered as JSON, too.
+    pub fn reword(&mut self, message: String, action: Option<String>) {
+        if let Some(error) = self.body.get_mut("error").and_then(Value::as_object_mut) {
+            error.insert("message".to_owned(), Value::from(message.as_str()));
+            if let Some(action) = action {
+                let hint = error.entry("recovery_hint").or_insert_with(|| json!({}));
+                if let Some(hint) = hint.as_object_mut() {
+                    hint.insert("action".to_owned(), Value::from(action));
+                }
+            }
+        }
+        self.message = message;
+    }
+
     /// What to do next, when the answer says so.
     #[must_use]
     pub fn action(&self) -> Option<&str> {

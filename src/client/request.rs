@@ -17,6 +17,9 @@ const PATIENCE_OWNER: Duration = Duration::from_secs(20);
 /// The same for a server, which somebody else has to start.
 const PATIENCE_SERVER: Duration = Duration::from_secs(3);
 
+/// Code of a refusal that does not say whether anything was done.
+const OUTCOME_UNKNOWN: &str = "outcome_unknown";
+
 /// Path of a session's resource below `/v1`; `rest` begins with `/` or is empty.
 #[must_use]
 pub fn session_path(session: &SessionId, rest: &str) -> String {
@@ -158,16 +161,24 @@ impl Client {
         }
         let mut backoff = self.backoff();
         let mut sent_before = false;
+        // What is unknown stays so until somebody knows: a later refusal to write does not.
+        let mut unknown = None;
         loop {
             let failure = match self.attempt(&request, &mut sent_before).await {
                 Ok(answer) => return Ok(answer),
-                Err(Failure::Final(error)) => return Err(error),
+                Err(Failure::Final(error)) if knows(&error) => return Err(error),
+                Err(Failure::Final(error)) => return Err(unknown.unwrap_or(error)),
                 Err(Failure::Again(error)) => error,
             };
             self.inner.owner_fits.store(false, Ordering::Release);
+            let failure = match unknown.take() {
+                Some(unknown) if failure.code() != OUTCOME_UNKNOWN => unknown,
+                _ => failure,
+            };
             if !backoff.wait().await {
                 return Err(failure);
             }
+            unknown = Some(failure).filter(|failure| failure.code() == OUTCOME_UNKNOWN);
         }
     }
 
@@ -245,10 +256,11 @@ impl Client {
             let error = ClientError::Foreign { address: self.address(), reason };
             return Err(Failure::Final(error));
         };
-        // An owner that is leaving says so; the next one will do the work.
-        let leaving = refusal.code == "owner_unavailable";
+        // An owner that is leaving says so; the next one will do the work. An owner that does not
+        // know what became of a call may know by the next time, from the call's key.
+        let again = matches!(&*refusal.code, "owner_unavailable" | OUTCOME_UNKNOWN);
         let error = ClientError::Refused(Box::new(refusal));
-        Err(if leaving { Failure::Again(error) } else { Failure::Final(error) })
+        Err(if again { Failure::Again(error) } else { Failure::Final(error) })
     }
 
     /// An attempt without an answer. Every call may be repeated, so it may be tried again.
@@ -260,6 +272,11 @@ impl Client {
         }
         Failure::Again(unreachable)
     }
+}
+
+/// Whether an answer also tells what became of the same call before it.
+fn knows(error: &ClientError) -> bool {
+    matches!(error, ClientError::Refused(refusal) if refusal.status < 500)
 }
 
 /// The cause at the bottom of an error: what the system said, without the layers above it.
