@@ -1,12 +1,13 @@
 //! Events of one conversation into their session: only those that are not there, in batches, each
-//! durable before the next. It must not read lines.
+//! durable before the next, and never two conversations into one session. It must not read lines.
 //!
-//! The id of an imported event names everything before it. So of the ids of a conversation those
-//! that are known come first, and where they end is found by halving.
+//! The id of a message names everything before it. So of the ids of a conversation those that are
+//! known come first, where they end is found by halving, and the session must end there too. The
+//! id of an event of ours names that event alone: each is known or not for itself.
 
 use serde_json::{Map, Value, json};
 
-use super::{Draft, ImportError, openai::About};
+use super::{BadLine, Draft, ImportError, Sent, openai::About};
 use crate::{
     client::{Client, ClientError, Request, session_path},
     event::{SessionId, limits},
@@ -18,26 +19,36 @@ const RACES_MAX: u32 = 5;
 const BATCH_BYTES: usize = limits::BATCH_BYTES_MAX - (64 << 10);
 const TITLE_CHARS: usize = 80;
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug, Default)]
 pub(super) struct Done {
     pub(super) added: u64,
     pub(super) known: u64,
+    /// Events that were refused.
+    pub(super) bad: Vec<BadLine>,
 }
 
 pub(super) struct Delivery<'a> {
     client: &'a Client,
     session: SessionId,
-    line: u64,
-    /// Whether the session is there; `None` until asked.
-    exists: Option<bool>,
+    found: Option<Found>,
+    /// Events of this conversation that are there, as far as it was read.
+    there: u64,
     /// Whether an event was added: none after it can be known.
     adding: bool,
+    /// Whether events brought ids of their own, so that positions say nothing.
+    native: bool,
     title: Option<String>,
     metadata: Map<String, Value>,
 }
 
+/// The session before the import.
+enum Found {
+    Absent,
+    There { metadata: Value },
+}
+
 /// Cuts events into what one batch may hold.
-pub(super) fn parts(drafts: &[Draft]) -> Vec<&[Draft]> {
+pub(super) fn parts(drafts: &[Sent]) -> Vec<&[Sent]> {
     let mut parts = Vec::new();
     let mut rest = drafts;
     while !rest.is_empty() {
@@ -46,7 +57,7 @@ pub(super) fn parts(drafts: &[Draft]) -> Vec<&[Draft]> {
             .iter()
             .take(limits::BATCH_EVENTS_MAX)
             .take_while(|draft| {
-                bytes += draft.text.len() + 1;
+                bytes += draft.1.text.len() + 1;
                 bytes <= BATCH_BYTES
             })
             .count();
@@ -62,13 +73,14 @@ pub(super) fn parts(drafts: &[Draft]) -> Vec<&[Draft]> {
 }
 
 impl<'a> Delivery<'a> {
-    pub(super) fn new(client: &'a Client, session: SessionId, line: u64) -> Self {
+    pub(super) fn new(client: &'a Client, session: SessionId) -> Self {
         Self {
             client,
             session,
-            line,
-            exists: None,
+            found: None,
+            there: 0,
             adding: false,
+            native: false,
             title: None,
             metadata: Map::new(),
         }
@@ -82,13 +94,17 @@ impl<'a> Delivery<'a> {
     }
 
     /// Appends what is not there of one part.
-    pub(super) async fn deliver(&mut self, drafts: &[Draft]) -> Result<Done, ImportError> {
+    pub(super) async fn deliver(&mut self, drafts: &[Sent]) -> Result<Done, ImportError> {
+        self.native |= drafts.iter().any(|(_, draft)| !draft.minted);
+        if self.native {
+            return self.deliver_each(drafts).await;
+        }
         for _ in 0..RACES_MAX {
-            if !self.look().await? {
+            if self.look().await? {
                 match self.create(drafts).await {
-                    Ok(()) => return Ok(Done { added: drafts.len() as u64, known: 0 }),
+                    Ok(()) => return Ok(self.added(drafts.len() as u64, 0)),
                     Err(error) if is(&error, "session_exists") => {
-                        self.exists = None;
+                        self.found = None;
                         continue;
                     }
                     Err(error) => return Err(error.into()),
@@ -96,35 +112,92 @@ impl<'a> Delivery<'a> {
             }
             let known = if self.adding { 0 } else { self.known(drafts).await? };
             let new = drafts.get(known..).unwrap_or_default();
-            match self.append(new).await {
-                Err(error) if is(&error, "idempotency_conflict") && known < drafts.len() => {
-                    // Somebody added some of them since we looked.
+            if new.is_empty() {
+                return Ok(self.added(0, known as u64));
+            }
+            let end = self.there + known as u64;
+            // Only where the conversation ends may it go on: nobody else's events lie between.
+            match self.append(new, Some(end)).await {
+                Ok(_) => return Ok(self.added(new.len() as u64, known as u64)),
+                Err(error) if is(&error, "position_conflict") => {
+                    if !self.adding && self.known(drafts).await? == known {
+                        return Err(self.taken());
+                    }
                     self.adding = false;
                 }
+                // Somebody added some of them since we looked.
+                Err(error) if is(&error, "idempotency_conflict") => self.adding = false,
                 Err(error) => return Err(error.into()),
-                Ok(()) => {
-                    self.adding |= !new.is_empty();
-                    return Ok(Done { added: new.len() as u64, known: known as u64 });
-                }
             }
         }
-        let other = "another import is writing to it; wait for it and import again".to_owned();
-        Err(ImportError::Taken { line: self.line, session: self.session.clone(), other })
+        Err(self.taken())
     }
 
-    /// Whether the session is there; when it is, it must keep this conversation.
-    async fn look(&mut self) -> Result<bool, ImportError> {
-        if let Some(exists) = self.exists {
-            return Ok(exists);
-        }
-        let found = match self.client.json(Request::get(session_path(&self.session, ""))).await {
-            Err(error) if is(&error, "session_not_found") => {
-                self.exists = Some(false);
-                return Ok(false);
+    fn added(&mut self, added: u64, known: u64) -> Done {
+        self.there += added + known;
+        self.adding |= added > 0;
+        Done { added, known, bad: Vec::new() }
+    }
+
+    fn taken(&self) -> ImportError {
+        let other = "it holds other events than this conversation; nothing of it was changed. To \
+                     keep both, name another session with --session, or give the conversation \
+                     another id"
+            .to_owned();
+        ImportError::Taken { session: self.session.clone(), other }
+    }
+
+    /// Appends events that have ids of their own: together when all are new or all are known, one
+    /// by one otherwise.
+    async fn deliver_each(&mut self, drafts: &[Sent]) -> Result<Done, ImportError> {
+        if self.look().await? {
+            match self.create(&[]).await {
+                Err(error) if !is(&error, "session_exists") => return Err(error.into()),
+                _ => self.found = None,
             }
-            other => other?,
+            self.look().await?;
+        }
+        let mut done = Done::default();
+        let all = drafts.len() as u64;
+        match self.append(drafts, None).await {
+            Ok(true) => done.known = all,
+            Ok(false) => done.added = all,
+            Err(error) if is_about_content(&error) => {
+                for sent in drafts {
+                    match self.append(std::slice::from_ref(sent), None).await {
+                        Ok(true) => done.known += 1,
+                        Ok(false) => done.added += 1,
+                        Err(error) if is_about_content(&error) => {
+                            done.bad.push(BadLine { line: sent.0, problem: error.to_string() });
+                        }
+                        Err(error) => return Err(error.into()),
+                    }
+                }
+            }
+            Err(error) => return Err(error.into()),
+        }
+        Ok(done)
+    }
+
+    /// Whether the session is to be created.
+    async fn look(&mut self) -> Result<bool, ImportError> {
+        if self.found.is_none() {
+            let found = self.client.json(Request::get(session_path(&self.session, ""))).await;
+            self.found = Some(match found {
+                Err(error) if is(&error, "session_not_found") => Found::Absent,
+                found => {
+                    Found::There { metadata: found?.get("metadata").cloned().unwrap_or_default() }
+                }
+            });
+        }
+        Ok(matches!(self.found, Some(Found::Absent)))
+    }
+
+    /// After the last part: tells a session that was there before what is new about it.
+    pub(super) async fn finish(&mut self) -> Result<(), ImportError> {
+        let Some(Found::There { metadata }) = self.found.as_ref().filter(|_| !self.native) else {
+            return Ok(());
         };
-        let metadata = found.get("metadata").cloned().unwrap_or_default();
         let stale: Map<String, Value> = self
             .metadata
             .iter()
@@ -135,11 +208,10 @@ impl<'a> Delivery<'a> {
             let change = json!({ "metadata": stale });
             self.client.json(Request::post(session_path(&self.session, "")).json(&change)).await?;
         }
-        self.exists = Some(true);
-        Ok(true)
+        Ok(())
     }
 
-    async fn create(&mut self, drafts: &[Draft]) -> Result<(), ClientError> {
+    async fn create(&mut self, drafts: &[Sent]) -> Result<(), ClientError> {
         let head = json!({
             "id": self.session.as_str(), "title": self.title, "metadata": self.metadata,
         });
@@ -151,33 +223,33 @@ impl<'a> Delivery<'a> {
         self.client
             .send(from_here(Request::post("/v1/sessions")).body(body, "application/json"))
             .await?;
-        self.exists = Some(true);
-        self.adding = true;
+        self.found = Some(Found::There { metadata: Value::Object(self.metadata.clone()) });
         Ok(())
     }
 
-    async fn append(&self, drafts: &[Draft]) -> Result<(), ClientError> {
-        if drafts.is_empty() {
-            return Ok(());
-        }
+    /// Appends them at that position, or wherever the session ends; `true` when all are there.
+    async fn append(&self, drafts: &[Sent], at: Option<u64>) -> Result<bool, ClientError> {
         let body = format!("{{\"events\":{}}}", array(drafts));
-        let request = from_here(Request::post(session_path(&self.session, "/events")));
-        self.client.send(request.body(body, "application/json")).await?;
-        Ok(())
+        let mut request = from_here(Request::post(session_path(&self.session, "/events")));
+        if let Some(position) = at {
+            request = request.header("If-Position", position.to_string());
+        }
+        let answer = self.client.json(request.body(body, "application/json")).await?;
+        Ok(answer.get("repeated").and_then(Value::as_bool).unwrap_or(false))
     }
 
     /// How many of the first events are there.
-    async fn known(&self, drafts: &[Draft]) -> Result<usize, ClientError> {
+    async fn known(&self, drafts: &[Sent]) -> Result<usize, ClientError> {
         match drafts.last() {
             None => return Ok(0),
-            Some(last) if self.has(&last.id).await? => return Ok(drafts.len()),
+            Some((_, last)) if self.has(&last.id).await? => return Ok(drafts.len()),
             Some(_) => {}
         }
         let (mut known, mut unknown) = (0, drafts.len() - 1);
         while known < unknown {
             let middle = known.midpoint(unknown);
             match drafts.get(middle) {
-                Some(draft) if self.has(&draft.id).await? => known = middle + 1,
+                Some((_, draft)) if self.has(&draft.id).await? => known = middle + 1,
                 _ => unknown = middle,
             }
         }
@@ -203,12 +275,22 @@ fn from_here(request: Request) -> Request {
     request.header("Sessionlog-Origin", "import")
 }
 
+/// Whether a refusal is about what was sent, not about the session or the store.
+pub(super) fn is_about_content(error: &ClientError) -> bool {
+    match error {
+        ClientError::Refused(refusal) => {
+            matches!(refusal.status, 400 | 413 | 422) || refusal.code == "idempotency_conflict"
+        }
+        _ => false,
+    }
+}
+
 fn is(error: &ClientError, code: &str) -> bool {
     matches!(error, ClientError::Refused(refusal) if refusal.code == code)
 }
 
-fn array(drafts: &[Draft]) -> String {
-    let texts: Vec<&str> = drafts.iter().map(|draft| draft.text.as_str()).collect();
+fn array(drafts: &[Sent]) -> String {
+    let texts: Vec<&str> = drafts.iter().map(|(_, draft)| draft.text.as_str()).collect();
     format!("[{}]", texts.join(","))
 }
 
@@ -230,7 +312,10 @@ mod tests {
 
     #[test]
     fn parts_keep_to_the_limits_of_a_batch_and_to_the_order() {
-        let draft = |length: usize| Draft { id: String::new(), text: "x".repeat(length) };
+        let draft = |length: usize| {
+            let text = "x".repeat(length);
+            (1, Draft { id: String::new(), text, minted: true })
+        };
         for (drafts, expected) in [
             (vec![], vec![0]),
             (vec![draft(1); 1_000], vec![1_000]),

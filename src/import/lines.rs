@@ -6,7 +6,7 @@ use std::io::{BufRead, Read};
 use serde_json::value::RawValue;
 
 use super::{Members, openai::About};
-use crate::event::SessionId;
+use crate::event::{EventType, SessionId};
 
 /// Bytes of one line at most; a longer one is reported and left out.
 pub const LINE_BYTES_MAX: u64 = 64 << 20;
@@ -134,7 +134,10 @@ impl<'a> Lines<'a> {
             return Ok(Content::Message(value));
         }
         match line.text("type") {
-            Some(_) => Ok(Content::Event(line)),
+            Some(kind) => match EventType::new(&kind) {
+                Ok(_) => Ok(Content::Event(line)),
+                Err(why) => Err(format!("its `type` {kind:?} is none of an event: {why}")),
+            },
             None => Err("it has no `messages`, no `role` and no `type`".to_owned()),
         }
     }
@@ -208,6 +211,7 @@ mod tests {
     fn bad_lines_are_reported_and_a_torn_last_one_is_told_from_them() {
         let text = "nonsense\n{\"x\":1}\n{\"messages\":3}\n{\"role\":\"user\"}\n{\"role\":\"us";
         assert_eq!(names(text), ["bad 1", "bad 2", "bad 3", "message", "torn"]);
+        assert_eq!(names("{\"type\":\"a b\"}"), ["bad 1"], "no type of ours");
         assert_eq!(names("{\"role\":\"user\"}\nnonsense"), ["message", "bad 2"]);
         assert_eq!(names("{\"role\":\"user\"}"), ["message"], "a whole line may lack its end");
     }

@@ -29,16 +29,25 @@ pub enum ImportError {
     /// Reading failed.
     #[error("reading: {0}")]
     Read(#[from] std::io::Error),
-    /// The session is being written by somebody else.
-    #[error("line {line}: session {session} cannot be imported into: {other}")]
+    /// The session holds something else, or is being written by somebody else.
+    #[error("session {session} cannot be imported into: {other}")]
     Taken {
-        /// The line, from 1.
-        line: u64,
         /// The session.
         session: SessionId,
         /// Why not.
         other: String,
     },
+}
+
+impl ImportError {
+    /// Whether it is about one conversation, and others may still be imported.
+    fn is_about_content(&self) -> bool {
+        match self {
+            Self::Taken { .. } => true,
+            Self::Client(error) => deliver::is_about_content(error),
+            Self::Read(_) => false,
+        }
+    }
 }
 
 /// What became of an import.
@@ -107,6 +116,9 @@ pub async fn import(
 const PART_EVENTS: usize = 1_000;
 const PART_BYTES: usize = 8 << 20;
 
+/// An event and the line it comes from.
+type Sent = (u64, Draft);
+
 struct Run<'a> {
     client: &'a Client,
     /// The conversation whose messages or events are lines of their own.
@@ -119,8 +131,10 @@ struct Run<'a> {
 struct Single<'a> {
     delivery: Delivery<'a>,
     conversation: Conversation,
-    drafts: Vec<Draft>,
+    drafts: Vec<Sent>,
     bytes: usize,
+    /// Whether a part was refused: what comes after it is left out.
+    refused: bool,
 }
 
 impl<'a> Run<'a> {
@@ -129,74 +143,120 @@ impl<'a> Run<'a> {
             Item::Bad(bad) => self.report.bad.push(bad),
             Item::Torn => self.report.torn = true,
             Item::Good(Content::Conversation { session, about, messages }) => {
-                let mut delivery = Delivery::new(self.client, session.clone(), line);
+                let mut delivery = Delivery::new(self.client, session);
                 let mut conversation = Conversation::new();
                 let mut drafts = about.drafts(&mut conversation);
                 drafts.extend(messages.iter().flat_map(|message| conversation.message(message)));
+                if let Some(problem) = drafts.iter().find_map(Draft::too_much) {
+                    self.bad(line, problem);
+                    return Ok(());
+                }
                 delivery.describe(about, &drafts);
-                self.report.records += messages.len() as u64;
-                self.report.sessions += 1;
-                self.send(&mut delivery, drafts).await?;
+                let drafts: Vec<Sent> = drafts.into_iter().map(|draft| (line, draft)).collect();
+                let sent = self.send(&mut delivery, drafts).await;
+                let sent = match sent {
+                    Ok(()) => delivery.finish().await,
+                    Err(error) => Err(error),
+                };
+                if self.whole(line, sent)? {
+                    self.report.records += messages.len() as u64;
+                    self.report.sessions += 1;
+                }
             }
             Item::Good(Content::Message(message)) => {
-                let single = self.single(line);
-                let drafts = single.conversation.message(&message);
-                self.collect(drafts).await?;
+                self.collect(line, |conversation| conversation.message(&message)).await?;
             }
             Item::Good(Content::Event(event)) => {
-                let single = self.single(line);
-                let draft = single.conversation.event(&event);
-                self.collect(vec![draft]).await?;
+                self.collect(line, |conversation| vec![conversation.event(&event)]).await?;
             }
         }
         Ok(())
     }
 
-    fn single(&mut self, line: u64) -> &mut Single<'a> {
-        let client = self.client;
-        let session = &self.single_name;
-        let sessions = &mut self.report.sessions;
-        self.single.get_or_insert_with(|| {
-            *sessions += 1;
-            let mut delivery = Delivery::new(client, session.clone(), line);
-            delivery.describe(openai::About::lines(), &[]);
-            Single { delivery, conversation: Conversation::new(), drafts: Vec::new(), bytes: 0 }
-        })
+    fn bad(&mut self, line: u64, problem: String) {
+        self.report.bad.push(BadLine { line, problem });
     }
 
-    async fn collect(&mut self, drafts: Vec<Draft>) -> Result<(), ImportError> {
-        self.report.records += 1;
-        let Some(single) = &mut self.single else { return Ok(()) };
-        single.bytes += drafts.iter().map(|draft| draft.text.len()).sum::<usize>();
-        single.drafts.extend(drafts);
-        if single.drafts.len() < PART_EVENTS && single.bytes < PART_BYTES {
-            return Ok(());
+    /// Whether a conversation is there. One that is refused is a bad line: the others go on.
+    fn whole(&mut self, line: u64, sent: Result<(), ImportError>) -> Result<bool, ImportError> {
+        match sent {
+            Ok(()) => Ok(true),
+            Err(error) if error.is_about_content() => {
+                self.bad(line, error.to_string());
+                Ok(false)
+            }
+            Err(error) => Err(error),
         }
-        self.flush().await
+    }
+
+    /// Takes one line of the source's only conversation. A line that does not fit is left out as
+    /// if it were not there: what comes after is named without it.
+    async fn collect(
+        &mut self,
+        line: u64,
+        draft: impl FnOnce(&mut Conversation) -> Vec<Draft>,
+    ) -> Result<(), ImportError> {
+        let mut single = self.single.take().unwrap_or_else(|| self.new_single());
+        let mut conversation = single.conversation.clone();
+        let drafts = draft(&mut conversation);
+        match drafts.iter().find_map(Draft::too_much) {
+            Some(problem) => self.bad(line, problem),
+            None => {
+                self.report.records += 1;
+                single.conversation = conversation;
+                single.bytes += drafts.iter().map(|draft| draft.text.len()).sum::<usize>();
+                single.drafts.extend(drafts.into_iter().map(|draft| (line, draft)));
+            }
+        }
+        let full = single.drafts.len() >= PART_EVENTS || single.bytes >= PART_BYTES;
+        self.single = Some(single);
+        if full { self.flush().await } else { Ok(()) }
+    }
+
+    fn new_single(&mut self) -> Single<'a> {
+        self.report.sessions += 1;
+        let mut delivery = Delivery::new(self.client, self.single_name.clone());
+        delivery.describe(openai::About::lines(), &[]);
+        Single {
+            delivery,
+            conversation: Conversation::new(),
+            drafts: Vec::new(),
+            bytes: 0,
+            refused: false,
+        }
     }
 
     async fn flush(&mut self) -> Result<(), ImportError> {
         let Some(mut single) = self.single.take() else { return Ok(()) };
         let drafts = std::mem::take(&mut single.drafts);
         single.bytes = 0;
-        self.send(&mut single.delivery, drafts).await?;
+        if !single.refused {
+            let line = drafts.first().map_or(1, |(line, _)| *line);
+            let sent = self.send(&mut single.delivery, drafts).await;
+            single.refused = !self.whole(line, sent)?;
+        }
         self.single = Some(single);
         Ok(())
     }
 
     async fn finish(&mut self) -> Result<(), ImportError> {
-        self.flush().await
+        self.flush().await?;
+        match &mut self.single {
+            Some(single) if !single.refused => single.delivery.finish().await,
+            _ => Ok(()),
+        }
     }
 
     async fn send(
         &mut self,
         delivery: &mut Delivery<'_>,
-        drafts: Vec<Draft>,
+        drafts: Vec<Sent>,
     ) -> Result<(), ImportError> {
         for part in deliver::parts(&drafts) {
             let done = delivery.deliver(part).await?;
             self.report.added += done.added;
             self.report.known += done.known;
+            self.report.bad.extend(done.bad);
             self.events += done.added + done.known;
         }
         Ok(())

@@ -19,6 +19,41 @@ pub struct Draft {
     pub id: String,
     /// The whole event as JSON.
     pub text: String,
+    /// Whether the id was made here and names everything before; otherwise it came with the event.
+    pub minted: bool,
+}
+
+impl Draft {
+    /// Why no store takes it; `None` when it fits.
+    #[must_use]
+    pub fn too_much(&self) -> Option<String> {
+        if self.text.len() > limits::EVENT_BYTES_MAX {
+            let (bytes, max) = (self.text.len(), limits::EVENT_BYTES_MAX);
+            return Some(format!("it makes an event of {bytes} bytes, {max} are allowed"));
+        }
+        let max = limits::JSON_DEPTH_MAX;
+        (depth(&self.text) > max).then(|| format!("it is nested deeper than {max} levels"))
+    }
+}
+
+/// Levels of arrays and objects in a JSON text.
+fn depth(json: &str) -> usize {
+    let (mut level, mut deepest) = (0_usize, 0);
+    let (mut inside, mut escaped) = (false, false);
+    for byte in json.bytes() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if inside => escaped = true,
+            b'"' => inside = !inside,
+            b'[' | b'{' if !inside => {
+                level += 1;
+                deepest = deepest.max(level);
+            }
+            b']' | b'}' if !inside => level = level.saturating_sub(1),
+            _ => {}
+        }
+    }
+    deepest
 }
 
 /// The form of a conversation's lines.
@@ -55,7 +90,7 @@ impl About {
     pub(super) fn object(line: &Members) -> Self {
         let fields = line.without(&["messages"]);
         let fields = Some(fields).filter(|fields| fields != "{}");
-        Self { shape: Shape::Object, fields, title: line.text("title") }
+        Self { shape: Shape::Object, fields, title: line.text("title").map(|title| cut(&title)) }
     }
 
     pub(super) fn array() -> Self {
@@ -92,7 +127,13 @@ impl About {
     }
 }
 
+/// What of a title a session may have; the whole one stays among the fields.
+fn cut(title: &str) -> String {
+    title.chars().take(limits::TITLE_CHARS_MAX).collect()
+}
+
 /// Names the events of one conversation, in order.
+#[derive(Clone)]
 pub struct Conversation {
     index: u64,
     /// Hash of everything before: a changed message changes the names of all that follow.
@@ -142,7 +183,7 @@ impl Conversation {
         let kind = members.text("type").unwrap_or_default();
         let body = members.without(&["id", "type", "position", "processed_at", "origin"]);
         match members.text("id") {
-            Some(id) => event(&id, &kind, &body),
+            Some(id) => Draft { minted: false, ..event(&id, &kind, &body) },
             None => self.draft(&kind, &body, &body, 0),
         }
     }
@@ -179,7 +220,7 @@ fn event(id: &str, kind: &str, body: &str) -> Draft {
         text.push(',');
         text.push_str(rest);
     }
-    Draft { id: id.to_owned(), text }
+    Draft { id: id.to_owned(), text, minted: true }
 }
 
 /// Types and bodies of a message; empty when it is none we know.
@@ -404,6 +445,18 @@ mod tests {
     fn kinds(drafts: &[Draft]) -> Vec<String> {
         let kind = |draft: &Draft| Members::read(&draft.text).expect("object").text("type");
         drafts.iter().map(|draft| kind(draft).expect("a type")).collect()
+    }
+
+    #[test]
+    fn what_no_store_takes_is_told_before_it_is_sent() {
+        for (text, expected) in [(r#"{"a":"[[[\\\"[","b":[1,{"c":[]}]}"#, 4), ("[]", 1), ("7", 0)] {
+            assert_eq!(depth(text), expected, "{text}");
+        }
+        for (levels, fits) in [(120, true), (200, false)] {
+            let text = format!("{}{}", "[".repeat(levels), "]".repeat(levels));
+            let draft = Draft { id: String::new(), text, minted: true };
+            assert_eq!(draft.too_much().is_none(), fits, "{levels}");
+        }
     }
 
     const MESSAGES: &[(&str, &[&str])] = &[

@@ -1,6 +1,10 @@
 //! The command line, through the real program: every verb, its exit codes, its refusals.
 
-use std::io::{BufRead, BufReader};
+use std::{
+    io::{BufRead, BufReader, Read, Write},
+    net::TcpListener,
+    sync::mpsc,
+};
 
 use serde_json::{Value, json};
 use sessionlog::client::Request;
@@ -57,6 +61,7 @@ fn a_slice_is_named_by_points_types_order_and_limit() {
         (vec!["--order", "desc"], vec![2, 1, 0]),
         (vec!["--limit", "2"], vec![0, 1]),
         (vec!["--around", "1", "--before", "1", "--after", "0"], vec![0, 1]),
+        (vec!["--around", "1", "--limit", "2"], vec![0, 1]),
     ] {
         let all = [&["events", "trip"], arguments.as_slice()].concat();
         let events = lines(&place.run(&all).ok());
@@ -241,6 +246,239 @@ fn our_own_lines_are_imported_with_their_ids() {
     let ids =
         |events: Vec<Value>| -> Vec<Value> { events.iter().map(|e| e["id"].clone()).collect() };
     assert_eq!(ids(place.events("moved")), ids(place.events("trip")));
+}
+
+#[test]
+fn lines_before_a_wrong_one_are_appended_as_is_said() {
+    for wrong in ["not json".to_owned(), "x".repeat((4 << 20) + (70 << 10))] {
+        let place = Place::new();
+        let input = format!("{}\n{}\n{wrong}\n", event("a.b", "one"), event("a.b", "two"));
+        let ran = place.run_with(&["append", "s", "--create"], &input);
+        assert_eq!(ran.code, 1, "{}", ran.err);
+        assert!(ran.err.contains("line 3") && ran.err.contains("2 events before"), "{}", ran.err);
+        assert_eq!(place.events("s").len(), 2, "{}", ran.err);
+    }
+}
+
+fn with_id(id: &str, content: &str) -> String {
+    json!({ "id": id, "type": "user.message", "content": content }).to_string()
+}
+
+fn members(place: &Place, session: &str, name: &str) -> Vec<String> {
+    let text = |event: &Value| event[name].as_str().unwrap_or_default().to_owned();
+    place.events(session).iter().map(text).collect()
+}
+
+#[test]
+fn lines_that_were_appended_in_part_are_completed_and_a_changed_one_is_told() {
+    let place = Place::new();
+    let lines: Vec<String> = ["a", "b", "c", "d"].iter().map(|id| with_id(id, id)).collect();
+    place.run_with(&["append", "s", "--create"], &lines[..2].join("\n")).ok();
+    place.run_with(&["append", "s"], &lines.join("\n")).ok();
+    assert_eq!(members(&place, "s", "id"), ["a", "b", "c", "d"]);
+    let changed = [with_id("c", "c"), with_id("d", "other"), with_id("e", "e")].join("\n");
+    let ran = place.run_with(&["append", "s"], &changed);
+    assert_eq!(ran.code, 1, "{ran:?}");
+    assert!(ran.err.contains("line 2:"), "{ran:?}");
+    let ran = place.run_with(&["append", "s", "--json"], &changed);
+    assert_eq!(ran.refused(1), "idempotency_conflict");
+    assert_eq!(members(&place, "s", "content"), ["a", "b", "c", "d"]);
+}
+
+#[test]
+fn nothing_appended_to_a_session_that_is_not_there_is_told() {
+    let place = with_trip();
+    assert_eq!(place.run(&["append", "nosuch", "--json"]).refused(4), "session_not_found");
+    assert_eq!(place.run(&["append", "trip"]).code, 0);
+}
+
+/// A server that gives these answers in turn, the last one again and again; what it was asked.
+fn scripted(answers: &'static [(u16, &'static str)]) -> (String, mpsc::Receiver<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let (sender, asked) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut next = 0;
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut reader = BufReader::new(stream.try_clone().unwrap());
+            let (mut key, mut length) = (String::new(), 0);
+            loop {
+                let mut line = String::new();
+                reader.read_line(&mut line).unwrap();
+                let Some((name, value)) = line.trim().split_once(": ") else {
+                    if line.trim().is_empty() {
+                        break;
+                    }
+                    continue;
+                };
+                match name {
+                    "idempotency-key" => key = value.to_owned(),
+                    "content-length" => length = value.parse().unwrap(),
+                    _ => {}
+                }
+            }
+            reader.read_exact(&mut vec![0; length]).unwrap();
+            let (status, body) = answers[next.min(answers.len() - 1)];
+            next += 1;
+            let head = format!(
+                "HTTP/1.1 {status} X\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
+                body.len()
+            );
+            stream.write_all((head + body).as_bytes()).unwrap();
+            if sender.send(key).is_err() {
+                return;
+            }
+        }
+    });
+    (url, asked)
+}
+
+const UNKNOWN: &str = r#"{"type":"error","error":{"type":"outcome_unknown","message":"nobody knows","recovery_hint":{"retryable":true,"action":"?"}}}"#;
+const READ_ONLY: &str = r#"{"type":"error","error":{"type":"store_read_only","message":"no","recovery_hint":{"retryable":true}}}"#;
+
+#[test]
+fn an_unknown_outcome_is_asked_again_under_the_same_key() {
+    let place = Place::new();
+    let (url, asked) =
+        scripted(&[(500, UNKNOWN), (200, r#"{"first_position":0,"next_position":1}"#)]);
+    let ran = place.run_with(&["append", "s", "--url", &url], &event("a.b", "x"));
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let keys: Vec<String> = asked.try_iter().collect();
+    assert!(keys.len() == 2 && keys[0] == keys[1] && !keys[0].is_empty(), "{keys:?}");
+}
+
+#[test]
+fn an_outcome_that_stays_unknown_names_the_lines_and_the_key() {
+    let place = Place::new();
+    let (url, asked) = scripted(&[(500, UNKNOWN), (503, READ_ONLY)]);
+    let arguments = ["append", "s", "--url", &url, "--json", "--idempotency-key", "mine"];
+    let ran = place.run_with(&arguments, &event("a.b", "x"));
+    let said = ran.out.clone();
+    assert_eq!(ran.refused(1), "outcome_unknown");
+    assert!(said.contains("line 1") && said.contains("--idempotency-key mine"), "{said}");
+    assert!(asked.try_iter().all(|key| key == "mine"));
+    // The real one: the same key again appends nothing.
+    for _ in 0..2 {
+        let arguments = ["append", "s", "--create", "--idempotency-key", "mine"];
+        place.run_with(&arguments, &event("a.b", "x")).ok();
+    }
+    assert_eq!(place.events("s").len(), 1);
+}
+
+/// What an import of one file reports.
+fn imported(place: &Place, arguments: &[&str]) -> (i32, Value) {
+    let ran = place.run(&[&["import", "--json"], arguments].concat());
+    let report = lines(&ran.out).pop().unwrap_or_else(|| panic!("{ran:?}"));
+    (ran.code, report)
+}
+
+#[test]
+fn events_of_ours_that_are_not_there_are_imported_and_changed_ones_told() {
+    let place = Place::new();
+    let five: Vec<String> = ["a", "b", "c", "d", "e"].iter().map(|id| with_id(id, id)).collect();
+    place.write("part", &five[3..].join("\n"));
+    place.write("all", &five.join("\n"));
+    imported(&place, &["part", "--session", "copy"]);
+    let (code, report) = imported(&place, &["all", "--session", "copy"]);
+    assert_eq!((code, &report["added"], &report["known"]), (0, &json!(3), &json!(2)), "{report}");
+    assert_eq!(members(&place, "copy", "id"), ["d", "e", "a", "b", "c"]);
+    place.write("other", &[with_id("z", "z"), with_id("e", "changed")].join("\n"));
+    let (code, report) = imported(&place, &["other", "--session", "copy"]);
+    assert_eq!((code, &report["added"], &report["known"]), (1, &json!(1), &json!(0)), "{report}");
+    assert_eq!(report["bad_lines"][0]["line"], json!(2), "{report}");
+    assert!(report["bad_lines"][0]["problem"].as_str().unwrap().contains('e'), "{report}");
+    assert_eq!(members(&place, "copy", "content"), ["d", "e", "a", "b", "c", "z"]);
+}
+
+fn chat(id: &str, user: &str, messages: &[&str]) -> String {
+    let message = |text: &&str| json!({ "role": "user", "content": text });
+    let messages: Vec<Value> = messages.iter().map(message).collect();
+    json!({ "id": id, "user": user, "messages": messages }).to_string()
+}
+
+#[test]
+fn another_conversation_is_not_merged_into_a_session() {
+    let place = Place::new();
+    let message = |text: &str| json!({ "role": "user", "content": text }).to_string();
+    for name in ["x", "y"] {
+        std::fs::create_dir(place.path(name)).unwrap();
+        let text = format!("{}\n{}\n", message(&format!("{name}1")), message(&format!("{name}2")));
+        place.write(&format!("{name}/log.jsonl"), &text);
+    }
+    let (code, report) = imported(&place, &["x/log.jsonl", "y/log.jsonl"]);
+    assert_eq!(code, 1, "{report}");
+    assert!(report["bad_lines"][0]["problem"].as_str().unwrap().contains("--session"), "{report}");
+    assert_eq!(members(&place, "log", "content"), ["x1", "x2"]);
+    let (code, _) = imported(&place, &["y/log.jsonl", "--session", "log-y"]);
+    assert_eq!((code, members(&place, "log-y", "content").len()), (0, 2));
+
+    place.write("chats", &chat("c1", "ann", &["one", "two"]));
+    let other = [chat("c1", "bob", &["ONE", "two"]), chat("c2", "cy", &["on"])].join("\n");
+    place.write("others", &other);
+    imported(&place, &["chats"]);
+    let (code, report) = imported(&place, &["others"]);
+    assert_eq!((code, &report["bad_lines"][0]["line"]), (1, &json!(1)), "{report}");
+    assert_eq!(members(&place, "c1", "content"), ["one", "two"]);
+    assert_eq!(members(&place, "c2", "content"), ["on"], "the others go on");
+    let back = place.run(&["export", "c1", "--format", "openai"]).json();
+    assert_eq!(back["user"], json!("ann"), "nothing of it was changed");
+
+    // A session that no import made.
+    place.run_with(&["append", "own", "--create"], &event("a.b", "x")).ok();
+    place.write("own.jsonl", &message("m"));
+    assert_eq!(imported(&place, &["own.jsonl"]).0, 1);
+    let own = place.run(&["show", "own", "--json"]).json();
+    assert_eq!(own["metadata"], json!({}), "{own}");
+    assert_eq!(place.events("own").len(), 1);
+}
+
+#[test]
+fn a_conversation_that_does_not_fit_is_told_by_its_line_and_the_others_go_on() {
+    let place = Place::new();
+    let title = |id: &str, title: &str| {
+        let messages = [json!({ "role": "user", "content": "hi" })];
+        json!({ "id": id, "title": title, "messages": messages }).to_string()
+    };
+    let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
+    let deep =
+        format!("{{\"id\":\"deep\",\"messages\":[{{\"role\":\"user\",\"content\":{deep}}}]}}");
+    let large = "x".repeat(22 << 17);
+    let file = [
+        title("long", &"t".repeat(600)),
+        chat("large", "ann", &[&large]),
+        deep,
+        chat("last", "ann", &["hi"]),
+    ];
+    place.write("chats", &file.join("\n"));
+    let (code, report) = imported(&place, &["chats"]);
+    assert_eq!(code, 1, "{report}");
+    let bad: Vec<&Value> =
+        report["bad_lines"].as_array().unwrap().iter().map(|bad| &bad["line"]).collect();
+    assert_eq!(bad, [&json!(2), &json!(3)], "{report}");
+    assert_eq!(members(&place, "last", "content"), ["hi"]);
+    let back = place.run(&["export", "long", "--format", "openai"]).json();
+    assert_eq!(back["title"].as_str().unwrap().len(), 600);
+    // A message of its own line is left out alone.
+    let message = |text: &str| json!({ "role": "user", "content": text }).to_string();
+    place.write("log", &[message("a"), message(&large), message("b")].join("\n"));
+    for added in [2, 0] {
+        let (code, report) = imported(&place, &["log"]);
+        assert_eq!((code, &report["added"]), (1, &json!(added)), "{report}");
+        assert_eq!(report["bad_lines"][0]["line"], json!(2), "{report}");
+    }
+    assert_eq!(members(&place, "log", "content"), ["a", "b"]);
+}
+
+#[test]
+fn an_event_near_the_size_limit_goes_through_a_pipe() {
+    let place = Place::new();
+    let content = "x".repeat((4 << 20) - 60);
+    place.run_with(&["append", "a", "--create"], &event("a.b", &content)).ok();
+    let printed = place.run(&["events", "a"]).ok();
+    assert!(printed.len() > 4 << 20, "longer than it came");
+    place.run_with(&["append", "b", "--create"], &printed).ok();
+    assert_eq!(members(&place, "b", "content"), [content]);
 }
 
 #[test]

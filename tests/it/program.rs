@@ -168,9 +168,13 @@ fn ran(child: Child) -> Ran {
 }
 
 pub fn kill(pid: u64) {
+    signal(pid, rustix::process::Signal::KILL);
+}
+
+pub fn signal(pid: u64, signal: rustix::process::Signal) {
     let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw).unwrap();
     // Gone already is as good.
-    let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+    let _ = rustix::process::kill_process(pid, signal);
 }
 
 /// Waits for a condition, asking again and again.
