@@ -278,12 +278,13 @@ impl Config {
         chosen.then_some(self.log.as_str())
     }
 
-    /// Digest of what an owner and its front ends must have alike.
+    /// Digest of what an owner and its front ends must have alike: of values, however written.
     pub(super) fn digest(&self) -> String {
         let mut hasher = blake3::Hasher::new_derive_key("sessionlog v1 shared settings");
         for found in self.found.iter().filter(|found| found.shared) {
             let value = found.value.as_deref().unwrap_or_default();
-            for part in [found.name, value] {
+            let bytes = size(value).map(|bytes| bytes.to_string());
+            for part in [found.name, bytes.as_deref().unwrap_or(value)] {
                 hasher.update(&(part.len() as u64).to_le_bytes());
                 hasher.update(part.as_bytes());
             }
