@@ -3,6 +3,7 @@
 
 use std::{
     collections::BTreeMap,
+    convert::Infallible,
     io::{self, IsTerminal, Write},
     net::SocketAddr,
     sync::{Arc, Mutex},
@@ -23,7 +24,7 @@ use super::{
     screen::Screen,
 };
 use crate::{
-    client::{Client, StartReport, Target},
+    client::{Client, ClientError, StartReport, Target},
     env::{
         Env,
         host::{self, OwnerSocket},
@@ -43,6 +44,8 @@ use crate::{
 /// How long a `serve` waits for an owner started on demand to leave.
 const TAKE_OVER: Duration = Duration::from_secs(15);
 const TAKE_OVER_PAUSE: Duration = Duration::from_millis(20);
+/// How often an owner looks whether its data directory is still there.
+const DIRECTORY_WATCH: Duration = Duration::from_secs(2);
 /// Size at which the log file of an owner started on demand begins anew.
 const LOG_BYTES_MAX: u64 = 1 << 20;
 
@@ -95,7 +98,10 @@ async fn serve(config: &Config, on_demand: bool, screen: &mut Screen) -> Outcome
     announce(config, address, screen)?;
     info!(data_dir = %config.data_dir.display(), on_demand, "owner started");
     let options = ServeOptions { idle, ..ServeOptions::default() };
-    crate::http::serve(listeners, router, options, stop).await;
+    tokio::select! {
+        () = crate::http::serve(listeners, router, options, stop.clone()) => {}
+        never = watch_directory(&socket, &stop) => match never {},
+    }
     close(&socket, &store).await;
     Ok(())
 }
@@ -131,6 +137,18 @@ fn openai(events: Vec<Event>) -> ServiceResult<Vec<u8>> {
     let mut bytes = import::to_messages(&members).into_bytes();
     bytes.push(b'\n');
     Ok(bytes)
+}
+
+/// Tells an owner to leave whose directory was taken away: nobody can reach it there any more.
+async fn watch_directory(socket: &OwnerSocket, stop: &CancellationToken) -> Infallible {
+    loop {
+        tokio::time::sleep(DIRECTORY_WATCH).await;
+        if let Ok(false) = socket.is_ours() {
+            tracing::warn!("the data directory or its socket was taken away; leaving");
+            stop.cancel();
+            std::future::pending::<()>().await;
+        }
+    }
 }
 
 /// Leaves in the order that lets the next owner in at once: first nobody can reach us, then all is
@@ -169,6 +187,7 @@ fn present_owner(config: &Config) -> Outcome<Client> {
 async fn refuse_a_second_server(config: &Config) -> Outcome {
     match present_owner(config)?.owner().await {
         Ok(owner) if !owner.on_demand => Err(owned(config, Some(owner.pid))),
+        Err(silent @ ClientError::OwnerSilent { .. }) => Err(silent.into()),
         _ => Ok(()),
     }
 }
@@ -186,26 +205,31 @@ fn owned(config: &Config, pid: Option<u64>) -> Failure {
 /// Opens the store: takes the data directory's lock, from an owner started on demand if need be.
 async fn own(env: &Env, config: &Config, on_demand: bool) -> Outcome<Arc<dyn Store>> {
     let owner = present_owner(config)?;
-    let take = async {
-        loop {
-            let (env, options) = (env.clone(), config.store);
-            let opened = tokio::task::spawn_blocking(move || Local::open(&env, options)).await;
-            match opened.map_err(io::Error::other)? {
-                Ok(store) => return Ok(store),
-                Err(OpenError::Owned) if on_demand => return Err(Failure::Silent(1)),
-                Err(OpenError::Owned) => {}
-                Err(error) => return Err(unopened(config, &error)),
-            }
-            match owner.owner().await {
-                Ok(report) if !report.on_demand => return Err(owned(config, Some(report.pid))),
-                // It may have left meanwhile; the next attempt shows.
-                Ok(_) => drop(owner.step_down().await),
-                Err(_) => {}
-            }
-            tokio::time::sleep(TAKE_OVER_PAUSE).await;
+    // Only an answer that somebody else owns it counts: opening itself may take its time.
+    let mut give_up = None;
+    loop {
+        let (env, options) = (env.clone(), config.store);
+        let opened = tokio::task::spawn_blocking(move || Local::open(&env, options)).await;
+        match opened.map_err(io::Error::other)? {
+            Ok(store) => return Ok(store),
+            Err(OpenError::Owned) if on_demand => return Err(Failure::Silent(1)),
+            Err(OpenError::Owned) => {}
+            Err(error) => return Err(unopened(config, &error)),
         }
-    };
-    tokio::time::timeout(TAKE_OVER, take).await.unwrap_or_else(|_| Err(owned(config, None)))
+        let give_up = give_up.get_or_insert_with(|| Box::pin(tokio::time::sleep(TAKE_OVER)));
+        match owner.owner().await {
+            Ok(report) if !report.on_demand => return Err(owned(config, Some(report.pid))),
+            // It may have left meanwhile; the next attempt shows.
+            Ok(_) => drop(owner.step_down().await),
+            Err(silent @ ClientError::OwnerSilent { .. }) => return Err(silent.into()),
+            Err(_) => {}
+        }
+        tokio::select! {
+            biased;
+            () = give_up => return Err(owned(config, None)),
+            () = tokio::time::sleep(TAKE_OVER_PAUSE) => {}
+        }
+    }
 }
 
 fn unopened(config: &Config, error: &OpenError) -> Failure {

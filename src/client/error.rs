@@ -30,6 +30,19 @@ pub enum ClientError {
     /// The owner was started and refused to work.
     #[error("{}", .0.message)]
     OwnerNotStarted(Box<super::StartReport>),
+    /// Somebody owns the data directory and does not answer.
+    #[error(
+        "{who} owns {data_dir} and has not answered for {seconds} s: it is stopped or stuck; let \
+         it go on, or end it with `kill -9` (nothing acknowledged is lost)"
+    )]
+    OwnerSilent {
+        /// The process, as far as it is known.
+        who: String,
+        /// The data directory.
+        data_dir: String,
+        /// How long it was given.
+        seconds: u64,
+    },
     /// Nobody answers, after every retry.
     #[error("no answer from {address}: {reason}")]
     Unreachable {
@@ -114,7 +127,7 @@ impl ClientError {
                 .pointer("/error/recovery_hint/retryable")
                 .and_then(Value::as_bool)
                 .unwrap_or(refusal.status == 503 || refusal.status == 429),
-            Self::Unreachable { .. } => true,
+            Self::Unreachable { .. } | Self::OwnerSilent { .. } => true,
             _ => false,
         }
     }

@@ -11,12 +11,17 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::{
+    io::{AsyncBufReadExt, BufReader},
+    net::UnixStream,
+};
 
 use super::{Client, ClientError, Request, Target, request::Failure};
 
 /// How long an owner may take to open its data directory before its starter stops waiting.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long an owner may take to say who it is.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Bytes of the line an owner reports its start with.
 const REPORT_BYTES_MAX: u64 = 64 << 10;
 
@@ -115,13 +120,32 @@ impl Client {
     /// What the owner says about itself, without starting one.
     ///
     /// # Errors
-    /// [`ClientError::Unreachable`] when nobody answers.
+    /// [`ClientError::Unreachable`] when nobody is there, [`ClientError::OwnerSilent`] when
+    /// somebody is and does not answer.
     pub async fn owner(&self) -> Result<OwnerReport, ClientError> {
-        let answer = self.once(&Request::get("/v1/admin/owner")).await.map_err(Failure::error)?;
+        let request = Request::get("/v1/admin/owner");
+        let answer = match tokio::time::timeout(PROBE_TIMEOUT, self.once(&request)).await {
+            Ok(answer) => answer.map_err(Failure::error)?,
+            Err(_) => return Err(self.silent().await),
+        };
         OwnerReport::read(&answer.body).ok_or_else(|| ClientError::Foreign {
             address: self.address(),
             reason: "it has no owner's report".to_owned(),
         })
+    }
+
+    /// Says who listens and does not answer.
+    async fn silent(&self) -> ClientError {
+        let seconds = PROBE_TIMEOUT.as_secs();
+        let Target::Owner(target) = &self.inner.target else {
+            let reason = format!("it has not answered for {seconds} s");
+            return ClientError::Unreachable { address: self.address(), reason };
+        };
+        let connected =
+            tokio::time::timeout(PROBE_TIMEOUT, UnixStream::connect(&target.socket)).await;
+        let peer = connected.ok().and_then(|stream| stream.ok()?.peer_cred().ok()?.pid());
+        let who = peer.map_or_else(|| "a process".to_owned(), |pid| format!("process {pid}"));
+        ClientError::OwnerSilent { who, data_dir: target.data_dir.display().to_string(), seconds }
     }
 
     /// Asks an owner that was started on demand to finish its work and leave.
@@ -130,7 +154,10 @@ impl Client {
     /// [`ClientError::Refused`] from an owner that was not; [`ClientError::Unreachable`].
     pub async fn step_down(&self) -> Result<(), ClientError> {
         let request = Request::post("/v1/admin/step-down");
-        self.once(&request).await.map(drop).map_err(Failure::error)
+        match tokio::time::timeout(PROBE_TIMEOUT, self.once(&request)).await {
+            Ok(answer) => answer.map(drop).map_err(Failure::error),
+            Err(_) => Err(self.silent().await),
+        }
     }
 
     /// Sees to it that an owner answers that fits; starts one when nobody does.

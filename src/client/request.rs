@@ -1,19 +1,21 @@
 //! One call: built, sent, repeated while that can help, and its answer read. It must not decide
 //! what an answer means beyond "done" and "refused".
 
-use std::{sync::atomic::Ordering, time::Duration};
+use std::{pin::Pin, sync::atomic::Ordering, time::Duration};
 
 use bytes::Bytes;
 use reqwest::{Method, header::CONTENT_TYPE};
 use serde_json::Value;
+use tokio::time::{Sleep, sleep};
 
 use super::{Client, ClientError, IDEMPOTENCY_KEY, Refusal, Target};
 use crate::event::SessionId;
 
 const BACKOFF_FIRST: Duration = Duration::from_millis(5);
 const BACKOFF_MAX: Duration = Duration::from_millis(250);
-/// All pauses of one call together, where an owner can be started or is being replaced.
-const PATIENCE_OWNER: Duration = Duration::from_secs(20);
+/// How long a call is repeated from its first failure on, where an owner can be started or is being
+/// replaced.
+const PATIENCE_OWNER: Duration = Duration::from_secs(30);
 /// The same for a server, which somebody else has to start.
 const PATIENCE_SERVER: Duration = Duration::from_secs(3);
 
@@ -130,23 +132,25 @@ impl Failure {
     }
 }
 
-/// Pauses between attempts, growing, and bounded together.
+/// Pauses between attempts, growing, until the patience from the first one on has run out.
 pub(super) struct Backoff {
     next: Duration,
-    left: Duration,
+    patience: Duration,
+    end: Option<Pin<Box<Sleep>>>,
 }
 
 impl Backoff {
     /// Waits before the next attempt; `false` when patience has run out.
     pub(super) async fn wait(&mut self) -> bool {
-        if self.left.is_zero() {
-            return false;
-        }
-        let pause = self.next.min(self.left);
-        self.left -= pause;
+        let patience = self.patience;
+        let end = self.end.get_or_insert_with(|| Box::pin(sleep(patience)));
+        let pause = self.next;
         self.next = (self.next * 2).min(BACKOFF_MAX);
-        tokio::time::sleep(pause).await;
-        true
+        tokio::select! {
+            biased;
+            () = end => false,
+            () = sleep(pause) => true,
+        }
     }
 }
 
@@ -198,11 +202,11 @@ impl Client {
     }
 
     pub(super) fn backoff(&self) -> Backoff {
-        let left = match self.inner.target {
+        let patience = match self.inner.target {
             Target::Owner(_) => PATIENCE_OWNER,
             Target::Server(_) => PATIENCE_SERVER,
         };
-        Backoff { next: BACKOFF_FIRST, left }
+        Backoff { next: BACKOFF_FIRST, patience, end: None }
     }
 
     async fn attempt(&self, request: &Request, sent_before: &mut bool) -> Result<Answer, Failure> {

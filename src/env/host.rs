@@ -9,9 +9,13 @@ use std::{
     io::Write,
     os::{
         fd::OwnedFd,
-        unix::{fs::OpenOptionsExt, net::UnixListener},
+        unix::{
+            fs::{MetadataExt, OpenOptionsExt},
+            net::UnixListener,
+        },
     },
     path::{Path, PathBuf},
+    sync::OnceLock,
 };
 
 use rustix::fs::{Mode, OFlags};
@@ -33,6 +37,8 @@ pub struct OwnerSocket {
     /// Keeps `path` alive: a data directory whose path is too long for a socket's address is
     /// reached through this descriptor.
     pub directory: Option<OwnedFd>,
+    /// Device and inode of the socket that was bound here.
+    bound: OnceLock<(u64, u64)>,
 }
 
 impl OwnerSocket {
@@ -44,14 +50,14 @@ impl OwnerSocket {
     pub fn of(data_dir: &Path) -> io::Result<Self> {
         let plain = data_dir.join(SOCKET_FILE);
         if data_dir.join(SOCKET_NEW_FILE).as_os_str().len() <= SOCKET_PATH_BYTES_MAX {
-            return Ok(Self { path: plain, directory: None });
+            return Ok(Self { path: plain, directory: None, bound: OnceLock::new() });
         }
         drop(DataDir::open(data_dir)?);
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = rustix::fs::open(data_dir, flags, Mode::empty())?;
         let number = std::os::fd::AsRawFd::as_raw_fd(&directory);
         let path = PathBuf::from(format!("/proc/self/fd/{number}/{SOCKET_FILE}"));
-        Ok(Self { path, directory: Some(directory) })
+        Ok(Self { path, directory: Some(directory), bound: OnceLock::new() })
     }
 
     /// Binds the socket, closed to other users, in place of what a dead owner left. Only the
@@ -64,19 +70,40 @@ impl OwnerSocket {
         files::remove(&new)?;
         let listener = UnixListener::bind(&new)?;
         files::make_private(&new)?;
+        // A second bind by the same value does not happen: an owner binds once.
+        let _ = self.bound.set(identity(&new)?);
         // One step from the stale socket to ours: a client meets one or the other, never a gap.
         fs::rename(&new, &self.path)?;
         listener.set_nonblocking(true)?;
         Ok(listener)
     }
 
-    /// Takes the socket's name away, so that the next client starts an owner at once.
+    /// Whether the name still leads to the socket that was bound here: not once the directory was
+    /// removed, or made anew by somebody else.
+    ///
+    /// # Errors
+    /// What the file system said, when it cannot tell.
+    pub fn is_ours(&self) -> io::Result<bool> {
+        match identity(&self.path) {
+            Ok(found) => Ok(self.bound.get() == Some(&found)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Takes the socket's name away, so that the next client starts an owner at once. Another
+    /// owner's socket under the same name stays.
     ///
     /// # Errors
     /// What the file system said.
     pub fn remove(&self) -> io::Result<()> {
-        files::remove(&self.path)
+        if self.is_ours()? { files::remove(&self.path) } else { Ok(()) }
     }
+}
+
+fn identity(path: &Path) -> io::Result<(u64, u64)> {
+    let about = fs::symlink_metadata(path)?;
+    Ok((about.dev(), about.ino()))
 }
 
 /// Opens a log file for appending, mode 0600; starts it anew once it is larger than `bytes_max`.
@@ -190,14 +217,16 @@ mod tests {
         for data_dir in [home.path().join("short"), home.path().join("long".repeat(40))] {
             drop(DataDir::open(&data_dir).expect("created"));
             let socket = OwnerSocket::of(&data_dir).expect("named");
-            let stale = socket.bind().expect("bound");
-            drop(stale);
+            let stale = OwnerSocket::of(&data_dir).expect("named");
+            drop(stale.bind().expect("bound"));
             assert!(UnixStream::connect(&socket.path).is_err(), "nobody accepts there");
             let _listener = socket.bind().expect("a stale socket is replaced");
             let other = OwnerSocket::of(&data_dir).expect("named");
             UnixStream::connect(&other.path).expect("reached");
             let mode = fs::metadata(data_dir.join(SOCKET_FILE)).expect("there").permissions();
             assert_eq!(mode.mode() & 0o077, 0, "nobody else may connect");
+            stale.remove().expect("another owner's socket is left alone");
+            assert!(socket.is_ours().expect("told") && !stale.is_ours().expect("told"));
             socket.remove().expect("removed");
             socket.remove().expect("an absent socket is success");
         }

@@ -8,7 +8,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::program::{McpClient, Place, eventually, lines, read};
+use crate::program::{McpClient, Place, Ran, eventually, lines, read, signal};
 
 fn event(content: &str) -> String {
     json!({ "type": "agent.message", "content": content }).to_string()
@@ -235,6 +235,47 @@ fn an_owner_with_other_storage_settings_is_refused_with_what_to_do() {
     let told = String::from_utf8(output.stderr).unwrap();
     let pid = place.owner_pid().unwrap();
     assert!(told.contains("configuration") && told.contains(&format!("kill {pid}")), "{told}");
+}
+
+#[test]
+fn the_same_storage_settings_in_other_words_are_the_same() {
+    let place = Place::new();
+    place.run(&["sessions"]).ok();
+    let output =
+        place.command(&["sessions"]).env("SESSIONLOG_SEGMENT_BYTES_MAX", "8MiB").output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+}
+
+#[test]
+fn an_owner_whose_directory_is_gone_leaves_and_its_successors_socket_stays() {
+    let place = Place::new();
+    place.run(&["sessions", "--owner-idle", "1h"]).ok();
+    let old = eventually("an owner", || place.owner_pid());
+    std::fs::remove_dir_all(place.data_dir()).unwrap();
+    let server = place.serve();
+    eventually("the old owner's end", || (owners_of(&place) == 0).then_some(()));
+    assert_ne!(place.owner_pid(), Some(old));
+    assert_eq!(place.owner_pid(), Some(u64::from(server.child.id())), "its socket is there");
+}
+
+#[test]
+fn an_owner_that_is_silent_is_told_of_in_seconds() {
+    let place = Place::new();
+    place.run(&["sessions"]).ok();
+    let pid = eventually("an owner", || place.owner_pid());
+    signal(pid, rustix::process::Signal::STOP);
+    let refused: Vec<Ran> = std::thread::scope(|scope| {
+        let run = |verb: &'static str| {
+            let place = &place;
+            scope.spawn(move || place.run(&[verb, "--json"]))
+        };
+        [run("sessions"), run("serve")].into_iter().map(|ran| ran.join().unwrap()).collect()
+    });
+    signal(pid, rustix::process::Signal::CONT);
+    for ran in refused {
+        assert!(ran.out.contains(&format!("process {pid}")), "{ran:?}");
+        assert_eq!(ran.refused(1), "owner_unavailable");
+    }
 }
 
 #[test]
