@@ -90,6 +90,8 @@ struct Queue<S> {
     epoch: u64,
     leading: bool,
     handover: bool,
+    /// Nothing was committed since the last watermark: the committer sleeps until it is woken.
+    quiet: bool,
     refuse: Option<String>,
     stopped: bool,
 }
@@ -173,6 +175,7 @@ impl<S> Journal<S> {
             epoch: 0,
             leading: false,
             handover: false,
+            quiet: true,
             refuse: None,
             stopped: false,
         };
@@ -268,13 +271,12 @@ impl<S> Journal<S> {
             self.tell();
             if self.options.background && !committer {
                 let mut queue = lock(&self.queue);
-                if queue.items.is_empty() {
-                    queue.leading = false;
-                    return;
-                }
-                if !queue.stopped {
-                    queue.handover = true;
+                queue.handover = !queue.items.is_empty() && !queue.stopped;
+                queue.leading = !queue.items.is_empty();
+                if std::mem::take(&mut queue.quiet) || queue.handover {
                     self.wake.notify_one();
+                }
+                if queue.handover || !queue.leading {
                     return;
                 }
             }
@@ -321,8 +323,10 @@ impl<S> Journal<S> {
     /// 100 ms of idleness. Returns when the journal is stopped.
     pub(super) fn run(&self, outcome: &dyn Fn(Vec<Item<S>>, Result<(), Failure>)) {
         const IDLE: Duration = Duration::from_millis(100);
+        let rounds = || *self.progress.borrow();
         let mut queue = lock(&self.queue);
         loop {
+            let before = rounds();
             if std::mem::take(&mut queue.handover) {
                 drop(queue);
                 self.lead(true, outcome);
@@ -332,15 +336,21 @@ impl<S> Journal<S> {
             if queue.stopped {
                 return;
             }
+            if queue.quiet {
+                queue = self.wake.wait(queue).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            }
             let (guard, waited) =
                 self.wake.wait_timeout(queue, IDLE).unwrap_or_else(PoisonError::into_inner);
             queue = guard;
-            if waited.timed_out() && !queue.leading && !queue.stopped {
+            let idle = waited.timed_out() && rounds() == before;
+            if idle && !queue.leading && !queue.stopped {
                 queue.leading = true;
                 drop(queue);
                 self.watermark();
                 self.lead(true, outcome);
                 queue = lock(&self.queue);
+                queue.quiet = rounds() == before;
             }
         }
     }
