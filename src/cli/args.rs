@@ -234,7 +234,10 @@ A file holds JSON lines, each one of
   […]                                 the messages of one
   {\"role\": \"user\", …}               one message of the file's only conversation
   {\"type\": \"user.message\", …}       one event, as `sessionlog events` prints it
-Import again when a file has grown: only what is new is added.")]
+Import again when a file has grown: only what is new is added. A conversation is not put into a
+session that holds another one: it is left out and told, name another session with --session.
+Events keep their ids: one that is there with other content is told. Exit code 1 when anything was
+left out.")]
 pub(super) struct Import {
     /// Files to read; `-` is standard input
     #[arg(value_name = "FILE", required = true)]
