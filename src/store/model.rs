@@ -16,12 +16,15 @@ use super::{
 use crate::{
     env::{Clock, Entropy},
     event::{
-        Batch, BatchKey, Event, EventId, Position, Range, Scope, SessionId, SessionKey, Timestamp,
+        Batch, BatchKey, Event, EventId, NewEvent, Position, Range, Scope, SessionId, SessionKey,
+        Timestamp, limits,
     },
 };
 
 struct Session {
     info: SessionInfo,
+    /// The key it was created with.
+    key: Option<BatchKey>,
     deleted: bool,
     events: Vec<Event>,
     batches: HashMap<BatchKey, (Batch, Appended)>,
@@ -83,10 +86,12 @@ impl Model {
         if session.info.archived_at.is_some() {
             return Err(StoreError::SessionArchived { session: session.info.key.session.clone() });
         }
-        for (index, wanted) in batch.events.iter().map(|event| event.position).enumerate() {
-            conflict(wanted, tail.plus(index as u64))?;
+        let wanted = batch.events.iter().map(|event| event.position);
+        for (before, expected) in (0..).zip(wanted).chain([(0, batch.if_position)]) {
+            if let Some(expected) = expected.filter(|wanted| *wanted != tail.plus(before)) {
+                return Err(StoreError::PositionConflict { expected, tail });
+            }
         }
-        conflict(batch.if_position, tail)?;
         let now = self.clock.now().max(session.info.updated_at);
         let answer = self.push(session, &batch, now);
         if let Some(key) = batch.key.clone().filter(|_| !batch.events.is_empty()) {
@@ -131,11 +136,36 @@ impl Model {
     }
 }
 
-fn conflict(expected: Option<Position>, tail: Position) -> StoreResult<()> {
-    match expected {
-        Some(expected) if expected != tail => Err(StoreError::PositionConflict { expected, tail }),
-        _ => Ok(()),
+/// The answer given before to a creation with the same key, when its content is the same.
+fn created_before(known: &Session, new: &NewSession) -> StoreResult<(SessionInfo, Appended)> {
+    let session = known.info.key.session.clone();
+    if known.deleted {
+        return Err(StoreError::SessionDeleted { session });
     }
+    let sent = &new.events.events;
+    let stored = known.events.get(..sent.len());
+    let same = |old: &Event, new: &NewEvent| {
+        (&old.kind, &old.body) == (&new.kind, &new.body)
+            && new.id.as_ref().is_none_or(|id| *id == old.id)
+    };
+    let stored = stored.filter(|stored| stored.iter().zip(sent).all(|(old, new)| same(old, new)));
+    let Some(stored) = stored.filter(|_| new.id.as_ref().is_none_or(|id| *id == session)) else {
+        let what = new.key.as_ref().map(ToString::to_string).unwrap_or_default();
+        return Err(StoreError::IdempotencyConflict { what, position: None });
+    };
+    let placed = |event: &Event| Placed {
+        id: event.id.clone(),
+        position: event.position,
+        processed_at: event.processed_at,
+    };
+    let appended = Appended {
+        events: stored.iter().map(placed).collect(),
+        first_position: Position::ZERO,
+        next_position: Position(stored.len() as u64),
+        receipt: known.info.receipt,
+        repeated: true,
+    };
+    Ok((known.info.clone(), appended))
 }
 
 fn same_batch(a: &Batch, b: &Batch) -> bool {
@@ -187,6 +217,15 @@ impl Store for Model {
         new: NewSession,
     ) -> BoxFuture<'a, StoreResult<(SessionInfo, Appended)>> {
         async move {
+            let now = self.clock.now();
+            let live = now.plus_micros(-limits::BATCH_KEY_MICROS);
+            let known = self.sessions().values().find_map(|old| {
+                let same = new.key.is_some() && old.key == new.key && old.info.key.scope == *scope;
+                (same && old.info.created_at >= live).then(|| created_before(old, &new))
+            });
+            if let Some(answer) = known {
+                return answer;
+            }
             let id = new.id.clone().unwrap_or_else(|| {
                 SessionId::new(&self.mint("ses_")).expect("minted ids keep to the alphabet")
             });
@@ -199,7 +238,6 @@ impl Store for Model {
                     StoreError::SessionExists { session: id }
                 });
             }
-            let now = self.clock.now();
             let mut session = Session {
                 info: SessionInfo {
                     key: key.clone(),
@@ -215,6 +253,7 @@ impl Store for Model {
                     bytes: 0,
                     damage: Vec::new(),
                 },
+                key: new.key,
                 deleted: false,
                 events: Vec::new(),
                 batches: HashMap::new(),

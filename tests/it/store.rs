@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use sessionlog::{
     env::sim::ManualClock,
-    event::{Batch, NewEvent, Origin, Position, Range, Scope, SessionId, Timestamp},
+    event::{Batch, BatchKey, NewEvent, Origin, Position, Range, Scope, SessionId, Timestamp},
     store::{Change, Fill, Health, Listing, NewSession, Read, Slice, Store, StoreError, Verified},
 };
 
@@ -75,6 +75,38 @@ async fn a_session_is_created_with_its_events_or_not_at_all() {
         assert!(matches!(absent, StoreError::SessionNotFound { .. }), "{absent}");
         create(store, "s").await;
         assert_eq!(events_of(store, &key("s")).await, []);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_creation_retried_with_its_key_answers_the_same_session() {
+    on_every_engine(async |store, clock| {
+        let keyed = |body: &str, id: Option<&str>| NewSession {
+            id: id.map(|id| SessionId::new(id).unwrap()),
+            events: batch([event(body)]),
+            key: Some(BatchKey::new("k").unwrap()),
+            ..NewSession::default()
+        };
+        let create = async |new| store.create(&Scope::local(), new).await;
+        let (first, appended) = create(keyed("{}", None)).await.unwrap();
+        append(store, &first.key, batch([event("{}")])).await.unwrap();
+        let (again, repeated) = create(keyed("{}", None)).await.unwrap();
+        assert_eq!((&again.key, again.tail), (&first.key, Position(2)));
+        assert!(repeated.repeated && !appended.repeated);
+        assert_eq!(repeated.events, appended.events);
+        assert_eq!(repeated.next_position, appended.next_position);
+        for other in [keyed("{\"x\":1}", None), keyed("{}", Some("other"))] {
+            let conflict = create(other).await.unwrap_err();
+            assert!(matches!(conflict, StoreError::IdempotencyConflict { .. }), "{conflict}");
+        }
+        let elsewhere = store.create(&other_scope(), keyed("{}", None)).await.unwrap().0;
+        assert_ne!(elsewhere.key.session, first.key.session);
+        clock.advance(Duration::from_secs(25 * 60 * 60));
+        let later = create(keyed("{}", None)).await.unwrap().0;
+        assert_ne!(later.key, first.key, "a key is kept for a day");
+        let listing = Listing { limit: 9, ..Listing::default() };
+        assert_eq!(store.list(&Scope::local(), listing).await.unwrap().len(), 2);
     })
     .await;
 }
@@ -192,7 +224,7 @@ async fn a_precondition_that_does_not_hold_writes_nothing() {
             let told = format!("{wrong:?}");
             match append(store, &key("s"), wrong).await {
                 Err(StoreError::PositionConflict { tail, .. }) => {
-                    assert!(tail >= Position(2), "{told}");
+                    assert_eq!(tail, Position(2), "{told}");
                 }
                 other => panic!("{told} gave {other:?}"),
             }
