@@ -203,3 +203,34 @@ async fn a_missing_file_is_said() {
         assert!(noticed || !needed, "{path} of {} bytes vanished unnoticed", bytes.len());
     }
 }
+
+#[tokio::test]
+async fn a_loss_found_at_one_start_is_known_at_every_later_one() {
+    let sim = Sim::new(9);
+    let store = Local::open_local(&sim.env(), small()).unwrap();
+    for session in ["hurt", "other"] {
+        create(&store, session).await;
+        append(&store, &key(session), batch([event("{\"n\":0}")])).await.unwrap();
+    }
+    store.settle().unwrap();
+    store.settle().unwrap();
+    append(&store, &key("hurt"), batch([event("{\"lost\":\"words\"}")])).await.unwrap();
+    append(&store, &key("other"), batch([event("{\"n\":1}")])).await.unwrap();
+    sim.power_loss();
+    drop(store);
+    let journal = sim.read_durable("journal/0").unwrap();
+    let at = journal.windows(5).position(|bytes| bytes == b"words").unwrap();
+    sim.flip("journal/0", at as u64, 0);
+    for start in 0..4 {
+        let store = Local::open_local(&sim.env(), small()).unwrap();
+        let info = store.info(&key("hurt")).await.unwrap();
+        assert_eq!((info.tail, info.damage.len()), (Position(2), 1), "start {start}");
+        let refused = append(&store, &key("hurt"), batch([event("{}")])).await;
+        assert!(matches!(refused, Err(StoreError::SessionDamaged { .. })), "start {start}");
+        append(&store, &key("other"), batch([event("{}")])).await.unwrap();
+        store.settle().unwrap();
+        store.settle().unwrap();
+        sim.power_loss();
+        drop(store);
+    }
+}
