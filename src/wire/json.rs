@@ -551,6 +551,13 @@ mod tests {
         }
 
         #[test]
+        fn a_number_survives_the_tree_that_tools_make_of_their_arguments(number in any::<f64>()) {
+            let text = Value::from(number).to_string();
+            let tree: Value = serde_json::from_str(&text).expect("JSON");
+            prop_assert_eq!(tree.to_string(), text);
+        }
+
+        #[test]
         fn the_scanner_and_a_parser_agree_on_what_is_json(text in "[\\[\\]{}\",:0-9eE.+ \\\\utrfalsn-]{0,24}") {
             let parsed = serde_json::from_str::<&serde_json::value::RawValue>(&text).is_ok();
             prop_assert_eq!(check(&text).is_ok(), parsed);
