@@ -31,6 +31,13 @@ impl EventType {
         }
     }
 
+    /// The type of an event that is kept already: checks are for what comes in, and a rule made
+    /// since must not make what was acknowledged unreadable.
+    #[must_use]
+    pub fn kept(text: &str) -> Self {
+        Self(text.into())
+    }
+
     /// The type as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
@@ -53,6 +60,11 @@ impl fmt::Debug for EventType {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_type_that_is_kept_is_served_as_it_is() {
+        assert_eq!(EventType::kept("bare").as_str(), "bare");
+    }
 
     #[test]
     fn a_type_is_a_domain_and_an_action() {

@@ -286,7 +286,7 @@ impl Record {
         Some(Event {
             position,
             id: EventId::new(&self.id).ok()?,
-            kind: EventType::new(&self.name).ok()?,
+            kind: EventType::kept(&self.name),
             origin: origin_of(self.origin)?,
             created_at: self.created_at.map(Timestamp),
             processed_at: Timestamp(self.processed_at),
