@@ -55,20 +55,8 @@ pub enum RecordBody {
     },
 }
 
-#[derive(Encode)]
-struct RecordV1Out<'a> {
-    kind: u8,
-    origin: u8,
-    created_at: Option<i64>,
-    processed_at: i64,
-    name: &'a str,
-    id: &'a str,
-    redacted: Option<[u8; 32]>,
-    salt: [u8; 16],
-    body: &'a [u8],
-}
-
-#[derive(BorrowDecode)]
+/// Frozen: both ways of one layout.
+#[derive(Encode, BorrowDecode)]
 struct RecordV1<'a> {
     kind: u8,
     origin: u8,
@@ -88,7 +76,7 @@ pub fn encode(record: &Record, out: &mut Vec<u8>) {
         RecordBody::Whole { salt, body } => (None, *salt, body),
         RecordBody::Redacted { digest } => (Some(*digest), [0; 16], &empty),
     };
-    let v1 = RecordV1Out {
+    let v1 = RecordV1 {
         kind: record.kind,
         origin: record.origin,
         created_at: record.created_at,
