@@ -3,6 +3,8 @@
 
 use std::{collections::HashSet, sync::Arc};
 
+use tokio::sync::watch;
+
 use super::{
     Shared,
     append::{self, Planned, Queued, Request},
@@ -36,11 +38,7 @@ impl Shared {
             match if open { plan() } else { blocking(&plan) }? {
                 Planned::Answered(answer) => return Ok(answer),
                 Planned::Queued(queued) => return self.committed(queued).await,
-                Planned::Wait => {
-                    if progress.changed().await.is_err() {
-                        return Err(StoreError::ReadOnly { reason: "the store is closed".into() });
-                    }
-                }
+                Planned::Wait => next_round(&mut progress).await?,
             }
         }
     }
@@ -126,10 +124,7 @@ impl Shared {
                 Entered::Fresh(session, create) => (session, create),
                 Entered::Repeated(session) => return self.created_before(&session, &new).await,
                 Entered::Wait => {
-                    let closed = progress.changed().await.is_err();
-                    if closed {
-                        return Err(StoreError::ReadOnly { reason: "the store is closed".into() });
-                    }
+                    next_round(&mut progress).await?;
                     continue;
                 }
             };
@@ -195,6 +190,12 @@ impl Shared {
         let what = new.key.as_ref().map(ToString::to_string).unwrap_or_default();
         Err(StoreError::IdempotencyConflict { what, position: None })
     }
+}
+
+/// Waits until a round of the journal ended, whatever its outcome.
+async fn next_round(progress: &mut watch::Receiver<u64>) -> StoreResult<()> {
+    let closed = |_| StoreError::ReadOnly { reason: "the store is closed".to_owned() };
+    progress.changed().await.map_err(closed)
 }
 
 /// How a session that is to be created stands.

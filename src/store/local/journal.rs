@@ -128,7 +128,6 @@ struct Writer {
     durable: Place,
     /// The end of what is durable and visible to readers.
     published: Place,
-    start: u64,
     started: bool,
     recyclable_order: u64,
     /// Acknowledged frames that end in the file's last block, to be repeated should it be poisoned.
@@ -160,7 +159,6 @@ impl<S> Journal<S> {
             order: resume.order,
             durable: resume.place,
             published: resume.place,
-            start: resume.start + 1,
             started: false,
             recyclable_order: 0,
             recent: Vec::new(),
@@ -527,7 +525,7 @@ impl Writer {
             store: journal.store,
             salt: u64::from_le_bytes(journal.env.random()),
             order: self.order,
-            start: self.start,
+            start: journal.start,
             first_lsn: next,
             previous_order: self.durable.order,
             previous_end: self.durable.byte_offset,
