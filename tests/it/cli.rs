@@ -9,7 +9,10 @@ use std::{
 use serde_json::{Value, json};
 use sessionlog::client::Request;
 
-use crate::program::{Place, lines, read};
+use crate::{
+    program::{Place, lines},
+    say::read,
+};
 
 fn event(kind: &str, content: &str) -> String {
     json!({ "type": kind, "content": content }).to_string()

@@ -26,7 +26,7 @@ use sessionlog::{
 
 use crate::{
     engines::{append, batch, create, event, events_of, key, machine, named, other_scope, small},
-    program::{read, skipped},
+    say::{read, skipped},
 };
 
 const ORIGINS: [(Origin, &str); 6] = [

@@ -9,6 +9,7 @@ mod frame;
 pub mod recover;
 #[path = "../../fuzz/checks/store.rs"]
 mod store;
+#[cfg(feature = "cli")]
 #[path = "../../fuzz/checks/wire.rs"]
 mod wire;
 
@@ -29,6 +30,7 @@ fn no_bytes_make_a_codec_panic() {
     replay("frame", frame::check);
 }
 
+#[cfg(feature = "cli")]
 #[test]
 fn no_text_makes_the_wire_panic_or_lie() {
     replay("wire", wire::check);

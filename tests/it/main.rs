@@ -21,8 +21,10 @@ mod format;
 // What the fuzzer was given and what it found.
 mod fuzz_seeds;
 // Research sessions as a model meets them.
+#[cfg(feature = "cli")]
 mod mcp;
 // The stories of the reference systems.
+#[cfg(feature = "cli")]
 mod seeds;
 // What every engine promises, whatever it keeps its bytes in.
 /// Damage on the device.
@@ -31,16 +33,25 @@ mod damage;
 mod restart;
 mod store;
 
+// A word and a file, for the tests below and above.
+mod say;
+
 // The real program and its processes, for the tests below.
+#[cfg(feature = "cli")]
 mod program;
 
 // The command line: every verb, its exit codes, its refusals.
+#[cfg(feature = "cli")]
 mod cli;
 // The main job on real input, and the demo.
+#[cfg(feature = "cli")]
 mod main_job;
 // One owner per data directory, whatever happens to it.
+#[cfg(feature = "cli")]
 mod owner;
 // The README, followed by a newcomer.
+#[cfg(feature = "cli")]
 mod readme;
 // The HTTP door: routes, refusals, tails, limits.
+#[cfg(feature = "cli")]
 mod http;

@@ -23,7 +23,10 @@ use sessionlog::{
     event::SessionId,
 };
 
-use crate::program::{McpClient, Place, Server, eventually, lines, read, skipped};
+use crate::{
+    program::{McpClient, Place, Server, eventually, lines},
+    say::{read, skipped},
+};
 
 /// Processes that append, events of each, and after how many acknowledged ones the owner is killed.
 const WRITERS: usize = 4;

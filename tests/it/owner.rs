@@ -8,7 +8,10 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::program::{McpClient, Place, Ran, eventually, lines, read, signal};
+use crate::{
+    program::{McpClient, Place, Ran, eventually, lines, signal},
+    say::read,
+};
 
 fn event(content: &str) -> String {
     json!({ "type": "agent.message", "content": content }).to_string()

@@ -3,7 +3,7 @@
 
 use std::{
     io::{BufRead, BufReader, Write},
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
     time::Duration,
 };
@@ -295,14 +295,4 @@ impl Drop for McpClient {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-/// Says that a test is skipped, past the harness that hides what passing tests print.
-pub fn skipped(why: &str) {
-    let _ = writeln!(std::io::stderr(), "SKIPPED: {why}");
-}
-
-/// Everything a file holds.
-pub fn read(path: &Path) -> String {
-    std::fs::read_to_string(path).unwrap()
 }

@@ -10,7 +10,10 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::program::{Place, read, skipped};
+use crate::{
+    program::Place,
+    say::{read, skipped},
+};
 
 const ADDRESS: &str = "http://127.0.0.1:7717";
 
