@@ -9,6 +9,7 @@ pub mod files;
 pub mod host;
 #[cfg(feature = "sim")]
 pub mod sim;
+pub mod sync;
 
 use std::{io, path::Path, sync::Arc, time::Duration};
 

@@ -356,3 +356,31 @@ fn a_second_owner_is_refused_while_the_first_lives() {
         assert!(Local::open(&sim.env(), small()).is_ok(), "a dead owner holds nothing");
     });
 }
+
+/// One run of everything at once; answers every call the engine made of its disk, and what it drew.
+async fn traced(seed: u64) -> (Vec<String>, u64) {
+    let mut run = Run::new(seed);
+    for round in 0..6 {
+        let fault = [Fault::Kill, Fault::PowerLoss, Fault::Io][round % 3];
+        run.sim.fail_call(run.sim.calls() + run.below(300), fault, false);
+        if let Some(store) = run.open() {
+            run.work(&store, 60).await;
+            store.close().await;
+        }
+        run.sim.power_loss();
+        drop(run.judge().await);
+        run.sim.kill();
+    }
+    let trace = run.sim.trace().iter().map(ToString::to_string).collect();
+    (trace, u64::from_le_bytes(run.sim.env().random()))
+}
+
+#[test]
+fn the_same_seed_gives_the_same_calls_of_the_engine() {
+    sweep(4, async |seed| {
+        let (first, second) = (traced(seed).await, traced(seed).await);
+        let apart = first.0.iter().zip(&second.0).position(|(a, b)| a != b);
+        assert_eq!(apart.map(|at| (&first.0[at], &second.0[at])), None, "call {apart:?}");
+        assert_eq!((first.0.len(), first.1), (second.0.len(), second.1));
+    });
+}

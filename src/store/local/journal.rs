@@ -6,14 +6,7 @@
 //! queued is void, and the next file says where the poisoned one ends and first repeats the
 //! acknowledged frames that shared its last blocks.
 
-use std::{
-    io,
-    sync::{
-        Condvar, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::{io, time::Duration};
 
 use bytes::Bytes;
 use tokio::sync::{oneshot, watch};
@@ -25,7 +18,14 @@ use super::{
     slots::Place,
 };
 use crate::{
-    env::{Env, File},
+    env::{
+        Env, File,
+        sync::{
+            Condvar, Mutex, MutexGuard, PoisonError,
+            atomic::{AtomicU64, Ordering},
+            thread,
+        },
+    },
     event::{Lsn, Position, SessionHash},
     log::{
         Chain, FrameHeader, FrameKind, frame,
@@ -290,7 +290,7 @@ impl<S> Journal<S> {
     /// [`Self::refuse`] that is the end of all writing.
     pub(super) fn drain(&self, outcome: &dyn Fn(Vec<Item<S>>, Result<(), Failure>)) {
         while std::mem::replace(&mut lock(&self.queue).leading, true) {
-            std::thread::yield_now();
+            thread::yield_now();
         }
         self.lead(true, outcome);
     }
@@ -396,7 +396,7 @@ impl<S> Journal<S> {
         while !lock(&self.writer).started {
             if std::mem::replace(&mut lock(&self.queue).leading, true) {
                 // Whoever leads makes the start durable with his first round.
-                std::thread::yield_now();
+                thread::yield_now();
                 continue;
             }
             let next = {

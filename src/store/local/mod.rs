@@ -17,13 +17,9 @@ mod slots;
 mod verify;
 
 use std::{
-    collections::{HashMap, HashSet, VecDeque},
+    collections::{BTreeMap, HashSet, VecDeque},
     io,
-    sync::{
-        Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
-        atomic::{AtomicBool, Ordering},
-    },
-    thread::JoinHandle,
+    sync::Arc,
     time::Duration,
 };
 
@@ -43,7 +39,14 @@ use super::{
     StoreError, StoreResult, Verified, Watch,
 };
 use crate::{
-    env::{Env, Lock},
+    env::{
+        Env, Lock,
+        sync::{
+            Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+            atomic::{AtomicBool, Ordering},
+            thread::{self, JoinHandle},
+        },
+    },
     event::{Batch, EventId, Position, Scope, SessionHash, SessionId, SessionKey, Timestamp},
     log::{self, StoreFile, segment::name_hash},
 };
@@ -147,7 +150,7 @@ struct Shared {
     /// Sessions whose files and names are in memory, the one opened first in front.
     in_use: Mutex<VecDeque<Arc<Session>>>,
     /// Sessions with full segments that wait to be sealed.
-    full: Mutex<HashMap<SessionHash, Arc<Session>>>,
+    full: Mutex<BTreeMap<SessionHash, Arc<Session>>>,
     /// The lock is given back: nothing may be written any more.
     closed: AtomicBool,
     /// Acknowledged records are lost and name no session: the evidence stays as it is.
@@ -195,7 +198,7 @@ impl Local {
     }
 
     fn spawn(&self, name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), OpenError> {
-        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(run);
+        let thread = thread::Builder::new().name(name.to_owned()).spawn(run);
         lock(&self.threads).push(thread.map_err(layout::doing("starting a thread"))?);
         Ok(())
     }

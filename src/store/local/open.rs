@@ -3,7 +3,7 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    sync::{Arc, Mutex, RwLock, atomic::AtomicBool},
+    sync::Arc,
 };
 
 use super::{
@@ -16,7 +16,10 @@ use super::{
     slots::Slots,
 };
 use crate::{
-    env::{Env, Lock},
+    env::{
+        Env, Lock,
+        sync::{Mutex, RwLock, atomic::AtomicBool},
+    },
     event::{
         Position, Range, Scope, SessionHash, SessionId, SessionKey, TenantId, Timestamp, UserId,
     },

@@ -3,7 +3,7 @@
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
 };
 
 use bytes::Bytes;
@@ -11,6 +11,7 @@ use tokio::sync::watch;
 
 use super::read::Opened;
 use crate::{
+    env::sync::{Mutex, MutexGuard, PoisonError},
     event::{Lsn, Position, Range, SessionHash, SessionKey, Timestamp},
     log::{Chain, Change, Control, Create, Entry, FrameHeader, KnownBatch, Record, segment},
     store::{Gap, Receipt, SessionInfo, StoreError},

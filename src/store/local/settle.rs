@@ -2,11 +2,7 @@
 //! there, named in `settled/`, and only then are journal files free again. Also sealing of full
 //! segments. It must not be on the path of an append.
 
-use std::{
-    collections::HashSet,
-    io,
-    sync::{Arc, atomic::Ordering},
-};
+use std::{collections::BTreeSet, io, sync::Arc};
 
 use super::{
     Shared, lock,
@@ -14,7 +10,7 @@ use super::{
     session::{Held, Session},
 };
 use crate::{
-    env::File,
+    env::{File, sync::atomic::Ordering},
     event::{Position, SessionHash},
     log::{
         Delta, Entry, Frame, LogError, SegmentEntry,
@@ -239,7 +235,7 @@ impl Shared {
             file.sync()?;
         }
         let created = written.iter().filter(|one| one.created);
-        let directories: HashSet<String> =
+        let directories: BTreeSet<String> =
             created.map(|one| segment::directory(one.session.hash)).collect();
         for directory in directories {
             self.env.storage.sync_dir(&directory)?;

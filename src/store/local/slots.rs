@@ -45,7 +45,7 @@ struct Slot {
     /// Its end is not whole, or a write to it failed: only a new base makes it good.
     stale: bool,
     /// Sessions whose entry here is not the last settled one.
-    touched: HashMap<SessionHash, Arc<Session>>,
+    touched: BTreeMap<SessionHash, Arc<Session>>,
 }
 
 /// Both settled files.
@@ -196,7 +196,7 @@ impl Slot {
             end: settled.end,
             base: settled.end,
             stale: settled.last.is_none() || settled.end != length,
-            touched: HashMap::new(),
+            touched: BTreeMap::new(),
         }
     }
 
