@@ -213,6 +213,9 @@ impl Disk {
         if !part.is_empty() {
             image.write(byte_offset, part);
         }
+        if self.dice.chance(10) {
+            image.write_back(&self.dice);
+        }
         match fault {
             Some(fault @ (Fault::Kill | Fault::PowerLoss)) => Err(self.crash(fault)),
             Some(fault) => Err(error_of(fault)),
@@ -233,8 +236,8 @@ impl Disk {
         let wanted = self.files.iter_mut().enumerate();
         for (_, image) in wanted.filter(|(number, _)| file.is_none_or(|file| file == *number)) {
             match fault {
-                Some(Fault::Io) => image.fail_sync(None),
-                Some(Fault::Spoil) => image.fail_sync(Some(&self.dice)),
+                Some(Fault::Io) => image.fail_sync(&self.dice, false),
+                Some(Fault::Spoil) => image.fail_sync(&self.dice, true),
                 _ if succeeds => image.sync(),
                 _ => {}
             }
@@ -249,8 +252,14 @@ impl Disk {
         }
     }
 
-    pub(super) fn read(&self, file: usize, byte_offset: u64, buffer: &mut [u8]) -> usize {
-        self.files.get(file).map_or(0, |image| image.read(byte_offset, buffer))
+    pub(super) fn read(
+        &self,
+        file: usize,
+        byte_offset: u64,
+        buffer: &mut [u8],
+    ) -> io::Result<usize> {
+        let image = self.files.get(file).ok_or_else(gone)?;
+        image.read(byte_offset, buffer).ok_or_else(|| Errno::IO.into())
     }
 
     pub(super) fn len(&self, file: usize) -> u64 {

@@ -17,6 +17,8 @@ pub(super) struct Image {
     durable: Vec<u8>,
     /// Sectors written since a sync last looked at them.
     dirty: BTreeSet<usize>,
+    /// Sectors the device cannot read, until they are written again.
+    unreadable: BTreeSet<usize>,
 }
 
 /// Copies the part of a sector that both slices have.
@@ -57,27 +59,57 @@ impl Image {
         self.dirty.extend(write(&mut self.cached, index(byte_offset), bytes));
     }
 
-    pub(super) fn read(&self, byte_offset: u64, buffer: &mut [u8]) -> usize {
-        let found = self.cached.get(index(byte_offset)..).unwrap_or_default();
+    /// The kernel writes dirty pages back when it likes: what a sector holds now is on the device,
+    /// and a later write to it may still be lost. A new size waits for a sync.
+    pub(super) fn write_back(&mut self, dice: &Dice) {
+        let sized = self.durable.len() / SECTOR;
+        let chosen: Vec<usize> =
+            self.dirty.iter().copied().filter(|s| *s < sized && dice.chance(50)).collect();
+        for sector in chosen {
+            self.dirty.remove(&sector);
+            copy_sector(&self.cached, &mut self.durable, sector);
+        }
+    }
+
+    /// `None` when the device cannot read a sector of them.
+    pub(super) fn read(&self, byte_offset: u64, buffer: &mut [u8]) -> Option<usize> {
+        let start = index(byte_offset);
+        let found = self.cached.get(start..).unwrap_or_default();
+        let bytes = buffer.len().min(found.len());
+        let sectors = start / SECTOR..(start + bytes).div_ceil(SECTOR);
+        if bytes > 0 && self.unreadable.range(sectors).any(|bad| !self.dirty.contains(bad)) {
+            return None;
+        }
         buffer.iter_mut().zip(found).for_each(|(to, from)| *to = *from);
-        buffer.len().min(found.len())
+        Some(bytes)
     }
 
     /// Makes size and dirty sectors durable. What an earlier sync lost stays lost: it is clean.
     pub(super) fn sync(&mut self) {
         self.durable.resize(self.cached.len(), 0);
         for sector in std::mem::take(&mut self.dirty) {
+            self.unreadable.remove(&sector);
             copy_sector(&self.cached, &mut self.durable, sector);
         }
     }
 
-    /// A sync that fails: every page counts as clean, none of them reached the device. With `spoil`
-    /// one of the sectors that it tried to write is no more what it was.
-    pub(super) fn fail_sync(&mut self, spoil: Option<&Dice>) {
+    /// A sync that fails: every page counts as clean, and reached the device or did not. With
+    /// `spoil` none did, and one of the sectors that it tried to write is no more what it was.
+    pub(super) fn fail_sync(&mut self, dice: &Dice, spoil: bool) {
         let tried = std::mem::take(&mut self.dirty);
-        let nth = spoil.map(|dice| index(dice.below(tried.len() as u64)));
-        if let Some(sector) = nth.and_then(|nth| tried.iter().nth(nth)) {
-            copy_sector(&vec![0; self.durable.len()], &mut self.durable, *sector);
+        if spoil {
+            let nth = index(dice.below(tried.len() as u64));
+            if let Some(sector) = tried.iter().nth(nth) {
+                copy_sector(&vec![0; self.durable.len()], &mut self.durable, *sector);
+            }
+            return;
+        }
+        let reached_percent = [0, 0, 50, 100].get(index(dice.below(4))).copied().unwrap_or(0);
+        if reached_percent > 0 {
+            self.durable.resize(self.cached.len(), 0);
+        }
+        for sector in tried.into_iter().filter(|_| dice.chance(reached_percent)) {
+            copy_sector(&self.cached, &mut self.durable, sector);
         }
     }
 
@@ -129,6 +161,19 @@ impl Image {
         let start = index(sector) * SECTOR;
         let bytes = self.durable.len().saturating_sub(start).min(SECTOR);
         self.write_durable(start as u64, &vec![0; bytes]);
+    }
+
+    pub(super) fn swap_sectors(&mut self, one: u64, other: u64) {
+        let place = |sector: u64| index(sector) * SECTOR..(index(sector) + 1) * SECTOR;
+        let bytes = |sector| self.durable.get(place(sector)).map(<[u8]>::to_vec);
+        if let (Some(first), Some(second)) = (bytes(one), bytes(other)) {
+            self.write_durable(place(one).start as u64, &second);
+            self.write_durable(place(other).start as u64, &first);
+        }
+    }
+
+    pub(super) fn spoil_sector(&mut self, sector: u64) {
+        self.unreadable.insert(index(sector));
     }
 
     pub(super) fn truncate(&mut self, bytes: u64) {

@@ -4,13 +4,15 @@
 //! What it does to its user:
 //! - At a power loss every 512-byte sector written and not synced is old or new, each on its own;
 //!   a file may have kept its new size without its new bytes (zeros); every name created, renamed
-//!   or removed and not made durable by `sync_dir` is there or not.
+//!   or removed and not made durable by `sync_dir` is there or not. Now and then a sector is
+//!   written back before anybody asked, so that an older of its unsynced contents is there.
 //! - A `kill` keeps the page cache, so what was written is still seen, and still not durable.
-//! - A failed sync marks the pages clean: reads show the new bytes, the device has the old ones,
-//!   the next sync succeeds and means nothing. `evict` shows what the device has.
+//! - A failed sync marks the pages clean: reads show the new bytes, the device has the old ones or
+//!   some of the new, the next sync succeeds and means nothing. `evict` shows what the device has.
 //! - A full disk takes a part of a write; so do short writes, failed writes and a crash within one.
 //! - Any call may fail, once or for ever, by its number or by what it does.
-//! - Bits rot, sectors turn to zeros, files vanish: by hand, on the durable image.
+//! - Bits rot, sectors turn to zeros, change places or cannot be read, files vanish: by hand, on
+//!   the durable image.
 //!
 //! What it does not do: reorder bytes within a sector, lie about a sync that succeeded, or lose a
 //! sector nobody was writing.
@@ -87,7 +89,7 @@ impl fmt::Display for Call {
 /// What goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// EIO. A write may have written a part; a sync leaves the pages clean and not durable.
+    /// EIO. A write may have written a part; a sync leaves the pages clean, durable or not.
     Io,
     /// ENOSPC, on calls that need space; a write may have written a part.
     Full,
@@ -245,6 +247,16 @@ impl Sim {
     /// Zeroes one 512-byte sector on the device.
     pub fn zero_sector(&self, path: &str, sector: u64) {
         self.disk().rot(path, |image| image.zero_sector(sector));
+    }
+
+    /// Swaps two 512-byte sectors of a file on the device, when it has both whole.
+    pub fn swap_sectors(&self, path: &str, one: u64, other: u64) {
+        self.disk().rot(path, |image| image.swap_sectors(one, other));
+    }
+
+    /// Lets every read of a 512-byte sector fail with EIO until it is written and synced.
+    pub fn spoil_sector(&self, path: &str, sector: u64) {
+        self.disk().rot(path, |image| image.spoil_sector(sector));
     }
 
     /// Cuts a file on the device.

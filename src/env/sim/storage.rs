@@ -134,7 +134,9 @@ impl File for SimFile {
 
     fn read_at(&self, byte_offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
         let call = self.call(Op::Read, byte_offset, buffer.len());
-        self.run(call, |disk| disk.read(self.file, byte_offset, buffer))
+        self.storage
+            .disk()
+            .run(self.storage.life, call, |disk| disk.read(self.file, byte_offset, buffer))
     }
 
     fn sync(&self) -> io::Result<()> {

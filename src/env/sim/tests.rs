@@ -125,9 +125,41 @@ fn a_kill_keeps_the_page_cache_and_frees_the_lock() {
 }
 
 #[test]
+fn a_sector_written_back_early_keeps_what_it_held_then() {
+    let seen = outcomes(|seed| {
+        let (sim, storage, file) = with_old(seed);
+        file.write_at(0, &[2; 512]).expect("written");
+        // Each write is a moment at which the kernel may write back; the last of them wins.
+        let other = storage.create("g").expect("created");
+        other.write_at(0, b"x").expect("written");
+        file.write_at(0, &[3; 512]).expect("written");
+        file.write_at(0, &[4; 512]).expect("written");
+        sim.power_loss();
+        contents(&sim, "f")[0]
+    });
+    assert_eq!(seen.keys().copied().collect::<Vec<_>>(), [1, 2, 3, 4]);
+}
+
+#[test]
+fn a_failed_sync_may_have_reached_the_device_in_part() {
+    let seen = outcomes(|seed| {
+        let (sim, _, file) = with_old(seed);
+        file.write_at(0, &NEW).expect("written");
+        sim.fail_next(Op::Sync, Fault::Io, false);
+        assert!(file.sync().is_err());
+        file.evict().expect("evicted");
+        contents(&sim, "f").chunks(512).map(|sector| sector[0]).collect::<Vec<u8>>()
+    });
+    assert!(seen.contains_key(&vec![1, 1, 1, 1]));
+    assert!(seen.contains_key(&vec![2, 2, 2, 2]));
+    assert!(seen.len() > 10, "every sector is old or new: {seen:?}");
+}
+
+#[test]
 fn after_a_failed_sync_the_cache_shows_bytes_the_device_never_gets() {
+    // A seed that lets nothing of the failed sync reach the device.
     for (fault, spoiled) in [(Fault::Io, 0), (Fault::Spoil, 1)] {
-        let (sim, storage, file) = with_old(1);
+        let (sim, storage, file) = with_old(5);
         file.write_at(0, &NEW).expect("written");
         sim.fail_next(Op::Sync, fault, false);
         assert!(file.sync().is_err());
@@ -226,6 +258,36 @@ fn rot_shows_on_the_next_read() {
     sim.write_durable("a/b/g", 2, b"x");
     sim.power_loss();
     assert_eq!(contents(&sim, "a/b/g"), b"\0\0x");
+}
+
+#[test]
+fn a_spoiled_sector_fails_every_read_until_it_is_written() {
+    let (sim, _, file) = with_old(1);
+    sim.spoil_sector("f", 1);
+    let read = |byte_offset, bytes: usize| file.read_at(byte_offset, &mut vec![0; bytes]);
+    assert_eq!(read(0, 512).expect("a whole sector"), 512);
+    for (byte_offset, bytes) in [(0, 513), (512, 1), (1023, 1), (600, 1000)] {
+        let error = read(byte_offset, bytes).expect_err("unreadable");
+        assert_eq!(error.raw_os_error(), Some(5), "EIO at {byte_offset}");
+    }
+    assert_eq!(read(1024, 5000).expect("whole sectors"), 1024);
+    sim.power_loss();
+    assert!(sim.env().storage.open("f").expect("opened").read_at(512, &mut [0]).is_err());
+    let file = sim.env().storage.open("f").expect("opened");
+    file.write_at(512, &NEW[..512]).expect("written");
+    file.sync().expect("synced");
+    assert_eq!(contents(&sim, "f")[512], 2);
+}
+
+#[test]
+fn swapped_sectors_change_places_on_the_device() {
+    let (sim, _, file) = with_old(1);
+    file.write_at(512, &NEW[..512]).expect("written");
+    file.sync().expect("synced");
+    sim.swap_sectors("f", 1, 3);
+    sim.swap_sectors("f", 0, 9);
+    let first: Vec<u8> = contents(&sim, "f").chunks(512).map(|sector| sector[0]).collect();
+    assert_eq!(first, [1, 1, 1, 2]);
 }
 
 #[test]
