@@ -40,6 +40,7 @@ fn header(choice: u8, payload: &[u8]) -> FrameHeader {
         session,
         chain: Chain::events_of(session),
         control_chain: Chain::controls_of(session),
+        copy_lsn: Lsn(0),
     }
 }
 

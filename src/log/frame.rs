@@ -8,7 +8,7 @@
 //!  24  key id 8            32  nonce 24
 //!  56  first lsn u64       64  synced lsn u64        72  first position u64
 //!  80  session hash 32    112  event chain before 32 144  control chain before 32
-//! 176  zero 16            192  payload, zero-padded to a multiple of 8
+//! 176  copy lsn u64      184  zero 8          192  payload, zero-padded to a multiple of 8
 //! ```
 
 use bytes::Bytes;
@@ -75,6 +75,9 @@ pub struct FrameHeader {
     pub chain: Chain,
     /// The control chain before the first record.
     pub control_chain: Chain,
+    /// In the journal, of a frame copied forward: the number this copy takes of the journal's
+    /// count, so that its loss is a gap like any other. 0 for every other frame.
+    pub copy_lsn: Lsn,
 }
 
 impl FrameHeader {
@@ -90,6 +93,16 @@ impl FrameHeader {
     #[must_use]
     pub fn end_lsn(&self) -> Lsn {
         Lsn(self.first_lsn.0.saturating_add(u64::from(self.count)))
+    }
+
+    /// The numbers the frame takes of the journal's count, from the first to the one after the
+    /// last: those of its records, or a copy's own.
+    #[must_use]
+    pub fn numbers(&self) -> (Lsn, Lsn) {
+        match self.copy_lsn {
+            Lsn(0) => (self.first_lsn, self.end_lsn()),
+            Lsn(own) => (Lsn(own), Lsn(own.saturating_add(1))),
+        }
     }
 
     /// Bytes from this frame's start to the next one's.
@@ -117,7 +130,8 @@ impl FrameHeader {
         for hash in [&self.session.0, &self.chain.0, &self.control_chain.0] {
             tail.extend_from_slice(hash);
         }
-        tail.extend_from_slice(&[0; 16]);
+        tail.extend_from_slice(&self.copy_lsn.0.to_le_bytes());
+        tail.extend_from_slice(&[0; 8]);
         debug_assert_eq!(tail.len() + 8, HEADER_BYTES);
         let length = self.length.to_le_bytes();
         out.extend_from_slice(&length);
@@ -185,6 +199,7 @@ impl FrameHeader {
             session: SessionHash(fields.array()?),
             chain: Chain(fields.array()?),
             control_chain: Chain(fields.array()?),
+            copy_lsn: Lsn(fields.u64()?),
         };
         Some(Ok((header, payload_checksum)))
     }

@@ -133,6 +133,7 @@ mod tests {
             session: SessionHash([1; 32]),
             chain: Chain([2; 32]),
             control_chain: Chain([3; 32]),
+            copy_lsn: Lsn(0),
         }
     }
 

@@ -125,6 +125,7 @@ impl Builder {
             session: self.header.session,
             chain: self.chain,
             control_chain: self.control_chain,
+            copy_lsn: Lsn(0),
         };
         let numbers =
             [self.out.len() as u64, self.position.0, first_lsn.0, first.processed_at as u64];

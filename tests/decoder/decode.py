@@ -162,6 +162,10 @@ class Frame:
         self.count, self.events = u32(head, 16), u32(head, 20)
         self.first_lsn, self.synced_lsn, self.first_position = struct.unpack_from("<QQQ", head, 56)
         self.session, self.chain, self.control = head[80:112], head[112:144], head[144:176]
+        copy_lsn = u64(head, 176)
+        # The numbers it takes of the journal's count.
+        self.numbers = (copy_lsn, copy_lsn + 1) if copy_lsn else (
+            self.first_lsn, self.first_lsn + self.count)
         need(self.cipher == 0, "a frame is encrypted")
         need(self.codec == 1, "a frame has an unknown record codec")
         need(self.kind in (REQUEST, WATERMARK, SEALED_BLOCK), "a frame is of an unknown kind")
@@ -607,18 +611,19 @@ class Decoder:
         expected = max(expected, use.first_lsn)
         pieces = list(use.scan(at, end))
         for place_of, (at, frame) in enumerate(pieces):
-            if frame is None or frame.first_lsn > expected:
+            if frame is None or frame.numbers[0] > expected:
                 later = [piece for _, piece in pieces[place_of:] if piece]
                 if not successor and all(piece.synced_lsn <= expected for piece in later):
                     self.notes.append(f"journal/{use.name}: a torn tail at {at}")
                     break
             if frame is None:
                 continue
-            self.gaps += range(expected, frame.first_lsn)
-            expected = max(expected, frame.first_lsn + frame.count)
+            self.gaps += range(expected, frame.numbers[0])
+            expected = max(expected, frame.numbers[1])
             if frame.kind != WATERMARK:
                 self.frames.setdefault(frame.first_lsn, frame)
-                self.numbers |= set(range(frame.first_lsn, frame.first_lsn + frame.count))
+                self.numbers |= {*range(*frame.numbers),
+                                 *range(frame.first_lsn, frame.first_lsn + frame.count)}
         return expected
 
     def request(self, frame):

@@ -14,6 +14,8 @@ mod engines;
 // What a client knows, and what a crash does with it.
 mod crash;
 mod ledger;
+// One session that cannot be settled, and the journal that goes on.
+mod forward;
 // Files cut, gone, put back from before or copied over each other.
 mod tamper;
 // The bytes of a data directory, old and new, and a second reader of them.

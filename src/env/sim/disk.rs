@@ -9,14 +9,16 @@ use super::{Call, Fault, Op, clock::Dice, image::Image};
 use crate::env::Entry;
 
 /// When a fault strikes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum When {
     Call(u64),
     Next(Op),
+    /// At every call that writes below this path.
+    Writing(Arc<str>),
 }
 
 /// A fault to come.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Planned {
     pub(super) when: When,
     pub(super) fault: Fault,
@@ -24,12 +26,16 @@ pub(super) struct Planned {
 }
 
 impl Planned {
-    fn strikes(&self, number: u64, op: Op) -> bool {
-        let due = match self.when {
-            When::Call(call) => call == number || self.persistent && call < number,
-            When::Next(wanted) => wanted == op,
+    fn strikes(&self, number: u64, call: &Call) -> bool {
+        let due = match &self.when {
+            When::Call(first) => *first == number || self.persistent && *first < number,
+            When::Next(wanted) => *wanted == call.op,
+            When::Writing(path) => {
+                let writes = matches!(call.op, Op::Create | Op::Open | Op::Write | Op::Sync);
+                writes && call.path.starts_with(&**path)
+            }
         };
-        due && self.fault.strikes(op)
+        due && self.fault.strikes(call.op)
     }
 }
 
@@ -159,12 +165,10 @@ impl Disk {
         if life != self.life {
             return Err(gone());
         }
-        let (number, op) = (self.trace.len() as u64, call.op);
+        let number = self.trace.len() as u64;
+        let index = self.planned.iter().position(|planned| planned.strikes(number, &call));
         self.trace.push(call);
-        let Some(index) = self.planned.iter().position(|planned| planned.strikes(number, op))
-        else {
-            return Ok(None);
-        };
+        let Some(index) = index else { return Ok(None) };
         self.struck = true;
         let fault = self.planned.get(index).map(|planned| planned.fault);
         if self.planned.get(index).is_some_and(|planned| !planned.persistent) {

@@ -177,6 +177,12 @@ impl Sim {
         self.disk().plan(Planned { when: When::Next(op), fault, persistent });
     }
 
+    /// Lets every call that writes below `path` fail (creates, opens for writing, writes, syncs),
+    /// until it is healed: a bad place of the device, under a file or under all of a session's.
+    pub fn fail_writing(&self, path: &str, fault: Fault) {
+        self.disk().plan(Planned { when: When::Writing(path.into()), fault, persistent: true });
+    }
+
     /// How many crashes there were: a process that saw another number is gone.
     #[must_use]
     pub fn lives(&self) -> u64 {

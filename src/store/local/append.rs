@@ -2,7 +2,7 @@
 //! chain and encoding. What cannot be decided on durable bytes waits for those in flight. It must
 //! not write; the journal does.
 
-use std::{collections::HashSet, sync::Arc};
+use std::{collections::HashSet, io, sync::Arc};
 
 use bytes::Bytes;
 use tokio::sync::oneshot;
@@ -111,6 +111,10 @@ impl Shared {
         if state.entry.archived_at.is_some() && request.change.is_none() {
             return Err(StoreError::SessionArchived { session: session.key.session.clone() });
         }
+        if let Some(unwritable) = state.unwritable.as_ref().filter(|one| one.full) {
+            let source = io::Error::other(unwritable.error.clone());
+            return Err(StoreError::Io { doing: "writing the session's segment", source });
+        }
         let durable = state.receipt();
         let ahead = state.end(epoch);
         let empty = request.batch.events.is_empty();
@@ -138,7 +142,7 @@ impl Shared {
         let owner = Arc::clone(session);
         let queued = self.journal.enqueue(epoch, draft.count, |first| {
             let item = draft.finish(first, owner, done);
-            control_chain = item.effect.control_chain;
+            control_chain = item.effect.as_ref().map_or(control_chain, |end| end.control_chain);
             item
         });
         match queued {
@@ -437,9 +441,16 @@ impl Draft {
             session: self.hash,
             chain,
             control_chain,
+            copy_lsn: Lsn(0),
         };
         self.effect.end_lsn = header.end_lsn();
-        Item { session, header, payload: Bytes::from(self.payload), effect: self.effect, done }
+        Item {
+            session,
+            header,
+            payload: Bytes::from(self.payload),
+            effect: Some(self.effect),
+            done,
+        }
     }
 }
 

@@ -47,7 +47,8 @@ pub(super) struct Item<S> {
     pub(super) session: S,
     pub(super) header: FrameHeader,
     pub(super) payload: Bytes,
-    pub(super) effect: Effect,
+    /// What it does to its session; `None` for a copy of a frame that was durable before.
+    pub(super) effect: Option<Effect>,
     pub(super) done: oneshot::Sender<StoreResult<()>>,
 }
 
@@ -308,7 +309,7 @@ impl<S> Journal<S> {
         queue.epoch += 1;
         if let (Failure::Refused(_), Some(first)) = (failure, round.first()) {
             // Nothing of these numbers was ever written.
-            queue.next_lsn = first.header.first_lsn;
+            queue.next_lsn = first.header.numbers().0;
         }
         if failures >= FAILURES_MAX {
             let reason = "two syncs of the journal failed in a row; check the disk, then restart";
@@ -351,6 +352,29 @@ impl<S> Journal<S> {
                 queue.quiet = rounds() == before;
             }
         }
+    }
+
+    /// Writes frames that are durable already once more, behind everything queued, so that what
+    /// lies before them can be recycled. Each takes a number of its own. Returns when they are
+    /// written, or void; `outcome` tells which.
+    pub(super) fn copy_forward(
+        &self,
+        copies: Vec<Item<S>>,
+        outcome: &dyn Fn(Vec<Item<S>>, Result<(), Failure>),
+    ) {
+        while std::mem::replace(&mut lock(&self.queue).leading, true) {
+            thread::yield_now();
+        }
+        let mut queue = lock(&self.queue);
+        if queue.refuse.is_none() {
+            for mut item in copies {
+                item.header.copy_lsn = queue.next_lsn;
+                queue.next_lsn = Lsn(queue.next_lsn.0 + 1);
+                queue.items.push(item);
+            }
+        }
+        drop(queue);
+        self.lead(true, outcome);
     }
 
     /// Ends the committer thread.
@@ -401,7 +425,7 @@ impl<S> Journal<S> {
             }
             let next = {
                 let queue = lock(&self.queue);
-                queue.items.first().map_or(queue.next_lsn, |item| item.header.first_lsn)
+                queue.items.first().map_or(queue.next_lsn, |item| item.header.numbers().0)
             };
             let result = {
                 let mut writer = lock(&self.writer);
@@ -436,7 +460,7 @@ impl Writer {
         let fits = self.current.as_ref().is_some_and(|file| file.end + need <= file.bytes);
         let mut buffer = Vec::new();
         if !fits {
-            let next = first.header.first_lsn;
+            let next = first.header.numbers().0;
             buffer = self.open_file(journal, need, next).map_err(Failure::Refused)?;
         }
         let Some(current) = &self.current else {
@@ -454,7 +478,7 @@ impl Writer {
             return Err(Failure::Unknown(error));
         }
         if let Some(last) = round.last() {
-            self.durable.lsn = last.header.end_lsn();
+            self.durable.lsn = last.header.numbers().1;
         }
         self.recent.append(&mut frames);
         let block = self.durable.byte_offset - self.durable.byte_offset % BLOCK_BYTES;
@@ -494,6 +518,7 @@ impl Writer {
             session: SessionHash([0; 32]),
             chain: Chain([0; 32]),
             control_chain: Chain([0; 32]),
+            copy_lsn: Lsn(0),
         };
         let mut buffer = Vec::new();
         header.write(current.salt, &[], &mut buffer);

@@ -4,6 +4,7 @@
 mod append;
 mod catalogue;
 mod commit;
+mod forward;
 mod inspect;
 mod journal;
 mod layout;
@@ -144,6 +145,10 @@ struct Shared {
     directories: Mutex<HashSet<String>>,
     /// Journal bytes written when the last settling began.
     settled_written: Mutex<u64>,
+    /// Journal bytes written up to the place the last settling named.
+    place_written: Mutex<u64>,
+    /// The last sync of everything failed: the next settling finds out whose file it is.
+    sync_each: AtomicBool,
     settle_now: Signal,
     /// Held by the one writer that settles because everybody writes faster than that.
     relief: Mutex<()>,
@@ -258,16 +263,21 @@ impl Shared {
         for item in round {
             let answer = match &result {
                 Ok(()) => {
-                    let first_time = item.effect.updated_at;
-                    let held =
-                        session::Held { header: item.header, payload: item.payload, first_time };
-                    if item.session.publish(held, item.effect) {
-                        lock(&self.dirty).push(item.session);
+                    match item.effect {
+                        None => item.session.state().copied(&item.header),
+                        Some(effect) => {
+                            let (header, payload) = (item.header, item.payload);
+                            let held =
+                                session::Held { header, payload, first_time: effect.updated_at };
+                            if item.session.publish(held, effect) {
+                                lock(&self.dirty).push(item.session);
+                            }
+                        }
                     }
                     Ok(())
                 }
                 Err(failure) => {
-                    if item.effect.create {
+                    if item.effect.is_some_and(|effect| effect.create) {
                         self.forget(&item.session);
                     }
                     Err(error_of(failure))

@@ -78,6 +78,8 @@ pub(super) fn open(env: &Env, options: Options) -> Result<(Shared, Box<dyn Lock>
         retired: Mutex::default(),
         directories: Mutex::new(HashSet::new()),
         settled_written: Mutex::new(0),
+        place_written: Mutex::new(0),
+        sync_each: AtomicBool::new(false),
         settle_now: super::Signal::default(),
         relief: Mutex::new(()),
         in_use: Mutex::default(),

@@ -37,8 +37,10 @@ pub(super) struct Lost {
 
 /// What the journal holds beyond the settled place.
 pub(super) struct Recovered {
-    /// Frames by their first log sequence number.
+    /// Frames by their first log sequence number; a copy by that of its records.
     pub(super) frames: BTreeMap<Lsn, Frame>,
+    /// Numbers of whole frames, copies' own among them: from each first to the one after its last.
+    seen: BTreeMap<Lsn, Lsn>,
     pub(super) lost: Vec<Lost>,
     pub(super) place: Place,
     pub(super) order_max: u64,
@@ -53,6 +55,13 @@ struct JournalFile {
     bytes: u64,
 }
 
+impl Recovered {
+    fn see(&mut self, from: Lsn, to: Lsn) {
+        let end = self.seen.entry(from).or_insert(to);
+        *end = (*end).max(to);
+    }
+}
+
 /// Reads the journal from `place` on.
 pub(super) fn recover(
     env: &Env,
@@ -65,6 +74,7 @@ pub(super) fn recover(
     let start_max = files.values().map(|file| file.header.start).max().unwrap_or(0);
     let mut found = Recovered {
         frames: BTreeMap::new(),
+        seen: BTreeMap::new(),
         lost: Vec::new(),
         place,
         order_max,
@@ -78,7 +88,8 @@ pub(super) fn recover(
         let next = chain.get(index + 1).and_then(|next| files.get(next)).map(|next| next.header);
         walk(env, &mut found, file, next.as_ref())?;
     }
-    found.lost.retain(|lost| !covered(&found.frames, lost));
+    let seen = std::mem::take(&mut found.seen);
+    found.lost.retain(|lost| !covered(&seen, lost));
     Ok(found)
 }
 
@@ -171,15 +182,19 @@ fn walk(
     for piece in scanned.pieces {
         match piece {
             Piece::Frame { frame, .. } => {
-                expected =
-                    lost_between(found, expected, frame.header.first_lsn, None, header.order);
-                expected = expected.max(frame.header.end_lsn());
+                let (from, to) = frame.header.numbers();
+                expected = lost_between(found, expected, from, None, header.order);
+                expected = expected.max(to);
                 if frame.header.kind == FrameKind::Request {
+                    found.see(from, to);
+                    found.see(frame.header.first_lsn, frame.header.end_lsn());
                     found.frames.entry(frame.header.first_lsn).or_insert(frame);
                 }
             }
-            Piece::Bad { header: Some(bad), .. } if bad.first_lsn == expected => {
-                expected = lost_between(found, expected, bad.end_lsn(), Some(bad), header.order);
+            Piece::Bad { header: Some(bad), .. } if bad.numbers().0 == expected => {
+                // Its records are lost, whatever number a copy of them has.
+                lost_between(found, bad.first_lsn, bad.end_lsn(), Some(bad), header.order);
+                expected = bad.numbers().1;
             }
             Piece::Bad { .. } => {}
         }
@@ -221,20 +236,22 @@ fn cut_torn(
     for (index, piece) in scanned.pieces.iter().enumerate() {
         match piece {
             Piece::Frame { byte_offset, frame } => {
-                let gap = frame.header.first_lsn > expected;
+                let (from, to) = frame.header.numbers();
+                let gap = from > expected;
                 if gap && !durable_behind(&scanned.pieces, index, expected) {
                     cut = Some((index, *byte_offset));
                     break;
                 }
-                expected = expected.max(frame.header.end_lsn());
+                expected = expected.max(to);
             }
             Piece::Bad { byte_offset, header, .. } => {
                 if !durable_behind(&scanned.pieces, index, expected) {
                     cut = Some((index, *byte_offset));
                     break;
                 }
-                let named = header.filter(|header| header.first_lsn == expected);
-                expected = named.map_or(expected, |header| header.end_lsn());
+                let named = header.map(|header| header.numbers());
+                expected =
+                    named.filter(|(from, _)| *from == expected).map_or(expected, |(_, to)| to);
             }
         }
     }
@@ -262,13 +279,10 @@ fn durable_behind(pieces: &[Piece], index: usize, expected: Lsn) -> bool {
     })
 }
 
-/// Whether repeated frames make good what another file lost.
-fn covered(frames: &BTreeMap<Lsn, Frame>, lost: &Lost) -> bool {
-    let mut expected = lost.from;
-    for (first, frame) in frames.range(..lost.to) {
-        if *first <= expected && frame.header.end_lsn() > expected {
-            expected = frame.header.end_lsn();
-        }
-    }
-    expected >= lost.to
+/// Whether frames that were repeated or copied make good what is lost elsewhere.
+fn covered(seen: &BTreeMap<Lsn, Lsn>, lost: &Lost) -> bool {
+    let reach = |expected: Lsn, (first, end): (&Lsn, &Lsn)| {
+        if *first <= expected { expected.max(*end) } else { expected }
+    };
+    seen.range(..lost.to).fold(lost.from, reach) >= lost.to
 }

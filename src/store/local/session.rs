@@ -44,6 +44,16 @@ pub(super) struct State {
     pub(super) unsettled: VecDeque<Held>,
     /// Its files and id tables, once somebody asked.
     pub(super) opened: Option<Opened>,
+    /// Why its frames could not be written to its segment when they were settled last.
+    pub(super) unwritable: Option<Unwritable>,
+}
+
+/// A session whose segment takes no writes.
+pub(super) struct Unwritable {
+    /// What the file system said.
+    pub(super) error: String,
+    /// So many frames wait that it takes no more.
+    pub(super) full: bool,
 }
 
 /// The end of a session as it will be when all queued frames are durable.
@@ -139,6 +149,7 @@ impl Session {
             ahead: None,
             unsettled: VecDeque::new(),
             opened: None,
+            unwritable: None,
         };
         Arc::new(Self { key, hash, state: Mutex::new(state), tail })
     }
@@ -254,6 +265,15 @@ impl State {
     /// Lists it for the next settling; answers whether it was not listed yet.
     pub(super) fn list(&mut self) -> bool {
         !self.unsettled.is_empty() && !std::mem::replace(&mut self.listed, true)
+    }
+
+    /// A waiting frame has a copy further on in the journal.
+    pub(super) fn copied(&mut self, copy: &FrameHeader) {
+        for held in &mut self.unsettled {
+            if held.header.first_lsn == copy.first_lsn {
+                held.header.copy_lsn = copy.copy_lsn;
+            }
+        }
     }
 
     /// Keeps the entry as it was settled before the first frame that waits changes it.

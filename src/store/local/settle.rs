@@ -2,7 +2,7 @@
 //! there, named in `settled/`, and only then are journal files free again. Also sealing of full
 //! segments. It must not be on the path of an append.
 
-use std::{collections::BTreeSet, io, sync::Arc};
+use std::{collections::BTreeMap, io, sync::Arc};
 
 use super::{
     Shared, lock,
@@ -11,9 +11,9 @@ use super::{
 };
 use crate::{
     env::{File, sync::atomic::Ordering},
-    event::{Position, SessionHash},
+    event::{Lsn, Position, SessionHash},
     log::{
-        Delta, Entry, Frame, LogError, SegmentEntry,
+        Delta, Entry, Frame, FrameHeader, LogError, SegmentEntry,
         journal::read as read_bytes,
         scan::{Piece, scan},
         seal::{self, Sealed},
@@ -33,7 +33,9 @@ struct Written {
     path: String,
     salt: u64,
     new: Vec<FrameIndex>,
+    /// Kept open to be synced; `None` when one sync of everything follows, or it was synced.
     file: Option<Box<dyn File>>,
+    synced: bool,
     /// Frames written: what is settled of the session's waiting frames.
     frames: usize,
     created: bool,
@@ -64,11 +66,12 @@ impl Shared {
         let place = self.journal.place();
         let dirty = std::mem::take(&mut *lock(&self.dirty));
         dirty.iter().for_each(|session| session.state().listed = false);
-        let settled = self.write_sessions(&dirty).and_then(|written| {
-            self.sync_written(&written)?;
+        let settled = self.write_sessions(&dirty).and_then(|(written, mut stuck)| {
+            let written = self.sync_written(written, &mut stuck)?;
             self.account(written);
+            let place = self.place_past(&stuck, place, written_before)?;
             let delta = Delta {
-                clean,
+                clean: clean && stuck.is_empty(),
                 start: self.journal.start(),
                 order: place.order,
                 byte_offset: place.byte_offset,
@@ -79,12 +82,15 @@ impl Shared {
             let mut slots = lock(&self.slots);
             slots.write(&self.env, delta, || self.all_settled())?;
             self.journal.recycle(slots.recyclable().order);
-            Ok(())
+            Ok(stuck)
         });
-        if let Err(error) = settled {
-            self.list_again(dirty);
-            tracing::warn!(%error, "settling failed; the journal keeps what is acknowledged");
-            return Err(error);
+        match settled {
+            Ok(stuck) => self.list_again(stuck),
+            Err(error) => {
+                self.list_again(dirty);
+                tracing::warn!(%error, "settling failed; the journal keeps what is acknowledged");
+                return Err(error);
+            }
         }
         *lock(&self.settled_written) = written_before;
         self.unlink_retired();
@@ -123,33 +129,58 @@ impl Shared {
         sessions.iter().filter_map(|session| session.state().settled_entry()).collect()
     }
 
-    fn write_sessions(&self, dirty: &[Arc<Session>]) -> io::Result<Vec<Written>> {
+    /// Writes what waits; answers also the sessions whose segment took nothing.
+    fn write_sessions(
+        &self,
+        dirty: &[Arc<Session>],
+    ) -> io::Result<(Vec<Written>, Vec<Arc<Session>>)> {
         let keep_open = dirty.len() <= SYNCED_ONE_BY_ONE_MAX;
-        let mut written = Vec::new();
+        let sync_each = self.take_sync_each();
+        let (mut written, mut stuck) = (Vec::new(), Vec::new());
         for session in dirty {
-            if let Some(mut one) = self.write_session(session)? {
-                if !keep_open {
-                    one.file = None;
+            let one = self.write_session(session).and_then(|one| {
+                let file = one.as_ref().and_then(|one| one.file.as_ref()).filter(|_| sync_each);
+                file.map_or(Ok(()), |file| file.sync()).map(|()| one)
+            });
+            match one {
+                Ok(None) => {}
+                Ok(Some(mut one)) => {
+                    one.synced = sync_each;
+                    if sync_each || !keep_open {
+                        one.file = None;
+                    }
+                    written.push(one);
                 }
-                written.push(one);
+                Err(error) if is_everybodys(&error) => return Err(error),
+                Err(error) => {
+                    self.unwritable(session, &error);
+                    stuck.push(Arc::clone(session));
+                }
             }
         }
-        Ok(written)
+        Ok((written, stuck))
     }
 
     /// Writes a session's waiting frames to its segment.
     fn write_session(&self, session: &Arc<Session>) -> io::Result<Option<Written>> {
-        let (entry, frames) = {
+        let (entry, frames, failed) = {
             let state = session.state();
-            (state.entry.clone(), state.unsettled.iter().cloned().collect::<Vec<Held>>())
+            let frames: Vec<Held> = state.unsettled.iter().cloned().collect();
+            (state.entry.clone(), frames, state.unwritable.is_some())
         };
         let Some(first) = frames.first() else { return Ok(None) };
         let start = self.journal.start();
         let active = entry.segments.last().filter(|segment| {
             let room = segment.bytes < self.options.segment_bytes_max;
             // A segment without an event would share its name with the next.
-            segment.start == start && !segment.sealed && (room || segment.end == segment.base)
+            let takes = room || segment.end == segment.base;
+            segment.start == start && !segment.sealed && takes && !failed
         });
+        let base = active.map_or(first.header.first_position.0, |segment| segment.base);
+        let named = |segment: &SegmentEntry| (segment.base, segment.start) == (base, start);
+        if active.is_none() && entry.segments.iter().any(|one| named(one) && !one.sealed) {
+            return Err(io::Error::other("a write to it failed, and its name is taken"));
+        }
         let (path, salt, mut at, file, created) = match active {
             Some(segment) => {
                 let base = Position(segment.base);
@@ -163,12 +194,12 @@ impl Shared {
                 (path, salt, FRAMES_AT, file, true)
             }
         };
-        let base = active.map_or(first.header.first_position.0, |segment| segment.base);
         let begin = at;
         let (mut buffer, mut new) = (Vec::new(), Vec::new());
         for held in &frames {
             new.push(index_of(at, held));
-            held.header.write(salt, &held.payload, &mut buffer);
+            let header = FrameHeader { copy_lsn: Lsn(0), ..held.header };
+            header.write(salt, &held.payload, &mut buffer);
             at = begin + buffer.len() as u64;
         }
         file.write_at(begin, &buffer)?;
@@ -180,7 +211,8 @@ impl Shared {
         }
         let session = Arc::clone(session);
         let (frames, file) = (frames.len(), Some(file));
-        Ok(Some(Written { session, entry, path, salt, new, file, frames, created }))
+        let synced = false;
+        Ok(Some(Written { session, entry, path, salt, new, file, synced, frames, created }))
     }
 
     /// Creates a segment file, or begins one anew that an earlier try of this start left.
@@ -227,20 +259,41 @@ impl Shared {
         Ok(())
     }
 
-    fn sync_written(&self, written: &[Written]) -> io::Result<()> {
-        if written.iter().any(|one| one.file.is_none()) {
-            return self.env.storage.sync_all();
+    /// Makes what was written durable; whose file is not goes to `stuck`, and is written anew.
+    fn sync_written(
+        &self,
+        written: Vec<Written>,
+        stuck: &mut Vec<Arc<Session>>,
+    ) -> io::Result<Vec<Written>> {
+        if written.iter().any(|one| one.file.is_none() && !one.synced) {
+            let synced = self.env.storage.sync_all();
+            self.sync_each.store(synced.is_err(), Ordering::Release);
+            return synced.map(|()| written);
         }
-        for file in written.iter().filter_map(|one| one.file.as_ref()) {
-            file.sync()?;
+        let mut directories: BTreeMap<String, Result<(), String>> = BTreeMap::new();
+        let mut durable = Vec::new();
+        for one in written {
+            let file = one.file.as_ref().map_or(Ok(()), |file| file.sync());
+            let synced = file.and_then(|()| {
+                if !one.created {
+                    return Ok(());
+                }
+                let directory = segment::directory(one.session.hash);
+                let sync = |error: io::Error| error.to_string();
+                let known = directories.entry(directory).or_insert_with_key(|directory| {
+                    self.env.storage.sync_dir(directory).map_err(sync)
+                });
+                known.clone().map_err(io::Error::other)
+            });
+            match synced {
+                Ok(()) => durable.push(one),
+                Err(error) => {
+                    self.unwritable(&one.session, &error);
+                    stuck.push(one.session);
+                }
+            }
         }
-        let created = written.iter().filter(|one| one.created);
-        let directories: BTreeSet<String> =
-            created.map(|one| segment::directory(one.session.hash)).collect();
-        for directory in directories {
-            self.env.storage.sync_dir(&directory)?;
-        }
-        Ok(())
+        Ok(durable)
     }
 
     /// What was written is durable: the frames leave memory, the segments are believed.
@@ -252,6 +305,7 @@ impl Shared {
             state.unsettled.drain(..one.frames.min(state.unsettled.len()));
             state.entry.segments.clone_from(&one.entry.segments);
             state.ever_settled = true;
+            state.unwritable = None;
             if let (Some(opened), Some(file)) = (&mut state.opened, one.entry.segments.last()) {
                 opened.settled(file, &one.path, one.salt, &one.new);
             }
@@ -285,6 +339,19 @@ impl Shared {
             !gone
         });
     }
+}
+
+/// Whether a refused write is no fault of one file: room, limits, a file system gone read-only.
+fn is_everybodys(error: &io::Error) -> bool {
+    const TOO_MANY_OPEN_FILES: [i32; 2] = [23, 24];
+    let full = matches!(
+        error.kind(),
+        io::ErrorKind::StorageFull
+            | io::ErrorKind::QuotaExceeded
+            | io::ErrorKind::ReadOnlyFilesystem
+            | io::ErrorKind::FileTooLarge
+    );
+    full || error.raw_os_error().is_some_and(|number| TOO_MANY_OPEN_FILES.contains(&number))
 }
 
 /// The frames of a segment, all whole, or the first fault.

@@ -128,6 +128,12 @@ impl Slots {
         if a.lsn <= b.lsn { *a } else { *b }
     }
 
+    /// The place that the younger file names.
+    pub(super) fn latest(&self) -> Place {
+        let [a, b] = &self.slots;
+        if a.generation > b.generation { a.place } else { b.place }
+    }
+
     /// Whether both files name everything settled so far.
     pub(super) fn even(&self) -> bool {
         self.slots.iter().all(|slot| slot.touched.is_empty() && !slot.stale)

@@ -173,12 +173,20 @@ fn a_frame_lies_as_it_is_drawn() {
         session: SessionHash([0x41; 32]),
         chain: Chain([0x42; 32]),
         control_chain: Chain([0x43; 32]),
+        copy_lsn: Lsn(0),
     };
     let mut written = Vec::new();
     header.write(SALT, b"payload", &mut written);
     assert_eq!(hex(&written), FRAME);
     let read = Frame::read(SALT, &unhex(FRAME)).unwrap();
     assert_eq!((read.header, read.payload), (header, Bytes::from_static(b"payload")));
+    // A copy differs in its own number, at 176, and in the checksum over it.
+    let copy = FrameHeader { copy_lsn: Lsn(0x34), ..header };
+    let mut copied = Vec::new();
+    copy.write(SALT, b"payload", &mut copied);
+    assert_eq!((copied[176], &copied[177..]), (0x34, &written[177..]));
+    assert_eq!((&copied[..4], &copied[8..176]), (&written[..4], &written[8..176]));
+    assert_eq!(Frame::read(SALT, &copied.into()).unwrap().header, copy);
 }
 
 #[test]

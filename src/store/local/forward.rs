@@ -1,0 +1,76 @@
+//! A session whose segment cannot be written must not stop recycling: its waiting frames are copied
+//! forward in the journal, so that the files before them are free again. It must not give a frame
+//! up: until a segment takes it, memory and the journal hold it.
+
+use std::{io, sync::Arc};
+
+use tokio::sync::oneshot;
+
+use super::{
+    Shared,
+    journal::Item,
+    lock,
+    session::{Held, Session, Unwritable},
+    slots::Place,
+};
+use crate::{env::sync::atomic::Ordering, event::Lsn};
+
+/// A session that cannot be settled takes no more when so many bytes of it wait.
+const WAITING_BYTES_MAX: u64 = 16 << 20;
+
+impl Shared {
+    /// Notes that a session's frames could not be written; its next try begins another segment.
+    pub(super) fn unwritable(&self, session: &Session, error: &io::Error) {
+        tracing::warn!(session = %session.hash, %error, "a session could not be settled");
+        let mut state = session.state();
+        let waiting: u64 = state.unsettled.iter().map(|held| held.header.stride()).sum();
+        let full = waiting > WAITING_BYTES_MAX;
+        state.unwritable = Some(Unwritable { error: error.to_string(), full });
+    }
+
+    /// The place a settling may name although frames of `stuck` wait: the one named last, as long
+    /// as the journal has room; then `place`, once those before it are copied behind it.
+    pub(super) fn place_past(
+        &self,
+        stuck: &[Arc<Session>],
+        place: Place,
+        written: u64,
+    ) -> io::Result<Place> {
+        let mut place_written = lock(&self.place_written);
+        if !stuck.is_empty() {
+            let room = self.options.journal_retained_bytes / 4;
+            let fits = written.saturating_sub(*place_written) < room;
+            if fits || self.journal.refusing().is_some() {
+                return Ok(lock(&self.slots).latest());
+            }
+            stuck.iter().try_for_each(|session| self.copy_forward(session, place.lsn))?;
+        }
+        *place_written = written;
+        Ok(place)
+    }
+
+    /// Copies the waiting frames of a session that lie before `lsn`.
+    fn copy_forward(&self, session: &Arc<Session>, lsn: Lsn) -> io::Result<()> {
+        let before = |held: &&Held| held.header.numbers().1 <= lsn;
+        let (mut copies, mut done) = (Vec::new(), Vec::new());
+        for held in session.state().unsettled.iter().filter(before) {
+            let (tell, told) = oneshot::channel();
+            done.push(told);
+            copies.push(Item {
+                session: Arc::clone(session),
+                header: held.header,
+                payload: held.payload.clone(),
+                effect: None,
+                done: tell,
+            });
+        }
+        self.journal.copy_forward(copies, &|round, result| self.outcome(round, result));
+        let whole = done.iter_mut().all(|told| matches!(told.try_recv(), Ok(Ok(()))));
+        whole.then_some(()).ok_or_else(|| io::Error::other("frames could not be copied forward"))
+    }
+
+    /// Whether the next settling must sync file by file, to learn whose sync fails.
+    pub(super) fn take_sync_each(&self) -> bool {
+        self.sync_each.swap(false, Ordering::AcqRel)
+    }
+}

@@ -1,0 +1,255 @@
+//! A session whose segment takes no writes: the journal stays bounded, nothing acknowledged is
+//! lost over any crash, and once the device is well the session is settled like any other.
+
+use std::panic::AssertUnwindSafe;
+
+use futures_util::FutureExt;
+use sessionlog::{
+    env::sim::{Fault, Op, SeededEntropy, Sim},
+    store::{Health, Store, StoreError, local::Local},
+};
+
+use crate::{
+    engines::{append, batch, create, event, events_of, key, small},
+    ledger::Ledger,
+};
+
+fn open(sim: &Sim) -> Local {
+    Local::open_local(&sim.env(), small()).unwrap()
+}
+
+fn journal_files(sim: &Sim) -> usize {
+    sim.files().iter().filter(|path| path.starts_with("journal/")).count()
+}
+
+/// Everything of a session's segments' paths that does not change.
+fn segments_of(sim: &Sim, before: &[String]) -> String {
+    let new = sim
+        .files()
+        .into_iter()
+        .find(|path| path.starts_with("segments/") && !before.contains(path));
+    new.unwrap().split_once('-').unwrap().0.to_owned()
+}
+
+#[tokio::test]
+async fn a_session_that_cannot_be_settled_does_not_stop_recycling() {
+    let sim = Sim::new(4);
+    let store = open(&sim);
+    let before = sim.files();
+    create(&store, "bad").await;
+    append(&store, &key("bad"), batch([event("{\"n\":0}")])).await.unwrap();
+    store.settle().unwrap();
+    sim.fail_writing(&segments_of(&sim, &before), Fault::Io);
+    create(&store, "good").await;
+    let text = format!("\"{}\"", "x".repeat(3_000));
+    for n in 1..400_u32 {
+        append(&store, &key("good"), batch([event(&text)])).await.unwrap();
+        if n.is_multiple_of(20) {
+            append(&store, &key("bad"), batch([event(&format!("{{\"n\":{n}}}"))])).await.unwrap();
+            store.settle().unwrap();
+        }
+        // 128 KiB may wait in files of 32 KiB, and as much again while copies are made.
+        assert!(journal_files(&sim) <= 9, "{} files after {n} appends", journal_files(&sim));
+    }
+    assert_eq!(store.health(), Health::Ready);
+    let (bad, good) = (events_of(&store, &key("bad")).await, events_of(&store, &key("good")).await);
+    assert_eq!((bad.len(), good.len()), (20, 399));
+    // Stopped as cleanly as it can be, killed, without power: what is copied is not lost.
+    store.close().await;
+    for crash in 0..3 {
+        let store = open(&sim);
+        assert_eq!(store.recovery().damage, Vec::<String>::new());
+        assert!(!store.recovery().clean, "the journal holds what no segment took");
+        assert_eq!(events_of(&store, &key("bad")).await, bad, "crash {crash}");
+        assert_eq!(events_of(&store, &key("good")).await, good, "crash {crash}");
+        store.settle().unwrap();
+        if crash == 1 { sim.power_loss() } else { sim.kill() }
+    }
+    sim.heal();
+    let store = open(&sim);
+    store.close().await;
+    let store = open(&sim);
+    assert!(store.recovery().clean, "a device that is well again takes everything");
+    assert_eq!(events_of(&store, &key("bad")).await, bad);
+    assert_eq!(store.verify(&key("bad").scope, None).await.unwrap().damage, []);
+}
+
+#[tokio::test]
+async fn a_session_that_cannot_be_settled_is_bounded_in_memory() {
+    let sim = Sim::new(5);
+    let store = open(&sim);
+    let before = sim.files();
+    create(&store, "bad").await;
+    append(&store, &key("bad"), batch([event("{}")])).await.unwrap();
+    store.settle().unwrap();
+    sim.fail_writing(&segments_of(&sim, &before), Fault::Io);
+    let large = format!("\"{}\"", "x".repeat(1 << 20));
+    let mut taken = 1;
+    let refused = loop {
+        match append(&store, &key("bad"), batch([event(&large)])).await {
+            Ok(_) => taken += 1,
+            Err(error) => break error,
+        }
+        assert!(taken < 64, "it takes whatever comes");
+    };
+    assert!(matches!(refused, StoreError::Io { .. }), "{refused}");
+    create(&store, "good").await;
+    append(&store, &key("good"), batch([event("{}")])).await.unwrap();
+    assert_eq!(events_of(&store, &key("bad")).await.len(), taken);
+    sim.heal();
+    store.settle().unwrap();
+    append(&store, &key("bad"), batch([event("{}")])).await.unwrap();
+}
+
+/// A failed sync of everything does not say whose file it was: the next settling finds out.
+#[tokio::test]
+async fn one_bad_file_among_many_is_found() {
+    let sim = Sim::new(6);
+    let store = open(&sim);
+    let names: Vec<String> = (0..40).map(|n| format!("s{n}")).collect();
+    let before = sim.files();
+    create(&store, "bad").await;
+    append(&store, &key("bad"), batch([event("{}")])).await.unwrap();
+    store.settle().unwrap();
+    let bad = segments_of(&sim, &before);
+    for name in &names {
+        create(&store, name).await;
+        append(&store, &key(name), batch([event("{}")])).await.unwrap();
+    }
+    append(&store, &key("bad"), batch([event("{\"n\":1}")])).await.unwrap();
+    sim.fail_next(Op::SyncAll, Fault::Io, true);
+    store.settle().unwrap_err();
+    sim.fail_writing(&bad, Fault::Io);
+    store.settle().unwrap();
+    sim.power_loss();
+    sim.heal();
+    let store = open(&sim);
+    assert_eq!(store.recovery().damage, Vec::<String>::new());
+    assert_eq!(events_of(&store, &key("bad")).await.len(), 2);
+    for name in &names {
+        assert_eq!(events_of(&store, &key(name)).await.len(), 1);
+    }
+}
+
+/// Requests at random, while the segments of one session take no writes now and then.
+async fn run(seed: u64) {
+    let sim = Sim::new(seed);
+    let dice = SeededEntropy::new(seed ^ 0x5eed);
+    let below = |bound: u64| dice.next() % bound;
+    let mut ledger = Ledger::default();
+    for _ in 0..5 {
+        sim.heal();
+        let store = open(&sim);
+        assert_eq!(store.recovery().damage, Vec::<String>::new());
+        ledger.judge_all(&store).await;
+        let life = sim.lives();
+        let crashed = || sim.lives() != life;
+        let directories: Vec<String> = sim
+            .files()
+            .into_iter()
+            .filter_map(|path| Some(path.strip_prefix("segments/")?.get(..8)?.to_owned()))
+            .collect();
+        if !directories.is_empty() && below(4) > 0 {
+            let at = usize::try_from(below(directories.len() as u64)).unwrap();
+            sim.fail_writing(&format!("segments/{}", directories[at]), Fault::Io);
+        }
+        if below(3) == 0 {
+            let fault = [Fault::Kill, Fault::PowerLoss][usize::try_from(below(2)).unwrap()];
+            sim.fail_call(sim.calls() + below(600), fault, false);
+        }
+        for _ in 0..below(160) {
+            if crashed() {
+                break;
+            }
+            let sizes = vec![usize::try_from(below(4_000)).unwrap(); 1 + below(2) as usize];
+            let names = ledger.sessions();
+            match below(12) {
+                0 | 1 => drop(store.settle()),
+                2 => store.idle(),
+                3 if names.len() < 4 => ledger.create(&store, &sizes, crashed).await,
+                _ if names.is_empty() => ledger.create(&store, &sizes, crashed).await,
+                _ => {
+                    let name = &names[usize::try_from(below(names.len() as u64)).unwrap()];
+                    let (key, number, batch) = ledger.send(name, &sizes);
+                    let answer = store.append(&key, batch).await;
+                    ledger.answered(&key, number, answer, crashed());
+                }
+            }
+        }
+        match below(3) {
+            0 => store.close().await,
+            1 => sim.kill(),
+            _ => sim.power_loss(),
+        }
+        drop(store);
+        sim.kill();
+    }
+    sim.heal();
+    ledger.judge_all(&open(&sim)).await;
+}
+
+#[test]
+fn a_session_that_cannot_be_settled_loses_nothing_over_crashes() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
+    let wanted = std::env::var("SESSIONLOG_SEEDS").ok().and_then(|text| text.parse().ok());
+    for seed in 0..wanted.unwrap_or(12_u64) {
+        let outcome = runtime.block_on(AssertUnwindSafe(run(seed)).catch_unwind());
+        assert!(outcome.is_ok(), "seed {seed}");
+    }
+}
+
+/// The copy is the only one left: a byte of it that goes bad is told, header or payload.
+#[tokio::test]
+async fn a_damaged_copy_is_told() {
+    let sim = Sim::new(7);
+    let store = open(&sim);
+    let before = sim.files();
+    create(&store, "bad").await;
+    append(&store, &key("bad"), batch([event("{}")])).await.unwrap();
+    store.settle().unwrap();
+    sim.fail_writing(&segments_of(&sim, &before), Fault::Io);
+    append(&store, &key("bad"), batch([event("{\"only\":\"copied\"}")])).await.unwrap();
+    create(&store, "good").await;
+    for n in 0..90_u32 {
+        let text = format!("\"{}\"", "x".repeat(3_000));
+        append(&store, &key("good"), batch([event(&text)])).await.unwrap();
+        if n.is_multiple_of(10) {
+            store.settle().unwrap();
+        }
+    }
+    for _ in 0..2 {
+        store.settle().unwrap();
+    }
+    store.idle();
+    sim.power_loss();
+    drop(store);
+    let journal = || sim.files().into_iter().filter(|path| path.starts_with("journal/"));
+    let files: Vec<_> = journal().map(|path| (path.clone(), sim.read_durable(&path))).collect();
+    let restore = || {
+        for (path, bytes) in &files {
+            sim.write_durable(path, 0, bytes.as_deref().unwrap());
+        }
+    };
+    let mut copies = 0;
+    for (path, bytes) in &files {
+        let bytes = bytes.as_deref().unwrap();
+        let places = bytes.windows(8).enumerate().filter(|(_, at)| at == b"\"copied\"");
+        let payloads: Vec<u64> = places.map(|(at, _)| at as u64).collect();
+        for payload in payloads {
+            // In the payload, and in the header before it.
+            for at in [payload, payload - 100] {
+                sim.flip(path, at, 0);
+                let store = open(&sim);
+                let damaged = !store.info(&key("bad")).await.unwrap().damage.is_empty();
+                let told = damaged || store.health() != Health::Ready;
+                let shorter = store.info(&key("bad")).await.unwrap().tail.0 < 2;
+                assert!(told || !shorter, "{path} byte {at}");
+                copies += u32::from(told);
+                sim.kill();
+                drop(store);
+                restore();
+            }
+        }
+    }
+    assert!(copies >= 2, "the copy that counts was hit");
+}
