@@ -1,0 +1,110 @@
+//! Events as JSON text. On the way in the reserved members are cut out and what is left is the
+//! body; on the way out they come first and the stored text follows, untouched: key order, big
+//! numbers, escapes and white space survive. One pass, no tree. It must not interpret a body
+//! beyond its top-level keys.
+//!
+//! ```text
+//! in    {"type":"t", "content": 1.0, "id":"e"}
+//! body  { "content": 1.0}                        members between their commas, joined again
+//! out   {"id":"e","type":"t","position":7,…, "content": 1.0}
+//! ```
+
+mod take;
+mod write;
+
+pub use take::{bare_body, event, events};
+pub use write::{event_text, write_event, write_event_line};
+
+use super::scan::{Flaw, Scanner, unescaped};
+use crate::{
+    event::limits,
+    service::{Code, ServiceError, ServiceResult},
+};
+
+/// Members that belong to the store, not to the body.
+pub const RESERVED: [&str; 6] = ["id", "type", "position", "processed_at", "created_at", "origin"];
+
+/// Nesting inside an event's own braces.
+const LEVELS_INSIDE: u32 = limits::JSON_DEPTH_MAX as u32 - 1;
+const _: () = assert!(limits::JSON_DEPTH_MAX <= 128, "the scanner follows 128 levels");
+
+/// Why an event's text is refused, before the caller says which event of the batch it is.
+enum Refused {
+    Text(Flaw),
+    Field { name: String, problem: String },
+}
+
+impl From<Flaw> for Refused {
+    fn from(flaw: Flaw) -> Self {
+        Self::Text(flaw)
+    }
+}
+
+fn field<T>(name: &str, problem: impl ToString) -> Result<T, Refused> {
+    Err(Refused::Field { name: name.to_owned(), problem: problem.to_string() })
+}
+
+impl Refused {
+    /// `place` is empty or `events[3]`.
+    fn into_error(self, place: &str) -> ServiceError {
+        match self {
+            Self::Text(flaw) if flaw.deep => too_deep(place),
+            Self::Text(flaw) => not_json(flaw.at, flaw.problem),
+            Self::Field { name, problem } if place.is_empty() => {
+                ServiceError::invalid(&name, problem)
+            }
+            Self::Field { name, problem } if name.is_empty() => {
+                ServiceError::invalid(place, problem)
+            }
+            Self::Field { name, problem } => {
+                ServiceError::invalid(&format!("{place}.{name}"), problem)
+            }
+        }
+    }
+}
+
+fn not_json(at: usize, problem: &str) -> ServiceError {
+    ServiceError::new(Code::InvalidJson, format!("not JSON at byte {at}: {problem}"))
+        .action("send one JSON document in UTF-8")
+}
+
+fn too_deep(place: &str) -> ServiceError {
+    let problem = format!("nested deeper than {} levels", limits::JSON_DEPTH_MAX);
+    ServiceError::invalid(if place.is_empty() { "body" } else { place }, problem)
+}
+
+/// Text of a body, when it is UTF-8.
+///
+/// # Errors
+/// `invalid_json`.
+pub fn utf8(bytes: &[u8]) -> ServiceResult<&str> {
+    std::str::from_utf8(bytes).map_err(|error| not_json(error.valid_up_to(), "not UTF-8"))
+}
+
+/// Checks that a text is one JSON value, nested no deeper than the limit.
+///
+/// # Errors
+/// `invalid_json`, or `invalid_request` for a document that is nested too deep.
+pub fn check(text: &str) -> ServiceResult<()> {
+    let mut scanner = Scanner::new(text);
+    let levels = u32::try_from(limits::JSON_DEPTH_MAX).unwrap_or(u32::MAX);
+    let checked = scanner.value(levels).and_then(|_| scanner.end());
+    checked.map_err(|flaw| Refused::Text(flaw).into_error(""))
+}
+
+/// The text of a string member; `None` for null.
+fn text(name: &str, value: &str) -> Result<Option<String>, Refused> {
+    if value == "null" {
+        return Ok(None);
+    }
+    if !value.starts_with('"') {
+        return field(name, "a text is expected");
+    }
+    match String::from_utf8(unescaped(value).into_owned()) {
+        Ok(text) => Ok(Some(text)),
+        Err(_) => field(name, "it holds half of a surrogate pair"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

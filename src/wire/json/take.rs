@@ -1,0 +1,224 @@
+//! Events from JSON text: reserved members are cut out, what is left is the body. One pass, no
+//! tree. It must not write.
+
+use std::{borrow::Cow, collections::HashSet};
+
+use bytes::Bytes;
+
+use super::{LEVELS_INSIDE, RESERVED, Refused, check, field, text};
+use crate::{
+    event::{EventId, EventType, NewEvent, Origin, Position, Timestamp, limits},
+    service::{Code, ServiceError, ServiceResult},
+    wire::scan::{Flaw, Scanner, unescaped},
+};
+
+/// One event from its JSON object text.
+///
+/// # Errors
+/// `invalid_json`; `invalid_request` naming the member; `body_too_large`.
+pub fn event(text: &str, origin: Origin) -> ServiceResult<NewEvent> {
+    let mut scanner = Scanner::new(text);
+    scanner.space();
+    let event = object(&mut scanner, origin, None)?;
+    scanner.end().map_err(|flaw| Refused::Text(flaw).into_error(""))?;
+    Ok(event)
+}
+
+/// The events of `{"events":[…]}`. Other members of the request are checked and ignored.
+///
+/// # Errors
+/// Those of [`event`], each naming the event by its index.
+pub fn events(text: &str, origin: Origin) -> ServiceResult<Vec<NewEvent>> {
+    let plain = |flaw: Flaw| Refused::Text(flaw).into_error("");
+    let mut scanner = Scanner::new(text);
+    let mut found = None;
+    scanner.space();
+    if scanner.peek() != Some(b'{') {
+        check(text)?;
+        return Err(ServiceError::invalid("body", "an object {\"events\":[…]} is expected"));
+    }
+    scanner.take(b'{', "an object is missing").map_err(plain)?;
+    let mut first = true;
+    while let Some(key) = scanner.next_key(first).map_err(plain)? {
+        first = false;
+        if unescaped(key).as_ref() != b"events" {
+            scanner.value(LEVELS_INSIDE).map_err(plain)?;
+        } else if found.is_some() {
+            return Err(ServiceError::invalid("events", "the key comes twice"));
+        } else {
+            found = Some(array(&mut scanner, origin)?);
+        }
+    }
+    scanner.end().map_err(plain)?;
+    found.ok_or_else(|| ServiceError::invalid("events", "it is missing"))
+}
+
+/// The events of a list, the scanner before it.
+fn array(scanner: &mut Scanner<'_>, origin: Origin) -> ServiceResult<Vec<NewEvent>> {
+    let plain = |flaw: Flaw| Refused::Text(flaw).into_error("");
+    if scanner.peek() != Some(b'[') {
+        scanner.value(LEVELS_INSIDE).map_err(plain)?;
+        return Err(ServiceError::invalid("events", "a list is expected"));
+    }
+    scanner.take(b'[', "a list is missing").map_err(plain)?;
+    let mut events = Vec::new();
+    while scanner.next_element(events.is_empty()).map_err(plain)? {
+        if events.len() == limits::BATCH_EVENTS_MAX {
+            let problem = format!("more than {} events", limits::BATCH_EVENTS_MAX);
+            return Err(
+                ServiceError::invalid("events", problem).action("send them as several batches")
+            );
+        }
+        events.push(object(scanner, origin, Some(events.len()))?);
+    }
+    Ok(events)
+}
+
+/// One event; `index` is its place in a list.
+fn object(
+    scanner: &mut Scanner<'_>,
+    origin: Origin,
+    index: Option<usize>,
+) -> ServiceResult<NewEvent> {
+    let place = || index.map(|index| format!("events[{index}]")).unwrap_or_default();
+    let event = members(scanner, origin).map_err(|refused| refused.into_error(&place()))?;
+    // The reserved members are not counted: with those of the server an event would be larger
+    // on its way out than it may be on its way in.
+    if event.body.len() > limits::EVENT_BYTES_MAX {
+        let name = index.map_or_else(|| "event".to_owned(), |_| place());
+        let message = format!("{name}: larger than {} bytes", limits::EVENT_BYTES_MAX);
+        return Err(ServiceError::new(Code::BodyTooLarge, message)
+            .action("keep large content elsewhere and refer to it"));
+    }
+    Ok(event)
+}
+
+/// What the reserved members of one event say.
+#[derive(Default)]
+struct Head {
+    id: Option<EventId>,
+    kind: Option<EventType>,
+    position: Option<Position>,
+    created_at: Option<Timestamp>,
+}
+
+fn members(scanner: &mut Scanner<'_>, origin: Origin) -> Result<NewEvent, Refused> {
+    if scanner.peek() != Some(b'{') {
+        scanner.value(LEVELS_INSIDE)?;
+        return field("", "an event is a JSON object");
+    }
+    scanner.take(b'{', "an object is missing")?;
+    let mut head = Head::default();
+    let mut found_by = None;
+    let mut body = vec![b'{'];
+    let mut seen: HashSet<Cow<'_, [u8]>> = HashSet::new();
+    let mut chunk = scanner.at();
+    while let Some(key) = scanner.next_key(seen.is_empty())? {
+        let value = scanner.value(LEVELS_INSIDE)?;
+        scanner.space();
+        let text = scanner.text_between(chunk, scanner.at());
+        chunk = scanner.at() + 1;
+        let key = unescaped(key);
+        if !head.take(&key, value)? {
+            if key.as_ref() == b"found_by" {
+                found_by = Some(value);
+            }
+            if body.len() > 1 {
+                body.push(b',');
+            }
+            body.extend_from_slice(text.as_bytes());
+        }
+        if let Some(twice) = seen.replace(key) {
+            return field(&String::from_utf8_lossy(&twice), "the key comes twice");
+        }
+    }
+    body.push(b'}');
+    let Some(kind) = head.kind else { return field("type", "it is missing") };
+    if found_by.is_some_and(|value| by_server(&kind, b"found_by", value)) {
+        return field("found_by", "only the server says that it found a source");
+    }
+    Ok(NewEvent {
+        id: head.id,
+        kind,
+        origin,
+        created_at: head.created_at,
+        position: head.position,
+        body: Bytes::from(body),
+    })
+}
+
+impl Head {
+    /// Takes a reserved member; `false` leaves the member to the body.
+    fn take(&mut self, key: &[u8], value: &str) -> Result<bool, Refused> {
+        match key {
+            b"id" => {
+                let Some(text) = text("id", value)? else { return Ok(true) };
+                match EventId::new(&text) {
+                    Ok(id) => self.id = Some(id),
+                    Err(error) => return field("id", error),
+                }
+            }
+            b"type" => match text("type", value)?.map(|text| EventType::new(&text)) {
+                Some(Ok(kind)) => self.kind = Some(kind),
+                Some(Err(error)) => return field("type", error),
+                None => return field("type", "a text is expected, not null"),
+            },
+            b"created_at" => {
+                let Some(text) = text("created_at", value)? else { return Ok(true) };
+                match Timestamp::parse(&text) {
+                    Some(time) => self.created_at = Some(time),
+                    None => return field("created_at", "an RFC 3339 time is expected"),
+                }
+            }
+            b"position" if value == "null" => {}
+            b"position" => match value.parse() {
+                Ok(position) => self.position = Some(Position(position)),
+                Err(_) => return field("position", "a whole number from 0 on is expected"),
+            },
+            // What the server says of an event is the server's: checked, then left aside.
+            b"processed_at" => drop(text("processed_at", value)?),
+            b"origin" => drop(text("origin", value)?),
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+}
+
+/// Checks a body that comes without reserved members, as protobuf carries it.
+///
+/// # Errors
+/// `invalid_json`; `invalid_request` naming the member.
+pub fn bare_body(kind: &EventType, body: &str) -> ServiceResult<()> {
+    let mut scanner = Scanner::new(body);
+    let checked = bare_members(&mut scanner, kind);
+    let ended = checked.and_then(|()| scanner.end().map_err(Refused::Text));
+    ended.map_err(|refused| refused.into_error(""))
+}
+
+fn bare_members(scanner: &mut Scanner<'_>, kind: &EventType) -> Result<(), Refused> {
+    if scanner.peek() != Some(b'{') {
+        scanner.value(LEVELS_INSIDE)?;
+        return field("body", "a JSON object is expected");
+    }
+    scanner.take(b'{', "an object is missing")?;
+    let mut seen: HashSet<Cow<'_, [u8]>> = HashSet::new();
+    while let Some(key) = scanner.next_key(seen.is_empty())? {
+        let value = scanner.value(LEVELS_INSIDE)?;
+        let key = unescaped(key);
+        if RESERVED.iter().any(|reserved| reserved.as_bytes() == key.as_ref()) {
+            return field(&String::from_utf8_lossy(&key), "reserved: it has a field of its own");
+        }
+        if by_server(kind, &key, value) {
+            return field("found_by", "only the server says that it found a source");
+        }
+        if let Some(twice) = seen.replace(key) {
+            return field(&String::from_utf8_lossy(&twice), "the key comes twice");
+        }
+    }
+    Ok(())
+}
+
+/// Whether a member claims what only the server may: that it found a source itself.
+fn by_server(kind: &EventType, key: &[u8], value: &str) -> bool {
+    kind.as_str() == "source.found" && key == b"found_by" && unescaped(value).as_ref() == b"server"
+}
