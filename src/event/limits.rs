@@ -12,6 +12,11 @@ pub const EVENT_BYTES_MAX: usize = 4 << 20;
 pub const BATCH_EVENTS_MAX: usize = 1_000;
 /// Bytes of one batch as it arrives; also the largest request body.
 pub const BATCH_BYTES_MAX: usize = 16 << 20;
+/// Batches of one append stream that are on their way at once.
+pub const FLOW_BATCHES_MAX: usize = 1_024;
+/// Bytes of the batches of one append stream that are on their way at once; one more may begin
+/// below it.
+pub const FLOW_BYTES_MAX: usize = 4 << 20;
 /// Nesting depth of a JSON document.
 pub const JSON_DEPTH_MAX: usize = 128;
 /// Pairs of metadata of one session.

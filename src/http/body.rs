@@ -78,7 +78,7 @@ impl FromRequest<Arc<Door>> for Payload {
     async fn from_request(request: Request, door: &Arc<Door>) -> Result<Self, Refusal> {
         let kind = media_type(request.headers());
         let protobuf = kind.as_deref() == Some(protobuf::MEDIA_TYPE);
-        let bytes = read(request.into_body(), door.app.options.body_bytes_max).await?;
+        let bytes = read(request, door.app.options.body_bytes_max).await?;
         if protobuf || kind.as_deref() == Some("application/json") {
             return Ok(Self { bytes, protobuf });
         }
@@ -95,7 +95,7 @@ impl<T: DeserializeOwned> FromRequest<Arc<Door>> for JsonBody<T> {
 
     async fn from_request(request: Request, door: &Arc<Door>) -> Result<Self, Refusal> {
         let kind = media_type(request.headers());
-        let bytes = read(request.into_body(), door.app.options.body_bytes_max).await?;
+        let bytes = read(request, door.app.options.body_bytes_max).await?;
         if bytes.is_empty() {
             return decode("{}").map(Self);
         }
@@ -130,23 +130,33 @@ fn decode<T: DeserializeOwned>(text: &str) -> Result<T, Refusal> {
     })
 }
 
-fn media_type(headers: &HeaderMap) -> Option<String> {
+/// The media type of a body.
+pub(super) fn media_type(headers: &HeaderMap) -> Option<String> {
     let value = headers.get(header::CONTENT_TYPE)?.to_str().ok()?;
     Some(value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase())
 }
 
 /// The error of a body beyond its limit.
-pub(super) fn too_large(bytes_max: usize) -> ServiceError {
+fn too_large(bytes_max: usize) -> ServiceError {
     ServiceError::new(Code::BodyTooLarge, format!("the body is larger than {bytes_max} bytes"))
         .action("send less at once, for example the events as several batches")
 }
 
-async fn read(body: Body, bytes_max: usize) -> Result<Bytes, Refusal> {
+/// The size a body says it has.
+fn announced(headers: &HeaderMap) -> u64 {
+    let said = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok());
+    said.and_then(|text| text.parse().ok()).unwrap_or(0)
+}
+
+async fn read(request: Request, bytes_max: usize) -> Result<Bytes, Refusal> {
+    if announced(request.headers()) > bytes_max as u64 {
+        return Err(too_large(bytes_max).into());
+    }
     let broken = |problem: &str| {
         let error = ServiceError::invalid("body", problem).action("send the request again");
         Refusal::with_status(StatusCode::REQUEST_TIMEOUT, error)
     };
-    let mut stream = body.into_data_stream();
+    let mut stream = request.into_body().into_data_stream();
     let mut whole: Vec<u8> = Vec::new();
     loop {
         let next = tokio::time::timeout(PAUSE_MAX, stream.next()).await;

@@ -9,7 +9,7 @@ use utoipa::{
 };
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use super::{Door, admin, events, sessions, stream};
+use super::{Door, admin, append, events, sessions, stream};
 use crate::wire::types;
 
 #[derive(OpenApi)]
@@ -21,7 +21,10 @@ use crate::wire::types;
                        Anthropic's Managed Agents.",
     ),
     modifiers(&DescribedOnce),
-    components(schemas(types::ErrorBody, types::NewEvent, types::Event)),
+    components(schemas(
+        types::ErrorBody, types::NewEvent, types::Event, types::AppendLine, types::LineAppended,
+        types::LineRefused,
+    )),
     tags(
         (name = "sessions", description = "Whole sessions"),
         (name = "events", description = "Events of a session"),
@@ -38,6 +41,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Door>> {
         .routes(routes!(sessions::get, sessions::update, sessions::delete))
         .routes(routes!(sessions::archive))
         .routes(routes!(events::emit, events::get))
+        .routes(routes!(append::append))
         .routes(routes!(stream::tail))
         .routes(routes!(stream::export))
         .routes(routes!(admin::owner))

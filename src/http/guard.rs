@@ -11,11 +11,7 @@ use axum::{
     response::IntoResponse,
 };
 
-use super::{
-    Door, Shared,
-    body::{to_its_end, too_large},
-    refuse::Refusal,
-};
+use super::{Door, Shared, body::to_its_end, refuse::Refusal};
 use crate::service::{Code, ServiceError};
 
 /// Header that names a request, in and out.
@@ -102,9 +98,6 @@ pub(super) async fn knock(
     if let Err(error) = checked {
         return Refusal::from(error).into_response();
     }
-    if announced(request.headers()) > options.body_bytes_max as u64 {
-        return Refusal::from(too_large(options.body_bytes_max)).into_response();
-    }
     next.run(request).await
 }
 
@@ -156,12 +149,6 @@ fn is_loopback(host: &str) -> bool {
     let bare = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
     bare.eq_ignore_ascii_case("localhost")
         || bare.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
-}
-
-/// The size a body says it has.
-fn announced(headers: &HeaderMap) -> u64 {
-    let said = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok());
-    said.and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 //! ids, limits, logs, the shape of errors) lies in guard, so that no route can forget it.
 
 mod admin;
+mod append;
 mod body;
 mod describe;
 mod events;
@@ -71,6 +72,8 @@ pub struct HttpOptions {
     pub answers_bytes_max: usize,
     /// How long a request for a large answer waits for room; default 10 s.
     pub answers_patience: Duration,
+    /// How long an append stream may bring nothing before it is ended; default 5 min.
+    pub append_idle: Duration,
     /// How often a quiet stream tells its tail; default 15 s.
     pub heartbeat: Duration,
     /// Export formats beside `jsonl`, by name.
@@ -86,6 +89,7 @@ impl Default for HttpOptions {
             readers_max: limits::READERS_MAX,
             answers_bytes_max: 256 << 20,
             answers_patience: Duration::from_secs(10),
+            append_idle: Duration::from_secs(300),
             heartbeat: Duration::from_secs(15),
             exporters: BTreeMap::new(),
         }

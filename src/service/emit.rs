@@ -2,9 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use super::{
-    Caller, Code, Counters, Service, ServiceError, ServiceResult, slice, store_error::unwritten,
-};
+use super::{Caller, Code, Counters, Service, ServiceError, ServiceResult, store_error::unwritten};
 use crate::{
     event::{Batch, Event, NewEvent, Position, SessionId, limits},
     store::{Appended, Receipt, StoreError},
@@ -59,38 +57,50 @@ impl Service {
         batch: Batch,
         create: bool,
     ) -> ServiceResult<Emitted> {
-        check_batch(&batch)?;
         let events = batch.events.clone();
+        let appended = self.append(caller, session, batch, create).await?;
+        Ok(Emitted::of(events, appended))
+    }
+
+    /// Appends a batch and says where its events went.
+    pub(super) async fn append(
+        &self,
+        caller: &Caller,
+        session: &SessionId,
+        batch: Batch,
+        create: bool,
+    ) -> ServiceResult<Appended> {
+        let bytes = check_batch(&batch)?;
         let key = caller.key(session);
-        let appended = match self.store.append(&key, batch.clone()).await {
-            Err(StoreError::SessionNotFound { .. }) if create => {
+        let again = create.then(|| batch.clone());
+        let appended = match (self.store.append(&key, batch).await, again) {
+            (Err(StoreError::SessionNotFound { .. }), Some(batch)) => {
                 match self.create_with(caller, session, batch.clone()).await? {
                     Some(appended) => appended,
                     // Another writer created it in between.
                     None => self.store.append(&key, batch).await.map_err(unwritten)?,
                 }
             }
-            answer => answer.map_err(unwritten)?,
+            (answer, _) => answer.map_err(unwritten)?,
         };
-        let emitted = Emitted::of(events, appended);
-        self.count(&emitted);
-        Ok(emitted)
+        self.count(&appended, bytes);
+        Ok(appended)
     }
 
-    /// Adds an answered emit to the process's counters.
-    pub(super) fn count(&self, emitted: &Emitted) {
-        if emitted.repeated {
+    /// Adds an answered append to the process's counters.
+    pub(super) fn count(&self, appended: &Appended, body_bytes: usize) {
+        if appended.repeated {
             return;
         }
         let Counters { appends, events, bytes } = &*self.counters;
         appends.fetch_add(1, Ordering::Relaxed);
-        events.fetch_add(emitted.events.len() as u64, Ordering::Relaxed);
-        bytes.fetch_add(slice::body_bytes(&emitted.events) as u64, Ordering::Relaxed);
+        events.fetch_add(appended.events.len() as u64, Ordering::Relaxed);
+        bytes.fetch_add(body_bytes as u64, Ordering::Relaxed);
     }
 }
 
-/// Limits of one batch.
-pub(super) fn check_batch(batch: &Batch) -> ServiceResult<()> {
+/// Checks the limits of one batch; answers the bytes of its bodies.
+pub(super) fn check_batch(batch: &Batch) -> ServiceResult<usize> {
     let count = batch.events.len();
     if count == 0 {
         return Err(ServiceError::invalid("events", "a batch holds at least one event"));
@@ -109,7 +119,7 @@ pub(super) fn check_batch(batch: &Batch) -> ServiceResult<()> {
     if bytes_total > limits::BATCH_BYTES_MAX {
         return Err(too_large("events", limits::BATCH_BYTES_MAX));
     }
-    Ok(())
+    Ok(bytes_total)
 }
 
 fn too_large(field: &str, bytes_max: usize) -> ServiceError {

@@ -5,6 +5,7 @@ mod bind;
 mod emit;
 mod error;
 mod facts;
+mod flow;
 mod page;
 mod point;
 mod recover;
@@ -22,6 +23,7 @@ use std::{
 pub use bind::{BoundBy, Remembered, Via};
 pub use emit::Emitted;
 pub use error::{Candidate, Code, Hint, ServiceError, ServiceResult};
+pub use flow::{Answered, Asked, Flow};
 pub use recover::{ListPage, Past, RecoverCall, Recovered};
 pub use research::{ResearchOptions, SourcesAdded, StepAnswer, StepCall};
 pub use sessions::{SessionPage, SessionQuery, Status, status};

@@ -78,16 +78,14 @@ impl Service {
         check_text("title", new.title.as_deref(), limits::TITLE_CHARS_MAX)?;
         check_text("workspace", new.workspace.as_deref(), limits::WORKSPACE_CHARS_MAX)?;
         check_metadata(&new.metadata)?;
-        if !new.events.events.is_empty() {
-            super::emit::check_batch(&new.events)?;
-        }
+        let first = !new.events.events.is_empty();
+        let bytes = if first { super::emit::check_batch(&new.events)? } else { 0 };
         let events = new.events.events.clone();
         let (info, appended) = self.store.create(&caller.scope, new).await.map_err(unwritten)?;
-        let emitted = Emitted::of(events, appended);
-        if !emitted.events.is_empty() {
-            self.count(&emitted);
+        if first {
+            self.count(&appended, bytes);
         }
-        Ok((info, emitted))
+        Ok((info, Emitted::of(events, appended)))
     }
 
     /// A page of the caller's sessions, by creation.

@@ -98,7 +98,7 @@ struct Plan {
 }
 
 /// Sum of the sizes of bodies.
-pub(super) fn body_bytes(events: &[Event]) -> usize {
+fn body_bytes(events: &[Event]) -> usize {
     events.iter().map(|event| event.body.len()).sum()
 }
 

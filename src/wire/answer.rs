@@ -3,22 +3,61 @@
 
 use std::io::Write as _;
 
-use super::{json, types};
+use super::{convert, json, types};
 use crate::{
-    event::{Event, Position},
-    service::{Emitted, EventSlice},
+    event::{Event, Position, SessionId},
+    service::{Appended, Emitted, EventSlice, Receipt, ServiceError},
 };
+
+/// The line of an append stream that an answer is about.
+pub struct Line<'a> {
+    /// Its number, from 1.
+    pub number: u64,
+    /// What the client calls it, as JSON text.
+    pub reference: Option<&'a str>,
+    /// The session it names.
+    pub session: Option<&'a SessionId>,
+}
+
+impl Line<'_> {
+    /// Writes which line it is, after other members of an object.
+    fn write(&self, out: &mut Vec<u8>) {
+        let _ = write!(out, r#","line":{}"#, self.number);
+        if let Some(reference) = self.reference {
+            let _ = write!(out, r#","ref":{reference}"#);
+        }
+        if let Some(session) = self.session {
+            // The alphabet of a session's id needs no escape.
+            let _ = write!(out, r#","session":"{session}""#);
+        }
+    }
+}
+
+/// Answer to a line whose batch is durable.
+pub fn appended(out: &mut Vec<u8>, line: &Line<'_>, appended: &Appended) {
+    out.extend_from_slice(br#"{"type":"appended""#);
+    line.write(out);
+    write_places(out, appended.first_position, appended.next_position);
+    write_receipt(out, &appended.receipt);
+    let _ = writeln!(out, r#","repeated":{}}}"#, appended.repeated);
+}
+
+/// Answer to a line that is refused: an error as on any route, and which line it is.
+pub fn line_refused(out: &mut Vec<u8>, line: &Line<'_>, error: &ServiceError, request_id: &str) {
+    let start = out.len();
+    write_value(out, &convert::error(error, Some(request_id)));
+    debug_assert!(out.len() > start && out.ends_with(b"}"), "an error body is an object");
+    out.pop();
+    line.write(out);
+    out.extend_from_slice(b"}\n");
+}
 
 /// Answer to emitEvent as JSON.
 #[must_use]
 pub fn emitted(emitted: &Emitted) -> Vec<u8> {
     let mut out = data(&emitted.events);
-    let _ = write!(
-        out,
-        r#","first_position":{},"next_position":{},"receipt":"#,
-        emitted.first_position, emitted.next_position
-    );
-    write_value(&mut out, &types::Receipt::from(emitted.receipt));
+    write_places(&mut out, emitted.first_position, emitted.next_position);
+    write_receipt(&mut out, &emitted.receipt);
     let _ = write!(out, r#","repeated":{}}}"#, emitted.repeated);
     out
 }
@@ -94,6 +133,15 @@ fn data(events: &[Event]) -> Vec<u8> {
     }
     out.push(b']');
     out
+}
+
+fn write_places(out: &mut Vec<u8>, first: Position, next: Position) {
+    let _ = write!(out, r#","first_position":{first},"next_position":{next}"#);
+}
+
+fn write_receipt(out: &mut Vec<u8>, receipt: &Receipt) {
+    out.extend_from_slice(br#","receipt":"#);
+    write_value(out, &types::Receipt::from(*receipt));
 }
 
 /// Roughly what the events take as text.

@@ -9,9 +9,11 @@
 //! out   {"id":"e","type":"t","position":7,…, "content": 1.0}
 //! ```
 
+mod line;
 mod take;
 mod write;
 
+pub use line::{AppendLine, append_line};
 pub use take::{bare_body, event, events};
 pub use write::{event_text, write_event, write_event_line};
 

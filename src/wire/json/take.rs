@@ -54,7 +54,7 @@ pub fn events(text: &str, origin: Origin) -> ServiceResult<Vec<NewEvent>> {
 }
 
 /// The events of a list, the scanner before it.
-fn array(scanner: &mut Scanner<'_>, origin: Origin) -> ServiceResult<Vec<NewEvent>> {
+pub(super) fn array(scanner: &mut Scanner<'_>, origin: Origin) -> ServiceResult<Vec<NewEvent>> {
     let plain = |flaw: Flaw| Refused::Text(flaw).into_error("");
     if scanner.peek() != Some(b'[') {
         scanner.value(LEVELS_INSIDE).map_err(plain)?;

@@ -23,6 +23,7 @@ const ROUTES: &[(&str, &str)] = &[
     ("POST", "/v1/sessions/s/events"),
     ("GET", "/v1/sessions/s/events/stream"),
     ("GET", "/v1/sessions/s/export"),
+    ("POST", "/v1/append"),
     ("GET", "/v1/admin/owner"),
     ("POST", "/v1/admin/step-down"),
     ("POST", "/v1/admin/verify"),

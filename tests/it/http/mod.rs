@@ -2,7 +2,9 @@
 //! tails, protobuf, who may knock, and how the server starts and ends. What a slice holds is
 //! decided in service; here a client sees it.
 
+mod appends;
 mod broken;
+mod gate;
 mod house;
 mod knock;
 mod refused;

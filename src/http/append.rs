@@ -1,0 +1,265 @@
+//! The append stream: lines with batches come in and lines with answers go out for as long as the
+//! client likes. What is on its way is bounded; beyond it nothing is read, so that a client that
+//! sends too fast, or reads no answers, waits. It must not order or join batches: service does.
+
+use std::{io, time::Duration};
+
+use axum::{
+    body::{Body, BodyDataStream, Bytes},
+    extract::{FromRequest, Request, State},
+    http::{StatusCode, header},
+    response::{IntoResponse as _, Response},
+};
+use bytes::{Buf as _, BytesMut};
+use futures_util::{FutureExt as _, StreamExt as _, stream};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    Shared,
+    body::{Who, media_type},
+    describe::Refusals,
+    guard::RequestId,
+    params::Params,
+    refuse::Refusal,
+    serve::Stopping,
+};
+use crate::{
+    event::Origin,
+    service::{Answered, Asked, Code, Flow, ServiceError},
+    wire::{
+        answer::{self, Line},
+        json,
+    },
+};
+
+/// The media type of both directions.
+const MEDIA_TYPE: &str = "application/x-ndjson";
+
+/// A body that is read as it comes.
+pub(super) struct Lines {
+    body: BodyDataStream,
+    /// What the client sent before it would hear an answer.
+    first: Option<Bytes>,
+}
+
+impl<S: Send + Sync> FromRequest<S> for Lines {
+    type Rejection = Refusal;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Refusal> {
+        if media_type(request.headers()).as_deref() != Some(MEDIA_TYPE) {
+            let error = ServiceError::invalid("content-type", format!("{MEDIA_TYPE} is expected"));
+            return Err(Refusal::with_status(StatusCode::UNSUPPORTED_MEDIA_TYPE, error));
+        }
+        // Who asks whether to go on is told by reading, and only before the answer begins.
+        let asks = request.headers().contains_key(header::EXPECT);
+        let mut body = request.into_body().into_data_stream();
+        let first = if asks { body.next().await.and_then(Result::ok) } else { None };
+        Ok(Self { body, first })
+    }
+}
+
+/// Appends batches to many sessions, each answered when it is durable; one answer line for each
+/// line, in order for each session.
+#[utoipa::path(
+    post, path = "/v1/append", operation_id = "appendStream", tag = "events",
+    params(("create" = Option<bool>, Query, description = "Create unknown sessions with their first batch")),
+    request_body(content = String, content_type = "application/x-ndjson",
+        description = "Any number of lines, each an AppendLine; a batch a line. An empty line is passed over"),
+    responses(
+        (status = 200, description = "For each line a LineAppended or a LineRefused", body = String, content_type = "application/x-ndjson"),
+        Refusals
+    )
+)]
+pub(super) async fn append(
+    State(door): Shared,
+    Who(caller): Who,
+    params: Params,
+    Stopping(stop): Stopping,
+    axum::Extension(RequestId(request)): axum::Extension<RequestId>,
+    Lines { body, first }: Lines,
+) -> Result<Response, Refusal> {
+    let create = params.flag("create")?;
+    let appending = Appending {
+        flow: door.app.service.flow(&caller, create),
+        origin: caller.origin,
+        body,
+        unread: BytesMut::from(first.unwrap_or_default()),
+        searched: 0,
+        line: 0,
+        line_bytes_max: door.app.options.body_bytes_max,
+        too_long: false,
+        input: Input::Open,
+        idle: door.app.options.append_idle,
+        stop,
+        request,
+    };
+    let answers = Body::from_stream(stream::unfold(appending, Appending::answers));
+    let headers = [(header::CONTENT_TYPE.as_str(), MEDIA_TYPE), ("x-accel-buffering", "no")];
+    Ok((headers, answers).into_response())
+}
+
+/// What a line is called in its answer.
+struct Ticket {
+    line: u64,
+    reference: Option<Box<str>>,
+}
+
+/// Whether more lines may come.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Input {
+    Open,
+    /// The body is whole: what follows the last line break is a line.
+    Whole,
+    /// It broke off, or is not read any more: what follows the last line break is none.
+    Cut,
+}
+
+/// A stream under way.
+struct Appending {
+    flow: Flow<Ticket>,
+    origin: Origin,
+    body: BodyDataStream,
+    unread: BytesMut,
+    /// Bytes at the front of `unread` that hold no line break.
+    searched: usize,
+    /// Lines taken.
+    line: u64,
+    line_bytes_max: usize,
+    /// The line at the front is refused already; its rest is passed over.
+    too_long: bool,
+    input: Input,
+    idle: Duration,
+    stop: CancellationToken,
+    request: String,
+}
+
+impl Appending {
+    /// The next answers; `None` at the end.
+    async fn answers(mut self) -> Option<(Result<Bytes, io::Error>, Self)> {
+        let mut out = Vec::new();
+        loop {
+            let more = self.take_lines(&mut out);
+            while let Some(Some(answered)) = self.flow.next().now_or_never() {
+                self.tell(answered, &mut out);
+            }
+            if !out.is_empty() {
+                return Some((Ok(out.into()), self));
+            }
+            if !more && self.flow.is_empty() {
+                if self.input != Input::Open {
+                    return None;
+                }
+            } else if more && self.flow.has_room() {
+                continue;
+            }
+            self.wait(&mut out, !more).await;
+        }
+    }
+
+    /// Waits for an answer, for more to read if it may be read, or for the end.
+    async fn wait(&mut self, out: &mut Vec<u8>, may_read: bool) {
+        let open = self.input == Input::Open;
+        let quiet = self.flow.is_empty();
+        tokio::select! {
+            biased;
+            Some(answered) = self.flow.next(), if !quiet => self.tell(answered, out),
+            chunk = self.body.next(), if open && may_read => match chunk {
+                Some(Ok(chunk)) => self.unread.extend_from_slice(&chunk),
+                Some(Err(_)) => self.input = Input::Cut,
+                None => self.input = Input::Whole,
+            },
+            () = self.stop.cancelled(), if open => self.input = Input::Cut,
+            () = tokio::time::sleep(self.idle), if quiet && open => self.input = Input::Cut,
+        }
+    }
+
+    /// Takes the whole lines that are there while there is room; answers whether some are left.
+    fn take_lines(&mut self, out: &mut Vec<u8>) -> bool {
+        loop {
+            let rest = self.unread.get(self.searched..).unwrap_or_default();
+            let end = rest.iter().position(|byte| *byte == b'\n').map(|at| self.searched + at);
+            let Some(end) = end else { break };
+            self.searched = end;
+            if !self.flow.has_room() {
+                return true;
+            }
+            let line = self.unread.split_to(end);
+            self.unread.advance(1);
+            self.searched = 0;
+            self.take(&line, out);
+        }
+        self.searched = self.unread.len();
+        if self.input == Input::Whole && !self.unread.is_empty() {
+            if !self.flow.has_room() {
+                return true;
+            }
+            let line = std::mem::take(&mut self.unread);
+            self.take(&line, out);
+        } else if self.unread.len() > self.line_bytes_max {
+            self.refuse_long(out);
+            self.unread.clear();
+        }
+        self.searched = self.unread.len();
+        false
+    }
+
+    /// Takes one line, its line break cut off.
+    fn take(&mut self, line: &[u8], out: &mut Vec<u8>) {
+        if line.len() > self.line_bytes_max {
+            self.refuse_long(out);
+        }
+        if std::mem::take(&mut self.too_long) {
+            return;
+        }
+        self.line += 1;
+        if line.trim_ascii().is_empty() {
+            return;
+        }
+        let number = self.line;
+        let text = match json::utf8(line) {
+            Ok(text) => text,
+            Err(error) => {
+                let place = Line { number, reference: None, session: None };
+                return answer::line_refused(out, &place, &error, &self.request);
+            }
+        };
+        let read = json::append_line(text, self.origin);
+        match (read.session, read.batch) {
+            (Some(session), batch) => {
+                let ticket = Ticket { line: number, reference: read.reference.map(Box::from) };
+                self.flow.push(Asked { ticket, session, batch });
+            }
+            (None, batch) => {
+                let error = batch
+                    .err()
+                    .unwrap_or_else(|| ServiceError::invalid("session", "it is missing"));
+                let place = Line { number, reference: read.reference, session: None };
+                answer::line_refused(out, &place, &error, &self.request);
+            }
+        }
+    }
+
+    /// Refuses a line that is longer than any may be, once.
+    fn refuse_long(&mut self, out: &mut Vec<u8>) {
+        if std::mem::replace(&mut self.too_long, true) {
+            return;
+        }
+        self.line += 1;
+        let message = format!("the line is longer than {} bytes", self.line_bytes_max);
+        let error = ServiceError::new(Code::BodyTooLarge, message)
+            .action("send the events as several batches");
+        let place = Line { number: self.line, reference: None, session: None };
+        answer::line_refused(out, &place, &error, &self.request);
+    }
+
+    fn tell(&self, answered: Vec<Answered<Ticket>>, out: &mut Vec<u8>) {
+        for Answered { ticket, session, result } in answered {
+            let reference = ticket.reference.as_deref();
+            let place = Line { number: ticket.line, reference, session: Some(&session) };
+            match result {
+                Ok(appended) => answer::appended(out, &place, &appended),
+                Err(error) => answer::line_refused(out, &place, &error, &self.request),
+            }
+        }
+    }
+}

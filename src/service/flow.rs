@@ -1,0 +1,231 @@
+//! Many batches at once: those of one session in the order they came, those of different sessions
+//! side by side. While one is under way, what comes for the same session waits and then goes
+//! together, in one frame, as the journal does it for sessions. It must not read or write a wire.
+
+use std::{
+    collections::{HashMap, VecDeque, hash_map::Entry},
+    sync::Arc,
+};
+
+use futures_util::{StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
+
+use super::{Caller, Code, Service, ServiceError, ServiceResult};
+use crate::{
+    event::{Batch, SessionId, limits},
+    store::{Appended, Placed},
+};
+
+/// What an event weighs beside its body.
+const EVENT_WEIGHT: usize = 256;
+
+/// A batch, or why there is none, and the caller's name for it.
+#[derive(Debug)]
+pub struct Asked<T> {
+    /// The caller's name for it.
+    pub ticket: T,
+    /// Where it belongs.
+    pub session: SessionId,
+    /// What is to be appended. A refusal takes its place in the session's order.
+    pub batch: ServiceResult<Batch>,
+}
+
+/// What became of a batch.
+#[derive(Debug)]
+pub struct Answered<T> {
+    /// The caller's name for it.
+    pub ticket: T,
+    /// Where it belongs.
+    pub session: SessionId,
+    /// Where it went; durable.
+    pub result: ServiceResult<Appended>,
+}
+
+/// What every round of a flow needs.
+struct Ends {
+    service: Service,
+    caller: Caller,
+    create: bool,
+}
+
+/// Batches that went together.
+struct Round<T> {
+    session: SessionId,
+    weight: usize,
+    answers: Vec<Answered<T>>,
+}
+
+/// Batches on their way. Dropping it leaves those that are in the journal to become durable.
+pub struct Flow<T> {
+    ends: Arc<Ends>,
+    /// What waits, by session; a session stays here while a round of it is under way.
+    waiting: HashMap<SessionId, VecDeque<Asked<T>>>,
+    /// Sessions with something waiting and nothing under way.
+    ready: Vec<SessionId>,
+    under_way: FuturesUnordered<BoxFuture<'static, Round<T>>>,
+    batches: usize,
+    weight: usize,
+}
+
+impl Service {
+    /// A flow of batches on the caller's behalf; with `create`, unknown sessions come into being.
+    #[must_use]
+    pub fn flow<T: Send + 'static>(&self, caller: &Caller, create: bool) -> Flow<T> {
+        let (service, caller) = (self.clone(), caller.clone());
+        Flow {
+            ends: Arc::new(Ends { service, caller, create }),
+            waiting: HashMap::new(),
+            ready: Vec::new(),
+            under_way: FuturesUnordered::new(),
+            batches: 0,
+            weight: 0,
+        }
+    }
+}
+
+impl<T: Send + 'static> Flow<T> {
+    /// Whether another batch may be pushed before one is answered.
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        self.batches < limits::FLOW_BATCHES_MAX && self.weight < limits::FLOW_BYTES_MAX
+    }
+
+    /// Whether every batch is answered.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.batches == 0
+    }
+
+    /// Takes a batch. It is under way when [`Self::next`] is called.
+    pub fn push(&mut self, asked: Asked<T>) {
+        self.batches += 1;
+        self.weight += weight(&asked);
+        match self.waiting.entry(asked.session.clone()) {
+            Entry::Occupied(mut lane) => lane.get_mut().push_back(asked),
+            Entry::Vacant(lane) => {
+                self.ready.push(asked.session.clone());
+                lane.insert(VecDeque::from([asked]));
+            }
+        }
+    }
+
+    /// The next answers, in order for each session; `None` when nothing is under way. Nothing is
+    /// lost when the caller stops waiting.
+    pub async fn next(&mut self) -> Option<Vec<Answered<T>>> {
+        for session in std::mem::take(&mut self.ready) {
+            let Some(lane) = self.waiting.get_mut(&session) else { continue };
+            let (group, weight) = together(lane);
+            let ends = Arc::clone(&self.ends);
+            self.under_way.push(Box::pin(async move {
+                let answers = ends.append(group).await;
+                Round { session, weight, answers }
+            }));
+        }
+        let round = self.under_way.next().await?;
+        self.batches = self.batches.saturating_sub(round.answers.len());
+        self.weight = self.weight.saturating_sub(round.weight);
+        match self.waiting.get(&round.session) {
+            Some(lane) if !lane.is_empty() => self.ready.push(round.session),
+            _ => drop(self.waiting.remove(&round.session)),
+        }
+        Some(round.answers)
+    }
+}
+
+fn weight<T>(asked: &Asked<T>) -> usize {
+    let events = asked.batch.as_ref().map(|batch| &batch.events[..]).unwrap_or_default();
+    events.iter().map(|event| event.body.len() + EVENT_WEIGHT).sum()
+}
+
+/// Takes what goes into the next frame from the front of a lane.
+fn together<T>(lane: &mut VecDeque<Asked<T>>) -> (Vec<Asked<T>>, usize) {
+    let (mut count, mut events, mut bytes) = (0, 0, 0);
+    for next in &*lane {
+        let more = next.batch.as_ref().map_or(0, |batch| batch.events.len());
+        let fits = events + more <= limits::BATCH_EVENTS_MAX
+            && bytes + weight(next) <= limits::BATCH_BYTES_MAX;
+        if count > 0 && !(fits && joins(next) && lane.front().is_some_and(joins)) {
+            break;
+        }
+        (count, events, bytes) = (count + 1, events + more, bytes + weight(next));
+    }
+    (lane.drain(..count).collect(), bytes)
+}
+
+/// Whether a batch may share a frame: it has events, no name of its own, and says at most once
+/// which position it is to get.
+fn joins<T>(asked: &Asked<T>) -> bool {
+    let Ok(batch) = &asked.batch else { return false };
+    let first = batch.events.first();
+    let once =
+        |event: &crate::event::NewEvent| batch.if_position.is_none() || event.position.is_none();
+    batch.key.is_none() && first.is_some_and(once)
+}
+
+impl Ends {
+    /// Appends batches of one session, in order; as one when there are several.
+    async fn append<T>(&self, group: Vec<Asked<T>>) -> Vec<Answered<T>> {
+        if let [first, _, ..] = &group[..] {
+            match self.one(&first.session, Ok(joined(&group))).await {
+                Ok(appended) => return spread(group, appended),
+                // Nothing was written; each for itself shows which one it was.
+                Err(error) if is_about_content(&error) => {}
+                Err(error) => {
+                    let refused = |Asked { ticket, session, .. }| Answered {
+                        ticket,
+                        session,
+                        result: Err(error.clone()),
+                    };
+                    return group.into_iter().map(refused).collect();
+                }
+            }
+        }
+        let mut answers = Vec::with_capacity(group.len());
+        for Asked { ticket, session, batch } in group {
+            let result = self.one(&session, batch).await;
+            answers.push(Answered { ticket, session, result });
+        }
+        answers
+    }
+
+    async fn one(
+        &self,
+        session: &SessionId,
+        batch: ServiceResult<Batch>,
+    ) -> ServiceResult<Appended> {
+        self.service.append(&self.caller, session, batch?, self.create).await
+    }
+}
+
+/// One batch of all; what each says about its position stays with its first event.
+fn joined<T>(group: &[Asked<T>]) -> Batch {
+    let mut events = Vec::new();
+    for batch in group.iter().filter_map(|asked| asked.batch.as_ref().ok()) {
+        let first = events.len();
+        events.extend(batch.events.iter().cloned());
+        if let (Some(expected), Some(event)) = (batch.if_position, events.get_mut(first)) {
+            event.position = Some(expected);
+        }
+    }
+    Batch { events, ..Batch::default() }
+}
+
+/// Gives each batch its share of an answer to all of them.
+fn spread<T>(group: Vec<Asked<T>>, appended: Appended) -> Vec<Answered<T>> {
+    let Appended { events, mut first_position, receipt, repeated, .. } = appended;
+    let mut placed = events.into_iter();
+    let share = |Asked { ticket, session, batch }| {
+        let count = batch.map_or(0, |batch: Batch| batch.events.len());
+        let events: Vec<Placed> = placed.by_ref().take(count).collect();
+        first_position = events.first().map_or(first_position, |event| event.position);
+        let next_position = events.last().map_or(first_position, |event| event.position.plus(1));
+        let share = Appended { events, first_position, next_position, receipt, repeated };
+        Answered { ticket, session, result: Ok(share) }
+    };
+    group.into_iter().map(share).collect()
+}
+
+/// Whether a refusal of several batches may be that of one: nothing of them was written.
+fn is_about_content(error: &ServiceError) -> bool {
+    use Code::{BodyTooLarge, IdempotencyConflict, InvalidRequest, PositionConflict};
+    matches!(error.code, BodyTooLarge | IdempotencyConflict | InvalidRequest | PositionConflict)
+}

@@ -1,0 +1,196 @@
+//! A line of an append stream: whose batch it is, its events, and what the client calls it. It
+//! must not append.
+
+use super::{LEVELS_INSIDE, Refused, check, field, take, text};
+use crate::{
+    event::{Batch, BatchKey, Origin, Position, SessionId},
+    service::{ServiceError, ServiceResult},
+    wire::scan::{Flaw, Scanner, unescaped},
+};
+
+/// Bytes of the text of a `ref` at most, quotes included.
+const REFERENCE_BYTES_MAX: usize = 130;
+
+/// One line, as far as it could be read.
+#[derive(Debug)]
+pub struct AppendLine<'a> {
+    /// What the client calls it: the JSON text of a string or a whole number.
+    pub reference: Option<&'a str>,
+    /// The session, when the line names one.
+    pub session: Option<SessionId>,
+    /// The batch, or why there is none.
+    pub batch: ServiceResult<Batch>,
+}
+
+/// Reads `{"session":…,"events":[…],"if_position":…,"idempotency_key":…,"ref":…}`. What is wrong
+/// with a line does not hide whose it is. A member that is none of these is refused: a condition
+/// with a slip of the pen in its name would be no condition.
+#[must_use]
+pub fn append_line(text: &str, origin: Origin) -> AppendLine<'_> {
+    let mut line = AppendLine { reference: None, session: None, batch: Ok(Batch::default()) };
+    line.batch = read(text, origin, &mut line.reference, &mut line.session);
+    if line.batch.is_err() {
+        // Best effort: the text before the place where it stopped being JSON tells as much.
+        let _ = owner(text, &mut line);
+    }
+    line
+}
+
+fn plain(flaw: Flaw) -> ServiceError {
+    Refused::Text(flaw).into_error("")
+}
+
+fn read<'a>(
+    text: &'a str,
+    origin: Origin,
+    reference: &mut Option<&'a str>,
+    session: &mut Option<SessionId>,
+) -> ServiceResult<Batch> {
+    let mut scanner = Scanner::new(text);
+    let mut batch = Batch::default();
+    let (mut seen, mut events) = (Vec::new(), None);
+    scanner.space();
+    if scanner.peek() != Some(b'{') {
+        check(text)?;
+        let expected = "an object {\"session\":…,\"events\":[…]} is expected";
+        return Err(ServiceError::invalid("line", expected));
+    }
+    scanner.take(b'{', "an object is missing").map_err(plain)?;
+    while let Some(key) = scanner.next_key(seen.is_empty()).map_err(plain)? {
+        let key = unescaped(key);
+        let name = String::from_utf8_lossy(&key);
+        if seen.contains(&key) {
+            return Err(ServiceError::invalid(&name, "the key comes twice"));
+        }
+        if &*name == "events" {
+            events = Some(take::array(&mut scanner, origin)?);
+        } else {
+            let value = scanner.value(LEVELS_INSIDE).map_err(plain)?;
+            let taken = member(&name, value, &mut batch, reference, session);
+            taken.map_err(|refused| refused.into_error(""))?;
+        }
+        seen.push(key);
+    }
+    scanner.end().map_err(plain)?;
+    if session.is_none() {
+        return Err(ServiceError::invalid("session", "it is missing"));
+    }
+    batch.events = events.ok_or_else(|| ServiceError::invalid("events", "it is missing"))?;
+    Ok(batch)
+}
+
+fn member<'a>(
+    name: &str,
+    value: &'a str,
+    batch: &mut Batch,
+    reference: &mut Option<&'a str>,
+    session: &mut Option<SessionId>,
+) -> Result<(), Refused> {
+    match name {
+        "session" => match text(name, value)?.map(|text| SessionId::new(&text)) {
+            Some(Ok(named)) => *session = Some(named),
+            Some(Err(error)) => return field(name, error),
+            None => return field(name, "a text is expected, not null"),
+        },
+        "ref" if value == "null" => {}
+        "ref" => {
+            let fits = value.len() <= REFERENCE_BYTES_MAX;
+            if !fits || value.parse::<u64>().is_err() && text(name, value)?.is_none() {
+                return field(name, "a text of at most 128 bytes or a whole number is expected");
+            }
+            *reference = Some(value);
+        }
+        "if_position" if value == "null" => {}
+        "if_position" => match value.parse() {
+            Ok(position) => batch.if_position = Some(Position(position)),
+            Err(_) => return field(name, "a whole number from 0 on is expected"),
+        },
+        "idempotency_key" => match text(name, value)?.map(|text| BatchKey::new(&text)) {
+            Some(Ok(key)) => batch.key = Some(key),
+            Some(Err(error)) => return field(name, error),
+            None => {}
+        },
+        _ => {
+            let known = "a line has session, events, if_position, idempotency_key and ref";
+            return field(name, known);
+        }
+    }
+    Ok(())
+}
+
+/// Finds out whose line it is, wherever in the line that stands.
+fn owner<'a>(text: &'a str, line: &mut AppendLine<'a>) -> Result<(), Flaw> {
+    let mut scanner = Scanner::new(text);
+    scanner.space();
+    scanner.take(b'{', "an object is missing")?;
+    let mut first = true;
+    while let Some(key) = scanner.next_key(std::mem::take(&mut first))? {
+        let value = scanner.value(u32::MAX)?;
+        let name = unescaped(key);
+        if matches!(&*name, b"session" | b"ref") {
+            let name = String::from_utf8_lossy(&name);
+            let mut unused = Batch::default();
+            let _ = member(&name, value, &mut unused, &mut line.reference, &mut line.session);
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::service::Code;
+
+    #[test]
+    fn a_line_is_a_batch_with_its_session_and_what_it_is_called() {
+        let text = r#" {"ref":"a\u00e9","events":[{"type":"a.b","n":1},{"type":"a.b"}],
+            "session":"s","if_position":7,"idempotency_key":"k"}"#;
+        let line = append_line(text, Origin::Harness);
+        let batch = line.batch.expect("a good line");
+        assert_eq!(line.reference, Some(r#""a\u00e9""#));
+        assert_eq!(line.session.as_ref().map(SessionId::as_str), Some("s"));
+        assert_eq!((batch.events.len(), batch.if_position), (2, Some(Position(7))));
+        assert_eq!(batch.key.as_ref().map(BatchKey::as_str), Some("k"));
+        let bare = r#"{"session":"s","events":[],"ref":null,"if_position":null}"#;
+        let line = append_line(bare, Origin::Harness);
+        assert!(line.batch.is_ok() && line.reference.is_none());
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_line_is_named_and_does_not_hide_whose_it_is() {
+        for (rest, code, name) in [
+            (r#""events":[{"type":"a.b","id":1}]"#, Code::InvalidRequest, "events[0].id"),
+            (r#""events":[1]"#, Code::InvalidRequest, "events[0]"),
+            (r#""events":{}"#, Code::InvalidRequest, "events"),
+            (r#""x":1"#, Code::InvalidRequest, "x"),
+            (r#""event":[],"events":[]"#, Code::InvalidRequest, "event"),
+            (r#""if_position":-1,"events":[]"#, Code::InvalidRequest, "if_position"),
+            (r#""idempotency_key":"","events":[]"#, Code::InvalidRequest, "idempotency_key"),
+            (r#""events":[],"events":[]"#, Code::InvalidRequest, "events"),
+            (r#""if_position":1"#, Code::InvalidRequest, "events"),
+            (r#""events":[}"#, Code::InvalidJson, ""),
+        ] {
+            let text = format!(r#"{{"session":"s","ref":7,{rest}}}"#);
+            let line = append_line(&text, Origin::Harness);
+            let error = line.batch.expect_err(&text);
+            assert_eq!((error.code, error.hint.field.as_deref().unwrap_or_default()), (code, name));
+            assert_eq!(line.session.as_ref().map(SessionId::as_str), Some("s"), "{text}");
+            assert_eq!(line.reference, Some("7"), "{text}");
+        }
+        let late = r#"{"events":[1],"ref":"late","session":"s"}"#;
+        assert_eq!(append_line(late, Origin::Harness).reference, Some("\"late\""));
+        for (text, name) in [
+            (r#"{"events":[]}"#, "session"),
+            (r#"{"session":"/","events":[]}"#, "session"),
+            (r#"{"session":"s","events":[],"ref":{}}"#, "ref"),
+            (r#"{"session":"s","events":[],"ref":1.5}"#, "ref"),
+            (r#"{"session":"s","events":[],"ref":"\ud800"}"#, "ref"),
+            ("[1]", "line"),
+        ] {
+            let error = append_line(text, Origin::Harness).batch.expect_err(text);
+            assert_eq!(error.hint.field.as_deref(), Some(name), "{text}");
+        }
+        let long = format!(r#"{{"session":"s","events":[],"ref":"{}"}}"#, "x".repeat(129));
+        assert!(append_line(&long, Origin::Harness).batch.is_err());
+    }
+}
