@@ -76,6 +76,8 @@ pub(super) fn not_started(failure: &Failure, screen: &mut Screen) -> Outcome {
 }
 
 async fn serve(config: &Config, on_demand: bool, screen: &mut Screen) -> Outcome {
+    // Listened to, it does not end the process: a file that may not grow is an error like others.
+    let _heard = signal(SignalKind::from_raw(host::FILE_SIZE_SIGNAL))?;
     let tcp = match on_demand {
         true => None,
         false => {

@@ -29,6 +29,9 @@ const SOCKET_PATH_BYTES_MAX: usize = 107;
 /// The longest name made beside `SOCKET_FILE` (while it is being bound).
 const SOCKET_NEW_FILE: &str = "owner.sock.new";
 
+/// Sent to a process that lets a file grow beyond its limit; unless somebody listens it ends it.
+pub const FILE_SIZE_SIGNAL: i32 = rustix::process::Signal::XFSZ.as_raw();
+
 /// Where the owner of a data directory listens.
 #[derive(Debug)]
 pub struct OwnerSocket {

@@ -136,6 +136,14 @@ pub trait Storage: Send + Sync {
     fn lock(&self) -> io::Result<Option<Box<dyn Lock>>>;
 }
 
+/// Whether the process, or the system, has no file descriptors left: that passes.
+#[must_use]
+pub fn out_of_descriptors(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    let codes = [Errno::MFILE, Errno::NFILE].map(Errno::raw_os_error);
+    error.raw_os_error().is_some_and(|code| codes.contains(&code))
+}
+
 /// Time.
 pub trait Clock: Send + Sync {
     /// Wall time; may jump either way.

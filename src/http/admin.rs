@@ -98,6 +98,14 @@ pub(super) async fn readyz(State(door): Shared) -> Result<Json<types::Condition>
                 .action("reading works; look at the disk, then restart");
             Err(error.into())
         }
+        Health::Silent(silence) => {
+            let seconds = silence.as_secs();
+            let message = format!("the disk has not answered for {seconds} s; appends wait");
+            let mut error = ServiceError::new(Code::StoreReadOnly, message)
+                .action("reading works; look at the disk");
+            error.hint.retryable = true;
+            Err(error.into())
+        }
     }
 }
 

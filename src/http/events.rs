@@ -55,7 +55,7 @@ pub(super) async fn emit(
     let Conditions { if_position, key } = conditions;
     let batch = Batch { events: decode(&payload, caller.origin)?, if_position, key };
     let create = params.flag("create")?;
-    let emitted = door.app.service.emit(&caller, &session, batch, create).await?;
+    let emitted = door.written(door.app.service.emit(&caller, &session, batch, create)).await?;
     Ok(if wants_protobuf(&headers, payload.protobuf) {
         encoded(protobuf::MEDIA_TYPE, protobuf::emitted(&emitted))
     } else {

@@ -36,7 +36,7 @@ pub use serve::{Listener, ServeOptions, serve};
 
 use crate::{
     event::{Event, limits},
-    service::{Service, ServiceResult},
+    service::{Code, Service, ServiceError, ServiceResult},
 };
 
 /// Who runs this server, for the front ends of the same machine.
@@ -74,6 +74,9 @@ pub struct HttpOptions {
     pub answers_patience: Duration,
     /// How long an append stream may bring nothing before it is ended; default 5 min.
     pub append_idle: Duration,
+    /// How long a request waits for a write to be durable; what becomes of it then is unknown.
+    /// Default 30 s.
+    pub write_patience: Duration,
     /// How often a quiet stream tells its tail; default 15 s.
     pub heartbeat: Duration,
     /// Export formats beside `jsonl`, by name.
@@ -90,6 +93,7 @@ impl Default for HttpOptions {
             answers_bytes_max: 256 << 20,
             answers_patience: Duration::from_secs(10),
             append_idle: Duration::from_secs(300),
+            write_patience: Duration::from_secs(30),
             heartbeat: Duration::from_secs(15),
             exporters: BTreeMap::new(),
         }
@@ -115,6 +119,22 @@ struct Door {
     requests: AtomicU64,
     metrics: metrics::Metrics,
     document: String,
+}
+
+impl Door {
+    /// What a verb that writes answers, or that it is not known yet: the disk may owe an answer for
+    /// longer than a client waits. What was begun goes on without anybody who waits.
+    async fn written<T>(&self, verb: impl Future<Output = ServiceResult<T>>) -> ServiceResult<T> {
+        let patience = self.app.options.write_patience;
+        tokio::time::timeout(patience, verb).await.unwrap_or_else(|_| {
+            let message = format!("the disk has not answered for {} s", patience.as_secs());
+            let mut error = ServiceError::new(Code::OutcomeUnknown, message).action(
+                "send it again with the same event ids or Idempotency-Key: nothing doubles",
+            );
+            error.hint.retryable = true;
+            Err(error)
+        })
+    }
 }
 
 /// Shared by all handlers.

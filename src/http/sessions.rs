@@ -34,7 +34,7 @@ pub(super) async fn create(
     JsonBody(asked): JsonBody<types::CreateSession>,
 ) -> Result<Response, Refusal> {
     let new = NewSession { key: conditions.key, ..new_session(asked, caller.origin)? };
-    let (info, _) = door.app.service.create_session(&caller, new).await?;
+    let (info, _) = door.written(door.app.service.create_session(&caller, new)).await?;
     Ok((StatusCode::CREATED, Json(types::Session::from(&info))).into_response())
 }
 
@@ -114,7 +114,8 @@ pub(super) async fn update(
     JsonBody(change): JsonBody<types::UpdateSession>,
 ) -> Result<Json<types::Session>, Refusal> {
     let metadata = change.metadata.unwrap_or_default();
-    let info = door.app.service.update_session(&caller, &session, change.title, metadata).await?;
+    let verb = door.app.service.update_session(&caller, &session, change.title, metadata);
+    let info = door.written(verb).await?;
     Ok(Json((&info).into()))
 }
 
@@ -129,7 +130,7 @@ pub(super) async fn archive(
     Who(caller): Who,
     InPath(session): InPath,
 ) -> Result<Json<types::Session>, Refusal> {
-    let info = door.app.service.archive_session(&caller, &session).await?;
+    let info = door.written(door.app.service.archive_session(&caller, &session)).await?;
     Ok(Json((&info).into()))
 }
 
@@ -144,7 +145,7 @@ pub(super) async fn delete(
     Who(caller): Who,
     InPath(session): InPath,
 ) -> Result<Json<types::SessionDeleted>, Refusal> {
-    door.app.service.delete_session(&caller, &session).await?;
+    door.written(door.app.service.delete_session(&caller, &session)).await?;
     let kind = "session_deleted".to_owned();
     Ok(Json(types::SessionDeleted { id: session.to_string(), kind }))
 }

@@ -3,6 +3,7 @@
 
 use super::{Code, Gap, ServiceError};
 use crate::{
+    env,
     event::{Position, Range},
     store::StoreError,
 };
@@ -48,8 +49,14 @@ impl From<StoreError> for ServiceError {
                 .action("emit again with the same event ids or Idempotency-Key: nothing doubles"),
             StoreError::ReadOnly { .. } => retry(plain(Code::StoreReadOnly))
                 .action("reading works; an operator must look at the disk and restart"),
+            StoreError::Busy => retry(plain(Code::RateLimited))
+                .action("nothing was kept of this append; wait a moment, then emit again"),
             StoreError::DiskFull => retry(plain(Code::DiskFull))
                 .action("nothing was kept of this append; free space, then emit again"),
+            StoreError::Io { source, .. } if env::out_of_descriptors(&source) => {
+                retry(plain(Code::LimitReached))
+                    .action("come back later; an operator may allow the server more files")
+            }
             StoreError::Io { .. } => {
                 retry(plain(Code::InternalError)).action("look at the disk, then try again")
             }
@@ -60,6 +67,7 @@ impl From<StoreError> for ServiceError {
 /// What a refused write means: a disk that fails is "no writes now", not a defect of ours.
 pub(super) fn unwritten(error: StoreError) -> ServiceError {
     match error {
+        StoreError::Io { ref source, .. } if env::out_of_descriptors(source) => error.into(),
         StoreError::Io { .. } => retry(ServiceError::new(Code::StoreReadOnly, error.to_string()))
             .action("nothing was kept; look at the disk, then send it again"),
         other => other.into(),

@@ -97,8 +97,11 @@ pub enum StoreError {
         /// What made it so.
         reason: String,
     },
-    /// No space is left; nothing of the append was kept.
-    #[error("the disk is full")]
+    /// As much as may wait for the disk waits; nothing of the append was kept.
+    #[error("too much waits for the disk")]
+    Busy,
+    /// No space is left, or a file may not grow; nothing of the append was kept.
+    #[error("the disk is full, or a limit of file sizes is met")]
     DiskFull,
     /// Reading or writing failed in another way; nothing of an append was kept.
     #[error("{doing}: {source}")]

@@ -6,7 +6,7 @@ pub mod local;
 #[cfg(feature = "sim")]
 pub mod model;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use futures_util::future::BoxFuture;
 
@@ -245,6 +245,8 @@ pub enum Health {
     Ready,
     /// Reads only, and why.
     ReadOnly(String),
+    /// The disk has owed an answer for so long: appends wait.
+    Silent(Duration),
 }
 
 /// Tells a reader that the durable tail of a session moved. Cheap to hold.

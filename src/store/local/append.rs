@@ -157,11 +157,14 @@ impl Shared {
                 state.ahead = None;
                 Ok(Planned::Wait)
             }
-            Err(Refused::ReadOnly(reason)) => {
+            Err(refused) => {
                 if state.ahead.as_ref().is_some_and(|ahead| ahead.frames == 0) {
                     state.ahead = None;
                 }
-                Err(StoreError::ReadOnly { reason })
+                Err(match refused {
+                    Refused::ReadOnly(reason) => StoreError::ReadOnly { reason },
+                    Refused::Stale | Refused::Full => StoreError::Busy,
+                })
             }
         }
     }

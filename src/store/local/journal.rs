@@ -13,8 +13,7 @@ use tokio::sync::{oneshot, watch};
 
 use super::{
     Options,
-    layout::journal_path,
-    ring::{self, RingFile},
+    layout::{JOURNAL, journal_path},
     session::Effect,
     slots::Place,
 };
@@ -38,8 +37,12 @@ use crate::{
 
 /// Bytes of frames that one write takes at most, a larger single frame aside.
 const ROUND_BYTES_MAX: u64 = 8 << 20;
+/// Bytes of frames that wait for the disk at most: who comes later is told to come back.
+const QUEUE_BYTES_MAX: u64 = 64 << 20;
 /// Blocks of the file system: a failed write may hurt its neighbours in one of them.
 const BLOCK_BYTES: u64 = 4096;
+/// How long a failure is believed to go on when nobody tries again.
+const TROUBLE_KEPT: Duration = Duration::from_secs(10);
 /// Failed syncs in a row after which the store takes no more writes.
 const FAILURES_MAX: u32 = 2;
 
@@ -59,6 +62,8 @@ pub(super) enum Refused {
     Stale,
     /// The store takes no writes.
     ReadOnly(String),
+    /// As much as may wait for the disk waits.
+    Full,
 }
 
 /// Why a round failed.
@@ -83,11 +88,18 @@ pub(super) struct Journal<S> {
     start: u64,
     /// Bytes written since start, for the settling trigger.
     written: AtomicU64,
+    /// When the last round failed and why; `None` once one succeeded.
+    trouble: Mutex<Option<(Duration, String)>>,
+    /// When the write or sync under way began, in microseconds of the monotonic clock; 0 when none
+    /// is.
+    busy_since: AtomicU64,
     progress: watch::Sender<u64>,
 }
 
 struct Queue<S> {
     items: Vec<Item<S>>,
+    /// Bytes of their frames.
+    bytes: u64,
     next_lsn: Lsn,
     epoch: u64,
     leading: bool,
@@ -96,6 +108,13 @@ struct Queue<S> {
     quiet: bool,
     refuse: Option<String>,
     stopped: bool,
+}
+
+impl<S> Queue<S> {
+    fn push(&mut self, item: Item<S>) {
+        self.bytes += item.header.stride();
+        self.items.push(item);
+    }
 }
 
 /// What recovery found: where the journal goes on.
@@ -108,6 +127,17 @@ pub(super) struct Resume {
     pub(super) start: u64,
     /// Files of the ring, each with the order of its last use and its size.
     pub(super) ring: Vec<RingFile>,
+}
+
+/// A file of the ring.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RingFile {
+    pub(super) number: u32,
+    /// 0 when it was never used.
+    pub(super) order: u64,
+    pub(super) bytes: u64,
+    /// A write to it failed: not used again by this process.
+    pub(super) poisoned: bool,
 }
 
 struct Writer {
@@ -160,6 +190,7 @@ impl<S> Journal<S> {
         let start = resume.start + 1;
         let queue = Queue {
             items: Vec::new(),
+            bytes: 0,
             next_lsn: resume.place.lsn,
             epoch: 0,
             leading: false,
@@ -177,6 +208,8 @@ impl<S> Journal<S> {
             writer: Mutex::new(writer),
             start,
             written: AtomicU64::new(0),
+            trouble: Mutex::default(),
+            busy_since: AtomicU64::new(0),
             progress: watch::channel(0).0,
         }
     }
@@ -216,10 +249,13 @@ impl<S> Journal<S> {
         if queue.epoch != epoch {
             return Err(Refused::Stale);
         }
+        if queue.bytes >= QUEUE_BYTES_MAX {
+            return Err(Refused::Full);
+        }
         let first = queue.next_lsn;
         queue.next_lsn = Lsn(first.0 + u64::from(records));
         let item = build(first);
-        queue.items.push(item);
+        queue.push(item);
         Ok(!std::mem::replace(&mut queue.leading, true))
     }
 
@@ -237,7 +273,9 @@ impl<S> Journal<S> {
             queue.leading = false;
             return None;
         }
-        Some(queue.items.drain(..count).collect())
+        let round: Vec<Item<S>> = queue.items.drain(..count).collect();
+        queue.bytes -= round.iter().map(|item| item.header.stride()).sum::<u64>();
+        Some(round)
     }
 
     /// Leads: writes rounds until the queue is empty, or, when a committer thread runs and this is
@@ -248,13 +286,17 @@ impl<S> Journal<S> {
         outcome: &dyn Fn(Vec<Item<S>>, Result<(), Failure>),
     ) {
         while let Some(mut round) = self.take() {
-            let result = lock(&self.writer).commit(self, &round);
+            let result = self.busy(|| lock(&self.writer).commit(self, &round));
             let bytes: u64 = round.iter().map(|item| item.header.stride()).sum();
             self.written.fetch_add(bytes, Ordering::Relaxed);
             if let Err(failure) = &result {
                 let mut behind = self.void(failure, &round);
                 round.append(&mut behind);
             }
+            *lock(&self.trouble) = result.as_ref().err().map(|failure| {
+                let (Failure::Refused(error) | Failure::Unknown(error)) = failure;
+                (self.env.clock.monotonic(), error.to_string())
+            });
             outcome(round, result);
             self.published();
             self.tell();
@@ -305,7 +347,34 @@ impl<S> Journal<S> {
             let reason = "two syncs of the journal failed in a row; check the disk, then restart";
             queue.refuse.get_or_insert_with(|| reason.to_owned());
         }
+        queue.bytes = 0;
         std::mem::take(&mut queue.items)
+    }
+
+    /// Runs what writes and syncs, and lets [`Self::silence`] tell how long it takes.
+    fn busy<T>(&self, write: impl FnOnce() -> T) -> T {
+        let micros = self.env.clock.monotonic().as_micros();
+        let micros = u64::try_from(micros).unwrap_or(u64::MAX).max(1);
+        self.busy_since.store(micros, Ordering::Relaxed);
+        let written = write();
+        self.busy_since.store(0, Ordering::Relaxed);
+        written
+    }
+
+    /// Why the last round failed. After a while without another nobody knows whether the next
+    /// would fail, too.
+    pub(super) fn trouble(&self) -> Option<String> {
+        let (since, why) = lock(&self.trouble).clone()?;
+        let age = self.env.clock.monotonic().saturating_sub(since);
+        (age < TROUBLE_KEPT).then_some(why)
+    }
+
+    /// How long the disk has owed an answer to a write or a sync.
+    pub(super) fn silence(&self) -> Duration {
+        match self.busy_since.load(Ordering::Relaxed) {
+            0 => Duration::ZERO,
+            micros => self.env.clock.monotonic().saturating_sub(Duration::from_micros(micros)),
+        }
     }
 
     /// The committer thread: leads when leadership is handed over, and writes a watermark after
@@ -360,7 +429,7 @@ impl<S> Journal<S> {
             for mut item in copies {
                 item.header.copy_lsn = queue.next_lsn;
                 queue.next_lsn = Lsn(queue.next_lsn.0 + 1);
-                queue.items.push(item);
+                queue.push(item);
             }
         }
         drop(queue);
@@ -377,7 +446,7 @@ impl<S> Journal<S> {
     /// to the last acknowledged frames is damage, not a torn tail. The caller leads.
     fn watermark(&self) {
         let mut writer = lock(&self.writer);
-        if let Err(error) = writer.watermark() {
+        if let Err(error) = self.busy(|| writer.watermark()) {
             writer.poison();
             tracing::warn!(%error, "a watermark could not be written");
         }
@@ -417,14 +486,14 @@ impl<S> Journal<S> {
                 let queue = lock(&self.queue);
                 queue.items.first().map_or(queue.next_lsn, |item| item.header.numbers().0)
             };
-            let result = {
+            let result = self.busy(|| {
                 let mut writer = lock(&self.writer);
                 // Nothing is poisoned when no file could be opened: a full disk may be freed.
                 writer.open_file(self, 0, next).and_then(|header| {
                     let written = writer.write(&header, 0);
                     written.inspect_err(|_| writer.poison())
                 })
-            };
+            });
             self.published();
             self.lead(true, outcome);
             result?;
@@ -532,7 +601,6 @@ impl Writer {
     /// that no earlier file has: numbers of frames that failed are skipped.
     fn open_file<S>(&mut self, journal: &Journal<S>, need: u64, next: Lsn) -> io::Result<Vec<u8>> {
         let again: u64 = self.recent.iter().map(|(_, header, _)| header.stride()).sum();
-        ring::ensure_spare(&journal.env, &mut self.ring)?;
         let number = self.free_file(journal, FRAMES_AT + need + again)?;
         let file = journal.env.storage.open(&journal_path(number))?;
         let bytes = file.len()?;
@@ -547,7 +615,6 @@ impl Writer {
             previous_end: self.durable.byte_offset,
             previous_end_lsn: self.durable.lsn,
             opens: !self.started,
-            file_bytes: bytes,
         };
         let mut buffer = header.encode();
         let shared = std::mem::take(&mut self.recent);
@@ -566,7 +633,8 @@ impl Writer {
         Ok(buffer)
     }
 
-    /// A file of at least `need` bytes that nothing needs any more, or a new one.
+    /// A file of at least `need` bytes that nothing needs any more, or a new one, filled with
+    /// zeros: a growing file costs 20 times at the 99th percentile.
     fn free_file<S>(&mut self, journal: &Journal<S>, need: u64) -> io::Result<u32> {
         let free = |file: &&RingFile| {
             let needed = file.order >= self.recyclable_order.max(1) || file.poisoned;
@@ -575,9 +643,34 @@ impl Writer {
         if let Some(file) = self.ring.iter().find(free) {
             return Ok(file.number);
         }
+        let number = self.ring.iter().map(|file| file.number + 1).max().unwrap_or(0);
         let bytes = journal.options.journal_file_bytes.max(need).next_multiple_of(BLOCK_BYTES);
-        ring::grow(&journal.env, &mut self.ring, bytes)
+        fill(&journal.env, number, bytes)?;
+        self.ring.push(RingFile { number, order: 0, bytes, poisoned: false });
+        Ok(number)
     }
+}
+
+/// Makes a journal file of zeros, durable with its name.
+fn fill(env: &Env, number: u32, bytes: u64) -> io::Result<()> {
+    const CHUNK: u64 = 1 << 20;
+    let path = journal_path(number);
+    let file = env.storage.create(&path)?;
+    let write = || -> io::Result<()> {
+        let zeros = vec![0; CHUNK.min(bytes) as usize];
+        let mut at = 0;
+        while at < bytes {
+            let part = zeros.get(..CHUNK.min(bytes - at) as usize).unwrap_or(&zeros);
+            file.write_at(at, part)?;
+            at += part.len() as u64;
+        }
+        file.sync()?;
+        env.storage.sync_dir(JOURNAL)
+    };
+    write().inspect_err(|_| {
+        // A file that is not whole is of no use to anybody, and on a full disk its bytes are.
+        let _ = env.storage.remove(&path);
+    })
 }
 
 /// What a failed round means to those who waited.

@@ -8,11 +8,9 @@ mod forward;
 mod inspect;
 mod journal;
 mod layout;
-mod mend;
 mod open;
 mod read;
 mod recover;
-mod ring;
 mod sealing;
 mod session;
 mod settle;
@@ -110,6 +108,9 @@ pub enum OpenError {
 
 /// How often waiting frames are settled when nothing presses, so that memory and replay stay small.
 const SETTLE_EVERY: Duration = Duration::from_secs(5);
+
+/// A disk that has not answered for so long is not ready for more.
+const SILENCE_MAX: Duration = Duration::from_secs(5);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -340,11 +341,17 @@ fn blocking<T>(run: impl FnOnce() -> T) -> T {
 /// What a refused write means.
 fn write_error(doing: &'static str, error: &io::Error) -> StoreError {
     match error.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => StoreError::DiskFull,
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
+            StoreError::DiskFull
+        }
         io::ErrorKind::ReadOnlyFilesystem => {
             StoreError::ReadOnly { reason: format!("{doing}: {error}") }
         }
-        kind => StoreError::Io { doing, source: io::Error::new(kind, error.to_string()) },
+        kind => {
+            let coded = error.raw_os_error().map(io::Error::from_raw_os_error);
+            let source = coded.unwrap_or_else(|| io::Error::new(kind, error.to_string()));
+            StoreError::Io { doing, source }
+        }
     }
 }
 
@@ -486,7 +493,12 @@ impl Store for Local {
     }
 
     fn health(&self) -> Health {
-        self.shared.journal.refusing().map_or(Health::Ready, Health::ReadOnly)
+        let journal = &self.shared.journal;
+        if let Some(reason) = journal.refusing().or_else(|| journal.trouble()) {
+            return Health::ReadOnly(reason);
+        }
+        let silence = journal.silence();
+        if silence < SILENCE_MAX { Health::Ready } else { Health::Silent(silence) }
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {
