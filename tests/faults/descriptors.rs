@@ -1,0 +1,119 @@
+//! Limits of the process: file descriptors that run out, files that may not grow. Told by name, and
+//! over when there is room again, without a restart.
+
+use std::{collections::BTreeMap, net::TcpStream, time::Duration};
+
+use super::{
+    ledger::{Ledger, Tally},
+    machine::{eventually, pause},
+    served::{Server, Setup},
+    writers::{check_all, send},
+};
+
+/// What a refusal for want of something may say.
+fn is_typed(verdict: &(u16, String)) -> bool {
+    let known = [
+        (429, "limit_reached"),
+        (503, "store_read_only"),
+        (503, "outcome_unknown"),
+        (507, "disk_full"),
+    ];
+    known.contains(&(verdict.0, &*verdict.1))
+}
+
+/// Sends requests of one writer until number `to`, each again while it is refused; what was
+/// refused with.
+fn requests(
+    server: &Server,
+    ledger: &mut Ledger,
+    numbers: std::ops::Range<u64>,
+    tries: usize,
+) -> Vec<(u16, String)> {
+    let mut wire = server.wire().patient(Duration::from_secs(10));
+    let mut tally = Tally::default();
+    let mut refused = Vec::new();
+    for request in numbers {
+        ledger.sends(0, request);
+        for _ in 0..tries {
+            let Ok(reply) = send(&mut wire, "s", 0, request) else { continue };
+            if reply.status == 200 {
+                let first = reply.json()["first_position"].as_u64().unwrap();
+                ledger.acknowledged(0, request, first, &mut tally);
+                break;
+            }
+            refused.push(reply.verdict());
+        }
+    }
+    tally.assert_nothing_wrong();
+    refused
+}
+
+#[test]
+fn descriptors_that_run_out_are_told_by_name_and_come_back() {
+    let home = tempfile::tempdir().unwrap();
+    let limited = ["sh", "-c", "ulimit -n 40; exec \"$@\"", "sh"];
+    let setup = Setup::new(home.path(), &home.path().join("data")).small().before(&limited);
+    let mut server = setup.up();
+    let mut ledger = Ledger::default();
+    assert_eq!(requests(&server, &mut ledger, 0..10, 1), []);
+
+    // More connections than descriptors, the first of them ours.
+    let mut wire = server.wire().patient(Duration::from_secs(3));
+    assert_eq!(wire.get("/healthz").unwrap().status, 200);
+    let idle: Vec<TcpStream> =
+        (0..60).map_while(|_| TcpStream::connect(server.address).ok()).collect();
+    let mut verdicts = Vec::new();
+    let mut tally = Tally::default();
+    for request in 10..60 {
+        ledger.sends(0, request);
+        let reply =
+            send(&mut wire, "s", 0, request).expect("a connection that is open is answered");
+        if reply.status != 200 {
+            verdicts.push(reply.verdict());
+            break;
+        }
+        let first = reply.json()["first_position"].as_u64().unwrap();
+        ledger.acknowledged(0, request, first, &mut tally);
+    }
+    assert!(verdicts.iter().all(is_typed), "{verdicts:?}");
+    let read = wire.get("/v1/sessions/s/events?limit=5").unwrap();
+    assert!(read.status == 200 || is_typed(&read.verdict()), "{read:?}");
+    drop(idle);
+
+    eventually("connections", || server.wire().get("/readyz").ok().filter(|r| r.status == 200));
+    let from = 60;
+    let refused = requests(&server, &mut ledger, from..from + 60, 20);
+    assert!(refused.iter().all(is_typed), "{refused:?}");
+    let mut known = BTreeMap::from([("s".to_owned(), ledger)]);
+    check_all(&mut server.wire(), &mut known, &mut tally);
+    server.kill();
+    check_all(&mut setup.up().wire(), &mut known, &mut tally);
+    tally.assert_nothing_wrong();
+}
+
+#[test]
+fn a_file_that_may_not_grow_is_told_by_name_and_kills_nobody() {
+    let home = tempfile::tempdir().unwrap();
+    let data = home.path().join("data");
+    // In blocks of 512 bytes: less than a journal file.
+    let limited = ["sh", "-c", "ulimit -f 96; exec \"$@\"", "sh"];
+    let setup = Setup::new(home.path(), &data).small();
+    let mut server = setup.clone().before(&limited).up();
+    let mut ledger = Ledger::default();
+    let refused = requests(&server, &mut ledger, 0..3, 1);
+    assert_eq!(refused, vec![(507, "disk_full".to_owned()); 3], "{}", server.said());
+    assert!(server.is_alive());
+    assert_eq!(server.wire().get("/healthz").unwrap().status, 200);
+    server.kill();
+
+    // Without the limit it goes on; with it, what is there is read.
+    let mut server = setup.up();
+    assert_eq!(requests(&server, &mut ledger, 3..30, 1), []);
+    pause(Duration::from_millis(50));
+    server.kill();
+    let server = setup.before(&limited).up();
+    let mut known = BTreeMap::from([("s".to_owned(), ledger)]);
+    let mut tally = Tally::default();
+    check_all(&mut server.wire(), &mut known, &mut tally);
+    tally.assert_nothing_wrong();
+}

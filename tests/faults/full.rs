@@ -1,0 +1,100 @@
+//! A disk that is full to the last block: appends are refused by name, reads go on, a start works,
+//! and appends go on when there is room, without another start.
+
+use std::{collections::BTreeMap, fs, io::Write as _, path::Path};
+
+use super::{
+    ledger::{Ledger, Tally},
+    machine::{Need, SmallDisk, has},
+    served::{Server, Setup},
+    writers::{check_all, send},
+};
+
+const DISK_BYTES: u64 = 16 << 20;
+
+struct Client {
+    known: BTreeMap<String, Ledger>,
+    next: u64,
+    tally: Tally,
+}
+
+impl Client {
+    /// One request; what it was answered.
+    fn request(&mut self, server: &Server) -> (u16, String) {
+        let ledger = self.known.entry("s".to_owned()).or_default();
+        ledger.sends(0, self.next);
+        let reply = send(&mut server.wire(), "s", 0, self.next).unwrap();
+        if reply.status == 200 {
+            let first = reply.json()["first_position"].as_u64().unwrap();
+            ledger.acknowledged(0, self.next, first, &mut self.tally);
+            self.next += 1;
+        }
+        reply.verdict()
+    }
+
+    fn check(&mut self, server: &Server) {
+        check_all(&mut server.wire(), &mut self.known, &mut self.tally);
+        self.tally.assert_nothing_wrong();
+    }
+}
+
+/// Fills what is left of a disk.
+fn fill(path: &Path) {
+    let mut file = fs::File::create(path).unwrap();
+    for bytes in [1 << 16, 1 << 12, 1] {
+        let part = vec![7; bytes];
+        while file.write_all(&part).is_ok() {}
+    }
+    let _ = file.sync_all();
+}
+
+#[test]
+fn a_full_disk_refuses_reads_starts_and_goes_on_when_there_is_room() {
+    let needs = [Need::Root, Need::Mount, Need::Loop, Need::Tool("mkfs.ext4")];
+    if !has("a full disk", &needs) {
+        return;
+    }
+    let home = tempfile::tempdir().unwrap();
+    let disk = SmallDisk::new(home.path(), DISK_BYTES);
+    let data = disk.mounted.path.join("data");
+    let ballast = disk.mounted.path.join("ballast");
+    // A ring that grows until the disk is full: nothing is recycled before it is settled.
+    let setup = Setup::new(home.path(), &data).small();
+    let mut server = setup.up();
+    let mut client = Client { known: BTreeMap::new(), next: 0, tally: Tally::default() };
+    for _ in 0..40 {
+        assert_eq!(client.request(&server).0, 200);
+    }
+    fill(&ballast);
+    let mut refused = Vec::new();
+    for _ in 0..2000 {
+        let verdict = client.request(&server);
+        if verdict.0 != 200 {
+            refused.push(verdict);
+        }
+        if refused.len() > 3 {
+            break;
+        }
+    }
+    assert_eq!(refused, vec![(507, "disk_full".to_owned()); 4], "{}", server.said());
+    client.check(&server);
+    server.kill();
+
+    // Nothing was freed: the start finds a disk as full as before.
+    fill(&disk.mounted.path.join("more"));
+    let server = setup.up();
+    client.check(&server);
+    let verdict = client.request(&server);
+    assert!(verdict.0 == 200 || verdict == (507, "disk_full".to_owned()), "{verdict:?}");
+    let deleted = server.wire().call("DELETE", "/v1/sessions/other", &[], "").unwrap();
+    assert_eq!(deleted.verdict(), (404, "session_not_found".to_owned()));
+
+    fs::remove_file(&ballast).unwrap();
+    for _ in 0..200 {
+        assert_eq!(client.request(&server), (200, String::new()), "room again, without a start");
+    }
+    client.check(&server);
+    drop(server);
+    client.check(&setup.up());
+    eprintln!("acknowledged {}, lost 0", client.tally.acked);
+}

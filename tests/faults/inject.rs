@@ -1,0 +1,371 @@
+//! One system call after another is the one that does not happen: the process dies there, or the
+//! call fails, once or from then on. Points are counted for each thread on its own, as the tracer
+//! does. What was acknowledged must be there after each. It must not judge what a call that lies
+//! leaves: nobody can keep what a write only claims to have written.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::Path,
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+
+use super::{
+    http::{Reply, Wire},
+    ledger::{Ledger, Tally},
+    machine::{Need, eventually, has, number, run, text},
+    served::{Server, Setup},
+    writers::{check_all, send, whole},
+};
+
+/// Calls that change what is on disk.
+const CHANGING: &[&str] = &[
+    "pwrite64",
+    "fdatasync",
+    "fsync",
+    "syncfs",
+    "openat",
+    "renameat",
+    "renameat2",
+    "unlinkat",
+    "mkdirat",
+    "write",
+];
+
+/// Errors each call may give, and short writes.
+const FAILING: &[(&str, &[&str])] = &[
+    ("pwrite64", &["error=EIO", "error=ENOSPC", "error=EDQUOT", "error=EFBIG"]),
+    ("fdatasync", &["error=EIO", "error=ENOSPC", "error=EDQUOT"]),
+    ("fsync", &["error=EIO"]),
+    ("syncfs", &["error=EIO"]),
+    ("renameat", &["error=EIO", "error=ENOSPC", "error=EROFS"]),
+    ("unlinkat", &["error=EIO", "error=EROFS"]),
+    ("mkdirat", &["error=ENOSPC"]),
+];
+/// Errors of opening, injected once the server listens: before, the loader opens libraries.
+const UNOPENED: &[&str] =
+    &["error=EMFILE", "error=ENFILE", "error=EIO", "error=ENOSPC", "error=EROFS"];
+
+const SESSIONS: [&str; 2] = ["a", "b"];
+const REQUESTS: u64 = 40;
+/// Points of a sweep left out between two that are tried, unless `SESSIONLOG_STRIDE` says.
+const STRIDE: u64 = 60;
+
+/// A data directory that a kill left with work for recovery, and what its clients know.
+struct Before {
+    home: tempfile::TempDir,
+    known: BTreeMap<String, Ledger>,
+    next: u64,
+}
+
+impl Before {
+    fn new() -> Self {
+        let home = tempfile::tempdir().unwrap();
+        let setup = Setup::new(home.path(), &home.path().join("data")).small();
+        let mut known = BTreeMap::new();
+        let mut server = setup.up();
+        let mut story = Story::new(&mut known, 0);
+        story.tell(&mut server, 30);
+        assert_eq!(story.next, 30, "{:?}", story.tally);
+        let next = story.next;
+        server.kill();
+        drop(server);
+        Self { home, known, next }
+    }
+
+    /// A copy to be hurt.
+    fn copy(&self) -> tempfile::TempDir {
+        let copy = tempfile::tempdir().unwrap();
+        let from = self.home.path().join("data");
+        run("cp", &["-a", text(&from), text(&copy.path().join("data"))]).unwrap();
+        let _ = fs::remove_file(copy.path().join("data/owner.sock"));
+        copy
+    }
+}
+
+/// A client that goes on until it is told, and remembers.
+struct Story<'a> {
+    known: &'a mut BTreeMap<String, Ledger>,
+    next: u64,
+    tally: Tally,
+    /// Answers that were refusals.
+    refused: Vec<Reply>,
+}
+
+impl<'a> Story<'a> {
+    fn new(known: &'a mut BTreeMap<String, Ledger>, next: u64) -> Self {
+        Self { known, next, tally: Tally::default(), refused: Vec::new() }
+    }
+
+    /// Sends requests up to number `to`, each to both sessions; every refused one again, a few
+    /// times. Ends early when the server is gone.
+    fn tell(&mut self, server: &mut Server, to: u64) {
+        let mut wire = server.wire().patient(Duration::from_secs(20));
+        while self.next < to {
+            for (writer, session) in (0..).zip(SESSIONS) {
+                if !self.request(&mut wire, session, writer) {
+                    if self.refused.is_empty() && !server.ends_soon() {
+                        self.tally.complain("no answer from a server that lives".to_owned());
+                    }
+                    return;
+                }
+            }
+            self.next += 1;
+        }
+    }
+
+    fn request(&mut self, wire: &mut Wire, session: &str, writer: u64) -> bool {
+        let ledger = self.known.entry(session.to_owned()).or_default();
+        ledger.sends(writer, self.next);
+        for _ in 0..6 {
+            match send(wire, session, writer, self.next) {
+                Ok(reply) if reply.status == 200 => {
+                    let first = reply.json()["first_position"].as_u64().unwrap();
+                    ledger.acknowledged(writer, self.next, first, &mut self.tally);
+                    return true;
+                }
+                Ok(reply) => {
+                    let typed =
+                        [(503, "outcome_unknown"), (503, "store_read_only"), (507, "disk_full")];
+                    let (status, code) = reply.verdict();
+                    if !typed.contains(&(status, &code)) {
+                        self.tally.complain(format!("not a typed refusal: {reply:?}"));
+                    }
+                    self.refused.push(reply);
+                }
+                Err(_) => return false,
+            }
+        }
+        false
+    }
+}
+
+/// `strace` with one fault, writing nothing down.
+fn tracer(call: &str, fault: &str) -> Vec<String> {
+    let words = ["strace", "-f", "-qq", "-o", "/dev/null", "--seccomp-bpf", "-e"];
+    let mut words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+    words.extend([format!("trace={call}"), "-e".to_owned(), format!("inject={call}:{fault}")]);
+    words
+}
+
+/// How often the busiest thread made each of the calls in one run of the story.
+fn counted(before: &Before) -> BTreeMap<String, u64> {
+    let copy = before.copy();
+    let trace = copy.path().join("trace");
+    let all = format!("trace={}", CHANGING.join(","));
+    let words = ["strace", "-f", "-qq", "-o", text(&trace), "-e", &all];
+    let setup = Setup::new(copy.path(), &copy.path().join("data")).small().before(&words);
+    let mut known = before.known.clone();
+    let mut server = setup.up();
+    Story::new(&mut known, before.next).tell(&mut server, before.next + REQUESTS);
+    server.stop();
+    let mut calls: BTreeMap<(String, String), u64> = BTreeMap::new();
+    for line in fs::read_to_string(&trace).unwrap().lines() {
+        let Some((thread, rest)) = line.split_once(char::is_whitespace) else { continue };
+        let Some((call, _)) = rest.trim_start().split_once('(') else { continue };
+        *calls.entry((call.to_owned(), thread.to_owned())).or_default() += 1;
+    }
+    let mut most = BTreeMap::new();
+    for ((call, _), count) in calls {
+        let entry = most.entry(call).or_insert(0);
+        *entry = count.max(*entry);
+    }
+    most
+}
+
+/// Every point of a sweep that this run tries.
+fn points(most: &BTreeMap<String, u64>, faults: &[(&str, String)]) -> Vec<(String, String)> {
+    let stride = number("SESSIONLOG_STRIDE", STRIDE);
+    let mut all = Vec::new();
+    for (call, fault) in faults {
+        let count = most.get(*call).copied().unwrap_or(0);
+        all.extend((1..=count).map(|n| ((*call).to_owned(), fault.replace('N', &n.to_string()))));
+    }
+    all.into_iter().step_by(stride as usize).collect()
+}
+
+/// After any fault: the next start must agree with what is known, and take the rest of the story.
+fn judge(copy: &Path, known: &mut BTreeMap<String, Ledger>, next: u64, tally: &mut Tally) {
+    let mut server = match Setup::new(copy, &copy.join("data")).small().start() {
+        Ok(server) => server,
+        Err(ended) => return tally.complain(format!("no start afterwards: {ended:?}")),
+    };
+    let mut story = Story::new(known, next);
+    story.tell(&mut server, next + 3);
+    if story.next < next + 3 {
+        tally.complain(format!("no writes afterwards: {:?}", story.refused));
+    }
+    tally.add(&story.tally);
+    check_all(&mut server.wire(), known, tally);
+    let found = server.wire().post("/v1/admin/verify", "{}").unwrap().json();
+    if found["damage"] != serde_json::json!([]) {
+        tally.complain(format!("damage afterwards: {found}"));
+    }
+}
+
+#[test]
+fn a_process_that_dies_at_any_call_loses_nothing_acknowledged() {
+    if !has("death at every system call", &[Need::Strace]) {
+        return;
+    }
+    let before = Before::new();
+    let most = counted(&before);
+    let faults: Vec<_> =
+        CHANGING.iter().map(|call| (*call, "signal=SIGKILL:when=N".to_owned())).collect();
+    let (mut deaths, mut acked) = (0, 0);
+    let points = points(&most, &faults);
+    for (call, fault) in &points {
+        let copy = before.copy();
+        let words = tracer(call, fault);
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let setup = Setup::new(copy.path(), &copy.path().join("data")).small().before(&words);
+        let mut known = before.known.clone();
+        let mut story = Story::new(&mut known, before.next);
+        match setup.start() {
+            Ok(mut server) => {
+                story.tell(&mut server, before.next + REQUESTS);
+                deaths += u64::from(server.stop().is_none_or(|code| code != 0));
+            }
+            Err(_) => deaths += 1,
+        }
+        let (mut tally, next) = (story.tally.clone(), story.next);
+        judge(copy.path(), &mut known, next, &mut tally);
+        acked += tally.acked;
+        assert_eq!(tally.wrong, 0, "{call} {fault}: {:#?}", tally.complaints);
+    }
+    assert!(deaths > 0, "no fault fell: {most:?}");
+    eprintln!("points {}, deaths {deaths}, acknowledged {acked}, lost 0", points.len());
+}
+
+#[test]
+fn a_call_that_fails_is_told_by_name_and_loses_nothing() {
+    if !has("every system call fails once and for good", &[Need::Strace]) {
+        return;
+    }
+    let before = Before::new();
+    let most = counted(&before);
+    let mut faults = Vec::new();
+    for (call, errors) in FAILING {
+        for error in *errors {
+            faults.push((*call, format!("{error}:when=N")));
+            faults.push((*call, format!("{error}:when=N+")));
+        }
+    }
+    let (mut refused, mut acked) = (0, 0);
+    let points = points(&most, &faults);
+    for (call, fault) in &points {
+        let copy = before.copy();
+        let words = tracer(call, fault);
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let setup = Setup::new(copy.path(), &copy.path().join("data")).small().before(&words);
+        let mut known = before.known.clone();
+        let mut tally = Tally::default();
+        let mut next = before.next;
+        if let Ok(server) = setup.start() {
+            (next, refused) = endure(server, &mut known, next, refused, &mut tally);
+        }
+        judge(copy.path(), &mut known, next, &mut tally);
+        acked += tally.acked;
+        assert_eq!(tally.wrong, 0, "{call} {fault}: {:#?}", tally.complaints);
+    }
+    assert!(refused > 0, "no fault was felt: {most:?}");
+    eprintln!("points {}, refusals {refused}, acknowledged {acked}, lost 0", points.len());
+}
+
+/// The story on a server whose calls fail, then its reads, then its death.
+fn endure(
+    mut server: Server,
+    known: &mut BTreeMap<String, Ledger>,
+    next: u64,
+    refused: u64,
+    tally: &mut Tally,
+) -> (u64, u64) {
+    let mut story = Story::new(known, next);
+    story.tell(&mut server, next + REQUESTS);
+    let (next, refused) = (story.next, refused + story.refused.len() as u64);
+    tally.add(&story.tally);
+    if !server.is_alive() {
+        tally.complain(format!("the server ended: {}", server.said()));
+        return (next, refused);
+    }
+    for session in SESSIONS {
+        // What is read while calls fail is right, or refused as a whole.
+        let mut wire = server.wire();
+        match whole(&mut wire, session) {
+            Ok(slices) if !slices.is_empty() => {
+                known.entry(session.to_owned()).or_default().check(&slices, tally);
+            }
+            Ok(_) => tally.complain(format!("{session} is unknown")),
+            Err(why) if why.contains("store_read_only") || why.contains("retryable\":true") => {}
+            Err(why) => tally.complain(why),
+        }
+    }
+    server.kill();
+    (next, refused)
+}
+
+/// A tracer that came after the server's start; it leaves when dropped.
+struct Attached(Child);
+
+impl Attached {
+    fn to(server: &Server, call: &str, fault: &str) -> Self {
+        let words = tracer(call, fault);
+        let child = Command::new(&words[0])
+            .args(words[1..].iter().filter(|word| *word != "--seccomp-bpf"))
+            .args(["-p", &server.pid.to_string()])
+            .stdin(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let traced = |task: fs::DirEntry| {
+            let status = fs::read_to_string(task.path().join("status")).unwrap_or_default();
+            !status.contains("TracerPid:\t0\n")
+        };
+        eventually("the tracer", || {
+            let tasks = fs::read_dir(format!("/proc/{}/task", server.pid)).unwrap();
+            tasks.flatten().all(traced).then_some(())
+        });
+        Self(child)
+    }
+}
+
+impl Drop for Attached {
+    fn drop(&mut self) {
+        let pid = rustix::process::Pid::from_child(&self.0);
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn files_that_cannot_be_opened_are_told_by_name_and_heal() {
+    if !has("opening fails on a running server", &[Need::Strace, Need::Attach]) {
+        return;
+    }
+    let before = Before::new();
+    let most = BTreeMap::from([("openat".to_owned(), 12)]);
+    let faults: Vec<_> = UNOPENED
+        .iter()
+        .flat_map(|e| [("openat", format!("{e}:when=N")), ("openat", format!("{e}:when=N+"))])
+        .collect();
+    for (call, fault) in &points(&most, &faults) {
+        let copy = before.copy();
+        let setup = Setup::new(copy.path(), &copy.path().join("data")).small();
+        let mut server = setup.up();
+        let mut known = before.known.clone();
+        let mut story = Story::new(&mut known, before.next);
+        let attached = Attached::to(&server, call, fault);
+        story.tell(&mut server, before.next + REQUESTS);
+        drop(attached);
+        // The same process goes on once files open again.
+        let goal = story.next + 3;
+        story.tell(&mut server, goal);
+        assert_eq!(story.next, goal, "{call} {fault} does not heal: {:?}", story.refused);
+        let (mut tally, next) = (story.tally.clone(), story.next);
+        check_all(&mut server.wire(), &mut known, &mut tally);
+        server.kill();
+        judge(copy.path(), &mut known, next, &mut tally);
+        assert_eq!(tally.wrong, 0, "{call} {fault}: {:#?}", tally.complaints);
+    }
+}

@@ -1,0 +1,68 @@
+//! `kill -9` again and again, while writers write and readers read over HTTP. Files are small, so
+//! that kills fall into rotations, settlings and sealings too.
+
+use std::{sync::Arc, time::Duration};
+
+use super::{
+    machine::{Dice, number, pause},
+    served::Setup,
+    writers::{Board, check_all},
+};
+
+/// Kills between two checks of everything; each such round has sessions of its own.
+const ROUND: u64 = 50;
+const WRITERS: u64 = 6;
+const SESSIONS: u64 = 3;
+
+#[test]
+fn kill_9_under_load_loses_doubles_and_shows_nothing_it_takes_back() {
+    let kills = number("SESSIONLOG_KILLS", 30);
+    let mut dice = Dice(number("SESSIONLOG_SEED", 7) | 1);
+    let home = tempfile::tempdir().unwrap();
+    let setup = Setup::new(home.path(), &home.path().join("data")).small();
+    let (mut done, mut round, mut total) = (0, 0, super::ledger::Tally::default());
+    while done < kills {
+        let board = Arc::new(Board::default());
+        let clients: Vec<_> = clients(&board, round);
+        for _ in 0..ROUND.min(kills - done) {
+            let mut server = setup.up();
+            board.move_to(Some(server.address));
+            pause(Duration::from_millis(5 + dice.roll(90)));
+            server.kill();
+            board.move_to(None);
+            done += 1;
+        }
+        board.stop();
+        clients.into_iter().for_each(|client| client.join().unwrap());
+        let server = setup.up();
+        let mut ledgers = std::mem::take(&mut *board.ledgers.lock().unwrap());
+        let mut tally = board.tally.lock().unwrap();
+        check_all(&mut server.wire(), &mut ledgers, &mut tally);
+        let damage = server.wire().post("/v1/admin/verify", "{}").unwrap().json();
+        if damage["damage"] != serde_json::json!([]) {
+            tally.complain(format!("damage after round {round}: {damage}"));
+        }
+        total.add(&tally);
+        round += 1;
+        total.assert_nothing_wrong();
+    }
+    assert!(total.acked > kills, "too little was written to prove anything: {total:?}");
+    eprintln!(
+        "kills {done}, acknowledged {}, retries {}, reads {}, wrong {}",
+        total.acked, total.retries, total.reads, total.wrong
+    );
+}
+
+/// Writers and readers of this round's sessions.
+fn clients(board: &Arc<Board>, round: u64) -> Vec<std::thread::JoinHandle<()>> {
+    let writers = (0..WRITERS).map(|writer| {
+        let board = Arc::clone(board);
+        let session = format!("s{round}-{}", writer % SESSIONS);
+        std::thread::spawn(move || board.write(&session, writer))
+    });
+    let readers = (0..SESSIONS).map(|reader| {
+        let board = Arc::clone(board);
+        std::thread::spawn(move || board.read(&format!("s{round}-{reader}")))
+    });
+    writers.chain(readers).collect()
+}

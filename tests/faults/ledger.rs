@@ -1,0 +1,290 @@
+//! What the clients of a server know, and whether a session agrees with it. What a writer sends is
+//! a function of who it is and how often it has written: so the ledger knows every event that can
+//! exist, and tells a lost one from a phantom. It must not talk to anybody.
+
+use std::collections::{BTreeMap, HashSet};
+
+use serde_json::Value;
+
+/// Complaints kept in words; the rest is counted.
+const COMPLAINTS_MAX: usize = 20;
+
+/// An event as a writer sends it: `(writer, request, place in its batch)`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Mark {
+    pub writer: u64,
+    pub request: u64,
+    pub place: u64,
+}
+
+impl Mark {
+    /// Events in the batch it belongs to.
+    fn of_batch(self) -> u64 {
+        batch_size(self.writer, self.request)
+    }
+
+    /// `w1r2e0` names the event in the log.
+    pub fn name(self) -> String {
+        format!("w{}r{}e{}", self.writer, self.request, self.place)
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let (writer, rest) = text.strip_prefix('w')?.split_once('r')?;
+        let (request, place) = rest.split_once('e')?;
+        Some(Self {
+            writer: writer.parse().ok()?,
+            request: request.parse().ok()?,
+            place: place.parse().ok()?,
+        })
+    }
+
+    /// The text that goes with it: of a length and a content that its name decides.
+    pub fn text(self) -> String {
+        let name = self.name();
+        let length = 20 + (self.writer * 7 + self.request * 31 + self.place * 13) % 900;
+        let mut text = String::new();
+        while text.len() < length as usize {
+            text += &name;
+            text.push('.');
+        }
+        text
+    }
+}
+
+fn batch_size(writer: u64, request: u64) -> u64 {
+    1 + (writer + request * 5) % 4
+}
+
+/// The marks of one request.
+pub fn batch(writer: u64, request: u64) -> impl Iterator<Item = Mark> {
+    (0..batch_size(writer, request)).map(move |place| Mark { writer, request, place })
+}
+
+/// The body of one request; with ids of its own when the server must know its events by them.
+pub fn body(writer: u64, request: u64, ids: bool) -> String {
+    let events: Vec<String> = batch(writer, request)
+        .map(|mark| {
+            let (name, text) = (mark.name(), mark.text());
+            let id = if ids { format!(r#""id":"{name}","#) } else { String::new() };
+            format!(r#"{{"type":"test.mark",{id}"mark":"{name}","text":"{text}"}}"#)
+        })
+        .collect();
+    format!(r#"{{"events":[{}]}}"#, events.join(","))
+}
+
+/// What clients know of one session.
+#[derive(Clone, Debug, Default)]
+pub struct Ledger {
+    /// Acknowledged or seen: what stands where for ever.
+    known: BTreeMap<u64, Mark>,
+    /// The last request each writer sent.
+    sent: BTreeMap<u64, u64>,
+    /// Events acknowledged.
+    pub acked: u64,
+    /// The end of what is known to exist.
+    tail: u64,
+}
+
+/// What was counted.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    pub acked: u64,
+    pub retries: u64,
+    pub reads: u64,
+    pub wrong: u64,
+    pub complaints: Vec<String>,
+}
+
+impl Tally {
+    pub fn complain(&mut self, what: String) {
+        self.wrong += 1;
+        if self.complaints.len() < COMPLAINTS_MAX {
+            self.complaints.push(what);
+        }
+    }
+
+    pub fn add(&mut self, other: &Self) {
+        self.acked += other.acked;
+        self.retries += other.retries;
+        self.reads += other.reads;
+        self.wrong += other.wrong;
+        let room = COMPLAINTS_MAX.saturating_sub(self.complaints.len());
+        self.complaints.extend(other.complaints.iter().take(room).cloned());
+    }
+
+    #[track_caller]
+    pub fn assert_nothing_wrong(&self) {
+        assert_eq!(self.wrong, 0, "{:#?}", self.complaints);
+    }
+}
+
+impl Ledger {
+    /// A writer is about to send a request.
+    pub fn sends(&mut self, writer: u64, request: u64) {
+        self.sent.insert(writer, request);
+    }
+
+    /// A request was acknowledged at `first`.
+    pub fn acknowledged(&mut self, writer: u64, request: u64, first: u64, tally: &mut Tally) {
+        for mark in batch(writer, request) {
+            self.knows(first + mark.place, mark, "acknowledged", tally);
+            self.acked += 1;
+            tally.acked += 1;
+        }
+    }
+
+    fn knows(&mut self, position: u64, mark: Mark, how: &str, tally: &mut Tally) {
+        let before = self.known.insert(position, mark);
+        if before.is_some_and(|before| before != mark) {
+            tally.complain(format!("{how} at {position}: {mark:?}, known there: {before:?}"));
+        }
+        self.tail = self.tail.max(position + 1);
+    }
+
+    /// Forgets what was not known before; what was sent stays sent.
+    pub fn knows_only(&mut self, before: Option<&Self>) {
+        let before = before.cloned().unwrap_or_default();
+        *self = Self { sent: std::mem::take(&mut self.sent), ..before };
+    }
+
+    /// The end of what must exist for whoever reads from now on.
+    pub fn tail(&self) -> u64 {
+        self.tail
+    }
+
+    /// A reader got events from position `from` on; what it saw stands from now on. `floor` is
+    /// [`Self::tail`] from before the read began.
+    pub fn saw(&mut self, from: u64, slice: &Value, floor: u64, tally: &mut Tally) {
+        tally.reads += 1;
+        let tail = slice["tail"].as_u64().unwrap_or(0);
+        if tail < floor {
+            tally.complain(format!("a read saw the tail {tail} after {floor} was known"));
+        }
+        for (position, event) in (from..).zip(events(slice)) {
+            match self.read(position, event) {
+                Ok(mark) => self.knows(position, mark, "seen", tally),
+                Err(why) => tally.complain(why),
+            }
+        }
+    }
+
+    /// An event as served, checked for what the ledger can tell from it alone.
+    fn read(&self, position: u64, event: &Value) -> Result<Mark, String> {
+        let found = event["position"].as_u64();
+        if found != Some(position) {
+            return Err(format!("position {found:?} where {position} belongs"));
+        }
+        let mark = event["mark"].as_str().and_then(Mark::parse);
+        let mark = mark.ok_or_else(|| format!("a phantom at {position}: {event}"))?;
+        if event["text"] != mark.text() {
+            return Err(format!("wrong bytes at {position}: {event}"));
+        }
+        let sent = self.sent.get(&mark.writer).is_some_and(|last| mark.request <= *last);
+        match sent && mark.place < mark.of_batch() {
+            true => Ok(mark),
+            false => Err(format!("a phantom at {position}: {}", mark.name())),
+        }
+    }
+
+    /// The whole session, first event to last.
+    pub fn check(&mut self, slices: &[Value], tally: &mut Tally) {
+        let served: Vec<&Value> = slices.iter().flat_map(events).collect();
+        let mut seen = HashSet::new();
+        let mut last: BTreeMap<u64, u64> = BTreeMap::new();
+        let mut open: Option<Mark> = None;
+        for (position, event) in (0..).zip(&served) {
+            let mark = match self.read(position, event) {
+                Ok(mark) => mark,
+                Err(why) => {
+                    tally.complain(why);
+                    continue;
+                }
+            };
+            if !seen.insert(mark) {
+                tally.complain(format!("a duplicate at {position}: {}", mark.name()));
+            }
+            let follows = match open {
+                Some(before) => Mark { place: before.place + 1, ..before } == mark,
+                None => mark.place == 0,
+            };
+            if !follows {
+                tally.complain(format!("part of a batch at {position}: {}", mark.name()));
+            }
+            open = Some(mark).filter(|mark| mark.place + 1 < mark.of_batch());
+            if last.insert(mark.writer, mark.request).is_some_and(|before| before > mark.request) {
+                tally.complain(format!("out of order at {position}: {}", mark.name()));
+            }
+            self.knows(position, mark, "served", tally);
+        }
+        if let Some(mark) = open {
+            tally.complain(format!("part of a batch at the end: {}", mark.name()));
+        }
+        let end = served.len() as u64;
+        for (position, mark) in self.known.range(end..) {
+            tally.complain(format!("lost: {} at {position}, the end is {end}", mark.name()));
+        }
+    }
+}
+
+fn events(slice: &Value) -> &[Value] {
+    slice["data"].as_array().map_or(&[], Vec::as_slice)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn served(marks: &[(u64, Mark)]) -> Value {
+        let data: Vec<Value> = marks
+            .iter()
+            .map(|(at, m)| json!({"position": at, "mark": m.name(), "text": m.text()}))
+            .collect();
+        json!({ "tail": marks.len(), "data": data })
+    }
+
+    /// The ledger after requests 0 and 1 of writer 0 (one event, then two) were acknowledged.
+    fn kept() -> (Ledger, Vec<(u64, Mark)>) {
+        let (mut ledger, mut tally) = (Ledger::default(), Tally::default());
+        let mut marks = Vec::new();
+        for request in 0..2 {
+            let first = marks.len() as u64;
+            ledger.sends(0, request);
+            ledger.acknowledged(0, request, first, &mut tally);
+            marks.extend(batch(0, request).map(|mark| (first + mark.place, mark)));
+        }
+        assert_eq!(tally.wrong, 0);
+        (ledger, marks)
+    }
+
+    #[test]
+    fn a_session_that_differs_from_what_is_known_is_told() {
+        type Spoil = fn(&mut Vec<(u64, Mark)>);
+        let stranger = Mark { writer: 9, request: 0, place: 0 };
+        let cases: &[(&str, Spoil)] = &[
+            ("lost", |marks| marks.truncate(2)),
+            ("a phantom", |marks| marks[0].1.writer = 9),
+            ("a duplicate", |marks| marks.push((marks.len() as u64, marks[0].1))),
+            ("part of a batch", |marks| marks[2].1.place = 0),
+            ("position", |marks| marks[0].0 = 7),
+            ("known there", |marks| marks[0].1.request = 1),
+        ];
+        assert!(batch(9, 0).any(|mark| mark == stranger));
+        for (expected, spoil) in cases {
+            let (mut ledger, mut marks) = kept();
+            let mut tally = Tally::default();
+            spoil(&mut marks);
+            ledger.check(&[served(&marks)], &mut tally);
+            let told = tally.complaints.iter().any(|complaint| complaint.contains(expected));
+            assert!(told, "{expected}: {:?}", tally.complaints);
+        }
+        let (mut ledger, marks) = kept();
+        let mut tally = Tally::default();
+        ledger.check(&[served(&marks)], &mut tally);
+        ledger.saw(0, &served(&marks), 3, &mut tally);
+        tally.assert_nothing_wrong();
+        ledger.saw(0, &served(&marks[..2]), 4, &mut tally);
+        assert_eq!(tally.wrong, 1, "a read that sees less than was known is told");
+    }
+}

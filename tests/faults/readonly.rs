@@ -1,0 +1,141 @@
+//! A data directory that may not be written: mounted read-only, given up by its file system under a
+//! running server (a mount does not turn read-only while files are open for writing), immutable, of
+//! another user. The program says so in words a person can act on, and keeps what it has.
+
+use std::{collections::BTreeMap, fs, os::unix::fs::PermissionsExt as _};
+
+use super::{
+    device::Device,
+    ledger::{Ledger, Tally},
+    machine::{Mounted, Need, SmallDisk, eventually, has, run, text},
+    served::{Server, Setup},
+    writers::{check_all, send},
+};
+
+/// Requests `numbers` of writer 0, which must be acknowledged.
+fn acknowledged(server: &Server, numbers: std::ops::Range<u64>) -> BTreeMap<String, Ledger> {
+    let mut known = BTreeMap::<String, Ledger>::new();
+    more(server, &mut known, numbers);
+    known
+}
+
+fn more(server: &Server, known: &mut BTreeMap<String, Ledger>, numbers: std::ops::Range<u64>) {
+    let (ledger, mut tally) = (known.entry("s".to_owned()).or_default(), Tally::default());
+    for request in numbers {
+        ledger.sends(0, request);
+        let reply = send(&mut server.wire(), "s", 0, request).unwrap();
+        assert_eq!(reply.status, 200, "{reply:?}");
+        let first = reply.json()["first_position"].as_u64().unwrap();
+        ledger.acknowledged(0, request, first, &mut tally);
+    }
+}
+
+fn agrees(server: &Server, known: &mut BTreeMap<String, Ledger>) {
+    let mut tally = Tally::default();
+    check_all(&mut server.wire(), known, &mut tally);
+    tally.assert_nothing_wrong();
+}
+
+/// Sends request `number` until the store says that it takes no writes; it must stay so.
+fn turns_read_only(server: &Server, known: &mut BTreeMap<String, Ledger>, mut number: u64) {
+    let ledger = known.get_mut("s").unwrap();
+    let mut tally = Tally::default();
+    let code = eventually("a store that takes no writes", || {
+        ledger.sends(0, number);
+        let reply = send(&mut server.wire(), "s", 0, number).unwrap();
+        if reply.status == 200 {
+            // The journal's file was open and has room; a while.
+            let first = reply.json()["first_position"].as_u64().unwrap();
+            ledger.acknowledged(0, number, first, &mut tally);
+            number += 1;
+            return None;
+        }
+        assert_eq!(reply.status, 503, "{reply:?}");
+        Some(reply.code()).filter(|code| code == "store_read_only")
+    });
+    assert_eq!(code, "store_read_only");
+    assert!(number < 5000, "{number} requests were acknowledged");
+}
+
+#[test]
+fn a_start_on_what_may_not_be_written_says_why_and_changes_nothing() {
+    let needs =
+        [Need::Root, Need::Mount, Need::Loop, Need::Tool("mkfs.ext4"), Need::Tool("setpriv")];
+    if !has("starts on read-only directories", &needs) {
+        return;
+    }
+    let home = tempfile::tempdir().unwrap();
+    fs::set_permissions(home.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let disk = SmallDisk::new(home.path(), 16 << 20);
+    let data = disk.mounted.path.join("data");
+    let setup = Setup::new(home.path(), &data).small();
+    let mut server = setup.up();
+    let mut known = acknowledged(&server, 0..20);
+    server.kill();
+    drop(server);
+
+    let refused = |setup: &Setup, words: &[&str]| {
+        let ended = setup.start().err().expect("it must not start");
+        assert!(ended.code.is_some_and(|code| code != 0 && code != 101), "{ended:?}");
+        for word in words {
+            assert!(ended.err.contains(word), "{word:?} is missing: {ended:?}");
+        }
+        assert!(!ended.err.contains("panicked"), "{ended:?}");
+    };
+    let shown = text(&data);
+    run("mount", &["-o", "remount,ro", text(&disk.mounted.path)]).unwrap();
+    refused(&setup, &[shown, "Read-only file system"]);
+    run("mount", &["-o", "remount,rw", text(&disk.mounted.path)]).unwrap();
+    for name in ["LOCK", "journal/0"] {
+        let file = data.join(name);
+        run("chattr", &["+i", text(&file)]).unwrap();
+        refused(&setup, &[shown, "Operation not permitted"]);
+        run("chattr", &["-i", text(&file)]).unwrap();
+    }
+    let nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
+    refused(&setup.clone().before(&nobody), &[shown, "Permission denied"]);
+    fs::set_permissions(data.join("STORE"), fs::Permissions::from_mode(0o000)).unwrap();
+    let weak = ["setpriv", "--bounding-set=-all", "--inh-caps=-all"];
+    refused(&setup.clone().before(&weak), &[shown, "Permission denied"]);
+    fs::set_permissions(data.join("STORE"), fs::Permissions::from_mode(0o600)).unwrap();
+
+    let server = setup.up();
+    agrees(&server, &mut known);
+    more(&server, &mut known, 20..25);
+}
+
+#[test]
+fn a_file_system_that_turns_read_only_leaves_a_store_that_reads_and_says_so() {
+    let needs = [Need::Root, Need::Mount, Need::Loop, Need::Fuse, Need::Tool("mkfs.ext4")];
+    if !has("a file system that gives up", &needs) {
+        return;
+    }
+    let home = tempfile::tempdir().unwrap();
+    let device = Device::new(home.path(), 32 << 20);
+    run("mkfs.ext4", &["-q", "-F", &device.device().device]).unwrap();
+    let options = "noatime,errors=remount-ro";
+    let path = home.path().join("disk");
+    let mounted = Mounted::device(device.device(), options, &path).unwrap();
+    let setup = Setup::new(home.path(), &mounted.path.join("data")).small();
+    let mut server = setup.up();
+    let mut known = acknowledged(&server, 0..30);
+    assert_eq!(server.wire().get("/readyz").unwrap().status, 200);
+
+    device.fail_every_write();
+    turns_read_only(&server, &mut known, 30);
+    let ready = server.wire().get("/readyz").unwrap();
+    assert_eq!(ready.verdict(), (503, "store_read_only".to_owned()));
+    assert_eq!(server.wire().get("/healthz").unwrap().status, 200);
+    agrees(&server, &mut known);
+    assert!(server.is_alive());
+    server.kill();
+    drop(server);
+
+    assert!(device.heal() > 0, "no write failed");
+    mounted.unmount();
+    let mounted = Mounted::device(device.device(), options, &path).unwrap();
+    let server = setup.up();
+    agrees(&server, &mut known);
+    drop(server);
+    mounted.unmount();
+}

@@ -1,0 +1,213 @@
+//! The program under test as a process: started with whatever stands before it (a tracer, a limit,
+//! another user), asked over HTTP, killed. It must not know a fault.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader},
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    sync::mpsc,
+    time::Duration,
+};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use super::{
+    http::Wire,
+    machine::{Dice, eventually, pause},
+};
+
+/// Longest wait for a server to say that it listens.
+const START: Duration = Duration::from_secs(60);
+
+/// How to start a server.
+#[derive(Clone)]
+pub struct Setup {
+    pub data: PathBuf,
+    before: Vec<String>,
+    variables: Vec<(String, String)>,
+    home: PathBuf,
+}
+
+/// A server that did not start, or did not live to say so.
+#[derive(Debug)]
+pub struct Ended {
+    pub code: Option<i32>,
+    pub err: String,
+}
+
+/// A running server.
+pub struct Server {
+    /// The server, or what was put before it.
+    child: Child,
+    pub pid: u32,
+    pub address: SocketAddr,
+    err: PathBuf,
+}
+
+/// The binary under test.
+pub fn binary() -> String {
+    let own = || env!("CARGO_BIN_EXE_sessionlog").to_owned();
+    std::env::var("SESSIONLOG_BINARY").unwrap_or_else(|_| own())
+}
+
+impl Setup {
+    /// A server of `data`; `home` is where it may leave other files.
+    pub fn new(home: &Path, data: &Path) -> Self {
+        Self {
+            data: data.to_owned(),
+            before: Vec::new(),
+            variables: Vec::new(),
+            home: home.to_owned(),
+        }
+    }
+
+    /// Files so small that they rotate, settle and seal all the time.
+    pub fn small(self) -> Self {
+        self.with("SESSIONLOG_JOURNAL_FILE_BYTES", "64KiB")
+            .with("SESSIONLOG_JOURNAL_RETAINED_BYTES", "128KiB")
+            .with("SESSIONLOG_SEGMENT_BYTES_MAX", "16KiB")
+    }
+
+    pub fn with(mut self, variable: &str, value: &str) -> Self {
+        self.variables.push((variable.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// What stands before the program on its command line.
+    pub fn before(mut self, words: &[&str]) -> Self {
+        self.before = words.iter().map(|word| (*word).to_owned()).collect();
+        self
+    }
+
+    pub fn start(&self) -> Result<Server, Ended> {
+        let err = self.home.join(format!("stderr-{}", Dice(self.unique()).roll(u64::MAX)));
+        let program = binary();
+        let mut words: Vec<&str> = self.before.iter().map(String::as_str).collect();
+        words.extend([&*program, "serve", "--listen", "127.0.0.1:0", "--json"]);
+        let mut child = Command::new(words[0])
+            .args(&words[1..])
+            .env_clear()
+            .env("PATH", std::env::var("PATH").unwrap_or_default())
+            .env("HOME", &self.home)
+            .env("SESSIONLOG_DATA_DIR", &self.data)
+            .env("SESSIONLOG_LOG", "warn")
+            .envs(self.variables.iter().map(|(name, value)| (name, value)))
+            .current_dir(&self.home)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(fs::File::create(&err).unwrap())
+            .spawn()
+            .unwrap();
+        let out = BufReader::new(child.stdout.take().unwrap());
+        let (tell, told) = mpsc::channel();
+        std::thread::spawn(move || tell.send(first_line(out)));
+        let line = told.recv_timeout(START).unwrap_or_else(|_| {
+            let _ = child.kill();
+            "silent for too long".to_owned()
+        });
+        let said: Value = serde_json::from_str(&line).unwrap_or_default();
+        let address = said["listening"].as_str().and_then(|url| url.strip_prefix("http://"));
+        let pid = said["pid"].as_u64().and_then(|pid| u32::try_from(pid).ok());
+        let Some((address, pid)) = address.zip(pid) else {
+            // Who says something else has failed to start, and ends.
+            let code = child.wait().unwrap().code();
+            let ended = Ended { code, err: read(&err) + &line };
+            let _ = fs::remove_file(&err);
+            return Err(ended);
+        };
+        Ok(Server { child, pid, address: address.parse().unwrap(), err })
+    }
+
+    /// Starts a server that must start.
+    #[track_caller]
+    pub fn up(&self) -> Server {
+        self.start().unwrap_or_else(|ended| panic!("no start: {ended:?}"))
+    }
+
+    fn unique(&self) -> u64 {
+        use std::sync::atomic::{AtomicU64, Ordering};
+        static NEXT: AtomicU64 = AtomicU64::new(0x9e37_79b9);
+        NEXT.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+fn first_line(mut out: BufReader<impl std::io::Read>) -> String {
+    let mut line = String::new();
+    let _ = out.read_line(&mut line);
+    line
+}
+
+fn read(path: &Path) -> String {
+    String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned()
+}
+
+impl Server {
+    pub fn wire(&self) -> Wire {
+        Wire::new(self.address)
+    }
+
+    /// What it wrote to standard error.
+    pub fn said(&self) -> String {
+        read(&self.err)
+    }
+
+    pub fn is_alive(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
+    }
+
+    /// Whether it is gone, or about to be: a tracer outlives what it traced for a moment.
+    pub fn ends_soon(&mut self) -> bool {
+        (0..200).any(|_| {
+            let gone = !self.is_alive();
+            if !gone {
+                pause(Duration::from_millis(10));
+            }
+            gone
+        })
+    }
+
+    fn signal(&self, signal: Signal) {
+        let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw).unwrap();
+        // Gone already is as good.
+        let _ = kill_process(pid, signal);
+    }
+
+    /// SIGKILL, and waits until it is gone.
+    pub fn kill(&mut self) {
+        self.signal(Signal::KILL);
+        self.child.wait().unwrap();
+    }
+
+    /// SIGTERM, and the exit code.
+    pub fn stop(&mut self) -> Option<i32> {
+        self.signal(Signal::TERM);
+        self.ended()
+    }
+
+    /// Waits for its end.
+    pub fn ended(&mut self) -> Option<i32> {
+        eventually("the server's end", || self.child.try_wait().unwrap()).code()
+    }
+
+    /// A number of `/proc/PID/status`, in KiB where it is a size.
+    pub fn status(&self, field: &str) -> u64 {
+        let text = read(Path::new(&format!("/proc/{}/status", self.pid)));
+        let line = text.lines().find_map(|line| line.strip_prefix(&format!("{field}:")));
+        line.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).unwrap_or(0)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if self.is_alive() {
+            self.kill();
+        }
+        if std::thread::panicking() {
+            eprintln!("the server said:\n{}", self.said());
+        }
+        let _ = fs::remove_file(&self.err);
+    }
+}

@@ -1,0 +1,126 @@
+//! A disk that takes its time: the server goes on reading, says that it is not ready, lets nobody
+//! wait without end, keeps no more in memory than it may, and goes on when the disk does.
+
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
+
+use super::{
+    http::{Reply, Wire},
+    ledger::{Ledger, Tally},
+    machine::{Need, eventually, has},
+    served::{Server, Setup},
+    writers::{check_all, send},
+};
+
+/// A server whose `n`-th sync takes so many seconds, whichever thread it falls to.
+fn delayed(home: &tempfile::TempDir, seconds: u64, which: &str) -> Server {
+    let fault = format!("inject=fdatasync:delay_enter={}:when={which}", seconds * 1_000_000);
+    let words = ["strace", "-f", "-qq", "-o", "/dev/null", "--seccomp-bpf", "-e"];
+    let words = [&words[..], &["trace=fdatasync", "-e", &fault]].concat();
+    Setup::new(home.path(), &home.path().join("data")).before(&words).up()
+}
+
+fn status(server: &Server, path: &str) -> (u16, String) {
+    server.wire().get(path).unwrap().verdict()
+}
+
+#[test]
+fn a_silent_disk_is_not_ready_keeps_nobody_waiting_and_comes_back() {
+    if !has("a disk that is silent for 40 s", &[Need::Strace]) {
+        return;
+    }
+    let home = tempfile::tempdir().unwrap();
+    let server = delayed(&home, 40, "6");
+    let mut wire = server.wire().patient(Duration::from_secs(120));
+    let (mut ledger, mut tally) = (Ledger::default(), Tally::default());
+    // One writer after the other, until one of them waits.
+    let (answers, waits) = std::sync::mpsc::channel::<(u64, Reply)>();
+    let mut sent = 0;
+    let began = Instant::now();
+    let stuck = loop {
+        ledger.sends(0, sent);
+        let (answers, address) = (answers.clone(), server.address);
+        std::thread::spawn(move || {
+            let mut wire = Wire::new(address).patient(Duration::from_secs(120));
+            let _ = answers.send((sent, send(&mut wire, "s", 0, sent).unwrap()));
+        });
+        match waits.recv_timeout(Duration::from_secs(4)) {
+            Ok((request, reply)) => {
+                let first = reply.json()["first_position"].as_u64().unwrap();
+                ledger.acknowledged(0, request, first, &mut tally);
+                sent += 1;
+            }
+            Err(_) => break sent,
+        }
+        assert!(sent < 500, "no sync was slow");
+    };
+    // Behind the one that syncs, others wait; they are told that the outcome is unknown.
+    ledger.sends(2, 0);
+    let told = send(&mut wire, "s", 2, 0).unwrap();
+    assert_eq!(told.verdict(), (503, "outcome_unknown".to_owned()));
+    assert!(told.head.contains("retry-after: "), "{}", told.head);
+    let waited = began.elapsed();
+    assert!(waited < Duration::from_secs(39), "it waited for the disk: {waited:?}");
+    let mut reader = server.wire();
+    let ready = reader.get("/readyz").unwrap();
+    assert_eq!(ready.verdict(), (503, "store_read_only".to_owned()));
+    assert!(ready.body.contains("has not answered"), "{}", ready.body);
+    assert_eq!(status(&server, "/healthz"), (200, String::new()));
+    let read = reader.get("/v1/sessions/s/events?from=0").unwrap();
+    assert_eq!(read.status, 200);
+    ledger.saw(0, &read.json(), ledger.tail(), &mut tally);
+
+    // The disk answers: who waited is answered, a retry finds out.
+    let (request, reply) = waits.recv_timeout(Duration::from_secs(120)).unwrap();
+    assert_eq!((request, reply.status), (stuck, 200), "{reply:?}");
+    let first = reply.json()["first_position"].as_u64().unwrap();
+    ledger.acknowledged(0, stuck, first, &mut tally);
+    let again = eventually("an answer to the retry", || {
+        send(&mut server.wire(), "s", 2, 0).ok().filter(|reply| reply.status == 200)
+    });
+    let first = again.json()["first_position"].as_u64().unwrap();
+    ledger.acknowledged(2, 0, first, &mut tally);
+    eventually("readiness", || (status(&server, "/readyz").0 == 200).then_some(()));
+    let mut known = BTreeMap::from([("s".to_owned(), ledger)]);
+    check_all(&mut server.wire(), &mut known, &mut tally);
+    tally.assert_nothing_wrong();
+}
+
+#[test]
+fn what_waits_for_a_silent_disk_is_bounded() {
+    if !has("a queue before a silent disk", &[Need::Strace]) {
+        return;
+    }
+    let home = tempfile::tempdir().unwrap();
+    let server = delayed(&home, 10, "6");
+    let event = format!(r#"{{"events":[{{"type":"a.b","text":"{}"}}]}}"#, "x".repeat(3 << 20));
+    let mut wire = server.wire();
+    assert_eq!(wire.post("/v1/sessions", r#"{"id":"s"}"#).unwrap().status, 201);
+    let before = server.status("VmRSS");
+    let (answers, told) = std::sync::mpsc::channel::<(u16, String, bool)>();
+    std::thread::scope(|scope| {
+        for _ in 0..40 {
+            let (answers, event) = (answers.clone(), &event);
+            scope.spawn(move || {
+                let mut wire = Wire::new(server.address).patient(Duration::from_secs(90));
+                for _ in 0..2 {
+                    let Ok(reply) = wire.post("/v1/sessions/s/events", event) else { continue };
+                    let (status, code) = reply.verdict();
+                    let _ = answers.send((status, code, reply.head.contains("retry-after: ")));
+                }
+            });
+        }
+    });
+    drop(answers);
+    let told: Vec<_> = told.iter().collect();
+    let refused: Vec<_> = told.iter().filter(|(status, ..)| *status != 200).collect();
+    assert!(refused.iter().any(|(_, code, _)| code == "rate_limited"), "{refused:?}");
+    assert!(refused.iter().all(|(_, _, later)| *later), "{refused:?}");
+    assert!(told.len() > refused.len(), "nothing was taken when the disk came back");
+    let peak = server.status("VmHWM");
+    let grown = peak.saturating_sub(before) >> 10;
+    eprintln!("80 appends of 3 MiB before a silent disk: {} refused, {grown} MiB", refused.len());
+    assert!(grown < 700, "memory grew by {grown} MiB");
+}
