@@ -278,6 +278,12 @@ impl Frame {
     }
 }
 
+/// Whether a payload is the one a frame header in a file with that salt was written for.
+#[must_use]
+pub fn payload_fits(salt: u64, payload: &[u8], stored: u32) -> bool {
+    checksum(salt, &[payload]) == stored
+}
+
 /// A payload as it goes into a block: log sequence numbers, then records; compressed when that is
 /// smaller. Answers the bytes and whether they are compressed.
 #[must_use]

@@ -5,7 +5,8 @@
 //!   0  magic "SLJOURN1"      8  version u32   12  checksum u32 of bytes 16..192
 //!  16  store id 16          32  salt u64      40  order u64      48  start u64
 //!  56  first lsn u64        64  previous end u64 (byte offset)   72  previous end lsn u64
-//!  80  previous order u64   88  opens u8      89  zero to 4096
+//!  80  previous order u64   88  opens u8      89  zero          96  file bytes u64
+//! 104  zero to 4096
 //! the same again at 4096; frames from 8192
 //! ```
 
@@ -48,6 +49,8 @@ pub struct JournalHeader {
     pub previous_end_lsn: Lsn,
     /// Whether it is the first of its start: the open mark.
     pub opens: bool,
+    /// Size of the file; one that is shorter was cut. 0 where it was not noted.
+    pub file_bytes: u64,
 }
 
 impl JournalHeader {
@@ -62,6 +65,8 @@ impl JournalHeader {
             body.extend_from_slice(&number.to_le_bytes());
         }
         body.push(u8::from(self.opens));
+        body.extend_from_slice(&[0; 7]);
+        body.extend_from_slice(&self.file_bytes.to_le_bytes());
         body.resize(HEADER_BYTES - 16, 0);
         let mut copy = file_header(MAGIC, VERSION, &body);
         copy.resize(COPY_BYTES, 0);
@@ -91,19 +96,25 @@ impl JournalHeader {
             previous_end: fields.u64()?,
             previous_end_lsn: Lsn(fields.u64()?),
             previous_order: fields.u64()?,
-            opens: fields.u8()? != 0,
+            opens: fields.array::<8>()?.first() != Some(&0),
+            file_bytes: fields.u64()?,
         })
     }
 
     /// Reads the header of a file from whichever copy is whole.
     ///
     /// # Errors
-    /// The first copy's fault when neither is.
+    /// The fault of one of them when neither is; zeros only when both are.
     pub fn of(file: &dyn File) -> Result<Self, LogError> {
         let bytes = read(file, 0, FRAMES_AT)?;
         let copies = [bytes.get(..COPY_BYTES), bytes.get(COPY_BYTES..)];
         let [first, second] = copies.map(|copy| Self::decode(copy.unwrap_or_default()));
-        first.or_else(|fault| second.map_err(|_| LogError::Fault { byte_offset: 0, fault }))
+        first.or_else(|fault| {
+            second.map_err(|other| {
+                let fault = if fault == Fault::Zeros { other } else { fault };
+                LogError::Fault { byte_offset: 0, fault }
+            })
+        })
     }
 }
 

@@ -577,7 +577,7 @@ class Decoder:
     def journal(self, place):
         uses = {}
         for path in sorted((self.root / "journal").iterdir()):
-            if not any(path.read_bytes()[:2 * BLOCK]):
+            if not path.name.isdigit() or not any(path.read_bytes()[:2 * BLOCK]):
                 continue
             use = self.guarded(lambda: Use(path, self.id), f"journal/{path.name}")
             if use:

@@ -126,3 +126,15 @@ pub async fn events_of(store: &dyn Store, key: &SessionKey) -> Vec<Event> {
     };
     store.read(key, read).await.unwrap().events
 }
+
+/// Every event of a session that is whole, its gaps left out.
+pub async fn whole_of(store: &dyn Store, key: &SessionKey) -> Vec<Event> {
+    let read = Read {
+        range: Range::new(Position::ZERO, Position(u64::MAX)),
+        events_max: usize::MAX,
+        bytes_max: usize::MAX,
+        fill: Fill::Forward,
+        allow_gaps: true,
+    };
+    store.read(key, read).await.unwrap().events
+}

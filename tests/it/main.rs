@@ -16,6 +16,8 @@ mod crash;
 mod ledger;
 // One session that cannot be settled, and the journal that goes on.
 mod forward;
+// What the journal lost and a segment has; the witnesses of the journal's files.
+mod mended;
 // Files cut, gone, put back from before or copied over each other.
 mod tamper;
 // The bytes of a data directory, old and new, and a second reader of them.

@@ -13,7 +13,8 @@ use tokio::sync::{oneshot, watch};
 
 use super::{
     Options,
-    layout::{JOURNAL, journal_path},
+    layout::journal_path,
+    ring::{self, RingFile},
     session::Effect,
     slots::Place,
 };
@@ -127,17 +128,6 @@ pub(super) struct Resume {
     pub(super) start: u64,
     /// Files of the ring, each with the order of its last use and its size.
     pub(super) ring: Vec<RingFile>,
-}
-
-/// A file of the ring.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct RingFile {
-    pub(super) number: u32,
-    /// 0 when it was never used.
-    pub(super) order: u64,
-    pub(super) bytes: u64,
-    /// A write to it failed: not used again by this process.
-    pub(super) poisoned: bool,
 }
 
 struct Writer {
@@ -601,6 +591,7 @@ impl Writer {
     /// that no earlier file has: numbers of frames that failed are skipped.
     fn open_file<S>(&mut self, journal: &Journal<S>, need: u64, next: Lsn) -> io::Result<Vec<u8>> {
         let again: u64 = self.recent.iter().map(|(_, header, _)| header.stride()).sum();
+        ring::ensure_spare(&journal.env, &mut self.ring)?;
         let number = self.free_file(journal, FRAMES_AT + need + again)?;
         let file = journal.env.storage.open(&journal_path(number))?;
         let bytes = file.len()?;
@@ -615,6 +606,7 @@ impl Writer {
             previous_end: self.durable.byte_offset,
             previous_end_lsn: self.durable.lsn,
             opens: !self.started,
+            file_bytes: bytes,
         };
         let mut buffer = header.encode();
         let shared = std::mem::take(&mut self.recent);
@@ -633,8 +625,7 @@ impl Writer {
         Ok(buffer)
     }
 
-    /// A file of at least `need` bytes that nothing needs any more, or a new one, filled with
-    /// zeros: a growing file costs 20 times at the 99th percentile.
+    /// A file of at least `need` bytes that nothing needs any more, or a new one.
     fn free_file<S>(&mut self, journal: &Journal<S>, need: u64) -> io::Result<u32> {
         let free = |file: &&RingFile| {
             let needed = file.order >= self.recyclable_order.max(1) || file.poisoned;
@@ -643,34 +634,9 @@ impl Writer {
         if let Some(file) = self.ring.iter().find(free) {
             return Ok(file.number);
         }
-        let number = self.ring.iter().map(|file| file.number + 1).max().unwrap_or(0);
         let bytes = journal.options.journal_file_bytes.max(need).next_multiple_of(BLOCK_BYTES);
-        fill(&journal.env, number, bytes)?;
-        self.ring.push(RingFile { number, order: 0, bytes, poisoned: false });
-        Ok(number)
+        ring::grow(&journal.env, &mut self.ring, bytes)
     }
-}
-
-/// Makes a journal file of zeros, durable with its name.
-fn fill(env: &Env, number: u32, bytes: u64) -> io::Result<()> {
-    const CHUNK: u64 = 1 << 20;
-    let path = journal_path(number);
-    let file = env.storage.create(&path)?;
-    let write = || -> io::Result<()> {
-        let zeros = vec![0; CHUNK.min(bytes) as usize];
-        let mut at = 0;
-        while at < bytes {
-            let part = zeros.get(..CHUNK.min(bytes - at) as usize).unwrap_or(&zeros);
-            file.write_at(at, part)?;
-            at += part.len() as u64;
-        }
-        file.sync()?;
-        env.storage.sync_dir(JOURNAL)
-    };
-    write().inspect_err(|_| {
-        // A file that is not whole is of no use to anybody, and on a full disk its bytes are.
-        let _ = env.storage.remove(&path);
-    })
 }
 
 /// What a failed round means to those who waited.

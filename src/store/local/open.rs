@@ -11,6 +11,7 @@ use super::{
     catalogue::Catalogue,
     journal::{Journal, Resume},
     layout::{self, doing},
+    mend::make_good,
     recover::{Lost, Recovered, recover},
     session::{Held, Session, apply_change, fresh_entry},
     slots::Slots,
@@ -46,6 +47,13 @@ pub(super) fn open(env: &Env, options: Options) -> Result<(Shared, Box<dyn Lock>
     }
     slots.touch_differing(&found, &by_key);
     recovered.lost.retain(|lost| !settled_covers(&catalogue, lost));
+    make_good(env, store.id, &catalogue, &mut recovered);
+    if !recovered.lost.is_empty() {
+        for (name, bytes) in &recovered.bad {
+            let reason = "a place of the journal where acknowledged frames were\n";
+            layout::quarantine(env, name, bytes, reason);
+        }
+    }
     let mut recovery = Recovery {
         clean: found.clean && recovered.frames.is_empty() && recovered.lost.is_empty(),
         frames_replayed: recovered.frames.len() as u64,
@@ -53,6 +61,8 @@ pub(super) fn open(env: &Env, options: Options) -> Result<(Shared, Box<dyn Lock>
         ..Recovery::default()
     };
     let (dirty, touched, unnamed) = replay(&mut catalogue, &recovered, &mut recovery);
+    recovery.damage.extend(recovered.ring_damage.iter().map(|(_, what)| what.clone()));
+    let unnamed = unnamed.or_else(|| recovered.ring_damage.first().map(|(_, what)| what.clone()));
     let start = found.start.max(recovered.start_max);
     let ring = recovered.ring;
     let resume = Resume { place: recovered.place, order: recovered.order_max, start, ring };
@@ -106,7 +116,7 @@ fn known_session(entry: Entry) -> Result<Arc<Session>, OpenError> {
 
 /// Whether a session's segments hold what the journal lost: settling may be ahead of its place.
 fn settled_covers(catalogue: &Catalogue, lost: &Lost) -> bool {
-    let session = lost.header.and_then(|header| catalogue.by_hash(header.session));
+    let session = lost.named.and_then(|named| catalogue.by_hash(named.header.session));
     session.is_some_and(|session| lost.to.0 <= session.state().entry.end_lsn)
 }
 
@@ -207,7 +217,7 @@ fn created_session(frame: &Frame, records: &[(crate::event::Lsn, Record)]) -> Op
 
 /// Marks what a damaged frame took from the session it names; `None` when it names none.
 fn lose(catalogue: &Catalogue, lost: &Lost) -> Option<Arc<Session>> {
-    let header = lost.header?;
+    let header = lost.named?.header;
     let session = catalogue.by_hash(header.session)?;
     let mut state = session.state();
     let range = header.range();

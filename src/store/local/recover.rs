@@ -2,24 +2,22 @@
 //! frame, a later file, or a watermark says that it was durable; else it is a torn tail: never
 //! acknowledged, copied to quarantine, left where it is. It must not change a journal file.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    io,
-};
+use std::collections::{BTreeMap, HashMap};
 
 use bytes::Bytes;
 
 use super::{
     OpenError,
-    journal::RingFile,
-    layout::{JOURNAL, doing, journal_path, quarantine},
+    layout::{doing, quarantine},
+    ring::{self, JournalFile, Ring, RingFile},
     slots::Place,
 };
 use crate::{
-    env::{Env, File},
+    env::Env,
     event::Lsn,
     log::{
         Frame, FrameHeader, FrameKind, LogError,
+        frame::{HEADER_BYTES, PAYLOAD_BYTES_MAX},
         journal::{FRAMES_AT, JournalHeader, read},
         scan::{Piece, Scan, scan},
     },
@@ -30,9 +28,18 @@ use crate::{
 pub(super) struct Lost {
     pub(super) from: Lsn,
     pub(super) to: Lsn,
-    /// The frame's header, when only its payload is damaged: it names the session.
-    pub(super) header: Option<FrameHeader>,
+    /// Set when only the payload is damaged: the header names the session.
+    pub(super) named: Option<Named>,
     pub(super) what: String,
+}
+
+/// The whole header of a frame whose payload is damaged.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Named {
+    pub(super) header: FrameHeader,
+    /// Salt of the file, and the checksum the payload had in it.
+    pub(super) salt: u64,
+    pub(super) checksum: u32,
 }
 
 /// What the journal holds beyond the settled place.
@@ -42,23 +49,28 @@ pub(super) struct Recovered {
     /// Numbers of whole frames, copies' own among them: from each first to the one after its last.
     seen: BTreeMap<Lsn, Lsn>,
     pub(super) lost: Vec<Lost>,
+    /// Bad places where frames should be: a name for their copy, and the bytes.
+    pub(super) bad: Vec<(String, Bytes)>,
     pub(super) place: Place,
     pub(super) order_max: u64,
     pub(super) start_max: u64,
     pub(super) ring: Vec<RingFile>,
+    /// Files of the ring that are not what they were: nobody knows what they held.
+    pub(super) ring_damage: Vec<(u32, String)>,
     pub(super) torn_bytes: u64,
 }
 
-struct JournalFile {
-    header: JournalHeader,
-    file: Box<dyn File>,
-    bytes: u64,
-}
-
 impl Recovered {
-    fn see(&mut self, from: Lsn, to: Lsn) {
+    /// Notes that a frame of these numbers is whole.
+    pub(super) fn see(&mut self, from: Lsn, to: Lsn) {
         let end = self.seen.entry(from).or_insert(to);
         *end = (*end).max(to);
+    }
+
+    /// Forgets losses that frames elsewhere make good: repeated ones, or copies.
+    pub(super) fn forget_covered(&mut self) {
+        let seen = &self.seen;
+        self.lost.retain(|lost| !covered(seen, lost));
     }
 }
 
@@ -69,17 +81,19 @@ pub(super) fn recover(
     place: Place,
     clean: bool,
 ) -> Result<Recovered, OpenError> {
-    let (ring, mut files) = files(env, store)?;
+    let Ring { files: ring, used: mut files, damaged } = ring::read(env, store, place.order)?;
     let order_max = files.keys().max().copied().unwrap_or(0).max(place.order);
     let start_max = files.values().map(|file| file.header.start).max().unwrap_or(0);
     let mut found = Recovered {
         frames: BTreeMap::new(),
         seen: BTreeMap::new(),
         lost: Vec::new(),
+        bad: Vec::new(),
         place,
         order_max,
         start_max,
         ring,
+        ring_damage: damaged,
         torn_bytes: 0,
     };
     let chain = chain(&files, place, clean)?;
@@ -88,37 +102,8 @@ pub(super) fn recover(
         let next = chain.get(index + 1).and_then(|next| files.get(next)).map(|next| next.header);
         walk(env, &mut found, file, next.as_ref())?;
     }
-    let seen = std::mem::take(&mut found.seen);
-    found.lost.retain(|lost| !covered(&seen, lost));
+    found.forget_covered();
     Ok(found)
-}
-
-/// Every file of the ring, and those with a whole header by their order.
-fn files(
-    env: &Env,
-    store: [u8; 16],
-) -> Result<(Vec<RingFile>, HashMap<u64, JournalFile>), OpenError> {
-    let mut ring = Vec::new();
-    let mut files = HashMap::new();
-    for entry in env.storage.list(JOURNAL).map_err(doing("listing journal/"))? {
-        let Ok(number) = entry.name.parse::<u32>() else { continue };
-        let path = journal_path(number);
-        let named = |error: io::Error| doing(format!("reading {path}"))(error);
-        let file = env.storage.open(&path).map_err(named)?;
-        // Dirty pages of a process that died reach the device now; then it is asked, not the cache.
-        file.sync().and_then(|()| file.evict()).map_err(named)?;
-        let bytes = file.len().map_err(named)?;
-        let order = match JournalHeader::of(&*file) {
-            Ok(header) if header.store == store => {
-                files.insert(header.order, JournalFile { header, file, bytes });
-                header.order
-            }
-            Ok(_) | Err(LogError::Fault { .. }) => 0,
-            Err(LogError::Io(error)) => return Err(named(error)),
-        };
-        ring.push(RingFile { number, order, bytes, poisoned: false });
-    }
-    Ok((ring, files))
 }
 
 /// The orders to be read, oldest first: from the youngest file back to the settled place.
@@ -162,6 +147,7 @@ fn walk(
     next: Option<&JournalHeader>,
 ) -> Result<(), OpenError> {
     let header = file.header;
+    let salt = header.salt;
     let first = header.order == found.place.order;
     let from = if first { found.place.byte_offset.max(FRAMES_AT) } else { FRAMES_AT };
     let mut expected = found.place.lsn;
@@ -179,6 +165,7 @@ fn walk(
     if next.is_none() {
         found.torn_bytes += cut_torn(env, &mut scanned, &region, from, expected, header.order);
     }
+    keep_bad(found, &scanned.pieces, &region, from, header.order);
     for piece in scanned.pieces {
         match piece {
             Piece::Frame { frame, .. } => {
@@ -191,9 +178,12 @@ fn walk(
                     found.frames.entry(frame.header.first_lsn).or_insert(frame);
                 }
             }
-            Piece::Bad { header: Some(bad), .. } if bad.numbers().0 == expected => {
+            Piece::Bad { byte_offset, header: Some(bad), .. } if bad.numbers().0 == expected => {
                 // Its records are lost, whatever number a copy of them has.
-                lost_between(found, bad.first_lsn, bad.end_lsn(), Some(bad), header.order);
+                let bytes = region.slice((byte_offset - from) as usize..);
+                let whole = FrameHeader::read(header.salt, &bytes).ok();
+                let named = whole.map(|(header, checksum)| Named { header, salt, checksum });
+                lost_between(found, bad.first_lsn, bad.end_lsn(), named, header.order);
                 expected = bad.numbers().1;
             }
             Piece::Bad { .. } => {}
@@ -208,7 +198,7 @@ fn lost_between(
     found: &mut Recovered,
     expected: Lsn,
     to: Lsn,
-    header: Option<FrameHeader>,
+    named: Option<Named>,
     order: u64,
 ) -> Lsn {
     if to > expected {
@@ -217,9 +207,25 @@ fn lost_between(
             expected.0,
             to.0 - 1
         );
-        found.lost.push(Lost { from: expected, to, header, what });
+        found.lost.push(Lost { from: expected, to, named, what });
     }
     expected.max(to)
+}
+
+/// Remembers what lies where a frame should be, up to the next one.
+fn keep_bad(found: &mut Recovered, pieces: &[Piece], region: &Bytes, from: u64, order: u64) {
+    let place = |piece: &Piece| match piece {
+        Piece::Frame { byte_offset, .. } | Piece::Bad { byte_offset, .. } => *byte_offset,
+    };
+    for (index, piece) in pieces.iter().enumerate() {
+        if let Piece::Bad { byte_offset, .. } = piece {
+            let next = pieces.get(index + 1).map_or(from + region.len() as u64, place);
+            let (start, end) = (byte_offset - from, next - from);
+            let length = (end - start).min((HEADER_BYTES + PAYLOAD_BYTES_MAX) as u64);
+            let bytes = region.slice(start as usize..(start + length) as usize);
+            found.bad.push((format!("journal-{order}-{byte_offset}.damaged"), bytes));
+        }
+    }
 }
 
 /// Cuts the last file's frames at the first bad place that nothing says was durable. Answers how

@@ -256,11 +256,19 @@ fn the_headers_of_files_lie_as_they_are_drawn() {
         previous_end_lsn: Lsn(0x75),
         previous_order: 0x76,
         opens: true,
+        file_bytes: 0,
     };
     let written = journal.encode();
     assert_eq!(hex(&written[..192]), JOURNAL);
     assert_eq!((written.len(), &written[..4096]), (8192, &written[4096..]));
     assert_eq!(JournalHeader::decode(&unhex(JOURNAL)), Ok(journal));
+    let sized = JournalHeader { file_bytes: 0x0102_0304, ..journal };
+    let written = sized.encode();
+    assert_eq!(
+        hex(&written[80..112]).concat(),
+        [&JOURNAL[2][32..], "0403020100000000", &"0".repeat(16)].concat()
+    );
+    assert_eq!(JournalHeader::decode(&written), Ok(sized));
 
     let segment = SegmentHeader {
         store: STORE_ID,

@@ -1,0 +1,151 @@
+//! The files of the journal's ring, numbered from 0 without a gap. A file gets its name when it is
+//! whole, and an empty one, the *spare*, stands above it before anything is acknowledged in it: a
+//! file that is gone later leaves a gap, and one that is cut is shorter than its header says. It
+//! must not decide which file is free: the journal does.
+
+use std::{collections::HashMap, io};
+
+use super::{
+    OpenError,
+    layout::{JOURNAL, doing, journal_path},
+};
+use crate::{
+    env::{Env, File},
+    log::{
+        Fault, LogError,
+        journal::{FRAMES_AT, JournalHeader},
+    },
+};
+
+/// A file of the ring.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RingFile {
+    pub(super) number: u32,
+    /// 0 when it was never used.
+    pub(super) order: u64,
+    /// 0 for the spare.
+    pub(super) bytes: u64,
+    /// Not used again by this process: a write to it failed, or it is evidence.
+    pub(super) poisoned: bool,
+}
+
+/// A journal file that was used.
+pub(super) struct JournalFile {
+    pub(super) header: JournalHeader,
+    pub(super) file: Box<dyn File>,
+    pub(super) bytes: u64,
+}
+
+/// The ring as a start finds it.
+#[derive(Default)]
+pub(super) struct Ring {
+    pub(super) files: Vec<RingFile>,
+    /// Those with a whole header, by their order.
+    pub(super) used: HashMap<u64, JournalFile>,
+    /// Files that are not what they were: which, and what is wrong. What they held is unknown.
+    pub(super) damaged: Vec<(u32, String)>,
+}
+
+/// Reads the header of every file of the ring. Those of an order below `needed` hold nothing.
+pub(super) fn read(env: &Env, store: [u8; 16], needed: u64) -> Result<Ring, OpenError> {
+    let mut numbers: Vec<u32> = Vec::new();
+    for entry in env.storage.list(JOURNAL).map_err(doing("listing journal/"))? {
+        numbers.extend(entry.name.parse::<u32>());
+    }
+    numbers.sort_unstable();
+    let top = numbers.last().copied().unwrap_or(0);
+    let mut ring = Ring::default();
+    for number in (0..top).filter(|number| !numbers.contains(number)) {
+        ring.damaged.push((number, format!("{} is missing", journal_path(number))));
+    }
+    for number in numbers {
+        let path = journal_path(number);
+        let named = |error: io::Error| doing(format!("reading {path}"))(error);
+        let file = env.storage.open(&path).map_err(named)?;
+        // Dirty pages of a process that died reach the device now; then it is asked, not the cache.
+        file.sync().and_then(|()| file.evict()).map_err(named)?;
+        let bytes = file.len().map_err(named)?;
+        let header = match JournalHeader::of(&*file) {
+            Err(LogError::Io(error)) => return Err(named(error)),
+            Err(LogError::Fault { fault, .. }) => Err(fault),
+            Ok(header) => Ok(header),
+        };
+        let wrong = match &header {
+            Err(Fault::Zeros) if bytes >= FRAMES_AT => None,
+            Err(_) if bytes == 0 && number == top => None,
+            Err(fault) => Some(format!("header unreadable: {fault}")),
+            Ok(header) if header.store != store => Some("header of another store".to_owned()),
+            Ok(header) if bytes < header.file_bytes && header.order >= needed => {
+                Some(format!("cut from {} bytes to {bytes}", header.file_bytes))
+            }
+            Ok(header) if ring.used.contains_key(&header.order) => {
+                Some(format!("a second file of order {}", header.order))
+            }
+            Ok(_) => None,
+        };
+        let header = header.ok().filter(|header| header.store == store);
+        let order = header.map_or(0, |header| header.order);
+        let poisoned = wrong.is_some();
+        ring.damaged.extend(wrong.map(|wrong| (number, format!("{path}: {wrong}"))));
+        if let Some(header) = header {
+            ring.used.entry(order).or_insert(JournalFile { header, file, bytes });
+        }
+        ring.files.push(RingFile { number, order, bytes, poisoned });
+    }
+    Ok(ring)
+}
+
+/// Puts a spare above the ring unless there is one: nothing may be acknowledged in a file that
+/// none stands above.
+pub(super) fn ensure_spare(env: &Env, ring: &mut Vec<RingFile>) -> io::Result<()> {
+    if ring.iter().any(|file| file.bytes == 0) {
+        return Ok(());
+    }
+    let number = ring.iter().map(|file| file.number + 1).max().unwrap_or(0);
+    match env.storage.create(&journal_path(number)) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        _ => env.storage.sync_dir(JOURNAL)?,
+    }
+    ring.push(RingFile { number, order: 0, bytes: 0, poisoned: false });
+    Ok(())
+}
+
+/// Makes the spare a file of so many bytes and puts another above it; answers its number.
+pub(super) fn grow(env: &Env, ring: &mut Vec<RingFile>, bytes: u64) -> io::Result<u32> {
+    let next = ring.iter().map(|file| file.number + 1).max().unwrap_or(0);
+    let spare = ring.iter().find(|file| file.bytes == 0).map_or(next, |file| file.number);
+    fill(env, spare, bytes)?;
+    ring.retain(|file| file.number != spare);
+    ring.push(RingFile { number: spare, order: 0, bytes, poisoned: false });
+    ensure_spare(env, ring)?;
+    Ok(spare)
+}
+
+/// Makes a journal file of zeros and gives it its name once it is durable: a growing file costs 20
+/// times at the 99th percentile.
+pub(super) fn fill(env: &Env, number: u32, bytes: u64) -> io::Result<()> {
+    const CHUNK: u64 = 1 << 20;
+    let path = journal_path(number);
+    let fresh = format!("{path}.new");
+    let write = || -> io::Result<()> {
+        match env.storage.remove(&fresh) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let file = env.storage.create(&fresh)?;
+        let zeros = vec![0; CHUNK.min(bytes) as usize];
+        let mut at = 0;
+        while at < bytes {
+            let part = zeros.get(..CHUNK.min(bytes - at) as usize).unwrap_or(&zeros);
+            file.write_at(at, part)?;
+            at += part.len() as u64;
+        }
+        file.sync()?;
+        env.storage.rename(&fresh, &path)?;
+        env.storage.sync_dir(JOURNAL)
+    };
+    write().inspect_err(|_| {
+        // A file that is not whole is of no use to anybody, and on a full disk its bytes are.
+        let _ = env.storage.remove(&fresh);
+    })
+}
