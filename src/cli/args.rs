@@ -89,6 +89,8 @@ pub(super) enum Verb {
     Config,
     /// Show on a sample what survives a killed process, in ten seconds
     Demo(Demo),
+    /// Measure this machine: raw disk, engine, HTTP, and other stores beside them
+    Bench(Bench),
     /// Print a completion script for a shell
     Completions(Completions),
     /// Print the manual page
@@ -310,6 +312,56 @@ pub(super) struct Demo {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  sessionlog bench --quick                         twenty seconds, for a first look
+  sessionlog bench                                 every row, about three minutes
+  sessionlog bench floor engine --rounds 5         only the disk and the engine
+  sessionlog bench http.append redis --json        rows by the beginning of their names
+  sudo chrt -r 1 sessionlog bench                  on a machine that does other things as well
+
+Figures move from machine to machine and from minute to minute: quote ratios of one run. It works
+in a directory of its own, which goes away, and starts PostgreSQL and Redis there when they are
+installed. Exit code 0, targets met or not, unless --check is given. See docs/performance.md.")]
+pub(super) struct Bench {
+    /// Groups (floor, engine, http, slice, peers, start, disk) or beginnings of row names
+    #[arg(value_name = "ROWS")]
+    pub(super) rows: Vec<String>,
+    /// One short round of each row
+    #[arg(long)]
+    pub(super) quick: bool,
+    /// Rounds of each row; they are interleaved, and the median counts
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub(super) rounds: Option<u32>,
+    /// Seconds of a round
+    #[arg(long, value_name = "S", value_parser = seconds)]
+    pub(super) seconds: Option<f64>,
+    /// Sessions of the rows with many
+    #[arg(long, value_name = "N", value_parser = sessions)]
+    pub(super) sessions: Option<usize>,
+    /// Where to make the directory that is measured: on the disk you want to know about
+    #[arg(long, value_name = "DIR")]
+    pub(super) dir: Option<PathBuf>,
+    /// Other stores beside this one: those that are installed, or none
+    #[arg(long, value_enum, value_name = "WHICH", default_value = "auto")]
+    pub(super) peers: Peers,
+    /// Conversations for the row of disk bytes, as `import` takes them; a sample of ours if none
+    #[arg(long, value_name = "FILE")]
+    pub(super) transcripts: Vec<PathBuf>,
+    /// Exit with code 1 when a target is missed
+    #[arg(long)]
+    pub(super) check: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Peers {
+    /// PostgreSQL and Redis, where they are installed
+    Auto,
+    /// None
+    None,
+}
+
+#[derive(Debug, Args)]
 #[command(
     after_help = "Example: sessionlog completions bash > ~/.local/share/bash-completion/completions/sessionlog"
 )]
@@ -332,6 +384,20 @@ fn speed(text: &str) -> Result<f64, String> {
     match text.trim_end_matches('x').parse::<f64>() {
         Ok(speed) if speed.is_finite() && speed > 0.0 => Ok(speed),
         _ => Err("it must be a number above 0, for example 2 or 0.5".to_owned()),
+    }
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.001..=3_600.0).contains(&seconds) => Ok(seconds),
+        _ => Err("it must be a number of seconds from 0.001 to 3600".to_owned()),
+    }
+}
+
+fn sessions(text: &str) -> Result<usize, String> {
+    match text.parse::<usize>() {
+        Ok(count) if (1..=10_000_000).contains(&count) => Ok(count),
+        _ => Err("it must be a whole number from 1 to 10000000".to_owned()),
     }
 }
 

@@ -4,6 +4,7 @@
 
 mod append;
 mod args;
+mod bench;
 mod config;
 mod connect;
 mod demo;
@@ -83,6 +84,7 @@ fn execute(arguments: Arguments, environment: &Environment, screen: &mut Screen)
         Verb::Completions(completions) => return reference::completions(completions.shell, screen),
         Verb::Man => return reference::manual(screen),
         Verb::Inspect(wanted) => return inspect::run(&wanted.path, screen),
+        Verb::Bench(wanted) => return bench::run(wanted, screen),
         _ => {}
     }
     if let Verb::Serve(serve) = &verb {

@@ -111,16 +111,21 @@ impl Screen {
             }
             return Ok(());
         }
-        let mut table = comfy_table::Table::new();
-        table.load_style(comfy_table::presets::NOTHING);
-        // A terminal that is very narrow, or does not say how wide it is, wraps better by itself.
-        if table.width().is_some_and(|columns| columns >= TABLE_COLUMNS_MIN) {
-            table.set_content_arrangement(comfy_table::ContentArrangement::Dynamic);
-        }
-        table.set_header(heads.to_vec());
-        table.add_rows(rows);
-        self.line(table.to_string())
+        self.line(drawn(heads, rows))
     }
+}
+
+/// A table as people read it, whoever looks.
+pub(super) fn drawn(heads: &[&str], rows: Vec<Vec<String>>) -> String {
+    let mut table = comfy_table::Table::new();
+    table.load_style(comfy_table::presets::NOTHING);
+    // A terminal that is very narrow, or does not say how wide it is, wraps better by itself.
+    if table.width().is_some_and(|columns| columns >= TABLE_COLUMNS_MIN) {
+        table.set_content_arrangement(comfy_table::ContentArrangement::Dynamic);
+    }
+    table.set_header(heads.to_vec());
+    table.add_rows(rows);
+    table.to_string()
 }
 
 /// Recorded text made safe for a terminal: what would move the cursor or change colours is shown

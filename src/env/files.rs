@@ -159,6 +159,22 @@ pub fn make_private(path: &Path) -> io::Result<()> {
     fs::set_permissions(path, fs::Permissions::from_mode(mode))
 }
 
+/// Lets other users pass through a directory to what is theirs in it, and see nothing of it.
+///
+/// # Errors
+/// What the file system said.
+pub fn make_passable(directory: &Path) -> io::Result<()> {
+    fs::set_permissions(directory, fs::Permissions::from_mode(0o711))
+}
+
+/// Makes another user the owner of what lies at a path; only root may.
+///
+/// # Errors
+/// What the file system said.
+pub fn give(path: &Path, uid: u32, gid: u32) -> io::Result<()> {
+    std::os::unix::fs::chown(path, Some(uid), Some(gid))
+}
+
 /// What lies at a path, links followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Found {

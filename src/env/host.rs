@@ -176,10 +176,18 @@ impl Scratch {
     /// # Errors
     /// What the file system said.
     pub fn new(prefix: &str) -> io::Result<Self> {
+        Self::new_in(&std::env::temp_dir(), prefix)
+    }
+
+    /// Creates an empty directory, mode 0700, in `parent`.
+    ///
+    /// # Errors
+    /// What the file system said.
+    pub fn new_in(parent: &Path, prefix: &str) -> io::Result<Self> {
         let mut random = [0; 8];
         SystemEntropy.fill(&mut random);
         let name = format!("{prefix}-{:016x}", u64::from_le_bytes(random));
-        let path = std::env::temp_dir().join(name);
+        let path = parent.join(name);
         drop(DataDir::open(&path)?);
         Ok(Self { path, kept: false })
     }

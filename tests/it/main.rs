@@ -47,6 +47,9 @@ mod program;
 // The command line: every verb, its exit codes, its refusals.
 #[cfg(feature = "cli")]
 mod cli;
+// The benchmark, with tiny counts.
+#[cfg(feature = "cli")]
+mod bench;
 // The main job on real input, and the demo.
 #[cfg(feature = "cli")]
 mod main_job;

@@ -1,0 +1,185 @@
+//! The engine in this process: one writer and many, on one session and over many. It must not use
+//! anything a caller of `store` has not.
+
+use std::{io, sync::Arc};
+
+use super::{
+    cell::{Cell, Effect, Group, Kept, Limits, Load, Prepared, Round},
+    sample::{Numbers, Sample, Samples, TYPE},
+    site::Site,
+};
+use crate::{
+    cli::failure::Outcome,
+    env::Clock,
+    event::{Batch, EventType, NewEvent, Origin, Scope, SessionId, SessionKey},
+    store::{
+        NewSession, Store, StoreResult,
+        local::{Local, Options},
+    },
+};
+
+pub(super) const CELLS: &[Cell] = &[
+    Cell {
+        id: "engine.append.1",
+        group: Group::Engine,
+        what: "1 writer, 1 session",
+        clients: 1,
+        effect: Effect::Durable { in_flight: 1 },
+        prepare: one_session,
+    },
+    Cell {
+        id: "engine.append.64",
+        group: Group::Engine,
+        what: "64 writers, 1 session",
+        clients: 64,
+        effect: Effect::Durable { in_flight: 64 },
+        prepare: one_session,
+    },
+    Cell {
+        id: "engine.append.64.sessions",
+        group: Group::Engine,
+        what: "64 writers, many sessions",
+        clients: 64,
+        effect: Effect::Durable { in_flight: 64 },
+        prepare: many_sessions,
+    },
+];
+
+/// Sessions that are created at once.
+const CREATED_AT_ONCE: usize = 64;
+
+fn one_session(site: &mut Site, cell: &Cell) -> Prepared {
+    prepare(site, cell, 1)
+}
+
+fn many_sessions(site: &mut Site, cell: &Cell) -> Prepared {
+    let sessions = site.settings.sessions;
+    prepare(site, cell, sessions)
+}
+
+fn prepare(site: &mut Site, cell: &Cell, sessions: usize) -> Prepared {
+    let env = site.env(cell.id)?;
+    let local = Arc::new(Local::open_local(&env, Options::default()).map_err(io::Error::other)?);
+    let keys = keys(sessions);
+    site.runtime.block_on(create(&local, &keys)).map_err(io::Error::other)?;
+    let writers = (0..cell.clients)
+        .map(|number| Writer {
+            store: Arc::clone(&local) as Arc<dyn Store>,
+            keys: Arc::clone(&keys),
+            samples: site.samples.starting_at(number),
+            numbers: Numbers::from(number),
+            clock: Arc::clone(&site.clock),
+        })
+        .collect();
+    let runtime = site.runtime.handle().clone();
+    Ok(Some(Box::new(Engine { local, keys, writers, runtime, acknowledged: 0 })))
+}
+
+/// An event as the engine takes it.
+pub(super) fn event(sample: &Sample) -> NewEvent {
+    NewEvent {
+        id: None,
+        kind: EventType::new(TYPE).expect("a constant that is a type"),
+        origin: Origin::Harness,
+        created_at: None,
+        position: None,
+        body: sample.body.clone(),
+    }
+}
+
+/// The keys of so many sessions.
+pub(super) fn keys(count: usize) -> Arc<[SessionKey]> {
+    let scope = Scope::local();
+    let key = |number: usize| {
+        let session = SessionId::new(&format!("s{number}")).expect("a letter and digits are an id");
+        SessionKey { scope: scope.clone(), session }
+    };
+    (0..count).map(key).collect()
+}
+
+/// Creates these sessions, without events.
+pub(super) async fn create(local: &Arc<Local>, keys: &[SessionKey]) -> StoreResult<()> {
+    for part in keys.chunks(CREATED_AT_ONCE) {
+        let created = part.iter().map(|key| {
+            let new = NewSession { id: Some(key.session.clone()), ..NewSession::default() };
+            local.create(&key.scope, new)
+        });
+        futures_util::future::try_join_all(created).await?;
+    }
+    Ok(())
+}
+
+struct Engine {
+    local: Arc<Local>,
+    keys: Arc<[SessionKey]>,
+    writers: Vec<Writer>,
+    runtime: tokio::runtime::Handle,
+    acknowledged: u64,
+}
+
+#[derive(Clone)]
+struct Writer {
+    store: Arc<dyn Store>,
+    keys: Arc<[SessionKey]>,
+    samples: Samples,
+    numbers: Numbers,
+    clock: Arc<dyn Clock>,
+}
+
+impl Writer {
+    /// Appends one event after the other, each to any of the sessions.
+    async fn write(mut self, limits: Limits) -> StoreResult<Round> {
+        let mut round = Round::default();
+        let began = self.clock.monotonic();
+        let mut asked = began;
+        loop {
+            let at = usize::try_from(self.numbers.below(self.keys.len() as u64)).unwrap_or(0);
+            let Some(key) = self.keys.get(at) else { return Ok(round) };
+            let batch = Batch { events: vec![event(self.samples.next())], ..Batch::default() };
+            self.store.append(key, batch).await?;
+            let now = self.clock.monotonic();
+            round.add(1, now.saturating_sub(asked));
+            round.elapsed = now.saturating_sub(began);
+            if limits.over(round.elapsed) {
+                return Ok(round);
+            }
+            asked = now;
+        }
+    }
+}
+
+impl Load for Engine {
+    fn round(&mut self, limits: &Limits) -> Outcome<Round> {
+        let mut all = Round::default();
+        if let [writer] = self.writers.as_slice() {
+            // Nothing to hand over to: the caller's thread is the writer.
+            let written = self.runtime.block_on(writer.clone().write(limits.clone()));
+            all.join(written.map_err(io::Error::other)?);
+        } else {
+            let _inside = self.runtime.enter();
+            let write = |writer: &Writer| tokio::spawn(writer.clone().write(limits.clone()));
+            let started: Vec<_> = self.writers.iter().map(write).collect();
+            for task in started {
+                let written = self.runtime.block_on(task).map_err(io::Error::other)?;
+                all.join(written.map_err(io::Error::other)?);
+            }
+        }
+        for (number, writer) in self.writers.iter_mut().enumerate() {
+            // The next round goes on elsewhere.
+            writer.numbers = Numbers::from(number + usize::try_from(all.events).unwrap_or(0));
+        }
+        self.acknowledged += all.events;
+        // What waits would be settled within somebody else's round.
+        self.local.settle()?;
+        Ok(all)
+    }
+
+    fn kept(&mut self) -> Outcome<Option<Kept>> {
+        let mut found = 0;
+        for key in self.keys.iter() {
+            let info = self.runtime.block_on(self.local.info(key)).map_err(io::Error::other)?;
+            found += info.tail.0;
+        }
+        Ok(Some(Kept { acknowledged: self.acknowledged, found }))
+    }
+}

@@ -1,0 +1,88 @@
+//! Programs this benchmark starts: each is asked to stop and waited for when its owner is dropped,
+//! whatever the reason. It must not outlive the benchmark, nor touch a process it did not start.
+
+use std::{
+    io,
+    net::{Ipv4Addr, SocketAddr, TcpListener},
+    path::PathBuf,
+    time::Duration,
+};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::{
+    process::{Child, Command},
+    runtime::Handle,
+};
+
+/// How long a program may take to stop before it is killed.
+const STOP: Duration = Duration::from_secs(20);
+
+/// A running program.
+pub(super) struct Process {
+    child: Child,
+    runtime: Handle,
+    /// What asks it to stop.
+    polite: Signal,
+}
+
+impl Process {
+    /// Starts it, out of reach of the terminal's Ctrl-C: the benchmark stops it itself.
+    pub(super) fn start(
+        command: &mut Command,
+        polite: Signal,
+        runtime: &Handle,
+    ) -> io::Result<Self> {
+        let _inside = runtime.enter();
+        let child = command.process_group(0).kill_on_drop(true).spawn()?;
+        Ok(Self { child, runtime: runtime.clone(), polite })
+    }
+
+    pub(super) fn child(&mut self) -> &mut Child {
+        &mut self.child
+    }
+
+    pub(super) fn pid(&self) -> u32 {
+        self.child.id().unwrap_or_default()
+    }
+
+    /// Whether it still runs.
+    pub(super) fn is_alive(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let id = self.child.id().and_then(|id| i32::try_from(id).ok());
+        // Without an id it has ended and was waited for: the number may be somebody else's.
+        let Some(pid) = id.and_then(Pid::from_raw) else { return };
+        let asked = kill_process(pid, self.polite);
+        let waited = self
+            .runtime
+            .clone()
+            .block_on(async { tokio::time::timeout(STOP, self.child.wait()).await });
+        if asked.is_err() || waited.is_err() {
+            // Nobody can be told; the runtime kills what is still there.
+            let _ = self.runtime.clone().block_on(self.child.kill());
+        }
+    }
+}
+
+/// A free port of the loopback address. Somebody else may take it first: then the program that is
+/// told to use it does not start, and says so.
+pub(super) fn free_port() -> io::Result<u16> {
+    let listener = TcpListener::bind(loopback(0))?;
+    Ok(listener.local_addr()?.port())
+}
+
+/// An address of this machine only.
+pub(super) fn loopback(port: u16) -> SocketAddr {
+    SocketAddr::from((Ipv4Addr::LOCALHOST, port))
+}
+
+/// Where a program is, by PATH and then by `others`.
+pub(super) fn find(program: &str, others: &[PathBuf]) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let directories = std::env::split_paths(&path).chain(others.iter().cloned());
+    directories.map(|directory| directory.join(program)).find(|file| file.is_file())
+}

@@ -1,0 +1,255 @@
+//! The figures as a table for a person and as JSON for a program; docs/performance.md describes
+//! both. It must not measure, nor leave out a row that went badly.
+
+use serde_json::{Map, Value, json};
+
+use super::{
+    cell::Bound,
+    machine,
+    runner::Row,
+    site::Site,
+    targets::{self, Verdict},
+};
+use crate::cli::{
+    failure::Outcome,
+    screen::{Screen, Tone, drawn},
+};
+
+/// Version of the JSON report; a member is never removed within one.
+const VERSION: u32 = 1;
+
+/// All there is to tell about a run.
+pub(super) struct Report<'a> {
+    pub(super) site: &'a Site,
+    pub(super) rows: Vec<Row>,
+    /// Programs that wanted a processor before the first round.
+    pub(super) load_before: Option<f64>,
+}
+
+impl Report<'_> {
+    /// Whether every target that was measured is met.
+    pub(super) fn is_good(&self) -> bool {
+        targets::verdicts(&self.rows).iter().all(|verdict| verdict.met)
+    }
+
+    pub(super) fn print(&self, screen: &mut Screen) -> Outcome {
+        let verdicts = targets::verdicts(&self.rows);
+        if screen.json {
+            screen.value(&self.to_json(&verdicts))?;
+            return Ok(());
+        }
+        let rows: Vec<Vec<String>> = self.rows.iter().map(|row| line(row, &verdicts)).collect();
+        screen.line(drawn(&HEADS, rows))?;
+        screen.line("")?;
+        screen.line(self.machine_line())?;
+        for verdict in verdicts {
+            let (tone, word) =
+                if verdict.met { (Tone::Good, "met   ") } else { (Tone::Bad, "missed") };
+            let word = screen.paint(tone, word);
+            screen.line(format!("{word} {}", sentence(&verdict)))?;
+        }
+        for note in &self.site.notes {
+            screen.line(format!("note   {note}"))?;
+        }
+        Ok(())
+    }
+
+    fn machine_line(&self) -> String {
+        let disk = &self.site.disk;
+        let device = disk.device.as_deref().unwrap_or("no block device of its own");
+        let load = |load: Option<f64>| load.map_or("?".to_owned(), |load| format!("{load:.1}"));
+        format!(
+            "{} processors, Linux {}, {} on {device}; load {} before and {} after; {} rounds of \
+             {} s, interleaved",
+            std::thread::available_parallelism().map_or(0, usize::from),
+            machine::kernel().unwrap_or_default(),
+            disk.file_system,
+            load(self.load_before),
+            load(machine::load()),
+            self.site.settings.rounds,
+            self.site.settings.seconds,
+        )
+    }
+
+    fn to_json(&self, verdicts: &[Verdict]) -> Value {
+        let settings = &self.site.settings;
+        json!({
+            "version": VERSION,
+            "sessionlog": env!("CARGO_PKG_VERSION"),
+            "debug_build": cfg!(debug_assertions),
+            "machine": {
+                "processors": std::thread::available_parallelism().map_or(0, usize::from),
+                "kernel": machine::kernel(),
+                "file_system": self.site.disk.file_system,
+                "device": self.site.disk.device,
+                "counts_flushes": self.site.counts_flushes,
+                "load_before": self.load_before,
+                "load_after": machine::load(),
+            },
+            "settings": {
+                "rounds": settings.rounds,
+                "seconds": settings.seconds,
+                "sessions": settings.sessions,
+                "events": settings.events,
+            },
+            "rows": self.rows.iter().map(row_json).collect::<Vec<_>>(),
+            "targets": verdicts.iter().map(verdict_json).collect::<Vec<_>>(),
+            "notes": self.site.notes,
+        })
+    }
+}
+
+const HEADS: [&str; 10] = [
+    "ROW",
+    "MEDIAN",
+    "UNIT",
+    "MIN..MAX",
+    "P50 µs",
+    "P99 µs",
+    "FLUSHES/EV",
+    "BYTES/EV",
+    "TARGET",
+    "RATIO",
+];
+
+fn line(row: &Row, verdicts: &[Verdict]) -> Vec<String> {
+    let verdict = verdicts.iter().find(|verdict| verdict.target.row == row.id);
+    let (min, max) = extremes(&row.values);
+    let timing = |of: f64| row.timing.map_or(String::new(), |_| figure(of));
+    let device = |of: f64| row.device.map_or(String::new(), |_| figure(of));
+    let durable = row.device.and_then(|device| device.durable);
+    let flushes = row.device.map_or(0.0, |device| device.flushes_per_event);
+    vec![
+        row.id.to_owned(),
+        figure(row.median()),
+        row.unit.to_owned(),
+        format!("{}..{}", figure(min), figure(max)),
+        timing(row.timing.unwrap_or_default().p50_micros),
+        timing(row.timing.unwrap_or_default().p99_micros),
+        match durable {
+            Some(false) => format!("{} NOT DURABLE", figure(flushes)),
+            _ => device(flushes),
+        },
+        device(row.device.map_or(0.0, |device| device.bytes_per_event)),
+        verdict.map_or(String::new(), wanted),
+        verdict.map_or(String::new(), |verdict| {
+            format!("{} {}", figure(verdict.value), if verdict.met { "pass" } else { "MISS" })
+        }),
+    ]
+}
+
+fn wanted(verdict: &Verdict) -> String {
+    let id = verdict.target.id;
+    match verdict.target.bound {
+        Bound::TimesMin(least) => format!("{id} >= {least}x"),
+        Bound::ValueMax(most) => format!("{id} <= {most}"),
+    }
+}
+
+fn sentence(verdict: &Verdict) -> String {
+    let (id, row, value) = (verdict.target.id, verdict.target.row, figure(verdict.value));
+    match (verdict.target.bound, verdict.against) {
+        (Bound::TimesMin(least), Some(other)) => {
+            format!("{id}  {row} is {value} times {other}; at least {least} is wanted")
+        }
+        (Bound::TimesMin(least) | Bound::ValueMax(least), _) => {
+            format!("{id}  {row} is {value}; at most {least} is wanted")
+        }
+    }
+}
+
+fn extremes(values: &[f64]) -> (f64, f64) {
+    let min = values.iter().copied().fold(f64::INFINITY, f64::min);
+    let max = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    if values.is_empty() { (0.0, 0.0) } else { (min, max) }
+}
+
+/// Three digits that matter, and thousands apart.
+fn figure(value: f64) -> String {
+    match value.abs() {
+        size if size >= 100.0 => grouped(&format!("{value:.0}")),
+        size if size >= 10.0 => format!("{value:.1}"),
+        size if size >= 1.0 => format!("{value:.2}"),
+        size if size >= 0.001 => format!("{value:.3}"),
+        size if size > 0.0 => format!("{value:.1e}"),
+        _ => "0".to_owned(),
+    }
+}
+
+fn grouped(digits: &str) -> String {
+    let mut out = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            out.push(' ');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+fn row_json(row: &Row) -> Value {
+    let (min, max) = extremes(&row.values);
+    let mut about = Map::new();
+    let mut put = |name: &str, value: Value| about.insert(name.to_owned(), value);
+    put("id", json!(row.id));
+    put("group", json!(row.group));
+    put("what", json!(row.what));
+    put("unit", json!(row.unit));
+    put("clients", json!(row.clients));
+    put("rounds", json!(row.values));
+    put("median", json!(row.median()));
+    put("min", json!(min));
+    put("max", json!(max));
+    if let Some(timing) = row.timing {
+        put("p50_us", json!(timing.p50_micros));
+        put("p99_us", json!(timing.p99_micros));
+        put("client_processors", json!(timing.client_processors));
+        put("machine_processors", json!(timing.machine_processors));
+    }
+    if let Some(device) = row.device {
+        put("flushes_per_event", json!(device.flushes_per_event));
+        put("device_bytes_per_event", json!(device.bytes_per_event));
+        put("durable", json!(device.durable));
+    }
+    if let Some(kept) = row.kept {
+        put("acknowledged", json!(kept.acknowledged));
+        put("kept", json!(kept.found));
+    }
+    Value::Object(about)
+}
+
+fn verdict_json(verdict: &Verdict) -> Value {
+    let (kind, bound) = match verdict.target.bound {
+        Bound::TimesMin(least) => ("times_min", least),
+        Bound::ValueMax(most) => ("value_max", most),
+    };
+    json!({
+        "id": verdict.target.id,
+        "row": verdict.target.row,
+        "against": verdict.against,
+        kind: bound,
+        "value": verdict.value,
+        "met": verdict.met,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_figure_shows_the_digits_that_matter() {
+        for (value, expected) in [
+            (0.0, "0"),
+            (0.000_12, "1.2e-4"),
+            (0.034_56, "0.035"),
+            (1.234, "1.23"),
+            (12.34, "12.3"),
+            (123.4, "123"),
+            (1_234.0, "1 234"),
+            (1_234_567.0, "1 234 567"),
+        ] {
+            assert_eq!(figure(value), expected);
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! Our own server as a process of its own: this very program, on a data directory of the
+//! benchmark's. It must not be reachable from another machine, nor read the user's configuration.
+
+use std::{io, net::SocketAddr, path::Path, process::Stdio, sync::Arc, time::Duration};
+
+use rustix::process::Signal;
+use serde_json::Value;
+use tokio::{
+    io::{AsyncBufReadExt, BufReader},
+    process::Command,
+};
+
+use super::{engine, process::Process, site::Site};
+use crate::{
+    cli::{config, connect, failure::Outcome},
+    env::{Env, files},
+    event::{Batch, Scope, SessionId, SessionKey},
+    store::{
+        NewSession, Store,
+        local::{Local, Options},
+    },
+};
+
+/// The session whose events lie in sealed segments.
+pub(super) const SEALED: &str = "sealed";
+/// Segments are sealed from this size on while the session above is made: as they would be from
+/// 8 MiB on.
+const SEGMENT_BYTES: u64 = 1 << 20;
+const DATA_DIR: &str = "server";
+/// How long a start may take.
+const START: Duration = Duration::from_secs(120);
+
+/// A running server.
+pub(super) struct Server {
+    pub(super) process: Process,
+    pub(super) address: SocketAddr,
+    /// Whether [`SEALED`] has sealed segments.
+    pub(super) has_sealed: bool,
+    /// Whether the session for slices of an active segment is filled.
+    pub(super) has_active: bool,
+}
+
+impl Server {
+    /// Starts it on that data directory and waits until it listens.
+    pub(super) fn start(site: &Site, data_dir: &Path) -> Outcome<Self> {
+        let mut command = Command::new(connect::program()?);
+        for (name, _) in std::env::vars_os() {
+            if name.to_string_lossy().starts_with(config::PREFIX) {
+                command.env_remove(name);
+            }
+        }
+        command.arg("serve").arg("--data-dir").arg(data_dir);
+        command.arg("--config").arg(site.configuration());
+        command.args(["--json", "--listen", "127.0.0.1:0", "--log", "error"]);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut process = Process::start(&mut command, Signal::TERM, site.runtime.handle())?;
+        let said = process.child().stdout.take().ok_or_else(|| io::Error::other("no pipe"))?;
+        let line = site.runtime.block_on(async {
+            tokio::time::timeout(START, BufReader::new(said).lines().next_line()).await
+        });
+        let line = line.map_err(io::Error::other)??.unwrap_or_default();
+        let said: Value = serde_json::from_str(&line).unwrap_or_default();
+        let url = said.get("listening").and_then(Value::as_str).unwrap_or_default();
+        let address = url.strip_prefix("http://").and_then(|address| address.parse().ok());
+        let address =
+            address.ok_or_else(|| io::Error::other(format!("no server started: {line}")))?;
+        Ok(Self { process, address, has_sealed: false, has_active: false })
+    }
+
+    /// Starts it on a data directory that holds [`SEALED`] already.
+    pub(super) fn prepared(site: &Site) -> Outcome<Self> {
+        let env = site.env(DATA_DIR)?;
+        site.runtime.block_on(seal(site, &env))?;
+        let server = Self::start(site, &site.path(DATA_DIR))?;
+        Ok(Self { has_sealed: holds_sealed(&site.path(DATA_DIR))?, ..server })
+    }
+}
+
+/// Fills the session whose segments are sealed, and closes the store.
+async fn seal(site: &Site, env: &Env) -> Outcome {
+    let options = Options { segment_bytes_max: SEGMENT_BYTES, ..Options::default() };
+    let local = Arc::new(Local::open_local(env, options).map_err(io::Error::other)?);
+    let scope = Scope::local();
+    let id = SessionId::new(SEALED).expect("a constant that is an id");
+    let key = SessionKey { scope: scope.clone(), session: id.clone() };
+    let new = NewSession { id: Some(id), ..NewSession::default() };
+    local.create(&scope, new).await.map_err(io::Error::other)?;
+    let mut samples = site.samples.clone();
+    let mut left = site.settings.events;
+    while left > 0 {
+        let part = left.min(500);
+        let events = (0..part).map(|_| engine::event(samples.next())).collect();
+        let batch = Batch { events, ..Batch::default() };
+        local.append(&key, batch).await.map_err(io::Error::other)?;
+        local.settle()?;
+        left -= part;
+    }
+    local.settle()?;
+    local.close().await;
+    Ok(())
+}
+
+/// Whether a data directory has a sealed segment.
+fn holds_sealed(data_dir: &Path) -> io::Result<bool> {
+    for directory in files::list(&data_dir.join("segments"))? {
+        let names = files::list(&directory)?;
+        if names.iter().any(|name| name.extension().is_some_and(|end| end == "sealed")) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}

@@ -1,0 +1,166 @@
+//! Where everything happens: a directory of our own on the disk that is measured, the programs
+//! started in it, and what there is to say about the machine. Whatever it holds ends and goes away
+//! with it. It must not touch the user's sessions.
+
+use std::{
+    io::Write as _,
+    path::{Path, PathBuf},
+    sync::{Arc, atomic::AtomicBool},
+};
+
+use tokio::runtime::Runtime;
+
+use super::{machine::Disk, postgres::Postgres, redis::Redis, sample::Samples, server::Server};
+use crate::{
+    cli::failure::Outcome,
+    env::{Clock, Env, clock::SystemClock, files, host::Scratch},
+};
+
+/// How much a run does.
+#[derive(Clone, Debug)]
+pub(super) struct Settings {
+    /// Rounds of every cell.
+    pub(super) rounds: u32,
+    /// Seconds of one round.
+    pub(super) seconds: f64,
+    /// Sessions of the rows with many sessions.
+    pub(super) sessions: usize,
+    /// Events of a session that slices are read from.
+    pub(super) events: usize,
+    /// Whether other stores are started.
+    pub(super) peers: bool,
+    /// Conversations for the row of disk bytes; the built-in one when there is none.
+    pub(super) transcripts: Vec<PathBuf>,
+}
+
+/// A program that is started when it is first wanted.
+enum Wanted<T> {
+    NotYet,
+    /// It is not on this machine, or does not start.
+    Missing,
+    Running(T),
+}
+
+/// The place of one run. Fields are dropped in this order: programs before their directory.
+pub(super) struct Site {
+    server: Wanted<Server>,
+    postgres: Wanted<Postgres>,
+    redis: Wanted<Redis>,
+    /// Programs are waited for with its help.
+    pub(super) runtime: Runtime,
+    scratch: Scratch,
+    pub(super) settings: Settings,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) samples: Samples,
+    /// Set when the user wants to leave.
+    pub(super) stop: Arc<AtomicBool>,
+    pub(super) disk: Disk,
+    /// Whether the device counts flushes: without it nothing can be said about durability.
+    pub(super) counts_flushes: bool,
+    /// What a reader of the figures must know.
+    pub(super) notes: Vec<String>,
+}
+
+impl Site {
+    /// A new directory below `parent`, and nothing running.
+    pub(super) fn new(parent: &Path, settings: Settings, runtime: Runtime) -> Outcome<Self> {
+        let scratch = Scratch::new_in(parent, "sessionlog-bench")?;
+        // A peer may run as a user of its own, who must get to its directory and no further.
+        files::make_passable(scratch.path())?;
+        let mut site = Self {
+            server: Wanted::NotYet,
+            postgres: Wanted::NotYet,
+            redis: Wanted::NotYet,
+            disk: Disk::under(&files::canonical(scratch.path())?),
+            runtime,
+            scratch,
+            settings,
+            clock: Arc::new(SystemClock::new()),
+            samples: Samples::new(),
+            stop: Arc::default(),
+            counts_flushes: false,
+            notes: Vec::new(),
+        };
+        let mut empty = files::create(&site.configuration())?;
+        empty.write_all(b"# The benchmark runs with the defaults.\n")?;
+        empty.finish()?;
+        site.counts_flushes = site.sees_a_flush()?;
+        Ok(site)
+    }
+
+    /// A place in the directory.
+    pub(super) fn path(&self, name: &str) -> PathBuf {
+        self.scratch.path().join(name)
+    }
+
+    /// An empty configuration: the user's own must not change what is measured.
+    pub(super) fn configuration(&self) -> PathBuf {
+        self.path("sessionlog.toml")
+    }
+
+    /// An environment with a data directory of that name.
+    pub(super) fn env(&self, name: &str) -> Outcome<Env> {
+        Ok(Env::real(&self.path(name))?)
+    }
+
+    /// Whether a sync of written bytes shows as a flush of the device.
+    fn sees_a_flush(&self) -> Outcome<bool> {
+        const SYNCS: u64 = 20;
+        let env = self.env("probe")?;
+        let file = env.storage.create("file")?;
+        file.write_at(0, &[0; 4096])?;
+        file.sync()?;
+        let Some(before) = self.disk.counters() else { return Ok(false) };
+        for byte in 0..SYNCS {
+            file.write_at(byte, b"x")?;
+            file.sync()?;
+        }
+        Ok(self.disk.counters().is_some_and(|now| now.since(before).flushes >= SYNCS))
+    }
+
+    /// Our server, on a data directory of its own.
+    pub(super) fn server(&mut self) -> Outcome<&mut Server> {
+        if !matches!(self.server, Wanted::Running(_)) {
+            self.server = Wanted::Running(Server::prepared(self)?);
+        }
+        match &mut self.server {
+            Wanted::Running(server) => Ok(server),
+            _ => Err(std::io::Error::other("the server is not running").into()),
+        }
+    }
+
+    /// PostgreSQL; `None` when it is not on this machine.
+    pub(super) fn postgres(&mut self) -> Option<&Postgres> {
+        if let Wanted::NotYet = self.postgres {
+            self.postgres = match self.settings.peers.then(|| Postgres::start(self)) {
+                Some(Ok(started)) => Wanted::Running(started),
+                Some(Err(why)) => self.missing("PostgreSQL", &why),
+                None => Wanted::Missing,
+            };
+        }
+        match &self.postgres {
+            Wanted::Running(postgres) => Some(postgres),
+            _ => None,
+        }
+    }
+
+    /// Redis; `None` when it is not on this machine.
+    pub(super) fn redis(&mut self) -> Option<&Redis> {
+        if let Wanted::NotYet = self.redis {
+            self.redis = match self.settings.peers.then(|| Redis::start(self)) {
+                Some(Ok(started)) => Wanted::Running(started),
+                Some(Err(why)) => self.missing("Redis", &why),
+                None => Wanted::Missing,
+            };
+        }
+        match &self.redis {
+            Wanted::Running(redis) => Some(redis),
+            _ => None,
+        }
+    }
+
+    fn missing<T>(&mut self, peer: &str, why: &str) -> Wanted<T> {
+        self.notes.push(format!("{peer} was not compared: {why}"));
+        Wanted::Missing
+    }
+}

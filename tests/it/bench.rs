@@ -1,0 +1,140 @@
+//! The benchmark, run with tiny counts: what it prints is whole and true, and it leaves nothing
+//! behind. Nothing here depends on how fast anything is.
+
+use std::{
+    collections::BTreeSet,
+    fs::{self, Permissions},
+    os::unix::fs::PermissionsExt,
+    path::Path,
+    process::{Command, Stdio},
+};
+
+use serde_json::Value;
+
+use crate::program::Place;
+
+/// What the benchmark prints in a directory of its own, which must be empty again afterwards.
+fn bench(arguments: &[&str]) -> Value {
+    let place = Place::new();
+    let home = tempfile::tempdir().unwrap();
+    // A peer may run as another user, who must get through.
+    fs::set_permissions(home.path(), Permissions::from_mode(0o711)).unwrap();
+    let directory = home.path().to_str().unwrap();
+    let tiny = ["bench", "--quick", "--json", "--seconds", "0.02", "--sessions", "70", "--dir"];
+    let all = [tiny.as_slice(), &[directory], arguments].concat();
+    let printed = place.run(&all).ok();
+    let left: Vec<_> = fs::read_dir(home.path()).unwrap().collect();
+    assert!(left.is_empty(), "left behind: {left:?}");
+    assert_eq!(processes_in(home.path()), Vec::<String>::new());
+    serde_json::from_str(&printed).unwrap()
+}
+
+/// Command lines of processes that name a directory.
+fn processes_in(directory: &Path) -> Vec<String> {
+    let directory = directory.to_str().unwrap();
+    let own = std::process::id().to_string();
+    fs::read_dir("/proc")
+        .unwrap()
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.file_name().is_some_and(|name| *name != *own))
+        .filter_map(|path| fs::read(path.join("cmdline")).ok())
+        .map(|line| String::from_utf8_lossy(&line).replace('\0', " "))
+        .filter(|line| line.contains(directory))
+        .collect()
+}
+
+fn row<'a>(report: &'a Value, id: &str) -> &'a Value {
+    let rows = report["rows"].as_array().unwrap();
+    rows.iter().find(|row| row["id"] == id).unwrap_or_else(|| panic!("no row {id}"))
+}
+
+#[test]
+fn every_row_has_its_figures_and_keeps_what_it_acknowledged() {
+    let report = bench(&["--peers", "none"]);
+    assert_eq!(report["version"], 1);
+    assert_eq!(report["settings"]["rounds"], 1);
+    let rows = report["rows"].as_array().unwrap();
+    let ids: BTreeSet<&str> = rows.iter().map(|row| row["id"].as_str().unwrap()).collect();
+    assert_eq!(ids.len(), rows.len(), "an id comes twice");
+    let groups: BTreeSet<&str> = rows.iter().map(|row| row["group"].as_str().unwrap()).collect();
+    assert_eq!(groups, BTreeSet::from(["floor", "engine", "http", "slice", "start", "disk"]));
+    for row in rows {
+        let value = row["median"].as_f64().unwrap();
+        assert!(value > 0.0 || row["id"] == "start.memory", "{row}");
+        assert!(row["min"].as_f64().unwrap() <= value && value <= row["max"].as_f64().unwrap());
+        let appends = row["id"].as_str().unwrap().contains(".append.")
+            || row["id"].as_str().unwrap().starts_with("http.");
+        if appends && row["group"] != "floor" {
+            assert!(row["acknowledged"].as_u64().unwrap() > 0, "{row}");
+            assert_eq!(row["acknowledged"], row["kept"], "{row}");
+        }
+    }
+    let targets: BTreeSet<&str> =
+        report["targets"].as_array().unwrap().iter().map(|t| t["id"].as_str().unwrap()).collect();
+    assert_eq!(targets, BTreeSet::from(["P1", "P3", "P8", "P11"]));
+}
+
+#[test]
+fn a_row_that_does_not_sync_is_found_out_by_its_flushes() {
+    let report = bench(&["floor.append.1", "floor.unsynced", "engine.append.1"]);
+    if report["machine"]["counts_flushes"] != true {
+        // Nothing may be said then, and nothing is.
+        assert!(row(&report, "floor.unsynced").get("durable").is_none_or(Value::is_null));
+        assert!(!report["notes"].as_array().unwrap().is_empty());
+        return;
+    }
+    assert_eq!(row(&report, "floor.unsynced")["durable"], false);
+    for id in ["floor.append.1", "engine.append.1"] {
+        assert_eq!(row(&report, id)["durable"], true, "{id}");
+        assert!(row(&report, id)["flushes_per_event"].as_f64().unwrap() > 0.9, "{id}");
+    }
+}
+
+#[test]
+fn a_peer_is_measured_or_said_to_be_missing() {
+    let report = bench(&["peers", "http.append.json.1"]);
+    let notes = report["notes"].to_string();
+    for (peer, name) in [("postgres", "PostgreSQL"), ("redis", "Redis")] {
+        let rows = report["rows"].as_array().unwrap();
+        let appended = rows.iter().find(|row| row["id"] == format!("{peer}.append.1"));
+        match appended {
+            Some(row) => assert_eq!(row["acknowledged"], row["kept"], "{row}"),
+            None => assert!(notes.contains(&format!("{name} was not compared")), "{notes}"),
+        }
+    }
+}
+
+#[test]
+fn an_interrupted_run_takes_everything_down() {
+    let home = tempfile::tempdir().unwrap();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_sessionlog"))
+        .args(["bench", "http.append", "--seconds", "600", "--dir"])
+        .arg(home.path())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let has_server = || processes_in(home.path()).iter().any(|line| line.contains("serve"));
+    while !has_server() {
+        assert!(child.try_wait().unwrap().is_none(), "it ended before it was interrupted");
+        std::thread::yield_now();
+    }
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("interrupted"), "{said}");
+    assert_eq!(processes_in(home.path()), Vec::<String>::new());
+    assert_eq!(fs::read_dir(home.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_row_nobody_knows_and_a_directory_that_is_none_are_wrong_usage() {
+    let place = Place::new();
+    let unknown = place.run(&["bench", "flor"]);
+    assert_eq!(unknown.code, 2);
+    assert!(unknown.err.contains("floor"), "{}", unknown.err);
+    let nowhere = place.run(&["bench", "floor", "--quick", "--dir", "/dev/null/x"]);
+    assert_eq!(nowhere.code, 2);
+}
