@@ -18,6 +18,7 @@ mod session;
 mod settle;
 mod slots;
 mod verify;
+mod writer;
 
 use std::{
     collections::{BTreeMap, HashSet, VecDeque},
@@ -27,13 +28,17 @@ use std::{
 };
 
 use futures_util::{FutureExt, future::BoxFuture};
-use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::{
+    runtime::{Handle, RuntimeFlavor},
+    sync::oneshot,
+};
 
 use catalogue::Catalogue;
-use journal::{Failure, Item, Journal, error_of};
+use journal::{Item, Journal, error_of};
 use session::Session;
 use settle::Retired;
 use slots::Slots;
+use writer::Failure;
 
 pub use inspect::{Inspection, InspectionLine, inspect};
 
@@ -46,7 +51,7 @@ use crate::{
         Env, Lock,
         sync::{
             Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
-            atomic::{AtomicBool, Ordering},
+            atomic::{AtomicBool, AtomicU64, Ordering},
             thread::{self, JoinHandle},
         },
     },
@@ -108,8 +113,9 @@ pub enum OpenError {
     },
 }
 
-/// How often waiting frames are settled when nothing presses, so that memory and replay stay small.
-const SETTLE_EVERY: Duration = Duration::from_secs(5);
+/// Waiting frames are settled when nothing presses and nobody wrote for so long, so that memory and
+/// replay stay small.
+const SETTLE_AFTER: Duration = Duration::from_secs(5);
 
 /// A disk that has not answered for so long is not ready for more.
 const SILENCE_MAX: Duration = Duration::from_secs(5);
@@ -127,7 +133,7 @@ struct Signal {
 
 #[derive(Default)]
 struct Wanted {
-    settle: bool,
+    wanted: bool,
     stop: bool,
 }
 
@@ -149,7 +155,7 @@ struct Shared {
     /// Directories of segments that are durable.
     directories: Mutex<HashSet<String>>,
     /// Journal bytes written when the last settling began.
-    settled_written: Mutex<u64>,
+    settled_written: AtomicU64,
     /// Journal bytes written up to the place the last settling named.
     place_written: Mutex<u64>,
     /// The last sync of everything failed: the next settling finds out whose file it is.
@@ -263,59 +269,82 @@ impl Shared {
         self.catalogue().get(key).ok_or_else(unknown)
     }
 
-    /// Makes the frames of a round visible, or void.
-    fn outcome(&self, round: Vec<Item<Arc<Session>>>, result: Result<(), Failure>) {
-        for item in round {
-            let answer = match &result {
-                Ok(()) => {
-                    match item.effect {
-                        None => item.session.state().copied(&item.header),
-                        Some(effect) => {
-                            let (header, payload) = (item.header, item.payload);
-                            let held =
-                                session::Held { header, payload, first_time: effect.updated_at };
-                            if item.session.publish(held, effect) {
-                                lock(&self.dirty).push(item.session);
-                            }
-                        }
-                    }
-                    Ok(())
-                }
-                Err(failure) => {
+    /// Makes the frames of a round visible, or void; then tells who waits.
+    fn outcome(&self, round: &mut Vec<Item<Arc<Session>>>, result: Result<(), Failure>) {
+        match result {
+            Ok(()) => {
+                // Nobody waits any more when a client went away: the frame stands all the same.
+                self.publish(round).into_iter().for_each(|done| drop(done.send(Ok(()))));
+            }
+            Err(failure) => {
+                for item in round.drain(..) {
                     if item.effect.is_some_and(|effect| effect.create) {
                         self.forget(&item.session);
                     }
-                    Err(error_of(failure))
+                    let _ = item.done.send(Err(error_of(&failure)));
                 }
-            };
-            // Nobody waits any more when a client went away: the frame stands all the same.
-            let _ = item.done.send(answer);
+            }
         }
-        if self.pressure() > self.options.journal_retained_bytes / 4 {
-            lock(&self.settle_now.state).settle = true;
+        if self.pressed() {
+            lock(&self.settle_now.state).wanted = true;
             self.settle_now.changed.notify_one();
         }
     }
 
-    /// Journal bytes written since the last settling.
-    fn pressure(&self) -> u64 {
-        self.journal.written().saturating_sub(*lock(&self.settled_written))
+    /// Makes the frames of a round visible, those of one session together. Answers who waits.
+    fn publish(
+        &self,
+        round: &mut Vec<Item<Arc<Session>>>,
+    ) -> Vec<oneshot::Sender<StoreResult<()>>> {
+        let mut waiting = Vec::with_capacity(round.len());
+        let mut items = round.drain(..).peekable();
+        while let Some(item) = items.next() {
+            let session = Arc::clone(&item.session);
+            let mut next = Some(item);
+            let frames = std::iter::from_fn(|| {
+                let same = |item: &Item<Arc<Session>>| Arc::ptr_eq(&item.session, &session);
+                let item = next.take().or_else(|| items.next_if(same))?;
+                waiting.push(item.done);
+                Some((item.frame, item.effect))
+            });
+            if session.publish(frames) {
+                lock(&self.dirty).push(session);
+            }
+        }
+        waiting
     }
 
+    /// Journal bytes written since the last settling.
+    fn pressure(&self) -> u64 {
+        self.journal.written().saturating_sub(self.settled_written.load(Ordering::Relaxed))
+    }
+
+    /// Whether so much waits that it is settled while others write: few large settlings cost less
+    /// than many small ones, and the other half of the room is for what comes meanwhile.
+    fn pressed(&self) -> bool {
+        self.pressure() > self.options.journal_retained_bytes / 2
+    }
+
+    /// Settles when so much waits that it presses, or when nobody wrote for a while: a sync of
+    /// segments between two of the journal is time that a writer waits.
     fn settle_in_background(&self) {
+        let mut written = 0;
         let mut wanted = lock(&self.settle_now.state);
         while !wanted.stop {
-            if !wanted.settle {
-                let waited = self.settle_now.changed.wait_timeout(wanted, SETTLE_EVERY);
+            if !wanted.wanted {
+                let waited = self.settle_now.changed.wait_timeout(wanted, SETTLE_AFTER);
                 wanted = waited.unwrap_or_else(PoisonError::into_inner).0;
             }
             if wanted.stop {
                 return;
             }
-            wanted.settle = false;
+            let woken = std::mem::take(&mut wanted.wanted);
             drop(wanted);
-            // A failure is logged there; the next try comes with the timer.
-            let _ = self.settle(false);
+            let before = std::mem::replace(&mut written, self.journal.written());
+            if self.pressed() || !woken && before == written {
+                // A failure is logged there; the next try comes with the timer.
+                let _ = self.settle(false);
+            }
             wanted = lock(&self.settle_now.state);
         }
     }
@@ -382,7 +411,8 @@ impl Store for Local {
     ) -> BoxFuture<'a, StoreResult<Appended>> {
         async move {
             let session = self.shared.session(key)?;
-            self.shared.drive(&session, || self.shared.plan(&session, &batch)).await
+            let mut batch = self.shared.prepare(batch);
+            self.shared.drive(&session, || self.shared.plan(&session, &mut batch)).await
         }
         .boxed()
     }

@@ -19,7 +19,10 @@ use super::{
 use crate::{
     env::{
         Env, Lock,
-        sync::{Mutex, RwLock, atomic::AtomicBool},
+        sync::{
+            Mutex, RwLock,
+            atomic::{AtomicBool, AtomicU64},
+        },
     },
     event::{
         Position, Range, Scope, SessionHash, SessionId, SessionKey, TenantId, Timestamp, UserId,
@@ -87,7 +90,7 @@ pub(super) fn open(env: &Env, options: Options) -> Result<(Shared, Box<dyn Lock>
         touched: Mutex::new(touched),
         retired: Mutex::default(),
         directories: Mutex::new(HashSet::new()),
-        settled_written: Mutex::new(0),
+        settled_written: AtomicU64::new(0),
         place_written: Mutex::new(0),
         sync_each: AtomicBool::new(false),
         settle_now: super::Signal::default(),

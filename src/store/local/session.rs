@@ -13,7 +13,7 @@ use super::read::Opened;
 use crate::{
     env::sync::{Mutex, MutexGuard, PoisonError},
     event::{Lsn, Position, Range, SessionHash, SessionKey, Timestamp},
-    log::{Chain, Change, Control, Create, Entry, FrameHeader, KnownBatch, Record, segment},
+    log::{Chain, Change, Control, Create, Entry, Frame, FrameHeader, KnownBatch, Record, segment},
     store::{Gap, Receipt, SessionInfo, StoreError},
 };
 
@@ -163,40 +163,20 @@ impl Session {
         self.tail.subscribe()
     }
 
-    /// Makes a durable frame visible. Answers whether the session must be listed for settling.
-    pub(super) fn publish(&self, held: Held, effect: Effect) -> bool {
+    /// Makes durable frames visible. Answers whether the session must be listed for settling.
+    pub(super) fn publish(&self, frames: impl Iterator<Item = (Frame, Option<Effect>)>) -> bool {
         let mut state = self.state();
-        let state = &mut *state;
-        state.keep_settled();
-        let entry = &mut state.entry;
-        entry.tail = effect.tail.0;
-        entry.end_lsn = effect.end_lsn.0;
-        entry.chain = effect.chain.0;
-        entry.control_chain = effect.control_chain.0;
-        entry.updated_at = effect.updated_at.0;
-        entry.bytes += effect.weight;
-        if let Some(change) = &effect.change {
-            apply_change(entry, change, effect.updated_at);
-        }
-        state.exists |= effect.create;
-        state.unsettled.push_back(held);
-        if let Some(opened) = &mut state.opened {
-            opened.learn(&effect);
-        }
-        if let Some(ahead) = &mut state.ahead {
-            ahead.frames = ahead.frames.saturating_sub(1);
-            effect.names().for_each(|name| {
-                ahead.names.remove(&name);
-            });
-            if ahead.frames == 0 {
-                state.ahead = None;
+        for (Frame { header, payload }, effect) in frames {
+            match effect {
+                None => state.copied(&header),
+                Some(effect) => {
+                    let first_time = effect.updated_at;
+                    state.publish(Held { header, payload, first_time }, effect);
+                }
             }
         }
-        self.tail.send_if_modified(|tail| {
-            let moved = *tail != effect.tail;
-            *tail = effect.tail;
-            moved
-        });
+        let now = Position(state.entry.tail);
+        self.tail.send_if_modified(|tail| std::mem::replace(tail, now) != now);
         state.list()
     }
 
@@ -262,6 +242,34 @@ pub(super) fn key_hash(key: &str) -> [u8; 16] {
 }
 
 impl State {
+    fn publish(&mut self, held: Held, effect: Effect) {
+        self.keep_settled();
+        let entry = &mut self.entry;
+        entry.tail = effect.tail.0;
+        entry.end_lsn = effect.end_lsn.0;
+        entry.chain = effect.chain.0;
+        entry.control_chain = effect.control_chain.0;
+        entry.updated_at = effect.updated_at.0;
+        entry.bytes += effect.weight;
+        if let Some(change) = &effect.change {
+            apply_change(entry, change, effect.updated_at);
+        }
+        self.exists |= effect.create;
+        self.unsettled.push_back(held);
+        if let Some(opened) = &mut self.opened {
+            opened.learn(&effect);
+        }
+        if let Some(ahead) = &mut self.ahead {
+            ahead.frames = ahead.frames.saturating_sub(1);
+            effect.names().for_each(|name| {
+                ahead.names.remove(&name);
+            });
+            if ahead.frames == 0 {
+                self.ahead = None;
+            }
+        }
+    }
+
     /// Lists it for the next settling; answers whether it was not listed yet.
     pub(super) fn list(&mut self) -> bool {
         !self.unsettled.is_empty() && !std::mem::replace(&mut self.listed, true)

@@ -92,7 +92,7 @@ impl Shared {
                 return Err(error);
             }
         }
-        *lock(&self.settled_written) = written_before;
+        self.settled_written.store(written_before, Ordering::Relaxed);
         self.unlink_retired();
         self.seal_when_quiet(dirty)?;
         self.close_unused();

@@ -6,7 +6,7 @@ use std::fmt::Debug;
 
 use bytes::Bytes;
 use sessionlog::{
-    event::{Event, EventId, EventType, Lsn, Origin, Position, SessionHash, Timestamp},
+    event::{Event, EventId, EventType, Lsn, NewEvent, Origin, Position, SessionHash, Timestamp},
     log::{
         Chain, Frame, FrameHeader, FrameKind, Record, RecordBody, StoreFile, decode_settled,
         encode_delta, journal::JournalHeader, record, segment::SegmentHeader, settled_header,
@@ -200,8 +200,18 @@ fn an_event_lies_as_it_is_drawn() {
         processed_at: Timestamp(1_767_225_600_000_000),
         body: format!("{{\"a\":1}}{}", " ".repeat(250)).into(),
     };
+    let new = NewEvent {
+        id: None,
+        kind: event.kind.clone(),
+        origin: event.origin,
+        created_at: event.created_at,
+        position: None,
+        body: event.body.clone(),
+    };
+    let mut record = Record::event(&new, &event.id, [0x51; 16]);
+    record.process_at(event.processed_at);
     let mut written = Vec::new();
-    record::encode(&Record::event(&event, [0x51; 16]), &mut written);
+    record::encode(&record, &mut written);
     assert_eq!(hex(&written), EVENT);
     let read = record::decode(&unhex(EVENT), 1).unwrap();
     assert_eq!(read[0].to_event(Position(9)), Some(event));
