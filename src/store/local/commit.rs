@@ -3,6 +3,8 @@
 
 use std::{collections::HashSet, sync::Arc};
 
+use tokio::sync::watch;
+
 use super::{
     Shared,
     append::{self, Planned, Queued, Request},
@@ -25,18 +27,18 @@ impl Shared {
     pub(super) async fn drive(
         &self,
         session: &Session,
-        mut plan: impl FnMut() -> StoreResult<Planned>,
+        plan: impl Fn() -> StoreResult<Planned>,
     ) -> StoreResult<Appended> {
         loop {
-            let rounds = self.journal.rounds();
+            let mut progress = self.journal.progress();
             self.relieve()?;
             // An open session is planned in memory; handing this thread's other tasks over costs
             // more.
             let open = session.state().opened.is_some();
-            match if open { plan() } else { blocking(&mut plan) }? {
+            match if open { plan() } else { blocking(&plan) }? {
                 Planned::Answered(answer) => return Ok(answer),
                 Planned::Queued(queued) => return self.committed(queued).await,
-                Planned::Wait => self.journal.round_after(rounds).await,
+                Planned::Wait => next_round(&mut progress).await?,
             }
         }
     }
@@ -105,7 +107,7 @@ impl Shared {
         };
         let hash = SessionHash::of(&key, Incarnation(create.incarnation));
         let session = Session::new(key, hash, fresh_entry(&create, hash, now), false);
-        catalogue.insert(Arc::clone(&session), create_key);
+        catalogue.insert(Arc::clone(&session));
         Ok(Entered::Fresh(session, create))
     }
 
@@ -117,20 +119,20 @@ impl Shared {
         first_ids(&new.events)?;
         loop {
             self.relieve()?;
-            let rounds = self.journal.rounds();
+            let mut progress = self.journal.progress();
             let (session, create) = match self.enter(scope, &new)? {
                 Entered::Fresh(session, create) => (session, create),
                 Entered::Repeated(session) => return self.created_before(&session, &new).await,
                 Entered::Wait => {
-                    self.journal.round_after(rounds).await;
+                    next_round(&mut progress).await?;
                     continue;
                 }
             };
             let planned = {
-                let mut batch = self.prepare(new.events.clone());
-                let request = Request { create: Some(create), change: None, batch: &mut batch };
+                let batch = new.events.clone();
+                let request = Request { create: Some(create), change: None, batch };
                 let mut state = session.state();
-                state.opened = Some(Opened::default());
+                state.opened = Some(Opened::new(self.env.clock.monotonic()));
                 lock(&self.in_use).push_back(Arc::clone(&session));
                 let epoch = self.journal.epoch();
                 self.queue(&session, &mut state, epoch, request)
@@ -188,6 +190,12 @@ impl Shared {
         let what = new.key.as_ref().map(ToString::to_string).unwrap_or_default();
         Err(StoreError::IdempotencyConflict { what, position: None })
     }
+}
+
+/// Waits until a round of the journal ended, whatever its outcome.
+async fn next_round(progress: &mut watch::Receiver<u64>) -> StoreResult<()> {
+    let closed = |_| StoreError::ReadOnly { reason: "the store is closed".to_owned() };
+    progress.changed().await.map_err(closed)
 }
 
 /// How a session that is to be created stands.
