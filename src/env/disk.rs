@@ -13,7 +13,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use rustix::fs::{Advice, AtFlags, Dir, FileType, Mode, OFlags};
+use rustix::{
+    fs::{Advice, AtFlags, Dir, FileType, Mode, OFlags},
+    io::{Errno, ReadWriteFlags},
+};
 
 use super::{Entry, File, Lock, Storage};
 
@@ -150,7 +153,7 @@ impl Storage for DataDir {
 
     fn create_dir(&self, directory: &str) -> io::Result<()> {
         self.at(directory, |parent, name| match rustix::fs::mkdirat(parent, name, DIRECTORY_MODE) {
-            Err(rustix::io::Errno::EXIST) => {
+            Err(Errno::EXIST) => {
                 rustix::fs::openat(parent, name, DIRECTORY_FLAGS, Mode::empty()).map(drop)
             }
             made => made,
@@ -218,6 +221,29 @@ impl File for DiskFile {
 
     fn sync(&self) -> io::Result<()> {
         self.file.sync_data()
+    }
+
+    fn write_durably(&self, byte_offset: u64, bytes: &[u8]) -> io::Result<()> {
+        let (mut at, mut rest) = (byte_offset, bytes);
+        while !rest.is_empty() {
+            let parts = [io::IoSlice::new(rest)];
+            match rustix::io::pwritev2(&self.file, &parts, at, ReadWriteFlags::DSYNC) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(written) => {
+                    at += written as u64;
+                    rest = rest.get(written..).unwrap_or_default();
+                }
+                // The signal came before the first byte was taken, so nothing was synced in vain.
+                Err(Errno::INTR) => {}
+                // A file system without the flag: nothing was written.
+                Err(Errno::OPNOTSUPP) => {
+                    self.file.write_all_at(rest, at)?;
+                    return self.file.sync_data();
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
     }
 
     fn len(&self) -> io::Result<u64> {

@@ -1,12 +1,88 @@
 //! The only randomness. It must not be asked for anywhere else.
 
+use std::cell::RefCell;
+
 use super::Entropy;
 
-/// The kernel's generator.
+/// Bytes asked of the kernel at a time: every event takes some, and each question is a system call.
+const POOL_BYTES: usize = 4096;
+/// More than this is asked of the kernel directly.
+const POOLED_BYTES_MAX: usize = 64;
+
+/// The kernel's generator, through a pool of each thread's own. Bytes are handed out once and
+/// wiped from the pool. This program starts others by `exec` only, so no child has a parent's pool.
 pub struct SystemEntropy;
+
+/// Random bytes nobody has had yet: those from `at` on.
+struct Pool {
+    bytes: [u8; POOL_BYTES],
+    at: usize,
+}
+
+thread_local! {
+    static POOL: RefCell<Pool> = const { RefCell::new(Pool { bytes: [0; _], at: POOL_BYTES }) };
+}
+
+fn ask_kernel(bytes: &mut [u8]) {
+    getrandom::fill(bytes).expect("a kernel without randomness cannot run a store of secrets");
+}
+
+impl Pool {
+    fn fill(&mut self, bytes: &mut [u8]) {
+        if self.at + bytes.len() > POOL_BYTES {
+            ask_kernel(&mut self.bytes);
+            self.at = 0;
+        }
+        let end = self.at + bytes.len();
+        if let Some(fresh) = self.bytes.get_mut(self.at..end) {
+            bytes.copy_from_slice(fresh);
+            fresh.fill(0);
+        }
+        self.at = end;
+    }
+}
 
 impl Entropy for SystemEntropy {
     fn fill(&self, bytes: &mut [u8]) {
-        getrandom::fill(bytes).expect("a kernel without randomness cannot run a store of secrets");
+        match bytes.len() {
+            ..=POOLED_BYTES_MAX => POOL.with_borrow_mut(|pool| pool.fill(bytes)),
+            _ => ask_kernel(bytes),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn no_random_byte_is_handed_out_twice() {
+        let mut seen = HashSet::new();
+        for _ in 0..4 * POOL_BYTES / 16 {
+            let mut bytes = [0; 16];
+            SystemEntropy.fill(&mut bytes);
+            assert!(seen.insert(bytes), "{bytes:?} came twice");
+        }
+    }
+
+    #[test]
+    fn what_was_handed_out_is_wiped_from_the_pool() {
+        let mut pool = Pool { bytes: [0; POOL_BYTES], at: POOL_BYTES };
+        let mut bytes = [0; 48];
+        pool.fill(&mut bytes);
+        assert_ne!(bytes, [0; 48]);
+        assert_eq!(&pool.bytes[..48], &[0; 48]);
+        assert_ne!(&pool.bytes[48..96], &[0; 48]);
+    }
+
+    #[test]
+    fn an_answer_that_the_rest_of_the_pool_cannot_fill_is_fresh_throughout() {
+        let mut pool = Pool { bytes: [0; POOL_BYTES], at: POOL_BYTES - 8 };
+        let mut bytes = [0; 64];
+        pool.fill(&mut bytes);
+        assert!(bytes.chunks(16).all(|part| part != [0; 16]), "{bytes:?}");
+        assert_eq!(pool.at, 64);
     }
 }

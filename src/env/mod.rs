@@ -37,6 +37,14 @@ pub trait File: Send + Sync {
     /// What the file system said.
     fn sync(&self) -> io::Result<()>;
 
+    /// Writes all bytes at `byte_offset` and makes them and the size durable, as `write_at` and
+    /// `sync` would in one call; bytes written otherwise may stay volatile. After an error nothing
+    /// is known of any of them, and asking again proves nothing.
+    ///
+    /// # Errors
+    /// What the file system said.
+    fn write_durably(&self, byte_offset: u64, bytes: &[u8]) -> io::Result<()>;
+
     /// Size in bytes.
     ///
     /// # Errors

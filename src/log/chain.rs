@@ -29,6 +29,12 @@ impl Chain {
     /// log sequence number.
     #[must_use]
     pub fn after(self, place: u64, record: &Record) -> Self {
+        self.link(place, record, &record.body.digest())
+    }
+
+    /// [`Self::after`] for a record whose body's digest is known.
+    #[must_use]
+    pub fn link(self, place: u64, record: &Record, digest: &[u8; 32]) -> Self {
         let mut hasher = blake3::Hasher::new();
         hasher.update(&self.0);
         hasher.update(&place.to_le_bytes());
@@ -39,7 +45,7 @@ impl Chain {
             hasher.update(&(text.len() as u64).to_le_bytes());
             hasher.update(text.as_bytes());
         }
-        hasher.update(&record.body.digest());
+        hasher.update(digest);
         Self(*hasher.finalize().as_bytes())
     }
 }

@@ -117,29 +117,32 @@ impl FrameHeader {
     /// When the payload's length is not the header's: a broken invariant of the caller.
     pub fn write(&self, salt: u64, payload: &[u8], out: &mut Vec<u8>) {
         assert_eq!(self.length as usize, payload.len(), "a header describes its own payload");
-        let mut tail = Vec::with_capacity(HEADER_BYTES);
-        tail.extend_from_slice(&checksum(salt, &[payload]).to_le_bytes());
+        let at = out.len();
+        out.reserve(self.stride() as usize);
+        out.extend_from_slice(&self.length.to_le_bytes());
+        out.extend_from_slice(&[0; 4]);
+        out.extend_from_slice(&checksum(salt, &[payload]).to_le_bytes());
         let compression = if self.compressed { COMPRESSION_ZSTD } else { COMPRESSION_NONE };
-        tail.extend_from_slice(&[self.kind as u8, CODEC_RECORD_V1, compression, CIPHER_NONE]);
-        tail.extend_from_slice(&self.count.to_le_bytes());
-        tail.extend_from_slice(&self.events.to_le_bytes());
-        tail.extend_from_slice(&[0; 8 + 24]);
+        out.extend_from_slice(&[self.kind as u8, CODEC_RECORD_V1, compression, CIPHER_NONE]);
+        out.extend_from_slice(&self.count.to_le_bytes());
+        out.extend_from_slice(&self.events.to_le_bytes());
+        out.extend_from_slice(&[0; 8 + 24]);
         for number in [self.first_lsn.0, self.synced_lsn.0, self.first_position.0] {
-            tail.extend_from_slice(&number.to_le_bytes());
+            out.extend_from_slice(&number.to_le_bytes());
         }
         for hash in [&self.session.0, &self.chain.0, &self.control_chain.0] {
-            tail.extend_from_slice(hash);
+            out.extend_from_slice(hash);
         }
-        tail.extend_from_slice(&self.copy_lsn.0.to_le_bytes());
-        tail.extend_from_slice(&[0; 8]);
-        debug_assert_eq!(tail.len() + 8, HEADER_BYTES);
-        let length = self.length.to_le_bytes();
-        out.extend_from_slice(&length);
-        out.extend_from_slice(&checksum(salt, &[&length, &tail]).to_le_bytes());
-        out.extend_from_slice(&tail);
+        out.extend_from_slice(&self.copy_lsn.0.to_le_bytes());
+        out.extend_from_slice(&[0; 8]);
+        debug_assert_eq!(out.len() - at, HEADER_BYTES);
+        if let Some((length, rest)) = out.get_mut(at..).and_then(|new| new.split_at_mut_checked(4))
+            && let Some((place, tail)) = rest.split_at_mut_checked(4)
+        {
+            place.copy_from_slice(&checksum(salt, &[length, tail]).to_le_bytes());
+        }
         out.extend_from_slice(payload);
-        let padding = self.stride() as usize - HEADER_BYTES - payload.len();
-        out.resize(out.len() + padding, 0);
+        out.resize(at + self.stride() as usize, 0);
     }
 
     /// Reads the header at the front of `bytes`, and the checksum its payload must have.

@@ -128,12 +128,6 @@ pub(super) fn decode_value<T: Decode<()>>(bytes: &[u8]) -> Option<T> {
     (used == bytes.len()).then_some(value)
 }
 
-/// Decodes a value of one of this room's frozen types, or its first fields, at the front of
-/// `bytes`; answers also how many bytes it took.
-pub(super) fn decode_front<'a, T: BorrowDecode<'a, ()>>(bytes: &'a [u8]) -> Option<(T, usize)> {
-    bincode::borrow_decode_from_slice(bytes, CONFIG).ok()
-}
-
 /// A record without a position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Control {
@@ -195,18 +189,23 @@ pub struct KnownBatch {
 }
 
 impl Record {
-    /// The record of an event.
+    /// The record of an event, not yet placed in time: see [`Self::process_at`].
     #[must_use]
-    pub fn event(event: &Event, salt: [u8; 16]) -> Self {
+    pub fn event(event: &NewEvent, id: &EventId, salt: [u8; 16]) -> Self {
         Self {
             kind: KIND_EVENT,
             origin: origin_ordinal(event.origin),
             created_at: event.created_at.map(|time| time.0),
-            processed_at: event.processed_at.0,
+            processed_at: 0,
             name: event.kind.as_str().to_owned(),
-            id: event.id.as_str().to_owned(),
+            id: id.as_str().to_owned(),
             body: RecordBody::Whole { salt, body: event.body.clone() },
         }
+    }
+
+    /// Says when the store took it.
+    pub fn process_at(&mut self, now: Timestamp) {
+        self.processed_at = now.0;
     }
 
     /// The record of a control.

@@ -22,6 +22,7 @@ use super::{
 /// Calls that change what is on disk.
 const CHANGING: &[&str] = &[
     "pwrite64",
+    "pwritev2",
     "fdatasync",
     "fsync",
     "syncfs",
@@ -36,6 +37,7 @@ const CHANGING: &[&str] = &[
 /// Errors each call may give, and short writes.
 const FAILING: &[(&str, &[&str])] = &[
     ("pwrite64", &["error=EIO", "error=ENOSPC", "error=EDQUOT", "error=EFBIG"]),
+    ("pwritev2", &["error=EIO", "error=ENOSPC", "error=EDQUOT", "error=EFBIG"]),
     ("fdatasync", &["error=EIO", "error=ENOSPC", "error=EDQUOT"]),
     ("fsync", &["error=EIO"]),
     ("syncfs", &["error=EIO"]),

@@ -93,9 +93,14 @@ impl<'a> Oracle<'a> {
         let failed = result.starts_with('-') || result.contains("(INJECTED)");
         let file = path(call);
         if failed {
-        } else if call.starts_with("pwrite64(") && file.contains("/journal/") {
-            for mark in after(call, r#"\"mark\":\""#) {
+        } else if call.starts_with("pwrite64(") || call.starts_with("pwritev2(") {
+            for mark in after(call, r#"\"mark\":\""#).filter(|_| file.contains("/journal/")) {
                 self.written.insert(mark, (file, at));
+            }
+            if call.contains("RWF_DSYNC") || end.contains("RWF_DSYNC") {
+                // It synced what it wrote itself.
+                self.verdict.syncs += 1;
+                self.synced.insert(file, at);
             }
         } else if call.starts_with("fdatasync(") || call.starts_with("fsync(") {
             self.verdict.syncs += 1;
@@ -124,7 +129,7 @@ fn after<'a>(text: &'a str, lead: &'a str) -> impl Iterator<Item = &'a str> {
 fn trace(fault: &[&str]) -> String {
     let home = tempfile::tempdir().unwrap();
     let trace = home.path().join("trace");
-    let calls = "trace=pwrite64,fdatasync,fsync,openat,write,writev,sendto,sendmsg";
+    let calls = "trace=pwrite64,pwritev2,fdatasync,fsync,openat,write,writev,sendto,sendmsg";
     let mut words = vec!["strace", "-f", "-qq", "-y", "-s", "200000", "-o", text(&trace)];
     words.extend(["-e", calls]);
     words.extend(fault);
@@ -173,7 +178,8 @@ fn the_oracle_sees_syncs_that_do_not_happen() {
         return;
     }
     for call in ["fdatasync", "fsync"] {
-        let trace = trace(&["-e", &format!("inject={call}:retval=0")]);
+        let apart = "inject=pwritev2:error=EOPNOTSUPP";
+        let trace = trace(&["-e", apart, "-e", &format!("inject={call}:retval=0")]);
         let verdict = Oracle::read(&trace);
         assert!(!verdict.violations.is_empty(), "{call}: {verdict:?}");
     }
@@ -182,6 +188,7 @@ fn the_oracle_sees_syncs_that_do_not_happen() {
 #[test]
 fn the_oracle_tells_early_answers_from_safe_ones() {
     let write = r#"1 pwrite64(7</d/journal/0>, "\"mark\":\"w0r0e0\"", 20, 0) = 20"#;
+    let both = r#"1 pwritev2(7</d/journal/0>, [{iov_base="\"mark\":\"w0r0e0\"", iov_len=20}], 1, 0, RWF_DSYNC) = 20"#;
     let sync = "1 fdatasync(7</d/journal/0>) = 0";
     let answer =
         r#"2 sendto(9<socket:[1]>, "HTTP/1.1 200 OK {\"data\":[{\"id\":\"w0r0e0\"", 9) = 9"#;
@@ -192,6 +199,9 @@ fn the_oracle_tells_early_answers_from_safe_ones() {
     let cases: &[(&[&str], usize)] = &[
         (&[make, name, write, sync, answer], 0),
         (&[write, begun, ended, answer], 0),
+        (&[make, name, both, answer], 0),
+        (&[make, both, answer], 1),
+        (&[answer, both], 1),
         (&[make, write, sync, answer], 1),
         (&[write, answer, sync], 1),
         (&[sync, write, answer], 1),

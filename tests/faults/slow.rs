@@ -18,7 +18,10 @@ use super::{
 fn delayed(home: &tempfile::TempDir, seconds: u64, which: &str) -> Server {
     let fault = format!("inject=fdatasync:delay_enter={}:when={which}", seconds * 1_000_000);
     let words = ["strace", "-f", "-qq", "-o", "/dev/null", "--seccomp-bpf", "-e"];
-    let words = [&words[..], &["trace=fdatasync", "-e", &fault]].concat();
+    // Written and synced apart, so that the syncs are counted.
+    let apart = "inject=pwritev2:error=EOPNOTSUPP";
+    let calls = "trace=fdatasync,pwritev2";
+    let words = [&words[..], &[calls, "-e", apart, "-e", &fault]].concat();
     Setup::new(home.path(), &home.path().join("data")).before(&words).up()
 }
 

@@ -228,8 +228,10 @@ impl Disk {
         }
     }
 
-    /// Syncs one file, or with `None` everything.
+    /// Syncs one file, or with `None` everything; only a part of it when the call names one.
     pub(super) fn sync(&mut self, life: u64, file: Option<usize>, call: Call) -> io::Result<()> {
+        let part = call.byte_offset..call.byte_offset + call.bytes;
+        let part = Some(part).filter(|part| !part.is_empty());
         let fault = self.enter(life, call)?;
         let succeeds = match fault {
             None => true,
@@ -242,7 +244,7 @@ impl Disk {
             match fault {
                 Some(Fault::Io) => image.fail_sync(&self.dice, false),
                 Some(Fault::Spoil) => image.fail_sync(&self.dice, true),
-                _ if succeeds => image.sync(),
+                _ if succeeds => image.sync(part.clone()),
                 _ => {}
             }
         }

@@ -84,10 +84,17 @@ impl Image {
         Some(bytes)
     }
 
-    /// Makes size and dirty sectors durable. What an earlier sync lost stays lost: it is clean.
-    pub(super) fn sync(&mut self) {
+    /// Makes size and dirty sectors durable, or only the sectors of a part when it says so. What an
+    /// earlier sync lost stays lost: it is clean.
+    pub(super) fn sync(&mut self, part: Option<std::ops::Range<u64>>) {
         self.durable.resize(self.cached.len(), 0);
-        for sector in std::mem::take(&mut self.dirty) {
+        let sectors = match part {
+            None => 0..usize::MAX,
+            Some(part) => index(part.start) / SECTOR..index(part.end).div_ceil(SECTOR),
+        };
+        let synced: Vec<usize> = self.dirty.range(sectors).copied().collect();
+        for sector in synced {
+            self.dirty.remove(&sector);
             self.unreadable.remove(&sector);
             copy_sector(&self.cached, &mut self.durable, sector);
         }

@@ -144,6 +144,13 @@ impl File for SimFile {
         self.storage.disk().sync(self.storage.life, Some(self.file), call)
     }
 
+    /// Two calls, so that a fault may come between them and each of the two may fail.
+    fn write_durably(&self, byte_offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.write_at(byte_offset, bytes)?;
+        let call = self.call(Op::Sync, byte_offset, bytes.len());
+        self.storage.disk().sync(self.storage.life, Some(self.file), call)
+    }
+
     fn len(&self) -> io::Result<u64> {
         self.run(self.call(Op::Len, 0, 0), |disk| disk.len(self.file))
     }

@@ -340,3 +340,17 @@ fn time_moves_by_hand() {
     sim.clock().set(Timestamp(5));
     assert_eq!((clock.now(), clock.monotonic()), (Timestamp(5), Duration::from_micros(1500)));
 }
+
+#[test]
+fn a_durable_write_makes_its_own_bytes_durable_and_no_others() {
+    let seen = outcomes(|seed| {
+        let (sim, _, file) = with_old(seed);
+        file.write_at(0, &NEW[..512]).expect("written");
+        file.write_durably(512, &NEW[..512]).expect("written and synced");
+        sim.power_loss();
+        let bytes = contents(&sim, "f");
+        (bytes.first().copied(), bytes.get(512).copied())
+    });
+    assert!(seen.contains_key(&(Some(1), Some(2))), "what was not asked for is lost: {seen:?}");
+    assert!(seen.keys().all(|(_, asked)| *asked == Some(2)), "{seen:?}");
+}

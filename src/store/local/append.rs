@@ -17,7 +17,7 @@ use crate::{
         Batch, Event, EventId, Lsn, NewEvent, Position, Range, SessionHash, Timestamp, limits,
     },
     log::{
-        Chain, Change, Control, Create, FrameHeader, FrameKind, KnownBatch, Record,
+        Chain, Change, Control, Create, Frame, FrameHeader, FrameKind, KnownBatch, Record,
         frame::PAYLOAD_BYTES_MAX,
         record::{self, batch_digest},
         segment::name_hash,
@@ -46,38 +46,68 @@ pub(super) struct Queued {
 }
 
 /// What one frame is to hold.
-#[derive(Default)]
-pub(super) struct Request {
+pub(super) struct Request<'a> {
     pub(super) create: Option<Create>,
     pub(super) change: Option<Change>,
-    pub(super) batch: Batch,
+    pub(super) batch: &'a mut Prepared,
+}
+
+/// A batch with everything about it that does not depend on its place, so that little is left to
+/// do under the lock of its session.
+#[derive(Default)]
+pub(super) struct Prepared {
+    batch: Batch,
+    events: Vec<PreparedEvent>,
+}
+
+/// An event without place and time.
+struct PreparedEvent {
+    id: EventId,
+    name: [u8; 16],
+    record: Record,
+    digest: [u8; 32],
 }
 
 impl Shared {
+    /// Gives events their ids and salts, and hashes their bodies.
+    pub(super) fn prepare(&self, batch: Batch) -> Prepared {
+        let now = self.env.clock.now();
+        let prepare = |new: &NewEvent| {
+            let id = new.id.clone().unwrap_or_else(|| self.mint_event_id(now));
+            let record = Record::event(new, &id, self.env.random());
+            let digest = record.body.digest();
+            PreparedEvent { name: name_hash(id.as_str()), id, record, digest }
+        };
+        let events = batch.events.iter().map(prepare).collect();
+        Prepared { batch, events }
+    }
+
     /// Plans an append to an existing session.
-    pub(super) fn plan(&self, session: &Arc<Session>, batch: &Batch) -> StoreResult<Planned> {
+    pub(super) fn plan(
+        &self,
+        session: &Arc<Session>,
+        prepared: &mut Prepared,
+    ) -> StoreResult<Planned> {
         let known = {
-            let mut state = self.opened(session)?;
+            let mut state = session.visible()?;
+            self.open_session(session, &mut state)?;
             // Read under the lock: frames of this epoch can only have been queued before.
             let epoch = self.journal.epoch();
-            match known(&mut state, epoch, batch, self.env.clock.now())? {
+            match known(&mut state, epoch, prepared, self.env.clock.now())? {
                 Known::Wait => return Ok(Planned::Wait),
                 Known::Nothing => {
-                    return self.queue(
-                        session,
-                        &mut state,
-                        epoch,
-                        Request { batch: batch.clone(), ..Request::default() },
-                    );
+                    let request = Request { create: None, change: None, batch: prepared };
+                    return self.queue(session, &mut state, epoch, request);
                 }
                 Known::Batch(known) => known,
                 Known::Events(positions) => {
                     drop(state);
-                    return self.repeat_events(session, batch, &positions).map(Planned::Answered);
+                    let repeated = self.repeat_events(session, &prepared.batch, &positions);
+                    return repeated.map(Planned::Answered);
                 }
             }
         };
-        self.repeat_batch(session, batch, &known).map(Planned::Answered)
+        self.repeat_batch(session, &prepared.batch, &known).map(Planned::Answered)
     }
 
     /// Plans a change of the session itself.
@@ -86,12 +116,14 @@ impl Shared {
         session: &Arc<Session>,
         change: &Change,
     ) -> StoreResult<Planned> {
-        let mut state = self.opened(session)?;
+        let mut state = session.visible()?;
+        self.open_session(session, &mut state)?;
         let epoch = self.journal.epoch();
         if state.end(epoch).barrier {
             return Ok(Planned::Wait);
         }
-        let request = Request { change: Some(change.clone()), ..Request::default() };
+        let nothing = &mut Prepared::default();
+        let request = Request { create: None, change: Some(change.clone()), batch: nothing };
         self.queue(session, &mut state, epoch, request)
     }
 
@@ -101,7 +133,7 @@ impl Shared {
         session: &Arc<Session>,
         state: &mut State,
         epoch: u64,
-        request: Request,
+        request: Request<'_>,
     ) -> StoreResult<Planned> {
         if !state.entry.damage.is_empty() && request.change.as_ref().is_none_or(|c| !c.delete) {
             return Err(session.damaged(state));
@@ -115,8 +147,9 @@ impl Shared {
         }
         let durable = state.receipt();
         let ahead = state.end(epoch);
-        let empty = request.batch.events.is_empty();
-        if let Some(expected) = conflict(&request.batch, ahead.tail) {
+        let batch = &request.batch.batch;
+        let empty = batch.events.is_empty();
+        if let Some(expected) = conflict(batch, ahead.tail) {
             // What is in flight may yet fail, but never takes back what is durable.
             let decided = ahead.frames == 0 || expected < durable.position;
             let tail = durable.position;
@@ -124,7 +157,7 @@ impl Shared {
             return if decided { Err(refused) } else { Ok(Planned::Wait) };
         }
         if empty && request.create.is_none() && request.change.is_none() {
-            let wait = ahead.frames > 0 && request.batch.if_position.is_some();
+            let wait = ahead.frames > 0 && batch.if_position.is_some();
             return Ok(if wait { Planned::Wait } else { Planned::Answered(nothing(durable)) });
         }
         let barrier = request.create.is_some() || request.change.is_some();
@@ -168,13 +201,14 @@ impl Shared {
     }
 
     /// Gives the request's records their fields, positions and chain.
-    fn draft(&self, hash: SessionHash, ahead: &Ahead, request: Request) -> Draft {
+    fn draft(&self, hash: SessionHash, ahead: &Ahead, request: Request<'_>) -> Draft {
         let now = self.env.clock.now().max(ahead.updated_at);
-        let key = request.batch.key.filter(|_| !request.batch.events.is_empty());
-        let key = key.map(|key| (key, batch_digest(&request.batch.events)));
+        let Prepared { batch, events } = request.batch;
+        let key = batch.key.as_ref().filter(|_| !events.is_empty());
+        let key = key.map(|key| (key, batch_digest(&batch.events)));
         let mut draft = Draft {
             hash,
-            payload: Vec::new(),
+            payload: Vec::with_capacity(events.iter().map(PreparedEvent::bytes).sum()),
             count: 0,
             before: (ahead.tail, ahead.chain, ahead.control_chain),
             controls: Vec::new(),
@@ -199,16 +233,14 @@ impl Shared {
             draft.control(Record::control(&Control::Change(change), now, self.env.random()));
         }
         let first_position = ahead.tail;
-        let events = request.batch.events.len();
-        for event in request.batch.events {
-            let id = event.id.clone().unwrap_or_else(|| self.mint_event_id(now));
-            draft.event(event, id, now, self.env.random());
+        for event in events.iter_mut() {
+            draft.event(event, now);
         }
         if let Some((key, digest)) = key {
             let batch = KnownBatch {
                 key: key.as_str().to_owned(),
                 first_position: first_position.0,
-                events: events as u32,
+                events: events.len() as u32,
                 digest,
             };
             let control = Control::Batch(batch.clone());
@@ -306,7 +338,15 @@ enum Known {
     Wait,
 }
 
-fn known(state: &mut State, epoch: u64, batch: &Batch, now: Timestamp) -> StoreResult<Known> {
+impl PreparedEvent {
+    /// Bytes of its record, about: ids and type, and the fixed fields.
+    fn bytes(&self) -> usize {
+        self.record.weight() as usize + self.record.name().len() + self.record.id().len() + 64
+    }
+}
+
+fn known(state: &mut State, epoch: u64, prepared: &Prepared, now: Timestamp) -> StoreResult<Known> {
+    let batch = &prepared.batch;
     let ahead = state.end(epoch);
     if ahead.barrier {
         return Ok(Known::Wait);
@@ -315,12 +355,16 @@ fn known(state: &mut State, epoch: u64, batch: &Batch, now: Timestamp) -> StoreR
     if batch.key.as_ref().is_some_and(|key| in_flight(&key_hash(key.as_str()))) {
         return Ok(Known::Wait);
     }
+    let named = || {
+        let events = batch.events.iter().zip(&prepared.events);
+        events.map(|(new, event)| new.id.as_ref().map(|id| (id, &event.name)))
+    };
     let mut seen = HashSet::new();
-    for id in batch.events.iter().filter_map(|event| event.id.as_ref()) {
+    for (id, name) in named().flatten() {
         if !seen.insert(id) {
             return Err(StoreError::DuplicateEventId { id: id.clone() });
         }
-        if in_flight(&name_hash(id.as_str())) {
+        if in_flight(name) {
             return Ok(Known::Wait);
         }
     }
@@ -330,9 +374,8 @@ fn known(state: &mut State, epoch: u64, batch: &Batch, now: Timestamp) -> StoreR
     if let Some(known) = batch_key.and_then(|key| opened.batch(key.as_str(), live_from)) {
         return Ok(Known::Batch(known.clone()));
     }
-    let find =
-        |event: &NewEvent| event.id.as_ref().and_then(|id| opened.find(&name_hash(id.as_str())));
-    let positions: Vec<_> = batch.events.iter().map(find).collect();
+    let find = |named: Option<(&EventId, &[u8; 16])>| opened.find(named?.1);
+    let positions: Vec<_> = named().map(find).collect();
     Ok(if positions.iter().any(Option::is_some) {
         Known::Events(positions)
     } else {
@@ -397,24 +440,15 @@ impl Draft {
         self.count += 1;
     }
 
-    fn event(&mut self, new: NewEvent, id: EventId, now: Timestamp, salt: [u8; 16]) {
+    fn event(&mut self, event: &mut PreparedEvent, now: Timestamp) {
         let position = self.effect.tail;
-        self.effect.ids.push((name_hash(id.as_str()), position));
-        self.effect.weight += new.body.len() as u64;
-        self.answer.events.push(Placed { id: id.clone(), position, processed_at: now });
-        let event = Event {
-            position,
-            id,
-            kind: new.kind,
-            origin: new.origin,
-            created_at: new.created_at,
-            processed_at: now,
-            body: new.body,
-        };
-        let record = Record::event(&event, salt);
-        self.effect.chain = self.effect.chain.after(position.0, &record);
+        event.record.process_at(now);
+        self.effect.ids.push((event.name, position));
+        self.effect.weight += event.record.weight();
+        self.answer.events.push(Placed { id: event.id.clone(), position, processed_at: now });
+        self.effect.chain = self.effect.chain.link(position.0, &event.record, &event.digest);
         self.effect.tail = position.plus(1);
-        record::encode(&record, &mut self.payload);
+        record::encode(&event.record, &mut self.payload);
         self.count += 1;
     }
 
@@ -445,13 +479,8 @@ impl Draft {
             copy_lsn: Lsn(0),
         };
         self.effect.end_lsn = header.end_lsn();
-        Item {
-            session,
-            header,
-            payload: Bytes::from(self.payload),
-            effect: Some(self.effect),
-            done,
-        }
+        let frame = Frame { header, payload: Bytes::from(self.payload) };
+        Item { session, frame, effect: Some(self.effect), done }
     }
 }
 

@@ -3,8 +3,6 @@
 
 use std::{collections::HashSet, sync::Arc};
 
-use tokio::sync::watch;
-
 use super::{
     Shared,
     append::{self, Planned, Queued, Request},
@@ -27,18 +25,18 @@ impl Shared {
     pub(super) async fn drive(
         &self,
         session: &Session,
-        plan: impl Fn() -> StoreResult<Planned>,
+        mut plan: impl FnMut() -> StoreResult<Planned>,
     ) -> StoreResult<Appended> {
         loop {
-            let mut progress = self.journal.progress();
+            let rounds = self.journal.rounds();
             self.relieve()?;
             // An open session is planned in memory; handing this thread's other tasks over costs
             // more.
             let open = session.state().opened.is_some();
-            match if open { plan() } else { blocking(&plan) }? {
+            match if open { plan() } else { blocking(&mut plan) }? {
                 Planned::Answered(answer) => return Ok(answer),
                 Planned::Queued(queued) => return self.committed(queued).await,
-                Planned::Wait => next_round(&mut progress).await?,
+                Planned::Wait => self.journal.round_after(rounds).await,
             }
         }
     }
@@ -107,7 +105,7 @@ impl Shared {
         };
         let hash = SessionHash::of(&key, Incarnation(create.incarnation));
         let session = Session::new(key, hash, fresh_entry(&create, hash, now), false);
-        catalogue.insert(Arc::clone(&session));
+        catalogue.insert(Arc::clone(&session), create_key);
         Ok(Entered::Fresh(session, create))
     }
 
@@ -119,20 +117,20 @@ impl Shared {
         first_ids(&new.events)?;
         loop {
             self.relieve()?;
-            let mut progress = self.journal.progress();
+            let rounds = self.journal.rounds();
             let (session, create) = match self.enter(scope, &new)? {
                 Entered::Fresh(session, create) => (session, create),
                 Entered::Repeated(session) => return self.created_before(&session, &new).await,
                 Entered::Wait => {
-                    next_round(&mut progress).await?;
+                    self.journal.round_after(rounds).await;
                     continue;
                 }
             };
             let planned = {
-                let batch = new.events.clone();
-                let request = Request { create: Some(create), change: None, batch };
+                let mut batch = self.prepare(new.events.clone());
+                let request = Request { create: Some(create), change: None, batch: &mut batch };
                 let mut state = session.state();
-                state.opened = Some(Opened::new(self.env.clock.monotonic()));
+                state.opened = Some(Opened::default());
                 lock(&self.in_use).push_back(Arc::clone(&session));
                 let epoch = self.journal.epoch();
                 self.queue(&session, &mut state, epoch, request)
@@ -190,12 +188,6 @@ impl Shared {
         let what = new.key.as_ref().map(ToString::to_string).unwrap_or_default();
         Err(StoreError::IdempotencyConflict { what, position: None })
     }
-}
-
-/// Waits until a round of the journal ended, whatever its outcome.
-async fn next_round(progress: &mut watch::Receiver<u64>) -> StoreResult<()> {
-    let closed = |_| StoreError::ReadOnly { reason: "the store is closed".to_owned() };
-    progress.changed().await.map_err(closed)
 }
 
 /// How a session that is to be created stands.

@@ -13,7 +13,7 @@ use super::{
     session::{Held, Session, Unwritable},
     slots::Place,
 };
-use crate::{env::sync::atomic::Ordering, event::Lsn};
+use crate::{env::sync::atomic::Ordering, event::Lsn, log::Frame};
 
 /// A session that cannot be settled takes no more when so many bytes of it wait.
 const WAITING_BYTES_MAX: u64 = 16 << 20;
@@ -58,8 +58,7 @@ impl Shared {
             done.push(told);
             copies.push(Item {
                 session: Arc::clone(session),
-                header: held.header,
-                payload: held.payload.clone(),
+                frame: Frame { header: held.header, payload: held.payload.clone() },
                 effect: None,
                 done: tell,
             });

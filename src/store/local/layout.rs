@@ -4,7 +4,7 @@ use std::io;
 
 use super::OpenError;
 use crate::{
-    env::{Env, File},
+    env::Env,
     log::{Delta, FORMAT, Fault, StoreFile, encode_delta, journal, settled_header},
 };
 
@@ -87,20 +87,16 @@ fn make(env: &Env) -> io::Result<StoreFile> {
             entries: Vec::new(),
         };
         bytes.extend(encode_delta(salt, slot as u64 + 1, &nothing));
-        replace(env, &settled_path(slot), &mut |file| file.write_at(0, &bytes))?;
+        replace(env, &settled_path(slot), &bytes)?;
     }
     // STORE must not be durable before them: names reach the device in any order.
     storage.sync_dir("")?;
-    replace(env, STORE, &mut |file| file.write_at(0, &store.encode()))?;
+    replace(env, STORE, &store.encode())?;
     Ok(store)
 }
 
 /// Writes a file whole: under another name, synced, renamed over the old one, the name synced.
-pub(super) fn replace(
-    env: &Env,
-    path: &str,
-    write: &mut dyn FnMut(&dyn File) -> io::Result<()>,
-) -> io::Result<()> {
+pub(super) fn replace(env: &Env, path: &str, bytes: &[u8]) -> io::Result<()> {
     let storage = &env.storage;
     let fresh = format!("{path}.new");
     match storage.remove(&fresh) {
@@ -108,7 +104,7 @@ pub(super) fn replace(
         _ => {}
     }
     let file = storage.create(&fresh)?;
-    write(&*file)?;
+    file.write_at(0, bytes)?;
     file.sync()?;
     storage.rename(&fresh, path)?;
     storage.sync_dir(path.rsplit_once('/').map_or("", |(directory, _)| directory))

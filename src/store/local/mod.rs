@@ -12,13 +12,13 @@ mod mend;
 mod open;
 mod read;
 mod recover;
-mod rest;
 mod ring;
 mod sealing;
 mod session;
 mod settle;
 mod slots;
 mod verify;
+mod writer;
 
 use std::{
     collections::{BTreeMap, HashSet, VecDeque},
@@ -28,13 +28,17 @@ use std::{
 };
 
 use futures_util::{FutureExt, future::BoxFuture};
-use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::{
+    runtime::{Handle, RuntimeFlavor},
+    sync::oneshot,
+};
 
 use catalogue::Catalogue;
-use journal::{Failure, Item, Journal, error_of};
+use journal::{Item, Journal, error_of};
 use session::Session;
 use settle::Retired;
 use slots::Slots;
+use writer::Failure;
 
 pub use inspect::{Inspection, InspectionLine, inspect};
 
@@ -47,7 +51,7 @@ use crate::{
         Env, Lock,
         sync::{
             Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
-            atomic::{AtomicBool, Ordering},
+            atomic::{AtomicBool, AtomicU64, Ordering},
             thread::{self, JoinHandle},
         },
     },
@@ -109,8 +113,9 @@ pub enum OpenError {
     },
 }
 
-/// How often waiting frames are settled when nothing presses, so that memory and replay stay small.
-const SETTLE_EVERY: Duration = Duration::from_secs(5);
+/// Waiting frames are settled when nothing presses and nobody wrote for so long, so that memory and
+/// replay stay small.
+const SETTLE_AFTER: Duration = Duration::from_secs(5);
 
 /// A disk that has not answered for so long is not ready for more.
 const SILENCE_MAX: Duration = Duration::from_secs(5);
@@ -128,7 +133,7 @@ struct Signal {
 
 #[derive(Default)]
 struct Wanted {
-    settle: bool,
+    wanted: bool,
     stop: bool,
 }
 
@@ -150,7 +155,7 @@ struct Shared {
     /// Directories of segments that are durable.
     directories: Mutex<HashSet<String>>,
     /// Journal bytes written when the last settling began.
-    settled_written: Mutex<u64>,
+    settled_written: AtomicU64,
     /// Journal bytes written up to the place the last settling named.
     place_written: Mutex<u64>,
     /// The last sync of everything failed: the next settling finds out whose file it is.
@@ -160,8 +165,6 @@ struct Shared {
     relief: Mutex<()>,
     /// Sessions whose files and names are in memory, the one opened first in front.
     in_use: Mutex<VecDeque<Arc<Session>>>,
-    /// Where the last round that looked for idle sessions to seal stopped.
-    looked_to: Mutex<Option<SessionKey>>,
     /// Sessions with full segments that wait to be sealed.
     full: Mutex<BTreeMap<SessionHash, Arc<Session>>>,
     /// The lock is given back: nothing may be written any more.
@@ -221,9 +224,7 @@ impl Local {
     /// # Errors
     /// What the file system said; everything acknowledged stays in the journal.
     pub fn settle(&self) -> io::Result<()> {
-        self.shared.settle(false)?;
-        self.shared.rest();
-        Ok(())
+        self.shared.settle(false)
     }
 
     /// What the journal does when nobody appends: a watermark behind the last frame.
@@ -265,64 +266,85 @@ impl Shared {
 
     fn session(&self, key: &SessionKey) -> StoreResult<Arc<Session>> {
         let unknown = || StoreError::SessionNotFound { session: key.session.clone() };
-        let awake = self.catalogue().awake(key);
-        awake.or_else(|| self.catalogue_mut().get(key)).ok_or_else(unknown)
+        self.catalogue().get(key).ok_or_else(unknown)
     }
 
-    /// Makes the frames of a round visible, or void.
-    fn outcome(&self, round: Vec<Item<Arc<Session>>>, result: Result<(), Failure>) {
-        for item in round {
-            let answer = match &result {
-                Ok(()) => {
-                    match item.effect {
-                        None => item.session.state().copied(&item.header),
-                        Some(effect) => {
-                            let (header, payload) = (item.header, item.payload);
-                            let held =
-                                session::Held { header, payload, first_time: effect.updated_at };
-                            if item.session.publish(held, effect) {
-                                lock(&self.dirty).push(item.session);
-                            }
-                        }
-                    }
-                    Ok(())
-                }
-                Err(failure) => {
+    /// Makes the frames of a round visible, or void; then tells who waits.
+    fn outcome(&self, round: &mut Vec<Item<Arc<Session>>>, result: Result<(), Failure>) {
+        match result {
+            Ok(()) => {
+                // Nobody waits any more when a client went away: the frame stands all the same.
+                self.publish(round).into_iter().for_each(|done| drop(done.send(Ok(()))));
+            }
+            Err(failure) => {
+                for item in round.drain(..) {
                     if item.effect.is_some_and(|effect| effect.create) {
                         self.forget(&item.session);
                     }
-                    Err(error_of(failure))
+                    let _ = item.done.send(Err(error_of(&failure)));
                 }
-            };
-            // Nobody waits any more when a client went away: the frame stands all the same.
-            let _ = item.done.send(answer);
+            }
         }
-        if self.pressure() > self.options.journal_retained_bytes / 4 {
-            lock(&self.settle_now.state).settle = true;
+        if self.pressed() {
+            lock(&self.settle_now.state).wanted = true;
             self.settle_now.changed.notify_one();
         }
     }
 
-    /// Journal bytes written since the last settling.
-    fn pressure(&self) -> u64 {
-        self.journal.written().saturating_sub(*lock(&self.settled_written))
+    /// Makes the frames of a round visible, those of one session together. Answers who waits.
+    fn publish(
+        &self,
+        round: &mut Vec<Item<Arc<Session>>>,
+    ) -> Vec<oneshot::Sender<StoreResult<()>>> {
+        let mut waiting = Vec::with_capacity(round.len());
+        let mut items = round.drain(..).peekable();
+        while let Some(item) = items.next() {
+            let session = Arc::clone(&item.session);
+            let mut next = Some(item);
+            let frames = std::iter::from_fn(|| {
+                let same = |item: &Item<Arc<Session>>| Arc::ptr_eq(&item.session, &session);
+                let item = next.take().or_else(|| items.next_if(same))?;
+                waiting.push(item.done);
+                Some((item.frame, item.effect))
+            });
+            if session.publish(frames) {
+                lock(&self.dirty).push(session);
+            }
+        }
+        waiting
     }
 
+    /// Journal bytes written since the last settling.
+    fn pressure(&self) -> u64 {
+        self.journal.written().saturating_sub(self.settled_written.load(Ordering::Relaxed))
+    }
+
+    /// Whether so much waits that it is settled while others write: few large settlings cost less
+    /// than many small ones, and the other half of the room is for what comes meanwhile.
+    fn pressed(&self) -> bool {
+        self.pressure() > self.options.journal_retained_bytes / 2
+    }
+
+    /// Settles when so much waits that it presses, or when nobody wrote for a while: a sync of
+    /// segments between two of the journal is time that a writer waits.
     fn settle_in_background(&self) {
+        let mut written = 0;
         let mut wanted = lock(&self.settle_now.state);
         while !wanted.stop {
-            if !wanted.settle {
-                let waited = self.settle_now.changed.wait_timeout(wanted, SETTLE_EVERY);
+            if !wanted.wanted {
+                let waited = self.settle_now.changed.wait_timeout(wanted, SETTLE_AFTER);
                 wanted = waited.unwrap_or_else(PoisonError::into_inner).0;
             }
             if wanted.stop {
                 return;
             }
-            wanted.settle = false;
+            let woken = std::mem::take(&mut wanted.wanted);
             drop(wanted);
-            // A failure is logged there; the next try comes with the timer.
-            let _ = self.settle(false);
-            self.rest();
+            let before = std::mem::replace(&mut written, self.journal.written());
+            if self.pressed() || !woken && before == written {
+                // A failure is logged there; the next try comes with the timer.
+                let _ = self.settle(false);
+            }
             wanted = lock(&self.settle_now.state);
         }
     }
@@ -331,8 +353,7 @@ impl Shared {
     fn close(&self) {
         self.journal.refuse("the store is closed");
         self.journal.drain(&|round, result| self.outcome(round, result));
-        let settled = self.settle(false).and_then(|()| self.seal_leaving());
-        let settled = settled.and_then(|()| (0..2).try_for_each(|_| self.settle(false)));
+        let settled = (0..2).try_for_each(|_| self.settle(false));
         let clean = settled.and_then(|()| (0..2).try_for_each(|_| self.settle(true)));
         if let Err(error) = clean {
             tracing::warn!(%error, "the store could not settle while closing; a start replays");
@@ -390,7 +411,8 @@ impl Store for Local {
     ) -> BoxFuture<'a, StoreResult<Appended>> {
         async move {
             let session = self.shared.session(key)?;
-            self.shared.drive(&session, || self.shared.plan(&session, &batch)).await
+            let mut batch = self.shared.prepare(batch);
+            self.shared.drive(&session, || self.shared.plan(&session, &mut batch)).await
         }
         .boxed()
     }
@@ -442,7 +464,10 @@ impl Store for Local {
     ) -> BoxFuture<'a, StoreResult<Option<Position>>> {
         async move {
             let session = self.shared.session(key)?;
-            let state = self.shared.opened(&session)?;
+            let mut state = session.visible()?;
+            if state.opened.is_none() {
+                blocking(|| self.shared.open_session(&session, &mut state))?;
+            }
             Ok(state.opened.as_ref().and_then(|opened| opened.find(&name_hash(id.as_str()))))
         }
         .boxed()
@@ -477,16 +502,14 @@ impl Store for Local {
         async move {
             let sessions = match session {
                 None => self.shared.catalogue().of_scope(scope),
-                Some(id) => vec![id.clone()],
+                Some(id) => {
+                    let key = SessionKey { scope: scope.clone(), session: id.clone() };
+                    vec![self.shared.session(&key)?]
+                }
             };
             let mut verified = Verified::default();
             for one in sessions {
-                let key = SessionKey { scope: scope.clone(), session: one };
-                let found = self.shared.session(&key);
-                let verify = |one: Arc<Session>| {
-                    blocking(|| self.shared.verify_session(&one, &mut verified))
-                };
-                match found.and_then(verify) {
+                match blocking(|| self.shared.verify_session(&one, &mut verified)) {
                     // Deleted, or not created yet: nobody asked for it by name.
                     Err(_) if session.is_none() => {}
                     other => other?,

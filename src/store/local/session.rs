@@ -12,10 +12,8 @@ use tokio::sync::watch;
 use super::read::Opened;
 use crate::{
     env::sync::{Mutex, MutexGuard, PoisonError},
-    event::{Incarnation, Lsn, Position, Range, SessionHash, SessionKey, Timestamp},
-    log::{
-        Chain, Change, Control, Create, Entry, FrameHeader, KnownBatch, Packed, Record, segment,
-    },
+    event::{Lsn, Position, Range, SessionHash, SessionKey, Timestamp},
+    log::{Chain, Change, Control, Create, Entry, Frame, FrameHeader, KnownBatch, Record, segment},
     store::{Gap, Receipt, SessionInfo, StoreError},
 };
 
@@ -156,19 +154,6 @@ impl Session {
         Arc::new(Self { key, hash, state: Mutex::new(state), tail })
     }
 
-    /// A session that is settled, as its entry says.
-    pub(super) fn settled(key: SessionKey, entry: Entry) -> Arc<Self> {
-        let hash = SessionHash::of(&key, Incarnation(entry.incarnation));
-        Self::new(key, hash, entry, true)
-    }
-
-    /// Its entry, packed, when that is all there is to keep of it.
-    pub(super) fn packed(&self) -> Option<Packed> {
-        let state = self.state();
-        let watched = self.tail.receiver_count() > 0;
-        (state.rests() && !watched).then(|| Packed::of(&state.entry, &state.entry.encode()))
-    }
-
     /// The state; the lock is short and never held across an await or a sync.
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -178,40 +163,20 @@ impl Session {
         self.tail.subscribe()
     }
 
-    /// Makes a durable frame visible. Answers whether the session must be listed for settling.
-    pub(super) fn publish(&self, held: Held, effect: Effect) -> bool {
+    /// Makes durable frames visible. Answers whether the session must be listed for settling.
+    pub(super) fn publish(&self, frames: impl Iterator<Item = (Frame, Option<Effect>)>) -> bool {
         let mut state = self.state();
-        let state = &mut *state;
-        state.keep_settled();
-        let entry = &mut state.entry;
-        entry.tail = effect.tail.0;
-        entry.end_lsn = effect.end_lsn.0;
-        entry.chain = effect.chain.0;
-        entry.control_chain = effect.control_chain.0;
-        entry.updated_at = effect.updated_at.0;
-        entry.bytes += effect.weight;
-        if let Some(change) = &effect.change {
-            apply_change(entry, change, effect.updated_at);
-        }
-        state.exists |= effect.create;
-        state.unsettled.push_back(held);
-        if let Some(opened) = &mut state.opened {
-            opened.learn(&effect);
-        }
-        if let Some(ahead) = &mut state.ahead {
-            ahead.frames = ahead.frames.saturating_sub(1);
-            effect.names().for_each(|name| {
-                ahead.names.remove(&name);
-            });
-            if ahead.frames == 0 {
-                state.ahead = None;
+        for (Frame { header, payload }, effect) in frames {
+            match effect {
+                None => state.copied(&header),
+                Some(effect) => {
+                    let first_time = effect.updated_at;
+                    state.publish(Held { header, payload, first_time }, effect);
+                }
             }
         }
-        self.tail.send_if_modified(|tail| {
-            let moved = *tail != effect.tail;
-            *tail = effect.tail;
-            moved
-        });
+        let now = Position(state.entry.tail);
+        self.tail.send_if_modified(|tail| std::mem::replace(tail, now) != now);
         state.list()
     }
 
@@ -245,38 +210,22 @@ impl Session {
     }
 
     pub(super) fn info(&self, state: &State) -> SessionInfo {
-        info_of(&self.key, &state.entry)
+        let entry = &state.entry;
+        SessionInfo {
+            key: self.key.clone(),
+            title: entry.title.clone(),
+            metadata: entry.metadata.clone(),
+            workspace: entry.workspace.clone(),
+            ttl_seconds: entry.ttl_seconds,
+            created_at: Timestamp(entry.created_at),
+            updated_at: Timestamp(entry.updated_at),
+            archived_at: entry.archived_at.map(Timestamp),
+            tail: Position(entry.tail),
+            receipt: state.receipt(),
+            bytes: entry.bytes,
+            damage: state.gaps(),
+        }
     }
-}
-
-/// What a session says about itself.
-pub(super) fn info_of(key: &SessionKey, entry: &Entry) -> SessionInfo {
-    SessionInfo {
-        key: key.clone(),
-        title: entry.title.clone(),
-        metadata: entry.metadata.clone(),
-        workspace: entry.workspace.clone(),
-        ttl_seconds: entry.ttl_seconds,
-        created_at: Timestamp(entry.created_at),
-        updated_at: Timestamp(entry.updated_at),
-        archived_at: entry.archived_at.map(Timestamp),
-        tail: Position(entry.tail),
-        receipt: receipt_of(entry),
-        bytes: entry.bytes,
-        damage: gaps_of(entry),
-    }
-}
-
-fn receipt_of(entry: &Entry) -> Receipt {
-    Receipt { position: Position(entry.tail), chain: entry.chain }
-}
-
-fn gaps_of(entry: &Entry) -> Vec<Gap> {
-    let gap = |(from, to, reason): &(u64, u64, String)| Gap {
-        range: Range::new(Position(*from), Position(*to)),
-        reason: reason.clone(),
-    };
-    entry.damage.iter().map(gap).collect()
 }
 
 impl Effect {
@@ -293,6 +242,34 @@ pub(super) fn key_hash(key: &str) -> [u8; 16] {
 }
 
 impl State {
+    fn publish(&mut self, held: Held, effect: Effect) {
+        self.keep_settled();
+        let entry = &mut self.entry;
+        entry.tail = effect.tail.0;
+        entry.end_lsn = effect.end_lsn.0;
+        entry.chain = effect.chain.0;
+        entry.control_chain = effect.control_chain.0;
+        entry.updated_at = effect.updated_at.0;
+        entry.bytes += effect.weight;
+        if let Some(change) = &effect.change {
+            apply_change(entry, change, effect.updated_at);
+        }
+        self.exists |= effect.create;
+        self.unsettled.push_back(held);
+        if let Some(opened) = &mut self.opened {
+            opened.learn(&effect);
+        }
+        if let Some(ahead) = &mut self.ahead {
+            ahead.frames = ahead.frames.saturating_sub(1);
+            effect.names().for_each(|name| {
+                ahead.names.remove(&name);
+            });
+            if ahead.frames == 0 {
+                self.ahead = None;
+            }
+        }
+    }
+
     /// Lists it for the next settling; answers whether it was not listed yet.
     pub(super) fn list(&mut self) -> bool {
         !self.unsettled.is_empty() && !std::mem::replace(&mut self.listed, true)
@@ -315,18 +292,15 @@ impl State {
     }
 
     pub(super) fn receipt(&self) -> Receipt {
-        receipt_of(&self.entry)
+        Receipt { position: Position(self.entry.tail), chain: self.entry.chain }
     }
 
     pub(super) fn gaps(&self) -> Vec<Gap> {
-        gaps_of(&self.entry)
-    }
-
-    /// Whether its entry is all there is to know of it: it is settled and nobody has it open.
-    fn rests(&self) -> bool {
-        let waits = self.listed || self.ahead.is_some() || !self.unsettled.is_empty();
-        let settled = self.exists && self.ever_settled && self.settled.is_none();
-        settled && !waits && self.opened.is_none()
+        let gap = |(from, to, reason): &(u64, u64, String)| Gap {
+            range: Range::new(Position(*from), Position(*to)),
+            reason: reason.clone(),
+        };
+        self.entry.damage.iter().map(gap).collect()
     }
 
     /// Remembers a damaged range, once.

@@ -6,7 +6,7 @@ use std::fmt::Debug;
 
 use bytes::Bytes;
 use sessionlog::{
-    event::{Event, EventId, EventType, Lsn, Origin, Position, SessionHash, Timestamp},
+    event::{Event, EventId, EventType, Lsn, NewEvent, Origin, Position, SessionHash, Timestamp},
     log::{
         Chain, Frame, FrameHeader, FrameKind, Record, RecordBody, StoreFile, decode_settled,
         encode_delta, journal::JournalHeader, record, segment::SegmentHeader, settled_header,
@@ -200,8 +200,18 @@ fn an_event_lies_as_it_is_drawn() {
         processed_at: Timestamp(1_767_225_600_000_000),
         body: format!("{{\"a\":1}}{}", " ".repeat(250)).into(),
     };
+    let new = NewEvent {
+        id: None,
+        kind: event.kind.clone(),
+        origin: event.origin,
+        created_at: event.created_at,
+        position: None,
+        body: event.body.clone(),
+    };
+    let mut record = Record::event(&new, &event.id, [0x51; 16]);
+    record.process_at(event.processed_at);
     let mut written = Vec::new();
-    record::encode(&Record::event(&event, [0x51; 16]), &mut written);
+    record::encode(&record, &mut written);
     assert_eq!(hex(&written), EVENT);
     let read = record::decode(&unhex(EVENT), 1).unwrap();
     assert_eq!(read[0].to_event(Position(9)), Some(event));
@@ -288,14 +298,14 @@ fn the_headers_of_files_lie_as_they_are_drawn() {
 fn a_settled_file_lies_as_it_is_drawn() {
     assert_eq!(hex(&settled_header(STORE_ID, SALT)), SETTLED);
     let empty = [unhex(SETTLED), unhex(EMPTY_CHUNK)].concat();
-    let (read, _) = decode_settled(STORE_ID, &empty.into()).unwrap();
+    let read = decode_settled(STORE_ID, &empty.into()).unwrap();
     let last = read.last.unwrap();
     let place = "order: 32, byte_offset: 8192, lsn: 70000";
     check_says(&last, &["Delta { clean: true, start: 31, ", place, ", at: 33, entries: [] }"]);
     assert_eq!(hex(&encode_delta(SALT, 5, &last)), EMPTY_CHUNK);
 
     let whole = [unhex(SETTLED), unhex(EMPTY_CHUNK), unhex(CHUNK)].concat();
-    let (read, entries) = decode_settled(STORE_ID, &whole.into()).unwrap();
+    let read = decode_settled(STORE_ID, &whole.into()).unwrap();
     assert_eq!((read.salt, read.generation), (SALT, 6));
-    check_says(&entries[0], SAYS_ENTRY);
+    check_says(&read.entries.values().next().unwrap(), SAYS_ENTRY);
 }

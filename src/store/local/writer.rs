@@ -1,0 +1,284 @@
+//! The hand that writes the commit journal: frames of a round into the current file, durably, and
+//! the next file of the ring when that one is full. It must not know who waits for a frame.
+//!
+//! A failed write is never repeated on the same file: the file is poisoned, and the next one says
+//! where it ends and first repeats the acknowledged frames that shared its last blocks.
+
+use std::io;
+
+use super::{
+    layout::journal_path,
+    ring::{self, RingFile},
+    slots::Place,
+};
+use crate::{
+    env::{Env, File},
+    event::{Lsn, Position, SessionHash},
+    log::{
+        Chain, Frame, FrameHeader, FrameKind, frame,
+        journal::{FRAMES_AT, JournalHeader},
+        scan::WATERMARK_ALIGN_BYTES,
+    },
+};
+
+/// Blocks of the file system: a failed write may hurt its neighbours in one of them.
+const BLOCK_BYTES: u64 = 4096;
+/// A buffer larger than this is not kept for the next round.
+const BUFFER_BYTES_MAX: usize = 1 << 20;
+
+/// Why a round failed.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// Nothing was written.
+    Refused(io::Error),
+    /// Something may have been written: the outcome is unknown.
+    Unknown(io::Error),
+}
+
+/// Writes frames to the ring, durably.
+pub(super) struct Writer {
+    env: Env,
+    store: [u8; 16],
+    start: u64,
+    /// Bytes of a new file.
+    file_bytes: u64,
+    files: Vec<RingFile>,
+    current: Option<Current>,
+    /// The last order given to a use.
+    order: u64,
+    /// The end of what is durable.
+    durable: Place,
+    /// The end of what is durable and visible to readers.
+    published: Place,
+    started: bool,
+    recyclable_order: u64,
+    /// Acknowledged frames that end in the file's last block, to be repeated should it be poisoned.
+    recent: Vec<(u64, Frame)>,
+    repeat: bool,
+    failures: u32,
+    watermarked: bool,
+    /// What a round is put together in.
+    buffer: Vec<u8>,
+}
+
+struct Current {
+    file: Box<dyn File>,
+    number: u32,
+    order: u64,
+    salt: u64,
+    bytes: u64,
+    /// Where the next frame goes.
+    end: u64,
+}
+
+impl Writer {
+    /// The ring as recovery found it: `files`, the largest order among them, and where the frames
+    /// of the last file end.
+    pub(super) fn new(
+        env: Env,
+        (store, start): ([u8; 16], u64),
+        file_bytes: u64,
+        files: Vec<RingFile>,
+        order: u64,
+        end: Place,
+    ) -> Self {
+        Self {
+            env,
+            store,
+            start,
+            file_bytes,
+            files,
+            current: None,
+            order,
+            durable: end,
+            published: end,
+            started: false,
+            recyclable_order: 0,
+            recent: Vec::new(),
+            repeat: false,
+            failures: 0,
+            watermarked: true,
+            buffer: Vec::new(),
+        }
+    }
+
+    /// The end of what is durable and visible to readers.
+    pub(super) fn published(&self) -> Place {
+        self.published
+    }
+
+    /// What is durable is visible now.
+    pub(super) fn publish(&mut self) {
+        self.published = self.durable;
+    }
+
+    /// Whether this start is durable.
+    pub(super) fn started(&self) -> bool {
+        self.started
+    }
+
+    /// Syncs that failed since the last that did not.
+    pub(super) fn failures(&self) -> u32 {
+        self.failures
+    }
+
+    /// Files before this order hold nothing that is not settled twice.
+    pub(super) fn recycle(&mut self, order: u64) {
+        self.recyclable_order = order;
+    }
+
+    /// Writes the frames of a round and makes them durable.
+    pub(super) fn commit<'a>(
+        &mut self,
+        round: impl Iterator<Item = &'a Frame> + Clone,
+    ) -> Result<(), Failure> {
+        let Some(first) = round.clone().next() else { return Ok(()) };
+        let need: u64 = round.clone().map(|frame| frame.header.stride()).sum();
+        let fits = self.current.as_ref().is_some_and(|file| file.end + need <= file.bytes);
+        let mut buffer = std::mem::take(&mut self.buffer);
+        buffer.clear();
+        if !fits {
+            self.open_file(need, first.header.numbers().0, &mut buffer)
+                .map_err(Failure::Refused)?;
+        }
+        let Some(current) = &self.current else {
+            return Err(Failure::Refused(io::Error::other("no journal file is open")));
+        };
+        let at = current.end;
+        let end = at + buffer.len() as u64 + need;
+        let block = end - end % BLOCK_BYTES;
+        let (mut last, mut next) = (Vec::new(), self.durable.lsn);
+        for frame in round {
+            let header = FrameHeader { synced_lsn: self.durable.lsn, ..frame.header };
+            header.write(current.salt, &frame.payload, &mut buffer);
+            next = header.numbers().1;
+            let end = at + buffer.len() as u64;
+            if end > block {
+                last.push((end, Frame { header, payload: frame.payload.clone() }));
+            }
+        }
+        if let Err(error) = self.write(&buffer, at) {
+            self.poison();
+            return Err(Failure::Unknown(error));
+        }
+        self.durable.lsn = next;
+        self.recent.retain(|(end, _)| *end > block);
+        self.recent.append(&mut last);
+        self.watermarked = false;
+        if buffer.capacity() <= BUFFER_BYTES_MAX {
+            self.buffer = buffer;
+        }
+        Ok(())
+    }
+
+    /// Makes this start durable: the header of a file, and nothing else. `next` is the number of
+    /// the next record.
+    pub(super) fn begin(&mut self, next: Lsn) -> io::Result<()> {
+        let mut header = Vec::new();
+        // Nothing is poisoned when no file could be opened: a full disk may be freed.
+        self.open_file(0, next, &mut header)?;
+        self.write(&header, 0).inspect_err(|_| self.poison())
+    }
+
+    /// Writes at a byte offset, durably, and moves the end behind it.
+    fn write(&mut self, buffer: &[u8], at: u64) -> io::Result<()> {
+        let Some(current) = &mut self.current else { return Ok(()) };
+        current.file.write_durably(at, buffer)?;
+        current.end = at + buffer.len() as u64;
+        self.durable.order = current.order;
+        self.durable.byte_offset = current.end;
+        self.started = true;
+        self.failures = 0;
+        Ok(())
+    }
+
+    /// Syncs an empty frame at the next 4 KiB boundary, once after the last round.
+    pub(super) fn watermark(&mut self) -> io::Result<()> {
+        let Some(current) = &self.current else { return Ok(()) };
+        let boundary = current.end.next_multiple_of(WATERMARK_ALIGN_BYTES);
+        if self.watermarked || boundary + frame::HEADER_BYTES as u64 > current.bytes {
+            return Ok(());
+        }
+        let header = FrameHeader {
+            kind: FrameKind::Watermark,
+            length: 0,
+            compressed: false,
+            count: 0,
+            events: 0,
+            first_lsn: self.durable.lsn,
+            synced_lsn: self.durable.lsn,
+            first_position: Position(current.end),
+            session: SessionHash([0; 32]),
+            chain: Chain([0; 32]),
+            control_chain: Chain([0; 32]),
+            copy_lsn: Lsn(0),
+        };
+        let mut buffer = Vec::new();
+        header.write(current.salt, &[], &mut buffer);
+        self.watermarked = true;
+        self.write(&buffer, boundary).inspect_err(|_| self.poison())
+    }
+
+    /// Leaves a file that failed; the next one repeats what shared its last blocks.
+    fn poison(&mut self) {
+        if let Some(failed) = self.current.take() {
+            self.files.iter_mut().filter(|file| file.number == failed.number).for_each(|file| {
+                file.poisoned = true;
+            });
+        }
+        self.repeat = true;
+        self.failures += 1;
+    }
+
+    /// Makes another file of the ring current and appends to `buffer` what it must start with: its
+    /// header, twice, and the frames to repeat. Nothing of it is written yet. `next` is the first
+    /// number that no earlier file has: numbers of frames that failed are skipped.
+    fn open_file(&mut self, need: u64, next: Lsn, buffer: &mut Vec<u8>) -> io::Result<()> {
+        let again: u64 = self.recent.iter().map(|(_, frame)| frame.header.stride()).sum();
+        ring::ensure_spare(&self.env, &mut self.files)?;
+        let number = self.free_file(FRAMES_AT + need + again)?;
+        let file = self.env.storage.open(&journal_path(number))?;
+        let bytes = file.len()?;
+        self.order += 1;
+        let header = JournalHeader {
+            store: self.store,
+            salt: u64::from_le_bytes(self.env.random()),
+            order: self.order,
+            start: self.start,
+            first_lsn: next,
+            previous_order: self.durable.order,
+            previous_end: self.durable.byte_offset,
+            previous_end_lsn: self.durable.lsn,
+            opens: !self.started,
+            file_bytes: bytes,
+        };
+        buffer.extend(header.encode());
+        let shared = std::mem::take(&mut self.recent);
+        if std::mem::take(&mut self.repeat) {
+            for (_, Frame { header: old, payload }) in shared {
+                let again = FrameHeader { synced_lsn: self.durable.lsn, ..old };
+                again.write(header.salt, &payload, buffer);
+                self.recent.push((buffer.len() as u64, Frame { header: again, payload }));
+            }
+        }
+        for entry in self.files.iter_mut().filter(|entry| entry.number == number) {
+            entry.order = header.order;
+        }
+        let (order, salt) = (header.order, header.salt);
+        self.current = Some(Current { file, number, order, salt, bytes, end: 0 });
+        Ok(())
+    }
+
+    /// A file of at least `need` bytes that nothing needs any more, or a new one.
+    fn free_file(&mut self, need: u64) -> io::Result<u32> {
+        let free = |file: &&RingFile| {
+            let needed = file.order >= self.recyclable_order.max(1) || file.poisoned;
+            !needed && file.bytes >= need
+        };
+        if let Some(file) = self.files.iter().find(free) {
+            return Ok(file.number);
+        }
+        let bytes = self.file_bytes.max(need).next_multiple_of(BLOCK_BYTES);
+        ring::grow(&self.env, &mut self.files, bytes)
+    }
+}
