@@ -51,6 +51,12 @@ impl OpenSegment {
 }
 
 impl Opened {
+    /// The salt of a segment, if it is open.
+    pub(super) fn salt(&self, segment: &SegmentEntry) -> Option<u64> {
+        let known = self.segments.iter().rev().find(|open| open.file == *segment);
+        known.map(|open| open.salt)
+    }
+
     /// A sealed segment took the place of a run of others; its names are in its own table.
     pub(super) fn sealed(&mut self, run: &[SegmentEntry], sealed: OpenSegment) {
         let at = self.segments.iter().position(|segment| Some(&segment.file) == run.first());

@@ -28,17 +28,26 @@ type Records = Vec<(Lsn, Record)>;
 impl Shared {
     /// Seals the full segments of sessions that were settled, once nobody writes so fast that the
     /// processor is wanted elsewhere: sealing saves room, not data.
-    pub(super) fn seal_when_quiet(&self, settled: Vec<Arc<Session>>) -> io::Result<()> {
+    pub(super) fn seal_when_quiet(
+        &self,
+        settled: Vec<Arc<Session>>,
+        quiet: bool,
+    ) -> io::Result<()> {
         let full = settled.into_iter().filter(|session| self.full_run(session).is_some());
         let mut waiting = lock(&self.full);
         waiting.extend(full.map(|session| (session.hash, session)));
-        if self.pressure() > self.options.journal_retained_bytes / 16 {
+        if !quiet {
             return Ok(());
         }
-        let sessions = std::mem::take(&mut *waiting);
+        let mut sessions = std::mem::take(&mut *waiting);
         drop(waiting);
-        for session in sessions.into_values() {
+        while let Some((hash, session)) = sessions.pop_first() {
             while let Some(run) = self.full_run(&session) {
+                if self.pressure() > self.options.journal_retained_bytes / 16 {
+                    sessions.insert(hash, session);
+                    lock(&self.full).append(&mut sessions);
+                    return Ok(());
+                }
                 if !self.seal_run(&session, &run)? {
                     break;
                 }

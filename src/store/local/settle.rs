@@ -25,6 +25,8 @@ use crate::{
 const SYNCED_ONE_BY_ONE_MAX: usize = 32;
 /// So many sessions keep their files and names in memory, beside those with frames in flight.
 const OPEN_SESSIONS_MAX: usize = 10_000;
+/// Bytes of frames put together before they are written.
+const WRITE_BYTES: usize = 256 << 10;
 /// What one settling wrote of a session, not yet synced.
 struct Written {
     session: Arc<Session>,
@@ -62,6 +64,7 @@ impl Shared {
             self.journal.begin(&|round, result| self.outcome(round, result))?;
         }
         let _settling = lock(&self.settling);
+        let quiet = !self.pressed();
         let written_before = self.journal.written();
         let place = self.journal.place();
         let dirty = std::mem::take(&mut *lock(&self.dirty));
@@ -94,7 +97,7 @@ impl Shared {
         }
         self.settled_written.store(written_before, Ordering::Relaxed);
         self.unlink_retired();
-        self.seal_when_quiet(dirty)?;
+        self.seal_when_quiet(dirty, quiet)?;
         self.close_unused();
         Ok(())
     }
@@ -163,10 +166,12 @@ impl Shared {
 
     /// Writes a session's waiting frames to its segment.
     fn write_session(&self, session: &Arc<Session>) -> io::Result<Option<Written>> {
-        let (entry, frames, failed) = {
+        let (entry, frames, failed, salt) = {
             let state = session.state();
             let frames: Vec<Held> = state.unsettled.iter().cloned().collect();
-            (state.entry.clone(), frames, state.unwritable.is_some())
+            let last = state.entry.segments.last();
+            let salt = state.opened.as_ref().zip(last).and_then(|(opened, last)| opened.salt(last));
+            (state.entry.clone(), frames, state.unwritable.is_some(), salt)
         };
         let Some(first) = frames.first() else { return Ok(None) };
         let start = self.journal.start();
@@ -186,23 +191,29 @@ impl Shared {
                 let base = Position(segment.base);
                 let path = segment::path(session.hash, base, start, false);
                 let file = self.env.storage.open(&path)?;
-                let header = SegmentHeader::of(&*file).map_err(io::Error::other)?;
-                (path, header.salt, segment.bytes, file, false)
+                let salt = match salt {
+                    Some(salt) => salt,
+                    None => SegmentHeader::of(&*file).map_err(io::Error::other)?.salt,
+                };
+                (path, salt, segment.bytes, file, false)
             }
             None => {
                 let (path, salt, file) = self.create_segment(session, first, start)?;
                 (path, salt, FRAMES_AT, file, true)
             }
         };
-        let begin = at;
-        let (mut buffer, mut new) = (Vec::new(), Vec::new());
-        for held in &frames {
-            new.push(index_of(at, held));
+        let (mut buffer, mut new) = (Vec::new(), Vec::with_capacity(frames.len()));
+        for (n, held) in frames.iter().enumerate() {
+            let end = at + buffer.len() as u64;
+            new.push(index_of(end, held));
             let header = FrameHeader { copy_lsn: Lsn(0), ..held.header };
             header.write(salt, &held.payload, &mut buffer);
-            at = begin + buffer.len() as u64;
+            if buffer.len() >= WRITE_BYTES || n + 1 == frames.len() {
+                file.write_at(at, &buffer)?;
+                at += buffer.len() as u64;
+                buffer.clear();
+            }
         }
-        file.write_at(begin, &buffer)?;
         let segment = SegmentEntry { base, start, sealed: false, bytes: at, end: entry.tail };
         let mut entry = entry;
         match entry.segments.last_mut().filter(|_| !created) {
