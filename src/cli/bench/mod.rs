@@ -19,6 +19,7 @@ mod sample;
 mod server;
 mod site;
 mod start;
+mod stream;
 mod targets;
 
 use std::{
@@ -45,8 +46,8 @@ use super::{
 };
 
 /// Every cell that is measured in rounds, in the order of the table.
-const CELLS: [&[Cell]; 5] =
-    [floor::CELLS, engine::CELLS, http::CELLS, postgres::CELLS, redis::CELLS];
+const CELLS: [&[Cell]; 6] =
+    [floor::CELLS, engine::CELLS, http::CELLS, stream::CELLS, postgres::CELLS, redis::CELLS];
 /// What is found once, after the rounds.
 const PROBES: [Probe; 2] = [start::PROBE, room::PROBE];
 

@@ -133,13 +133,13 @@ impl Network {
 }
 
 /// Threads for so many connections: half the processors are the server's.
-fn threads(connections: usize) -> usize {
+pub(super) fn threads(connections: usize) -> usize {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     (processors / 2).clamp(1, connections.max(1))
 }
 
 /// Runs `work` in a runtime of one thread.
-fn alone<T>(work: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+pub(super) fn alone<T>(work: impl Future<Output = io::Result<T>>) -> io::Result<T> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(work)
 }
 
@@ -180,7 +180,7 @@ impl Load for Network {
 }
 
 /// Asks each of these how many events are kept, on a connection of its own, and adds them up.
-fn count<'a>(
+pub(super) fn count<'a>(
     manner: Manner,
     asked: impl Iterator<Item = (&'a Vec<Vec<u8>>, &'a Vec<u8>)>,
 ) -> io::Result<u64> {

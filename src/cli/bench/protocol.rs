@@ -163,7 +163,7 @@ mod tests {
             (Protocol::Http, b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n".as_slice()),
             (Protocol::Resp, b"-ERR unknown command\r\n"),
             (Protocol::Resp, b"*2\r\n+OK\r\n-ERR no\r\n"),
-            (Protocol::Postgres, b"E\0\0\0\x0aSERROR\0Z\0\0\0\x05I"),
+            (Protocol::Postgres, b"E\0\0\0\x0bSERROR\0Z\0\0\0\x05I"),
         ] {
             assert!(protocol.end(answer).is_err(), "{protocol:?}");
         }

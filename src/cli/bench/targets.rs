@@ -15,6 +15,7 @@ pub(super) const TARGETS: &[Target] = &[
     times("P2", "http.append.protobuf.1", POSTGRES_AND_REDIS, 1.2),
     times("P2", "http.append.json.64", &["redis.append.64"], 1.05),
     times("P2", "http.append.protobuf.64", &["redis.append.64"], 1.05),
+    times("P2b", "http.stream.64", &["redis.append.64"], 2.5),
     times("P3", "engine.append.64.sessions", &["engine.append.64"], 0.85),
     times("P5", "slice.json.1", &["postgres.slice.1", "redis.slice.1"], 1.35),
     times("P5", "slice.json.64", &["postgres.slice.64", "redis.slice.64"], 1.35),

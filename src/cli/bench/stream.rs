@@ -1,0 +1,273 @@
+//! The append stream: one request a connection, many batches under way in it, each acknowledged
+//! once it is durable. Written from docs/http.md, as a client in another language would. It must
+//! not share code with the server.
+
+use std::{collections::VecDeque, io, sync::Arc, sync::Barrier, time::Duration};
+
+use futures_util::future::{join_all, try_join_all};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+};
+
+use super::{
+    cell::{Cell, Effect, Group, Kept, Limits, Load, Prepare, Prepared, Round},
+    http::{create_sessions, get, session_of},
+    network::{Manner, alone, count, threads},
+    protocol::{chunk, http_head},
+    sample::Samples,
+    site::Site,
+};
+use crate::{cli::failure::Outcome, env::Clock};
+
+pub(super) const CELLS: &[Cell] = &[
+    cell("http.stream.1", "1 append stream, 16 batches of 1 event under way", 1, 16, one),
+    cell("http.stream.64", "64 append streams, 16 batches of 1 event under way", 64, 1024, one),
+    cell("http.stream.64.batch", "64 append streams, 4 batches of 100 events", 64, 256, hundred),
+];
+
+const fn cell(
+    id: &'static str,
+    what: &'static str,
+    clients: usize,
+    in_flight: u64,
+    prepare: Prepare,
+) -> Cell {
+    Cell { id, group: Group::Http, what, clients, effect: Effect::Durable { in_flight }, prepare }
+}
+
+const HEAD: &[u8] = b"POST /v1/append HTTP/1.1\r\nhost: localhost\r\n\
+    content-type: application/x-ndjson\r\ntransfer-encoding: chunked\r\n\r\n";
+const END: &[u8] = b"0\r\n\r\n";
+/// How long an acknowledgement may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn one(site: &mut Site, cell: &Cell) -> Prepared {
+    prepare(site, cell, 16, 1)
+}
+
+fn hundred(site: &mut Site, cell: &Cell) -> Prepared {
+    prepare(site, cell, 4, 100)
+}
+
+fn prepare(site: &mut Site, cell: &Cell, under_way: usize, events: usize) -> Prepared {
+    let manner = create_sessions(site, cell)?;
+    let writers = (0..cell.clients).map(|connection| Writer {
+        session: session_of(cell, connection),
+        samples: site.samples.starting_at(connection),
+        events,
+        under_way,
+    });
+    let (writers, clock) = (writers.collect(), Arc::clone(&site.clock));
+    Ok(Some(Box::new(Streams { manner, writers, clock, acknowledged: 0 })))
+}
+
+struct Streams {
+    manner: Manner,
+    writers: Vec<Writer>,
+    clock: Arc<dyn Clock>,
+    acknowledged: u64,
+}
+
+/// What one connection appends.
+struct Writer {
+    session: String,
+    samples: Samples,
+    /// Events of a batch.
+    events: usize,
+    /// Batches that are sent before the first is acknowledged.
+    under_way: usize,
+}
+
+impl Writer {
+    /// Writes one batch: a line of its own, in a chunk of its own.
+    fn batch(&mut self, out: &mut Vec<u8>) {
+        let mut line = format!(r#"{{"session":"{}","events":["#, self.session).into_bytes();
+        for number in 0..self.events {
+            if number > 0 {
+                line.push(b',');
+            }
+            line.extend_from_slice(&self.samples.next().json);
+        }
+        line.extend_from_slice(b"]}\n");
+        out.extend_from_slice(format!("{:x}\r\n", line.len()).as_bytes());
+        out.extend_from_slice(&line);
+        out.extend_from_slice(b"\r\n");
+    }
+}
+
+impl Load for Streams {
+    fn round(&mut self, limits: &Limits) -> Outcome<Round> {
+        let share = self.writers.len().div_ceil(threads(self.writers.len()));
+        let (manner, clock) = (self.manner, &self.clock);
+        let parts = self.writers.chunks_mut(share);
+        let start = Barrier::new(parts.len());
+        let rounds: Vec<io::Result<Round>> = std::thread::scope(|scope| {
+            let started: Vec<_> = parts
+                .map(|writers| {
+                    scope.spawn(|| alone(part(manner, writers, &**clock, limits, &start)))
+                })
+                .collect();
+            let ended = started.into_iter().map(|thread| {
+                thread.join().unwrap_or_else(|_| Err(io::Error::other("a client panicked")))
+            });
+            ended.collect()
+        });
+        let mut all = Round::default();
+        for round in rounds {
+            all.join(round?);
+        }
+        self.acknowledged += all.events;
+        Ok(all)
+    }
+
+    fn kept(&mut self) -> Outcome<Option<Kept>> {
+        let of = |writer: &Writer| {
+            let path = format!("/v1/sessions/{}/events?from=-1&limit=1", writer.session);
+            (Vec::new(), get(&path, "application/json"))
+        };
+        let asked: Vec<_> = self.writers.iter().map(of).collect();
+        let found = count(self.manner, asked.iter().map(|(hello, words)| (hello, words)))?;
+        Ok(Some(Kept { acknowledged: self.acknowledged, found }))
+    }
+}
+
+/// One thread's connections through one round.
+async fn part(
+    manner: Manner,
+    writers: &mut [Writer],
+    clock: &dyn Clock,
+    limits: &Limits,
+    start: &Barrier,
+) -> io::Result<Round> {
+    let opened = try_join_all(writers.iter().map(|_| TcpStream::connect(manner.address))).await;
+    start.wait();
+    let mut streams = opened?;
+    let began = clock.monotonic();
+    let pairs = streams.iter_mut().zip(writers.iter_mut());
+    let driven = pairs.map(|(stream, writer)| drive(stream, writer, clock, limits));
+    let mut all = Round::default();
+    for round in join_all(driven).await {
+        all.join(round?);
+    }
+    all.elapsed = clock.monotonic().saturating_sub(began);
+    Ok(all)
+}
+
+/// One connection through one round: a batch more for every acknowledgement, then the rest of them.
+async fn drive(
+    stream: &mut TcpStream,
+    writer: &mut Writer,
+    clock: &dyn Clock,
+    limits: &Limits,
+) -> io::Result<Round> {
+    stream.set_nodelay(true)?;
+    let mut round = Round::default();
+    let mut answer = Answer::default();
+    let began = clock.monotonic();
+    let mut out = HEAD.to_vec();
+    let mut sent = VecDeque::new();
+    let mut wanted = writer.under_way;
+    loop {
+        let asked = clock.monotonic();
+        for _ in 0..wanted {
+            writer.batch(&mut out);
+            sent.push_back(asked);
+        }
+        if !out.is_empty() {
+            stream.write_all(&out).await?;
+            out.clear();
+        }
+        let acknowledged = answer.lines(stream).await?;
+        let now = clock.monotonic();
+        for asked in sent.drain(..acknowledged.min(sent.len())) {
+            round.add(writer.events as u64, now.saturating_sub(asked));
+        }
+        wanted = if limits.over(now.saturating_sub(began)) { 0 } else { acknowledged };
+        if sent.is_empty() && wanted == 0 {
+            stream.write_all(END).await?;
+            return Ok(round);
+        }
+    }
+}
+
+/// The answer as far as it came.
+#[derive(Default)]
+struct Answer {
+    bytes: Vec<u8>,
+    /// Whether its head was read.
+    begun: bool,
+    /// Lines that are not whole yet.
+    line: Vec<u8>,
+}
+
+impl Answer {
+    /// Waits for more of it; answers how many lines were finished.
+    async fn lines(&mut self, stream: &mut TcpStream) -> io::Result<usize> {
+        self.bytes.reserve(64 << 10);
+        let read = tokio::time::timeout(PATIENCE, stream.read_buf(&mut self.bytes)).await;
+        if read.map_err(|_| io::ErrorKind::TimedOut)?? == 0 {
+            let said = String::from_utf8_lossy(&self.bytes).into_owned();
+            return Err(io::Error::other(format!("the append stream ended: {said}")));
+        }
+        self.take()
+    }
+
+    /// Takes what is whole out of the bytes.
+    fn take(&mut self) -> io::Result<usize> {
+        let mut at = 0;
+        if !self.begun {
+            let Some((start, _)) = http_head(&self.bytes)? else { return Ok(0) };
+            (self.begun, at) = (true, start);
+        }
+        while let Some(found) = chunk(&self.bytes, at)? {
+            if found.from == found.to {
+                return Err(io::Error::other("the append stream was ended by the server"));
+            }
+            self.line.extend_from_slice(self.bytes.get(found.from..found.to).unwrap_or_default());
+            at = found.next;
+        }
+        self.bytes.drain(..at);
+        let Some(end) = self.line.iter().rposition(|byte| *byte == b'\n') else { return Ok(0) };
+        let whole: Vec<u8> = self.line.drain(..=end).collect();
+        let lines = whole.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+        let mut count = 0;
+        for line in lines {
+            count += 1;
+            if line.windows(8).any(|part| part == br#""error":"#) {
+                let said = String::from_utf8_lossy(line).into_owned();
+                return Err(io::Error::other(format!("refused: {said}")));
+            }
+        }
+        Ok(count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn acknowledgements_are_counted_however_they_are_cut() {
+        let whole = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n\
+            a\r\n{\"ref\":1}\n\r\n5\r\n{\"ref\r\nf\r\n\":2}\n{\"ref\":3}\n\r\n";
+        for step in 1..whole.len() {
+            let mut answer = Answer::default();
+            let mut found = 0;
+            for part in whole.chunks(step) {
+                answer.bytes.extend_from_slice(part);
+                found += answer.take().expect("no refusal");
+            }
+            assert_eq!(found, 3, "in pieces of {step}");
+        }
+    }
+
+    #[test]
+    fn a_batch_that_is_refused_ends_the_round() {
+        let mut answer = Answer::default();
+        let line = "{\"error\":{\"type\":\"x\"}}\n";
+        let head = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
+        answer.bytes.extend(format!("{head}{:x}\r\n{line}\r\n", line.len()).into_bytes());
+        assert!(answer.take().is_err());
+    }
+}
