@@ -4,7 +4,7 @@
 //! are read. It must not ask the program.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, HashSet},
     fs,
     sync::Arc,
     time::Duration,
@@ -30,6 +30,8 @@ struct Verdict {
 struct Oracle<'a> {
     /// Where each event was written, and when that was done.
     written: HashMap<&'a str, (&'a str, usize)>,
+    /// Events written by a call that syncs what it writes.
+    durable: HashSet<&'a str>,
     /// When the last successful sync of a file began.
     synced: HashMap<&'a str, usize>,
     /// Journal files made during the trace, and when.
@@ -71,14 +73,15 @@ impl<'a> Oracle<'a> {
             self.verdict.answers += 1;
             let why = match self.written.get(mark) {
                 None => Some("was never written to the journal".to_owned()),
-                Some((file, done)) => self.unsafe_because(file, *done),
+                Some((file, done)) => self.unsafe_because(mark, file, *done),
             };
             self.verdict.violations.extend(why.map(|why| format!("{mark} {why}")));
         }
     }
 
-    fn unsafe_because(&self, file: &str, done: usize) -> Option<String> {
-        if self.synced.get(file).is_none_or(|began| *began < done) {
+    fn unsafe_because(&self, mark: &str, file: &str, done: usize) -> Option<String> {
+        let synced = self.synced.get(file).is_some_and(|began| *began >= done);
+        if !synced && !self.durable.contains(mark) {
             return Some(format!("was answered before {file} was synced"));
         }
         let directory = file.rsplit_once('/').map_or("", |(directory, _)| directory);
@@ -94,13 +97,14 @@ impl<'a> Oracle<'a> {
         let file = path(call);
         if failed {
         } else if call.starts_with("pwrite64(") || call.starts_with("pwritev2(") {
+            // It syncs what it wrote itself, and nothing else.
+            let durable = call.contains("RWF_DSYNC") || end.contains("RWF_DSYNC");
+            self.verdict.syncs += u64::from(durable);
             for mark in after(call, r#"\"mark\":\""#).filter(|_| file.contains("/journal/")) {
                 self.written.insert(mark, (file, at));
-            }
-            if call.contains("RWF_DSYNC") || end.contains("RWF_DSYNC") {
-                // It synced what it wrote itself.
-                self.verdict.syncs += 1;
-                self.synced.insert(file, at);
+                if durable {
+                    self.durable.insert(mark);
+                }
             }
         } else if call.starts_with("fdatasync(") || call.starts_with("fsync(") {
             self.verdict.syncs += 1;
@@ -202,6 +206,7 @@ fn the_oracle_tells_early_answers_from_safe_ones() {
         (&[make, name, both, answer], 0),
         (&[make, both, answer], 1),
         (&[answer, both], 1),
+        (&[write, "1 pwritev2(7</d/journal/0>, [], 1, 64, RWF_DSYNC) = 64", answer], 1),
         (&[make, write, sync, answer], 1),
         (&[write, answer, sync], 1),
         (&[sync, write, answer], 1),

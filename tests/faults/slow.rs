@@ -14,7 +14,7 @@ use super::{
     writers::{check_all, send},
 };
 
-/// A server whose `n`-th sync takes so many seconds, whichever thread it falls to.
+/// A server of which `which` syncs of a thread take so many seconds.
 fn delayed(home: &tempfile::TempDir, seconds: u64, which: &str) -> Server {
     let fault = format!("inject=fdatasync:delay_enter={}:when={which}", seconds * 1_000_000);
     let words = ["strace", "-f", "-qq", "-o", "/dev/null", "--seccomp-bpf", "-e"];
@@ -97,7 +97,7 @@ fn what_waits_for_a_silent_disk_is_bounded() {
         return;
     }
     let home = tempfile::tempdir().unwrap();
-    let server = delayed(&home, 10, "6");
+    let server = delayed(&home, 3, "4+");
     let event = format!(r#"{{"events":[{{"type":"a.b","text":"{}"}}]}}"#, "x".repeat(3 << 20));
     let mut wire = server.wire();
     assert_eq!(wire.post("/v1/sessions", r#"{"id":"s"}"#).unwrap().status, 201);
