@@ -13,12 +13,11 @@ pub mod record;
 pub mod scan;
 pub mod seal;
 pub mod segment;
+mod settled;
 
 pub use chain::Chain;
-pub use entry::{
-    Delta, Entry, FORMAT, SegmentEntry, Settled, StoreFile, decode_settled, encode_delta,
-    settled_header,
-};
+pub use entry::{Entry, FORMAT, Listed, Packed, SegmentEntry, StoreFile};
 pub use error::{Fault, LogError};
 pub use frame::{Frame, FrameHeader, FrameKind};
 pub use record::{Change, Control, Create, KnownBatch, Record, RecordBody};
+pub use settled::{Chunks, Delta, Settled, decode_settled, encode_delta, settled_header};

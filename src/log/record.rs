@@ -128,6 +128,12 @@ pub(super) fn decode_value<T: Decode<()>>(bytes: &[u8]) -> Option<T> {
     (used == bytes.len()).then_some(value)
 }
 
+/// Decodes a value of one of this room's frozen types, or its first fields, at the front of
+/// `bytes`; answers also how many bytes it took.
+pub(super) fn decode_front<'a, T: BorrowDecode<'a, ()>>(bytes: &'a [u8]) -> Option<(T, usize)> {
+    bincode::borrow_decode_from_slice(bytes, CONFIG).ok()
+}
+
 /// A record without a position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Control {

@@ -195,16 +195,28 @@ impl Listing {
     /// Whether a session of the scope belongs on the page, order and limit aside.
     #[must_use]
     pub fn admits(&self, info: &SessionInfo) -> bool {
-        let place = (info.created_at, &info.key.session);
-        let after = self.after.as_ref().is_none_or(|(time, session)| {
-            let end = (*time, session);
+        let (id, workspace) = (info.key.session.as_str(), info.workspace.as_deref());
+        self.takes(info.created_at, id, workspace, info.archived_at.is_some())
+    }
+
+    /// [`Self::admits`] for an engine that does not build a [`SessionInfo`] to find out.
+    #[must_use]
+    pub fn takes(
+        &self,
+        created_at: Timestamp,
+        session: &str,
+        workspace: Option<&str>,
+        archived: bool,
+    ) -> bool {
+        let after = self.after.as_ref().is_none_or(|(time, last)| {
+            let (place, end) = ((created_at, session), (*time, last.as_str()));
             if self.ascending { place > end } else { place < end }
         });
         after
-            && self.workspace.as_ref().is_none_or(|name| info.workspace.as_ref() == Some(name))
-            && (self.include_archived || info.archived_at.is_none())
-            && self.created_from.is_none_or(|from| info.created_at >= from)
-            && self.created_to.is_none_or(|to| info.created_at < to)
+            && self.workspace.as_deref().is_none_or(|name| workspace == Some(name))
+            && (self.include_archived || !archived)
+            && self.created_from.is_none_or(|from| created_at >= from)
+            && self.created_to.is_none_or(|to| created_at < to)
     }
 }
 

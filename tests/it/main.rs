@@ -18,6 +18,8 @@ mod ledger;
 mod forward;
 // What the journal lost and a segment has; the witnesses of the journal's files.
 mod mended;
+// Sessions that nobody uses.
+mod rest;
 // Files cut, gone, put back from before or copied over each other.
 mod tamper;
 // The bytes of a data directory, old and new, and a second reader of them.

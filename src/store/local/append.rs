@@ -89,8 +89,7 @@ impl Shared {
         prepared: &mut Prepared,
     ) -> StoreResult<Planned> {
         let known = {
-            let mut state = session.visible()?;
-            self.open_session(session, &mut state)?;
+            let mut state = self.opened(session)?;
             // Read under the lock: frames of this epoch can only have been queued before.
             let epoch = self.journal.epoch();
             match known(&mut state, epoch, prepared, self.env.clock.now())? {
@@ -116,8 +115,7 @@ impl Shared {
         session: &Arc<Session>,
         change: &Change,
     ) -> StoreResult<Planned> {
-        let mut state = session.visible()?;
-        self.open_session(session, &mut state)?;
+        let mut state = self.opened(session)?;
         let epoch = self.journal.epoch();
         if state.end(epoch).barrier {
             return Ok(Planned::Wait);

@@ -1,92 +1,354 @@
-//! Every session of the store by name, in memory, so that listing opens none. It must not hold
-//! anything that `settled/` and the journal do not say.
+//! Every session of the store by name, in memory, so that listing opens none. A session that nobody
+//! uses rests: of it only its packed entry stays. It must not hold anything that `settled/` and the
+//! journal do not say.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    borrow::Borrow,
+    cmp::Ordering,
+    collections::{BTreeMap, BTreeSet},
     ops::Bound,
     sync::Arc,
 };
 
-use super::session::Session;
+use super::session::{Session, info_of};
 use crate::{
-    event::{Scope, SessionHash, SessionId, SessionKey},
+    event::{
+        Incarnation, Scope, SessionHash, SessionId, SessionKey, TenantId, Timestamp, UserId, limits,
+    },
+    log::{Entry, Packed},
     store::{Listing, SessionInfo},
 };
 
 /// The sessions of a store.
 #[derive(Default)]
 pub(super) struct Catalogue {
-    by_key: BTreeMap<SessionKey, Arc<Session>>,
-    by_hash: HashMap<SessionHash, Arc<Session>>,
-    by_create_key: HashMap<(Scope, String), SessionId>,
+    scopes: BTreeMap<Scope, Sessions>,
+}
+
+/// Sessions by what frames and segments call them.
+pub(super) type ByHash = BTreeMap<SessionHash, Arc<Session>>;
+
+/// The sessions of a scope. Ordered maps: what goes over them goes in the same order in each run.
+#[derive(Default)]
+struct Sessions {
+    awake: BTreeMap<SessionId, Arc<Session>>,
+    resting: BTreeSet<Resting>,
+    /// Sessions created with an `Idempotency-Key` that still counts, and when.
+    created: BTreeMap<Box<str>, (Timestamp, SessionId)>,
+}
+
+/// The packed entry of a session, found by its id.
+struct Resting(Packed);
+
+impl Borrow<str> for Resting {
+    fn borrow(&self) -> &str {
+        self.0.session()
+    }
+}
+
+impl PartialEq for Resting {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.session() == other.0.session()
+    }
+}
+
+impl Eq for Resting {}
+
+impl PartialOrd for Resting {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Resting {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.0.session().cmp(other.0.session())
+    }
 }
 
 impl Catalogue {
-    pub(super) fn insert(&mut self, session: Arc<Session>, create_key: Option<String>) {
-        if let Some(key) = create_key {
-            let age = |session: &Session| session.state().entry.created_at;
-            let known = self.created_by(&session.key.scope, &key);
-            if known.is_none_or(|known| age(&known) <= age(&session)) {
-                let name = session.key.session.clone();
-                self.by_create_key.insert((session.key.scope.clone(), key), name);
-            }
-        }
-        self.by_hash.insert(session.hash, Arc::clone(&session));
-        self.by_key.insert(session.key.clone(), session);
+    /// Enters a session that is in use.
+    pub(super) fn insert(&mut self, session: Arc<Session>) {
+        let (key, at) = {
+            let entry = &session.state().entry;
+            (entry.create_key.clone(), Timestamp(entry.created_at))
+        };
+        let sessions = self.scopes.entry(session.key.scope.clone()).or_default();
+        sessions.remember(key, at, &session.key.session);
+        sessions.resting.remove(session.key.session.as_str());
+        sessions.awake.insert(session.key.session.clone(), session);
     }
 
     /// Forgets a session whose creation failed.
     pub(super) fn remove(&mut self, session: &Session) {
-        self.by_hash.remove(&session.hash);
-        self.by_key.remove(&session.key);
-        self.by_create_key.retain(|(scope, _), name| {
-            (scope, &*name) != (&session.key.scope, &session.key.session)
-        });
+        let Some(sessions) = self.scopes.get_mut(&session.key.scope) else { return };
+        sessions.awake.remove(&session.key.session);
+        sessions.created.retain(|_, (_, name)| *name != session.key.session);
     }
 
-    pub(super) fn get(&self, key: &SessionKey) -> Option<Arc<Session>> {
-        self.by_key.get(key).map(Arc::clone)
+    /// The session, when it is in use.
+    pub(super) fn awake(&self, key: &SessionKey) -> Option<Arc<Session>> {
+        self.scopes.get(&key.scope)?.awake.get(&key.session).map(Arc::clone)
     }
 
-    pub(super) fn by_hash(&self, hash: SessionHash) -> Option<Arc<Session>> {
-        self.by_hash.get(&hash).map(Arc::clone)
+    /// The session; one at rest is in use from now on.
+    pub(super) fn get(&mut self, key: &SessionKey) -> Option<Arc<Session>> {
+        let sessions = self.scopes.get_mut(&key.scope)?;
+        if let Some(awake) = sessions.awake.get(&key.session) {
+            return Some(Arc::clone(awake));
+        }
+        let Resting(packed) = sessions.resting.take(key.session.as_str())?;
+        let session = Session::settled(key.clone(), unpacked(&key.scope, &packed));
+        sessions.awake.insert(key.session.clone(), Arc::clone(&session));
+        Some(session)
     }
 
     /// The session that this `Idempotency-Key` created.
-    pub(super) fn created_by(&self, scope: &Scope, key: &str) -> Option<Arc<Session>> {
-        let name = self.by_create_key.get(&(scope.clone(), key.to_owned()))?;
-        self.get(&SessionKey { scope: scope.clone(), session: name.clone() })
+    pub(super) fn created_by(&mut self, scope: &Scope, key: &str) -> Option<Arc<Session>> {
+        let (_, name) = self.scopes.get(scope)?.created.get(key)?;
+        let key = SessionKey { scope: scope.clone(), session: name.clone() };
+        self.get(&key)
     }
 
-    pub(super) fn all(&self) -> Vec<Arc<Session>> {
-        self.by_key.values().map(Arc::clone).collect()
+    /// Lets up to `count` of the sessions behind `after` rest that nobody uses, and forgets keys of
+    /// creations before `live`. Answers where it stopped; `None` at the end.
+    pub(super) fn rest(
+        &mut self,
+        after: Option<&SessionKey>,
+        count: usize,
+        live: Timestamp,
+    ) -> Option<SessionKey> {
+        let mut left = count;
+        let from = after.map_or(Bound::Unbounded, |key| Bound::Included(&key.scope));
+        for (scope, sessions) in self.scopes.range_mut::<Scope, _>((from, Bound::Unbounded)) {
+            let from = match after.filter(|key| key.scope == *scope) {
+                Some(key) => Bound::Excluded(key.session.clone()),
+                None => {
+                    sessions.created.retain(|_, (at, _)| *at >= live);
+                    Bound::Unbounded
+                }
+            };
+            let some = sessions.awake.range((from, Bound::Unbounded)).take(left);
+            let some: Vec<&Arc<Session>> = some.map(|(_, session)| session).collect();
+            left -= some.len();
+            let last = some.last().map(|session| session.key.clone());
+            let unused: Vec<(SessionId, Packed)> = some
+                .into_iter()
+                // Nobody else holds it, and nobody can come by it while the catalogue is locked.
+                .filter(|session| Arc::strong_count(session) == 1)
+                .filter_map(|session| Some((session.key.session.clone(), session.packed()?)))
+                .collect();
+            for (id, packed) in unused {
+                sessions.awake.remove(&id);
+                sessions.resting.insert(Resting(packed));
+            }
+            if left == 0 {
+                return last;
+            }
+        }
+        None
+    }
+
+    /// Looks at `looks` of the resting sessions behind `after` for up to `count` that `wanted`
+    /// takes. Answers them, and where it stopped; `None` at the end.
+    pub(super) fn find_resting(
+        &self,
+        after: Option<&SessionKey>,
+        mut looks: usize,
+        count: usize,
+        wanted: &dyn Fn(Entry) -> bool,
+    ) -> (Vec<SessionKey>, Option<SessionKey>) {
+        let mut found = Vec::new();
+        let from = after.map_or(Bound::Unbounded, |key| Bound::Included(&key.scope));
+        for (scope, sessions) in self.scopes.range::<Scope, _>((from, Bound::Unbounded)) {
+            let from = match after.filter(|key| key.scope == *scope) {
+                Some(key) => Bound::Excluded(key.session.as_str()),
+                None => Bound::Unbounded,
+            };
+            for Resting(packed) in sessions.resting.range::<str, _>((from, Bound::Unbounded)) {
+                let Ok(session) = SessionId::new(packed.session()) else { continue };
+                let key = SessionKey { scope: scope.clone(), session };
+                if looks == 0 || found.len() >= count {
+                    return (found, Some(key));
+                }
+                looks -= 1;
+                if wanted(unpacked(scope, packed)) {
+                    found.push(key);
+                }
+            }
+        }
+        (found, None)
+    }
+
+    /// Every session in use.
+    pub(super) fn awake_all(&self) -> Vec<Arc<Session>> {
+        self.scopes.values().flat_map(|sessions| sessions.awake.values()).map(Arc::clone).collect()
+    }
+
+    /// Hands out the encoded entry of every session that is settled.
+    pub(super) fn each_settled(&self, take: &mut dyn FnMut(&[u8])) {
+        for (scope, sessions) in &self.scopes {
+            for Resting(packed) in &sessions.resting {
+                take(&packed.encode(scope.tenant.as_str(), scope.user.as_str()));
+            }
+            let awake = sessions.awake.values();
+            for entry in awake.filter_map(|session| session.state().settled_entry()) {
+                take(&entry.encode());
+            }
+        }
+    }
+
+    /// The sessions of these hashes, or all of them; they are in use from now on.
+    pub(super) fn by_hash(&mut self, wanted: Option<&BTreeSet<SessionHash>>) -> ByHash {
+        let mut keys = Vec::new();
+        let anything = wanted.is_none_or(|wanted| !wanted.is_empty());
+        for (scope, sessions) in self.scopes.iter().filter(|_| anything) {
+            for Resting(packed) in &sessions.resting {
+                let (id, incarnation) = packed.life();
+                let Ok(session) = SessionId::new(id) else { continue };
+                let key = SessionKey { scope: scope.clone(), session };
+                let hash = SessionHash::of(&key, Incarnation(incarnation));
+                if wanted.is_none_or(|wanted| wanted.contains(&hash)) {
+                    keys.push(key);
+                }
+            }
+        }
+        keys.iter().for_each(|key| drop(self.get(key)));
+        let awake = self.scopes.values().flat_map(|sessions| sessions.awake.values());
+        let known = awake.filter(|one| wanted.is_none_or(|wanted| wanted.contains(&one.hash)));
+        known.map(|session| (session.hash, Arc::clone(session))).collect()
     }
 
     pub(super) fn len(&self) -> usize {
-        self.by_key.len()
+        let count = |sessions: &Sessions| sessions.awake.len() + sessions.resting.len();
+        self.scopes.values().map(count).sum()
     }
 
-    /// The sessions of a scope.
-    pub(super) fn of_scope(&self, scope: &Scope) -> Vec<Arc<Session>> {
-        let first = SessionId::new("0").expect("a digit is an id, and no id sorts before it");
-        let first = SessionKey { scope: scope.clone(), session: first };
-        let range = self.by_key.range((Bound::Included(first), Bound::Unbounded));
-        range.take_while(|(key, _)| key.scope == *scope).map(|(_, one)| Arc::clone(one)).collect()
+    /// The names of the sessions of a scope.
+    pub(super) fn of_scope(&self, scope: &Scope) -> Vec<SessionId> {
+        let Some(sessions) = self.scopes.get(scope) else { return Vec::new() };
+        let resting = sessions.resting.iter();
+        let resting = resting.filter_map(|one| SessionId::new(one.0.session()).ok());
+        let mut names: Vec<SessionId> = sessions.awake.keys().cloned().chain(resting).collect();
+        names.sort();
+        names
     }
 
     /// A page of a scope's sessions.
     pub(super) fn list(&self, scope: &Scope, listing: &Listing) -> Vec<SessionInfo> {
-        let mut found: Vec<SessionInfo> = self
-            .of_scope(scope)
-            .iter()
-            .filter_map(|session| session.visible().ok().map(|state| session.info(&state)))
-            .filter(|info| listing.admits(info))
-            .collect();
-        found.sort_by(|a, b| (a.created_at, &a.key.session).cmp(&(b.created_at, &b.key.session)));
-        if !listing.ascending {
-            found.reverse();
+        let Some(sessions) = self.scopes.get(scope) else { return Vec::new() };
+        let mut found = Vec::new();
+        for Resting(packed) in &sessions.resting {
+            let told = packed.listed();
+            let at = Timestamp(told.created_at);
+            if !told.deleted && listing.takes(at, told.session, told.workspace, told.archived) {
+                found.push((at, told.session, Found::Resting(packed)));
+            }
         }
-        found.truncate(listing.limit);
-        found
+        for (id, session) in &sessions.awake {
+            let Ok(state) = session.visible() else { continue };
+            let (at, workspace) = (Timestamp(state.entry.created_at), &state.entry.workspace);
+            let archived = state.entry.archived_at.is_some();
+            if listing.takes(at, id.as_str(), workspace.as_deref(), archived) {
+                found.push((at, id.as_str(), Found::Awake(session)));
+            }
+        }
+        let order = |a: &(Timestamp, &str, Found<'_>), b: &(Timestamp, &str, Found<'_>)| {
+            let order = (a.0, a.1).cmp(&(b.0, b.1));
+            if listing.ascending { order } else { order.reverse() }
+        };
+        if listing.limit < found.len() {
+            found.select_nth_unstable_by(listing.limit, order);
+            found.truncate(listing.limit);
+        }
+        found.sort_unstable_by(order);
+        found.into_iter().filter_map(|(_, id, one)| one.info(scope, id)).collect()
     }
+}
+
+/// The settled sessions of a store while they are read: a catalogue of them takes the least room
+/// when it is made at once.
+#[derive(Default)]
+pub(super) struct Settling {
+    scopes: BTreeMap<Scope, (Sessions, Vec<Resting>)>,
+    last: Option<Scope>,
+}
+
+impl Settling {
+    /// Takes an entry, with its encoding; of two of the same session the later counts. Keys of
+    /// creations before `live` are left out. `None` when its ids are no ids.
+    pub(super) fn take(
+        &mut self,
+        entry: Entry,
+        bytes: &[u8],
+        live: Timestamp,
+    ) -> Option<SessionKey> {
+        let same = |scope: &Scope| {
+            (scope.tenant.as_str(), scope.user.as_str()) == (&*entry.tenant, &*entry.user)
+        };
+        let scope = match self.last.take().filter(same) {
+            Some(scope) => scope,
+            None => Scope {
+                tenant: TenantId::new(&entry.tenant).ok()?,
+                user: UserId::new(&entry.user).ok()?,
+            },
+        };
+        let session = SessionId::new(&entry.session).ok()?;
+        self.last = Some(scope.clone());
+        let (sessions, resting) = self.scopes.entry(scope.clone()).or_default();
+        resting.push(Resting(Packed::of(&entry, bytes)));
+        let at = Timestamp(entry.created_at);
+        if at >= live {
+            sessions.remember(entry.create_key, at, &session);
+        }
+        Some(SessionKey { scope, session })
+    }
+
+    pub(super) fn catalogue(self) -> Catalogue {
+        let scopes = self.scopes.into_iter().map(|(scope, (mut sessions, resting))| {
+            sessions.resting = resting.into_iter().collect();
+            (scope, sessions)
+        });
+        Catalogue { scopes: scopes.collect() }
+    }
+}
+
+/// A session that belongs on a page.
+enum Found<'a> {
+    Awake(&'a Arc<Session>),
+    Resting(&'a Packed),
+}
+
+impl Found<'_> {
+    fn info(self, scope: &Scope, id: &str) -> Option<SessionInfo> {
+        match self {
+            Self::Awake(session) => {
+                session.visible().ok().map(|state| info_of(&session.key, &state.entry))
+            }
+            Self::Resting(packed) => {
+                let key = SessionKey { scope: scope.clone(), session: SessionId::new(id).ok()? };
+                Some(info_of(&key, &unpacked(scope, packed)))
+            }
+        }
+    }
+}
+
+impl Sessions {
+    /// Notes who was created with a key; of two the younger.
+    fn remember(&mut self, key: Option<String>, at: Timestamp, session: &SessionId) {
+        let Some(key) = key else { return };
+        let known = self.created.get(key.as_str());
+        if known.is_none_or(|(before, _)| *before <= at) {
+            self.created.insert(key.into(), (at, session.clone()));
+        }
+    }
+}
+
+fn unpacked(scope: &Scope, packed: &Packed) -> Entry {
+    packed.entry(scope.tenant.as_str(), scope.user.as_str())
+}
+
+/// Creations before this time are forgotten by their keys.
+pub(super) fn keys_live_from(now: Timestamp) -> Timestamp {
+    now.plus_micros(-limits::BATCH_KEY_MICROS)
 }

@@ -105,7 +105,7 @@ impl Shared {
         };
         let hash = SessionHash::of(&key, Incarnation(create.incarnation));
         let session = Session::new(key, hash, fresh_entry(&create, hash, now), false);
-        catalogue.insert(Arc::clone(&session), create_key);
+        catalogue.insert(Arc::clone(&session));
         Ok(Entered::Fresh(session, create))
     }
 
@@ -130,7 +130,7 @@ impl Shared {
                 let mut batch = self.prepare(new.events.clone());
                 let request = Request { create: Some(create), change: None, batch: &mut batch };
                 let mut state = session.state();
-                state.opened = Some(Opened::default());
+                state.opened = Some(Opened::new(self.env.clock.monotonic()));
                 lock(&self.in_use).push_back(Arc::clone(&session));
                 let epoch = self.journal.epoch();
                 self.queue(&session, &mut state, epoch, request)

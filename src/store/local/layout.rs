@@ -4,7 +4,7 @@ use std::io;
 
 use super::OpenError;
 use crate::{
-    env::Env,
+    env::{Env, File},
     log::{Delta, FORMAT, Fault, StoreFile, encode_delta, journal, settled_header},
 };
 
@@ -87,16 +87,20 @@ fn make(env: &Env) -> io::Result<StoreFile> {
             entries: Vec::new(),
         };
         bytes.extend(encode_delta(salt, slot as u64 + 1, &nothing));
-        replace(env, &settled_path(slot), &bytes)?;
+        replace(env, &settled_path(slot), &mut |file| file.write_at(0, &bytes))?;
     }
     // STORE must not be durable before them: names reach the device in any order.
     storage.sync_dir("")?;
-    replace(env, STORE, &store.encode())?;
+    replace(env, STORE, &mut |file| file.write_at(0, &store.encode()))?;
     Ok(store)
 }
 
 /// Writes a file whole: under another name, synced, renamed over the old one, the name synced.
-pub(super) fn replace(env: &Env, path: &str, bytes: &[u8]) -> io::Result<()> {
+pub(super) fn replace(
+    env: &Env,
+    path: &str,
+    write: &mut dyn FnMut(&dyn File) -> io::Result<()>,
+) -> io::Result<()> {
     let storage = &env.storage;
     let fresh = format!("{path}.new");
     match storage.remove(&fresh) {
@@ -104,7 +108,7 @@ pub(super) fn replace(env: &Env, path: &str, bytes: &[u8]) -> io::Result<()> {
         _ => {}
     }
     let file = storage.create(&fresh)?;
-    file.write_at(0, bytes)?;
+    write(&*file)?;
     file.sync()?;
     storage.rename(&fresh, path)?;
     storage.sync_dir(path.rsplit_once('/').map_or("", |(directory, _)| directory))

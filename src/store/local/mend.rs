@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use super::{
-    catalogue::Catalogue,
+    catalogue::ByHash,
     layout::SEGMENTS,
     recover::{Lost, Named, Recovered},
 };
@@ -25,12 +25,7 @@ use crate::{
 type Stand = (Position, Chain, Chain);
 
 /// Puts frames found in segments in the place of those lost, and forgets the losses they end.
-pub(super) fn make_good(
-    env: &Env,
-    store: [u8; 16],
-    catalogue: &Catalogue,
-    recovered: &mut Recovered,
-) {
+pub(super) fn make_good(env: &Env, store: [u8; 16], known: &ByHash, recovered: &mut Recovered) {
     if recovered.lost.is_empty() {
         return;
     }
@@ -50,11 +45,11 @@ pub(super) fn make_good(
             continue;
         }
         let (from, to) = (frame.header.first_lsn, frame.header.end_lsn());
-        let session = catalogue.by_hash(frame.header.session);
+        let session = known.get(&frame.header.session);
         if session.is_some_and(|session| to.0 <= session.state().entry.end_lsn) {
             // Settling was ahead of the place it named: nothing is lost.
             recovered.see(from, to);
-        } else if fits(catalogue, recovered, &frame) {
+        } else if fits(known, recovered, &frame) {
             recovered.see(from, to);
             recovered.frames.insert(lsn, frame);
         }
@@ -112,13 +107,13 @@ fn replaces(lost: &Lost, frame: &Frame) -> bool {
 }
 
 /// Whether a frame follows what its session has before it and leads to what it has behind it.
-fn fits(catalogue: &Catalogue, recovered: &Recovered, frame: &Frame) -> bool {
+fn fits(known: &ByHash, recovered: &Recovered, frame: &Frame) -> bool {
     let (session, lsn) = (frame.header.session, frame.header.first_lsn);
     let of_session = |other: &&Frame| other.header.session == session;
     let before = recovered.frames.range(..lsn).rev().map(|(_, frame)| frame).find(of_session);
     let stand = match before {
         Some(before) => end_of(before),
-        None => Some(settled_end(catalogue, session)),
+        None => Some(settled_end(known, session)),
     };
     let behind = recovered.frames.range(Lsn(lsn.0 + 1)..).map(|(_, frame)| frame).find(of_session);
     let end = end_of(frame);
@@ -127,8 +122,8 @@ fn fits(catalogue: &Catalogue, recovered: &Recovered, frame: &Frame) -> bool {
 }
 
 /// Where a session stood when it was settled last; before its creation when it never was.
-fn settled_end(catalogue: &Catalogue, session: SessionHash) -> Stand {
-    match catalogue.by_hash(session) {
+fn settled_end(known: &ByHash, session: SessionHash) -> Stand {
+    match known.get(&session) {
         None => (Position::ZERO, Chain::events_of(session), Chain::controls_of(session)),
         Some(known) => {
             let entry = &known.state().entry;

@@ -12,6 +12,7 @@ mod mend;
 mod open;
 mod read;
 mod recover;
+mod rest;
 mod ring;
 mod sealing;
 mod session;
@@ -165,6 +166,8 @@ struct Shared {
     relief: Mutex<()>,
     /// Sessions whose files and names are in memory, the one opened first in front.
     in_use: Mutex<VecDeque<Arc<Session>>>,
+    /// Where the last round that looked for idle sessions to seal stopped.
+    looked_to: Mutex<Option<SessionKey>>,
     /// Sessions with full segments that wait to be sealed.
     full: Mutex<BTreeMap<SessionHash, Arc<Session>>>,
     /// The lock is given back: nothing may be written any more.
@@ -224,7 +227,9 @@ impl Local {
     /// # Errors
     /// What the file system said; everything acknowledged stays in the journal.
     pub fn settle(&self) -> io::Result<()> {
-        self.shared.settle(false)
+        self.shared.settle(false)?;
+        self.shared.rest();
+        Ok(())
     }
 
     /// What the journal does when nobody appends: a watermark behind the last frame.
@@ -266,7 +271,8 @@ impl Shared {
 
     fn session(&self, key: &SessionKey) -> StoreResult<Arc<Session>> {
         let unknown = || StoreError::SessionNotFound { session: key.session.clone() };
-        self.catalogue().get(key).ok_or_else(unknown)
+        let awake = self.catalogue().awake(key);
+        awake.or_else(|| self.catalogue_mut().get(key)).ok_or_else(unknown)
     }
 
     /// Makes the frames of a round visible, or void; then tells who waits.
@@ -341,9 +347,13 @@ impl Shared {
             let woken = std::mem::take(&mut wanted.wanted);
             drop(wanted);
             let before = std::mem::replace(&mut written, self.journal.written());
-            if self.pressed() || !woken && before == written {
+            let settle = self.pressed() || !woken && before == written;
+            if settle {
                 // A failure is logged there; the next try comes with the timer.
                 let _ = self.settle(false);
+            }
+            if settle || !woken {
+                self.rest();
             }
             wanted = lock(&self.settle_now.state);
         }
@@ -353,7 +363,8 @@ impl Shared {
     fn close(&self) {
         self.journal.refuse("the store is closed");
         self.journal.drain(&|round, result| self.outcome(round, result));
-        let settled = (0..2).try_for_each(|_| self.settle(false));
+        let settled = self.settle(false).and_then(|()| self.seal_leaving());
+        let settled = settled.and_then(|()| (0..2).try_for_each(|_| self.settle(false)));
         let clean = settled.and_then(|()| (0..2).try_for_each(|_| self.settle(true)));
         if let Err(error) = clean {
             tracing::warn!(%error, "the store could not settle while closing; a start replays");
@@ -464,10 +475,7 @@ impl Store for Local {
     ) -> BoxFuture<'a, StoreResult<Option<Position>>> {
         async move {
             let session = self.shared.session(key)?;
-            let mut state = session.visible()?;
-            if state.opened.is_none() {
-                blocking(|| self.shared.open_session(&session, &mut state))?;
-            }
+            let state = self.shared.opened(&session)?;
             Ok(state.opened.as_ref().and_then(|opened| opened.find(&name_hash(id.as_str()))))
         }
         .boxed()
@@ -502,14 +510,16 @@ impl Store for Local {
         async move {
             let sessions = match session {
                 None => self.shared.catalogue().of_scope(scope),
-                Some(id) => {
-                    let key = SessionKey { scope: scope.clone(), session: id.clone() };
-                    vec![self.shared.session(&key)?]
-                }
+                Some(id) => vec![id.clone()],
             };
             let mut verified = Verified::default();
             for one in sessions {
-                match blocking(|| self.shared.verify_session(&one, &mut verified)) {
+                let key = SessionKey { scope: scope.clone(), session: one };
+                let found = self.shared.session(&key);
+                let verify = |one: Arc<Session>| {
+                    blocking(|| self.shared.verify_session(&one, &mut verified))
+                };
+                match found.and_then(verify) {
                     // Deleted, or not created yet: nobody asked for it by name.
                     Err(_) if session.is_none() => {}
                     other => other?,

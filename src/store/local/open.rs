@@ -1,20 +1,17 @@
 //! Opening a data directory after any stop: lock, identity, settled files, journal, catalogue. It
 //! reads no session's segments. It must not write, beyond making a new store in an empty directory.
 
-use std::{
-    collections::{HashMap, HashSet},
-    sync::Arc,
-};
+use std::{collections::HashSet, sync::Arc};
 
 use super::{
     OpenError, Options, Shared,
-    catalogue::Catalogue,
+    catalogue::{ByHash, Catalogue, Settling, keys_live_from},
     journal::{Journal, Resume},
     layout::{self, doing},
     mend::make_good,
     recover::{Lost, Recovered, recover},
     session::{Held, Session, apply_change, fresh_entry},
-    slots::Slots,
+    slots::{Found, Slots},
 };
 use crate::{
     env::{
@@ -24,10 +21,8 @@ use crate::{
             atomic::{AtomicBool, AtomicU64},
         },
     },
-    event::{
-        Position, Range, Scope, SessionHash, SessionId, SessionKey, TenantId, Timestamp, UserId,
-    },
-    log::{Chain, Control, Entry, Frame, Record},
+    event::{Position, Range, SessionHash, Timestamp},
+    log::{Chain, Control, Frame, Record},
     store::Recovery,
 };
 
@@ -38,19 +33,17 @@ pub(super) fn open(env: &Env, options: Options) -> Result<(Shared, Box<dyn Lock>
     let lock = locked.ok_or(OpenError::Owned)?;
     let store = layout::identify(env)?;
     layout::sync_names(env).map_err(doing("making the names of the store durable"))?;
-    let (mut slots, mut found) = Slots::open(env, store.id)?;
+    let (mut catalogue, slots, found) = settled(env, store.id)?;
     let mut recovered = recover(env, store.id, found.place, found.clean)?;
-    let mut catalogue = Catalogue::default();
-    let mut by_key = HashMap::new();
-    for (key, entry) in std::mem::take(&mut found.entries) {
-        let session = known_session(entry)?;
-        let create_key = session.state().entry.create_key.clone();
-        by_key.insert(key, Arc::clone(&session));
-        catalogue.insert(session, create_key);
-    }
-    slots.touch_differing(&found, &by_key);
-    recovered.lost.retain(|lost| !settled_covers(&catalogue, lost));
-    make_good(env, store.id, &catalogue, &mut recovered);
+    let mut known = if recovered.lost.is_empty() {
+        let named = recovered.frames.values().map(|frame| frame.header.session).collect();
+        catalogue.by_hash(Some(&named))
+    } else {
+        // Frames that make losses good may be anybody's.
+        catalogue.by_hash(None)
+    };
+    recovered.lost.retain(|lost| !settled_covers(&known, lost));
+    make_good(env, store.id, &known, &mut recovered);
     if !recovered.lost.is_empty() {
         for (name, bytes) in &recovered.bad {
             let reason = "a place of the journal where acknowledged frames were\n";
@@ -63,7 +56,8 @@ pub(super) fn open(env: &Env, options: Options) -> Result<(Shared, Box<dyn Lock>
         torn_bytes: recovered.torn_bytes,
         ..Recovery::default()
     };
-    let (dirty, touched, unnamed) = replay(&mut catalogue, &recovered, &mut recovery);
+    let (dirty, touched, unnamed) = replay(&mut known, &recovered, &mut recovery);
+    known.into_values().for_each(|session| catalogue.insert(session));
     recovery.damage.extend(recovered.ring_damage.iter().map(|(_, what)| what.clone()));
     let unnamed = unnamed.or_else(|| recovered.ring_damage.first().map(|(_, what)| what.clone()));
     let start = found.start.max(recovered.start_max);
@@ -96,6 +90,7 @@ pub(super) fn open(env: &Env, options: Options) -> Result<(Shared, Box<dyn Lock>
         settle_now: super::Signal::default(),
         relief: Mutex::new(()),
         in_use: Mutex::default(),
+        looked_to: Mutex::default(),
         full: Mutex::default(),
         closed: AtomicBool::new(false),
         frozen,
@@ -104,22 +99,30 @@ pub(super) fn open(env: &Env, options: Options) -> Result<(Shared, Box<dyn Lock>
     Ok((shared, lock))
 }
 
-fn known_session(entry: Entry) -> Result<Arc<Session>, OpenError> {
-    let identity = || {
-        let tenant = TenantId::new(&entry.tenant).ok()?;
-        let scope = Scope { tenant, user: UserId::new(&entry.user).ok()? };
-        Some(SessionKey { scope, session: SessionId::new(&entry.session).ok()? })
-    };
-    let key = identity().ok_or_else(|| OpenError::Damaged {
-        what: "settled/ names a session whose id is no id".to_owned(),
+/// What the settled files say.
+fn settled(env: &Env, store: [u8; 16]) -> Result<(Catalogue, Slots, Found), OpenError> {
+    let mut catalogue = Settling::default();
+    let (mut differing, mut nameless) = (Vec::new(), false);
+    let live = keys_live_from(env.clock.now());
+    let (mut slots, found) = Slots::open(env, store, &mut |entry, bytes, differs| match catalogue
+        .take(entry, bytes, live)
+    {
+        Some(key) if differs => differing.push(key),
+        Some(_) => {}
+        None => nameless = true,
     })?;
-    let hash = SessionHash::of(&key, crate::event::Incarnation(entry.incarnation));
-    Ok(Session::new(key, hash, entry, true))
+    if nameless {
+        let what = "settled/ names a session whose id is no id".to_owned();
+        return Err(OpenError::Damaged { what });
+    }
+    let mut catalogue = catalogue.catalogue();
+    slots.differ(differing.iter().filter_map(|key| catalogue.get(key)));
+    Ok((catalogue, slots, found))
 }
 
 /// Whether a session's segments hold what the journal lost: settling may be ahead of its place.
-fn settled_covers(catalogue: &Catalogue, lost: &Lost) -> bool {
-    let session = lost.named.and_then(|named| catalogue.by_hash(named.header.session));
+fn settled_covers(known: &ByHash, lost: &Lost) -> bool {
+    let session = lost.named.and_then(|named| known.get(&named.header.session));
     session.is_some_and(|session| lost.to.0 <= session.state().entry.end_lsn)
 }
 
@@ -127,7 +130,7 @@ fn settled_covers(catalogue: &Catalogue, lost: &Lost) -> bool {
 /// sessions that wait to be settled, those whose damage must be, and what was lost without naming
 /// a session.
 fn replay(
-    catalogue: &mut Catalogue,
+    known: &mut ByHash,
     recovered: &Recovered,
     recovery: &mut Recovery,
 ) -> (Vec<Arc<Session>>, Vec<Arc<Session>>, Option<String>) {
@@ -135,7 +138,7 @@ fn replay(
     let mut touched = Vec::new();
     let mut unnamed = Vec::new();
     for frame in recovered.frames.values() {
-        match replay_frame(catalogue, frame) {
+        match replay_frame(known, frame) {
             Ok(Some(session)) => dirty.push(session),
             Ok(None) => {}
             Err(what) => {
@@ -146,7 +149,7 @@ fn replay(
     }
     for lost in &recovered.lost {
         recovery.damage.push(lost.what.clone());
-        match lose(catalogue, lost) {
+        match lose(known, lost) {
             Some(session) => touched.push(session),
             None => unnamed.push(lost.what.clone()),
         }
@@ -156,17 +159,16 @@ fn replay(
 }
 
 /// Answers the session when this frame is the first of it that waits.
-fn replay_frame(catalogue: &mut Catalogue, frame: &Frame) -> Result<Option<Arc<Session>>, String> {
+fn replay_frame(known: &mut ByHash, frame: &Frame) -> Result<Option<Arc<Session>>, String> {
     let header = frame.header;
     let nameless = |what: &str| format!("frame {}: {what}", header.first_lsn.0);
     let records = frame.records().map_err(|fault| nameless(&fault.to_string()))?;
-    let session = match catalogue.by_hash(header.session) {
-        Some(session) => session,
+    let session = match known.get(&header.session) {
+        Some(session) => Arc::clone(session),
         None => {
             let session = created_session(frame, &records)
                 .ok_or_else(|| nameless("the creation of its session is lost"))?;
-            let create_key = session.state().entry.create_key.clone();
-            catalogue.insert(Arc::clone(&session), create_key);
+            known.insert(session.hash, Arc::clone(&session));
             session
         }
     };
@@ -219,9 +221,9 @@ fn created_session(frame: &Frame, records: &[(crate::event::Lsn, Record)]) -> Op
 }
 
 /// Marks what a damaged frame took from the session it names; `None` when it names none.
-fn lose(catalogue: &Catalogue, lost: &Lost) -> Option<Arc<Session>> {
+fn lose(known: &ByHash, lost: &Lost) -> Option<Arc<Session>> {
     let header = lost.named?.header;
-    let session = catalogue.by_hash(header.session)?;
+    let session = known.get(&header.session)?;
     let mut state = session.state();
     let range = header.range();
     state.damage(range, &lost.what);
@@ -231,6 +233,5 @@ fn lose(catalogue: &Catalogue, lost: &Lost) -> Option<Arc<Session>> {
         state.entry.end_lsn = state.entry.end_lsn.max(header.end_lsn().0);
         session.announce(range.to);
     }
-    drop(state);
-    Some(session)
+    Some(Arc::clone(session))
 }

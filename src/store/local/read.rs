@@ -1,7 +1,7 @@
 //! Reading a session: its files are opened when first asked for, and a slice reads just the frames
 //! it needs. Nothing past the durable point is ever seen. It must not write.
 
-use std::{io, sync::Arc};
+use std::{io, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 
@@ -12,6 +12,7 @@ use super::{
     session::{Effect, Held, Names, Session, State},
 };
 use crate::{
+    env::sync::MutexGuard,
     event::{Event, Position, Range, SessionHash, Timestamp},
     log::{
         Fault, Frame, KnownBatch, LogError, SegmentEntry,
@@ -28,11 +29,12 @@ use crate::{
 const READ_BYTES: u64 = 1 << 20;
 
 /// A session's files and names, in memory while it is in use.
-#[derive(Default)]
 pub(super) struct Opened {
     pub(super) segments: Vec<OpenSegment>,
     /// Names in segments that are not sealed, and in frames not settled yet.
     names: Names,
+    /// When somebody asked for it last, by the clock that never goes back.
+    pub(super) used_at: Duration,
 }
 
 /// A segment that can be read.
@@ -55,6 +57,11 @@ impl Opened {
     pub(super) fn salt(&self, segment: &SegmentEntry) -> Option<u64> {
         let known = self.segments.iter().rev().find(|open| open.file == *segment);
         known.map(|open| open.salt)
+    }
+
+    /// That of a session without a file, at `now`.
+    pub(super) fn new(now: Duration) -> Self {
+        Self { segments: Vec::new(), names: Names::default(), used_at: now }
     }
 
     /// A sealed segment took the place of a run of others; its names are in its own table.
@@ -141,20 +148,47 @@ enum Source {
 }
 
 impl Shared {
-    /// Opens the session's files, unless they are.
-    pub(super) fn open_session(
+    /// The session as a reader may know it, its files open. They are read while nobody waits for
+    /// its lock: the committer takes it to make frames visible.
+    pub(super) fn opened<'a>(
         &self,
-        session: &Arc<Session>,
-        state: &mut State,
-    ) -> StoreResult<()> {
-        if state.opened.is_some() {
-            return Ok(());
+        session: &'a Arc<Session>,
+    ) -> StoreResult<MutexGuard<'a, State>> {
+        loop {
+            let (segments, waiting) = {
+                let mut state = session.visible()?;
+                if let Some(opened) = &mut state.opened {
+                    opened.used_at = self.env.clock.monotonic();
+                    return Ok(state);
+                }
+                let waiting: Vec<Held> = state.unsettled.iter().cloned().collect();
+                (state.entry.segments.clone(), waiting)
+            };
+            let (opened, gaps) = self.load(session.hash, &segments, &waiting)?;
+            let mut state = session.visible()?;
+            // Settled, sealed or opened meanwhile: what was read is not how it is now.
+            let same = state.entry.segments == segments && state.unsettled.len() == waiting.len();
+            if same && state.opened.is_none() {
+                gaps.iter().for_each(|gap| state.damage(gap.range, &gap.reason));
+                state.opened = Some(opened);
+                lock(&self.in_use).push_back(Arc::clone(session));
+            }
         }
-        let mut opened = Opened::default();
-        for file in state.entry.segments.clone() {
-            match self.open_segment(session.hash, &file, &mut opened.names) {
-                Ok((segment, gaps)) => {
-                    gaps.iter().for_each(|gap| state.damage(gap.range, &gap.reason));
+    }
+
+    /// Reads the tables of a session's files, and the names in the frames that wait.
+    fn load(
+        &self,
+        session: SessionHash,
+        segments: &[SegmentEntry],
+        waiting: &[Held],
+    ) -> StoreResult<(Opened, Vec<Gap>)> {
+        let mut opened = Opened::new(self.env.clock.monotonic());
+        let mut gaps = Vec::new();
+        for file in segments {
+            match self.open_segment(session, file, &mut opened.names) {
+                Ok((segment, found)) => {
+                    gaps.extend(found);
                     opened.segments.push(segment);
                 }
                 Err(LogError::Io(source)) if source.kind() != io::ErrorKind::NotFound => {
@@ -162,19 +196,18 @@ impl Shared {
                 }
                 Err(error) => {
                     let range = Range::new(Position(file.base), Position(file.end));
-                    state.damage(range, &format!("segment {} is unreadable: {error}", file.base));
+                    let reason = format!("segment {} is unreadable: {error}", file.base);
+                    gaps.push(Gap { range, reason });
                 }
             }
         }
-        for held in &state.unsettled {
+        for held in waiting {
             let frame = Frame { header: held.header, payload: held.payload.clone() };
             if let Ok(records) = frame.records() {
                 opened.names.add(held.header.first_position, &records);
             }
         }
-        state.opened = Some(opened);
-        lock(&self.in_use).push_back(Arc::clone(session));
-        Ok(())
+        Ok((opened, gaps))
     }
 
     fn open_segment(
@@ -289,10 +322,9 @@ impl Shared {
 
     fn slice_once(&self, session: &Arc<Session>, read: &Read) -> StoreResult<Option<Slice>> {
         let (sources, range, tail, known, segments) = {
-            let mut state = session.visible()?;
-            if state.opened.is_none() {
-                blocking(|| self.open_session(session, &mut state))?;
-            }
+            let open = session.visible()?.opened.is_some();
+            let opened = || self.opened(session);
+            let state = if open { opened() } else { blocking(opened) }?;
             let tail = Position(state.entry.tail);
             let range = Range::new(read.range.from.min(tail), read.range.to.min(tail));
             let segments = state.entry.segments.clone();
@@ -391,8 +423,7 @@ impl Shared {
         time: Timestamp,
     ) -> StoreResult<Position> {
         let (from, tail) = {
-            let mut state = session.visible()?;
-            self.open_session(session, &mut state)?;
+            let state = self.opened(session)?;
             let settled = state.opened.iter().flat_map(|opened| &opened.segments);
             let settled = settled.flat_map(|segment| segment.index.iter().copied());
             let memory = state.unsettled.iter().map(|held| index_of(0, held));

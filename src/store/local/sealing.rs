@@ -2,16 +2,16 @@
 //! and proven against the chains, and only then take the place of the old ones. It must not unlink
 //! a segment that a settled file may still name.
 
-use std::{io, sync::Arc};
+use std::{collections::BTreeSet, io, sync::Arc};
 
 use super::{
     Shared, lock,
     read::OpenSegment,
     session::Session,
-    settle::{Retired, whole_frames},
+    settle::{Retired, SYNCED_ONE_BY_ONE_MAX, whole_frames},
 };
 use crate::{
-    env::File,
+    env::{File, sync::atomic::Ordering},
     event::{Lsn, Position, limits},
     log::{
         Chain, Fault, LogError, Record, SegmentEntry,
@@ -20,6 +20,8 @@ use crate::{
     },
 };
 
+/// Runs that are written before they are made durable together.
+const SEALED_AT_ONCE: usize = 64;
 /// So many small segments of one session, left by restarts, are sealed into one.
 const SMALL_SEGMENTS_MAX: usize = 8;
 
@@ -42,15 +44,16 @@ impl Shared {
         let mut sessions = std::mem::take(&mut *waiting);
         drop(waiting);
         while let Some((hash, session)) = sessions.pop_first() {
-            while let Some(run) = self.full_run(&session) {
+            let mut last = None;
+            while let Some(run) = self.full_run(&session).filter(|run| last.as_ref() != Some(run)) {
                 if self.pressure() > self.options.journal_retained_bytes / 16 {
                     sessions.insert(hash, session);
                     lock(&self.full).append(&mut sessions);
                     return Ok(());
                 }
-                if !self.seal_run(&session, &run)? {
-                    break;
-                }
+                self.seal_runs(vec![(Arc::clone(&session), run.clone())])?;
+                // A run that is still there was not sealed.
+                last = Some(run);
             }
         }
         Ok(())
@@ -86,22 +89,37 @@ impl Shared {
         worth.then_some(run)
     }
 
-    /// Writes a run of segments as one sealed segment, proves it against the chain, and lets it
-    /// take their place. Answers whether it did.
-    fn seal_run(&self, session: &Arc<Session>, run: &[SegmentEntry]) -> io::Result<bool> {
-        let (Some(first), Some(last)) = (run.first(), run.last()) else { return Ok(false) };
-        let refused = |error: LogError| match error {
-            LogError::Io(error) => Err(error),
-            error @ LogError::Fault { .. } => {
-                tracing::warn!(session = %session.hash, %error, "a segment is not sealed");
-                Ok(false)
+    /// Seals each run of segments of a session: writes it as one sealed segment, makes it durable,
+    /// proves it against the chain, and lets it take their place.
+    pub(super) fn seal_runs(&self, runs: Vec<(Arc<Session>, Vec<SegmentEntry>)>) -> io::Result<()> {
+        let mut runs = runs.into_iter().peekable();
+        while runs.peek().is_some() && !self.closed.load(Ordering::Acquire) {
+            let mut written = Vec::new();
+            for (session, run) in runs.by_ref().take(SEALED_AT_ONCE) {
+                if let Some(one) = unless_damaged(&session, self.write_sealed(&session, run))? {
+                    written.push((session, one));
+                }
             }
-        };
-        let (bytes, records) = match self.encode_sealed(session, run) {
-            Ok(sealed) => sealed,
-            Err(error) => return refused(error),
-        };
-        let path = segment::path(session.hash, Position(first.base), first.start, true);
+            self.sync_sealed(&written)?;
+            for (session, one) in written {
+                let read = read_back(&*one.file, &one.entry, &one.records);
+                if let Some((salt, sealed)) = unless_damaged(&session, read)? {
+                    let sealed = OpenSegment::sealed(one.entry, one.path, salt, sealed);
+                    self.swap(&session, &one.run, sealed);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes a run as one sealed segment. It is named after this start: the name of its first
+    /// segment may be that of a sealed one.
+    fn write_sealed(&self, session: &Session, run: Vec<SegmentEntry>) -> Result<Sealing, LogError> {
+        let short = LogError::Fault { byte_offset: 0, fault: Fault::Short };
+        let (Some(first), Some(last)) = (run.first(), run.last()) else { return Err(short) };
+        let start = self.journal.start();
+        let (bytes, records) = self.encode_sealed(session, &run, start)?;
+        let path = segment::path(session.hash, Position(first.base), start, true);
         let storage = &self.env.storage;
         let file = match storage.create(&path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -111,22 +129,21 @@ impl Shared {
             other => other?,
         };
         file.write_at(0, &bytes)?;
-        file.sync()?;
-        storage.sync_dir(&segment::directory(session.hash))?;
-        let entry = SegmentEntry {
-            base: first.base,
-            start: first.start,
-            sealed: true,
-            bytes: bytes.len() as u64,
-            end: last.end,
-        };
-        match read_back(&*file, &entry, &records) {
-            Ok((salt, sealed)) => {
-                self.swap(session, run, OpenSegment::sealed(entry, path, salt, sealed))
-            }
-            Err(error) => return refused(error),
+        let (base, end, bytes) = (first.base, last.end, bytes.len() as u64);
+        let entry = SegmentEntry { base, start, sealed: true, bytes, end };
+        Ok(Sealing { run, entry, path, file, records })
+    }
+
+    fn sync_sealed(&self, written: &[(Arc<Session>, Sealing)]) -> io::Result<()> {
+        if written.len() > SYNCED_ONE_BY_ONE_MAX {
+            return self.env.storage.sync_all();
         }
-        Ok(true)
+        let mut directories = BTreeSet::new();
+        for (session, one) in written {
+            one.file.sync()?;
+            directories.insert(segment::directory(session.hash));
+        }
+        directories.iter().try_for_each(|directory| self.env.storage.sync_dir(directory))
     }
 
     fn swap(&self, session: &Arc<Session>, run: &[SegmentEntry], sealed: OpenSegment) {
@@ -155,6 +172,7 @@ impl Shared {
         &self,
         session: &Session,
         run: &[SegmentEntry],
+        start: u64,
     ) -> Result<(Vec<u8>, Records), LogError> {
         let mut header: Option<SegmentHeader> = None;
         let mut records = Records::new();
@@ -172,7 +190,7 @@ impl Shared {
             return Err(LogError::Fault { byte_offset: 0, fault: Fault::Short });
         };
         let salt = u64::from_le_bytes(self.env.random());
-        let header = SegmentHeader { salt, sealed: true, ..first };
+        let header = SegmentHeader { salt, start, sealed: true, ..first };
         let end = run.last().map_or(0, |last| last.end);
         prove(&header, &records, end, self.chains_behind(session, run)?)?;
         let live = self.env.clock.now().plus_micros(-limits::BATCH_KEY_MICROS);
@@ -201,6 +219,28 @@ impl Shared {
         let path = segment::path(session.hash, Position(next.base), next.start, next.sealed);
         let header = SegmentHeader::of(&*self.env.storage.open_read(&path)?)?;
         Ok([header.chain, header.control_chain])
+    }
+}
+
+/// A sealed segment that is written and does not count yet.
+struct Sealing {
+    /// The segments it is to replace.
+    run: Vec<SegmentEntry>,
+    entry: SegmentEntry,
+    path: String,
+    file: Box<dyn File>,
+    records: Records,
+}
+
+/// Leaves a session alone of which something cannot be read: whoever reads it next says so.
+fn unless_damaged<T>(session: &Session, result: Result<T, LogError>) -> io::Result<Option<T>> {
+    match result {
+        Ok(one) => Ok(Some(one)),
+        Err(LogError::Io(error)) => Err(error),
+        Err(error @ LogError::Fault { .. }) => {
+            tracing::warn!(session = %session.hash, %error, "a segment is not sealed");
+            Ok(None)
+        }
     }
 }
 

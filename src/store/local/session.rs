@@ -12,8 +12,11 @@ use tokio::sync::watch;
 use super::read::Opened;
 use crate::{
     env::sync::{Mutex, MutexGuard, PoisonError},
-    event::{Lsn, Position, Range, SessionHash, SessionKey, Timestamp},
-    log::{Chain, Change, Control, Create, Entry, Frame, FrameHeader, KnownBatch, Record, segment},
+    event::{Incarnation, Lsn, Position, Range, SessionHash, SessionKey, Timestamp},
+    log::{
+        Chain, Change, Control, Create, Entry, Frame, FrameHeader, KnownBatch, Packed, Record,
+        segment,
+    },
     store::{Gap, Receipt, SessionInfo, StoreError},
 };
 
@@ -154,6 +157,19 @@ impl Session {
         Arc::new(Self { key, hash, state: Mutex::new(state), tail })
     }
 
+    /// A session that is settled, as its entry says.
+    pub(super) fn settled(key: SessionKey, entry: Entry) -> Arc<Self> {
+        let hash = SessionHash::of(&key, Incarnation(entry.incarnation));
+        Self::new(key, hash, entry, true)
+    }
+
+    /// Its entry, packed, when that is all there is to keep of it.
+    pub(super) fn packed(&self) -> Option<Packed> {
+        let state = self.state();
+        let watched = self.tail.receiver_count() > 0;
+        (state.rests() && !watched).then(|| Packed::of(&state.entry, &state.entry.encode()))
+    }
+
     /// The state; the lock is short and never held across an await or a sync.
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -210,22 +226,38 @@ impl Session {
     }
 
     pub(super) fn info(&self, state: &State) -> SessionInfo {
-        let entry = &state.entry;
-        SessionInfo {
-            key: self.key.clone(),
-            title: entry.title.clone(),
-            metadata: entry.metadata.clone(),
-            workspace: entry.workspace.clone(),
-            ttl_seconds: entry.ttl_seconds,
-            created_at: Timestamp(entry.created_at),
-            updated_at: Timestamp(entry.updated_at),
-            archived_at: entry.archived_at.map(Timestamp),
-            tail: Position(entry.tail),
-            receipt: state.receipt(),
-            bytes: entry.bytes,
-            damage: state.gaps(),
-        }
+        info_of(&self.key, &state.entry)
     }
+}
+
+/// What a session says about itself.
+pub(super) fn info_of(key: &SessionKey, entry: &Entry) -> SessionInfo {
+    SessionInfo {
+        key: key.clone(),
+        title: entry.title.clone(),
+        metadata: entry.metadata.clone(),
+        workspace: entry.workspace.clone(),
+        ttl_seconds: entry.ttl_seconds,
+        created_at: Timestamp(entry.created_at),
+        updated_at: Timestamp(entry.updated_at),
+        archived_at: entry.archived_at.map(Timestamp),
+        tail: Position(entry.tail),
+        receipt: receipt_of(entry),
+        bytes: entry.bytes,
+        damage: gaps_of(entry),
+    }
+}
+
+fn receipt_of(entry: &Entry) -> Receipt {
+    Receipt { position: Position(entry.tail), chain: entry.chain }
+}
+
+fn gaps_of(entry: &Entry) -> Vec<Gap> {
+    let gap = |(from, to, reason): &(u64, u64, String)| Gap {
+        range: Range::new(Position(*from), Position(*to)),
+        reason: reason.clone(),
+    };
+    entry.damage.iter().map(gap).collect()
 }
 
 impl Effect {
@@ -292,15 +324,18 @@ impl State {
     }
 
     pub(super) fn receipt(&self) -> Receipt {
-        Receipt { position: Position(self.entry.tail), chain: self.entry.chain }
+        receipt_of(&self.entry)
     }
 
     pub(super) fn gaps(&self) -> Vec<Gap> {
-        let gap = |(from, to, reason): &(u64, u64, String)| Gap {
-            range: Range::new(Position(*from), Position(*to)),
-            reason: reason.clone(),
-        };
-        self.entry.damage.iter().map(gap).collect()
+        gaps_of(&self.entry)
+    }
+
+    /// Whether its entry is all there is to know of it: it is settled and nobody has it open.
+    fn rests(&self) -> bool {
+        let waits = self.listed || self.ahead.is_some() || !self.unsettled.is_empty();
+        let settled = self.exists && self.ever_settled && self.settled.is_none();
+        settled && !waits && self.opened.is_none()
     }
 
     /// Remembers a damaged range, once.

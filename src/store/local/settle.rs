@@ -22,9 +22,7 @@ use crate::{
 };
 
 /// Up to so many files are synced one by one; more of them by one `syncfs`.
-const SYNCED_ONE_BY_ONE_MAX: usize = 32;
-/// So many sessions keep their files and names in memory, beside those with frames in flight.
-const OPEN_SESSIONS_MAX: usize = 10_000;
+pub(super) const SYNCED_ONE_BY_ONE_MAX: usize = 32;
 /// Bytes of frames put together before they are written.
 const WRITE_BYTES: usize = 256 << 10;
 /// What one settling wrote of a session, not yet synced.
@@ -83,7 +81,7 @@ impl Shared {
                 entries: Vec::new(),
             };
             let mut slots = lock(&self.slots);
-            slots.write(&self.env, delta, || self.all_settled())?;
+            slots.write(&self.env, delta, &|take| self.catalogue().each_settled(take))?;
             self.journal.recycle(slots.recyclable().order);
             Ok(stuck)
         });
@@ -97,9 +95,7 @@ impl Shared {
         }
         self.settled_written.store(written_before, Ordering::Relaxed);
         self.unlink_retired();
-        self.seal_when_quiet(dirty, quiet)?;
-        self.close_unused();
-        Ok(())
+        self.seal_when_quiet(dirty, quiet)
     }
 
     /// Every session with frames that wait is listed for the next settling.
@@ -107,29 +103,6 @@ impl Shared {
         let waiting: Vec<_> =
             sessions.into_iter().filter(|session| session.state().list()).collect();
         lock(&self.dirty).extend(waiting);
-    }
-
-    /// Forgets the files and names of sessions that were opened longest ago, so that memory is
-    /// bound by how many are in use; the next caller opens them again.
-    fn close_unused(&self) {
-        let mut in_use = lock(&self.in_use);
-        let over = in_use.len().saturating_sub(OPEN_SESSIONS_MAX);
-        let oldest: Vec<Arc<Session>> = in_use.drain(..over).collect();
-        drop(in_use);
-        for session in oldest {
-            let mut state = session.state();
-            if state.unsettled.is_empty() && state.ahead.is_none() {
-                state.opened = None;
-            } else {
-                drop(state);
-                lock(&self.in_use).push_back(session);
-            }
-        }
-    }
-
-    fn all_settled(&self) -> Vec<Entry> {
-        let sessions = self.catalogue().all();
-        sessions.iter().filter_map(|session| session.state().settled_entry()).collect()
     }
 
     /// Writes what waits; answers also the sessions whose segment took nothing.
@@ -337,6 +310,15 @@ impl Shared {
             slots.touch(&session);
         }
         lock(&self.dirty).extend(again);
+    }
+
+    /// Unlinks what was replaced when both settled files name what took its place.
+    pub(super) fn unlink_replaced(&self) {
+        let _settling = lock(&self.settling);
+        if lock(&self.touched).is_empty() && lock(&self.slots).even() {
+            lock(&self.retired).iter_mut().for_each(|one| one.settlings = 0);
+            self.unlink_retired();
+        }
     }
 
     fn unlink_retired(&self) {

@@ -2,11 +2,7 @@
 //! that the younger stays whole whatever happens to this write. The journal is recycled only past
 //! the older one's place. It must not look into segments.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    io,
-    sync::Arc,
-};
+use std::{collections::BTreeMap, io, sync::Arc};
 
 use super::{
     OpenError,
@@ -14,13 +10,15 @@ use super::{
     session::Session,
 };
 use crate::{
-    env::Env,
+    env::{Env, File},
     event::{Lsn, SessionHash},
-    log::{Delta, Entry, Settled, decode_settled, encode_delta, journal, settled_header},
+    log::{Chunks, Delta, Entry, LogError, Settled, encode_delta, journal, settled_header},
 };
 
 /// A base is written anew when its deltas are larger than it, but not below this many bytes.
 const BASE_BYTES_MIN: u64 = 1 << 20;
+/// A base is written in parts of about this many bytes.
+const WRITE_BYTES: usize = 1 << 20;
 
 /// A place in the journal: everything before it is settled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +30,9 @@ pub(super) struct Place {
     /// Log sequence number of the next record there.
     pub(super) lsn: Lsn,
 }
+
+/// Hands out the encoded entry of every session that is settled.
+pub(super) type EachEntry<'a> = &'a dyn Fn(&mut dyn FnMut(&[u8]));
 
 /// One settled file.
 struct Slot {
@@ -54,65 +55,70 @@ pub(super) struct Slots {
     slots: [Slot; 2],
 }
 
-/// Tenant, user, session and incarnation.
-type Name = (String, String, String, [u8; 16]);
-
-/// What the settled files said at start.
+/// What the settled files said at start, their entries aside.
 pub(super) struct Found {
     pub(super) clean: bool,
     pub(super) start: u64,
     pub(super) place: Place,
-    pub(super) entries: BTreeMap<Name, Entry>,
-    /// Sessions whose entry in the older file is another.
-    differing: [Vec<Name>; 2],
+}
+
+/// A settled file that could be read.
+struct Readable {
+    file: Box<dyn File>,
+    settled: Settled,
+    length: u64,
 }
 
 impl Slots {
-    /// Reads both files and chooses the younger whole generation.
-    pub(super) fn open(env: &Env, store: [u8; 16]) -> Result<(Self, Found), OpenError> {
-        let mut read = Vec::new();
-        for slot in 0..2 {
-            read.push(read_slot(env, store, slot)?);
-        }
-        let generation = |n: usize| read.get(n).map_or(0, |(settled, _)| settled.generation);
-        let chosen = usize::from(generation(1) > generation(0));
-        let other = 1 - chosen;
-        let mut differing = [Vec::new(), Vec::new()];
-        let [(young, _), (old, _)] =
-            [chosen, other].map(|n| read.get(n).cloned().unwrap_or_default());
-        let Some(last) = young.last.clone() else {
-            let what = "no whole generation in settled/".to_owned();
-            return Err(OpenError::Damaged { what });
+    /// Reads both files and chooses the younger whole generation. `take` gets its entries in the
+    /// order they were written, with their encoding, and whether the older file may lack this one.
+    ///
+    /// Each delta goes to the older file and holds what was settled since that one was written
+    /// before: so the older lacks nothing that the last delta of the younger has not.
+    pub(super) fn open(
+        env: &Env,
+        store: [u8; 16],
+        take: &mut dyn FnMut(Entry, &[u8], bool),
+    ) -> Result<(Self, Found), OpenError> {
+        let read = [read_slot(env, store, 0)?, read_slot(env, store, 1)?];
+        let mut slots = read.each_ref().map(|slot| Slot::of(slot.as_ref()));
+        let [first, second] = read;
+        let swapped = slots[1].generation > slots[0].generation;
+        let (young, old) = if swapped { (second, first) } else { (first, second) };
+        let damaged = |what: String| OpenError::Damaged { what };
+        let read = young.and_then(|young| Some((young.settled.last.clone()?, young)));
+        let Some((last, young)) = read else {
+            return Err(damaged("no whole generation in settled/".to_owned()));
         };
-        let keys = young.entries.iter().filter(|(key, entry)| old.entries.get(*key) != Some(entry));
-        if let Some(list) = differing.get_mut(other) {
-            list.extend(keys.map(|(key, _)| key.clone()));
+        // A last generation that is the younger's base names everything: the older is written anew.
+        let based = young.settled.last_at < young.settled.base_end;
+        let mut lacking = false;
+        young
+            .entries(&mut |entry, bytes, last| {
+                lacking |= last;
+                take(entry, bytes, last && !based);
+            })
+            .map_err(|error| match error {
+                LogError::Io(error) => doing("reading settled/")(error),
+                error @ LogError::Fault { .. } => damaged(format!("settled/: {error}")),
+            })?;
+        if let Some(older) = slots.get_mut(usize::from(!swapped)) {
+            older.stale |= based && lacking;
         }
-        let slots = [0, 1].map(|n| {
-            let (settled, length) = read.get(n).cloned().unwrap_or_default();
-            Slot::of(&settled, length)
-        });
+        let old = old.and_then(|old| old.settled.last);
         let found = Found {
             clean: last.clean,
-            start: last.start.max(old.last.map_or(0, |last| last.start)),
+            start: last.start.max(old.map_or(0, |last| last.start)),
             place: place_of(&last),
-            entries: young.entries,
-            differing,
         };
         Ok((Self { store, slots }, found))
     }
 
-    /// Marks the sessions whose entry in the older file is not the younger one's.
-    pub(super) fn touch_differing(
-        &mut self,
-        found: &Found,
-        by_key: &HashMap<(String, String, String, [u8; 16]), Arc<Session>>,
-    ) {
-        for (slot, keys) in self.slots.iter_mut().zip(&found.differing) {
-            for session in keys.iter().filter_map(|key| by_key.get(key)) {
-                slot.touched.insert(session.hash, Arc::clone(session));
-            }
-        }
+    /// Notes that the older file may not have the last settled entry of these sessions.
+    pub(super) fn differ(&mut self, sessions: impl Iterator<Item = Arc<Session>>) {
+        let [first, second] = &mut self.slots;
+        let older = if second.generation < first.generation { second } else { first };
+        older.touched.extend(sessions.map(|session| (session.hash, session)));
     }
 
     /// A session's settled entry changed.
@@ -145,7 +151,7 @@ impl Slots {
         &mut self,
         env: &Env,
         mut delta: Delta,
-        all: impl FnOnce() -> Vec<Entry>,
+        all: EachEntry<'_>,
     ) -> io::Result<()> {
         let [first, second] = &self.slots;
         let older = usize::from(second.generation < first.generation);
@@ -155,8 +161,7 @@ impl Slots {
         let outgrown = slot.end > BASE_BYTES_MIN.max(2 * slot.base);
         let place = place_of(&delta);
         if slot.stale || outgrown {
-            delta.entries = all();
-            slot.rewrite(env, older, store, generation, &delta)?;
+            slot.rewrite(env, older, store, generation, &delta, all)?;
         } else {
             let touched = slot.touched.values();
             delta.entries = touched.filter_map(|session| session.state().settled_entry()).collect();
@@ -173,35 +178,46 @@ fn place_of(delta: &Delta) -> Place {
     Place { order: delta.order, byte_offset: delta.byte_offset, lsn: Lsn(delta.lsn) }
 }
 
-fn read_slot(env: &Env, store: [u8; 16], slot: usize) -> Result<(Settled, u64), OpenError> {
+/// `None` when the file is not there or no settled file of this store can be read in it.
+fn read_slot(env: &Env, store: [u8; 16], slot: usize) -> Result<Option<Readable>, OpenError> {
     let path = settled_path(slot);
     let file = match env.storage.open_read(&path) {
         Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Default::default()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(doing(format!("opening {path}"))(error)),
     };
     let length = file.len().map_err(doing(format!("reading {path}")))?;
     // The page cache of a process that died may hold what the device never got.
     file.sync().and_then(|()| file.evict()).map_err(doing(format!("reading {path}")))?;
-    match journal::read(&*file, 0, length) {
-        Ok(bytes) => Ok((decode_settled(store, &bytes).unwrap_or_default(), length)),
+    match Settled::of(store, &|from, to| journal::read(&*file, from, to)) {
+        Ok(settled) => Ok(Some(Readable { file, settled, length })),
         Err(error) => {
             tracing::warn!(path, %error, "a settled file could not be read");
-            Ok(Default::default())
+            Ok(None)
         }
     }
 }
 
+impl Readable {
+    fn entries(&self, take: &mut dyn FnMut(Entry, &[u8], bool)) -> Result<(), LogError> {
+        let read = |from, to| journal::read(&*self.file, from, to);
+        let settled = &self.settled;
+        settled.entries(&read, &mut |at, entry, bytes| take(entry, bytes, at >= settled.last_at))
+    }
+}
+
 impl Slot {
-    fn of(settled: &Settled, length: u64) -> Self {
+    fn of(found: Option<&Readable>) -> Self {
+        let nothing = Settled::default();
+        let settled = found.map_or(&nothing, |found| &found.settled);
         let nowhere = Place { order: 0, byte_offset: 0, lsn: Lsn(0) };
         Self {
             salt: settled.salt,
             generation: settled.generation,
             place: settled.last.as_ref().map_or(nowhere, place_of),
             end: settled.end,
-            base: settled.end,
-            stale: settled.last.is_none() || settled.end != length,
+            base: settled.base_end,
+            stale: settled.last.is_none() || found.is_none_or(|found| settled.end != found.length),
             touched: BTreeMap::new(),
         }
     }
@@ -224,15 +240,36 @@ impl Slot {
         store: [u8; 16],
         generation: u64,
         delta: &Delta,
+        all: EachEntry<'_>,
     ) -> io::Result<()> {
         let salt = u64::from_le_bytes(env.random());
-        let mut bytes = settled_header(store, salt);
-        bytes.extend(encode_delta(salt, generation, delta));
         self.stale = true;
-        replace(env, &settled_path(slot), &bytes)?;
+        let mut end = 0;
+        replace(env, &settled_path(slot), &mut |file| {
+            let mut bytes = settled_header(store, salt);
+            let mut chunks = Chunks::new(salt, generation, delta);
+            let mut flush = |bytes: &mut Vec<u8>| {
+                file.write_at(end, bytes)?;
+                end += bytes.len() as u64;
+                bytes.clear();
+                Ok(())
+            };
+            let mut written = Ok(());
+            all(&mut |entry| {
+                chunks.push(entry, &mut bytes);
+                if bytes.len() > WRITE_BYTES && written.is_ok() {
+                    written = flush(&mut bytes);
+                }
+                if written.is_err() {
+                    bytes.clear();
+                }
+            });
+            chunks.finish(&mut bytes);
+            written.and_then(|()| flush(&mut bytes))
+        })?;
         self.stale = false;
         self.salt = salt;
-        self.end = bytes.len() as u64;
+        self.end = end;
         self.base = self.end;
         Ok(())
     }

@@ -298,14 +298,14 @@ fn the_headers_of_files_lie_as_they_are_drawn() {
 fn a_settled_file_lies_as_it_is_drawn() {
     assert_eq!(hex(&settled_header(STORE_ID, SALT)), SETTLED);
     let empty = [unhex(SETTLED), unhex(EMPTY_CHUNK)].concat();
-    let read = decode_settled(STORE_ID, &empty.into()).unwrap();
+    let (read, _) = decode_settled(STORE_ID, &empty.into()).unwrap();
     let last = read.last.unwrap();
     let place = "order: 32, byte_offset: 8192, lsn: 70000";
     check_says(&last, &["Delta { clean: true, start: 31, ", place, ", at: 33, entries: [] }"]);
     assert_eq!(hex(&encode_delta(SALT, 5, &last)), EMPTY_CHUNK);
 
     let whole = [unhex(SETTLED), unhex(EMPTY_CHUNK), unhex(CHUNK)].concat();
-    let read = decode_settled(STORE_ID, &whole.into()).unwrap();
+    let (read, entries) = decode_settled(STORE_ID, &whole.into()).unwrap();
     assert_eq!((read.salt, read.generation), (SALT, 6));
-    check_says(&read.entries.values().next().unwrap(), SAYS_ENTRY);
+    check_says(&entries[0], SAYS_ENTRY);
 }

@@ -1,0 +1,352 @@
+//! A settled file: what is durable where. A header and chunks of entries; a generation is one or
+//! more chunks and counts once its last one is whole. It is read and written chunk by chunk, so
+//! that a million sessions do not stand in memory twice. It must not choose between two settled
+//! files: the store does.
+//!
+//! ```text
+//! settled   0  magic "SLSETTL1"   8  version u32  12  checksum u32 of 16..64  16  store id 16
+//!          32  salt u64          40  zero         64  chunks
+//! chunk     0  length u32         4  checksum u32 of the rest   8  generation u64
+//!          16  bincode of DeltaV1, zero-padded to a multiple of 8
+//! ```
+
+use bincode::{Decode, Encode};
+use bytes::Bytes;
+
+use super::{
+    bytes::{Fields, checksum, file_header, open_file_header},
+    entry::{Entry, FORMAT},
+    error::{Fault, LogError},
+    frame::{self, PAYLOAD_BYTES_MAX},
+    record::{decode_front, encode_value},
+};
+
+const MAGIC: [u8; 8] = *b"SLSETTL1";
+const HEADER_BYTES: usize = 64;
+const CHUNK_HEADER_BYTES: u64 = 16;
+/// A chunk takes no further entry once it has so many bytes, so that it stays far below the limit
+/// of what is decoded.
+const CHUNK_BYTES: usize = 4 << 20;
+
+/// One generation's change of a settled file, or its base.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct Delta {
+    /// The owner stopped cleanly: the journal holds nothing more.
+    pub(crate) clean: bool,
+    /// The start that wrote it.
+    pub(crate) start: u64,
+    /// Everything before this place of the journal is settled: file order, byte offset, and the
+    /// log sequence number there.
+    pub(crate) order: u64,
+    pub(crate) byte_offset: u64,
+    pub(crate) lsn: u64,
+    /// The store's clock.
+    pub(crate) at: i64,
+    /// Sessions touched since this file's generation before.
+    pub(crate) entries: Vec<Entry>,
+}
+
+#[derive(Encode, Decode)]
+struct DeltaV1 {
+    /// More chunks of this generation follow.
+    more: bool,
+    delta: Delta,
+}
+
+/// Reads a range of bytes of a settled file, or as many as there are.
+type Source<'a> = &'a dyn Fn(u64, u64) -> Result<Bytes, LogError>;
+
+/// Header of a settled file.
+#[must_use]
+pub fn settled_header(store: [u8; 16], salt: u64) -> Vec<u8> {
+    let mut body = Vec::new();
+    body.extend_from_slice(&store);
+    body.extend_from_slice(&salt.to_le_bytes());
+    body.resize(HEADER_BYTES - 16, 0);
+    file_header(MAGIC, FORMAT, &body)
+}
+
+/// Chunks of one generation, to be appended to a settled file with that salt.
+#[must_use]
+pub fn encode_delta(salt: u64, generation: u64, delta: &Delta) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut chunks = Chunks::new(salt, generation, delta);
+    for entry in &delta.entries {
+        chunks.push(&entry.encode(), &mut out);
+    }
+    chunks.finish(&mut out);
+    out
+}
+
+/// Encodes a generation whose entries come one by one.
+pub struct Chunks {
+    salt: u64,
+    generation: u64,
+    delta: Delta,
+    count: u64,
+    entries: Vec<u8>,
+}
+
+impl Chunks {
+    /// A generation that says of the store what `delta` does; the entries of `delta` are left out.
+    #[must_use]
+    pub fn new(salt: u64, generation: u64, delta: &Delta) -> Self {
+        let delta = delta.without_entries();
+        Self { salt, generation, delta, count: 0, entries: Vec::new() }
+    }
+
+    /// Adds an entry as [`Entry::encode`] gives it. A chunk that is full goes to `out` before it.
+    pub fn push(&mut self, entry: &[u8], out: &mut Vec<u8>) {
+        if self.entries.len() >= CHUNK_BYTES {
+            self.chunk(true, out);
+        }
+        self.entries.extend_from_slice(entry);
+        self.count += 1;
+    }
+
+    /// Ends the generation: its last chunk goes to `out`.
+    pub fn finish(mut self, out: &mut Vec<u8>) {
+        self.chunk(false, out);
+    }
+
+    fn chunk(&mut self, more: bool, out: &mut Vec<u8>) {
+        let mut payload = self.generation.to_le_bytes().to_vec();
+        encode_value(&DeltaV1 { more, delta: self.delta.clone() }, &mut payload);
+        // The list of entries is the last field, and the count of an empty one is one byte.
+        payload.pop();
+        encode_value(&std::mem::take(&mut self.count), &mut payload);
+        payload.append(&mut self.entries);
+        let length = u32::try_from(payload.len() - 8).expect("a chunk holds bounded entries");
+        out.extend_from_slice(&length.to_le_bytes());
+        let sum = checksum(self.salt, &[&length.to_le_bytes(), &payload]);
+        out.extend_from_slice(&sum.to_le_bytes());
+        out.extend_from_slice(&payload);
+        out.resize(frame::align(out.len() as u64) as usize, 0);
+    }
+}
+
+impl Delta {
+    fn without_entries(&self) -> Self {
+        Self { entries: Vec::new(), ..*self }
+    }
+}
+
+/// A settled file as far as it is whole.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Settled {
+    /// Salt of its chunks.
+    pub salt: u64,
+    /// Its last whole generation; 0 for none.
+    pub generation: u64,
+    /// What the last generation says of the store, its entries left out.
+    pub last: Option<Delta>,
+    /// Byte offset where the last whole generation starts.
+    pub last_at: u64,
+    /// Byte offset where the first whole generation, its base, ends.
+    pub base_end: u64,
+    /// Bytes up to the end of the last whole generation: where the next is appended.
+    pub end: u64,
+}
+
+impl Settled {
+    /// Finds the generations of a settled file up to the first that is not whole. Entries are left
+    /// for [`Self::entries`].
+    ///
+    /// # Errors
+    /// What the file system said, or what is wrong with the header.
+    pub fn of(store: [u8; 16], read: Source<'_>) -> Result<Self, LogError> {
+        let header = read(0, HEADER_BYTES as u64)?;
+        let salt =
+            salt(store, &header).map_err(|fault| LogError::Fault { byte_offset: 0, fault })?;
+        let first = HEADER_BYTES as u64;
+        let mut settled = Self { salt, last_at: first, end: first, ..Self::default() };
+        let (mut at, mut from) = (first, first);
+        while let Some(chunk) = Chunk::read(salt, at, read)? {
+            at = chunk.next;
+            if chunk.more {
+                continue;
+            }
+            if settled.last.is_none() {
+                settled.base_end = at;
+            }
+            settled.generation = chunk.generation;
+            settled.last = Some(chunk.delta);
+            (settled.last_at, settled.end) = (from, at);
+            from = at;
+        }
+        Ok(settled)
+    }
+
+    /// Hands out the entries in the order they were written, each with the byte offset of its
+    /// chunk and its encoding. Of several of a session and incarnation the last counts.
+    ///
+    /// # Errors
+    /// What the file system said; a fault where the file is no longer what [`Self::of`] read.
+    pub fn entries(
+        &self,
+        read: Source<'_>,
+        take: &mut dyn FnMut(u64, Entry, &[u8]),
+    ) -> Result<(), LogError> {
+        let mut at = HEADER_BYTES as u64;
+        while at < self.end {
+            let gone = |fault| LogError::Fault { byte_offset: at, fault };
+            let chunk =
+                Chunk::read(self.salt, at, read)?.ok_or_else(|| gone(Fault::PayloadChecksum))?;
+            let mut rest: &[u8] = &chunk.entries;
+            for _ in 0..chunk.count {
+                let (entry, used): (Entry, usize) =
+                    decode_front(rest).ok_or_else(|| gone(Fault::Payload))?;
+                let (bytes, behind) = rest.split_at_checked(used).ok_or(gone(Fault::Payload))?;
+                take(at, entry, bytes);
+                rest = behind;
+            }
+            at = chunk.next;
+        }
+        Ok(())
+    }
+}
+
+fn salt(store: [u8; 16], header: &[u8]) -> Result<u64, Fault> {
+    let header = header.get(..HEADER_BYTES).ok_or(Fault::Short)?;
+    let mut fields = open_file_header(MAGIC, FORMAT, header)?;
+    if fields.array() != Some(store) {
+        return Err(Fault::Misplaced);
+    }
+    fields.u64().ok_or(Fault::Short)
+}
+
+struct Chunk {
+    generation: u64,
+    more: bool,
+    /// Its entries left out.
+    delta: Delta,
+    count: u64,
+    entries: Bytes,
+    /// Where the next chunk starts.
+    next: u64,
+}
+
+impl Chunk {
+    /// Reads the chunk at a byte offset; `None` when none is whole there.
+    fn read(salt: u64, at: u64, read: Source<'_>) -> Result<Option<Self>, LogError> {
+        let header = read(at, at + CHUNK_HEADER_BYTES)?;
+        let mut fields = Fields(&header);
+        let (Some(length), Some(stored)) = (fields.u32(), fields.u32()) else { return Ok(None) };
+        if length as usize > PAYLOAD_BYTES_MAX {
+            return Ok(None);
+        }
+        let end = at + CHUNK_HEADER_BYTES + u64::from(length);
+        let payload = read(at + 8, end)?;
+        if payload.len() as u64 != end - at - 8
+            || checksum(salt, &[&length.to_le_bytes(), &payload]) != stored
+        {
+            return Ok(None);
+        }
+        Ok(Self::fields(&payload, frame::align(end)))
+    }
+
+    fn fields(payload: &Bytes, next: u64) -> Option<Self> {
+        let generation = Fields(payload).u64()?;
+        let value = payload.get(8..)?;
+        type Fixed = (bool, bool, u64, u64, u64, u64, i64);
+        let (fixed, used): (Fixed, usize) = decode_front(value)?;
+        let (more, clean, start, order, byte_offset, lsn, at) = fixed;
+        let (count, more_used): (u64, usize) = decode_front(value.get(used..)?)?;
+        let entries = payload.slice(8 + used + more_used..);
+        let delta = Delta { clean, start, order, byte_offset, lsn, at, entries: Vec::new() };
+        Some(Self { generation, more, delta, count, entries, next })
+    }
+}
+
+/// Reads a settled file from memory: what it says of the store, and its entries as they lie there.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn decode_settled(store: [u8; 16], bytes: &Bytes) -> Result<(Settled, Vec<Entry>), LogError> {
+    let read = |from: u64, to: u64| {
+        let place = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(bytes.len());
+        Ok(bytes.slice(place(from)..place(to)))
+    };
+    let settled = Settled::of(store, &read)?;
+    let mut entries = Vec::new();
+    settled.entries(&read, &mut |_, entry, _| entries.push(entry))?;
+    Ok((settled, entries))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log::SegmentEntry;
+
+    fn entry(n: usize) -> Entry {
+        let long = "x".repeat(2_000);
+        Entry {
+            tenant: "default".to_owned(),
+            user: "local".to_owned(),
+            session: format!("s{n}"),
+            incarnation: [7; 16],
+            title: Some(long.clone()),
+            metadata: (0..16).map(|key| (format!("k{key}"), long.clone())).collect(),
+            workspace: None,
+            ttl_seconds: Some(0),
+            create_key: None,
+            created_at: 1,
+            updated_at: -1,
+            archived_at: None,
+            deleted_at: Some(3),
+            tail: 9,
+            end_lsn: 12,
+            chain: [1; 32],
+            control_chain: [2; 32],
+            bytes: 5,
+            segments: vec![SegmentEntry { base: 0, start: 1, sealed: true, bytes: 9, end: 9 }],
+            damage: vec![(1, 2, "torn".to_owned())],
+        }
+    }
+
+    #[test]
+    fn a_generation_larger_than_the_decoding_limit_reads_back() {
+        let (store, salt) = ([3; 16], 11);
+        for count in [0, 1, 1_500] {
+            let delta = Delta {
+                clean: true,
+                start: 2,
+                order: 3,
+                byte_offset: 8192,
+                lsn: 77,
+                at: 5,
+                entries: (0..count).map(entry).collect(),
+            };
+            let mut bytes = settled_header(store, salt);
+            bytes.extend(encode_delta(salt, 4, &delta));
+            let length = bytes.len() as u64;
+            let (read, entries) = decode_settled(store, &bytes.into()).unwrap();
+            assert_eq!((read.generation, read.end), (4, length), "{count}");
+            assert_eq!(entries, delta.entries, "{count}");
+            assert_eq!(read.last, Some(delta.without_entries()));
+        }
+    }
+
+    #[test]
+    fn a_generation_counts_only_when_its_last_chunk_is_whole() {
+        let (store, salt) = ([3; 16], 11);
+        let delta = |count| Delta {
+            clean: false,
+            start: 1,
+            order: 1,
+            byte_offset: 0,
+            lsn: 1,
+            at: 0,
+            entries: (0..count).map(entry).collect(),
+        };
+        let mut bytes = settled_header(store, salt);
+        bytes.extend(encode_delta(salt, 1, &delta(1)));
+        let whole = bytes.len();
+        bytes.extend(encode_delta(salt, 2, &delta(400)));
+        for cut in [whole + 5, whole + 5_000_000, bytes.len() - 9] {
+            let torn = Bytes::copy_from_slice(&bytes[..cut]);
+            let (read, entries) = decode_settled(store, &torn).unwrap();
+            assert_eq!((read.generation, read.end, entries.len()), (1, whole as u64, 1));
+        }
+    }
+}

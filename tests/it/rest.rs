@@ -1,0 +1,370 @@
+//! Sessions that nobody uses: what stays of them in memory and on disk, and that nobody can tell.
+
+use std::{
+    io,
+    sync::{Arc, Condvar, Mutex},
+    time::Duration,
+};
+
+use sessionlog::{
+    env::{
+        Entry, Env, File, Lock, Storage,
+        sim::{Fault, Op, Sim},
+    },
+    event::{Position, Scope},
+    store::{
+        Change, Listing, NewSession, Store,
+        local::{Local, Options},
+    },
+};
+
+use crate::engines::{append, batch, create, event, events_of, key, named, small};
+
+const LONG: Duration = Duration::from_secs(3_600);
+
+fn body(n: usize, bytes: usize) -> String {
+    format!("{{\"n\":{n},\"pad\":\"{}\"}}", "the quick brown fox ".repeat(bytes / 20))
+}
+
+/// Settles until nothing waits any more, and lets all go to rest that is idle.
+fn settle(store: &Local) {
+    for _ in 0..4 {
+        store.settle().unwrap();
+    }
+}
+
+fn files(sim: &Sim, end: &str) -> usize {
+    sim.files().iter().filter(|name| name.ends_with(end)).count()
+}
+
+#[tokio::test]
+async fn a_session_at_rest_is_like_any_other() {
+    let sim = Sim::new(11);
+    let store = Local::open_local(&sim.env(), small()).unwrap();
+    let (mut listed, mut events) = (Vec::new(), Vec::new());
+    for n in 0..40_usize {
+        let name = format!("s{n}");
+        let new = NewSession {
+            id: Some(key(&name).session),
+            title: Some(format!("title {n}")),
+            workspace: (n % 3 == 0).then(|| "/w".to_owned()),
+            metadata: [("n".to_owned(), n.to_string())].into(),
+            events: batch([named("first", &body(n, 100)), event(&body(n, 900))]),
+            ..NewSession::default()
+        };
+        store.create(&Scope::local(), new).await.unwrap();
+        sim.clock().advance(Duration::from_millis(3));
+        match n % 10 {
+            1 => {
+                let change = Change { archive: true, ..Change::default() };
+                store.change(&key(&name), change).await.unwrap();
+            }
+            2 => {
+                let change = Change { delete: true, ..Change::default() };
+                store.change(&key(&name), change).await.unwrap();
+            }
+            _ => events.push((name.clone(), events_of(&store, &key(&name)).await)),
+        }
+    }
+    let workspace = Some("/w".to_owned());
+    let pages = [
+        Listing::default(),
+        Listing { limit: 7, ascending: true, ..Listing::default() },
+        Listing { workspace, include_archived: true, ..Listing::default() },
+    ];
+    for page in &pages {
+        listed.push(store.list(&Scope::local(), page.clone()).await.unwrap());
+    }
+    sim.clock().advance(LONG);
+    settle(&store);
+    for restart in [false, true] {
+        let store = match restart {
+            false => &store,
+            true => {
+                sim.kill();
+                &Local::open_local(&sim.env(), small()).unwrap()
+            }
+        };
+        for (page, listed) in pages.iter().zip(&listed) {
+            assert_eq!(store.list(&Scope::local(), page.clone()).await.unwrap(), *listed);
+        }
+        for (name, events) in &events {
+            assert_eq!(events_of(store, &key(name)).await, *events, "{name}");
+            let again = append(store, &key(name), batch([named("first", &body(0, 1))])).await;
+            assert!(again.is_err(), "its names are known: {again:?}");
+        }
+        assert!(store.info(&key("s2")).await.is_err(), "it was deleted");
+        let verified = store.verify(&Scope::local(), None).await.unwrap();
+        assert_eq!((verified.sessions, verified.damage.len()), (36, 0));
+        settle(store);
+    }
+}
+
+#[tokio::test]
+async fn an_idle_session_is_sealed_once_that_saves_room() {
+    let sim = Sim::new(12);
+    let store = Local::open_local(&sim.env(), small()).unwrap();
+    for (name, bytes) in [("tiny", 200), ("small", 2_000)] {
+        create(&store, name).await;
+        for n in 0..5 {
+            append(&store, &key(name), batch([event(&body(n, bytes))])).await.unwrap();
+        }
+    }
+    settle(&store);
+    assert_eq!((files(&sim, ".seg"), files(&sim, ".sealed")), (2, 0), "they are in use");
+    sim.clock().advance(LONG);
+    settle(&store);
+    assert_eq!((files(&sim, ".seg"), files(&sim, ".sealed")), (1, 1), "{:?}", sim.files());
+    for name in ["tiny", "small"] {
+        assert_eq!(events_of(&store, &key(name)).await.len(), 5);
+        append(&store, &key(name), batch([event("{}")])).await.unwrap();
+        assert_eq!(events_of(&store, &key(name)).await.len(), 6);
+    }
+    assert_eq!(store.verify(&Scope::local(), None).await.unwrap().damage, []);
+}
+
+#[tokio::test]
+async fn a_session_written_now_and_then_stays_in_few_segments() {
+    let sim = Sim::new(13);
+    let mut expected = 0;
+    for start in 0..12 {
+        let store = Local::open_local(&sim.env(), small()).unwrap();
+        if start == 0 {
+            create(&store, "s").await;
+        }
+        for n in 0..6 {
+            append(&store, &key("s"), batch([event(&body(n, 900))])).await.unwrap();
+            expected += 1;
+            sim.clock().advance(LONG);
+            settle(&store);
+        }
+        assert_eq!(events_of(&store, &key("s")).await.len(), expected);
+        assert_eq!(store.verify(&Scope::local(), None).await.unwrap().damage, []);
+        store.close().await;
+    }
+    let names: Vec<_> = sim.files().into_iter().filter(|name| name.starts_with("seg")).collect();
+    assert!(names.len() <= 6, "{names:?}");
+}
+
+#[tokio::test]
+async fn a_clean_stop_seals_what_was_left_open() {
+    let sim = Sim::new(14);
+    let store = Local::open_local(&sim.env(), small()).unwrap();
+    for n in 0..50 {
+        let name = format!("s{n}");
+        create(&store, &name).await;
+        append(&store, &key(&name), batch((0..9).map(|n| event(&body(n, 900))))).await.unwrap();
+    }
+    store.close().await;
+    drop(store);
+    assert_eq!((files(&sim, ".seg"), files(&sim, ".sealed")), (0, 50));
+    let store = Local::open_local(&sim.env(), small()).unwrap();
+    let verified = store.verify(&Scope::local(), None).await.unwrap();
+    assert_eq!((verified.sessions, verified.events, verified.damage.len()), (50, 450, 0));
+}
+
+#[tokio::test]
+async fn sealing_that_fails_leaves_sessions_as_they_are() {
+    for (op, fault) in [
+        (Op::Create, Fault::Full),
+        (Op::Write, Fault::Full),
+        (Op::Sync, Fault::Io),
+        (Op::SyncDir, Fault::Io),
+        (Op::SyncAll, Fault::Io),
+        (Op::OpenRead, Fault::Io),
+    ] {
+        for count in [1, 40] {
+            let sim = Sim::new(15);
+            let store = Local::open_local(&sim.env(), small()).unwrap();
+            for n in 0..count {
+                let name = format!("s{n}");
+                create(&store, &name).await;
+                let events = batch((0..9).map(|n| event(&body(n, 900))));
+                append(&store, &key(&name), events).await.unwrap();
+            }
+            settle(&store);
+            sim.clock().advance(LONG);
+            sim.fail_next(op, fault, false);
+            // What fails is sealing, or what makes it known.
+            let _ = store.settle();
+            sim.heal();
+            settle(&store);
+            let what = format!("{op:?} {count}");
+            let strikes = match op {
+                Op::SyncAll => count > 1,
+                Op::Sync | Op::SyncDir => count == 1,
+                _ => true,
+            };
+            assert_eq!(sim.struck(), strikes, "{what}");
+            assert_eq!((files(&sim, ".seg"), files(&sim, ".sealed")), (0, count), "{what}");
+            sim.power_loss();
+            drop(store);
+            let store = Local::open_local(&sim.env(), small()).unwrap();
+            let verified = store.verify(&Scope::local(), None).await.unwrap();
+            let found = (verified.events, verified.damage.len());
+            assert_eq!(found, (9 * count as u64, 0), "{what}");
+        }
+    }
+}
+
+/// After kills and stops in turn the younger settled file is taken away at every start: the older
+/// one and the journal must give every session.
+#[tokio::test]
+async fn the_older_settled_file_is_enough_at_every_start() {
+    for seed in 0..4 {
+        let sim = Sim::new(100 + seed);
+        let mut tails = vec![0; 30];
+        for round in 0..12_usize {
+            let store = Local::open_local(&sim.env(), small()).unwrap();
+            for n in 0..6 {
+                let at = (round * 5 + n * (seed as usize + 1)) % tails.len();
+                let name = format!("s{at}");
+                if tails[at] == 0 {
+                    create(&store, &name).await;
+                }
+                append(&store, &key(&name), batch([event(&body(n, 300))])).await.unwrap();
+                tails[at] += 1;
+                if (n + round) % 4 == 0 {
+                    store.settle().unwrap();
+                }
+            }
+            match round % 3 {
+                0 => store.close().await,
+                1 => sim.kill(),
+                _ => sim.power_loss(),
+            }
+            drop(store);
+            for gone in ["settled/0", "settled/1"] {
+                let copy = Sim::new(1);
+                for path in sim.files().iter().filter(|path| *path != gone) {
+                    if let Some(bytes) = sim.read_durable(path) {
+                        copy.write_durable(path, 0, &bytes);
+                    }
+                }
+                let store = Local::open_local(&copy.env(), small()).unwrap();
+                for (n, tail) in tails.iter().enumerate().filter(|(_, tail)| **tail > 0) {
+                    let info = store.info(&key(&format!("s{n}"))).await.unwrap();
+                    let what = format!("seed {seed}, round {round}, without {gone}: s{n}");
+                    assert_eq!((info.tail, info.damage.len()), (Position(*tail), 0), "{what}");
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_base_of_many_parts_reads_back() {
+    let sim = Sim::new(16);
+    let long = "x".repeat(500);
+    let store = Local::open_local(&sim.env(), Options { background: false, ..Options::default() });
+    let store = store.unwrap();
+    for n in 0..700 {
+        let metadata = (0..16).map(|key| (format!("k{key}"), long.clone())).collect();
+        let id = Some(key(&format!("s{n}")).session);
+        let new = NewSession { id, metadata, ..NewSession::default() };
+        store.create(&Scope::local(), new).await.unwrap();
+    }
+    // Deltas that outgrow their base: the next one is written anew, in both files.
+    for round in 0..5 {
+        for n in 0..700 {
+            let change = Change { title: Some(Some(format!("{round}"))), ..Change::default() };
+            store.change(&key(&format!("s{n}")), change).await.unwrap();
+        }
+        store.settle().unwrap();
+    }
+    let bytes = sim.read_durable("settled/0").unwrap().len();
+    assert!((5 << 20..20 << 20).contains(&bytes), "a base was written anew: {bytes}");
+    store.close().await;
+    drop(store);
+    let store = Local::open_local(&sim.env(), small()).unwrap();
+    let page = Listing { limit: 1_000, ..Listing::default() };
+    let listed = store.list(&Scope::local(), page).await.unwrap();
+    assert_eq!(listed.len(), 700);
+    let whole = |title: &Option<String>, pairs: usize| (title.as_deref(), pairs) == (Some("4"), 16);
+    assert!(listed.iter().all(|info| whole(&info.title, info.metadata.len())));
+}
+
+/// A storage whose segments are opened only when the gate is up.
+struct Gated {
+    inner: Arc<dyn Storage>,
+    gate: Mutex<Gate>,
+    moved: Condvar,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Gate {
+    Down,
+    SomebodyWaits,
+    Up,
+}
+
+impl Gated {
+    fn set(&self, gate: Gate) {
+        *self.gate.lock().unwrap() = gate;
+        self.moved.notify_all();
+    }
+
+    fn wait(&self, wanted: Gate) {
+        let other = |gate: &mut Gate| *gate != wanted;
+        drop(self.moved.wait_while(self.gate.lock().unwrap(), other).unwrap());
+    }
+}
+
+impl Storage for Gated {
+    fn create(&self, path: &str) -> io::Result<Box<dyn File>> {
+        self.inner.create(path)
+    }
+    fn open(&self, path: &str) -> io::Result<Box<dyn File>> {
+        self.inner.open(path)
+    }
+    fn open_read(&self, path: &str) -> io::Result<Box<dyn File>> {
+        if path.starts_with("segments") && *self.gate.lock().unwrap() == Gate::Down {
+            self.set(Gate::SomebodyWaits);
+            self.wait(Gate::Up);
+        }
+        self.inner.open_read(path)
+    }
+    fn list(&self, directory: &str) -> io::Result<Vec<Entry>> {
+        self.inner.list(directory)
+    }
+    fn create_dir(&self, directory: &str) -> io::Result<()> {
+        self.inner.create_dir(directory)
+    }
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.inner.rename(from, to)
+    }
+    fn remove(&self, path: &str) -> io::Result<()> {
+        self.inner.remove(path)
+    }
+    fn sync_dir(&self, directory: &str) -> io::Result<()> {
+        self.inner.sync_dir(directory)
+    }
+    fn sync_all(&self) -> io::Result<()> {
+        self.inner.sync_all()
+    }
+    fn lock(&self) -> io::Result<Option<Box<dyn Lock>>> {
+        self.inner.lock()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_that_is_being_opened_holds_up_nobody() {
+    let sim = Sim::new(17);
+    let store = Local::open_local(&sim.env(), small()).unwrap();
+    create(&store, "s").await;
+    append(&store, &key("s"), batch([event("{}")])).await.unwrap();
+    store.close().await;
+    drop(store);
+    let (gate, moved) = (Mutex::new(Gate::Down), Condvar::new());
+    let gated = Arc::new(Gated { inner: sim.env().storage, gate, moved });
+    let store = Local::open(&Env { storage: gated.clone(), ..sim.env() }, small()).unwrap();
+    let reader = tokio::spawn({
+        let store = Arc::clone(&store);
+        async move { events_of(&*store, &key("s")).await.len() }
+    });
+    tokio::task::block_in_place(|| gated.wait(Gate::SomebodyWaits));
+    assert_eq!(store.info(&key("s")).await.unwrap().tail, Position(1));
+    assert_eq!(store.list(&Scope::local(), Listing::default()).await.unwrap().len(), 1);
+    gated.set(Gate::Up);
+    assert_eq!(reader.await.unwrap(), 1);
+}
