@@ -231,7 +231,7 @@ impl Shared {
     }
 }
 
-struct Group64 {
+struct Many {
     shared: Arc<Shared>,
     samples: Samples,
     clients: usize,
@@ -252,7 +252,7 @@ fn tasks(site: &mut Site, cell: &Cell) -> Prepared {
 fn many(site: &mut Site, cell: &Cell, tasks: bool) -> Prepared {
     let file = zeroed_file(&site.env(cell.id)?)?;
     let shared = Shared { file, state: Mutex::default(), changed: Condvar::new() };
-    Ok(Some(Box::new(Group64 {
+    Ok(Some(Box::new(Many {
         shared: Arc::new(shared),
         samples: site.samples.clone(),
         clients: cell.clients,
@@ -262,7 +262,7 @@ fn many(site: &mut Site, cell: &Cell, tasks: bool) -> Prepared {
     })))
 }
 
-impl Load for Group64 {
+impl Load for Many {
     fn round(&mut self, limits: &Limits) -> Outcome<Round> {
         let rounds = if self.tasks { self.by_tasks(limits) } else { self.by_threads(limits) };
         let mut all = Round::default();
@@ -273,7 +273,7 @@ impl Load for Group64 {
     }
 }
 
-impl Group64 {
+impl Many {
     fn by_threads(&self, limits: &Limits) -> io::Result<Vec<io::Result<Round>>> {
         let write = |number: usize| -> io::Result<Round> {
             let mut samples = self.samples.starting_at(number);

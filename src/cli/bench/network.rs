@@ -132,10 +132,27 @@ impl Network {
     }
 }
 
-/// Threads for so many connections: half the processors are the server's.
-pub(super) fn threads(connections: usize) -> usize {
+/// Runs one round: each thread has its part of the connections, and half of the processors are left
+/// to the server.
+pub(super) fn in_parts<T: Send>(
+    connections: &mut [T],
+    work: impl Fn(&mut [T], &Barrier) -> io::Result<Round> + Sync,
+) -> io::Result<Round> {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    (processors / 2).clamp(1, connections.max(1))
+    let threads = (processors / 2).clamp(1, connections.len().max(1));
+    let parts = connections.chunks_mut(connections.len().div_ceil(threads).max(1));
+    let start = Barrier::new(parts.len());
+    let (work, start) = (&work, &start);
+    let rounds: Vec<io::Result<Round>> = std::thread::scope(|scope| {
+        let started: Vec<_> = parts.map(|part| scope.spawn(move || work(part, start))).collect();
+        let panicked = |_| Err(io::Error::other("a client panicked"));
+        started.into_iter().map(|thread| thread.join().unwrap_or_else(panicked)).collect()
+    });
+    let mut all = Round::default();
+    for round in rounds {
+        all.join(round?);
+    }
+    Ok(all)
 }
 
 /// Runs `work` in a runtime of one thread.
@@ -145,24 +162,10 @@ pub(super) fn alone<T>(work: impl Future<Output = io::Result<T>>) -> io::Result<
 
 impl Load for Network {
     fn round(&mut self, limits: &Limits) -> Outcome<Round> {
-        let threads = threads(self.talks.len());
-        let share = self.talks.len().div_ceil(threads);
         let (manner, clock) = (self.manner, &self.clock);
-        let parts = self.talks.chunks_mut(share);
-        let start = Barrier::new(parts.len());
-        let rounds: Vec<io::Result<Round>> = std::thread::scope(|scope| {
-            let started: Vec<_> = parts
-                .map(|talks| scope.spawn(|| alone(part(manner, talks, &**clock, limits, &start))))
-                .collect();
-            let ended = started.into_iter().map(|thread| {
-                thread.join().unwrap_or_else(|_| Err(io::Error::other("a client panicked")))
-            });
-            ended.collect()
-        });
-        let mut all = Round::default();
-        for round in rounds {
-            all.join(round?);
-        }
+        let all = in_parts(&mut self.talks, |talks, start| {
+            alone(part(manner, talks, &**clock, limits, start))
+        })?;
         self.acknowledged += all.events;
         Ok(all)
     }

@@ -17,7 +17,6 @@ use super::{
     network::{Manner, Network, Talk},
     process::{Process, find, free_port, loopback},
     protocol::{Protocol, postgres_message},
-    redis::wait_until,
     runner::cause,
     sample::Numbers,
     site::Site,
@@ -122,9 +121,7 @@ impl Postgres {
         serving.stderr(Stdio::null());
         let mut process = Process::start(&mut serving, Signal::INT, site.runtime.handle())?;
         let address = loopback(port);
-        wait_until(site, &mut process, || {
-            Network::once(manner(address, 1), &[startup()]).map(drop)
-        })?;
+        process.wait_until(|| Network::once(manner(address, 1), &[startup()]).map(drop))?;
         let words: Vec<Vec<u8>> =
             [startup(), query(TABLE), parse(INSERT)].into_iter().chain(fill(site)).collect();
         Network::once(manner(address, 1), &words)?;

@@ -17,6 +17,9 @@ use tokio::{
 /// How long a program may take to stop before it is killed.
 const STOP: Duration = Duration::from_secs(20);
 
+const START_TRIES: usize = 400;
+const START_PAUSE: Duration = Duration::from_millis(25);
+
 /// A running program.
 pub(super) struct Process {
     child: Child,
@@ -45,9 +48,17 @@ impl Process {
         self.child.id().unwrap_or_default()
     }
 
-    /// Whether it still runs.
-    pub(super) fn is_alive(&mut self) -> bool {
-        matches!(self.child.try_wait(), Ok(None))
+    /// Tries until the program answers, or has ended, or took too long.
+    pub(super) fn wait_until(&mut self, answers: impl Fn() -> io::Result<()>) -> io::Result<()> {
+        let mut last = Ok(());
+        for _ in 0..START_TRIES {
+            last = answers();
+            if last.is_ok() || !matches!(self.child.try_wait(), Ok(None)) {
+                break;
+            }
+            self.runtime.block_on(async { tokio::time::sleep(START_PAUSE).await });
+        }
+        last
     }
 }
 

@@ -1,7 +1,7 @@
 //! Redis, started by the benchmark with `appendfsync always`, as a peer: a stream for each session,
 //! XADD and XRANGE. It must not meet a Redis that runs already.
 
-use std::{net::SocketAddr, path::PathBuf, process::Stdio, time::Duration};
+use std::{net::SocketAddr, path::PathBuf, process::Stdio};
 
 use rustix::process::Signal;
 use tokio::process::Command;
@@ -46,9 +46,6 @@ const fn read(id: &'static str, what: &'static str, clients: usize, prepare: Pre
 const PIPELINE: usize = 16;
 /// The stream slices are read from.
 const FILLED: &str = "filled";
-const START_TRIES: usize = 200;
-const START_PAUSE: Duration = Duration::from_millis(25);
-
 /// A running Redis.
 pub(super) struct Redis {
     _process: Process,
@@ -76,29 +73,12 @@ impl Redis {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let mut process = Process::start(&mut command, Signal::TERM, site.runtime.handle())?;
         let address = loopback(port);
-        wait_until(site, &mut process, || {
+        process.wait_until(|| {
             Network::once(manner(address, 1), &[command_of(&[b"PING"])]).map(drop)
         })?;
         fill(site, address)?;
         Ok(Self { _process: process, address })
     }
-}
-
-/// Tries until the program answers, or has ended, or took too long.
-pub(super) fn wait_until(
-    site: &Site,
-    process: &mut Process,
-    mut answers: impl FnMut() -> std::io::Result<()>,
-) -> Outcome {
-    let mut last = Ok(());
-    for _ in 0..START_TRIES {
-        last = answers();
-        if last.is_ok() || !process.is_alive() {
-            break;
-        }
-        site.runtime.block_on(async { tokio::time::sleep(START_PAUSE).await });
-    }
-    Ok(last?)
 }
 
 fn manner(address: SocketAddr, events: u64) -> Manner {

@@ -13,7 +13,7 @@ use tokio::{
 use super::{
     cell::{Cell, Effect, Group, Kept, Limits, Load, Prepare, Prepared, Round},
     http::{create_sessions, get, session_of},
-    network::{Manner, alone, count, threads},
+    network::{Manner, alone, count, in_parts},
     protocol::{chunk, http_head},
     sample::Samples,
     site::Site,
@@ -98,25 +98,10 @@ impl Writer {
 
 impl Load for Streams {
     fn round(&mut self, limits: &Limits) -> Outcome<Round> {
-        let share = self.writers.len().div_ceil(threads(self.writers.len()));
         let (manner, clock) = (self.manner, &self.clock);
-        let parts = self.writers.chunks_mut(share);
-        let start = Barrier::new(parts.len());
-        let rounds: Vec<io::Result<Round>> = std::thread::scope(|scope| {
-            let started: Vec<_> = parts
-                .map(|writers| {
-                    scope.spawn(|| alone(part(manner, writers, &**clock, limits, &start)))
-                })
-                .collect();
-            let ended = started.into_iter().map(|thread| {
-                thread.join().unwrap_or_else(|_| Err(io::Error::other("a client panicked")))
-            });
-            ended.collect()
-        });
-        let mut all = Round::default();
-        for round in rounds {
-            all.join(round?);
-        }
+        let all = in_parts(&mut self.writers, |writers, start| {
+            alone(part(manner, writers, &**clock, limits, start))
+        })?;
         self.acknowledged += all.events;
         Ok(all)
     }
