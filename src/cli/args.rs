@@ -83,6 +83,8 @@ pub(super) enum Verb {
     Delete(OneSession),
     /// Read everything back and check every checksum and the chain
     Verify(Verify),
+    /// Show what is damaged for good, and go on without it when told to
+    Repair(Repair),
     /// Print what a journal file, a segment or a whole data directory holds
     Inspect(Inspect),
     /// Print the settings in force and where each comes from
@@ -290,6 +292,29 @@ pub(super) struct Verify {
     /// Only this session
     #[arg(value_name = "S", value_parser = session)]
     pub(super) session: Option<SessionId>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  sessionlog repair run-7
+  sessionlog repair run-7 --accept-loss
+  sessionlog repair --store --accept-loss
+Without --accept-loss nothing is changed; exit code 3 says that something is damaged.
+What is given up stays a gap for ever, and copies are in quarantine/ before it is.")]
+pub(super) struct Repair {
+    /// The session
+    #[arg(value_name = "S", value_parser = session, required_unless_present = "store")]
+    pub(super) session: Option<SessionId>,
+    /// What names no session, so that the whole store takes no writes
+    #[arg(long, conflicts_with = "session")]
+    pub(super) store: bool,
+    /// Give up what is damaged: the loss is recorded, and appends go on behind it
+    #[arg(long)]
+    pub(super) accept_loss: bool,
+    /// Only show what would be given up
+    #[arg(long)]
+    pub(super) dry_run: bool,
 }
 
 #[derive(Debug, Args)]

@@ -14,6 +14,7 @@ mod inspect;
 mod mcp;
 mod page;
 mod reference;
+mod repair;
 mod screen;
 mod serve;
 mod sessions;
@@ -115,6 +116,7 @@ fn execute(arguments: Arguments, environment: &Environment, screen: &mut Screen)
             Verb::Export(export) => transfer::export(&client, export, screen).await,
             Verb::Mcp(wanted) => mcp::run(client, wanted, environment, screen).await,
             Verb::Verify(verify) => verify::run(&client, verify.session.as_ref(), screen).await,
+            Verb::Repair(wanted) => repair::run(&client, wanted, screen).await,
             _ => Ok(()),
         }
     })

@@ -1,4 +1,5 @@
-//! Routes of operators and of front ends looking for their owner. It must not repair anything.
+//! Routes of operators and of front ends looking for their owner. It must not decide what is given
+//! up.
 
 use axum::{
     Json,
@@ -64,6 +65,27 @@ pub(super) async fn verify(
 ) -> Result<Json<types::VerifyAnswer>, Refusal> {
     let session = asked.session.as_deref().map(session_id).transpose()?;
     Ok(Json(door.app.service.verify(&caller, session.as_ref()).await?.into()))
+}
+
+/// Answers what is lost of a session, or of the store where no session is named; gives it up when
+/// told to. A loss stays a gap for ever.
+#[utoipa::path(
+    post, path = "/v1/admin/repair", operation_id = "repair", tag = "operations",
+    request_body(content = types::RepairRequest, description = "What, and whether to give it up"),
+    responses((status = 200, description = "What is lost, and whether it was given up", body = types::RepairAnswer), Refusals)
+)]
+pub(super) async fn repair(
+    State(door): Shared,
+    Who(caller): Who,
+    JsonBody(asked): JsonBody<types::RepairRequest>,
+) -> Result<Json<types::RepairAnswer>, Refusal> {
+    let session = asked.session.as_deref().map(session_id).transpose()?;
+    if session.is_some() == asked.store {
+        let error = ServiceError::invalid("session", "name a session, or say store: true");
+        return Err(error.into());
+    }
+    let repaired = door.app.service.repair(&caller, session.as_ref(), asked.accept_loss).await?;
+    Ok(Json(repaired.into()))
 }
 
 /// What the last start found and did.

@@ -47,6 +47,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Door>> {
         .routes(routes!(admin::owner))
         .routes(routes!(admin::step_down))
         .routes(routes!(admin::verify))
+        .routes(routes!(admin::repair))
         .routes(routes!(admin::recovery_report))
         .routes(routes!(admin::healthz))
         .routes(routes!(admin::readyz))

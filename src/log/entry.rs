@@ -12,6 +12,7 @@ use bincode::{Decode, Encode};
 
 use super::{
     bytes::{file_header, open_file_header},
+    damage::Damage,
     error::Fault,
     record::{decode_front, decode_value, encode_value},
 };
@@ -44,7 +45,7 @@ pub struct Entry {
     pub(crate) control_chain: [u8; 32],
     pub(crate) bytes: u64,
     pub(crate) segments: Vec<SegmentEntry>,
-    pub(crate) damage: Vec<(u64, u64, String)>,
+    pub(crate) damage: Vec<Damage>,
 }
 
 /// A segment as far as it is believed.
@@ -227,7 +228,12 @@ mod tests {
             created_at: 1_800_000_000_000_000,
             archived_at: Some(3),
             segments: vec![SegmentEntry { base: 0, start: 1, sealed: true, bytes: 9, end: 9 }],
-            damage: vec![(1, 2, "torn".to_owned())],
+            damage: vec![Damage {
+                from: 1,
+                to: 2,
+                reason: "torn".to_owned(),
+                accepted_at: Some(9),
+            }],
             ..plain.clone()
         };
         let deleted = Entry { deleted_at: Some(-1), ..plain.clone() };

@@ -4,6 +4,7 @@
 
 mod bytes;
 mod chain;
+mod damage;
 mod entry;
 mod error;
 pub mod frame;
@@ -16,8 +17,9 @@ pub mod segment;
 mod settled;
 
 pub use chain::Chain;
+pub use damage::Damage;
 pub use entry::{Entry, FORMAT, Listed, Packed, SegmentEntry, StoreFile};
 pub use error::{Fault, LogError};
 pub use frame::{Frame, FrameHeader, FrameKind};
-pub use record::{Change, Control, Create, KnownBatch, Record, RecordBody};
+pub use record::{Change, Control, Create, KnownBatch, Loss, Record, RecordBody};
 pub use settled::{Chunks, Delta, Settled, decode_settled, encode_delta, settled_header};

@@ -24,6 +24,7 @@ const KIND_EVENT: u8 = 1;
 const KIND_CREATE: u8 = 16;
 const KIND_CHANGE: u8 = 17;
 const KIND_BATCH: u8 = 18;
+const KIND_LOSS: u8 = 19;
 
 /// A record as the engine handles it: an event (takes a position) or a control record (takes none).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -143,6 +144,8 @@ pub enum Control {
     Change(Change),
     /// A batch had a key: written behind the batch's events, in their frame.
     Batch(KnownBatch),
+    /// A person gave up what was damaged.
+    Loss(Loss),
     /// Written by a later version: kept, and folded to nothing.
     Unknown(u8),
 }
@@ -194,6 +197,13 @@ pub struct KnownBatch {
     pub(crate) digest: [u8; 32],
 }
 
+/// Damage that a person accepted: what lay there stays lost.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
+pub struct Loss {
+    /// Positions from and to, and what was found.
+    pub(crate) places: Vec<(u64, u64, String)>,
+}
+
 impl Record {
     /// The record of an event, not yet placed in time: see [`Self::process_at`].
     #[must_use]
@@ -233,6 +243,10 @@ impl Record {
             Control::Batch(batch) => {
                 encode_value(batch, &mut body);
                 KIND_BATCH
+            }
+            Control::Loss(loss) => {
+                encode_value(loss, &mut body);
+                KIND_LOSS
             }
             Control::Unknown(kind) => unreachable!("control kind {kind} is read, never written"),
         };
@@ -302,6 +316,7 @@ impl Record {
             KIND_CREATE => decode_value(body).map(Control::Create),
             KIND_CHANGE => decode_value(body).map(Control::Change),
             KIND_BATCH => decode_value(body).map(Control::Batch),
+            KIND_LOSS => decode_value(body).map(Control::Loss),
             other => Some(Control::Unknown(other)),
         }
     }

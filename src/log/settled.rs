@@ -276,6 +276,7 @@ pub fn decode_settled(store: [u8; 16], bytes: &Bytes) -> Result<(Settled, Vec<En
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::log::Damage;
     use crate::log::SegmentEntry;
 
     fn entry(n: usize) -> Entry {
@@ -300,7 +301,7 @@ mod tests {
             control_chain: [2; 32],
             bytes: 5,
             segments: vec![SegmentEntry { base: 0, start: 1, sealed: true, bytes: 9, end: 9 }],
-            damage: vec![(1, 2, "torn".to_owned())],
+            damage: vec![Damage { from: 1, to: 2, reason: "torn".to_owned(), accepted_at: None }],
         }
     }
 

@@ -31,7 +31,8 @@ pub use slice::{Around, EventQuery, EventSlice, Follow, Step, Window};
 pub use verify::Counts;
 
 pub use crate::store::{
-    Appended, Change, Gap, Health, NewSession, Placed, Receipt, Recovery, SessionInfo, Verified,
+    Appended, Change, Gap, Health, NewSession, Placed, Receipt, Recovery, Repaired, SessionInfo,
+    Verified,
 };
 use crate::{
     env::Clock,

@@ -81,8 +81,10 @@ fn retry(mut error: ServiceError) -> ServiceError {
 
 /// `session_damaged`: what is missing as the store found it, and what lies whole between.
 fn damaged(message: String, gaps: Vec<Gap>, tail: Position) -> ServiceError {
-    let mut error = ServiceError::new(Code::SessionDamaged, message)
-        .action("read the whole ranges, or ask again with allow_gaps=true");
+    let mut error = ServiceError::new(Code::SessionDamaged, message).action(
+        "read the whole ranges, or ask again with allow_gaps=true; to write again an operator \
+             runs `sessionlog repair SESSION --accept-loss`",
+    );
     error.hint.tail = Some(tail);
     let mut from = Position::ZERO;
     for gap in gaps {
@@ -108,6 +110,7 @@ mod tests {
         let gap = |from, to| Gap {
             range: Range::new(Position(from), Position(to)),
             reason: "checksum".to_owned(),
+            accepted_at: None,
         };
         let error = ServiceError::from(StoreError::SessionDamaged {
             session: SessionId::new("s").expect("an id"),

@@ -1,12 +1,12 @@
-//! Verbs of operators: verify, what the last start found, health, counts. Damage is an answer here,
-//! never an error, and nothing is repaired.
+//! Verbs of operators: verify, repair, what the last start found, health, counts. Damage is an
+//! answer here, never an error, and nothing is given up unless a person says so.
 
 use std::sync::atomic::Ordering;
 
-use super::{Caller, Service, ServiceResult};
+use super::{Caller, Service, ServiceResult, store_error::unwritten};
 use crate::{
     event::SessionId,
-    store::{Health, Recovery, Verified},
+    store::{Health, Recovery, Repaired, Verified},
 };
 
 /// What was appended through the verbs since the process started.
@@ -32,6 +32,24 @@ impl Service {
         session: Option<&SessionId>,
     ) -> ServiceResult<Verified> {
         Ok(self.store.verify(&caller.scope, session).await?)
+    }
+
+    /// What is lost of a session, or, without one, of the store where no session is named; with
+    /// `accept` it is given up for good.
+    ///
+    /// # Errors
+    /// `session_not_found`, `session_deleted`, and those of an append.
+    pub async fn repair(
+        &self,
+        caller: &Caller,
+        session: Option<&SessionId>,
+        accept: bool,
+    ) -> ServiceResult<Repaired> {
+        let Some(session) = session else { return Ok(self.store.repair_store(accept).await?) };
+        let key = caller.key(session);
+        let repaired = self.store.repair(&key, accept).await.map_err(unwritten)?;
+        self.facts.forget(&key);
+        Ok(repaired)
     }
 
     /// What the last start found and did.

@@ -119,6 +119,8 @@ pub struct Gap {
     pub range: Range,
     /// What was found, for a person.
     pub reason: String,
+    /// When a person gave it up: it is named for ever and refuses nothing any more.
+    pub accepted_at: Option<Timestamp>,
 }
 
 /// Which end of the range a bounded read fills from.
@@ -231,6 +233,21 @@ pub struct Verified {
     pub bytes: u64,
     /// Every damage found, with its session.
     pub damage: Vec<(SessionKey, Gap)>,
+    /// Losses that were accepted, with their sessions.
+    pub accepted: Vec<(SessionKey, Gap)>,
+}
+
+/// What a repair gives up, or would.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Repaired {
+    /// What is lost of the session.
+    pub gaps: Vec<Gap>,
+    /// What is lost of the store that names no session.
+    pub unnamed: Vec<String>,
+    /// Names in `quarantine/` of copies of what could not be read.
+    pub copies: Vec<String>,
+    /// Whether it was given up; `false` for a look, and when nothing is lost.
+    pub accepted: bool,
 }
 
 /// What the last start found and did; kept for `recovery-report`.
@@ -355,6 +372,24 @@ pub trait Store: Send + Sync {
         scope: &'a Scope,
         session: Option<&'a SessionId>,
     ) -> BoxFuture<'a, StoreResult<Verified>>;
+
+    /// What is damaged of a session; with `accept` gives it up for good: the loss is recorded, its
+    /// positions stay gaps for ever, and appends go on behind them. Copies come first.
+    ///
+    /// # Errors
+    /// [`StoreError::SessionNotFound`], and those of an append.
+    fn repair<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        accept: bool,
+    ) -> BoxFuture<'a, StoreResult<Repaired>>;
+
+    /// What of the store is damaged and names no session, so that it takes no writes; with `accept`
+    /// gives that up and takes writes again. Copies come first.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    fn repair_store(&self, accept: bool) -> BoxFuture<'_, StoreResult<Repaired>>;
 
     /// What the last start found and did.
     fn recovery(&self) -> Recovery;

@@ -10,7 +10,7 @@ use std::{
 use futures_util::{FutureExt, future::BoxFuture};
 
 use super::{
-    Appended, Change, Fill, Health, Listing, NewSession, Placed, Read, Receipt, Recovery,
+    Appended, Change, Fill, Health, Listing, NewSession, Placed, Read, Receipt, Recovery, Repaired,
     SessionInfo, Slice, Store, StoreError, StoreResult, Verified, Watch,
 };
 use crate::{
@@ -413,6 +413,18 @@ impl Store for Model {
             }
         }
         .boxed()
+    }
+
+    fn repair<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        _accept: bool,
+    ) -> BoxFuture<'a, StoreResult<Repaired>> {
+        async move { self.with(key, |_| Ok(Repaired::default())) }.boxed()
+    }
+
+    fn repair_store(&self, _accept: bool) -> BoxFuture<'_, StoreResult<Repaired>> {
+        async { Ok(Repaired::default()) }.boxed()
     }
 
     fn recovery(&self) -> Recovery {

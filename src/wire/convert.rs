@@ -3,7 +3,7 @@
 
 use super::types;
 use crate::{
-    event::{Origin, Position, Range},
+    event::{Origin, Position, Range, SessionKey},
     service::{self, Candidate, Gap, Hint, Receipt, ServiceError, SessionInfo},
 };
 
@@ -59,7 +59,12 @@ impl From<Receipt> for types::Receipt {
 
 impl From<&Gap> for types::Gap {
     fn from(gap: &Gap) -> Self {
-        Self { from: gap.range.from.0, to: gap.range.to.0, reason: gap.reason.clone() }
+        Self {
+            from: gap.range.from.0,
+            to: gap.range.to.0,
+            reason: gap.reason.clone(),
+            accepted_at: gap.accepted_at.map(|time| time.to_string()),
+        }
     }
 }
 
@@ -96,17 +101,30 @@ impl From<service::SessionPage> for types::SessionList {
 
 impl From<service::Verified> for types::VerifyAnswer {
     fn from(verified: service::Verified) -> Self {
-        let damage = verified.damage.iter().map(|(key, gap)| types::Damage {
+        let damage = |(key, gap): &(SessionKey, Gap)| types::Damage {
             session: key.session.to_string(),
             from: gap.range.from.0,
             to: gap.range.to.0,
             reason: gap.reason.clone(),
-        });
+        };
         Self {
             sessions: verified.sessions,
             events: verified.events,
             bytes: verified.bytes,
-            damage: damage.collect(),
+            damage: verified.damage.iter().map(damage).collect(),
+            accepted: verified.accepted.iter().map(damage).collect(),
+        }
+    }
+}
+
+impl From<service::Repaired> for types::RepairAnswer {
+    fn from(repaired: service::Repaired) -> Self {
+        Self {
+            accepted: repaired.accepted,
+            events_lost: repaired.gaps.iter().map(|gap| gap.range.len()).sum(),
+            gaps: repaired.gaps.iter().map(types::Gap::from).collect(),
+            unnamed: repaired.unnamed,
+            copies: repaired.copies,
         }
     }
 }
@@ -144,6 +162,7 @@ pub fn hint(hint: &Hint) -> types::RecoveryHint {
         from: range.from.0,
         to: range.to.0,
         reason: reason.clone(),
+        accepted_at: None,
     });
     types::RecoveryHint {
         action: hint.action.clone(),

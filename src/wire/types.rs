@@ -38,6 +38,9 @@ pub struct Gap {
     pub to: u64,
     /// What was found.
     pub reason: String,
+    /// When a person accepted the loss: it refuses nothing any more, and is named for ever.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accepted_at: Option<String>,
 }
 
 /// A session: what the Managed Agents wire says of one, and what this store adds.
@@ -430,6 +433,37 @@ pub struct VerifyAnswer {
     pub bytes: u64,
     /// Every damage found; empty when all is whole.
     pub damage: Vec<Damage>,
+    /// Losses that were accepted.
+    pub accepted: Vec<Damage>,
+}
+
+/// What to repair: a session, or what of the store names none.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(ToSchema))]
+#[serde(default)]
+pub struct RepairRequest {
+    /// The session.
+    pub session: Option<String>,
+    /// `true`, and no session: what is lost of the store and names no session.
+    pub store: bool,
+    /// Give it up; `false` only answers what is lost.
+    pub accept_loss: bool,
+}
+
+/// What a repair gave up, or would.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(ToSchema))]
+pub struct RepairAnswer {
+    /// Whether it was given up.
+    pub accepted: bool,
+    /// Events lost.
+    pub events_lost: u64,
+    /// What is lost of the session; a gap without a position is a control record or a table.
+    pub gaps: Vec<Gap>,
+    /// What is lost of the store and names no session.
+    pub unnamed: Vec<String>,
+    /// Names in `quarantine/` of copies of what could not be read.
+    pub copies: Vec<String>,
 }
 
 /// What the last start found and did.

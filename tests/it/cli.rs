@@ -559,6 +559,23 @@ fn a_damaged_segment_is_told_with_exit_code_3_and_the_other_sessions_are_whole()
     assert_eq!(refused.refused(3), "session_damaged");
     assert_eq!(place.events("other")[0]["content"], json!("whole"));
     place.run_with(&["append", "other"], &event("user.message", "on")).ok();
+
+    let shown = place.run(&["repair", "trip"]);
+    assert_eq!(shown.code, 3, "{shown:?}");
+    assert!(shown.out.contains("positions") && shown.out.contains("--accept-loss"), "{shown:?}");
+    let dry = place.run(&["repair", "trip", "--accept-loss", "--dry-run", "--json"]);
+    assert!(dry.code == 3 && dry.out.contains("\"accepted\":false"), "{dry:?}");
+    let done = place.run(&["repair", "trip", "--accept-loss"]);
+    assert_eq!(done.code, 0, "{done:?}");
+    assert!(done.out.contains("kept: quarantine/"), "{done:?}");
+    place.run_with(&["append", "trip"], &event("user.message", "behind")).ok();
+    let again = place.run(&["repair", "trip", "--accept-loss"]);
+    assert!(again.code == 0 && again.out.contains("nothing to do"), "{again:?}");
+    assert_eq!(place.run(&["verify"]).code, 0);
+    let rest = place.run(&["events", "trip"]);
+    assert!(rest.code == 0 && rest.err.contains("are missing"), "{rest:?}");
+    assert_eq!(place.run(&["repair", "--store", "--json"]).code, 0);
+    assert_eq!(place.run(&["repair"]).code, 2);
 }
 
 /// Every file below a directory.

@@ -16,6 +16,8 @@ mod crash;
 mod ledger;
 // One session that cannot be settled, and the journal that goes on.
 mod forward;
+// What a person gives up.
+mod repair;
 // What the journal lost and a segment has; the witnesses of the journal's files.
 mod mended;
 // Sessions that nobody uses.

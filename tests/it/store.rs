@@ -6,7 +6,10 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use sessionlog::{
     env::sim::ManualClock,
     event::{Batch, BatchKey, NewEvent, Origin, Position, Range, Scope, SessionId, Timestamp},
-    store::{Change, Fill, Health, Listing, NewSession, Read, Slice, Store, StoreError, Verified},
+    store::{
+        Change, Fill, Health, Listing, NewSession, Read, Repaired, Slice, Store, StoreError,
+        Verified,
+    },
 };
 
 use crate::engines::{self, append, batch, create, event, events_of, key, named, other_scope};
@@ -666,4 +669,21 @@ async fn a_store_is_shared_between_tasks() {
         }
         assert_eq!(events_of(&*engine.store, &key("s")).await.len(), 4);
     }
+}
+
+#[tokio::test]
+async fn a_repair_of_what_is_whole_gives_nothing_up() {
+    on_every_engine(async |store, _| {
+        create(store, "s").await;
+        append(store, &key("s"), batch([event("{}")])).await.unwrap();
+        for accept in [false, true] {
+            assert_eq!(store.repair(&key("s"), accept).await.unwrap(), Repaired::default());
+            assert_eq!(store.repair_store(accept).await.unwrap(), Repaired::default());
+        }
+        let unknown = store.repair(&key("nobody"), true).await;
+        assert!(matches!(unknown, Err(StoreError::SessionNotFound { .. })));
+        append(store, &key("s"), batch([event("{}")])).await.unwrap();
+        assert_eq!(events_of(store, &key("s")).await.len(), 2);
+    })
+    .await;
 }

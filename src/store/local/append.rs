@@ -17,7 +17,7 @@ use crate::{
         Batch, Event, EventId, Lsn, NewEvent, Position, Range, SessionHash, Timestamp, limits,
     },
     log::{
-        Chain, Change, Control, Create, Frame, FrameHeader, FrameKind, KnownBatch, Record,
+        Chain, Change, Control, Create, Frame, FrameHeader, FrameKind, KnownBatch, Loss, Record,
         frame::PAYLOAD_BYTES_MAX,
         record::{self, batch_digest},
         segment::name_hash,
@@ -49,6 +49,7 @@ pub(super) struct Queued {
 pub(super) struct Request<'a> {
     pub(super) create: Option<Create>,
     pub(super) change: Option<Change>,
+    pub(super) loss: Option<Loss>,
     pub(super) batch: &'a mut Prepared,
 }
 
@@ -95,7 +96,8 @@ impl Shared {
             match known(&mut state, epoch, prepared, self.env.clock.now())? {
                 Known::Wait => return Ok(Planned::Wait),
                 Known::Nothing => {
-                    let request = Request { create: None, change: None, batch: prepared };
+                    let request =
+                        Request { create: None, change: None, loss: None, batch: prepared };
                     return self.queue(session, &mut state, epoch, request);
                 }
                 Known::Batch(known) => known,
@@ -121,7 +123,21 @@ impl Shared {
             return Ok(Planned::Wait);
         }
         let nothing = &mut Prepared::default();
-        let request = Request { create: None, change: Some(change.clone()), batch: nothing };
+        let request =
+            Request { create: None, change: Some(change.clone()), loss: None, batch: nothing };
+        self.queue(session, &mut state, epoch, request)
+    }
+
+    /// Plans the record that a person gave up what is damaged.
+    pub(super) fn plan_loss(&self, session: &Arc<Session>, loss: &Loss) -> StoreResult<Planned> {
+        let mut state = session.visible()?;
+        let epoch = self.journal.epoch();
+        if state.end(epoch).barrier {
+            return Ok(Planned::Wait);
+        }
+        let nothing = &mut Prepared::default();
+        let request =
+            Request { create: None, change: None, loss: Some(loss.clone()), batch: nothing };
         self.queue(session, &mut state, epoch, request)
     }
 
@@ -133,10 +149,11 @@ impl Shared {
         epoch: u64,
         request: Request<'_>,
     ) -> StoreResult<Planned> {
-        if !state.entry.damage.is_empty() && request.change.as_ref().is_none_or(|c| !c.delete) {
+        let mends = request.loss.is_some() || request.change.as_ref().is_some_and(|c| c.delete);
+        if state.is_degraded() && !mends {
             return Err(session.damaged(state));
         }
-        if state.entry.archived_at.is_some() && request.change.is_none() {
+        if state.entry.archived_at.is_some() && request.change.is_none() && request.loss.is_none() {
             return Err(StoreError::SessionArchived { session: session.key.session.clone() });
         }
         if let Some(unwritable) = state.unwritable.as_ref().filter(|one| one.full) {
@@ -154,11 +171,12 @@ impl Shared {
             let refused = StoreError::PositionConflict { expected, tail };
             return if decided { Err(refused) } else { Ok(Planned::Wait) };
         }
-        if empty && request.create.is_none() && request.change.is_none() {
+        let control =
+            request.create.is_some() || request.change.is_some() || request.loss.is_some();
+        if empty && !control {
             let wait = ahead.frames > 0 && batch.if_position.is_some();
             return Ok(if wait { Planned::Wait } else { Planned::Answered(nothing(durable)) });
         }
-        let barrier = request.create.is_some() || request.change.is_some();
         let draft = self.draft(session.hash, ahead, request);
         if draft.payload.len() > PAYLOAD_BYTES_MAX {
             let (bytes, max) = (draft.payload.len(), PAYLOAD_BYTES_MAX);
@@ -178,7 +196,7 @@ impl Shared {
             Ok(lead) => {
                 ahead.frames += 1;
                 ahead.control_chain = control_chain;
-                ahead.barrier |= barrier;
+                ahead.barrier |= control;
                 next.move_to(ahead);
                 Ok(Planned::Queued(Queued { lead, done: wait, answer }))
             }
@@ -222,6 +240,7 @@ impl Shared {
                 ids: Vec::new(),
                 batch: None,
                 change: request.change.clone(),
+                loss: request.loss.clone(),
             },
         };
         if let Some(create) = request.create {
@@ -229,6 +248,9 @@ impl Shared {
         }
         if let Some(change) = request.change {
             draft.control(Record::control(&Control::Change(change), now, self.env.random()));
+        }
+        if let Some(loss) = request.loss {
+            draft.control(Record::control(&Control::Loss(loss), now, self.env.random()));
         }
         let first_position = ahead.tail;
         for event in events.iter_mut() {

@@ -128,7 +128,8 @@ impl Shared {
             };
             let planned = {
                 let mut batch = self.prepare(new.events.clone());
-                let request = Request { create: Some(create), change: None, batch: &mut batch };
+                let request =
+                    Request { create: Some(create), change: None, loss: None, batch: &mut batch };
                 let mut state = session.state();
                 state.opened = Some(Opened::new(self.env.clock.monotonic()));
                 lock(&self.in_use).push_back(Arc::clone(&session));

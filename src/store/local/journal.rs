@@ -179,6 +179,11 @@ impl<S> Journal<S> {
         lock(&self.queue).refuse.get_or_insert_with(|| reason.to_owned());
     }
 
+    /// Takes appends again, after what was refused for is given up.
+    pub(super) fn allow(&self) {
+        lock(&self.queue).refuse = None;
+    }
+
     /// Queues a frame built in `epoch`; `build` gets its first log sequence number. Answers whether
     /// the caller must lead.
     pub(super) fn enqueue(

@@ -114,24 +114,48 @@ pub(super) fn replace(
     storage.sync_dir(path.rsplit_once('/').map_or("", |(directory, _)| directory))
 }
 
-/// Keeps a copy of bytes that recovery refused, with the reason beside it. A copy that cannot be
-/// made is reported and stops nothing: the bytes themselves stay where they are.
-pub(super) fn quarantine(env: &Env, name: &str, bytes: &[u8], reason: &str) {
-    let keep = || -> io::Result<()> {
-        let path = format!("{QUARANTINE}/{name}");
-        for (path, content) in [(path.clone(), bytes), (path + ".reason", reason.as_bytes())] {
-            match env.storage.create(&path) {
-                Ok(file) => {
-                    file.write_at(0, content)?;
-                    file.sync()?;
+/// Keeps a copy of bytes that were refused, with the reason beside it, durable. One that is there
+/// in full already is enough.
+pub(super) fn keep(env: &Env, name: &str, bytes: &[u8], reason: &str) -> io::Result<()> {
+    // Whoever copies a data directory may leave out what is empty.
+    env.storage.create_dir(QUARANTINE)?;
+    env.storage.sync_dir("")?;
+    let path = format!("{QUARANTINE}/{name}");
+    for (path, content) in [(path.clone(), bytes), (path + ".reason", reason.as_bytes())] {
+        let file = match env.storage.create(&path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                let file = env.storage.open(&path)?;
+                if file.len()? >= content.len() as u64 {
+                    continue;
                 }
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(error),
+                file
             }
-        }
-        env.storage.sync_dir(QUARANTINE)
-    };
-    if let Err(error) = keep() {
+            other => other?,
+        };
+        file.write_at(0, content)?;
+        file.sync()?;
+    }
+    env.storage.sync_dir(QUARANTINE)
+}
+
+/// [`keep`] for a start or a reader: a copy that cannot be made is reported and stops nothing, the
+/// bytes themselves stay where they are.
+pub(super) fn quarantine(env: &Env, name: &str, bytes: &[u8], reason: &str) {
+    if let Err(error) = keep(env, name, bytes, reason) {
         tracing::warn!(name, %error, "refused bytes could not be copied to quarantine");
     }
+}
+
+/// Everything of a file that the device still gives, zeros where it gives nothing.
+pub(super) fn readable(file: &dyn File) -> io::Result<Vec<u8>> {
+    const SECTOR_BYTES: usize = 4096;
+    let mut bytes = vec![0; usize::try_from(file.len()?).unwrap_or(usize::MAX)];
+    if file.read_at(0, &mut bytes).is_err() {
+        for (index, sector) in bytes.chunks_mut(SECTOR_BYTES).enumerate() {
+            if file.read_at((index * SECTOR_BYTES) as u64, sector).is_err() {
+                sector.fill(0);
+            }
+        }
+    }
+    Ok(bytes)
 }

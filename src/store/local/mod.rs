@@ -12,6 +12,7 @@ mod mend;
 mod open;
 mod read;
 mod recover;
+mod repair;
 mod rest;
 mod ring;
 mod sealing;
@@ -44,8 +45,8 @@ use writer::Failure;
 pub use inspect::{Inspection, InspectionLine, inspect};
 
 use super::{
-    Appended, Change, Health, Listing, NewSession, Read, Recovery, SessionInfo, Slice, Store,
-    StoreError, StoreResult, Verified, Watch,
+    Appended, Change, Health, Listing, NewSession, Read, Recovery, Repaired, SessionInfo, Slice,
+    Store, StoreError, StoreResult, Verified, Watch,
 };
 use crate::{
     env::{
@@ -173,7 +174,8 @@ struct Shared {
     /// The lock is given back: nothing may be written any more.
     closed: AtomicBool,
     /// Acknowledged records are lost and name no session: the evidence stays as it is.
-    frozen: bool,
+    frozen: AtomicBool,
+    refused: Mutex<repair::Refused>,
     recovery: Recovery,
 }
 
@@ -522,12 +524,28 @@ impl Store for Local {
                 match found.and_then(verify) {
                     // Deleted, or not created yet: nobody asked for it by name.
                     Err(_) if session.is_none() => {}
-                    other => other?,
+                    other => drop(other?),
                 }
             }
             Ok(verified)
         }
         .boxed()
+    }
+
+    fn repair<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        accept: bool,
+    ) -> BoxFuture<'a, StoreResult<Repaired>> {
+        async move {
+            let session = self.shared.session(key)?;
+            self.shared.repair(&session, accept).await
+        }
+        .boxed()
+    }
+
+    fn repair_store(&self, accept: bool) -> BoxFuture<'_, StoreResult<Repaired>> {
+        async move { blocking(|| self.shared.repair_store(accept)) }.boxed()
     }
 
     fn recovery(&self) -> Recovery {

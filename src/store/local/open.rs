@@ -10,7 +10,8 @@ use super::{
     layout::{self, doing},
     mend::make_good,
     recover::{Lost, Recovered, recover},
-    session::{Held, Session, apply_change, fresh_entry},
+    repair::Refused,
+    session::{Held, Session, apply_change, apply_loss, fresh_entry},
     slots::{Found, Slots},
 };
 use crate::{
@@ -42,32 +43,25 @@ pub(super) fn open(env: &Env, options: Options) -> Result<(Shared, Box<dyn Lock>
         // Frames that make losses good may be anybody's.
         catalogue.by_hash(None)
     };
-    recovered.lost.retain(|lost| !settled_covers(&known, lost));
-    make_good(env, store.id, &known, &mut recovered);
-    if !recovered.lost.is_empty() {
-        for (name, bytes) in &recovered.bad {
-            let reason = "a place of the journal where acknowledged frames were\n";
-            layout::quarantine(env, name, bytes, reason);
-        }
-    }
+    let mut refused = mend(env, store.id, &known, &mut recovered);
     let mut recovery = Recovery {
         clean: found.clean && recovered.frames.is_empty() && recovered.lost.is_empty(),
         frames_replayed: recovered.frames.len() as u64,
         torn_bytes: recovered.torn_bytes,
         ..Recovery::default()
     };
-    let (dirty, touched, unnamed) = replay(&mut known, &recovered, &mut recovery);
+    let (dirty, touched) = replay(&mut known, &recovered, &mut recovery, &mut refused);
     known.into_values().for_each(|session| catalogue.insert(session));
-    recovery.damage.extend(recovered.ring_damage.iter().map(|(_, what)| what.clone()));
-    let unnamed = unnamed.or_else(|| recovered.ring_damage.first().map(|(_, what)| what.clone()));
     let start = found.start.max(recovered.start_max);
     let ring = recovered.ring;
     let resume = Resume { place: recovered.place, order: recovered.order_max, start, ring };
     let journal = Journal::new(env.clone(), options, store.id, resume);
     journal.recycle(slots.recyclable().order);
-    let frozen = unnamed.is_some();
-    if let Some(what) = unnamed {
-        journal.refuse(&format!("acknowledged records are lost and name no session: {what}"));
+    if let Some(what) = refused.unnamed.first() {
+        journal.refuse(&format!(
+            "acknowledged records are lost and name no session: {what}; keep a copy, then run \
+             `sessionlog repair --store --accept-loss`"
+        ));
     }
     recovery.sessions = catalogue.len() as u64;
     let micros = env.clock.monotonic().saturating_sub(began).as_micros();
@@ -93,10 +87,26 @@ pub(super) fn open(env: &Env, options: Options) -> Result<(Shared, Box<dyn Lock>
         looked_to: Mutex::default(),
         full: Mutex::default(),
         closed: AtomicBool::new(false),
-        frozen,
+        frozen: AtomicBool::new(!refused.unnamed.is_empty()),
+        refused: Mutex::new(refused),
         recovery,
     };
     Ok((shared, lock))
+}
+
+/// Makes good what the journal lost where something else has it, and copies what stays lost.
+fn mend(env: &Env, store: [u8; 16], known: &ByHash, recovered: &mut Recovered) -> Refused {
+    recovered.lost.retain(|lost| !settled_covers(known, lost));
+    make_good(env, store, known, recovered);
+    let mut refused = Refused::default();
+    if !recovered.lost.is_empty() {
+        refused.copies.append(&mut recovered.bad);
+    }
+    for (name, bytes) in &refused.copies {
+        let reason = "a place of the journal where acknowledged frames were\n";
+        layout::quarantine(env, name, bytes, reason);
+    }
+    refused
 }
 
 /// What the settled files say.
@@ -127,35 +137,43 @@ fn settled_covers(known: &ByHash, lost: &Lost) -> bool {
 }
 
 /// Applies the journal's frames to their sessions, in the order of their numbers. Answers the
-/// sessions that wait to be settled, those whose damage must be, and what was lost without naming
-/// a session.
+/// sessions that wait to be settled, and those whose damage must be; what was lost without naming
+/// a session is refused.
 fn replay(
     known: &mut ByHash,
     recovered: &Recovered,
     recovery: &mut Recovery,
-) -> (Vec<Arc<Session>>, Vec<Arc<Session>>, Option<String>) {
+    refused: &mut Refused,
+) -> (Vec<Arc<Session>>, Vec<Arc<Session>>) {
     let mut dirty = Vec::new();
     let mut touched = Vec::new();
-    let mut unnamed = Vec::new();
     for frame in recovered.frames.values() {
         match replay_frame(known, frame) {
             Ok(Some(session)) => dirty.push(session),
             Ok(None) => {}
             Err(what) => {
+                let mut bytes = Vec::new();
+                frame.header.write(0, &frame.payload, &mut bytes);
+                let name = format!("journal-record-{}.nameless", frame.header.first_lsn.0);
+                refused.copies.push((name, bytes.into()));
                 recovery.damage.push(what.clone());
-                unnamed.push(what);
+                refused.unnamed.push(what);
             }
         }
+    }
+    for (number, what) in &recovered.ring_damage {
+        recovery.damage.push(what.clone());
+        refused.unnamed.push(what.clone());
+        refused.ring.push(*number);
     }
     for lost in &recovered.lost {
         recovery.damage.push(lost.what.clone());
         match lose(known, lost) {
             Some(session) => touched.push(session),
-            None => unnamed.push(lost.what.clone()),
+            None => refused.unnamed.push(lost.what.clone()),
         }
     }
-    let reason = unnamed.first().cloned();
-    (dirty, touched, reason)
+    (dirty, touched)
 }
 
 /// Answers the session when this frame is the first of it that waits.
@@ -179,7 +197,7 @@ fn replay_frame(known: &mut ByHash, frame: &Frame) -> Result<Option<Arc<Session>
     }
     if header.first_position.0 != state.entry.tail || header.chain.0 != state.entry.chain {
         let from = Position(state.entry.tail.min(header.first_position.0));
-        state.damage(Range::new(from, header.first_position), "lost from the journal");
+        let _ = state.damage(Range::new(from, header.first_position), "lost from the journal");
     }
     state.keep_settled();
     let entry = &mut state.entry;
@@ -194,8 +212,10 @@ fn replay_frame(known: &mut ByHash, frame: &Frame) -> Result<Option<Arc<Session>
             continue;
         }
         control_chain = control_chain.after(lsn.0, record);
-        if let Some(Control::Change(change)) = record.to_control() {
-            apply_change(entry, &change, record.processed_at());
+        match record.to_control() {
+            Some(Control::Change(change)) => apply_change(entry, &change, record.processed_at()),
+            Some(Control::Loss(loss)) => apply_loss(entry, &loss, record.processed_at()),
+            _ => {}
         }
     }
     entry.tail = position.0;

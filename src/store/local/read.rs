@@ -169,7 +169,9 @@ impl Shared {
             // Settled, sealed or opened meanwhile: what was read is not how it is now.
             let same = state.entry.segments == segments && state.unsettled.len() == waiting.len();
             if same && state.opened.is_none() {
-                gaps.iter().for_each(|gap| state.damage(gap.range, &gap.reason));
+                for gap in &gaps {
+                    self.note(session, &mut state, gap.range, &gap.reason);
+                }
                 state.opened = Some(opened);
                 lock(&self.in_use).push_back(Arc::clone(session));
             }
@@ -197,7 +199,7 @@ impl Shared {
                 Err(error) => {
                     let range = Range::new(Position(file.base), Position(file.end));
                     let reason = format!("segment {} is unreadable: {error}", file.base);
-                    gaps.push(Gap { range, reason });
+                    gaps.push(Gap { range, reason, accepted_at: None });
                 }
             }
         }
@@ -237,10 +239,16 @@ impl Shared {
             sealed: None,
         };
         if entry.sealed {
-            let sealed = Sealed::of(&*file, &header, entry.bytes)?;
-            segment.index.clone_from(&sealed.index);
-            segment.sealed = Some(sealed);
-            return Ok((segment, Vec::new()));
+            match Sealed::of(&*file, &header, entry.bytes) {
+                Ok(sealed) => {
+                    segment.index.clone_from(&sealed.index);
+                    segment.sealed = Some(sealed);
+                    return Ok((segment, Vec::new()));
+                }
+                // Its tables are damaged: its blocks are walked like frames of an open segment.
+                Err(LogError::Fault { .. }) => {}
+                Err(error) => return Err(error),
+            }
         }
         let region = read_bytes(&*file, FRAMES_AT, entry.bytes)?;
         let gaps = self.index_segment(&mut segment, session, &region, names);
@@ -266,7 +274,7 @@ impl Shared {
             let end = start.saturating_add(64 << 10).min(region.len());
             let name = format!("{session}-{}-{at}.damaged", segment.file.base);
             quarantine(&self.env, &name, region.get(start..end).unwrap_or_default(), &reason);
-            gaps.push(Gap { range: Range::new(from, to), reason });
+            gaps.push(Gap { range: Range::new(from, to), reason, accepted_at: None });
         };
         let found = scan(segment.salt, region, FRAMES_AT);
         for piece in found.pieces {
@@ -307,6 +315,20 @@ impl Shared {
         gaps
     }
 
+    /// Remembers damage of a session, and has it settled when it is new.
+    pub(super) fn note(
+        &self,
+        session: &Arc<Session>,
+        state: &mut State,
+        range: Range,
+        reason: &str,
+    ) {
+        if state.damage(range, reason) {
+            tracing::error!(session = %session.hash, %range, reason, "acknowledged bytes are damaged");
+            lock(&self.touched).push(Arc::clone(session));
+        }
+    }
+
     /// A slice of a session. A segment that was replaced under the read is no damage: the slice is
     /// read again from the segments as they are now.
     pub(super) fn slice(&self, session: &Arc<Session>, read: &Read) -> StoreResult<Slice> {
@@ -345,7 +367,9 @@ impl Shared {
             if state.entry.segments != segments {
                 return Ok(None);
             }
-            found.iter().for_each(|gap| state.damage(gap.range, &gap.reason));
+            for gap in &found {
+                self.note(session, &mut state, gap.range, &gap.reason);
+            }
         }
         let mut events = taken.events;
         events.sort_by_key(|event| event.position);
@@ -356,7 +380,7 @@ impl Shared {
         };
         let all = if found.is_empty() { known } else { session.state().gaps() };
         let gaps: Vec<Gap> = all.into_iter().filter_map(|gap| clip(gap, covered)).collect();
-        if !gaps.is_empty() && !read.allow_gaps {
+        if gaps.iter().any(|gap| gap.accepted_at.is_none()) && !read.allow_gaps {
             return Err(session.damaged(&session.state()));
         }
         Ok(Some(Slice { events, covered, gaps, tail }))
@@ -373,7 +397,8 @@ impl Shared {
             Source::Memory(held) => {
                 let frame = Frame { header: held.header, payload: held.payload };
                 if let Err(fault) = taken.frame(&frame) {
-                    gaps.push(Gap { range: frame.header.range(), reason: fault.to_string() });
+                    let (range, reason) = (frame.header.range(), fault.to_string());
+                    gaps.push(Gap { range, reason, accepted_at: None });
                 }
             }
             Source::File { path, salt, frames } => {
@@ -382,7 +407,8 @@ impl Shared {
                     Ok(file) => file,
                     Err(source) if source.kind() == io::ErrorKind::NotFound => {
                         let reason = format!("{path} is missing");
-                        return Ok(vec![Gap { range: span(&frames), reason }]);
+                        let range = span(&frames);
+                        return Ok(vec![Gap { range, reason, accepted_at: None }]);
                     }
                     Err(source) => {
                         return Err(StoreError::Io { doing: "opening a segment", source });
@@ -404,7 +430,7 @@ impl Shared {
                         {
                             let range = Range::new(index.first_position, index.end());
                             let reason = format!("{path} at byte {}: {fault}", index.byte_offset);
-                            gaps.push(Gap { range, reason });
+                            gaps.push(Gap { range, reason, accepted_at: None });
                         }
                         if taken.full {
                             return Ok(gaps);
@@ -631,5 +657,5 @@ fn span(frames: &[FrameIndex]) -> Range {
 fn clip(gap: Gap, range: Range) -> Option<Gap> {
     let cut = Range::new(gap.range.from.max(range.from), gap.range.to.min(range.to));
     (gap.range.from < range.to && range.from < gap.range.to && !cut.is_empty())
-        .then_some(Gap { range: cut, reason: gap.reason })
+        .then_some(Gap { range: cut, ..gap })
 }

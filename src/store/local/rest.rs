@@ -76,7 +76,7 @@ impl Shared {
 
     /// Seals what sessions at rest left open, some of them in each round.
     fn seal_resting(&self) -> io::Result<()> {
-        if self.frozen || self.closed.load(Ordering::Acquire) {
+        if self.frozen.load(Ordering::Acquire) || self.closed.load(Ordering::Acquire) {
             return Ok(());
         }
         let idle_micros = i64::try_from(IDLE_AFTER.as_micros()).unwrap_or(i64::MAX);
@@ -102,7 +102,7 @@ impl Shared {
     /// Seals what the sessions in use left open, before the owner leaves: as much as one round
     /// takes, so that a stop stays short.
     pub(super) fn seal_leaving(&self) -> io::Result<()> {
-        if self.frozen {
+        if self.frozen.load(Ordering::Acquire) {
             return Ok(());
         }
         let awake = self.catalogue().awake_all();

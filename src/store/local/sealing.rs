@@ -63,9 +63,14 @@ impl Shared {
     /// segment is never among them, nor any segment of a damaged session.
     fn full_run(&self, session: &Session) -> Option<Vec<SegmentEntry>> {
         let state = session.state();
-        if !state.entry.damage.is_empty() {
+        if state.is_degraded() {
             return None;
         }
+        // What an accepted loss touches stays as it is: it can be proven no more.
+        let hurt = |segment: &SegmentEntry| {
+            let damage = &state.entry.damage;
+            damage.iter().any(|gap| gap.from <= segment.end && segment.base <= gap.to)
+        };
         let segments = &state.entry.segments;
         let full = |segment: &SegmentEntry| {
             segment.bytes >= self.options.segment_bytes_max && segment.end > segment.base
@@ -75,7 +80,7 @@ impl Shared {
         let mut run: Vec<SegmentEntry> = Vec::new();
         for segment in old {
             let bytes: u64 = run.iter().map(|one| one.bytes).sum();
-            if segment.sealed || bytes >= self.options.segment_bytes_max {
+            if segment.sealed || hurt(segment) || bytes >= self.options.segment_bytes_max {
                 if bytes >= self.options.segment_bytes_max || run.len() >= SMALL_SEGMENTS_MAX {
                     break;
                 }

@@ -14,8 +14,8 @@ use crate::{
     env::sync::{Mutex, MutexGuard, PoisonError},
     event::{Incarnation, Lsn, Position, Range, SessionHash, SessionKey, Timestamp},
     log::{
-        Chain, Change, Control, Create, Entry, Frame, FrameHeader, KnownBatch, Packed, Record,
-        segment,
+        Chain, Change, Control, Create, Damage, Entry, Frame, FrameHeader, KnownBatch, Loss,
+        Packed, Record, segment,
     },
     store::{Gap, Receipt, SessionInfo, StoreError},
 };
@@ -93,6 +93,7 @@ pub(super) struct Effect {
     pub(super) ids: Vec<([u8; 16], Position)>,
     pub(super) batch: Option<KnownBatch>,
     pub(super) change: Option<Change>,
+    pub(super) loss: Option<Loss>,
 }
 
 /// The entry of a session of which nothing is durable yet.
@@ -119,6 +120,18 @@ pub(super) fn fresh_entry(create: &Create, hash: SessionHash, now: Timestamp) ->
         segments: Vec::new(),
         damage: Vec::new(),
     }
+}
+
+/// Marks what a person gave up; it stays lost.
+pub(super) fn apply_loss(entry: &mut Entry, loss: &Loss, now: Timestamp) {
+    for (from, to, reason) in &loss.places {
+        entry.damage.retain(|old| old.accepted_at.is_some() || old.from < *from || *to < old.to);
+        let accepted_at = Some(now.0);
+        let reason = reason.clone();
+        entry.damage.push(Damage { from: *from, to: *to, reason, accepted_at });
+    }
+    entry.damage.sort();
+    entry.damage.dedup_by(|later, old| (later.from, later.to) == (old.from, old.to));
 }
 
 /// Applies a change to an entry.
@@ -253,9 +266,10 @@ fn receipt_of(entry: &Entry) -> Receipt {
 }
 
 fn gaps_of(entry: &Entry) -> Vec<Gap> {
-    let gap = |(from, to, reason): &(u64, u64, String)| Gap {
-        range: Range::new(Position(*from), Position(*to)),
-        reason: reason.clone(),
+    let gap = |damage: &Damage| Gap {
+        range: Range::new(Position(damage.from), Position(damage.to)),
+        reason: damage.reason.clone(),
+        accepted_at: damage.accepted_at.map(Timestamp),
     };
     entry.damage.iter().map(gap).collect()
 }
@@ -285,6 +299,9 @@ impl State {
         entry.bytes += effect.weight;
         if let Some(change) = &effect.change {
             apply_change(entry, change, effect.updated_at);
+        }
+        if let Some(loss) = &effect.loss {
+            apply_loss(entry, loss, effect.updated_at);
         }
         self.exists |= effect.create;
         self.unsettled.push_back(held);
@@ -338,17 +355,29 @@ impl State {
         settled && !waits && self.opened.is_none()
     }
 
-    /// Remembers a damaged range, once.
-    pub(super) fn damage(&mut self, range: Range, reason: &str) {
+    /// Whether something of it is lost and nobody accepted that: it takes no appends.
+    pub(super) fn is_degraded(&self) -> bool {
+        self.entry.damage.iter().any(|damage| damage.accepted_at.is_none())
+    }
+
+    /// Remembers a damaged range, once; answers whether it is new.
+    pub(super) fn damage(&mut self, range: Range, reason: &str) -> bool {
+        let before = self.entry.damage.len();
         let entries = [Some(&mut self.entry), self.settled.as_deref_mut()];
         for entry in entries.into_iter().flatten() {
             let known =
-                entry.damage.iter().any(|(from, to, _)| *from <= range.from.0 && range.to.0 <= *to);
+                entry.damage.iter().any(|old| old.from <= range.from.0 && range.to.0 <= old.to);
             if !known {
-                entry.damage.push((range.from.0, range.to.0, reason.to_owned()));
+                entry.damage.push(Damage {
+                    from: range.from.0,
+                    to: range.to.0,
+                    reason: reason.to_owned(),
+                    accepted_at: None,
+                });
                 entry.damage.sort();
             }
         }
+        self.entry.damage.len() > before
     }
 
     /// The entry as the settled files may name it; `None` for a session they do not know.

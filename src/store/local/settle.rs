@@ -51,7 +51,7 @@ pub(super) struct Retired {
 impl Shared {
     /// Settles everything acknowledged so far.
     pub(super) fn settle(&self, clean: bool) -> io::Result<()> {
-        if self.frozen || self.closed.load(Ordering::Acquire) {
+        if self.frozen.load(Ordering::Acquire) || self.closed.load(Ordering::Acquire) {
             return Ok(());
         }
         let idle = lock(&self.dirty).is_empty() && lock(&self.touched).is_empty();

@@ -134,6 +134,11 @@ impl Slots {
         if a.lsn <= b.lsn { *a } else { *b }
     }
 
+    /// Lets both files be written from a new base, one in each of the next two settlings.
+    pub(super) fn spoil(&mut self) {
+        self.slots.iter_mut().for_each(|slot| slot.stale = true);
+    }
+
     /// The place that the younger file names.
     pub(super) fn latest(&self) -> Place {
         let [a, b] = &self.slots;

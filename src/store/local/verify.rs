@@ -1,12 +1,17 @@
 //! Reads every frame of a session and follows its chains from their start. It must change nothing,
 //! and trusts neither index nor footer.
 
-use super::{Shared, session::Session, settle::whole_frames};
+use std::{io, sync::Arc};
+
+use super::{Shared, session::Session};
 use crate::{
     event::{Lsn, Position, Range},
     log::{
         Chain, Entry, Fault, Frame, LogError, SegmentEntry,
-        segment::{self, SegmentHeader},
+        journal::read,
+        scan::{Piece, Scan, scan},
+        seal::{self, Sealed},
+        segment::{self, FRAMES_AT, SegmentHeader},
     },
     store::{Gap, StoreResult, Verified},
 };
@@ -23,18 +28,33 @@ struct Walk {
 
 impl Shared {
     /// Verifies one session and adds what was found. What a segment that was replaced meanwhile
-    /// lacks is no damage: then it is read again.
+    /// lacks is no damage: then it is read again. Answers what the device refused to read: that is
+    /// told, and not held against the session, since the next try may succeed.
     pub(super) fn verify_session(
         &self,
-        session: &Session,
+        session: &Arc<Session>,
         verified: &mut Verified,
-    ) -> StoreResult<()> {
-        while !self.verify_once(session, verified)? {}
-        Ok(())
+    ) -> StoreResult<Option<io::Error>> {
+        loop {
+            let mut unreadable = Vec::new();
+            if self.verify_once(session, verified, &mut unreadable)? {
+                let found = unreadable.iter().map(|(range, error): &(Range, io::Error)| {
+                    let gap = Gap { range: *range, reason: error.to_string(), accepted_at: None };
+                    (session.key.clone(), gap)
+                });
+                verified.damage.extend(found);
+                return Ok(unreadable.into_iter().next().map(|(_, error)| error));
+            }
+        }
     }
 
     /// Answers whether the session stayed as it was while it was read.
-    fn verify_once(&self, session: &Session, verified: &mut Verified) -> StoreResult<bool> {
+    fn verify_once(
+        &self,
+        session: &Arc<Session>,
+        verified: &mut Verified,
+        unreadable: &mut Vec<(Range, io::Error)>,
+    ) -> StoreResult<bool> {
         let (entry, memory) = {
             let state = session.visible()?;
             (state.entry.clone(), state.unsettled.iter().cloned().collect::<Vec<_>>())
@@ -48,19 +68,27 @@ impl Shared {
             damage: session.state().gaps(),
         };
         for file in &entry.segments {
-            self.verify_segment(session, file, &mut walk);
+            if let Err(error) = self.verify_segment(session, file, &mut walk) {
+                unreadable.push((walk.skip(file), error));
+            }
         }
         for held in memory {
             walk.bytes += held.header.stride();
             walk.frame(&Frame { header: held.header, payload: held.payload });
         }
-        walk.end(&entry);
+        if unreadable.is_empty() {
+            walk.end(&entry);
+        }
         if !walk.damage.is_empty() && session.state().entry.segments != entry.segments {
             return Ok(false);
         }
         for gap in &walk.damage {
-            session.state().damage(gap.range, &gap.reason);
-            verified.damage.push((session.key.clone(), gap.clone()));
+            self.note(session, &mut session.state(), gap.range, &gap.reason);
+            let found = match gap.accepted_at {
+                None => &mut verified.damage,
+                Some(_) => &mut verified.accepted,
+            };
+            found.push((session.key.clone(), gap.clone()));
         }
         verified.sessions += 1;
         verified.events += walk.events;
@@ -68,46 +96,101 @@ impl Shared {
         Ok(true)
     }
 
-    fn verify_segment(&self, session: &Session, file: &SegmentEntry, walk: &mut Walk) {
+    fn verify_segment(
+        &self,
+        session: &Session,
+        file: &SegmentEntry,
+        walk: &mut Walk,
+    ) -> io::Result<()> {
         let path = segment::path(session.hash, Position(file.base), file.start, file.sealed);
-        let frames = || -> Result<Vec<Frame>, LogError> {
+        let found = || -> Result<(Scan, Option<Fault>), LogError> {
             let handle = self.env.storage.open_read(&path)?;
+            handle.evict()?;
             let header = SegmentHeader::of(&*handle)?;
             if header.session != session.hash || header.base.0 != file.base {
                 return Err(LogError::Fault { byte_offset: 0, fault: Fault::Misplaced });
             }
-            whole_frames(&*handle, &header, file)
+            let (end, tables) = match file.sealed {
+                false => (file.bytes, None),
+                true => match Sealed::of(&*handle, &header, file.bytes) {
+                    Ok(sealed) => (seal::frames_end(&sealed.index), None),
+                    Err(LogError::Fault { fault, .. }) => (file.bytes, Some(fault)),
+                    Err(error) => return Err(error),
+                },
+            };
+            let region = read(&*handle, FRAMES_AT, end)?;
+            Ok((scan(header.salt, &region, FRAMES_AT), tables))
         };
-        match frames() {
-            Ok(frames) => {
+        match found() {
+            Ok((found, tables)) => {
                 walk.bytes += file.bytes;
-                frames.iter().for_each(|frame| walk.frame(frame));
+                walk.segment(found, tables, file, &path);
+            }
+            Err(LogError::Io(error)) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(error);
             }
             Err(error) => {
-                let range = Range::new(Position(file.base), Position(file.end));
-                walk.damage.push(Gap { range, reason: format!("{path}: {error}") });
-                walk.position = Position(file.end);
-                walk.chain = Chain([0; 32]);
+                let range = walk.skip(file);
+                walk.damaged(range, format!("{path}: {error}"));
             }
         }
+        Ok(())
     }
 }
 
 impl Walk {
+    /// Goes on behind a segment that says nothing; answers what it holds.
+    fn skip(&mut self, file: &SegmentEntry) -> Range {
+        (self.position, self.chain) = (Position(file.end), Chain([0; 32]));
+        Range::new(Position(file.base), Position(file.end))
+    }
+
+    /// The frames of a segment; what is missing between them, or behind the last, is damage.
+    fn segment(&mut self, found: Scan, tables: Option<Fault>, file: &SegmentEntry, path: &str) {
+        let mut wrong = None;
+        for piece in found.pieces {
+            match piece {
+                Piece::Bad { byte_offset, fault, .. } => {
+                    wrong.get_or_insert(format!("{path} at byte {byte_offset}: {fault}"));
+                }
+                Piece::Frame { frame, .. } => {
+                    let first = frame.header.first_position;
+                    if let Some(reason) = wrong.take() {
+                        self.damaged(Range::new(self.position.min(first), first), reason);
+                    }
+                    self.frame(&frame);
+                }
+            }
+        }
+        let rest =
+            found.rest.or(tables).map(|fault| format!("{path} at byte {}: {fault}", found.end));
+        let end = Position(file.end);
+        let short = (self.position != end).then(|| format!("{path} ends too early"));
+        if let Some(reason) = wrong.or(rest).or(short) {
+            self.damaged(Range::new(self.position.min(end), end), reason);
+            if self.position != end {
+                (self.position, self.chain) = (end, Chain([0; 32]));
+            }
+        }
+    }
+
     fn frame(&mut self, frame: &Frame) {
         let header = frame.header;
         let known = self.damage.iter().any(|gap| gap.range.to == header.first_position);
-        if header.first_position != self.position || header.chain != self.chain {
-            if !known && self.chain != Chain([0; 32]) {
-                let range = Range::new(self.position.min(header.first_position), header.range().to);
-                self.damage.push(Gap { range, reason: Fault::Chain.to_string() });
-            }
-            (self.position, self.chain) = (header.first_position, header.chain);
+        let follows = header.first_position == self.position && header.chain == self.chain;
+        if !follows && !known && self.chain != Chain([0; 32]) {
+            let range = Range::new(self.position.min(header.first_position), header.range().to);
+            self.damaged(range, Fault::Chain.to_string());
+        }
+        (self.position, self.chain) = (header.first_position, header.chain);
+        if known {
+            // What was lost may have been a control record.
+            self.control_chain = header.control_chain;
         }
         let records: Vec<(Lsn, _)> = match frame.records() {
             Ok(records) => records,
             Err(fault) => {
-                self.damage.push(Gap { range: header.range(), reason: fault.to_string() });
+                self.damaged(header.range(), fault.to_string());
                 self.position = header.range().to;
                 self.chain = Chain([0; 32]);
                 return;
@@ -128,10 +211,18 @@ impl Walk {
         let whole = self.position.0 == entry.tail
             && self.chain.0 == entry.chain
             && self.control_chain.0 == entry.control_chain;
-        if !whole && self.damage.is_empty() {
+        if !whole && self.damage.iter().all(|gap| gap.accepted_at.is_some()) {
             let range = Range::new(self.position, Position(entry.tail));
             let reason = "the chain does not end where the catalogue says".to_owned();
-            self.damage.push(Gap { range, reason });
+            self.damaged(range, reason);
         }
+    }
+
+    fn damaged(&mut self, range: Range, reason: String) {
+        let known = |gap: &Gap| gap.range.from <= range.from && range.to <= gap.range.to;
+        if self.damage.iter().any(known) {
+            return;
+        }
+        self.damage.push(Gap { range, reason, accepted_at: None });
     }
 }

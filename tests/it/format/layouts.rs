@@ -134,7 +134,7 @@ const SAYS_ENTRY: &[&str] = &[
     r#"create_key: Some("key"), created_at: 11, updated_at: -12, archived_at: Some(13), "#,
     "deleted_at: Some(14), tail: 15, end_lsn: 16, chain: [0x81; 32], control_chain: [0x82; 32], ",
     "bytes: 17, segments: [SegmentEntry { base: 18, start: 19, sealed: true, bytes: 20, ",
-    r#"end: 21 }], damage: [(22, 23, "why")] }"#,
+    r#"end: 21 }], damage: [Damage { from: 22, to: 23, reason: "why", accepted_at: None }] }"#,
 ];
 
 fn hex(bytes: &[u8]) -> Vec<String> {

@@ -155,3 +155,39 @@ async fn a_retried_creation_answers_the_same_session() {
     assert_eq!((other.status, other.code()), (409, "session_exists".to_owned()));
     assert_eq!(house.get("/v1/sessions").await.json()["data"].as_array().unwrap().len(), 2);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_damaged_session_is_written_again_once_a_person_accepts_the_loss() {
+    let sim = damaged().await;
+    let house = house(&sim, small()).await;
+    let more = json!({"events": [{"type": "a.b", "n": 1}]});
+    let refused = house.post(EVENTS, &more).await;
+    // Nobody read it yet: what is damaged is found by whoever asks.
+    let looked = house.post("/v1/admin/repair", &json!({"session": "s"})).await.json();
+    assert_eq!(looked["accepted"], false);
+    let lost = looked["events_lost"].as_u64().unwrap();
+    assert!(lost > 0 && looked["gaps"][0]["reason"].is_string(), "{looked}");
+    let refused = if refused.status == 200 { house.post(EVENTS, &more).await } else { refused };
+    assert_eq!((refused.status, refused.code()), (423, "session_damaged".to_owned()));
+    let action = refused.json()["error"]["recovery_hint"]["action"].to_string();
+    assert!(action.contains("sessionlog repair SESSION --accept-loss"), "{action}");
+    for wrong in [json!({}), json!({"session": "s", "store": true}), json!({"session": "no"})] {
+        assert!(house.post("/v1/admin/repair", &wrong).await.status >= 400, "{wrong}");
+    }
+    let accept = json!({"session": "s", "accept_loss": true});
+    let repaired = house.post("/v1/admin/repair", &accept).await.json();
+    assert_eq!((&repaired["accepted"], &repaired["gaps"]), (&json!(true), &looked["gaps"]));
+    let answer = house.post(EVENTS, &more).await;
+    assert_eq!(answer.status, 200, "{}", answer.text);
+    let slice = house.get(EVENTS).await.json();
+    assert!(slice["gaps"][0]["accepted_at"].is_string(), "{}", slice["gaps"]);
+    let tail = slice["tail"].as_u64().unwrap();
+    assert_eq!(numbers(&slice).len() as u64, tail - lost);
+    let verified = house.post("/v1/admin/verify", &json!({"session": "s"})).await.json();
+    assert_eq!(verified["damage"], json!([]));
+    assert_eq!(verified["accepted"][0]["session"], "s");
+    let again = house.post("/v1/admin/repair", &accept).await.json();
+    assert_eq!((&again["accepted"], &again["gaps"]), (&json!(false), &json!([])));
+    let store = house.post("/v1/admin/repair", &json!({"store": true})).await.json();
+    assert_eq!((&store["accepted"], &store["unnamed"]), (&json!(false), &json!([])));
+}

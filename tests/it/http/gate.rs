@@ -9,8 +9,8 @@ use futures_util::future::BoxFuture;
 use sessionlog::{
     event::{Batch, EventId, Position, Scope, SessionId, SessionKey, Timestamp},
     store::{
-        Appended, Change, Health, Listing, NewSession, Read, Recovery, SessionInfo, Slice, Store,
-        StoreResult, Verified, Watch,
+        Appended, Change, Health, Listing, NewSession, Read, Recovery, Repaired, SessionInfo,
+        Slice, Store, StoreResult, Verified, Watch,
     },
 };
 use tokio::sync::watch;
@@ -120,6 +120,18 @@ impl Store for Gate {
         session: Option<&'a SessionId>,
     ) -> BoxFuture<'a, StoreResult<Verified>> {
         self.store.verify(scope, session)
+    }
+
+    fn repair<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        accept: bool,
+    ) -> BoxFuture<'a, StoreResult<Repaired>> {
+        self.store.repair(key, accept)
+    }
+
+    fn repair_store(&self, accept: bool) -> BoxFuture<'_, StoreResult<Repaired>> {
+        self.store.repair_store(accept)
     }
 
     fn recovery(&self) -> Recovery {

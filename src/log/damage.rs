@@ -1,0 +1,86 @@
+//! A place of a session that is lost: the one shape damage has, in memory and in a settled entry.
+//! It must not know how it was found.
+//!
+//! A settled entry holds it as positions and a text. A loss that a person accepted is told from one
+//! that nobody looked at by that text, which then begins with `accepted `, the time, and `: `.
+
+use bincode::{
+    BorrowDecode, Decode, Encode,
+    de::{BorrowDecoder, Decoder},
+    enc::Encoder,
+    error::{DecodeError, EncodeError},
+};
+
+const ACCEPTED: &str = "accepted ";
+
+/// Positions that are lost; none of them when what was lost took no position.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Damage {
+    pub(crate) from: u64,
+    pub(crate) to: u64,
+    /// What was found.
+    pub(crate) reason: String,
+    /// When a person gave up what was there, microseconds; `None` while the session is degraded.
+    pub(crate) accepted_at: Option<i64>,
+}
+
+impl Damage {
+    fn text(&self) -> String {
+        match self.accepted_at {
+            None => self.reason.clone(),
+            Some(at) => format!("{ACCEPTED}{at}: {}", self.reason),
+        }
+    }
+
+    fn of((from, to, text): (u64, u64, String)) -> Self {
+        let parted = text.strip_prefix(ACCEPTED).and_then(|rest| rest.split_once(": "));
+        let accepted = parted.and_then(|(at, reason)| Some((at.parse().ok()?, reason.to_owned())));
+        match accepted {
+            Some((at, reason)) => Self { from, to, reason, accepted_at: Some(at) },
+            None => Self { from, to, reason: text, accepted_at: None },
+        }
+    }
+}
+
+impl Encode for Damage {
+    fn encode<E: Encoder>(&self, encoder: &mut E) -> Result<(), EncodeError> {
+        (self.from, self.to, self.text()).encode(encoder)
+    }
+}
+
+impl<Context> Decode<Context> for Damage {
+    fn decode<D: Decoder<Context = Context>>(decoder: &mut D) -> Result<Self, DecodeError> {
+        Decode::decode(decoder).map(Self::of)
+    }
+}
+
+impl<'de, Context> BorrowDecode<'de, Context> for Damage {
+    fn borrow_decode<D: BorrowDecoder<'de, Context = Context>>(
+        decoder: &mut D,
+    ) -> Result<Self, DecodeError> {
+        Decode::decode(decoder)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log::record::{decode_value, encode_value};
+
+    #[test]
+    fn what_is_accepted_is_told_from_what_is_not() {
+        for (accepted_at, reason) in [
+            (None, "torn"),
+            (None, "accepted without a time"),
+            (Some(-7), "torn: twice"),
+            (Some(1_800_000_000_000_000), "accepted 5: before"),
+        ] {
+            let damage = Damage { from: 1, to: 9, reason: reason.to_owned(), accepted_at };
+            let mut bytes = Vec::new();
+            encode_value(&damage, &mut bytes);
+            assert_eq!(decode_value(&bytes), Some(damage.clone()));
+            let plain: (u64, u64, String) = decode_value(&bytes).unwrap();
+            assert_eq!(plain, (1, 9, damage.text()));
+        }
+    }
+}

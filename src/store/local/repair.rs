@@ -1,0 +1,171 @@
+//! Giving up what is damaged, because a person said so: of a session, or of the store where no
+//! session is named. Copies of everything refused are in `quarantine/` before anything is given up.
+//! It must not delete a byte, nor act by itself.
+
+use std::{io, sync::Arc};
+
+use bytes::Bytes;
+
+use super::{
+    Shared, blocking,
+    layout::{self, journal_path},
+    lock, ring,
+    session::Session,
+    write_error,
+};
+use crate::{
+    env::sync::atomic::Ordering,
+    event::{Position, SessionHash},
+    log::{Loss, SegmentEntry, segment},
+    store::{Gap, Repaired, StoreError, StoreResult, Verified},
+};
+
+/// What a start could not read and nobody gave up yet.
+#[derive(Default)]
+pub(super) struct Refused {
+    /// Copies to be kept: name and bytes.
+    pub(super) copies: Vec<(String, Bytes)>,
+    /// What is lost and names no session: while there is any, the store takes no writes.
+    pub(super) unnamed: Vec<String>,
+    /// Files of the ring that are not what they were.
+    pub(super) ring: Vec<u32>,
+}
+
+impl Shared {
+    /// What is lost of a session; gives it up with `accept`.
+    pub(super) async fn repair(
+        &self,
+        session: &Arc<Session>,
+        accept: bool,
+    ) -> StoreResult<Repaired> {
+        let gaps = blocking(|| self.lost_of(session))?;
+        if gaps.is_empty() {
+            return Ok(Repaired::default());
+        }
+        let hurt = |one: &SegmentEntry| {
+            let (base, end) = (Position(one.base), Position(one.end));
+            gaps.iter().any(|gap| gap.range.from <= end && base <= gap.range.to)
+        };
+        let segments = session.state().entry.segments.clone();
+        let segments: Vec<_> = segments.into_iter().filter(hurt).collect();
+        if !accept {
+            let copies = segments.iter().map(|one| copy_name(session.hash, one)).collect();
+            return Ok(Repaired { gaps, copies, ..Repaired::default() });
+        }
+        let failed = |error: io::Error| write_error("copying to quarantine", &error);
+        let copies = blocking(|| {
+            self.keep_refused()?;
+            let copy = |one: &SegmentEntry| self.copy_segment(session.hash, one);
+            segments.iter().map(copy).collect::<io::Result<Vec<_>>>()
+        });
+        let copies = copies.map_err(failed)?;
+        let place = |gap: &Gap| (gap.range.from.0, gap.range.to.0, gap.reason.clone());
+        let loss = Loss { places: gaps.iter().map(place).collect() };
+        self.drive(session, || self.plan_loss(session, &loss)).await?;
+        for gap in &gaps {
+            tracing::warn!(session = %session.hash, range = %gap.range, "a loss was accepted");
+        }
+        let copies = copies.into_iter().flatten().collect();
+        Ok(Repaired { gaps, copies, accepted: true, ..Repaired::default() })
+    }
+
+    /// Reads all of a session, so that nothing stays unknown; answers what nobody gave up yet.
+    fn lost_of(&self, session: &Arc<Session>) -> StoreResult<Vec<Gap>> {
+        if let Some(source) = self.verify_session(session, &mut Verified::default())? {
+            // What the device may give tomorrow is not given up today.
+            return Err(StoreError::Io { doing: "reading the session", source });
+        }
+        let state = self.opened(session)?;
+        let gaps = state.gaps().into_iter();
+        Ok(gaps.filter(|gap| gap.accepted_at.is_none()).collect())
+    }
+
+    /// Keeps what the start could not read; a copy that is there already is enough.
+    fn keep_refused(&self) -> io::Result<()> {
+        let refused = lock(&self.refused).copies.clone();
+        refused.iter().try_for_each(|(name, bytes)| {
+            layout::keep(&self.env, name, bytes, "refused by the start, given up by a person\n")
+        })
+    }
+
+    /// Copies a damaged segment as far as it can be read; `None` when the file is gone.
+    fn copy_segment(&self, session: SessionHash, one: &SegmentEntry) -> io::Result<Option<String>> {
+        let path = segment::path(session, Position(one.base), one.start, one.sealed);
+        let file = match self.env.storage.open_read(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            other => other?,
+        };
+        let name = copy_name(session, one);
+        let bytes = layout::readable(&*file)?;
+        layout::keep(
+            &self.env,
+            &name,
+            &bytes,
+            &format!("{path}: damaged, given up by a person\n"),
+        )?;
+        Ok(Some(name))
+    }
+
+    /// What of the store is lost and names no session; gives it up with `accept`: everything
+    /// whole is settled past it, and damaged files of the ring are made anew.
+    pub(super) fn repair_store(&self, accept: bool) -> StoreResult<Repaired> {
+        let (unnamed, ring, mut copies) = {
+            let refused = lock(&self.refused);
+            let names = refused.copies.iter().map(|(name, _)| name.clone());
+            (refused.unnamed.clone(), refused.ring.clone(), names.collect::<Vec<_>>())
+        };
+        copies.extend(ring.iter().map(|number| ring_copy(*number)));
+        if unnamed.is_empty() || !accept {
+            return Ok(Repaired { unnamed, copies, ..Repaired::default() });
+        }
+        if self.closed.load(Ordering::Acquire) {
+            return Err(StoreError::ReadOnly { reason: "the store is closed".to_owned() });
+        }
+        let given_up = self.keep_refused().and_then(|()| {
+            ring.iter().try_for_each(|number| self.copy_ring_file(*number))?;
+            let name = format!("accepted-{}", self.env.clock.now().0);
+            let text = unnamed.join("\n") + "\n";
+            layout::keep(&self.env, &name, text.as_bytes(), "lost, and given up by a person\n")?;
+            copies.push(name);
+            self.frozen.store(false, Ordering::Release);
+            self.journal.allow();
+            self.settle_past().and_then(|()| {
+                let bytes = self.options.journal_file_bytes;
+                ring.iter().try_for_each(|number| ring::fill(&self.env, *number, bytes))
+            })
+        });
+        if let Err(error) = given_up {
+            self.frozen.store(true, Ordering::Release);
+            self.journal.refuse(&format!("a repair of the store failed: {error}"));
+            return Err(write_error("repairing the store", &error));
+        }
+        tracing::warn!(lost = ?unnamed, "losses that name no session were accepted");
+        *lock(&self.refused) = Refused::default();
+        Ok(Repaired { unnamed, copies, accepted: true, ..Repaired::default() })
+    }
+
+    /// Begins a new journal file and settles everything whole before it into both files.
+    fn settle_past(&self) -> io::Result<()> {
+        self.journal.begin(&|round, result| self.outcome(round, result))?;
+        lock(&self.slots).spoil();
+        (0..2).try_for_each(|_| self.settle(false))
+    }
+
+    fn copy_ring_file(&self, number: u32) -> io::Result<()> {
+        let bytes = match self.env.storage.open_read(&journal_path(number)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+            Err(error) => return Err(error),
+            Ok(file) => layout::readable(&*file)?,
+        };
+        layout::keep(&self.env, &ring_copy(number), &bytes, "a damaged file of the journal\n")
+    }
+}
+
+fn copy_name(session: SessionHash, one: &SegmentEntry) -> String {
+    let end = if one.sealed { "sealed" } else { "seg" };
+    format!("{session}-{:020}-{:010}.{end}.damaged", one.base, one.start)
+}
+
+fn ring_copy(number: u32) -> String {
+    format!("journal-file-{number}.damaged")
+}

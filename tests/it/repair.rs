@@ -1,0 +1,341 @@
+//! Damage that a person gives up: what is lost is named before and stays a gap for ever, nothing
+//! else is lost, appends go on behind it, copies are kept, and no crash in the middle matters.
+
+use sessionlog::{
+    env::sim::{Fault, Op, Sim},
+    event::{Event, Position, Range},
+    store::{
+        Fill, Health, Read, Repaired, Slice, Store, StoreError,
+        local::{Local, OpenError},
+    },
+};
+
+use crate::engines::{append, batch, create, event, events_of, key, named, small, whole_of};
+
+fn open(sim: &Sim) -> Local {
+    Local::open_local(&sim.env(), small()).unwrap()
+}
+
+async fn slice(store: &dyn Store, session: &str, allow_gaps: bool) -> Result<Slice, StoreError> {
+    let range = Range::new(Position::ZERO, Position(u64::MAX));
+    let (events_max, bytes_max, fill) = (usize::MAX, usize::MAX, Fill::Forward);
+    store.read(&key(session), Read { range, events_max, bytes_max, fill, allow_gaps }).await
+}
+
+/// A place where a store is hurt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// Within a block of a sealed segment.
+    Sealed,
+    /// In the tables behind the blocks: every event can still be read.
+    Tables,
+    /// Within a frame of an open segment.
+    Open,
+    /// A whole segment is gone.
+    Missing,
+    /// The payload of the session's last frame in the journal.
+    Journal,
+}
+
+const PLACES: [Place; 5] =
+    [Place::Sealed, Place::Tables, Place::Open, Place::Missing, Place::Journal];
+
+/// A store with a session `hurt` at that place, and `other`; what `hurt` held.
+async fn hurt(place: Place) -> (Sim, Vec<Event>) {
+    let sim = Sim::new(31);
+    let store = open(&sim);
+    for session in ["hurt", "other"] {
+        create(&store, session).await;
+    }
+    let before = sim.files();
+    for n in 0..90_u32 {
+        let body = format!("{{\"n\":{n},\"text\":\"{}\"}}", "lorem ipsum ".repeat(40));
+        append(&store, &key("hurt"), batch([named(&format!("e{n}"), &body)])).await.unwrap();
+        if n % 15 == 14 {
+            store.settle().unwrap();
+        }
+    }
+    append(&store, &key("other"), batch([event("{}")])).await.unwrap();
+    store.settle().unwrap();
+    store.settle().unwrap();
+    append(&store, &key("hurt"), batch([named("late", "{\"late\":\"words\"}")])).await.unwrap();
+    append(&store, &key("other"), batch([event("{}")])).await.unwrap();
+    let events = events_of(&store, &key("hurt")).await;
+    if place != Place::Journal {
+        for _ in 0..4 {
+            store.settle().unwrap();
+        }
+    }
+    sim.power_loss();
+    drop(store);
+    let new = sim.files().into_iter().filter(|path| !before.contains(path));
+    let bytes = |path: &str| sim.read_durable(path).unwrap();
+    let sizes = new.map(|path| (bytes(&path).len() as u64, path));
+    let mut files: Vec<_> = sizes.filter(|(_, path)| path.starts_with("segments/")).collect();
+    files.sort();
+    let sealed = files.iter().find(|(_, path)| path.ends_with(".sealed")).unwrap().clone();
+    match place {
+        Place::Sealed => sim.flip(&sealed.1, 300, 3),
+        Place::Tables => sim.flip(&sealed.1, sealed.0 - 100, 3),
+        Place::Missing => sim.remove_durable(&sealed.1),
+        Place::Open => {
+            let own = sealed.1.split_once('-').unwrap().0;
+            let open =
+                files.iter().filter(|(_, path)| path.ends_with(".seg") && path.starts_with(own));
+            let (_, last) = open.max_by_key(|(_, path)| path.clone()).unwrap();
+            sim.flip(last, 192 + 192 + 30, 3);
+        }
+        Place::Journal => {
+            let journal = sim.files().into_iter().filter(|path| path.starts_with("journal/"));
+            for path in journal {
+                let words = bytes(&path).windows(5).position(|part| part == b"words");
+                words.into_iter().for_each(|at| sim.flip(&path, at as u64, 0));
+            }
+        }
+    }
+    (sim, events)
+}
+
+/// Holds a session against what it held: whole or named missing, and appended behind.
+async fn judge(store: &dyn Store, events: &[Event], lost: &Repaired, more: usize, told: &str) {
+    let slice = slice(store, "hurt", false).await.unwrap();
+    let gone = |at: u64| lost.gaps.iter().any(|gap| gap.range.contains(Position(at)));
+    let whole = events.iter().filter(|event| !gone(event.position.0));
+    let mut found = slice.events.iter();
+    assert!(whole.eq(found.by_ref().take(slice.events.len() - more)), "{told}: others are served");
+    let behind: Vec<u64> = found.map(|event| event.position.0).collect();
+    let tail = events.len() as u64;
+    assert_eq!(behind, (tail..tail + more as u64).collect::<Vec<_>>(), "{told}");
+    let named: Vec<Range> = slice.gaps.iter().map(|gap| gap.range).collect();
+    let lost: Vec<Range> =
+        lost.gaps.iter().map(|gap| gap.range).filter(|range| !range.is_empty()).collect();
+    assert_eq!(named, lost, "{told}: a gap is answered for ever");
+    assert!(slice.gaps.iter().all(|gap| gap.accepted_at.is_some()), "{told}");
+}
+
+#[tokio::test]
+async fn a_loss_that_is_accepted_stays_a_gap_and_appends_go_on_behind_it() {
+    for place in PLACES {
+        let told = format!("{place:?}");
+        let (sim, events) = hurt(place).await;
+        let store = open(&sim);
+        let served = whole_of(&store, &key("hurt")).await;
+        let looked = store.repair(&key("hurt"), false).await.unwrap();
+        assert!(!looked.accepted && !looked.gaps.is_empty(), "{told}");
+        let refused = append(&store, &key("hurt"), batch([event("{}")])).await;
+        assert!(matches!(refused, Err(StoreError::SessionDamaged { .. })), "{told}: looked only");
+        assert!(slice(&store, "hurt", false).await.is_err() || place == Place::Tables, "{told}");
+        let lost: u64 = looked.gaps.iter().map(|gap| gap.range.len()).sum();
+        assert_eq!(served.len() as u64 + lost, events.len() as u64, "{told}: no more than is lost");
+
+        let repaired = store.repair(&key("hurt"), true).await.unwrap();
+        assert!(repaired.accepted && repaired.gaps == looked.gaps, "{told}");
+        for copy in &repaired.copies {
+            assert!(sim.read_durable(&format!("quarantine/{copy}")).is_some(), "{told}: {copy}");
+        }
+        let kept = sim.files().iter().filter(|path| path.starts_with("quarantine/")).count();
+        assert!(kept > 0 || place == Place::Missing, "{told}: copies come first");
+        judge(&store, &events, &repaired, 0, &told).await;
+        append(&store, &key("hurt"), batch([event("{\"behind\":0}")])).await.unwrap();
+        let again = store.repair(&key("hurt"), true).await.unwrap();
+        assert_eq!(again, Repaired::default(), "{told}: a second repair finds nothing to do");
+        for start in 0..4_usize {
+            if start == 2 {
+                store_closes(&sim).await;
+            }
+            sim.power_loss();
+            let store = open(&sim);
+            judge(&store, &events, &repaired, 1 + start, &format!("{told} start {start}")).await;
+            append(&store, &key("hurt"), batch([event("{}")])).await.unwrap();
+            let verified = store.verify(&key("hurt").scope, None).await.unwrap();
+            assert_eq!(verified.damage, [], "{told} start {start}");
+            assert_eq!(verified.accepted.len(), repaired.gaps.len(), "{told} start {start}");
+            assert_eq!(whole_of(&store, &key("other")).await.len(), 2);
+            if start % 2 == 1 {
+                store.settle().unwrap();
+                store.settle().unwrap();
+            }
+        }
+    }
+}
+
+async fn store_closes(sim: &Sim) {
+    sim.kill();
+    open(sim).close().await;
+}
+
+/// Another machine with the same device.
+fn twin(sim: &Sim, seed: u64) -> Sim {
+    let twin = Sim::new(seed);
+    for path in sim.files().into_iter().filter(|path| path != "LOCK") {
+        twin.write_durable(&path, 0, &sim.read_durable(&path).unwrap());
+    }
+    twin
+}
+
+#[tokio::test]
+async fn a_repair_that_crashes_has_happened_or_not() {
+    // Every call when somebody asks for seeds; else a sample of the reads before the first write.
+    let thorough = std::env::var("SESSIONLOG_SEEDS").is_ok();
+    for place in PLACES {
+        let (image, events) = hurt(place).await;
+        let (calls, reads) = {
+            let sim = twin(&image, 1);
+            let store = open(&sim);
+            let before = sim.calls();
+            store.repair(&key("hurt"), true).await.unwrap();
+            let trace = sim.trace().split_off(usize::try_from(before).unwrap());
+            let writes = |op: Op| matches!(op, Op::Write | Op::Create | Op::Sync | Op::Rename);
+            let first = trace.iter().position(|call| writes(call.op)).unwrap() as u64;
+            (trace.len() as u64, first)
+        };
+        let faults = [Fault::Kill, Fault::PowerLoss, Fault::Io, Fault::Full];
+        let cases = (0..=calls).flat_map(|call| faults.map(|fault| (call, fault)));
+        for (call, fault) in cases {
+            if thorough || call >= reads || call.is_multiple_of(9) && fault == Fault::Io {
+                let sim = twin(&image, call);
+                let told = format!("{place:?}, {fault:?} at call {call}");
+                let store = open(&sim);
+                sim.fail_call(sim.calls() + call, fault, false);
+                let _ = store.repair(&key("hurt"), true).await;
+                sim.heal();
+                if fault == Fault::Kill {
+                    sim.kill()
+                } else {
+                    sim.power_loss()
+                }
+                drop(store);
+                let store = open(&sim);
+                let mut lost = store.repair(&key("hurt"), true).await.unwrap();
+                if !lost.accepted {
+                    // It had happened.
+                    lost.gaps = store.info(&key("hurt")).await.unwrap().damage;
+                }
+                judge(&store, &events, &lost, 0, &told).await;
+                append(&store, &key("hurt"), batch([event("{}")])).await.unwrap();
+            }
+        }
+    }
+}
+
+/// The header of a frame in the journal goes bad, so that nobody knows whose it was.
+#[tokio::test]
+async fn a_store_that_lost_what_names_no_session_is_repaired_by_a_person() {
+    type Change = fn(&Sim);
+    let changes: [(&str, Change); 3] = [
+        ("a header", |sim| {
+            let bytes = sim.read_durable("journal/0").unwrap();
+            let at = bytes.windows(5).position(|part| part == b"words").unwrap();
+            sim.flip("journal/0", at as u64 - 100, 0);
+        }),
+        ("the file is cut", |sim| sim.truncate_durable("journal/0", 12_000)),
+        ("a file is gone", |sim| {
+            let numbers = sim
+                .files()
+                .into_iter()
+                .filter_map(|path| path.strip_prefix("journal/")?.parse::<u32>().ok());
+            let last = numbers.max().unwrap();
+            sim.write_durable(&format!("journal/{}", last + 1), 0, &[]);
+            sim.remove_durable(&format!("journal/{last}"));
+        }),
+    ];
+    for (what, change) in changes {
+        let sim = Sim::new(33);
+        let store = open(&sim);
+        for session in ["hurt", "other"] {
+            create(&store, session).await;
+            append(&store, &key(session), batch([event("{\"n\":0}")])).await.unwrap();
+        }
+        append(&store, &key("hurt"), batch([event("{\"lost\":\"words\"}")])).await.unwrap();
+        for n in 1..9 {
+            let body = format!("\"{}\"", "x".repeat(n * 100));
+            append(&store, &key("other"), batch([event(&body)])).await.unwrap();
+        }
+        store.idle();
+        sim.power_loss();
+        drop(store);
+        change(&sim);
+        let store = open(&sim);
+        assert!(matches!(store.health(), Health::ReadOnly(_)), "{what}");
+        let refused = append(&store, &key("other"), batch([event("{}")])).await.unwrap_err();
+        assert!(refused.to_string().contains("repair --store --accept-loss"), "{what}: {refused}");
+        let looked = store.repair_store(false).await.unwrap();
+        assert!(!looked.accepted && !looked.unnamed.is_empty(), "{what}");
+        assert!(matches!(store.health(), Health::ReadOnly(_)), "{what}: looked only");
+        let served = events_of(&store, &key("other")).await;
+        let repaired = store.repair_store(true).await.unwrap();
+        assert!(repaired.accepted && repaired.unnamed == looked.unnamed, "{what}");
+        for copy in &repaired.copies {
+            assert!(sim.read_durable(&format!("quarantine/{copy}")).is_some(), "{what}: {copy}");
+        }
+        assert_eq!(store.health(), Health::Ready, "{what}");
+        assert_eq!(store.repair_store(true).await.unwrap(), Repaired::default(), "{what}");
+        append(&store, &key("other"), batch([event("{\"behind\":1}")])).await.unwrap();
+        for start in 0..3 {
+            sim.power_loss();
+            let store = open(&sim);
+            assert_eq!(store.health(), Health::Ready, "{what}, start {start}");
+            assert_eq!(store.recovery().damage, Vec::<String>::new(), "{what}, start {start}");
+            let found = events_of(&store, &key("other")).await;
+            assert_eq!(found[..served.len()], served, "{what}, start {start}");
+            assert_eq!(found.len(), served.len() + 1 + start, "{what}, start {start}");
+            append(&store, &key("other"), batch([event("{}")])).await.unwrap();
+            store.settle().unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_repair_of_the_store_that_crashes_has_happened_or_not() {
+    let make = async || {
+        let sim = Sim::new(34);
+        let store = open(&sim);
+        create(&store, "a").await;
+        append(&store, &key("a"), batch([event("{\"lost\":\"words\"}")])).await.unwrap();
+        create(&store, "b").await;
+        append(&store, &key("b"), batch([event("{}")])).await.unwrap();
+        append(&store, &key("b"), batch([event("{}")])).await.unwrap();
+        sim.power_loss();
+        drop(store);
+        let bytes = sim.read_durable("journal/0").unwrap();
+        let at = bytes.windows(5).position(|part| part == b"words").unwrap();
+        sim.flip("journal/0", at as u64 - 100, 0);
+        sim
+    };
+    let calls = {
+        let sim = make().await;
+        let store = open(&sim);
+        let before = sim.calls();
+        store.repair_store(true).await.unwrap();
+        sim.calls() - before
+    };
+    for call in 0..=calls {
+        for fault in [Fault::Kill, Fault::PowerLoss, Fault::Io, Fault::Full] {
+            let told = format!("{fault:?} at call {call}");
+            let sim = make().await;
+            let store = open(&sim);
+            sim.fail_call(sim.calls() + call, fault, false);
+            let _ = store.repair_store(true).await;
+            sim.heal();
+            if fault == Fault::Kill {
+                sim.kill()
+            } else {
+                sim.power_loss()
+            }
+            drop(store);
+            let store = match Local::open_local(&sim.env(), small()) {
+                Ok(store) => store,
+                Err(OpenError::Damaged { what }) => panic!("{told}: {what}"),
+                Err(other) => panic!("{told}: {other}"),
+            };
+            let _ = store.repair_store(true).await.unwrap();
+            assert_eq!(store.health(), Health::Ready, "{told}");
+            assert_eq!(events_of(&store, &key("b")).await.len(), 2, "{told}");
+            append(&store, &key("b"), batch([event("{}")])).await.unwrap();
+            sim.power_loss();
+            let store = open(&sim);
+            assert_eq!(store.health(), Health::Ready, "{told}: for good");
+            assert_eq!(events_of(&store, &key("b")).await.len(), 3, "{told}");
+        }
+    }
+}
