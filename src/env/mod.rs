@@ -7,6 +7,7 @@ pub mod disk;
 pub mod entropy;
 pub mod files;
 pub mod host;
+pub mod planted;
 #[cfg(feature = "sim")]
 pub mod sim;
 pub mod sync;

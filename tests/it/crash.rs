@@ -2,155 +2,23 @@
 //! batches are whole, and nothing is there that nobody sent. A seed in a message reproduces its
 //! failure: `SESSIONLOG_SEED=n cargo test --test it crash::`.
 
-use std::{panic::AssertUnwindSafe, time::Duration};
+use std::panic::AssertUnwindSafe;
 
-use futures_util::{FutureExt, future::join_all};
+use futures_util::FutureExt;
 use sessionlog::{
-    env::sim::{Fault, Op, SeededEntropy, Sim},
-    event::{Position, Range},
-    store::{Fill, Health, Read, Store, local::Local},
+    env::sim::{Fault, Op, Sim},
+    store::{Store, local::Local},
 };
 
 use crate::{
-    engines::{key, small},
-    ledger::Ledger,
+    engines::small,
+    life::{ROOMY, Run, interrupted, life, runtime, seeds, sweep, torn},
+    witness::Flaw,
 };
 
-/// How many seeds a sweep takes; `SESSIONLOG_SEEDS` takes more.
-fn seeds(usual: u64) -> std::ops::Range<u64> {
-    let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
-    match number("SESSIONLOG_SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 0..number("SESSIONLOG_SEEDS").unwrap_or(usual),
-    }
-}
-
-/// Runs a check for each seed and names the seed that fails.
-fn sweep<F: Future<Output = ()>>(usual: u64, run: impl Fn(u64) -> F) {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
-    for seed in seeds(usual) {
-        let outcome = runtime.block_on(AssertUnwindSafe(run(seed)).catch_unwind());
-        assert!(outcome.is_ok(), "SESSIONLOG_SEED={seed} reproduces this");
-    }
-}
-
-/// One machine, what its client knows, and the dice that decide what the client does.
-struct Run {
-    sim: Sim,
-    ledger: Ledger,
-    dice: SeededEntropy,
-}
-
-impl Run {
-    fn new(seed: u64) -> Self {
-        let dice = SeededEntropy::new(seed.wrapping_mul(0x2545_f491_4f6c_dd1d));
-        Self { sim: Sim::new(seed), ledger: Ledger::default(), dice }
-    }
-
-    fn below(&self, bound: u64) -> u64 {
-        self.dice.next() % bound
-    }
-
-    fn sizes(&self) -> Vec<usize> {
-        let size = || match self.below(20) {
-            0 => self.below(20_000),
-            _ => self.below(700),
-        };
-        (0..1 + self.below(4)).map(|_| usize::try_from(size()).unwrap()).collect()
-    }
-
-    /// Opens the store; `None` when a planned fault struck meanwhile.
-    fn open(&self) -> Option<Local> {
-        match Local::open_local(&self.sim.env(), small()) {
-            Ok(store) => Some(store),
-            Err(error) => {
-                assert!(self.sim.struck(), "the store does not open: {error}");
-                None
-            }
-        }
-    }
-
-    /// A few requests of one client, one after another, some of them side by side.
-    async fn work(&mut self, store: &Local, requests: u64) {
-        let sim = self.sim.clone();
-        let life = sim.lives();
-        let crashed = || sim.lives() != life;
-        for _ in 0..requests {
-            if crashed() {
-                return;
-            }
-            let sessions = self.ledger.sessions();
-            let any = |n: u64| sessions[usize::try_from(n).unwrap() % sessions.len()].clone();
-            match self.below(24) {
-                20 | 21 => drop(store.settle()),
-                22 => store.idle(),
-                0 | 1 => self.ledger.create(store, &self.sizes(), crashed).await,
-                _ if sessions.is_empty() => {
-                    self.ledger.create(store, &self.sizes(), crashed).await;
-                }
-                2 => {
-                    let session = any(self.below(100));
-                    self.ledger.rename(store, &session, crashed).await;
-                }
-                3 | 4 => self.look(store, &any(self.below(100))).await,
-                5 | 6 => {
-                    let nth = usize::try_from(self.below(100)).unwrap();
-                    if let Some((key, number, again)) = self.ledger.send_again(nth) {
-                        let answer = store.append(&key, again).await;
-                        self.ledger.answered(&key, number, answer, crashed());
-                    }
-                }
-                7 | 8 => {
-                    let sent: Vec<_> = (0..2 + self.below(4))
-                        .map(|_| {
-                            let sizes = self.sizes();
-                            self.ledger.send(&any(self.below(100)), &sizes)
-                        })
-                        .collect();
-                    let appends = sent.into_iter().map(async |(key, number, batch)| {
-                        let answer = store.append(&key, batch).await;
-                        (key, number, answer)
-                    });
-                    for (key, number, answer) in join_all(appends).await {
-                        self.ledger.answered(&key, number, answer, crashed());
-                    }
-                }
-                9 => self.sim.clock().advance(Duration::from_secs(self.below(100))),
-                _ => {
-                    let session = any(self.below(100));
-                    let (key, number, batch) = self.ledger.send(&session, &self.sizes());
-                    let answer = store.append(&key, batch).await;
-                    self.ledger.answered(&key, number, answer, crashed());
-                }
-            }
-        }
-    }
-
-    /// What a reader sees now it must always see.
-    async fn look(&mut self, store: &dyn Store, session: &str) {
-        let read = Read {
-            range: Range::new(Position::ZERO, Position(u64::MAX)),
-            events_max: usize::MAX,
-            bytes_max: usize::MAX,
-            fill: Fill::Forward,
-            allow_gaps: false,
-        };
-        if let Ok(slice) = store.read(&key(session), read).await {
-            self.ledger.judge(session, &slice.events, false);
-        }
-    }
-
-    /// Starts again on a healthy disk: everything known is there, and the store is ready.
-    async fn judge(&mut self) -> Local {
-        self.sim.heal();
-        let store = Local::open_local(&self.sim.env(), small()).unwrap();
-        assert_eq!(store.recovery().damage, Vec::<String>::new());
-        self.ledger.judge_all(&store).await;
-        assert_eq!(store.health(), Health::Ready);
-        let verified = store.verify(&key("s0").scope, None).await.unwrap();
-        assert_eq!(verified.damage, []);
-        store
-    }
+#[test]
+fn lives_that_end_anywhere_lose_nothing_and_invent_nothing() {
+    sweep(60, async |seed| drop(life(seed, None).await));
 }
 
 #[test]
@@ -164,11 +32,7 @@ fn what_was_acknowledged_survives_kills_and_power_losses() {
             if run.below(4) == 0 {
                 store.close().await;
             }
-            if run.below(2) == 0 {
-                run.sim.kill()
-            } else {
-                run.sim.power_loss()
-            }
+            run.die();
             drop(store);
         }
         run.judge().await;
@@ -186,11 +50,7 @@ fn a_crash_within_any_call_loses_nothing() {
                 let requests = 20 + run.below(60);
                 run.work(&store, requests).await;
             }
-            if run.below(2) == 0 {
-                run.sim.kill()
-            } else {
-                run.sim.power_loss()
-            }
+            run.die();
             drop(run.judge().await);
             run.sim.kill();
         }
@@ -213,11 +73,7 @@ fn a_failing_call_loses_nothing() {
                 let requests = run.below(20);
                 run.work(&store, requests).await;
             }
-            if run.below(2) == 0 {
-                run.sim.kill()
-            } else {
-                run.sim.power_loss()
-            }
+            run.die();
             drop(run.judge().await);
             run.sim.kill();
         }
@@ -241,18 +97,14 @@ async fn one_fault(seed: u64, call: u64, fault: Option<Fault>) -> u64 {
         run.work(&store, 25).await;
     }
     let calls = run.sim.calls();
-    if call.is_multiple_of(2) {
-        run.sim.kill()
-    } else {
-        run.sim.power_loss()
-    }
+    run.die();
     drop(run.judge().await);
     calls
 }
 
 #[test]
 fn every_call_of_a_run_may_be_the_one_that_fails() {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
+    let runtime = runtime();
     let faults = [Fault::Io, Fault::Full, Fault::Short, Fault::Kill, Fault::PowerLoss];
     let calls = runtime.block_on(one_fault(3, 0, None));
     assert!(calls > 200, "{calls} calls are hardly a run");
@@ -265,63 +117,75 @@ fn every_call_of_a_run_may_be_the_one_that_fails() {
     }
 }
 
+/// A sync fails; a start after a kill believes what the device has, and so does the next.
+pub async fn believed(seed: u64, flaw: Option<Flaw>) {
+    let mut run = Run::flawed(seed, flaw, ROOMY);
+    let store = run.judge().await;
+    run.work(&store, 10).await;
+    let op = [Op::Sync, Op::Sync, Op::SyncAll, Op::SyncDir];
+    run.sim.fail_next(op[usize::try_from(run.below(4)).unwrap()], Fault::Io, false);
+    for _ in 0..40 {
+        run.work(&store, 1).await;
+        if run.sim.struck() {
+            break;
+        }
+    }
+    let requests = [0, 1, 2, 20][usize::try_from(run.below(4)).unwrap()];
+    run.work(&store, requests).await;
+    // The page cache of a killed process shows what the device never got.
+    run.sim.kill();
+    drop(store);
+    let store = run.judge().await;
+    run.work(&store, 5).await;
+    run.sim.power_loss();
+    drop(store);
+    run.judge().await;
+}
+
 #[test]
 fn a_failed_sync_is_believed() {
-    sweep(30, async |seed| {
-        let mut run = Run::new(seed);
-        let store = run.judge().await;
-        run.work(&store, 10).await;
-        let op = [Op::Sync, Op::Sync, Op::SyncAll, Op::SyncDir];
-        run.sim.fail_next(op[usize::try_from(run.below(4)).unwrap()], Fault::Io, false);
-        for _ in 0..40 {
-            run.work(&store, 1).await;
-            if run.sim.struck() {
-                break;
-            }
-        }
-        let requests = [0, 1, 2, 20][usize::try_from(run.below(4)).unwrap()];
-        run.work(&store, requests).await;
-        // The page cache of a killed process shows what the device never got.
-        run.sim.kill();
-        drop(store);
-        let store = run.judge().await;
-        run.work(&store, 5).await;
-        run.sim.power_loss();
-        drop(store);
-        run.judge().await;
-    });
+    sweep(30, async |seed| believed(seed, None).await);
+}
+
+#[test]
+fn settling_may_end_at_any_call() {
+    sweep(10, async |seed| interrupted(seed, None).await);
+}
+
+#[test]
+fn what_is_whole_behind_a_torn_frame_is_never_found_again() {
+    sweep(20, async |seed| torn(seed, None).await);
+}
+
+/// A failed sync spoils a sector that held acknowledged frames; the engine makes one more write.
+pub async fn spoiled(seed: u64, flaw: Option<Flaw>) {
+    let mut run = Run::flawed(seed, flaw, ROOMY);
+    let store = run.judge().await;
+    run.work(&store, 10).await;
+    // The next sync is the journal's: only there is what was durable before repeated.
+    run.sim.fail_next(Op::Sync, Fault::Spoil, false);
+    while !run.sim.struck() {
+        let sizes = run.sizes();
+        let Some(session) = run.ledger.sessions().pop() else {
+            run.ledger.create(&*store, &sizes, || false).await;
+            continue;
+        };
+        let (key, number, batch) = run.ledger.send(&session, &sizes);
+        let answer = store.append(&key, batch).await;
+        run.ledger.answered(&key, number, answer, false);
+    }
+    let before = run.ledger.acknowledged;
+    while run.ledger.acknowledged == before {
+        run.work(&store, 1).await;
+    }
+    run.die();
+    drop(store);
+    run.judge().await;
 }
 
 #[test]
 fn what_a_failed_sync_spoils_is_written_elsewhere() {
-    sweep(100, async |seed| {
-        let mut run = Run::new(seed);
-        let store = run.judge().await;
-        run.work(&store, 10).await;
-        // The next sync is the journal's: only there is what was durable before repeated.
-        run.sim.fail_next(Op::Sync, Fault::Spoil, false);
-        while !run.sim.struck() {
-            let sizes = run.sizes();
-            let Some(session) = run.ledger.sessions().pop() else {
-                run.ledger.create(&store, &sizes, || false).await;
-                continue;
-            };
-            let (key, number, batch) = run.ledger.send(&session, &sizes);
-            let answer = store.append(&key, batch).await;
-            run.ledger.answered(&key, number, answer, false);
-        }
-        let before = run.ledger.acknowledged;
-        while run.ledger.acknowledged == before {
-            run.work(&store, 1).await;
-        }
-        if run.below(2) == 0 {
-            run.sim.kill()
-        } else {
-            run.sim.power_loss()
-        }
-        drop(store);
-        run.judge().await;
-    });
+    sweep(100, async |seed| spoiled(seed, None).await);
 }
 
 #[test]
@@ -345,8 +209,7 @@ fn a_full_disk_refuses_and_goes_on_when_there_is_room() {
 #[test]
 fn a_second_owner_is_refused_while_the_first_lives() {
     let sim = Sim::new(1);
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
-    runtime.block_on(async {
+    runtime().block_on(async {
         let first = Local::open(&sim.env(), small()).unwrap();
         let second = Local::open(&sim.env(), small()).err();
         let owned = sessionlog::store::local::OpenError::Owned;

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use sessionlog::{
-    env::sim::Sim,
+    env::sim::{SeededEntropy, Sim},
     event::{Event, Position, Range},
     store::{
         Fill, Health, Read, Store, StoreError,
@@ -157,6 +157,30 @@ impl Image {
 /// the second half of a page behind a header.
 fn silent(bytes: &[u8], at: usize) -> bool {
     bytes[at.saturating_sub(8)..(at + 8).min(bytes.len())].iter().all(|byte| *byte == 0)
+}
+
+/// One bit of a byte that says something is another, in a few places one after another, every
+/// second in the journal; every promise that this leaves standing is kept.
+pub async fn flipped(seed: u64) {
+    let image = image(seed).await;
+    let dice = SeededEntropy::new(seed);
+    let nth = |length: usize| usize::try_from(dice.next() % length as u64).unwrap();
+    let journal: Vec<usize> =
+        (0..image.files.len()).filter(|n| image.files[*n].0.starts_with("journal/")).collect();
+    for round in 0..8 {
+        let (path, bytes, at) = loop {
+            let any = nth(image.files.len());
+            let file = if round % 2 == 0 { any } else { journal[nth(journal.len())] };
+            let (path, bytes) = &image.files[file];
+            let at = nth(bytes.len().max(1));
+            if !bytes.is_empty() && !silent(bytes, at) {
+                break (path, bytes, at);
+            }
+        };
+        let sim = image.machine();
+        sim.flip(path, at as u64, (dice.next() % 8) as u8);
+        image.check(&sim, &format!("{path} byte {at} of {}", bytes.len())).await;
+    }
 }
 
 #[tokio::test]

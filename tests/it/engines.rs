@@ -115,16 +115,20 @@ pub async fn append(store: &dyn Store, key: &SessionKey, batch: Batch) -> StoreR
     store.append(key, batch).await
 }
 
-/// Every event of a session.
-pub async fn events_of(store: &dyn Store, key: &SessionKey) -> Vec<Event> {
-    let read = Read {
+/// A read of a whole session.
+pub fn everything() -> Read {
+    Read {
         range: Range::new(Position::ZERO, Position(u64::MAX)),
         events_max: usize::MAX,
         bytes_max: usize::MAX,
         fill: Fill::Forward,
         allow_gaps: false,
-    };
-    store.read(key, read).await.unwrap().events
+    }
+}
+
+/// Every event of a session.
+pub async fn events_of(store: &dyn Store, key: &SessionKey) -> Vec<Event> {
+    store.read(key, everything()).await.unwrap().events
 }
 
 /// Every event of a session that is whole, its gaps left out.

@@ -11,7 +11,7 @@
 
 // The engines, and the words tests of a store are written in.
 mod engines;
-// What a client knows, and what a crash does with it.
+// What a client knows, what a crash does with it, and defects that these tests must see.
 mod crash;
 mod ledger;
 // One session that cannot be settled, and the journal that goes on.
@@ -19,7 +19,11 @@ mod forward;
 // What a person gives up.
 mod repair;
 // What the journal lost and a segment has; the witnesses of the journal's files.
+mod life;
 mod mended;
+mod mutants;
+mod proof;
+mod witness;
 // Sessions that nobody uses.
 mod rest;
 // Files cut, gone, put back from before or copied over each other.

@@ -102,7 +102,9 @@ pub(super) struct Disk {
     locked: bool,
     trace: Vec<Call>,
     planned: Vec<Planned>,
-    struck: bool,
+    /// Planned faults that struck.
+    strikes: u64,
+    power_losses: u64,
     capacity: u64,
 }
 
@@ -118,7 +120,8 @@ impl Disk {
             locked: false,
             trace: Vec::new(),
             planned: Vec::new(),
-            struck: false,
+            strikes: 0,
+            power_losses: 0,
             capacity: u64::MAX,
         }
     }
@@ -139,8 +142,12 @@ impl Disk {
         self.planned.clear();
     }
 
-    pub(super) fn struck(&self) -> bool {
-        self.struck
+    pub(super) fn strikes(&self) -> u64 {
+        self.strikes
+    }
+
+    pub(super) fn power_losses(&self) -> u64 {
+        self.power_losses
     }
 
     pub(super) fn set_capacity(&mut self, bytes: Option<u64>) {
@@ -169,7 +176,7 @@ impl Disk {
         let index = self.planned.iter().position(|planned| planned.strikes(number, &call));
         self.trace.push(call);
         let Some(index) = index else { return Ok(None) };
-        self.struck = true;
+        self.strikes += 1;
         let fault = self.planned.get(index).map(|planned| planned.fault);
         if self.planned.get(index).is_some_and(|planned| !planned.persistent) {
             self.planned.remove(index);
@@ -386,6 +393,7 @@ impl Disk {
 
     pub(super) fn power_loss(&mut self) {
         self.kill();
+        self.power_losses += 1;
         let pending = std::mem::take(&mut self.pending);
         let prefix = self.dice.below(pending.len() as u64 + 1);
         let in_order = self.dice.chance(50);

@@ -197,7 +197,19 @@ impl Sim {
     /// Whether a planned fault struck since the start.
     #[must_use]
     pub fn struck(&self) -> bool {
-        self.disk().struck()
+        self.strikes() > 0
+    }
+
+    /// How many planned faults struck.
+    #[must_use]
+    pub fn strikes(&self) -> u64 {
+        self.disk().strikes()
+    }
+
+    /// How many of the crashes were power losses.
+    #[must_use]
+    pub fn power_losses(&self) -> u64 {
+        self.disk().power_losses()
     }
 
     /// Bytes the disk holds at most; `None` is no limit.
@@ -215,6 +227,12 @@ impl Sim {
     #[must_use]
     pub fn calls(&self) -> u64 {
         self.disk().trace().len() as u64
+    }
+
+    /// The last call made.
+    #[must_use]
+    pub fn last_call(&self) -> Option<Call> {
+        self.disk().trace().last().cloned()
     }
 
     /// Every call made, in order.

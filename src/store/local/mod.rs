@@ -51,6 +51,7 @@ use super::{
 use crate::{
     env::{
         Env, Lock,
+        planted::{Defect, planted},
         sync::{
             Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
             atomic::{AtomicBool, AtomicU64, Ordering},
@@ -286,8 +287,10 @@ impl Shared {
             }
             Err(failure) => {
                 for item in round.drain(..) {
-                    if item.effect.is_some_and(|effect| effect.create) {
+                    if item.effect.as_ref().is_some_and(|effect| effect.create) {
                         self.forget(&item.session);
+                    } else if planted(Defect::ServePastDurable) {
+                        item.session.publish(std::iter::once((item.frame, item.effect)));
                     }
                     let _ = item.done.send(Err(error_of(&failure)));
                 }

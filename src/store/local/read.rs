@@ -12,7 +12,10 @@ use super::{
     session::{Effect, Held, Names, Session, State},
 };
 use crate::{
-    env::sync::MutexGuard,
+    env::{
+        planted::{Defect, planted},
+        sync::MutexGuard,
+    },
     event::{Event, Position, Range, SessionHash, Timestamp},
     log::{
         Fault, Frame, KnownBatch, LogError, SegmentEntry,
@@ -209,6 +212,9 @@ impl Shared {
                 opened.names.add(held.header.first_position, &records);
             }
         }
+        if planted(Defect::DropIdempotency) {
+            opened.names = Names::default();
+        }
         Ok((opened, gaps))
     }
 
@@ -250,7 +256,9 @@ impl Shared {
                 Err(error) => return Err(error),
             }
         }
-        let region = read_bytes(&*file, FRAMES_AT, entry.bytes)?;
+        let beyond = planted(Defect::BelieveBeyondSettled);
+        let end = if beyond { file.len()? } else { entry.bytes };
+        let region = read_bytes(&*file, FRAMES_AT, end)?;
         let gaps = self.index_segment(&mut segment, session, &region, names);
         Ok((segment, gaps))
     }

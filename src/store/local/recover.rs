@@ -13,7 +13,10 @@ use super::{
     slots::Place,
 };
 use crate::{
-    env::Env,
+    env::{
+        Env,
+        planted::{Defect, planted},
+    },
     event::Lsn,
     log::{
         Frame, FrameHeader, FrameKind, LogError,
@@ -280,7 +283,9 @@ fn cut_torn(
 /// Whether a frame at or behind `index` says that the record `expected` was durable.
 fn durable_behind(pieces: &[Piece], index: usize, expected: Lsn) -> bool {
     pieces.iter().skip(index).any(|piece| match piece {
-        Piece::Frame { frame, .. } => frame.header.synced_lsn > expected,
+        Piece::Frame { frame, .. } => {
+            frame.header.synced_lsn > expected && !planted(Defect::CutAtDamage)
+        }
         Piece::Bad { .. } => false,
     })
 }

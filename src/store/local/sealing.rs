@@ -11,7 +11,11 @@ use super::{
     settle::{Retired, SYNCED_ONE_BY_ONE_MAX, whole_frames},
 };
 use crate::{
-    env::{File, sync::atomic::Ordering},
+    env::{
+        File,
+        planted::{Defect, planted},
+        sync::atomic::Ordering,
+    },
     event::{Lsn, Position, limits},
     log::{
         Chain, Fault, LogError, Record, SegmentEntry,
@@ -167,7 +171,8 @@ impl Shared {
         let paths = run
             .iter()
             .map(|old| segment::path(session.hash, Position(old.base), old.start, old.sealed));
-        let retired = paths.map(|path| Retired { path, settlings: 3 });
+        let settlings = if planted(Defect::UnlinkEarly) { 1 } else { 3 };
+        let retired = paths.map(|path| Retired { path, settlings });
         lock(&self.retired).extend(retired);
         lock(&self.touched).push(Arc::clone(session));
     }

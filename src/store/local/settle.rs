@@ -10,7 +10,11 @@ use super::{
     session::{Held, Session},
 };
 use crate::{
-    env::{File, sync::atomic::Ordering},
+    env::{
+        File,
+        planted::{Defect, planted},
+        sync::atomic::Ordering,
+    },
     event::{Lsn, Position, SessionHash},
     log::{
         Delta, Entry, Frame, FrameHeader, LogError, SegmentEntry,
@@ -65,6 +69,9 @@ impl Shared {
         let quiet = !self.pressed();
         let written_before = self.journal.written();
         let place = self.journal.place();
+        if planted(Defect::RecycleBeforeSettling) {
+            self.journal.recycle(place.order);
+        }
         let dirty = std::mem::take(&mut *lock(&self.dirty));
         dirty.iter().for_each(|session| session.state().listed = false);
         let settled = self.write_sessions(&dirty).and_then(|(written, mut stuck)| {

@@ -10,7 +10,10 @@ use super::{
     session::Session,
 };
 use crate::{
-    env::{Env, File},
+    env::{
+        Env, File,
+        planted::{Defect, planted},
+    },
     event::{Lsn, SessionHash},
     log::{Chunks, Delta, Entry, LogError, Settled, encode_delta, journal, settled_header},
 };
@@ -131,7 +134,7 @@ impl Slots {
     /// Everything before this place of the journal is settled in both files.
     pub(super) fn recyclable(&self) -> Place {
         let [a, b] = [&self.slots[0].place, &self.slots[1].place];
-        if a.lsn <= b.lsn { *a } else { *b }
+        if (a.lsn <= b.lsn) != planted(Defect::RecyclePastOlder) { *a } else { *b }
     }
 
     /// Lets both files be written from a new base, one in each of the next two settlings.

@@ -12,7 +12,10 @@ use super::{
     slots::Place,
 };
 use crate::{
-    env::{Env, File},
+    env::{
+        Env, File,
+        planted::{Defect, planted},
+    },
     event::{Lsn, Position, SessionHash},
     log::{
         Chain, Frame, FrameHeader, FrameKind, frame,
@@ -83,12 +86,12 @@ impl Writer {
         end: Place,
     ) -> Self {
         Self {
-            env,
+            current: ended(&env, &files, end),
             store,
             start,
             file_bytes,
             files,
-            current: None,
+            env,
             order,
             durable: end,
             published: end,
@@ -183,6 +186,9 @@ impl Writer {
     /// Writes at a byte offset, durably, and moves the end behind it.
     fn write(&mut self, buffer: &[u8], at: u64) -> io::Result<()> {
         let Some(current) = &mut self.current else { return Ok(()) };
+        if planted(Defect::ReuseAfterPoison) {
+            self.durable.byte_offset = at + buffer.len() as u64;
+        }
         current.file.write_durably(at, buffer)?;
         current.end = at + buffer.len() as u64;
         self.durable.order = current.order;
@@ -242,7 +248,7 @@ impl Writer {
         self.order += 1;
         let header = JournalHeader {
             store: self.store,
-            salt: u64::from_le_bytes(self.env.random()),
+            salt: self.salt(),
             order: self.order,
             start: self.start,
             first_lsn: next,
@@ -254,7 +260,7 @@ impl Writer {
         };
         buffer.extend(header.encode());
         let shared = std::mem::take(&mut self.recent);
-        if std::mem::take(&mut self.repeat) {
+        if std::mem::take(&mut self.repeat) && !planted(Defect::ForgetShared) {
             for (_, Frame { header: old, payload }) in shared {
                 let again = FrameHeader { synced_lsn: self.durable.lsn, ..old };
                 again.write(header.salt, &payload, buffer);
@@ -269,6 +275,12 @@ impl Writer {
         Ok(())
     }
 
+    /// A salt for a use: frames of no earlier one parse under it.
+    fn salt(&self) -> u64 {
+        let salt = u64::from_le_bytes(self.env.random());
+        if planted(Defect::NoNewSalt) { 1 } else { salt }
+    }
+
     /// A file of at least `need` bytes that nothing needs any more, or a new one.
     fn free_file(&mut self, need: u64) -> io::Result<u32> {
         let free = |file: &&RingFile| {
@@ -281,4 +293,15 @@ impl Writer {
         let bytes = self.file_bytes.max(need).next_multiple_of(BLOCK_BYTES);
         ring::grow(&self.env, &mut self.files, bytes)
     }
+}
+
+/// The file that the last start ended: `None`, nothing is ever written into it. A planted defect
+/// goes on there.
+fn ended(env: &Env, files: &[RingFile], end: Place) -> Option<Current> {
+    let wrong =
+        |file: &&RingFile| planted(Defect::AppendAfterTornTail) && file.order == end.order.max(1);
+    let RingFile { number, order, bytes, .. } = *files.iter().find(wrong)?;
+    let file = env.storage.open(&journal_path(number)).ok()?;
+    let salt = JournalHeader::of(&*file).ok()?.salt;
+    Some(Current { file, number, order, salt, bytes, end: end.byte_offset.max(FRAMES_AT) })
 }

@@ -1,0 +1,53 @@
+//! Defects planted on purpose: with one of them a test proves that the tests would see it. Without
+//! the feature `sim` the question costs nothing and the answer is no. It must not plant anything by
+//! itself, and no defect may be asked for in more than one place.
+
+/// A defect of the protocol, in the engine. What the disk is asked for is spoiled around it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Defect {
+    /// A request is written into the journal file that the last start ended.
+    AppendAfterTornTail,
+    /// Segment bytes are believed that `settled/` does not name.
+    BelieveBeyondSettled,
+    /// A bad frame that was durable is taken for a torn tail.
+    CutAtDamage,
+    /// A start forgets event ids and batch keys.
+    DropIdempotency,
+    /// What shared a block with a failed write is not written again.
+    ForgetShared,
+    /// The checksum of a payload is not looked at.
+    HeaderOnlyChecksum,
+    /// A journal file that is used again keeps its salt.
+    NoNewSalt,
+    /// Journal files are free before what they hold is settled.
+    RecycleBeforeSettling,
+    /// Journal files are free that the older settled file needs.
+    RecyclePastOlder,
+    /// The end of a poisoned file is named behind what failed, whose positions are given again.
+    ReuseAfterPoison,
+    /// Readers see what a failed sync left.
+    ServePastDurable,
+    /// A replaced segment is unlinked while the older settled file names it.
+    UnlinkEarly,
+}
+
+#[cfg(feature = "sim")]
+static PLANTED: std::sync::OnceLock<Defect> = std::sync::OnceLock::new();
+
+/// Plants a defect into this process, for good. The first one stays.
+#[cfg(feature = "sim")]
+pub fn plant(defect: Defect) {
+    PLANTED.get_or_init(|| defect);
+}
+
+/// Whether that defect was planted.
+#[cfg(feature = "sim")]
+pub(crate) fn planted(defect: Defect) -> bool {
+    PLANTED.get() == Some(&defect)
+}
+
+/// Nothing can be planted.
+#[cfg(not(feature = "sim"))]
+pub(crate) const fn planted(_: Defect) -> bool {
+    false
+}

@@ -1,0 +1,213 @@
+//! Defects planted into the protocol, one after another, each in a process of its own: the checks
+//! that the engine passes must see every one of them. A check that a defect survives is no check.
+//! It must not weaken a check so that a defect is seen sooner.
+
+use std::{
+    collections::VecDeque,
+    panic::AssertUnwindSafe,
+    process::Command,
+    sync::{Mutex, PoisonError},
+};
+
+use futures_util::{FutureExt, future::BoxFuture};
+use sessionlog::{
+    env::planted::{Defect, plant},
+    store::Store,
+};
+
+use crate::{
+    crash, damage,
+    life::{Run, interrupted, life, runtime, torn},
+    witness::Flaw,
+};
+
+/// What sees a defect: a run that one seed decides, and that panics when a promise is broken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Check {
+    /// Lives of a store that end anywhere.
+    Life,
+    /// A failed sync, then a kill, then a power loss.
+    Believed,
+    /// Settling that fails or dies anywhere.
+    Interrupted,
+    /// A failed sync that spoiled what shared a sector with it.
+    Spoiled,
+    /// Frames of one size that share a write, and power that fails within it.
+    Torn,
+    /// One settled file is gone after a crash.
+    Widowed,
+    /// One bit on the device is another.
+    Flipped,
+}
+
+impl Check {
+    /// The check of that name in `tests/proof/regressions`.
+    pub fn named(name: &str) -> Option<Self> {
+        CHECKS.into_iter().find(|check| format!("{check:?}").eq_ignore_ascii_case(name))
+    }
+
+    pub fn run(self, seed: u64, flaw: Option<Flaw>) -> BoxFuture<'static, ()> {
+        match self {
+            Self::Life => life(seed, flaw).map(drop).boxed(),
+            Self::Believed => crash::believed(seed, flaw).boxed(),
+            Self::Interrupted => interrupted(seed, flaw).boxed(),
+            Self::Spoiled => crash::spoiled(seed, flaw).boxed(),
+            Self::Torn => torn(seed, flaw).boxed(),
+            Self::Widowed => widowed(seed, flaw).boxed(),
+            Self::Flipped => damage::flipped(seed).boxed(),
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Planted {
+    Engine(Defect),
+    Disk(Flaw),
+}
+
+/// Every defect, what sees it, and how many seeds it may take.
+const MUTANTS: &[(&str, Planted, Check)] = &[
+    ("no sync", Planted::Disk(Flaw::NoSync), Check::Life),
+    ("acknowledge before sync", Planted::Disk(Flaw::AcknowledgeBeforeSync), Check::Life),
+    ("retry a failed sync", Planted::Disk(Flaw::RetrySync), Check::Life),
+    ("no directory sync", Planted::Disk(Flaw::NoDirectorySync), Check::Life),
+    ("trust the page cache at restart", Planted::Disk(Flaw::TrustPageCache), Check::Believed),
+    ("sync nothing at restart", Planted::Disk(Flaw::NoSyncAtStart), Check::Life),
+    ("serve past the durable point", Planted::Engine(Defect::ServePastDurable), Check::Life),
+    ("cut at damage", Planted::Engine(Defect::CutAtDamage), Check::Flipped),
+    ("recycle before settling", Planted::Engine(Defect::RecycleBeforeSettling), Check::Interrupted),
+    ("believe beyond settled/", Planted::Engine(Defect::BelieveBeyondSettled), Check::Interrupted),
+    ("no new salt on reuse", Planted::Engine(Defect::NoNewSalt), Check::Torn),
+    ("append after a torn tail", Planted::Engine(Defect::AppendAfterTornTail), Check::Torn),
+    ("header-only checksum", Planted::Engine(Defect::HeaderOnlyChecksum), Check::Flipped),
+    ("recycle past the older", Planted::Engine(Defect::RecyclePastOlder), Check::Widowed),
+    ("drop idempotency at restart", Planted::Engine(Defect::DropIdempotency), Check::Life),
+    ("reuse positions after poison", Planted::Engine(Defect::ReuseAfterPoison), Check::Life),
+    ("forget what shared a block", Planted::Engine(Defect::ForgetShared), Check::Spoiled),
+    ("unlink a segment early", Planted::Engine(Defect::UnlinkEarly), Check::Widowed),
+];
+
+const CHECKS: [Check; 7] = [
+    Check::Life,
+    Check::Believed,
+    Check::Interrupted,
+    Check::Spoiled,
+    Check::Torn,
+    Check::Widowed,
+    Check::Flipped,
+];
+/// Seeds that a defect gets before it counts as missed.
+const SEEDS_MAX: u64 = 400;
+const MUTANT: &str = "SESSIONLOG_MUTANT";
+const SEEDS: &str = "SESSIONLOG_MUTANT_SEEDS";
+const NOTHING: &str = "nothing";
+
+/// Lives of which each loses one settled file behind the engine's back: the other is enough.
+async fn widowed(seed: u64, flaw: Option<Flaw>) {
+    let mut run = Run::flawed(seed, flaw, crate::life::TINY);
+    for _ in 0..4 {
+        let store = run.judge().await;
+        let requests = 20 + run.below(60);
+        run.work(&store, requests).await;
+        for _ in 0..run.below(4) {
+            store.settle().unwrap();
+            let requests = run.below(20);
+            run.work(&store, requests).await;
+        }
+        if run.below(4) == 0 {
+            store.close().await;
+        }
+        run.die();
+        run.sim.remove_durable(if run.below(2) == 0 { "settled/0" } else { "settled/1" });
+    }
+    run.judge().await;
+}
+
+/// Runs a check over seeds; answers how many it took until it failed.
+fn seeds_until_caught(check: Check, flaw: Option<Flaw>, seeds: u64) -> Option<u64> {
+    let caught = |seed: &u64| {
+        let run = AssertUnwindSafe(check.run(*seed, flaw)).catch_unwind();
+        runtime().block_on(run).is_err()
+    };
+    (0..seeds).find(caught).map(|seed| seed + 1)
+}
+
+/// In a process of its own: plants what its parent named and says when it was caught.
+fn child(name: &str) {
+    std::panic::set_hook(Box::new(|info| eprintln!("{info}")));
+    if name == NOTHING {
+        let asked = std::env::var(SEEDS).unwrap();
+        let failed = CHECKS.into_iter().zip(asked.split(' ')).find_map(|(check, seeds)| {
+            let seed = seeds_until_caught(check, None, seeds.parse().unwrap())?;
+            Some((check, seed))
+        });
+        return match failed {
+            Some((_, seed)) => eprintln!("caught: {seed}"),
+            None => eprintln!("missed"),
+        };
+    }
+    let (_, planted, check) = MUTANTS.iter().find(|(known, ..)| *known == name).unwrap();
+    let flaw = match *planted {
+        Planted::Disk(flaw) => Some(flaw),
+        Planted::Engine(defect) => {
+            plant(defect);
+            None
+        }
+    };
+    match seeds_until_caught(*check, flaw, SEEDS_MAX) {
+        Some(seeds) => eprintln!("caught: {seeds}"),
+        None => eprintln!("missed"),
+    }
+}
+
+/// Runs the child for one defect; answers the seeds it took, `None` when it was missed.
+fn plant_in_a_child(name: &str, seeds: &str) -> Option<u64> {
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "mutants::every_planted_defect_is_caught", "--nocapture"])
+        .env(MUTANT, name)
+        .env(SEEDS, seeds)
+        .output()
+        .unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    let answer = said.lines().find_map(|line| match line.split_once("caught: ") {
+        Some((_, seeds)) => Some(seeds.trim().parse().ok()),
+        None => line.contains("missed").then_some(None),
+    });
+    answer.unwrap_or_else(|| panic!("{name}: the child says neither: {said}"))
+}
+
+#[test]
+fn every_planted_defect_is_caught() {
+    if let Ok(name) = std::env::var(MUTANT) {
+        return child(&name);
+    }
+    let waiting: Mutex<VecDeque<usize>> = Mutex::new((0..MUTANTS.len()).collect());
+    let found = Mutex::new(vec![None; MUTANTS.len()]);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                loop {
+                    let next = waiting.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+                    let Some(at) = next else { return };
+                    let seeds = plant_in_a_child(MUTANTS[at].0, "");
+                    found.lock().unwrap_or_else(PoisonError::into_inner)[at] = seeds;
+                }
+            });
+        }
+    });
+    let found = found.into_inner().unwrap();
+    for ((name, ..), seeds) in MUTANTS.iter().zip(&found) {
+        let said = seeds.map_or("MISSED".to_owned(), |seeds| format!("after {seeds} seeds"));
+        eprintln!("planted {name:<34} caught {said}");
+    }
+    let caught = found.iter().flatten().count();
+    eprintln!("planted {} caught {caught}", MUTANTS.len());
+    assert_eq!(caught, MUTANTS.len(), "a defect was missed");
+    // The protocol without a defect passes the seeds that caught each of them.
+    let most = CHECKS.map(|check| {
+        let took = MUTANTS.iter().zip(&found).filter(|((.., by), _)| *by == check);
+        took.filter_map(|(_, seeds)| *seeds).max().unwrap_or(0).to_string()
+    });
+    let failed = plant_in_a_child(NOTHING, &most.join(" "));
+    assert_eq!(failed, None, "the same seeds fail without a defect");
+}

@@ -1,0 +1,99 @@
+//! The table of what was proven: how many lives, deaths and answers, and what was lost. By itself
+//! it takes a sample; `tests/proof/run.sh` gives it minutes. It must not check what no other test
+//! checks: a seed that fails here fails there.
+
+use std::{
+    panic::AssertUnwindSafe,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use futures_util::FutureExt;
+use sessionlog::env::{Clock, clock::SystemClock};
+
+use crate::{
+    life::{Tally, asked, life, runtime},
+    mutants::Check,
+};
+
+/// What a broken promise is called in the message of the check that saw it.
+const BROKEN: [(&str, &[&str]); 3] = [
+    ("lost", &["is lost", "is missing", "is seen no more"]),
+    ("phantoms", &["turned up", "nobody sent"]),
+    ("duplicates", &["is there twice", "moved"]),
+];
+
+#[test]
+fn regressions_stay_mended() {
+    for line in include_str!("../proof/regressions").lines().filter(|l| !l.starts_with('#')) {
+        let mut words = line.split_whitespace();
+        let check = words.next().and_then(Check::named).unwrap();
+        let seed: u64 = words.next().unwrap().parse().unwrap();
+        let run = AssertUnwindSafe(check.run(seed, None)).catch_unwind();
+        assert!(runtime().block_on(run).is_ok(), "{line}");
+    }
+}
+
+/// Runs lives until the time is over, on so many threads; answers what they did and which failed.
+fn lives(seeds_min: u64, time: Duration, threads: u64) -> (Tally, Vec<(u64, String)>) {
+    let clock = SystemClock::new();
+    let (began, first) = (clock.monotonic(), asked("SESSIONLOG_SEED").unwrap_or(0));
+    let next = AtomicU64::new(first);
+    let all = Mutex::new((Tally::default(), Vec::new()));
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::SeqCst);
+                    if seed >= first + seeds_min && clock.monotonic() >= began + time {
+                        return;
+                    }
+                    let run = AssertUnwindSafe(life(seed, None)).catch_unwind();
+                    let outcome = runtime().block_on(run);
+                    let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
+                    match outcome {
+                        Ok(tally) => all.0.add(&tally),
+                        Err(panic) => {
+                            let said = panic.downcast_ref::<String>().cloned();
+                            all.1.push((seed, said.unwrap_or_default()));
+                        }
+                    }
+                }
+            });
+        }
+    });
+    all.into_inner().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[test]
+fn lives_on_a_disk_that_breaks_add_up() {
+    let seconds = asked("SESSIONLOG_PROOF_SECONDS");
+    let (threads, seeds_min) = if seconds.is_some() { (2, 1000) } else { (1, 40) };
+    let (done, failed) = lives(seeds_min, Duration::from_secs(seconds.unwrap_or(0)), threads);
+    eprintln!("simulated lives    {}", done.runs);
+    eprintln!("  crashes          {}", done.kills + done.power_losses);
+    eprintln!("  power losses     {}", done.power_losses);
+    eprintln!("  process kills    {}", done.kills);
+    eprintln!("  failing calls    {}", done.failures);
+    eprintln!("  acknowledged     {}", done.acknowledged);
+    eprintln!("  sent again       {}", done.repeated);
+    for (what, times) in &done.within {
+        eprintln!("  died {what:<22} {times}");
+    }
+    for (name, words) in BROKEN {
+        let count =
+            failed.iter().filter(|(_, said)| words.iter().any(|w| said.contains(w))).count();
+        eprintln!("  {name:<16} {count}");
+    }
+    for (seed, said) in &failed {
+        eprintln!("FAILED life {seed}: {said}");
+    }
+    assert_eq!(failed.len(), 0, "add these seeds to tests/proof/regressions");
+    let died = ["starting", "committing", "rotating", "settling", "naming what is settled"];
+    for what in died {
+        assert!(done.within.contains_key(what), "nothing died {what}: {:?}", done.within);
+    }
+}

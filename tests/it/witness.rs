@@ -1,0 +1,298 @@
+//! Stands between an engine and its disk: it reads sessions from within the calls the engine makes
+//! of its journal, as a reader does at that very moment; it lets requests arrive while a sync is in
+//! flight, so that they share the next one; and it may spoil what the engine asks of the disk. It
+//! must not judge what a crash leaves; the ledger does.
+
+use std::{
+    collections::BTreeMap,
+    io,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Poll},
+};
+
+use futures_util::{FutureExt, future::BoxFuture, task::noop_waker_ref};
+use sessionlog::{
+    env::{Entry, File, Lock, Storage, sim::SeededEntropy},
+    event::{Event, SessionKey},
+    store::{Appended, SessionInfo, Store, StoreResult, local::Local},
+};
+
+use crate::engines::{everything, key};
+
+/// A defect of what a protocol asks of its disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flaw {
+    /// Nothing is ever synced.
+    NoSync,
+    /// A sync comes after the answer that waits for it.
+    AcknowledgeBeforeSync,
+    /// A failed sync is asked for again, and its second answer believed.
+    RetrySync,
+    /// No name is made durable.
+    NoDirectorySync,
+    /// A start reads what the page cache holds.
+    TrustPageCache,
+    /// A start syncs nothing of what its predecessor left.
+    NoSyncAtStart,
+}
+
+#[allow(clippy::large_enum_variant, reason = "a few of them live for a moment")]
+/// The answer to a request that arrived while another was in flight.
+pub enum Answer {
+    Appended(SessionKey, usize, StoreResult<Appended>),
+    Created(String, StoreResult<(SessionInfo, Appended)>),
+}
+
+/// A request, from its first poll to its answer.
+pub type Arrival = BoxFuture<'static, Answer>;
+
+/// Requests that arrive within the next sync of the journal.
+#[derive(Default)]
+struct Arrivals {
+    waiting: Vec<Arrival>,
+    /// Done once they have arrived.
+    then: Option<Box<dyn FnOnce() + Send>>,
+    arrived: Vec<Result<Answer, Arrival>>,
+}
+
+/// What readers saw, and of which store.
+pub struct Witness {
+    flaw: Option<Flaw>,
+    dice: SeededEntropy,
+    store: Mutex<Weak<Local>>,
+    sessions: Mutex<Vec<String>>,
+    seen: Mutex<BTreeMap<String, Vec<Event>>>,
+    arrivals: Mutex<Arrivals>,
+}
+
+fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Witness {
+    pub fn new(seed: u64, flaw: Option<Flaw>) -> Arc<Self> {
+        Arc::new(Self {
+            flaw,
+            dice: SeededEntropy::new(seed ^ 0x5eed),
+            store: Mutex::default(),
+            sessions: Mutex::default(),
+            seen: Mutex::default(),
+            arrivals: Mutex::default(),
+        })
+    }
+
+    /// The disk as the engine gets it.
+    pub fn before(self: &Arc<Self>, storage: Arc<dyn Storage>) -> Arc<dyn Storage> {
+        Arc::new(Watched { inner: storage, witness: Arc::clone(self) })
+    }
+
+    /// Reads from this store, and these sessions, from now on.
+    pub fn watch(&self, store: &Arc<Local>) {
+        *held(&self.store) = Arc::downgrade(store);
+    }
+
+    pub fn sessions(&self, names: &[String]) {
+        *held(&self.sessions) = names.to_vec();
+    }
+
+    /// The longest that was seen of each session.
+    pub fn seen(&self) -> BTreeMap<String, Vec<Event>> {
+        held(&self.seen).clone()
+    }
+
+    /// Lets these requests arrive within the next sync of the journal, and then something happen.
+    pub fn arrive(&self, requests: Vec<Arrival>, then: Option<Box<dyn FnOnce() + Send>>) {
+        *held(&self.arrivals) = Arrivals { waiting: requests, then, arrived: Vec::new() };
+    }
+
+    /// Their answers; requests for which no sync came are made now.
+    pub async fn answers(&self) -> Vec<Answer> {
+        let Arrivals { waiting, arrived, .. } = std::mem::take(&mut *held(&self.arrivals));
+        let mut answers = Vec::new();
+        for one in arrived.into_iter().chain(waiting.into_iter().map(Err)) {
+            answers.push(match one {
+                Ok(answer) => answer,
+                Err(request) => request.await,
+            });
+        }
+        answers
+    }
+
+    fn let_arrive(&self) {
+        let Arrivals { waiting, then, .. } = std::mem::take(&mut *held(&self.arrivals));
+        let mut context = Context::from_waker(noop_waker_ref());
+        let first = |mut request: Arrival| match request.as_mut().poll(&mut context) {
+            Poll::Ready(answer) => Ok(answer),
+            Poll::Pending => Err(request),
+        };
+        let arrived: Vec<_> = waiting.into_iter().map(first).collect();
+        held(&self.arrivals).arrived.extend(arrived);
+        if let Some(then) = then {
+            then();
+        }
+    }
+
+    /// Reads one session within a call of the engine, now and then.
+    fn look(&self) {
+        let dice = self.dice.next();
+        let Some(store) = held(&self.store).upgrade().filter(|_| dice.is_multiple_of(3)) else {
+            return;
+        };
+        let name = {
+            let names = held(&self.sessions);
+            let Some(at) = (dice / 3).checked_rem(names.len() as u64) else { return };
+            names[usize::try_from(at).unwrap()].clone()
+        };
+        let slice = store.read(&key(&name), everything()).now_or_never();
+        let Some(Ok(slice)) = slice else { return };
+        let mut seen = held(&self.seen);
+        let before = seen.entry(name.clone()).or_default();
+        assert!(slice.events.starts_with(before), "{name}: what was seen is seen no more");
+        *before = slice.events;
+    }
+}
+
+struct Watched {
+    inner: Arc<dyn Storage>,
+    witness: Arc<Witness>,
+}
+
+impl Watched {
+    fn file(&self, path: &str, inner: Box<dyn File>) -> Box<dyn File> {
+        let witness = Arc::clone(&self.witness);
+        let journal = path.starts_with("journal/");
+        let (written, owed) = (AtomicBool::new(false), AtomicBool::new(false));
+        Box::new(WatchedFile { inner, witness, journal, written, owed })
+    }
+}
+
+impl Storage for Watched {
+    fn create(&self, path: &str) -> io::Result<Box<dyn File>> {
+        self.inner.create(path).map(|file| self.file(path, file))
+    }
+
+    fn open(&self, path: &str) -> io::Result<Box<dyn File>> {
+        self.inner.open(path).map(|file| self.file(path, file))
+    }
+
+    fn open_read(&self, path: &str) -> io::Result<Box<dyn File>> {
+        self.inner.open_read(path).map(|file| self.file(path, file))
+    }
+
+    fn list(&self, directory: &str) -> io::Result<Vec<Entry>> {
+        self.inner.list(directory)
+    }
+
+    fn create_dir(&self, directory: &str) -> io::Result<()> {
+        self.inner.create_dir(directory)
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.inner.rename(from, to)
+    }
+
+    fn remove(&self, path: &str) -> io::Result<()> {
+        self.inner.remove(path)
+    }
+
+    fn sync_dir(&self, directory: &str) -> io::Result<()> {
+        match self.witness.flaw {
+            Some(Flaw::NoDirectorySync) => Ok(()),
+            _ => self.inner.sync_dir(directory),
+        }
+    }
+
+    fn sync_all(&self) -> io::Result<()> {
+        match self.witness.flaw {
+            Some(Flaw::NoSync) => Ok(()),
+            Some(Flaw::RetrySync) => self.inner.sync_all().or_else(|_| self.inner.sync_all()),
+            _ => self.inner.sync_all(),
+        }
+    }
+
+    fn lock(&self) -> io::Result<Option<Box<dyn Lock>>> {
+        self.inner.lock()
+    }
+}
+
+struct WatchedFile {
+    inner: Box<dyn File>,
+    witness: Arc<Witness>,
+    journal: bool,
+    written: AtomicBool,
+    /// A sync was answered and not done.
+    owed: AtomicBool,
+}
+
+impl WatchedFile {
+    fn around<T>(&self, sync: bool, call: impl FnOnce() -> T) -> T {
+        if self.owed.swap(false, Ordering::SeqCst) {
+            drop(self.inner.sync());
+        }
+        if !self.journal {
+            return call();
+        }
+        self.witness.look();
+        let answer = call();
+        self.witness.look();
+        if sync && !held(&self.witness.arrivals).waiting.is_empty() {
+            self.witness.let_arrive();
+        }
+        answer
+    }
+}
+
+impl File for WatchedFile {
+    fn write_at(&self, byte_offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.written.store(true, Ordering::SeqCst);
+        self.around(false, || self.inner.write_at(byte_offset, bytes))
+    }
+
+    fn read_at(&self, byte_offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        self.inner.read_at(byte_offset, buffer)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        let written = self.written.load(Ordering::SeqCst);
+        self.around(true, || match self.witness.flaw {
+            Some(Flaw::NoSync) => Ok(()),
+            Some(Flaw::AcknowledgeBeforeSync) => {
+                self.owed.store(true, Ordering::SeqCst);
+                Ok(())
+            }
+            Some(Flaw::RetrySync) => self.inner.sync().or_else(|_| self.inner.sync()),
+            Some(Flaw::NoSyncAtStart) if !written => Ok(()),
+            _ => self.inner.sync(),
+        })
+    }
+
+    fn write_durably(&self, byte_offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.written.store(true, Ordering::SeqCst);
+        let inner = &self.inner;
+        self.around(true, || match self.witness.flaw {
+            Some(Flaw::NoSync) => inner.write_at(byte_offset, bytes),
+            Some(Flaw::AcknowledgeBeforeSync) => {
+                self.owed.store(true, Ordering::SeqCst);
+                inner.write_at(byte_offset, bytes)
+            }
+            Some(Flaw::RetrySync) => {
+                inner.write_durably(byte_offset, bytes).or_else(|_| inner.sync())
+            }
+            _ => inner.write_durably(byte_offset, bytes),
+        })
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        self.inner.len()
+    }
+
+    fn evict(&self) -> io::Result<()> {
+        match self.witness.flaw {
+            Some(Flaw::TrustPageCache) => Ok(()),
+            _ => self.inner.evict(),
+        }
+    }
+}
