@@ -37,7 +37,7 @@ pub(super) struct Setting {
     pub(super) help: &'static str,
     /// For tests and special cases: left out of the listing unless somebody set it.
     hidden: bool,
-    /// Whether an owner must have it like its front ends: it goes into the digest they compare.
+    /// Whether an owner must have it like its front ends: they compare it.
     shared: bool,
 }
 
@@ -278,18 +278,17 @@ impl Config {
         chosen.then_some(self.log.as_str())
     }
 
-    /// Digest of what an owner and its front ends must have alike: of values, however written.
+    /// What an owner and its front ends must have alike, `name=value` with blanks between: of
+    /// values, however written. Whoever may ask the owner may read it, so that a setting that is
+    /// secret must not come in as it is.
     pub(super) fn digest(&self) -> String {
-        let mut hasher = blake3::Hasher::new_derive_key("sessionlog v1 shared settings");
-        for found in self.found.iter().filter(|found| found.shared) {
+        let one = |found: &Found| {
             let value = found.value.as_deref().unwrap_or_default();
             let bytes = size(value).map(|bytes| bytes.to_string());
-            for part in [found.name, bytes.as_deref().unwrap_or(value)] {
-                hasher.update(&(part.len() as u64).to_le_bytes());
-                hasher.update(part.as_bytes());
-            }
-        }
-        hasher.finalize().to_hex().chars().take(16).collect()
+            format!("{}={}", found.name, bytes.as_deref().unwrap_or(value).replace(' ', "_"))
+        };
+        let shared = self.found.iter().filter(|found| found.shared);
+        shared.map(one).collect::<Vec<_>>().join(" ")
     }
 }
 

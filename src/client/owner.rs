@@ -34,7 +34,7 @@ pub struct OwnerTarget {
     pub directory: Option<Arc<OwnedFd>>,
     /// The data directory, for messages.
     pub data_dir: PathBuf,
-    /// Digest of the settings an owner must share with its front ends.
+    /// The settings an owner must share with its front ends, `name=value`.
     pub config_digest: String,
     /// How to start one when nobody answers; `None` never starts one.
     pub start: Option<Start>,
@@ -99,7 +99,7 @@ pub struct OwnerReport {
     pub pid: u64,
     /// Whether it was started by a front end and leaves when idle.
     pub on_demand: bool,
-    /// Digest of its settings.
+    /// Its settings that front ends compare, `name=value`.
     pub config_digest: String,
 }
 
@@ -202,9 +202,16 @@ fn check_fit(target: &OwnerTarget, report: &OwnerReport) -> Result<(), ClientErr
         return Err(mismatch("version", ours, &report.version));
     }
     if report.config_digest != target.config_digest {
-        return Err(mismatch("configuration", &target.config_digest, &report.config_digest));
+        let (ours, theirs) = (&target.config_digest, &report.config_digest);
+        return Err(mismatch("configuration", &unlike(ours, theirs), &unlike(theirs, ours)));
     }
     Ok(())
+}
+
+/// The settings of one list that the other has not, or has otherwise.
+fn unlike(list: &str, other: &str) -> String {
+    let known = |setting: &&str| other.split(' ').any(|same| same == *setting);
+    list.split(' ').filter(|setting| !known(setting)).collect::<Vec<_>>().join(" ")
 }
 
 fn unreachable(target: &OwnerTarget, reason: String) -> ClientError {
@@ -268,7 +275,7 @@ mod tests {
             socket: PathBuf::from("s"),
             directory: None,
             data_dir: PathBuf::from("data"),
-            config_digest: "aa".to_owned(),
+            config_digest: "a=1 b=2".to_owned(),
             start: None,
         };
         let report = |version: &str, digest: &str| OwnerReport {
@@ -278,10 +285,11 @@ mod tests {
             config_digest: digest.to_owned(),
         };
         let ours = env!("CARGO_PKG_VERSION");
-        assert!(check_fit(&target, &report(ours, "aa")).is_ok());
-        for (report, named) in
-            [(report("9.9.9", "aa"), "version 9.9.9"), (report(ours, "bb"), "configuration bb")]
-        {
+        assert!(check_fit(&target, &report(ours, "a=1 b=2")).is_ok());
+        for (report, named) in [
+            (report("9.9.9", "a=1 b=2"), "version 9.9.9"),
+            (report(ours, "a=1 b=3"), "configuration b=3, this program has b=2;"),
+        ] {
             let error = check_fit(&target, &report).expect_err("refused").to_string();
             assert!(error.contains(named) && error.contains("kill 7"), "{error}");
         }

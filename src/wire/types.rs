@@ -496,7 +496,7 @@ pub struct Owner {
     pub on_demand: bool,
     /// The data directory.
     pub data_dir: String,
-    /// Digest of its configuration.
+    /// Its settings that front ends must have alike, `name=value` with blanks between.
     pub config_digest: String,
 }
 

@@ -237,6 +237,7 @@ fn an_owner_with_other_storage_settings_is_refused_with_what_to_do() {
     assert_eq!(output.status.code(), Some(1));
     let told = String::from_utf8(output.stderr).unwrap();
     let pid = place.owner_pid().unwrap();
+    assert!(told.contains("segment_bytes_max=1048576"), "the setting is named: {told}");
     assert!(told.contains("configuration") && told.contains(&format!("kill {pid}")), "{told}");
 }
 
