@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     event::{Batch, NewEvent, Origin, limits},
-    service::{EventQuery, ServiceResult},
+    service::{EventQuery, EventSlice, ServiceResult},
     wire::{answer, json, protobuf, types},
 };
 
@@ -111,8 +111,15 @@ pub(super) async fn get(
 ) -> Result<Response, Refusal> {
     let mut query = params.events()?;
     let wait = std::mem::take(&mut query.wait);
-    let mut held = door.room.ask(page_bytes(query.limit)).await?;
+    let most = page_bytes(query.limit);
+    let mut held = door.room.ask(most.min(PAGE_BYTES_USUAL)).await?;
     let mut slice = door.app.service.get_events(&caller, &session, &query).await?;
+    if !door.room.grow(&mut held, page_bytes_of(&slice)) {
+        // Nobody keeps a page in memory that there is no room for.
+        drop((slice, held));
+        held = door.room.ask(most).await?;
+        slice = door.app.service.get_events(&caller, &session, &query).await?;
+    }
     if slice.events.is_empty() && !wait.is_zero() {
         // Whoever waits keeps no room; what was waited for is small.
         drop(held);
@@ -124,7 +131,7 @@ pub(super) async fn get(
                 door.app.service.get_events(&caller, &session, &query).await?
             }
         };
-        held = door.room.ask(slice.events.iter().map(|event| event.body.len()).sum()).await?;
+        held = door.room.ask(page_bytes_of(&slice)).await?;
     }
     Ok(if wants_protobuf(&headers, false) {
         encoded(protobuf::MEDIA_TYPE, held.answer(protobuf::slice(&slice)))
@@ -133,7 +140,15 @@ pub(super) async fn get(
     })
 }
 
-/// What a page takes at most: its events and their text.
+/// What most pages take.
+const PAGE_BYTES_USUAL: usize = 256 << 10;
+
+/// What a page takes: its events and their text.
+fn page_bytes_of(slice: &EventSlice) -> usize {
+    2 * slice.events.iter().map(|event| event.body.len()).sum::<usize>()
+}
+
+/// What a page takes at most.
 fn page_bytes(limit: Option<usize>) -> usize {
     let events = limit.unwrap_or(limits::PAGE_EVENTS_DEFAULT);
     2 * events.saturating_mul(limits::EVENT_BYTES_MAX).min(limits::PAGE_BYTES_MAX)

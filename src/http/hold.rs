@@ -41,6 +41,20 @@ impl Room {
         error.hint.retryable = true;
         Err(error.into())
     }
+
+    /// Makes it room for so many bytes, when there is so much just now.
+    pub(super) fn grow(&self, held: &mut Held, bytes: usize) -> bool {
+        let wanted = units(bytes).min(self.all) as usize;
+        let Some(more) = wanted.checked_sub(held.0.num_permits()).filter(|more| *more > 0) else {
+            return true;
+        };
+        let more = u32::try_from(more).unwrap_or(u32::MAX);
+        match Arc::clone(&self.units).try_acquire_many_owned(more) {
+            Ok(permit) => held.0.merge(permit),
+            Err(_) => return false,
+        }
+        true
+    }
 }
 
 impl Held {
