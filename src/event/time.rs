@@ -18,11 +18,55 @@ impl Timestamp {
     pub fn plus_micros(self, micros: i64) -> Self {
         Self(self.0.saturating_add(micros))
     }
+
+    /// Its text, as [`fmt::Display`] has it, for years of four digits.
+    #[must_use]
+    pub fn text(self) -> Option<[u8; 27]> {
+        const DAY: i64 = 86_400_000_000;
+        let (year, month, day) = civil(self.0.div_euclid(DAY))?;
+        let micros = self.0.rem_euclid(DAY);
+        let (hour, minute) = (micros / 3_600_000_000, micros / 60_000_000 % 60);
+        let mut text = *b"0000-00-00T00:00:00.000000Z";
+        for (at, width, value) in [
+            (0, 4, year),
+            (5, 2, month),
+            (8, 2, day),
+            (11, 2, hour),
+            (14, 2, minute),
+            (17, 2, micros / 1_000_000 % 60),
+            (20, 6, micros % 1_000_000),
+        ] {
+            let digits = text.iter_mut().skip(at).take(width).rev();
+            let mut rest = value;
+            for digit in digits {
+                *digit += u8::try_from(rest % 10).unwrap_or(0);
+                rest /= 10;
+            }
+        }
+        Some(text)
+    }
+}
+
+/// Year, month and day of a day counted from 1970-01-01, in years of four digits. Years begin in
+/// March here, so that the day a leap year adds is the last one.
+fn civil(days: i64) -> Option<(i64, i64, i64)> {
+    const ERA_DAYS: i64 = 146_097;
+    let shifted = days + 719_468;
+    let (era, day) = (shifted.div_euclid(ERA_DAYS), shifted.rem_euclid(ERA_DAYS));
+    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let from_march = (5 * day + 2) / 153;
+    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
+    let year = year + era * 400 + i64::from(month <= 2);
+    (0..=9_999).contains(&year).then_some((year, month, day - (153 * from_march + 2) / 5 + 1))
 }
 
 impl fmt::Display for Timestamp {
     /// RFC 3339 with six digits of a second and `Z`: sortable as text.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(text) = self.text() {
+            return f.write_str(std::str::from_utf8(&text).map_err(|_| fmt::Error)?);
+        }
         match jiff::Timestamp::from_microsecond(self.0) {
             Ok(instant) => write!(f, "{instant:.6}"),
             Err(_) => write!(f, "{}us", self.0),
@@ -33,6 +77,26 @@ impl fmt::Display for Timestamp {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_instant_prints_as_a_calendar_has_it() {
+        // Every day of 800 years, at an hour that moves, against a library of calendars.
+        for day in -146_097..146_097 * 2_i64 {
+            let micros = day * 86_400_000_000 + day.rem_euclid(86_399) * 1_000_003;
+            let instant = jiff::Timestamp::from_microsecond(micros).expect("in range");
+            let printed = Timestamp(micros).to_string();
+            assert_eq!(printed, format!("{instant:.6}"));
+        }
+        for (micros, text) in [
+            (-62_167_219_200_000_000, "0000-01-01T00:00:00.000000Z"),
+            (253_402_207_199_999_999, "9999-12-30T21:59:59.999999Z"),
+            (-1, "1969-12-31T23:59:59.999999Z"),
+            (i64::MAX, "9223372036854775807us"),
+            (i64::MIN, "-9223372036854775808us"),
+        ] {
+            assert_eq!(Timestamp(micros).to_string(), text);
+        }
+    }
 
     #[test]
     fn an_instant_reads_back_what_it_prints() {

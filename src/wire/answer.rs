@@ -22,13 +22,17 @@ pub struct Line<'a> {
 impl Line<'_> {
     /// Writes which line it is, after other members of an object.
     fn write(&self, out: &mut Vec<u8>) {
-        let _ = write!(out, r#","line":{}"#, self.number);
+        out.extend_from_slice(br#","line":"#);
+        json::write_number(out, self.number);
         if let Some(reference) = self.reference {
-            let _ = write!(out, r#","ref":{reference}"#);
+            out.extend_from_slice(br#","ref":"#);
+            out.extend_from_slice(reference.as_bytes());
         }
         if let Some(session) = self.session {
             // The alphabet of a session's id needs no escape.
-            let _ = write!(out, r#","session":"{session}""#);
+            out.extend_from_slice(br#","session":""#);
+            out.extend_from_slice(session.as_str().as_bytes());
+            out.push(b'"');
         }
     }
 }
@@ -39,7 +43,8 @@ pub fn appended(out: &mut Vec<u8>, line: &Line<'_>, appended: &Appended) {
     line.write(out);
     write_places(out, appended.first_position, appended.next_position);
     write_receipt(out, &appended.receipt);
-    let _ = writeln!(out, r#","repeated":{}}}"#, appended.repeated);
+    write_repeated(out, appended.repeated);
+    out.push(b'\n');
 }
 
 /// Answer to a line that is refused: an error as on any route, and which line it is.
@@ -58,7 +63,7 @@ pub fn emitted(emitted: &Emitted) -> Vec<u8> {
     let mut out = data(&emitted.events);
     write_places(&mut out, emitted.first_position, emitted.next_position);
     write_receipt(&mut out, &emitted.receipt);
-    let _ = write!(out, r#","repeated":{}}}"#, emitted.repeated);
+    write_repeated(&mut out, emitted.repeated);
     out
 }
 
@@ -136,12 +141,27 @@ fn data(events: &[Event]) -> Vec<u8> {
 }
 
 fn write_places(out: &mut Vec<u8>, first: Position, next: Position) {
-    let _ = write!(out, r#","first_position":{first},"next_position":{next}"#);
+    out.extend_from_slice(br#","first_position":"#);
+    json::write_number(out, first.0);
+    out.extend_from_slice(br#","next_position":"#);
+    json::write_number(out, next.0);
 }
 
 fn write_receipt(out: &mut Vec<u8>, receipt: &Receipt) {
-    out.extend_from_slice(br#","receipt":"#);
-    write_value(out, &types::Receipt::from(*receipt));
+    out.extend_from_slice(br#","receipt":{"position":"#);
+    json::write_number(out, receipt.position.0);
+    out.extend_from_slice(br#","chain":""#);
+    out.extend_from_slice(convert::hex(&receipt.chain).as_bytes());
+    out.extend_from_slice(br#""}"#);
+}
+
+/// Writes the last member of an answer to an append.
+fn write_repeated(out: &mut Vec<u8>, repeated: bool) {
+    out.extend_from_slice(if repeated {
+        br#","repeated":true}"#
+    } else {
+        br#","repeated":false}"#
+    });
 }
 
 /// Roughly what the events take as text.

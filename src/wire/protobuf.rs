@@ -4,7 +4,10 @@
 use prost::{
     Message as _,
     bytes::{Buf as _, Bytes},
-    encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field},
+    encoding::{
+        DecodeContext, WireType, decode_key, decode_varint, encode_key, encode_varint,
+        encoded_len_varint, key_len, skip_field,
+    },
 };
 
 use super::{convert, json, pb};
@@ -84,8 +87,8 @@ fn event(sent: pb::NewEvent, origin: Origin) -> ServiceResult<NewEvent> {
 /// Answer to emitEvent.
 #[must_use]
 pub fn emitted(emitted: &Emitted) -> Vec<u8> {
-    let answer = pb::EmitAnswer {
-        data: emitted.events.iter().map(served).collect(),
+    let rest = pb::EmitAnswer {
+        data: Vec::new(),
         first_position: emitted.first_position.0,
         next_position: emitted.next_position.0,
         receipt: Some(pb::Receipt {
@@ -94,7 +97,7 @@ pub fn emitted(emitted: &Emitted) -> Vec<u8> {
         }),
         repeated: emitted.repeated,
     };
-    answer.encode_to_vec()
+    answer(&emitted.events, &rest)
 }
 
 /// Answer to getEvents.
@@ -105,25 +108,94 @@ pub fn slice(slice: &EventSlice) -> Vec<u8> {
         to: gap.range.to.0,
         reason: gap.reason.clone(),
     });
-    let answer = pb::EventsAnswer {
-        data: slice.events.iter().map(served).collect(),
+    let rest = pb::EventsAnswer {
+        data: Vec::new(),
         next_page: slice.next_page.clone(),
         next_position: slice.next_position.0,
         tail: slice.tail.0,
         gaps: gaps.collect(),
     };
-    answer.encode_to_vec()
+    answer(&slice.events, &rest)
 }
 
-fn served(event: &Event) -> pb::Event {
-    pb::Event {
-        id: event.id.to_string(),
-        r#type: event.kind.to_string(),
-        position: event.position.0,
-        created_at_micros: event.created_at.map(|time| time.0),
-        body: event.body.clone(),
-        processed_at_micros: event.processed_at.0,
-        origin: convert::origin_number(event.origin).into(),
+/// An answer whose first field is its events: they are written where they go, from where they
+/// are, and the other fields behind them.
+fn answer(events: &[Event], rest: &impl prost::Message) -> Vec<u8> {
+    let sizes = || events.iter().map(|event| Served::of(event).size());
+    let all =
+        sizes().map(|size| size + key_len(1) + encoded_len_varint(size as u64)).sum::<usize>();
+    let mut out = Vec::with_capacity(all + rest.encoded_len());
+    for (event, size) in events.iter().zip(sizes()) {
+        encode_key(1, WireType::LengthDelimited, &mut out);
+        encode_varint(size as u64, &mut out);
+        Served::of(event).write(&mut out);
+    }
+    rest.encode(&mut out).expect("a vector takes every byte");
+    out
+}
+
+/// The fields of an event in the order of their numbers, as `pb::Event` would be written.
+struct Served<'a> {
+    texts: [(u32, &'a [u8]); 3],
+    /// What is 0 is left out.
+    numbers: [(u32, u64); 3],
+    created_at: Option<u64>,
+}
+
+impl<'a> Served<'a> {
+    fn of(event: &'a Event) -> Self {
+        let (id, kind) = (event.id.as_str().as_bytes(), event.kind.as_str().as_bytes());
+        let origin = i32::from(convert::origin_number(event.origin));
+        Self {
+            texts: [(1, id), (2, kind), (5, &event.body)],
+            numbers: [
+                (3, event.position.0),
+                (6, event.processed_at.0.cast_unsigned()),
+                (7, u64::from(origin.cast_unsigned())),
+            ],
+            created_at: event.created_at.map(|time| time.0.cast_unsigned()),
+        }
+    }
+
+    fn size(&self) -> usize {
+        let text = |(tag, text): &(u32, &[u8])| {
+            key_len(*tag) + encoded_len_varint(text.len() as u64) + text.len()
+        };
+        let number = |(tag, number): &(u32, u64)| key_len(*tag) + encoded_len_varint(*number);
+        let texts = self.texts.iter().filter(|(_, text)| !text.is_empty()).map(text);
+        let numbers = self.numbers.iter().filter(|(_, number)| *number != 0).map(number);
+        let created_at = self.created_at.map_or(0, |micros| number(&(4, micros)));
+        texts.sum::<usize>() + numbers.sum::<usize>() + created_at
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        let [id, kind, body] = self.texts;
+        let [position, processed_at, origin] = self.numbers;
+        write_text(id, out);
+        write_text(kind, out);
+        write_number(position, out);
+        if let Some(micros) = self.created_at {
+            encode_key(4, WireType::Varint, out);
+            encode_varint(micros, out);
+        }
+        write_text(body, out);
+        write_number(processed_at, out);
+        write_number(origin, out);
+    }
+}
+
+fn write_text((tag, text): (u32, &[u8]), out: &mut Vec<u8>) {
+    if !text.is_empty() {
+        encode_key(tag, WireType::LengthDelimited, out);
+        encode_varint(text.len() as u64, out);
+        out.extend_from_slice(text);
+    }
+}
+
+fn write_number((tag, number): (u32, u64), out: &mut Vec<u8>) {
+    if number != 0 {
+        encode_key(tag, WireType::Varint, out);
+        encode_varint(number, out);
     }
 }
 
@@ -169,7 +241,60 @@ mod tests {
         );
     }
 
+    fn kept(id: &str, position: u64, created_at: Option<i64>, processed_at: i64) -> Event {
+        Event {
+            position: Position(position),
+            id: EventId::new(id).expect("an id"),
+            kind: EventType::kept("a.b"),
+            origin: Origin::Import,
+            created_at: created_at.map(Timestamp),
+            processed_at: Timestamp(processed_at),
+            body: Bytes::from(format!("{{\"n\":{position}}}").repeat(id.len())),
+        }
+    }
+
+    fn message(event: &Event) -> pb::Event {
+        pb::Event {
+            id: event.id.to_string(),
+            r#type: event.kind.to_string(),
+            position: event.position.0,
+            created_at_micros: event.created_at.map(|time| time.0),
+            body: event.body.clone(),
+            processed_at_micros: event.processed_at.0,
+            origin: convert::origin_number(event.origin).into(),
+        }
+    }
+
     proptest! {
+        #[test]
+        fn an_answer_is_written_as_its_message_would_be(
+            fields in prop::collection::vec(
+                (".{1,40}", any::<u64>(), any::<Option<i64>>(), any::<i64>()), 0..5),
+            zero in any::<bool>(),
+            page in any::<Option<String>>(),
+        ) {
+            let one = |(id, position, created, processed): &(String, u64, Option<i64>, i64)| {
+                let id: String = id.chars().filter(|c| !c.is_control()).take(9).collect();
+                let id = format!("e{id}");
+                if zero { kept(&id, 0, Some(0), 0) } else { kept(&id, *position, *created, *processed) }
+            };
+            let slice_of = EventSlice {
+                events: fields.iter().map(one).collect(),
+                next_page: page.clone(),
+                next_position: Position(7),
+                tail: Position(9),
+                gaps: Vec::new(),
+            };
+            let whole = pb::EventsAnswer {
+                data: slice_of.events.iter().map(message).collect(),
+                next_page: page,
+                next_position: 7,
+                tail: 9,
+                gaps: Vec::new(),
+            };
+            prop_assert_eq!(slice(&slice_of), whole.encode_to_vec());
+        }
+
         #[test]
         fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
             let _ = events(bytes.into(), Origin::Harness);

@@ -15,6 +15,7 @@ mod write;
 
 pub use line::{AppendLine, append_line};
 pub use take::{bare_body, event, events};
+pub(super) use write::write_number;
 pub use write::{event_text, write_event, write_event_line};
 
 use super::scan::{Flaw, Scanner, unescaped};
