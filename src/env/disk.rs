@@ -219,6 +219,12 @@ impl File for DiskFile {
         Ok(done)
     }
 
+    fn read_cached(&self, byte_offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        let mut parts = [io::IoSliceMut::new(buffer)];
+        let flags = ReadWriteFlags::NOWAIT;
+        Ok(rustix::io::preadv2(&self.file, &mut parts, byte_offset, flags)?)
+    }
+
     fn sync(&self) -> io::Result<()> {
         self.file.sync_data()
     }

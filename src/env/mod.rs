@@ -31,6 +31,16 @@ pub trait File: Send + Sync {
     /// What the file system said.
     fn read_at(&self, byte_offset: u64, buffer: &mut [u8]) -> io::Result<usize>;
 
+    /// Reads what can be had without waiting for a device, from the front of `buffer` on: it may
+    /// be less than there is.
+    ///
+    /// # Errors
+    /// What the file system said; then, too, [`Self::read_at`] may have better news.
+    fn read_cached(&self, byte_offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        let _ = (byte_offset, buffer);
+        Ok(0)
+    }
+
     /// Makes content and size durable (`fdatasync`). After an error nothing is known of any byte
     /// written since the last success, and asking again proves nothing.
     ///

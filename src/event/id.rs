@@ -53,6 +53,9 @@ fn check_text(text: &str) -> Result<(), IdError> {
     if text.len() > limits::EVENT_ID_BYTES_MAX {
         return Err(IdError::TooLong { length: text.len(), max: limits::EVENT_ID_BYTES_MAX });
     }
+    if text.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
+        return Ok(());
+    }
     match text.chars().find(|c| c.is_control()) {
         Some(found) => Err(IdError::Character { found }),
         None => Ok(()),

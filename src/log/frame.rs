@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     env::planted::{Defect, planted},
-    event::{Lsn, Position, Range, SessionHash},
+    event::{Event, Lsn, Position, Range, SessionHash},
 };
 
 /// Bytes of a frame header.
@@ -255,32 +255,48 @@ impl Frame {
     /// # Errors
     /// [`Fault::Payload`] when the payload is not what the header says.
     pub fn records(&self) -> Result<Vec<(Lsn, Record)>, Fault> {
-        let mut plain = match self.header.compressed {
+        let (plain, at) = self.plain()?;
+        let count = self.header.count as usize;
+        let mut numbers = Vec::new();
+        if at > 0 {
+            let mut fields = Fields(&plain);
+            numbers.extend((0..count).map_while(|_| fields.u64()).map(Lsn));
+        } else {
+            numbers.extend(
+                (0..u64::from(self.header.count))
+                    .map(|n| Lsn(self.header.first_lsn.0.saturating_add(n))),
+            );
+        }
+        let records = record::decode(&plain.slice(at..), count).ok_or(Fault::Payload)?;
+        Ok(numbers.into_iter().zip(records).collect())
+    }
+
+    /// Appends the events of the positions `wanted` to `events`.
+    ///
+    /// # Errors
+    /// [`Fault::Payload`] as for [`Self::records`]; some may have been appended then.
+    pub fn events(&self, wanted: Range, events: &mut Vec<Event>) -> Result<(), Fault> {
+        let (plain, at) = self.plain()?;
+        let (count, first) = (self.header.count as usize, self.header.first_position);
+        record::events(&plain.slice(at..), count, first, wanted, events).ok_or(Fault::Payload)
+    }
+
+    /// The payload without compression, and where its records begin: behind their numbers, if they
+    /// have some. It has room for as many records as the header says.
+    fn plain(&self) -> Result<(Bytes, usize), Fault> {
+        let plain = match self.header.compressed {
             true => Bytes::from(
-                zstd::bulk::decompress(&self.payload, PLAIN_BYTES_MAX)
+                zstd::bulk::decompress(&self.payload, plain_bytes(&self.payload))
                     .map_err(|_| Fault::Payload)?,
             ),
             false => self.payload.clone(),
         };
         let count = self.header.count as usize;
-        let mut numbers = Vec::new();
-        if self.header.kind == FrameKind::Block {
-            if plain.len() / 8 < count {
-                return Err(Fault::Payload);
-            }
-            let mut fields = Fields(&plain);
-            numbers.extend((0..count).map_while(|_| fields.u64()).map(Lsn));
-            plain = plain.slice(count * 8..);
-        } else if plain.len() >= count {
-            numbers.extend(
-                (0..u64::from(self.header.count))
-                    .map(|n| Lsn(self.header.first_lsn.0.saturating_add(n))),
-            );
-        } else {
-            return Err(Fault::Payload);
-        }
-        let records = record::decode(&plain, count).ok_or(Fault::Payload)?;
-        Ok(numbers.into_iter().zip(records).collect())
+        let (each, at) = match self.header.kind {
+            FrameKind::Block => (8, count.saturating_mul(8)),
+            FrameKind::Request | FrameKind::Watermark => (1, 0),
+        };
+        if plain.len() / each < count { Err(Fault::Payload) } else { Ok((plain, at)) }
     }
 }
 
@@ -288,6 +304,14 @@ impl Frame {
 #[must_use]
 pub fn payload_fits(salt: u64, payload: &[u8], stored: u32) -> bool {
     checksum(salt, &[payload]) == stored
+}
+
+/// Bytes of a compressed payload's content, as far as it says so, within what one may have: what
+/// is not used of a larger buffer is paid for too.
+fn plain_bytes(payload: &[u8]) -> usize {
+    let said = zstd::zstd_safe::get_frame_content_size(payload).ok().flatten();
+    let said = said.and_then(|bytes| usize::try_from(bytes).ok());
+    said.unwrap_or(PLAIN_BYTES_MAX).min(PLAIN_BYTES_MAX)
 }
 
 /// A payload as it goes into a block: log sequence numbers, then records; compressed when that is

@@ -118,6 +118,14 @@ impl JournalHeader {
     }
 }
 
+/// Reads `[from, to)` of a file when all of it can be had without waiting.
+#[must_use]
+pub fn read_cached(file: &dyn File, from: u64, to: u64) -> Option<Bytes> {
+    let mut buffer = vec![0; usize::try_from(to.checked_sub(from)?).ok()?];
+    let read = file.read_cached(from, &mut buffer).ok()?;
+    (read == buffer.len()).then(|| buffer.into())
+}
+
 /// Reads `[from, to)` of a file, or as much as there is.
 ///
 /// # Errors

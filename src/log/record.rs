@@ -9,7 +9,7 @@ use bytes::Bytes;
 
 use super::frame::PAYLOAD_BYTES_MAX;
 use crate::event::{
-    Event, EventId, EventType, Incarnation, NewEvent, Origin, Position, Scope, SessionId,
+    Event, EventId, EventType, Incarnation, NewEvent, Origin, Position, Range, Scope, SessionId,
     SessionKey, TenantId, Timestamp, UserId,
 };
 
@@ -19,6 +19,9 @@ const CONFIG: config::Configuration<
     config::Varint,
     config::Limit<PAYLOAD_BYTES_MAX>,
 > = config::standard().with_limit::<PAYLOAD_BYTES_MAX>();
+
+/// What a redacted body is served as.
+const REDACTED: &[u8] = br#"{"redacted":true}"#;
 
 const KIND_EVENT: u8 = 1;
 const KIND_CREATE: u8 = 16;
@@ -95,11 +98,7 @@ pub fn encode(record: &Record, out: &mut Vec<u8>) {
 #[must_use]
 pub fn decode(payload: &Bytes, count: usize) -> Option<Vec<Record>> {
     let mut records = Vec::new();
-    let mut rest: &[u8] = payload;
-    for _ in 0..count {
-        let (v1, used): (RecordV1<'_>, usize) =
-            bincode::borrow_decode_from_slice(rest, CONFIG).ok()?;
-        rest = rest.get(used..)?;
+    each(payload, count, |v1| {
         let body = match v1.redacted {
             Some(digest) => RecordBody::Redacted { digest },
             None => RecordBody::Whole { salt: v1.salt, body: payload.slice_ref(v1.body) },
@@ -113,8 +112,62 @@ pub fn decode(payload: &Bytes, count: usize) -> Option<Vec<Record>> {
             id: v1.id.to_owned(),
             body,
         });
+        Some(())
+    })?;
+    Some(records)
+}
+
+/// Takes the events of the positions `wanted` out of exactly `count` records that fill `payload`
+/// and of which the first event is at `first`; bodies share its memory. What is not wanted costs
+/// no more than stepping over it.
+#[must_use]
+pub fn events(
+    payload: &Bytes,
+    count: usize,
+    first: Position,
+    wanted: Range,
+    events: &mut Vec<Event>,
+) -> Option<()> {
+    let mut next = first;
+    each(payload, count, |v1| {
+        if v1.kind != KIND_EVENT {
+            return Some(());
+        }
+        let position = next;
+        next = next.plus(1);
+        if !wanted.contains(position) {
+            return Some(());
+        }
+        let known = events.last().filter(|last| last.kind.as_str() == v1.name);
+        events.push(Event {
+            position,
+            id: EventId::new(v1.id).ok()?,
+            kind: known.map_or_else(|| EventType::kept(v1.name), |last| last.kind.clone()),
+            origin: origin_of(v1.origin)?,
+            created_at: v1.created_at.map(Timestamp),
+            processed_at: Timestamp(v1.processed_at),
+            body: match v1.redacted {
+                Some(_) => Bytes::from_static(REDACTED),
+                None => payload.slice_ref(v1.body),
+            },
+        });
+        Some(())
+    })
+}
+
+/// Visits exactly `count` records that fill `payload`.
+fn each<'a>(
+    payload: &'a [u8],
+    count: usize,
+    mut visit: impl FnMut(RecordV1<'a>) -> Option<()>,
+) -> Option<()> {
+    let mut rest = payload;
+    for _ in 0..count {
+        let (v1, used) = bincode::borrow_decode_from_slice(rest, CONFIG).ok()?;
+        rest = rest.get(used..)?;
+        visit(v1)?;
     }
-    rest.is_empty().then_some(records)
+    rest.is_empty().then_some(())
 }
 
 /// Appends the encoding of one of this room's frozen types.
@@ -294,7 +347,7 @@ impl Record {
         }
         let body = match &self.body {
             RecordBody::Whole { body, .. } => body.clone(),
-            RecordBody::Redacted { .. } => Bytes::from_static(br#"{"redacted":true}"#),
+            RecordBody::Redacted { .. } => Bytes::from_static(REDACTED),
         };
         Some(Event {
             position,

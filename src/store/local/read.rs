@@ -20,7 +20,7 @@ use crate::{
     log::{
         Fault, Frame, KnownBatch, LogError, SegmentEntry,
         frame::HEADER_BYTES,
-        journal::read as read_bytes,
+        journal::{read as read_bytes, read_cached},
         scan::{Piece, scan},
         seal::Sealed,
         segment::{self, FRAMES_AT, FrameIndex, SegmentHeader},
@@ -30,6 +30,8 @@ use crate::{
 
 /// Bytes read at once from a segment.
 const READ_BYTES: u64 = 1 << 20;
+/// Bytes of frames whose checking and decoding is work for a thread that nobody waits for.
+const WORK_BYTES: u64 = 512 << 10;
 
 /// A session's files and names, in memory while it is in use.
 pub(super) struct Opened {
@@ -360,12 +362,14 @@ impl Shared {
             let segments = state.entry.segments.clone();
             (sources(&state, range, read), range, tail, state.gaps(), segments)
         };
-        let mut taken = Taken { range, read, events: Vec::new(), bytes: 0, full: false };
+        let mut taken =
+            Taken { range, read, events: Vec::new(), frame: Vec::new(), bytes: 0, full: false };
         let mut found = Vec::new();
         for source in sources {
-            let in_file = matches!(source, Source::File { .. });
+            let large =
+                matches!(&source, Source::File { frames, .. } if bytes_of(frames) > WORK_BYTES);
             let take = || self.take(session, source, &mut taken);
-            found.extend(if in_file { blocking(take) } else { take() }?);
+            found.extend(if large { blocking(take) } else { take() }?);
             if taken.full {
                 break;
             }
@@ -425,7 +429,11 @@ impl Shared {
                 for run in runs(&frames, taken.read.fill) {
                     let from = run.iter().map(|frame| frame.byte_offset).min().unwrap_or(0);
                     let to = run.iter().map(|frame| frame.byte_offset + u64::from(frame.stride));
-                    let bytes = match read_bytes(&*file, from, to.max().unwrap_or(0)) {
+                    let to = to.max().unwrap_or(0);
+                    // What the system has in memory costs less than making way for waiting.
+                    let cached = read_cached(&*file, from, to).map(Ok);
+                    let read = cached.unwrap_or_else(|| blocking(|| read_bytes(&*file, from, to)));
+                    let bytes = match read {
                         Ok(bytes) => bytes,
                         Err(LogError::Io(source)) => {
                             return Err(StoreError::Io { doing: "reading a segment", source });
@@ -485,11 +493,18 @@ impl Shared {
     }
 }
 
+/// Bytes of frames, as they lie in a file.
+fn bytes_of(frames: &[FrameIndex]) -> u64 {
+    frames.iter().map(|frame| u64::from(frame.stride)).sum()
+}
+
 /// Events collected for a slice.
 struct Taken<'a> {
     range: Range,
     read: &'a Read,
     events: Vec<Event>,
+    /// Memory for the events of one frame.
+    frame: Vec<Event>,
     bytes: usize,
     /// A bound was met: what follows is left out.
     full: bool,
@@ -497,20 +512,13 @@ struct Taken<'a> {
 
 impl Taken<'_> {
     fn frame(&mut self, frame: &Frame) -> Result<(), Fault> {
-        let mut position = frame.header.first_position;
-        let mut events = Vec::new();
-        for (_, record) in frame.records()? {
-            if record.is_event() {
-                if self.range.contains(position) {
-                    events.push(record.to_event(position).ok_or(Fault::Payload)?);
-                }
-                position = position.plus(1);
-            }
-        }
+        let mut events = std::mem::take(&mut self.frame);
+        events.clear();
+        frame.events(self.range, &mut events)?;
         if self.read.fill == Fill::Backward {
             events.reverse();
         }
-        for event in events {
+        for event in events.drain(..) {
             let bytes = self.bytes + event.body.len();
             let fits = self.events.is_empty() || bytes <= self.read.bytes_max;
             if self.events.len() >= self.read.events_max || !fits {
@@ -520,6 +528,7 @@ impl Taken<'_> {
             self.bytes = bytes;
             self.events.push(event);
         }
+        self.frame = events;
         Ok(())
     }
 }
