@@ -75,7 +75,7 @@ pub(super) async fn append(
     Who(caller): Who,
     params: Params,
     Stopping(stop): Stopping,
-    axum::Extension(RequestId(request)): axum::Extension<RequestId>,
+    axum::Extension(request): axum::Extension<RequestId>,
     Lines { body, first }: Lines,
 ) -> Result<Response, Refusal> {
     let create = params.flag("create")?;
@@ -96,6 +96,13 @@ pub(super) async fn append(
     let answers = Body::from_stream(stream::unfold(appending, Appending::answers));
     let headers = [(header::CONTENT_TYPE.as_str(), MEDIA_TYPE), ("x-accel-buffering", "no")];
     Ok((headers, answers).into_response())
+}
+
+/// Where the first line break is. A block is searched for any before a byte is searched for one.
+fn line_break(bytes: &[u8]) -> Option<usize> {
+    let blocks = bytes.chunks(256).position(|block| block.contains(&b'\n'))? * 256;
+    let rest = bytes.get(blocks..)?.iter();
+    rest.enumerate().find(|(_, byte)| **byte == b'\n').map(|(at, _)| blocks + at)
 }
 
 /// What a line is called in its answer.
@@ -130,7 +137,7 @@ struct Appending {
     input: Input,
     idle: Duration,
     stop: CancellationToken,
-    request: String,
+    request: RequestId,
 }
 
 impl Appending {
@@ -177,7 +184,7 @@ impl Appending {
     fn take_lines(&mut self, out: &mut Vec<u8>) -> bool {
         loop {
             let rest = self.unread.get(self.searched..).unwrap_or_default();
-            let end = rest.iter().position(|byte| *byte == b'\n').map(|at| self.searched + at);
+            let end = line_break(rest).map(|at| self.searched + at);
             let Some(end) = end else { break };
             self.searched = end;
             if !self.flow.has_room() {
@@ -220,7 +227,7 @@ impl Appending {
             Ok(text) => text,
             Err(error) => {
                 let place = Line { number, reference: None, session: None };
-                return answer::line_refused(out, &place, &error, &self.request);
+                return answer::line_refused(out, &place, &error, self.request.as_str());
             }
         };
         let read = json::append_line(text, self.origin);
@@ -234,7 +241,7 @@ impl Appending {
                     .err()
                     .unwrap_or_else(|| ServiceError::invalid("session", "it is missing"));
                 let place = Line { number, reference: read.reference, session: None };
-                answer::line_refused(out, &place, &error, &self.request);
+                answer::line_refused(out, &place, &error, self.request.as_str());
             }
         }
     }
@@ -249,7 +256,7 @@ impl Appending {
         let error = ServiceError::new(Code::BodyTooLarge, message)
             .action("send the events as several batches");
         let place = Line { number: self.line, reference: None, session: None };
-        answer::line_refused(out, &place, &error, &self.request);
+        answer::line_refused(out, &place, &error, self.request.as_str());
     }
 
     fn tell(&self, answered: Vec<Answered<Ticket>>, out: &mut Vec<u8>) {
@@ -258,7 +265,7 @@ impl Appending {
             let place = Line { number: ticket.line, reference, session: Some(&session) };
             match result {
                 Ok(appended) => answer::appended(out, &place, &appended),
-                Err(error) => answer::line_refused(out, &place, &error, &self.request),
+                Err(error) => answer::line_refused(out, &place, &error, self.request.as_str()),
             }
         }
     }

@@ -157,16 +157,24 @@ async fn read(request: Request, bytes_max: usize) -> Result<Bytes, Refusal> {
         Refusal::with_status(StatusCode::REQUEST_TIMEOUT, error)
     };
     let mut stream = request.into_body().into_data_stream();
-    let mut whole: Vec<u8> = Vec::new();
+    // Most bodies come in one piece and are taken as they are.
+    let (mut first, mut whole) = (Bytes::new(), Vec::new());
     loop {
         let next = tokio::time::timeout(PAUSE_MAX, stream.next()).await;
         match next.map_err(|_| broken("it stopped coming"))? {
+            None if whole.is_empty() => return Ok(first),
             None => return Ok(Bytes::from(whole)),
             Some(Err(_)) => return Err(broken("it broke off")),
-            Some(Ok(chunk)) if whole.len() + chunk.len() > bytes_max => {
+            Some(Ok(chunk)) if first.len().max(whole.len()) + chunk.len() > bytes_max => {
                 return Err(too_large(bytes_max).into());
             }
-            Some(Ok(chunk)) => whole.extend_from_slice(&chunk),
+            Some(Ok(chunk)) if first.is_empty() => first = chunk,
+            Some(Ok(chunk)) => {
+                if whole.is_empty() {
+                    whole.extend_from_slice(&first);
+                }
+                whole.extend_from_slice(&chunk);
+            }
         }
     }
 }

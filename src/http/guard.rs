@@ -1,17 +1,22 @@
 //! What every route goes through: request ids, host and origin, logs and counts without bodies,
 //! and the writing out of refusals. It must not look at a body.
 
-use std::{net::IpAddr, sync::Arc, sync::atomic::Ordering};
+use std::{net::IpAddr, panic::AssertUnwindSafe, sync::atomic::Ordering, time::Duration};
 
 use axum::{
     body::Body,
     extract::{MatchedPath, Request, State},
-    http::{HeaderMap, HeaderValue, Response, Uri, header, uri::Authority},
+    http::{HeaderMap, HeaderValue, Method, Response, StatusCode, Uri, header, uri::Authority},
     middleware::Next,
     response::IntoResponse,
 };
+use futures_util::FutureExt as _;
 
-use super::{Door, Shared, body::to_its_end, refuse::Refusal};
+use super::{
+    Door, HttpOptions, Shared,
+    body::to_its_end,
+    refuse::{Refusal, panicked},
+};
 use crate::service::{Code, ServiceError};
 
 /// Header that names a request, in and out.
@@ -23,44 +28,69 @@ const REQUEST_ID_BYTES_MAX: usize = 128;
 
 /// The request's id, for whoever answers later than the handler.
 #[derive(Clone)]
-pub(super) struct RequestId(pub(super) String);
+pub(super) struct RequestId(HeaderValue);
 
-/// Outermost: names the request, counts and logs it, writes refusals out.
-pub(super) async fn finish(
+impl RequestId {
+    /// The id as text.
+    pub(super) fn as_str(&self) -> &str {
+        self.0.to_str().unwrap_or_default()
+    }
+}
+
+/// Around every route: names the request, turns away who must not knock, counts and logs it,
+/// writes refusals out. A panic below is an answer too.
+pub(super) async fn guard(
     State(door): Shared,
     route: Option<MatchedPath>,
     mut request: Request,
     next: Next,
 ) -> Response<Body> {
     let id = request_id(&door, request.headers());
-    request.extensions_mut().insert(RequestId(id.clone()));
+    request.extensions_mut().insert(id.clone());
     let method = request.method().clone();
-    let route = route.as_ref().map_or("none", MatchedPath::as_str).to_owned();
+    let route = route.as_ref().map_or("none", MatchedPath::as_str);
     let began = door.app.service.monotonic();
-    let mut response = next.run(request).await;
+    let mut response = match knock(&door.app.options, &request) {
+        Ok(()) => {
+            let request = to_its_end(request, door.app.options.body_bytes_max);
+            let answered = AssertUnwindSafe(next.run(request)).catch_unwind().await;
+            answered.unwrap_or_else(panicked)
+        }
+        Err(error) => {
+            drop(to_its_end(request, door.app.options.body_bytes_max));
+            Refusal::from(error).into_response()
+        }
+    };
     let refusal = response.extensions_mut().remove::<Refusal>();
-    let refusal = refusal.or_else(|| unshaped(&route, &response));
+    let refusal = refusal.or_else(|| unshaped(route, &response));
     let code = refusal.as_ref().map_or("", |refusal| refusal.code().as_str());
     if let Some(refusal) = &refusal {
-        response = refusal.write(&id);
+        response = refusal.write(id.as_str());
     }
     let took = door.app.service.monotonic().saturating_sub(began);
-    let status = response.status().as_u16();
-    door.metrics.request(&method, &route, status, took);
-    let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
-    if response.status().is_server_error() {
-        tracing::warn!(request = %id, %method, %route, status, code, micros, "request failed");
-    } else {
-        tracing::info!(request = %id, %method, %route, status, code, micros, "request answered");
-    }
+    let status = response.status();
+    door.metrics.request(&method, route, status.as_u16(), took);
+    log(id.as_str(), &method, route, status, code, took);
     let headers = response.headers_mut();
-    if let Ok(value) = HeaderValue::from_str(&id) {
-        headers.insert(REQUEST_ID_HOSTED, value.clone());
-        headers.insert(REQUEST_ID, value);
-    }
+    headers.insert(REQUEST_ID_HOSTED, id.0.clone());
+    headers.insert(REQUEST_ID, id.0);
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     response
+}
+
+/// One line for what is refused or fails. What goes well is counted, and told only to who looks
+/// for it: a line for each would cost more than the append it tells of.
+fn log(id: &str, method: &Method, route: &str, status: StatusCode, code: &str, took: Duration) {
+    let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+    let status_code = status.as_u16();
+    if status.is_server_error() {
+        tracing::warn!(request = %id, %method, %route, status = status_code, code, micros, "request failed");
+    } else if status.is_client_error() {
+        tracing::info!(request = %id, %method, %route, status = status_code, code, micros, "request refused");
+    } else {
+        tracing::debug!(request = %id, %method, %route, status = status_code, micros, "request answered");
+    }
 }
 
 /// A refusal of the framework's on a route of ours, such as a path that is not UTF-8, in our shape.
@@ -72,33 +102,27 @@ fn unshaped(route: &str, response: &Response<Body>) -> Option<Refusal> {
 }
 
 /// The client's id for the request when it is plain, or one of ours.
-fn request_id(door: &Door, headers: &HeaderMap) -> String {
-    let plain = |text: &&str| {
-        (1..=REQUEST_ID_BYTES_MAX).contains(&text.len())
-            && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte))
+fn request_id(door: &Door, headers: &HeaderMap) -> RequestId {
+    let plain = |value: &&HeaderValue| {
+        (1..=REQUEST_ID_BYTES_MAX).contains(&value.len())
+            && value
+                .as_bytes()
+                .iter()
+                .all(|byte| byte.is_ascii_alphanumeric() || b"-_.:".contains(byte))
     };
-    let given = headers.get(REQUEST_ID).and_then(|value| value.to_str().ok());
-    given.filter(plain).map(str::to_owned).unwrap_or_else(|| {
+    let given = headers.get(REQUEST_ID).filter(plain).cloned();
+    RequestId(given.unwrap_or_else(|| {
         let number = door.requests.fetch_add(1, Ordering::Relaxed);
-        format!("req_{:x}_{number:x}", door.app.service.now().0)
-    })
+        let text = format!("req_{:x}_{number:x}", door.began.0);
+        HeaderValue::from_str(&text).expect("hex digits may stand in a header")
+    }))
 }
 
 /// Refuses who must not knock: another host's name (DNS rebinding), another site's page (forged
 /// requests of a browser).
-pub(super) async fn knock(
-    State(door): State<Arc<Door>>,
-    request: Request,
-    next: Next,
-) -> Response<Body> {
-    let options = &door.app.options;
-    let request = to_its_end(request, options.body_bytes_max);
-    let checked = host(request.uri(), request.headers(), &options.allowed_hosts)
-        .and_then(|()| origin(request.headers(), &options.allowed_origins));
-    if let Err(error) = checked {
-        return Refusal::from(error).into_response();
-    }
-    next.run(request).await
+fn knock(options: &HttpOptions, request: &Request) -> Result<(), ServiceError> {
+    host(request.uri(), request.headers(), &options.allowed_hosts)?;
+    origin(request.headers(), &options.allowed_origins)
 }
 
 fn forbidden(problem: &str, action: &str) -> ServiceError {

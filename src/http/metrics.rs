@@ -1,9 +1,17 @@
 //! Counts for a Prometheus scrape, kept by each router for itself: tests run many in one process.
 //! Labels are route templates and statuses only, never an id.
 
-use std::{sync::atomic::AtomicU64, sync::atomic::Ordering, time::Duration};
+use std::{
+    collections::HashMap,
+    sync::{
+        PoisonError, RwLock,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use axum::http::Method;
+use metrics::{Counter, Histogram};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
 
 use crate::service::Counts;
@@ -18,6 +26,17 @@ pub(super) struct Metrics {
     recorder: PrometheusRecorder,
     handle: PrometheusHandle,
     requests: AtomicU64,
+    /// By route, then by method and status: found again without making labels anew.
+    known: RwLock<HashMap<String, Vec<Known>>>,
+}
+
+/// What is counted under one set of labels.
+#[derive(Clone)]
+struct Known {
+    method: &'static str,
+    status: u16,
+    requests: Counter,
+    seconds: Histogram,
 }
 
 impl Metrics {
@@ -27,22 +46,38 @@ impl Metrics {
         let recorder = builder.build_recorder();
         let handle = recorder.handle();
         metrics::with_local_recorder(&recorder, describe);
-        Self { recorder, handle, requests: AtomicU64::new(0) }
+        Self { recorder, handle, requests: AtomicU64::new(0), known: RwLock::default() }
     }
 
     /// Counts one answered request.
     pub(super) fn request(&self, method: &Method, route: &str, status: u16, took: Duration) {
-        let (route, status) = (route.to_owned(), status.to_string());
-        let method = known(method);
-        metrics::with_local_recorder(&self.recorder, || {
-            let labels = [("method", method.to_owned()), ("route", route), ("status", status)];
-            metrics::counter!("sessionlog_http_requests_total", &labels).increment(1);
-            let [method, route, _] = labels;
-            metrics::histogram!("sessionlog_http_request_seconds", &[method, route]).record(took);
-        });
+        let known = self.known(known(method), route, status);
+        known.requests.increment(1);
+        known.seconds.record(took);
         if self.requests.fetch_add(1, Ordering::Relaxed) % UPKEEP_REQUESTS == UPKEEP_REQUESTS - 1 {
             self.handle.run_upkeep();
         }
+    }
+
+    fn known(&self, method: &'static str, route: &str, status: u16) -> Known {
+        let read = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        let same = |known: &&Known| (known.method, known.status) == (method, status);
+        if let Some(known) = read.get(route).and_then(|of_route| of_route.iter().find(same)) {
+            return known.clone();
+        }
+        drop(read);
+        let known = metrics::with_local_recorder(&self.recorder, || {
+            let (route, text) = (route.to_owned(), status.to_string());
+            let labels = [("method", method.to_owned()), ("route", route), ("status", text)];
+            let requests = metrics::counter!("sessionlog_http_requests_total", &labels);
+            let [method_label, route, _] = labels;
+            let labels = [method_label, route];
+            let seconds = metrics::histogram!("sessionlog_http_request_seconds", &labels);
+            Known { method, status, requests, seconds }
+        });
+        let mut write = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        write.entry(route.to_owned()).or_default().push(known.clone());
+        known
     }
 
     /// The text of a scrape.

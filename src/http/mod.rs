@@ -28,14 +28,13 @@ use std::{
 use axum::{Router, middleware};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
-use tower_http::catch_panic::CatchPanicLayer;
 
 pub use describe::document;
 pub use refuse::status;
 pub use serve::{Listener, ServeOptions, serve};
 
 use crate::{
-    event::{Event, limits},
+    event::{Event, Timestamp, limits},
     service::{Code, Service, ServiceError, ServiceResult},
 };
 
@@ -48,7 +47,7 @@ pub struct OwnerInfo {
     pub on_demand: bool,
     /// The data directory.
     pub data_dir: String,
-    /// Digest of its configuration: front ends with another one are told so.
+    /// Its settings that front ends must have alike, `name=value`.
     pub config_digest: String,
     /// Cancelled when an on-demand owner is asked to step down.
     pub step_down: CancellationToken,
@@ -116,6 +115,8 @@ struct Door {
     app: App,
     readers: Arc<Semaphore>,
     room: hold::Room,
+    /// When this door was made: what tells its requests from another's.
+    began: Timestamp,
     requests: AtomicU64,
     metrics: metrics::Metrics,
     document: String,
@@ -147,6 +148,7 @@ pub fn router(app: App, more: Router) -> Router {
     let door = Arc::new(Door {
         readers: Arc::new(Semaphore::new(app.options.readers_max)),
         room: hold::Room::new(app.options.answers_bytes_max, app.options.answers_patience),
+        began: app.service.now(),
         requests: AtomicU64::new(0),
         metrics: metrics::Metrics::new(),
         document: describe::text(&document),
@@ -158,7 +160,5 @@ pub fn router(app: App, more: Router) -> Router {
         .merge(more.layer(limit))
         .fallback(refuse::no_route)
         .method_not_allowed_fallback(refuse::no_method)
-        .layer(middleware::from_fn_with_state(Arc::clone(&door), guard::knock))
-        .layer(CatchPanicLayer::custom(refuse::panicked))
-        .layer(middleware::from_fn_with_state(door, guard::finish))
+        .layer(middleware::from_fn_with_state(door, guard::guard))
 }

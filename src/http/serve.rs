@@ -21,8 +21,6 @@ use super::progress::Progress;
 
 /// Pause after a failed accept: most often there are no file descriptors left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// Headers of one request.
-const HEADERS_MAX: usize = 128;
 
 /// Where connections come from.
 pub enum Listener {
@@ -195,7 +193,6 @@ async fn converse(
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(floor.options.header_timeout)
-        .max_headers(HEADERS_MAX)
         .serve_connection(TokioIo::new(stream), service);
     tokio::pin!(connection);
     let ended = tokio::select! {

@@ -107,7 +107,7 @@ pub(super) async fn tail(
     params: Params,
     headers: HeaderMap,
     Stopping(stop): Stopping,
-    axum::Extension(RequestId(request)): axum::Extension<RequestId>,
+    axum::Extension(request): axum::Extension<RequestId>,
 ) -> Result<Response, Refusal> {
     let _admitted = door.admit()?;
     let from = last_event_id(&headers)?.map(Point::At).or(params.point("from")?);
@@ -115,6 +115,7 @@ pub(super) async fn tail(
     let follow = follow.only(params.types()?);
     let heartbeat = door.app.options.heartbeat;
     let (begun, ended) = (false, false);
+    let request = request.as_str().to_owned();
     let reader = Reader { follow, heartbeat, stop, request, begun, ended, _admitted };
     let headers = [
         (header::CONTENT_TYPE.as_str(), "text/event-stream"),

@@ -122,12 +122,16 @@ impl Service {
             return Err(ServiceError::invalid("wait_ms", problem));
         }
         let key = caller.key(session);
+        if query.wait.is_zero() {
+            let plan = self.plan(&key, query).await?;
+            return self.collect(&key, &plan, query).await;
+        }
         // Watched before it is read, so that no event falls between.
         let mut watch = self.store.watch(&key).await?;
         let mut plan = self.plan(&key, query).await?;
         let mut answer = self.collect(&key, &plan, query).await?;
         let live = plan.to.is_none_or(|to| to > answer.tail) && !plan.descending;
-        if !answer.events.is_empty() || query.wait.is_zero() || !live {
+        if !answer.events.is_empty() || !live {
             return Ok(answer);
         }
         // What came while many waited is read by many at once.

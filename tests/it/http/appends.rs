@@ -17,7 +17,7 @@ use sessionlog::{
 };
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::TcpStream,
+    net::{TcpSocket, TcpStream},
 };
 
 use super::{
@@ -27,6 +27,10 @@ use super::{
 use crate::engines;
 
 const LINES: (&str, &str) = ("content-type", "application/x-ndjson");
+
+/// How a stream begins.
+const HEAD: &str = "POST /v1/append HTTP/1.1\r\nhost: localhost\r\n\
+                    content-type: application/x-ndjson\r\ntransfer-encoding: chunked\r\n\r\n";
 
 /// A whole stream at once.
 async fn append(house: &House, query: &str, lines: &str) -> Reply {
@@ -61,9 +65,7 @@ impl Wire {
     async fn open(house: &House) -> Self {
         let stream = TcpStream::connect(&house.address).await.unwrap();
         let mut wire = Self { stream, read: Vec::new(), text: String::new(), ended: false };
-        let head = "POST /v1/append HTTP/1.1\r\nhost: localhost\r\n\
-                    content-type: application/x-ndjson\r\ntransfer-encoding: chunked\r\n\r\n";
-        wire.stream.write_all(head.as_bytes()).await.unwrap();
+        wire.stream.write_all(HEAD.as_bytes()).await.unwrap();
         wire
     }
 
@@ -336,12 +338,16 @@ async fn a_client_that_reads_no_answers_is_left_and_has_lost_nothing() {
     let serving = ServeOptions { write_timeout, ..ServeOptions::default() };
     let house = House::build(Plan { serving, ..Plan::default() }).await;
     house.session("s", 0).await;
-    let mut wire = Wire::open(&house).await;
+    // A small window, so that answers soon have nowhere to go.
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(4 << 10).unwrap();
+    let mut stream = socket.connect(house.address.parse().unwrap()).await.unwrap();
+    stream.write_all(HEAD.as_bytes()).await.unwrap();
     let write = async {
-        for n in 0.. {
-            let text = line("s", n);
+        for from in (0..).step_by(100) {
+            let text: String = (from..from + 100).map(|n| line("s", n)).collect();
             let chunk = format!("{:x}\r\n{text}\r\n", text.len());
-            if wire.stream.write_all(chunk.as_bytes()).await.is_err() {
+            if stream.write_all(chunk.as_bytes()).await.is_err() {
                 return;
             }
         }
