@@ -1,6 +1,11 @@
-//! The `sessionlog` program: everything is in the library.
+//! The `sessionlog` program: everything is in the library, but for the allocator, which a program
+//! chooses for all of its libraries.
 
 use std::process::ExitCode;
+
+/// Why another than the system's: docs/decisions/0017-an-allocator-of-our-own.md.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     sessionlog::cli::run()
