@@ -37,6 +37,9 @@ const CODEC_RECORD_V1: u8 = 1;
 const COMPRESSION_NONE: u8 = 0;
 const COMPRESSION_ZSTD: u8 = 1;
 const CIPHER_NONE: u8 = 0;
+/// Blocks are written when nothing presses, and mostly once: level 1 takes a quarter of the time
+/// and 7 % more room (docs/decisions/0017).
+const ZSTD_LEVEL: i32 = 5;
 
 const _: () = assert!((HEADER_BYTES as u64).is_multiple_of(ALIGN_BYTES));
 const _: () = assert!(crate::event::limits::BATCH_BYTES_MAX < PAYLOAD_BYTES_MAX);
@@ -325,7 +328,7 @@ pub fn block_payload(records: &[(Lsn, Record)]) -> (Vec<u8>, bool) {
     for (_, record) in records {
         record::encode(record, &mut plain);
     }
-    match zstd::bulk::compress(&plain, 1) {
+    match zstd::bulk::compress(&plain, ZSTD_LEVEL) {
         Ok(small) if small.len() < plain.len() => (small, true),
         _ => (plain, false),
     }

@@ -12,7 +12,8 @@
 //! footer    0  magic "SLSEALF1"   8  checksum u32 of bytes 16..192   12  version u32
 //!          16  blocks u64        24  ids u64        32  index at u64  40  ids at u64
 //!          48  batches at u64    56  end position u64   64  last lsn u64   72  records u64
-//!          80  event chain 32   112  control chain 32  144  checksum u32 of the tables  148 zero
+//!          80  event chain 32   112  control chain 32  144  checksum u32 of the tables
+//!         148  nameless u32     152  zero
 //! ```
 
 use bytes::Bytes;
@@ -57,6 +58,8 @@ pub struct Sealed {
     pub chain: Chain,
     /// The control chain after its last record.
     pub control_chain: Chain,
+    /// It has no table of ids: who looks for an id reads the block.
+    pub nameless: bool,
     ids: Bytes,
 }
 
@@ -162,6 +165,11 @@ impl Builder {
     fn finish(mut self) -> Vec<u8> {
         let tables_at = self.out.len();
         self.out.extend_from_slice(&self.index);
+        // Where one block has everything a table costs more than it saves: it does not compress.
+        let nameless = self.blocks == 1;
+        if nameless {
+            self.ids.clear();
+        }
         let ids_at = self.out.len() as u64;
         self.ids.sort_unstable();
         for (hash, position) in &self.ids {
@@ -181,6 +189,7 @@ impl Builder {
         body.extend_from_slice(&self.chain.0);
         body.extend_from_slice(&self.control_chain.0);
         body.extend_from_slice(&tables_checksum.to_le_bytes());
+        body.extend_from_slice(&u32::from(nameless).to_le_bytes());
         body.resize(FOOTER_BYTES - 16, 0);
         self.out.extend_from_slice(&MAGIC);
         self.out.extend_from_slice(&checksum(self.header.salt, &[&body]).to_le_bytes());
@@ -201,6 +210,7 @@ struct Footer {
     chain: Chain,
     control_chain: Chain,
     tables_checksum: u32,
+    nameless: bool,
 }
 
 fn footer(salt: u64, bytes: &[u8]) -> Option<Result<Footer, Fault>> {
@@ -228,6 +238,7 @@ fn footer(salt: u64, bytes: &[u8]) -> Option<Result<Footer, Fault>> {
         chain: Chain(fields.array()?),
         control_chain: Chain(fields.array()?),
         tables_checksum: fields.u32()?,
+        nameless: fields.u32()? != 0,
     }))
 }
 
@@ -282,6 +293,7 @@ impl Sealed {
             last_lsn: footer.last_lsn,
             chain: footer.chain,
             control_chain: footer.control_chain,
+            nameless: footer.nameless,
             ids: tables.slice(ids_at..batches_at),
         })
     }

@@ -393,7 +393,10 @@ class Segment:
         need((session.chain, session.control) == (foot[80:112], foot[112:144]),
              "a chain in a footer is wrong")
         need(session.end_lsn == last_lsn + 1, "a footer has another last number")
-        if session.frames_skipped == skipped_before:
+        nameless = u32(foot, 148)
+        need(nameless in (0, int(blocks == 1)) and not (nameless and ids),
+             "a segment without ids has another number of blocks than one")
+        if session.frames_skipped == skipped_before and not nameless:
             self.ids(ids_at, batches_at, session.events[first_event:])
         self.batches(batches_at, tables_end)
 

@@ -284,6 +284,46 @@ async fn a_base_of_many_parts_reads_back() {
     assert!(listed.iter().all(|info| whole(&info.title, info.metadata.len())));
 }
 
+#[tokio::test]
+async fn an_id_is_found_whether_or_not_its_segment_has_a_table() {
+    let sim = Sim::new(18);
+    let counts = [("one block", 50), ("two blocks", 70)];
+    let session = |name: &str| key(&name.replace(' ', "-"));
+    let named = |n: usize| named(&format!("e{n}"), &body(n, 300));
+    let store = Local::open_local(&sim.env(), small()).unwrap();
+    for (name, count) in counts {
+        create(&store, session(name).session.as_str()).await;
+        for n in 0..count {
+            append(&store, &session(name), batch([named(n)])).await.unwrap();
+        }
+    }
+    // Once sealed while its names are in memory, and once read anew.
+    let mut store = Some(store);
+    for kept in [true, false] {
+        let open = store.take().unwrap();
+        let open = match kept {
+            true => open,
+            false => {
+                open.close().await;
+                drop(open);
+                Local::open_local(&sim.env(), small()).unwrap()
+            }
+        };
+        for (name, count) in counts {
+            for n in 0..count {
+                let again = append(&open, &session(name), batch([named(n)])).await.unwrap();
+                assert!(again.repeated, "{name}: e{n}");
+                assert_eq!(again.first_position, Position(n as u64), "{name}");
+            }
+        }
+        settle(&open);
+        sim.clock().advance(LONG);
+        settle(&open);
+        store = Some(open);
+    }
+    assert_eq!((files(&sim, ".seg"), files(&sim, ".sealed")), (0, 2), "{:?}", sim.files());
+}
+
 /// A storage whose segments are opened only when the gate is up.
 struct Gated {
     inner: Arc<dyn Storage>,

@@ -10,9 +10,11 @@ use super::{
     layout::quarantine,
     lock,
     session::{Effect, Held, Names, Session, State},
+    settle::whole_frames,
 };
 use crate::{
     env::{
+        File,
         planted::{Defect, planted},
         sync::MutexGuard,
     },
@@ -69,12 +71,15 @@ impl Opened {
         Self { segments: Vec::new(), names: Names::default(), used_at: now }
     }
 
-    /// A sealed segment took the place of a run of others; its names are in its own table.
+    /// A sealed segment took the place of a run of others; its names are in its own table, if it
+    /// has one.
     pub(super) fn sealed(&mut self, run: &[SegmentEntry], sealed: OpenSegment) {
         let at = self.segments.iter().position(|segment| Some(&segment.file) == run.first());
         let Some(at) = at.filter(|at| at + run.len() <= self.segments.len()) else { return };
         let range = sealed.file.base..sealed.file.end;
-        self.names.ids.retain(|_, position| !range.contains(&position.0));
+        if sealed.sealed.as_ref().is_some_and(|sealed| !sealed.nameless) {
+            self.names.ids.retain(|_, position| !range.contains(&position.0));
+        }
         self.segments.splice(at..at + run.len(), [sealed]);
     }
 
@@ -247,7 +252,7 @@ impl Shared {
             sealed: None,
         };
         if entry.sealed {
-            match Sealed::of(&*file, &header, entry.bytes) {
+            match sealed_tables(&*file, &header, entry, names) {
                 Ok(sealed) => {
                     segment.index.clone_from(&sealed.index);
                     segment.sealed = Some(sealed);
@@ -496,6 +501,23 @@ impl Shared {
 /// Bytes of frames, as they lie in a file.
 fn bytes_of(frames: &[FrameIndex]) -> u64 {
     frames.iter().map(|frame| u64::from(frame.stride)).sum()
+}
+
+/// The tables of a sealed segment; the names in its one block, where it has no table of them.
+fn sealed_tables(
+    file: &dyn File,
+    header: &SegmentHeader,
+    entry: &SegmentEntry,
+    names: &mut Names,
+) -> Result<Sealed, LogError> {
+    let sealed = Sealed::of(file, header, entry.bytes)?;
+    if sealed.nameless {
+        let wrong = |fault| LogError::Fault { byte_offset: FRAMES_AT, fault };
+        for frame in whole_frames(file, header, entry)? {
+            names.add(frame.header.first_position, &frame.records().map_err(wrong)?);
+        }
+    }
+    Ok(sealed)
 }
 
 /// Events collected for a slice.
