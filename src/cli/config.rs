@@ -75,7 +75,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "journal_retained_bytes",
-        help: "journal that may wait to be settled into segments; default 128MiB",
+        help: "journal that may wait to be settled into segments; default 256MiB",
         hidden: true,
         shared: true,
     },

@@ -252,6 +252,14 @@ impl File for DiskFile {
         Ok(())
     }
 
+    fn hurry(&self, byte_offset: u64, bytes: u64) {
+        // Dirty pages of the range are sent off; only clean ones would be dropped, and what was
+        // just written is not.
+        if let Some(bytes) = std::num::NonZeroU64::new(bytes) {
+            let _ = rustix::fs::fadvise(&self.file, byte_offset, Some(bytes), Advice::DontNeed);
+        }
+    }
+
     fn len(&self) -> io::Result<u64> {
         Ok(self.file.metadata()?.len())
     }

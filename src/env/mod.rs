@@ -56,6 +56,10 @@ pub trait File: Send + Sync {
     /// What the file system said.
     fn write_durably(&self, byte_offset: u64, bytes: &[u8]) -> io::Result<()>;
 
+    /// Asks for bytes to be on their way to the device, so that a later sync finds less to do. A
+    /// hint: it waits for nothing and promises nothing.
+    fn hurry(&self, byte_offset: u64, bytes: u64);
+
     /// Size in bytes.
     ///
     /// # Errors

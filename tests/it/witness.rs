@@ -285,6 +285,10 @@ impl File for WatchedFile {
         })
     }
 
+    fn hurry(&self, byte_offset: u64, bytes: u64) {
+        self.inner.hurry(byte_offset, bytes);
+    }
+
     fn len(&self) -> io::Result<u64> {
         self.inner.len()
     }

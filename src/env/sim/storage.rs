@@ -151,6 +151,9 @@ impl File for SimFile {
         self.storage.disk().sync(self.storage.life, Some(self.file), call)
     }
 
+    /// Nothing: the simulated kernel writes back when it likes.
+    fn hurry(&self, _byte_offset: u64, _bytes: u64) {}
+
     fn len(&self) -> io::Result<u64> {
         self.run(self.call(Op::Len, 0, 0), |disk| disk.len(self.file))
     }

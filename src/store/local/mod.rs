@@ -67,7 +67,7 @@ use crate::{
 pub struct Options {
     /// Size of one journal file in bytes; default 32 MiB, at least 32 KiB (tests).
     pub journal_file_bytes: u64,
-    /// Journal bytes that may wait for settling; default 128 MiB.
+    /// Journal bytes that may wait for settling; default 256 MiB.
     pub journal_retained_bytes: u64,
     /// A segment is sealed once it is larger; default 8 MiB.
     pub segment_bytes_max: u64,
@@ -79,7 +79,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             journal_file_bytes: 32 << 20,
-            journal_retained_bytes: 128 << 20,
+            journal_retained_bytes: 256 << 20,
             segment_bytes_max: 8 << 20,
             background: true,
         }
@@ -330,10 +330,13 @@ impl Shared {
         self.journal.written().saturating_sub(self.settled_written.load(Ordering::Relaxed))
     }
 
-    /// Whether so much waits that it is settled while others write: few large settlings cost less
-    /// than many small ones, and the other half of the room is for what comes meanwhile.
+    /// Whether so much waits that it is settled while others write: an eighth of the room when it
+    /// is of few sessions, half of it when it is of many. A settling costs by the session, so many
+    /// are worth a large one; the rest of the room is for what comes meanwhile.
     fn pressed(&self) -> bool {
-        self.pressure() > self.options.journal_retained_bytes / 2
+        let (pressure, room) = (self.pressure(), self.options.journal_retained_bytes);
+        let few = || lock(&self.dirty).len() <= settle::FEW_SESSIONS_MAX;
+        pressure > room / 2 || pressure > room / 8 && few()
     }
 
     /// Settles when so much waits that it presses, or when nobody wrote for a while: a sync of

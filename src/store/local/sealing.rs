@@ -8,7 +8,7 @@ use super::{
     Shared, lock,
     read::OpenSegment,
     session::Session,
-    settle::{Retired, SYNCED_ONE_BY_ONE_MAX, whole_frames},
+    settle::{FEW_SESSIONS_MAX, Retired, whole_frames},
 };
 use crate::{
     env::{
@@ -144,7 +144,7 @@ impl Shared {
     }
 
     fn sync_sealed(&self, written: &[(Arc<Session>, Sealing)]) -> io::Result<()> {
-        if written.len() > SYNCED_ONE_BY_ONE_MAX {
+        if written.len() > FEW_SESSIONS_MAX {
             return self.env.storage.sync_all();
         }
         let mut directories = BTreeSet::new();

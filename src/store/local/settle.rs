@@ -25,8 +25,8 @@ use crate::{
     },
 };
 
-/// Up to so many files are synced one by one; more of them by one `syncfs`.
-pub(super) const SYNCED_ONE_BY_ONE_MAX: usize = 32;
+/// Up to so many sessions are few: their files are synced one by one; more of them by one `syncfs`.
+pub(super) const FEW_SESSIONS_MAX: usize = 32;
 /// Bytes of frames put together before they are written.
 const WRITE_BYTES: usize = 256 << 10;
 /// What one settling wrote of a session, not yet synced.
@@ -66,7 +66,7 @@ impl Shared {
             self.journal.begin(&|round, result| self.outcome(round, result))?;
         }
         let _settling = lock(&self.settling);
-        let quiet = !self.pressed();
+        let quiet = !(self.options.background && self.pressed());
         let written_before = self.journal.written();
         let place = self.journal.place();
         if planted(Defect::RecycleBeforeSettling) {
@@ -117,7 +117,7 @@ impl Shared {
         &self,
         dirty: &[Arc<Session>],
     ) -> io::Result<(Vec<Written>, Vec<Arc<Session>>)> {
-        let keep_open = dirty.len() <= SYNCED_ONE_BY_ONE_MAX;
+        let keep_open = dirty.len() <= FEW_SESSIONS_MAX;
         let sync_each = self.take_sync_each();
         let (mut written, mut stuck) = (Vec::new(), Vec::new());
         for session in dirty {
@@ -190,6 +190,7 @@ impl Shared {
             header.write(salt, &held.payload, &mut buffer);
             if buffer.len() >= WRITE_BYTES || n + 1 == frames.len() {
                 file.write_at(at, &buffer)?;
+                file.hurry(at, buffer.len() as u64);
                 at += buffer.len() as u64;
                 buffer.clear();
             }
