@@ -111,7 +111,8 @@ impl JournalHeader {
         let [first, second] = copies.map(|copy| Self::decode(copy.unwrap_or_default()));
         first.or_else(|fault| {
             second.map_err(|other| {
-                let fault = if fault == Fault::Zeros { other } else { fault };
+                // One copy of zeros and none whole: the first write ever to this file was torn.
+                let fault = if other == Fault::Zeros { other } else { fault };
                 LogError::Fault { byte_offset: 0, fault }
             })
         })

@@ -57,27 +57,30 @@ fn a_crash_within_any_call_loses_nothing() {
     });
 }
 
+/// Calls that fail, once or for ever, and a disk that heals in between.
+pub async fn failing(seed: u64, flaw: Option<Flaw>) {
+    let mut run = Run::flawed(seed, flaw, ROOMY);
+    for _ in 0..4 {
+        let faults = [Fault::Io, Fault::Full, Fault::Short];
+        let fault = faults[usize::try_from(run.below(3)).unwrap()];
+        let persistent = run.below(3) == 0;
+        run.sim.fail_call(run.sim.calls() + run.below(200), fault, persistent);
+        if let Some(store) = run.open() {
+            let requests = 20 + run.below(40);
+            run.work(&store, requests).await;
+            run.sim.heal();
+            let requests = run.below(20);
+            run.work(&store, requests).await;
+        }
+        run.die();
+        drop(run.judge().await);
+        run.sim.kill();
+    }
+}
+
 #[test]
 fn a_failing_call_loses_nothing() {
-    sweep(60, async |seed| {
-        let mut run = Run::new(seed);
-        for _ in 0..4 {
-            let faults = [Fault::Io, Fault::Full, Fault::Short];
-            let fault = faults[usize::try_from(run.below(3)).unwrap()];
-            let persistent = run.below(3) == 0;
-            run.sim.fail_call(run.sim.calls() + run.below(200), fault, persistent);
-            if let Some(store) = run.open() {
-                let requests = 20 + run.below(40);
-                run.work(&store, requests).await;
-                run.sim.heal();
-                let requests = run.below(20);
-                run.work(&store, requests).await;
-            }
-            run.die();
-            drop(run.judge().await);
-            run.sim.kill();
-        }
-    });
+    sweep(60, async |seed| failing(seed, None).await);
 }
 
 /// The same requests, with a fault at one call of them; answers how many calls they make without.

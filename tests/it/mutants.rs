@@ -26,6 +26,8 @@ use crate::{
 pub enum Check {
     /// Lives of a store that end anywhere.
     Life,
+    /// Calls that fail.
+    Failing,
     /// A failed sync, then a kill, then a power loss.
     Believed,
     /// Settling that fails or dies anywhere.
@@ -49,6 +51,7 @@ impl Check {
     pub fn run(self, seed: u64, flaw: Option<Flaw>) -> BoxFuture<'static, ()> {
         match self {
             Self::Life => life(seed, flaw).map(drop).boxed(),
+            Self::Failing => crash::failing(seed, flaw).boxed(),
             Self::Believed => crash::believed(seed, flaw).boxed(),
             Self::Interrupted => interrupted(seed, flaw).boxed(),
             Self::Spoiled => crash::spoiled(seed, flaw).boxed(),
@@ -87,8 +90,9 @@ const MUTANTS: &[(&str, Planted, Check)] = &[
     ("unlink a segment early", Planted::Engine(Defect::UnlinkEarly), Check::Widowed),
 ];
 
-const CHECKS: [Check; 7] = [
+const CHECKS: [Check; 8] = [
     Check::Life,
+    Check::Failing,
     Check::Believed,
     Check::Interrupted,
     Check::Spoiled,
