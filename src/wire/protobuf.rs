@@ -276,7 +276,10 @@ mod tests {
             let one = |(id, position, created, processed): &(String, u64, Option<i64>, i64)| {
                 let id: String = id.chars().filter(|c| !c.is_control()).take(9).collect();
                 let id = format!("e{id}");
-                if zero { kept(&id, 0, Some(0), 0) } else { kept(&id, *position, *created, *processed) }
+                match zero {
+                    true => kept(&id, 0, Some(0), 0),
+                    false => kept(&id, *position, *created, *processed),
+                }
             };
             let slice_of = EventSlice {
                 events: fields.iter().map(one).collect(),
