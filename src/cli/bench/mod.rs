@@ -68,6 +68,7 @@ pub(super) fn run(wanted: &Bench, screen: &mut Screen) -> Outcome {
     stop_on_signals(&site.runtime, &site)?;
     warn(&mut site);
     let load_before = machine::load();
+    warn_of_load(&mut site, load_before);
     let bar = progress_bar(plan.steps(site.settings.rounds), screen);
     let rows = plan.run(&mut site, &mut |what| {
         bar.inc(1);
@@ -178,6 +179,17 @@ fn warn(site: &mut Site) {
         notes.push("this device counts no flushes: whether rows are durable is unknown".to_owned());
     }
     site.notes.extend(notes);
+}
+
+/// Rounds that wait for a processor measure who else wants it.
+fn warn_of_load(site: &mut Site, load: Option<f64>) {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from) as u64;
+    if let Some(load) = load.filter(|load| *load > runner::float(processors)) {
+        site.notes.push(format!(
+            "other programs want the processors (load {load:.1}): figures are lower and less sure; \
+             see docs/performance.md for real-time priority"
+        ));
+    }
 }
 
 /// Thousands of sessions and connections need more files than the usual limit allows.
