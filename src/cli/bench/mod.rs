@@ -52,7 +52,8 @@ const CELLS: [&[Cell]; 6] =
 const PROBES: [Probe; 2] = [start::PROBE, room::PROBE];
 
 /// How much a run does unless told otherwise: three minutes, or twenty seconds.
-const USUAL: (u32, f64, usize, usize) = (3, 1.0, 10_000, 10_000);
+/// A session of so many events is smaller than the segments that are sealed.
+const USUAL: (u32, f64, usize, usize) = (3, 1.0, 10_000, 4_000);
 const QUICK: (u32, f64, usize, usize) = (1, 0.2, 1_000, 2_000);
 /// A directory of the machine that is on a disk, unlike the one for temporary files on many.
 const DIRECTORY: &str = "/var/tmp";
