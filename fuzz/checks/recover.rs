@@ -31,6 +31,7 @@ const OPTIONS: Options = Options {
     journal_file_bytes: 32 << 10,
     journal_retained_bytes: 1 << 20,
     segment_bytes_max: 8 << 10,
+    scrub_every: std::time::Duration::ZERO,
     background: false,
 };
 

@@ -21,6 +21,7 @@ const OPTIONS: Options = Options {
     journal_file_bytes: 32 << 10,
     journal_retained_bytes: 96 << 10,
     segment_bytes_max: 4 << 10,
+    scrub_every: std::time::Duration::ZERO,
     background: false,
 };
 

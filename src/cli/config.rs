@@ -86,6 +86,12 @@ pub(super) const SETTINGS: &[Setting] = &[
         shared: true,
     },
     Setting {
+        name: "scrub_interval",
+        help: "how often everything settled is read back, 0s for never; default 24h",
+        hidden: true,
+        shared: false,
+    },
+    Setting {
         name: "url",
         help: "server to talk to instead of a data directory; default: none",
         hidden: false,
@@ -235,6 +241,9 @@ impl Config {
         let idle = typed("owner_idle", "a duration such as 500ms, 60s or 4h", &|text| {
             duration(text).is_some()
         })?;
+        let scrub = typed("scrub_interval", "a duration such as 24h, or 0s", &|text| {
+            duration(text).is_some()
+        })?;
         let url = typed("url", "an address such as http://127.0.0.1:7717", &|text| {
             server(text).is_some()
         })?;
@@ -247,6 +256,7 @@ impl Config {
             journal_file_bytes: bytes("journal_file_bytes", JOURNAL_FILE_BYTES_MIN)?,
             journal_retained_bytes: bytes("journal_retained_bytes", JOURNAL_FILE_BYTES_MIN)?,
             segment_bytes_max: bytes("segment_bytes_max", SEGMENT_BYTES_MIN)?,
+            scrub_every: duration(&scrub).unwrap_or_default(),
             ..Options::default()
         };
         let data_dir = typed("data_dir", "a path", &|text| !text.is_empty())?;
@@ -316,6 +326,7 @@ fn default_layer(environment: &Environment) -> Layer {
         ("listen".to_owned(), Value::from("127.0.0.1:7717")),
         ("log".to_owned(), Value::from("info")),
         ("owner_idle".to_owned(), Value::from("60s")),
+        ("scrub_interval".to_owned(), Value::from("24h")),
     ]);
     let options = Options::default();
     for (name, bytes) in [

@@ -139,7 +139,8 @@ pub(super) async fn readyz(State(door): Shared) -> Result<Json<types::Condition>
 pub(super) async fn metrics(State(door): Shared) -> Response {
     let free = door.readers.available_permits();
     let readers = door.app.options.readers_max.saturating_sub(free);
-    let text = door.metrics.render(door.app.service.counts(), readers);
+    let scrub = door.app.service.recovery_report().scrub;
+    let text = door.metrics.render(door.app.service.counts(), readers, &scrub);
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response()
 }
 

@@ -14,7 +14,7 @@ use axum::http::Method;
 use metrics::{Counter, Histogram};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
 
-use crate::service::Counts;
+use crate::service::{Counts, Scrub};
 
 /// Latencies wait in memory until they are sorted into buckets; so many requests apart.
 const UPKEEP_REQUESTS: u64 = 1_024;
@@ -81,13 +81,16 @@ impl Metrics {
     }
 
     /// The text of a scrape.
-    pub(super) fn render(&self, counts: Counts, readers: usize) -> String {
+    pub(super) fn render(&self, counts: Counts, readers: usize, scrub: &Scrub) -> String {
         let readers = u32::try_from(readers).unwrap_or(u32::MAX);
         metrics::with_local_recorder(&self.recorder, || {
             metrics::counter!("sessionlog_appends_total").absolute(counts.appends);
             metrics::counter!("sessionlog_events_appended_total").absolute(counts.events);
             metrics::counter!("sessionlog_bytes_appended_total").absolute(counts.bytes);
             metrics::gauge!("sessionlog_readers").set(readers);
+            metrics::counter!("sessionlog_scrubs_total").absolute(scrub.rounds);
+            let found = u32::try_from(scrub.found.len()).unwrap_or(u32::MAX);
+            metrics::gauge!("sessionlog_scrub_damage").set(found);
         });
         self.handle.run_upkeep();
         self.handle.render()
@@ -107,5 +110,7 @@ fn describe() {
     describe_counter!("sessionlog_appends_total", "Batches appended.");
     describe_counter!("sessionlog_events_appended_total", "Events appended.");
     describe_counter!("sessionlog_bytes_appended_total", "Bytes of bodies appended.");
+    describe_counter!("sessionlog_scrubs_total", "Times everything was read back.");
+    describe_gauge!("sessionlog_scrub_damage", "Damaged places the last of them found.");
     describe_gauge!("sessionlog_readers", "Streams and long polls open.");
 }

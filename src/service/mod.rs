@@ -31,8 +31,8 @@ pub use slice::{Around, EventQuery, EventSlice, Follow, Step, Window};
 pub use verify::Counts;
 
 pub use crate::store::{
-    Appended, Change, Gap, Health, NewSession, Placed, Receipt, Recovery, Repaired, SessionInfo,
-    Verified,
+    Appended, Change, Gap, Health, NewSession, Placed, Receipt, Recovery, Repaired, Scrub,
+    SessionInfo, Verified,
 };
 use crate::{
     env::Clock,

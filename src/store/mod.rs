@@ -265,6 +265,21 @@ pub struct Recovery {
     pub damage: Vec<String>,
     /// How long it took, in microseconds.
     pub micros: u64,
+    /// What reading everything back found since.
+    pub scrub: Scrub,
+}
+
+/// What reading everything back in the background found, the last time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Scrub {
+    /// Times everything was read since the start.
+    pub rounds: u64,
+    /// Sessions read the last time.
+    pub sessions: u64,
+    /// Bytes read the last time.
+    pub bytes: u64,
+    /// Damage found the last time, for a person.
+    pub found: Vec<String>,
 }
 
 /// Whether the store can do its work now.

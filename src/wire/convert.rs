@@ -126,6 +126,13 @@ impl From<service::Repaired> for types::RepairAnswer {
     }
 }
 
+impl From<service::Scrub> for types::ScrubReport {
+    fn from(scrub: service::Scrub) -> Self {
+        let service::Scrub { rounds, sessions, bytes, found } = scrub;
+        Self { rounds, sessions, bytes, found }
+    }
+}
+
 impl From<service::Recovery> for types::RecoveryReport {
     fn from(recovery: service::Recovery) -> Self {
         Self {
@@ -135,6 +142,7 @@ impl From<service::Recovery> for types::RecoveryReport {
             torn_bytes: recovery.torn_bytes,
             damage: recovery.damage,
             micros: recovery.micros,
+            scrub: recovery.scrub.into(),
         }
     }
 }

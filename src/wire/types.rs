@@ -482,6 +482,22 @@ pub struct RecoveryReport {
     pub damage: Vec<String>,
     /// How long it took, in microseconds.
     pub micros: u64,
+    /// What reading everything back in the background found since.
+    pub scrub: ScrubReport,
+}
+
+/// What reading everything back in the background found, the last time.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(ToSchema))]
+pub struct ScrubReport {
+    /// Times everything was read since the start.
+    pub rounds: u64,
+    /// Sessions read the last time.
+    pub sessions: u64,
+    /// Bytes read the last time.
+    pub bytes: u64,
+    /// Damage found the last time, for a person.
+    pub found: Vec<String>,
 }
 
 /// Who owns the data directory.

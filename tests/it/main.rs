@@ -16,6 +16,10 @@ mod crash;
 mod ledger;
 // One session that cannot be settled, and the journal that goes on.
 mod forward;
+// What is read back while nobody asks.
+mod scrub;
+// What other stores got wrong.
+mod peers;
 // What a person gives up.
 mod repair;
 // What the journal lost and a segment has; the witnesses of the journal's files.

@@ -180,6 +180,11 @@ impl Catalogue {
         (found, None)
     }
 
+    /// Every scope with a session.
+    pub(super) fn scopes(&self) -> Vec<Scope> {
+        self.scopes.keys().cloned().collect()
+    }
+
     /// Every session in use.
     pub(super) fn awake_all(&self) -> Vec<Arc<Session>> {
         self.scopes.values().flat_map(|sessions| sessions.awake.values()).map(Arc::clone).collect()

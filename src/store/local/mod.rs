@@ -15,6 +15,7 @@ mod recover;
 mod repair;
 mod rest;
 mod ring;
+mod scrub;
 mod sealing;
 mod session;
 mod settle;
@@ -45,8 +46,8 @@ use writer::Failure;
 pub use inspect::{Inspection, InspectionLine, inspect};
 
 use super::{
-    Appended, Change, Health, Listing, NewSession, Read, Recovery, Repaired, SessionInfo, Slice,
-    Store, StoreError, StoreResult, Verified, Watch,
+    Appended, Change, Health, Listing, NewSession, Read, Recovery, Repaired, Scrub, SessionInfo,
+    Slice, Store, StoreError, StoreResult, Verified, Watch,
 };
 use crate::{
     env::{
@@ -71,6 +72,8 @@ pub struct Options {
     pub journal_retained_bytes: u64,
     /// A segment is sealed once it is larger; default 8 MiB.
     pub segment_bytes_max: u64,
+    /// How often everything settled is read back; default a day, 0 for never.
+    pub scrub_every: Duration,
     /// Settle and write watermarks from background threads; tests drive them by hand instead.
     pub background: bool,
 }
@@ -81,6 +84,7 @@ impl Default for Options {
             journal_file_bytes: 32 << 20,
             journal_retained_bytes: 256 << 20,
             segment_bytes_max: 8 << 20,
+            scrub_every: Duration::from_secs(24 * 3600),
             background: true,
         }
     }
@@ -164,6 +168,10 @@ struct Shared {
     /// The last sync of everything failed: the next settling finds out whose file it is.
     sync_each: AtomicBool,
     settle_now: Signal,
+    /// Ends the scrubber.
+    scrub_now: Signal,
+    /// What the last scrub found.
+    scrubbed: Mutex<Scrub>,
     /// Held by the one writer that settles because everybody writes faster than that.
     relief: Mutex<()>,
     /// Sessions whose files and names are in memory, the one opened first in front.
@@ -214,7 +222,11 @@ impl Local {
             local.spawn("journal", move || {
                 committer.journal.run(&|round, result| committer.outcome(round, result));
             })?;
+            let scrubber = Arc::clone(&shared);
             local.spawn("settler", move || shared.settle_in_background())?;
+            if !options.scrub_every.is_zero() {
+                local.spawn("scrubber", move || scrubber.scrub_in_background())?;
+            }
         }
         Ok(local)
     }
@@ -235,6 +247,11 @@ impl Local {
         Ok(())
     }
 
+    /// Reads everything settled back, at once; the scrubber does it on its own in the background.
+    pub fn scrub(&self) {
+        self.shared.scrub(false);
+    }
+
     /// What the journal does when nobody appends: a watermark behind the last frame.
     pub fn idle(&self) {
         let shared = &self.shared;
@@ -247,6 +264,8 @@ impl Local {
         self.shared.journal.stop();
         lock(&self.shared.settle_now.state).stop = true;
         self.shared.settle_now.changed.notify_all();
+        lock(&self.shared.scrub_now.state).stop = true;
+        self.shared.scrub_now.changed.notify_all();
         for thread in std::mem::take(&mut *lock(&self.threads)) {
             if thread.join().is_err() {
                 tracing::error!("a thread of the store panicked");
@@ -555,7 +574,7 @@ impl Store for Local {
     }
 
     fn recovery(&self) -> Recovery {
-        self.shared.recovery.clone()
+        Recovery { scrub: lock(&self.shared.scrubbed).clone(), ..self.shared.recovery.clone() }
     }
 
     fn health(&self) -> Health {

@@ -82,6 +82,8 @@ pub(super) fn open(env: &Env, options: Options) -> Result<(Shared, Box<dyn Lock>
         place_written: Mutex::new(0),
         sync_each: AtomicBool::new(false),
         settle_now: super::Signal::default(),
+        scrub_now: super::Signal::default(),
+        scrubbed: Mutex::default(),
         relief: Mutex::new(()),
         in_use: Mutex::default(),
         looked_to: Mutex::default(),

@@ -142,6 +142,24 @@ impl Slots {
         self.slots.iter_mut().for_each(|slot| slot.stale = true);
     }
 
+    /// Reads both files back from the device; one that is not what was written is written anew by
+    /// the settlings that follow. Answers what was found.
+    pub(super) fn check(&mut self, env: &Env) -> Vec<String> {
+        let mut found = Vec::new();
+        for (number, slot) in self.slots.iter_mut().enumerate().filter(|(_, slot)| !slot.stale) {
+            let read = read_slot(env, self.store, number).ok().flatten();
+            let whole = read.is_some_and(|read| {
+                let end = (read.settled.generation, read.settled.end);
+                end == (slot.generation, slot.end) && read.entries(&mut |_, _, _| {}).is_ok()
+            });
+            if !whole {
+                slot.stale = true;
+                found.push(format!("{} is damaged", settled_path(number)));
+            }
+        }
+        found
+    }
+
     /// The place that the younger file names.
     pub(super) fn latest(&self) -> Place {
         let [a, b] = &self.slots;

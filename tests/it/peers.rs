@@ -1,0 +1,247 @@
+//! The bugs that a store of the same design once had (docs/guarantees.md, "What others got wrong"):
+//! one test each, so that ours never has them.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::FutureExt;
+use sessionlog::{
+    env::sim::{Fault, Op, Sim},
+    event::{BatchKey, Lsn, Position, SessionHash},
+    log::{Chain, Frame, FrameHeader, FrameKind},
+    store::{Change, Health, Store, StoreError, local::Local},
+};
+
+use crate::engines::{append, batch, create, event, events_of, key, named, small};
+
+fn open(sim: &Sim) -> Local {
+    Local::open_local(&sim.env(), small()).unwrap()
+}
+
+#[tokio::test]
+async fn a_start_allocates_no_file_that_holds_something() {
+    let sim = Sim::new(51);
+    let store = open(&sim);
+    create(&store, "s").await;
+    for _ in 0..60 {
+        let body = format!("\"{}\"", "x".repeat(2_000));
+        append(&store, &key("s"), batch([event(&body)])).await.unwrap();
+    }
+    sim.power_loss();
+    drop(store);
+    let (before, files) = (sim.calls(), sim.files());
+    let expected: Vec<_> = files.iter().map(|path| sim.read_durable(path)).collect();
+    let store = open(&sim);
+    let writes = |op| matches!(op, Op::Write | Op::Create | Op::Rename | Op::Remove);
+    let trace = sim.trace().split_off(usize::try_from(before).unwrap());
+    let written: Vec<_> = trace.iter().filter(|call| writes(call.op)).collect();
+    assert!(written.iter().all(|call| &*call.path == "LOCK"), "{written:?}");
+    let now: Vec<_> = files.iter().map(|path| sim.read_durable(path)).collect();
+    assert!(expected == now, "a start writes nothing");
+    assert_eq!(events_of(&store, &key("s")).await.len(), 60);
+}
+
+#[test]
+fn a_frame_whose_payload_is_zeros_is_no_frame() {
+    let header = FrameHeader {
+        kind: FrameKind::Request,
+        length: 64,
+        compressed: false,
+        count: 1,
+        events: 1,
+        first_lsn: Lsn(1),
+        synced_lsn: Lsn(1),
+        first_position: Position(0),
+        session: SessionHash([1; 32]),
+        chain: Chain([2; 32]),
+        control_chain: Chain([3; 32]),
+        copy_lsn: Lsn(0),
+    };
+    let mut bytes = Vec::new();
+    header.write(9, &[7; 64], &mut bytes);
+    assert!(Frame::read(9, &Bytes::from(bytes.clone())).is_ok());
+    // The size arrived and the data did not.
+    let payload = bytes.len() - 64;
+    bytes[payload..].fill(0);
+    assert!(Frame::read(9, &Bytes::from(bytes)).is_err());
+}
+
+#[tokio::test]
+async fn a_quiet_session_does_not_keep_what_was_torn() {
+    for seed in 0..20 {
+        let sim = Sim::new(seed);
+        let store = open(&sim);
+        for session in ["quiet", "busy"] {
+            create(&store, session).await;
+        }
+        append(&store, &key("quiet"), batch([event("{\"n\":0}")])).await.unwrap();
+        store.settle().unwrap();
+        // Its last write is torn by the power, and nothing was answered.
+        sim.fail_next(Op::Write, Fault::PowerLoss, false);
+        let torn = format!("{{\"torn\":\"{}\"}}", "x".repeat(3_000));
+        append(&store, &key("quiet"), batch([event(&torn)])).await.unwrap_err();
+        drop(store);
+        let mut kept = None;
+        for start in 0..4 {
+            let store = open(&sim);
+            assert_eq!(store.recovery().damage, Vec::<String>::new(), "seed {seed}");
+            let events = events_of(&store, &key("quiet")).await;
+            // It may have reached the device whole; it never changes its mind.
+            let before = kept.get_or_insert_with(|| events.clone());
+            assert_eq!(&events, before, "seed {seed}, start {start}");
+            append(&store, &key("busy"), batch([event(&torn)])).await.unwrap();
+            store.settle().unwrap();
+            sim.power_loss();
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_acknowledged_delete_stays_done() {
+    for settled_before in [false, true] {
+        for settled_after in [false, true] {
+            let sim = Sim::new(53);
+            let store = open(&sim);
+            create(&store, "s").await;
+            append(&store, &key("s"), batch([event("{}")])).await.unwrap();
+            if settled_before {
+                store.settle().unwrap();
+            }
+            let delete = Change { delete: true, ..Change::default() };
+            store.change(&key("s"), delete).await.unwrap();
+            if settled_after {
+                store.settle().unwrap();
+            }
+            for start in 0..4 {
+                sim.power_loss();
+                let store = open(&sim);
+                let found = store.info(&key("s")).await;
+                assert!(matches!(found, Err(StoreError::SessionDeleted { .. })), "start {start}");
+                store.settle().unwrap();
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_request_that_is_given_up_leaves_no_reader_behind() {
+    let sim = Sim::new(54);
+    let store: Arc<dyn Store> = Local::open(&sim.env(), small()).unwrap();
+    create(&*store, "s").await;
+    for n in 0..100 {
+        let mut watch = store.watch(&key("s")).await.unwrap();
+        watch.borrow_and_update();
+        assert!(watch.changed().now_or_never().is_none(), "nothing moved");
+        drop(watch);
+        // An append that nobody waits for: it happens, whole, or not.
+        let sent = batch([named(&format!("e{n}"), "{}")]);
+        drop(append(&*store, &key("s"), sent.clone()).now_or_never());
+        let again = append(&*store, &key("s"), sent).await.unwrap();
+        assert_eq!(again.first_position, Position(n), "no second one");
+    }
+    assert_eq!(events_of(&*store, &key("s")).await.len(), 100);
+}
+
+#[tokio::test]
+async fn a_settling_that_fails_forgets_nothing() {
+    for (op, at) in [Op::Create, Op::Write, Op::Sync, Op::SyncDir].into_iter().zip(0..) {
+        let sim = Sim::new(55 + at);
+        let store = open(&sim);
+        for session in ["a", "b"] {
+            create(&store, session).await;
+            append(&store, &key(session), batch([event("{}")])).await.unwrap();
+        }
+        sim.fail_next(op, Fault::Io, false);
+        let _ = store.settle();
+        sim.heal();
+        // Both go round the journal: what was not settled would be gone.
+        for _ in 0..120 {
+            let body = format!("\"{}\"", "x".repeat(2_000));
+            append(&store, &key("b"), batch([event(&body)])).await.unwrap();
+        }
+        for _ in 0..3 {
+            store.settle().unwrap();
+        }
+        sim.power_loss();
+        drop(store);
+        let store = open(&sim);
+        assert_eq!(store.recovery().damage, Vec::<String>::new(), "{op:?}");
+        assert_eq!(events_of(&store, &key("a")).await.len(), 1, "{op:?}");
+        assert_eq!(events_of(&store, &key("b")).await.len(), 121, "{op:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_failed_sync_is_not_tried_again_on_the_same_file() {
+    let sim = Sim::new(56);
+    let store = open(&sim);
+    create(&store, "s").await;
+    append(&store, &key("s"), batch([event("{}")])).await.unwrap();
+    sim.fail_next(Op::Sync, Fault::Io, false);
+    let before = usize::try_from(sim.calls()).unwrap();
+    let unknown = append(&store, &key("s"), batch([named("x", "{}")])).await;
+    assert!(matches!(unknown, Err(StoreError::OutcomeUnknown { .. })));
+    append(&store, &key("s"), batch([named("x", "{}")])).await.unwrap();
+    assert_eq!(store.health(), Health::Ready);
+    let trace = sim.trace().split_off(before);
+    let syncs: Vec<_> = trace.iter().filter(|call| call.op == Op::Sync).collect();
+    let again = syncs.iter().skip(1).any(|call| call.path == syncs[0].path);
+    assert!(syncs.len() > 1 && !again, "{syncs:?}");
+    sim.kill();
+    drop(store);
+    assert_eq!(events_of(&open(&sim), &key("s")).await.len(), 2);
+}
+
+#[tokio::test]
+async fn a_write_that_failed_is_not_known_to_its_retry() {
+    for fault in [Fault::Io, Fault::Full, Fault::Short] {
+        let sim = Sim::new(57);
+        let store = open(&sim);
+        create(&store, "s").await;
+        let mut sent = batch([named("a", "{}"), event("{\"n\":1}")]);
+        sent.key = Some(BatchKey::new("turn").unwrap());
+        sim.fail_next(Op::Write, fault, false);
+        append(&store, &key("s"), sent.clone()).await.unwrap_err();
+        sim.heal();
+        let retried = append(&store, &key("s"), sent.clone()).await.unwrap();
+        assert!(!retried.repeated, "{fault:?}: nothing of the failed one is known");
+        let known = append(&store, &key("s"), sent).await.unwrap();
+        assert!(known.repeated && known.first_position == retried.first_position, "{fault:?}");
+        sim.power_loss();
+        drop(store);
+        assert_eq!(events_of(&open(&sim), &key("s")).await.len(), 2, "{fault:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_torn_side_file_takes_nothing_with_it() {
+    let sim = Sim::new(58);
+    let store = open(&sim);
+    for n in 0..4 {
+        create(&store, &format!("s{n}")).await;
+        append(&store, &key(&format!("s{n}")), batch([event("{}")])).await.unwrap();
+        store.settle().unwrap();
+    }
+    sim.power_loss();
+    drop(store);
+    let before = sim.files();
+    for number in 0..2 {
+        let path = format!("settled/{number}");
+        let whole = sim.read_durable(&path).unwrap();
+        for cut in [0, 10, 64, whole.len() / 2, whole.len() - 1] {
+            sim.truncate_durable(&path, cut as u64);
+            let store = open(&sim);
+            for n in 0..4 {
+                let events = events_of(&store, &key(&format!("s{n}"))).await;
+                assert_eq!(events.len(), 1, "{path} cut to {cut}: s{n}");
+            }
+            drop(store);
+            sim.kill();
+            for path in &before {
+                assert!(sim.files().contains(path), "{path} was deleted");
+            }
+            sim.truncate_durable(&path, 0);
+            sim.write_durable(&path, 0, &whole);
+        }
+    }
+}
