@@ -74,6 +74,35 @@ async fn a_session_that_cannot_be_settled_does_not_stop_recycling() {
     assert_eq!(store.verify(&key("bad").scope, None).await.unwrap().damage, []);
 }
 
+/// Copies take room in the journal, too, but they are no reason to make them once more.
+#[tokio::test]
+async fn what_was_copied_forward_is_not_copied_again_while_nobody_writes() {
+    let sim = Sim::new(7);
+    let store = open(&sim);
+    let before = sim.files();
+    create(&store, "bad").await;
+    append(&store, &key("bad"), batch([event("{}")])).await.unwrap();
+    store.settle().unwrap();
+    sim.fail_writing(&segments_of(&sim, &before), Fault::Io);
+    let text = format!("\"{}\"", "x".repeat(3_000));
+    for _ in 0..15 {
+        append(&store, &key("bad"), batch([event(&text)])).await.unwrap();
+    }
+    let written = || {
+        let trace = sim.trace();
+        let journal = trace.iter().filter(|call| call.path.starts_with("journal/"));
+        journal.map(|call| call.bytes).sum::<u64>()
+    };
+    let before = written();
+    store.settle().unwrap();
+    let copied = written() - before;
+    assert!(copied > 45_000, "{copied} bytes: 128 KiB / 4 are full, so all is copied");
+    for _ in 0..10 {
+        store.settle().unwrap();
+    }
+    assert_eq!(written() - before, copied);
+}
+
 #[tokio::test]
 async fn a_session_that_cannot_be_settled_is_bounded_in_memory() {
     let sim = Sim::new(5);
@@ -99,6 +128,48 @@ async fn a_session_that_cannot_be_settled_is_bounded_in_memory() {
     sim.heal();
     store.settle().unwrap();
     append(&store, &key("bad"), batch([event("{}")])).await.unwrap();
+}
+
+#[tokio::test]
+async fn sessions_that_cannot_be_settled_are_bounded_together() {
+    let sim = Sim::new(9);
+    let store = open(&sim);
+    sim.fail_writing("segments/", Fault::Io);
+    let text = format!("\"{}\"", "x".repeat(3_000));
+    let mut taken = 0;
+    'full: loop {
+        for n in 0..10 {
+            let name = format!("s{n}");
+            if taken < 10 {
+                create(&store, &name).await;
+            }
+            match append(&store, &key(&name), batch([event(&text)])).await {
+                Ok(_) => taken += 1,
+                Err(StoreError::Io { .. }) => break 'full,
+                Err(error) => panic!("{error}"),
+            }
+        }
+        let _ = store.settle();
+        assert!(taken < 100, "128 KiB of journal hold {taken} events of 3 KiB that nobody settles");
+    }
+    sim.heal();
+    store.settle().unwrap();
+    append(&store, &key("s0"), batch([event("{}")])).await.unwrap();
+}
+
+/// Nobody appends: the only write is that of the start itself.
+#[tokio::test]
+async fn a_start_that_cannot_be_written_is_told() {
+    let sim = Sim::new(10);
+    let store = open(&sim);
+    create(&store, "one").await;
+    sim.kill();
+    drop(store);
+    let store = open(&sim);
+    assert_eq!(store.health(), Health::Ready);
+    sim.fail_writing("journal/", Fault::Io);
+    store.settle().unwrap_err();
+    assert!(matches!(store.health(), Health::ReadOnly(_)), "{:?}", store.health());
 }
 
 /// A failed sync of everything does not say whose file it was: the next settling finds out.

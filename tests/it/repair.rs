@@ -3,7 +3,7 @@
 
 use sessionlog::{
     env::sim::{Fault, Op, Sim},
-    event::{Event, Position, Range},
+    event::{Batch, BatchKey, Event, Position, Range},
     store::{
         Fill, Health, Read, Repaired, Slice, Store, StoreError,
         local::{Local, OpenError},
@@ -157,6 +157,34 @@ async fn a_loss_that_is_accepted_stays_a_gap_and_appends_go_on_behind_it() {
             }
         }
     }
+}
+
+/// A segment of several blocks knows its keys when a block is gone; what they stand for is no answer.
+#[tokio::test]
+async fn a_retry_of_what_was_given_up_is_not_answered_as_if_it_were_there() {
+    let keyed = |n: u64| {
+        let key = Some(BatchKey::new(&format!("k{n}")).unwrap());
+        Batch { key, ..batch([named(&format!("e{n}"), "{}")]) }
+    };
+    let sim = Sim::new(33);
+    let store = open(&sim);
+    create(&store, "hurt").await;
+    for n in 0..300 {
+        append(&store, &key("hurt"), keyed(n)).await.unwrap();
+        if n % 15 == 14 {
+            store.settle().unwrap();
+        }
+    }
+    store.close().await;
+    let sealed = sim.files().into_iter().find(|path| path.ends_with(".sealed")).unwrap();
+    sim.flip(&sealed, 300, 3);
+    let store = open(&sim);
+    let _ = whole_of(&store, &key("hurt")).await;
+    let lost = store.repair(&key("hurt"), true).await.unwrap();
+    let known = lost.gaps.iter().map(|gap| gap.range).find(|range| !range.is_empty()).unwrap();
+    let retried = append(&store, &key("hurt"), keyed(known.from.0)).await;
+    assert!(matches!(retried, Err(StoreError::SessionDamaged { .. })), "{retried:?}");
+    append(&store, &key("hurt"), keyed(300)).await.unwrap();
 }
 
 async fn store_closes(sim: &Sim) {

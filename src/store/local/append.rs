@@ -345,7 +345,12 @@ impl Shared {
             fill: Fill::Forward,
             allow_gaps: false,
         };
-        self.slice(session, &read).map(|slice| slice.events)
+        let events = self.slice(session, &read)?.events;
+        if (events.len() as u64) < range.len() {
+            // What was given up is no answer to who sent it.
+            return Err(session.damaged(&session.state()));
+        }
+        Ok(events)
     }
 }
 

@@ -15,7 +15,8 @@ use super::{
 };
 use crate::{env::sync::atomic::Ordering, event::Lsn, log::Frame};
 
-/// A session that cannot be settled takes no more when so many bytes of it wait.
+/// A session that cannot be settled takes no more when so many bytes of it wait; none of them does
+/// when those of all take half of the journal's room.
 const WAITING_BYTES_MAX: u64 = 16 << 20;
 
 impl Shared {
@@ -23,34 +24,43 @@ impl Shared {
     pub(super) fn unwritable(&self, session: &Session, error: &io::Error) {
         tracing::warn!(session = %session.hash, %error, "a session could not be settled");
         let mut state = session.state();
-        let waiting: u64 = state.unsettled.iter().map(|held| held.header.stride()).sum();
-        let full = waiting > WAITING_BYTES_MAX;
+        let full = state.waiting_bytes() > WAITING_BYTES_MAX;
         state.unwritable = Some(Unwritable { error: error.to_string(), full });
     }
 
     /// The place a settling may name although frames of `stuck` wait: the one named last, as long
-    /// as the journal has room; then `place`, once those before it are copied behind it.
+    /// as the journal has room; then `place`, once those before it are copied behind it. Answers
+    /// also how many bytes the copies take: they are no reason for the next settling.
     pub(super) fn place_past(
         &self,
         stuck: &[Arc<Session>],
         place: Place,
         written: u64,
-    ) -> io::Result<Place> {
+    ) -> io::Result<(Place, u64)> {
         let mut place_written = lock(&self.place_written);
+        let waiting: u64 = stuck.iter().map(|session| session.state().waiting_bytes()).sum();
+        if waiting > self.options.journal_retained_bytes / 2 {
+            for session in stuck {
+                session.state().unwritable.iter_mut().for_each(|one| one.full = true);
+            }
+        }
+        let mut copied = 0;
         if !stuck.is_empty() {
             let room = self.options.journal_retained_bytes / 4;
             let fits = written.saturating_sub(*place_written) < room;
             if fits || self.journal.refusing().is_some() {
-                return Ok(lock(&self.slots).latest());
+                return Ok((lock(&self.slots).latest(), 0));
             }
-            stuck.iter().try_for_each(|session| self.copy_forward(session, place.lsn))?;
+            for session in stuck {
+                copied += self.copy_forward(session, place.lsn)?;
+            }
         }
-        *place_written = written;
-        Ok(place)
+        *place_written = written + copied;
+        Ok((place, copied))
     }
 
-    /// Copies the waiting frames of a session that lie before `lsn`.
-    fn copy_forward(&self, session: &Arc<Session>, lsn: Lsn) -> io::Result<()> {
+    /// Copies the waiting frames of a session that lie before `lsn`; answers their bytes.
+    fn copy_forward(&self, session: &Arc<Session>, lsn: Lsn) -> io::Result<u64> {
         let before = |held: &&Held| held.header.numbers().1 <= lsn;
         let (mut copies, mut done) = (Vec::new(), Vec::new());
         for held in session.state().unsettled.iter().filter(before) {
@@ -63,9 +73,10 @@ impl Shared {
                 done: tell,
             });
         }
+        let bytes = copies.iter().map(|copy| copy.frame.header.stride()).sum();
         self.journal.copy_forward(copies, &|round, result| self.outcome(round, result));
         let whole = done.iter_mut().all(|told| matches!(told.try_recv(), Ok(Ok(()))));
-        whole.then_some(()).ok_or_else(|| io::Error::other("frames could not be copied forward"))
+        whole.then_some(bytes).ok_or_else(|| io::Error::other("frames could not be copied forward"))
     }
 
     /// Whether the next settling must sync file by file, to learn whose sync fails.

@@ -250,14 +250,14 @@ impl<S> Journal<S> {
             let frames = round.iter().map(|item| &item.frame);
             let result = self.busy(|| lock(&self.writer).commit(frames));
             self.written.fetch_add(bytes_of(&round), Ordering::Relaxed);
+            self.note(result.as_ref().err().map(|failure| {
+                let (Failure::Refused(error) | Failure::Unknown(error)) = failure;
+                error
+            }));
             if let Err(failure) = &result {
                 let mut behind = self.void(failure, &round);
                 round.append(&mut behind);
             }
-            *lock(&self.trouble) = result.as_ref().err().map(|failure| {
-                let (Failure::Refused(error) | Failure::Unknown(error)) = failure;
-                (self.env.clock.monotonic(), error.to_string())
-            });
             outcome(&mut round, result);
             empty = round;
             lock(&self.writer).publish();
@@ -290,18 +290,24 @@ impl<S> Journal<S> {
         self.lead(true, outcome);
     }
 
+    /// Notes how a write went: readiness tells of the last one, and after some that failed in a
+    /// row no more are taken.
+    fn note(&self, error: Option<&io::Error>) {
+        let told = error.map(|error| (self.env.clock.monotonic(), error.to_string()));
+        *lock(&self.trouble) = told;
+        let failures = lock(&self.writer).failures();
+        if failures >= FAILURES_MAX {
+            self.refuse("two syncs of the journal failed in a row; check the disk, then restart");
+        }
+    }
+
     /// Starts a new epoch after a failure and takes what was queued behind the failed round.
     fn void(&self, failure: &Failure, round: &[Item<S>]) -> Vec<Item<S>> {
-        let failures = lock(&self.writer).failures();
         let mut queue = lock(&self.queue);
         self.epoch.fetch_add(1, Ordering::AcqRel);
         if let (Failure::Refused(_), Some(first)) = (failure, round.first()) {
             // Nothing of these numbers was ever written.
             queue.next_lsn = first.frame.header.numbers().0;
-        }
-        if failures >= FAILURES_MAX {
-            let reason = "two syncs of the journal failed in a row; check the disk, then restart";
-            queue.refuse.get_or_insert_with(|| reason.to_owned());
         }
         queue.bytes = 0;
         std::mem::take(&mut queue.items)
@@ -397,11 +403,16 @@ impl<S> Journal<S> {
     /// Syncs an empty frame at the next 4 KiB boundary, once after the last round, so that damage
     /// to the last acknowledged frames is damage, not a torn tail. The caller leads.
     fn watermark(&self) {
-        let mut writer = lock(&self.writer);
-        if let Err(error) = self.busy(|| writer.watermark()) {
+        let result = self.busy(|| {
+            let mut writer = lock(&self.writer);
+            let result = writer.watermark();
+            writer.publish();
+            result
+        });
+        if let Err(error) = result {
             tracing::warn!(%error, "a watermark could not be written");
+            self.note(Some(&error));
         }
-        writer.publish();
     }
 
     /// Writes a watermark now unless somebody leads; what the committer thread does when idle.
@@ -440,6 +451,7 @@ impl<S> Journal<S> {
                 writer.publish();
                 result
             });
+            self.note(result.as_ref().err());
             self.lead(true, outcome);
             result?;
         }

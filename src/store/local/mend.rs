@@ -73,7 +73,8 @@ fn directories(env: &Env, lost: &[Lost]) -> Vec<String> {
 /// The whole frames of an open segment.
 fn frames_of(env: &Env, store: [u8; 16], path: &str) -> Option<Vec<Frame>> {
     let file = env.storage.open_read(path).ok()?;
-    file.evict().ok()?;
+    // Dirty pages of a process that died reach the device now; then it is asked, not the cache.
+    file.sync().and_then(|()| file.evict()).ok()?;
     let header = SegmentHeader::of(&*file).ok()?;
     let name = segment::path(header.session, header.base, header.start, header.sealed);
     if header.sealed || header.store != store || name != path {

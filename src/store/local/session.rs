@@ -319,6 +319,11 @@ impl State {
         }
     }
 
+    /// Bytes of the frames that no segment has yet.
+    pub(super) fn waiting_bytes(&self) -> u64 {
+        self.unsettled.iter().map(|held| held.header.stride()).sum()
+    }
+
     /// Lists it for the next settling; answers whether it was not listed yet.
     pub(super) fn list(&mut self) -> bool {
         !self.unsettled.is_empty() && !std::mem::replace(&mut self.listed, true)

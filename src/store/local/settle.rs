@@ -77,7 +77,7 @@ impl Shared {
         let settled = self.write_sessions(&dirty).and_then(|(written, mut stuck)| {
             let written = self.sync_written(written, &mut stuck)?;
             self.account(written);
-            let place = self.place_past(&stuck, place, written_before)?;
+            let (place, copied) = self.place_past(&stuck, place, written_before)?;
             let delta = Delta {
                 clean: clean && stuck.is_empty(),
                 start: self.journal.start(),
@@ -90,17 +90,20 @@ impl Shared {
             let mut slots = lock(&self.slots);
             slots.write(&self.env, delta, &|take| self.catalogue().each_settled(take))?;
             self.journal.recycle(slots.recyclable().order);
-            Ok(stuck)
+            Ok((stuck, copied))
         });
-        match settled {
-            Ok(stuck) => self.list_again(stuck),
+        let copied = match settled {
+            Ok((stuck, copied)) => {
+                self.list_again(stuck);
+                copied
+            }
             Err(error) => {
                 self.list_again(dirty);
                 tracing::warn!(%error, "settling failed; the journal keeps what is acknowledged");
                 return Err(error);
             }
-        }
-        self.settled_written.store(written_before, Ordering::Relaxed);
+        };
+        self.settled_written.store(written_before + copied, Ordering::Relaxed);
         self.unlink_retired();
         self.seal_when_quiet(dirty, quiet)
     }
