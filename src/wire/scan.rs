@@ -396,6 +396,23 @@ mod tests {
     }
 
     #[test]
+    fn what_means_something_in_a_string_is_found_wherever_it_stands() {
+        for length in 0..100 {
+            let mut text = vec![b'x'; length];
+            assert_eq!(plain_bytes(&text), None);
+            for at in 0..length {
+                for byte in (0..=0x20).chain([b'"', b'\\', 0x7f, 0x80, 0xff]) {
+                    let Some(place) = text.get_mut(at) else { continue };
+                    *place = byte;
+                    let means = byte < 0x20 || byte == b'"' || byte == b'\\';
+                    assert_eq!(plain_bytes(&text), means.then_some(at), "{byte} at {at}");
+                    text.fill(b'x');
+                }
+            }
+        }
+    }
+
+    #[test]
     fn depth_is_bounded_without_recursion() {
         let nested = |levels: usize| "[".repeat(levels) + &"]".repeat(levels);
         assert!(scan(&nested(128)).is_ok());

@@ -309,12 +309,14 @@ async fn what_waits_for_a_session_goes_together_and_is_bounded() {
         write.write_all(b"0\r\n\r\n").await.unwrap();
         write
     });
-    let mut before = usize::MAX;
-    while sent.load(Ordering::Relaxed) != before || before == 0 {
-        before = sent.load(Ordering::Relaxed);
-        // Only a client that is stuck stays where it is for so long.
-        let _ =
-            tokio::time::timeout(Duration::from_millis(200), std::future::pending::<()>()).await;
+    // Only a client that is stuck stays where it is for so long.
+    let (mut before, mut still) = (0, 0);
+    while still < 5 {
+        let pause = Duration::from_millis(200);
+        let _ = tokio::time::timeout(pause, std::future::pending::<()>()).await;
+        let now = sent.load(Ordering::Relaxed);
+        still = if now == before && now > 0 { still + 1 } else { 0 };
+        before = now;
     }
     assert!(before < LINES_SENT, "the server does not read what it cannot take");
     gate.open();
@@ -369,6 +371,8 @@ async fn a_stop_answers_what_was_taken_and_ends_the_stream() {
     wire.send(&line("s", 1)).await;
     gate.reached().await;
     house.stop.cancel();
+    let early = tokio::time::timeout(Duration::from_millis(200), wire.answer()).await;
+    assert!(early.is_err(), "what is on its way is waited for");
     gate.open();
     assert_eq!(wire.answer().await.unwrap()["ref"], 1);
     assert!(wire.answer().await.is_none(), "the answer ends whole");

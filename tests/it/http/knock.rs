@@ -197,9 +197,9 @@ async fn the_same_door_opens_on_a_socket_file() {
 
 /// A house whose session's events are more than the sockets' buffers take, with room for one such
 /// answer at a time.
-async fn with_little_room(serving: ServeOptions) -> House {
+async fn with_little_room(answers_bytes_max: usize, serving: ServeOptions) -> House {
     let options = HttpOptions {
-        answers_bytes_max: 8 << 20,
+        answers_bytes_max,
         answers_patience: Duration::from_millis(10),
         ..HttpOptions::default()
     };
@@ -213,13 +213,12 @@ async fn with_little_room(serving: ServeOptions) -> House {
     house
 }
 
-/// A client that asks for all of it and reads no more than the beginning.
-async fn unread(house: &House) -> TcpStream {
+/// A client that asks for so many events and reads no more than the beginning.
+async fn unread(house: &House, limit: usize) -> TcpStream {
     let mut stream = TcpStream::connect(&house.address).await.unwrap();
-    stream
-        .write_all(b"GET /v1/sessions/s/events HTTP/1.1\r\nhost: localhost\r\n\r\n")
-        .await
-        .unwrap();
+    let ask =
+        format!("GET /v1/sessions/s/events?limit={limit} HTTP/1.1\r\nhost: localhost\r\n\r\n");
+    stream.write_all(ask.as_bytes()).await.unwrap();
     let mut begun = [0; 12];
     stream.read_exact(&mut begun).await.unwrap();
     assert_eq!(&begun, b"HTTP/1.1 200");
@@ -238,8 +237,8 @@ async fn room(house: &House) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn answers_nobody_reads_keep_to_their_room() {
-    let house = with_little_room(ServeOptions::default()).await;
-    let stream = unread(&house).await;
+    let house = with_little_room(8 << 20, ServeOptions::default()).await;
+    let stream = unread(&house, 1_000).await;
     for path in ["/v1/sessions/s/events", "/v1/sessions/s/events?wait_ms=1"] {
         let refused = house.get(path).await;
         assert_eq!((refused.status, refused.code()), (429, "limit_reached".to_owned()), "{path}");
@@ -251,10 +250,27 @@ async fn answers_nobody_reads_keep_to_their_room() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_page_that_turns_out_larger_than_the_room_left_waits_like_any_other() {
+    let house = with_little_room(26 << 20, ServeOptions::default()).await;
+    let stream = unread(&house, 3).await;
+    let refused = house.get("/v1/sessions/s/events").await;
+    assert_eq!((refused.status, refused.code()), (429, "limit_reached".to_owned()));
+    assert_eq!(house.get("/v1/sessions/s/events?limit=1").await.status, 200, "a small one fits");
+    drop(stream);
+    let freed = async {
+        while house.get("/v1/sessions/s/events").await.status != 200 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, freed).await.expect("room for all of it");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_takes_nothing_is_left() {
     let write_timeout = Duration::from_millis(50);
-    let house = with_little_room(ServeOptions { write_timeout, ..ServeOptions::default() }).await;
-    let stream = unread(&house).await;
+    let house =
+        with_little_room(8 << 20, ServeOptions { write_timeout, ..ServeOptions::default() }).await;
+    let stream = unread(&house, 1_000).await;
     room(&house).await;
     drop(stream);
 }
