@@ -18,7 +18,10 @@ async fn store(sim: &Sim) -> Local {
         }
         store.settle().unwrap();
     }
-    store.settle().unwrap();
+    // Until both files of `settled/` say the same, and nothing is left to be said.
+    for _ in 0..6 {
+        store.settle().unwrap();
+    }
     store
 }
 
