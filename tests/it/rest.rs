@@ -75,6 +75,8 @@ async fn a_session_at_rest_is_like_any_other() {
     for page in &pages {
         listed.push(store.list(&Scope::local(), page.clone()).await.unwrap());
     }
+    let names: Vec<_> = listed[1].iter().map(|info| info.key.session.as_str()).collect();
+    assert_eq!(names, ["s0", "s3", "s4", "s5", "s6", "s7", "s8"], "the oldest, by creation");
     sim.clock().advance(LONG);
     settle(&store);
     for restart in [false, true] {
@@ -322,6 +324,57 @@ async fn an_id_is_found_whether_or_not_its_segment_has_a_table() {
         store = Some(open);
     }
     assert_eq!((files(&sim, ".seg"), files(&sim, ".sealed")), (0, 2), "{:?}", sim.files());
+}
+
+/// A base names every session, and the older file was not written since: a start cannot know what
+/// the older one lacks, and writes it anew.
+#[tokio::test]
+async fn the_file_beside_a_new_base_is_written_anew_after_a_kill() {
+    let sim = Sim::new(19);
+    let long = "x".repeat(500);
+    let options = Options { background: false, ..Options::default() };
+    let store = Local::open_local(&sim.env(), options).unwrap();
+    for n in 0..150 {
+        let metadata = (0..16).map(|key| (format!("k{key}"), long.clone())).collect();
+        let id = Some(key(&format!("s{n}")).session);
+        let new = NewSession { id, metadata, ..NewSession::default() };
+        store.create(&Scope::local(), new).await.unwrap();
+    }
+    let retitle = async |store: &Local, n: usize, title: &str| {
+        let change = Change { title: Some(Some(title.to_owned())), ..Change::default() };
+        store.change(&key(&format!("s{n}")), change).await.unwrap();
+    };
+    let mut based = 0;
+    for round in 0..8 {
+        let lengths = ["settled/0", "settled/1"].map(|path| sim.read_durable(path).unwrap().len());
+        for n in 0..150 {
+            retitle(&store, n, &round.to_string()).await;
+        }
+        store.settle().unwrap();
+        for (path, before) in ["settled/0", "settled/1"].into_iter().zip(lengths) {
+            if sim.read_durable(path).unwrap().len() >= before {
+                continue;
+            }
+            based += 1;
+            let copy = Sim::new(20);
+            for file in sim.files() {
+                copy.write_durable(&file, 0, &sim.read_durable(&file).unwrap());
+            }
+            let again = Local::open_local(&copy.env(), options).unwrap();
+            retitle(&again, 0, "last").await;
+            again.settle().unwrap();
+            copy.kill();
+            drop(again);
+            copy.remove_durable(path);
+            let again = Local::open_local(&copy.env(), options).unwrap();
+            for n in 0..150 {
+                let title = again.info(&key(&format!("s{n}"))).await.unwrap().title;
+                let wanted = if n == 0 { "last".to_owned() } else { round.to_string() };
+                assert_eq!(title, Some(wanted), "s{n} without {path}, round {round}");
+            }
+        }
+    }
+    assert!(based > 0, "a base was written anew");
 }
 
 /// A storage whose segments are opened only when the gate is up.
