@@ -17,6 +17,8 @@ pub enum Defect {
     ForgetShared,
     /// The checksum of a payload is not looked at.
     HeaderOnlyChecksum,
+    /// The thread that leadership of the journal is handed to is not told.
+    LoseWakeUp,
     /// A journal file that is used again keeps its salt.
     NoNewSalt,
     /// Journal files are free before what they hold is settled.

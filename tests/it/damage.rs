@@ -188,17 +188,19 @@ async fn a_flipped_bit_is_never_served_and_never_shortens_a_session_in_silence()
     let image = image(3).await;
     let stride: usize =
         std::env::var("SESSIONLOG_STRIDE").ok().and_then(|text| text.parse().ok()).unwrap_or(61);
-    let (mut live, mut noticed) = (0, 0);
+    let (mut live, mut noticed, mut damages) = (0, 0, 0);
     for (path, bytes) in &image.files {
         for at in (0..bytes.len()).step_by(stride).filter(|at| !silent(bytes, *at)) {
             let sim = image.machine();
             sim.flip(path, at as u64, (at % 8) as u8);
             let told = image.check(&sim, &format!("{path} byte {at}")).await;
+            damages += 1;
             // Elsewhere a second copy makes a flip good, or nothing needs the byte any more.
             live += u32::from(image.is_live_segment(path));
             noticed += u32::from(image.is_live_segment(path) && told);
         }
     }
+    eprintln!("damages {damages}");
     // Padding behind a payload says nothing.
     assert!(live > 50 && noticed * 100 >= live * 97, "{noticed} of {live} flips were noticed");
 }
@@ -206,13 +208,33 @@ async fn a_flipped_bit_is_never_served_and_never_shortens_a_session_in_silence()
 #[tokio::test]
 async fn a_zeroed_sector_is_damage_and_not_an_end() {
     let image = image(5).await;
+    let mut damages = 0;
     for (path, bytes) in &image.files {
         for sector in (0..bytes.len()).step_by(512).filter(|at| !silent(bytes, at + 8)) {
             let sim = image.machine();
             sim.zero_sector(path, sector as u64 / 512);
             image.check(&sim, &format!("{path} sector {}", sector / 512)).await;
+            damages += 1;
         }
     }
+    eprintln!("damages {damages}");
+}
+
+#[tokio::test]
+async fn sectors_that_changed_places_are_damage_or_mended() {
+    let image = image(6).await;
+    let mut damages = 0;
+    for (path, bytes) in &image.files {
+        let says = |sector: usize| !silent(bytes, sector * 512 + 8);
+        for sector in (0..bytes.len() / 512).skip(1).filter(|s| says(*s) && says(*s - 1)) {
+            let sim = image.machine();
+            sim.swap_sectors(path, sector as u64 - 1, sector as u64);
+            image.check(&sim, &format!("{path} sectors {} and {sector}", sector - 1)).await;
+            damages += 1;
+        }
+    }
+    eprintln!("damages {damages}");
+    assert!(damages > 20, "{damages} pairs are hardly a sweep");
 }
 
 #[tokio::test]

@@ -17,6 +17,7 @@ use super::{
 use crate::{
     env::{
         Env,
+        planted::{Defect, planted},
         sync::{
             Condvar, Mutex, MutexGuard, PoisonError,
             atomic::{AtomicU64, Ordering},
@@ -266,7 +267,8 @@ impl<S> Journal<S> {
                 let mut queue = lock(&self.queue);
                 queue.handover = !queue.items.is_empty() && !queue.stopped;
                 queue.leading = !queue.items.is_empty();
-                if std::mem::take(&mut queue.quiet) || queue.handover {
+                let wakes = std::mem::take(&mut queue.quiet) || queue.handover;
+                if wakes && !planted(Defect::LoseWakeUp) {
                     self.wake.notify_one();
                 }
                 if queue.handover || !queue.leading {

@@ -1,0 +1,147 @@
+//! The engine's threads under a scheduler that tries one interleaving after another: writers,
+//! readers, the committer, the settler and a close. A wake-up that is lost, a leadership that
+//! nobody holds, a lock held both ways show as a deadlock: here no timer ever fires. It must be
+//! built with `RUSTFLAGS="--cfg shuttle"`; without it there is nothing to see.
+
+#![cfg(shuttle)]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr)]
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use sessionlog::{
+    env::{
+        planted::{Defect, plant},
+        sim::{Fault, Op, Sim},
+    },
+    event::{Batch, EventType, NewEvent, Origin, Position, Range, Scope, SessionId, SessionKey},
+    store::{
+        Fill, NewSession, Read, Store, StoreError,
+        local::{Local, Options},
+    },
+};
+use shuttle::{
+    Config, Runner,
+    future::block_on,
+    scheduler::{PctScheduler, RandomScheduler},
+    thread,
+};
+
+const OPTIONS: Options = Options {
+    journal_file_bytes: 32 << 10,
+    journal_retained_bytes: 64 << 10,
+    segment_bytes_max: 4 << 10,
+    background: true,
+};
+
+fn key(session: &str) -> SessionKey {
+    SessionKey { scope: Scope::local(), session: SessionId::new(session).unwrap() }
+}
+
+fn one_event() -> Batch {
+    let event = NewEvent {
+        id: None,
+        kind: EventType::new("user.message").unwrap(),
+        origin: Origin::User,
+        created_at: None,
+        position: None,
+        body: Bytes::from_static(b"{}"),
+    };
+    Batch { events: vec![event], ..Batch::default() }
+}
+
+/// Three writers of two sessions, a reader, and a close behind them; with `fails` a sync fails.
+fn side_by_side(fails: bool) {
+    let sim = Sim::new(1);
+    let store = Local::open(&sim.env(), OPTIONS).unwrap();
+    for session in ["a", "b"] {
+        let new = NewSession { id: Some(key(session).session), ..NewSession::default() };
+        block_on(store.create(&Scope::local(), new)).unwrap();
+    }
+    if fails {
+        sim.fail_next(Op::Sync, Fault::Io, false);
+    }
+    let write = |session: &'static str| {
+        let store = Arc::clone(&store);
+        thread::spawn(move || {
+            let mut kept: u64 = 0;
+            for _ in 0..2 {
+                match block_on(store.append(&key(session), one_event())) {
+                    Ok(_) => kept += 1,
+                    Err(StoreError::OutcomeUnknown { .. }) if fails => {}
+                    Err(error) => panic!("{error}"),
+                }
+            }
+            kept
+        })
+    };
+    let writers = [("a", write("a")), ("a", write("a")), ("b", write("b"))];
+    let seen = seen(&store, "a");
+    let mut kept = [("a", 0), ("b", 0)];
+    for (session, writer) in writers {
+        let done = writer.join().unwrap();
+        kept.iter_mut().filter(|(name, _)| *name == session).for_each(|(_, all)| *all += done);
+    }
+    for (session, kept) in kept {
+        let there = self::seen(&store, session);
+        assert!(there >= kept && (fails || there == kept), "{session}: {kept} kept, {there} there");
+    }
+    assert!(self::seen(&store, "a") >= seen, "what was seen is seen ever after");
+    block_on(store.close());
+}
+
+/// How many events a reader sees; they lie side by side from the first on.
+fn seen(store: &Arc<dyn Store>, session: &str) -> u64 {
+    let read = Read {
+        range: Range::new(Position::ZERO, Position(u64::MAX)),
+        events_max: usize::MAX,
+        bytes_max: usize::MAX,
+        fill: Fill::Forward,
+        allow_gaps: false,
+    };
+    let events = block_on(store.read(&key(session), read)).unwrap().events;
+    assert!((0..).zip(&events).all(|(position, event)| event.position == Position(position)));
+    events.len() as u64
+}
+
+/// How many orders of the threads each way of choosing them tries.
+fn interleavings() -> usize {
+    std::env::var("SESSIONLOG_INTERLEAVINGS").ok().and_then(|n| n.parse().ok()).unwrap_or(300)
+}
+
+/// Random orders, then such as change hands seldom.
+fn in_many_orders(fails: bool) {
+    let mut config = Config::new();
+    // What opens a store needs more than a scheduler's tasks usually do.
+    config.stack_size = 1 << 20;
+    let random = RandomScheduler::new(interleavings());
+    Runner::new(random, config.clone()).run(move || side_by_side(fails));
+    let seldom = PctScheduler::new(3, interleavings());
+    Runner::new(seldom, config).run(move || side_by_side(fails));
+}
+
+#[test]
+fn writers_readers_and_a_close_wait_for_each_other_in_every_order_tried() {
+    in_many_orders(false);
+}
+
+#[test]
+fn a_failed_sync_leaves_nobody_waiting() {
+    in_many_orders(true);
+}
+
+#[test]
+fn a_wake_up_that_is_lost_is_seen() {
+    const CHILD: &str = "SESSIONLOG_LOSES_WAKE_UPS";
+    if std::env::var(CHILD).is_ok() {
+        plant(Defect::LoseWakeUp);
+        return in_many_orders(false);
+    }
+    let child = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "a_wake_up_that_is_lost_is_seen"])
+        .env(CHILD, "1")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&child.stdout).into_owned();
+    assert!(!child.status.success() && said.contains("deadlock"), "{said}");
+}
