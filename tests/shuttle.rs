@@ -27,12 +27,14 @@ use shuttle::{
     thread,
 };
 
-const OPTIONS: Options = Options {
-    journal_file_bytes: 32 << 10,
-    journal_retained_bytes: 64 << 10,
-    segment_bytes_max: 4 << 10,
-    background: true,
-};
+fn options() -> Options {
+    Options {
+        journal_file_bytes: 32 << 10,
+        journal_retained_bytes: 64 << 10,
+        segment_bytes_max: 4 << 10,
+        ..Options::default()
+    }
+}
 
 fn key(session: &str) -> SessionKey {
     SessionKey { scope: Scope::local(), session: SessionId::new(session).unwrap() }
@@ -53,7 +55,7 @@ fn one_event() -> Batch {
 /// Three writers of two sessions, a reader, and a close behind them; with `fails` a sync fails.
 fn side_by_side(fails: bool) {
     let sim = Sim::new(1);
-    let store = Local::open(&sim.env(), OPTIONS).unwrap();
+    let store = Local::open(&sim.env(), options()).unwrap();
     for session in ["a", "b"] {
         let new = NewSession { id: Some(key(session).session), ..NewSession::default() };
         block_on(store.create(&Scope::local(), new)).unwrap();
