@@ -159,7 +159,8 @@ async fn a_loss_that_is_accepted_stays_a_gap_and_appends_go_on_behind_it() {
     }
 }
 
-/// A segment of several blocks knows its keys when a block is gone; what they stand for is no answer.
+/// A segment of several blocks knows its keys when a block is gone; what they stand for is no
+/// answer.
 #[tokio::test]
 async fn a_retry_of_what_was_given_up_is_not_answered_as_if_it_were_there() {
     let keyed = |n: u64| {
