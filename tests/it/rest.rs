@@ -166,6 +166,23 @@ async fn a_clean_stop_seals_what_was_left_open() {
 }
 
 #[tokio::test]
+async fn a_stop_that_cannot_seal_is_clean() {
+    let sim = Sim::new(21);
+    let store = Local::open_local(&sim.env(), small()).unwrap();
+    create(&store, "s").await;
+    append(&store, &key("s"), batch((0..9).map(|n| event(&body(n, 900))))).await.unwrap();
+    settle(&store);
+    assert_eq!(events_of(&store, &key("s")).await.len(), 9, "it is in use");
+    sim.fail_next(Op::Create, Fault::Full, false);
+    store.close().await;
+    drop(store);
+    assert!(sim.struck() && files(&sim, ".seg") == 1, "{:?}", sim.files());
+    let store = Local::open_local(&sim.env(), small()).unwrap();
+    assert!(store.recovery().clean);
+    assert_eq!(events_of(&store, &key("s")).await.len(), 9);
+}
+
+#[tokio::test]
 async fn sealing_that_fails_leaves_sessions_as_they_are() {
     for (op, fault) in [
         (Op::Create, Fault::Full),

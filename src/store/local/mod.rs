@@ -390,8 +390,10 @@ impl Shared {
     fn close(&self) {
         self.journal.refuse("the store is closed");
         self.journal.drain(&|round, result| self.outcome(round, result));
-        let settled = self.settle(false).and_then(|()| self.seal_leaving());
-        let settled = settled.and_then(|()| (0..2).try_for_each(|_| self.settle(false)));
+        let settled = self.settle(false).and_then(|()| {
+            self.seal_leaving();
+            (0..2).try_for_each(|_| self.settle(false))
+        });
         let clean = settled.and_then(|()| (0..2).try_for_each(|_| self.settle(true)));
         if let Err(error) = clean {
             tracing::warn!(%error, "the store could not settle while closing; a start replays");
