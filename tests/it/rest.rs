@@ -165,6 +165,33 @@ async fn a_clean_stop_seals_what_was_left_open() {
     assert_eq!((verified.sessions, verified.events, verified.damage.len()), (50, 450, 0));
 }
 
+/// What a change alone settled has the name of the next segment: it is not sealed and unlinked.
+#[tokio::test]
+async fn an_append_in_the_tick_of_sealing_loses_nothing() {
+    let sim = Sim::new(22);
+    let change = || Change { title: Some(Some("another".to_owned())), ..Change::default() };
+    let store = Local::open_local(&sim.env(), small()).unwrap();
+    create(&store, "s").await;
+    append(&store, &key("s"), batch((0..9).map(|n| event(&body(n, 900))))).await.unwrap();
+    settle(&store);
+    sim.kill();
+    drop(store);
+    let store = Local::open_local(&sim.env(), small()).unwrap();
+    store.change(&key("s"), change()).await.unwrap();
+    store.settle().unwrap();
+    sim.clock().advance(LONG);
+    store.settle().unwrap();
+    append(&store, &key("s"), batch([event(&body(9, 900))])).await.unwrap();
+    settle(&store);
+    assert_eq!(events_of(&store, &key("s")).await.len(), 10);
+    sim.power_loss();
+    drop(store);
+    let store = Local::open_local(&sim.env(), small()).unwrap();
+    assert_eq!(store.recovery().damage, Vec::<String>::new());
+    assert_eq!(events_of(&store, &key("s")).await.len(), 10);
+    assert_eq!(store.verify(&key("s").scope, None).await.unwrap().damage, []);
+}
+
 #[tokio::test]
 async fn a_stop_that_cannot_seal_is_clean() {
     let sim = Sim::new(21);

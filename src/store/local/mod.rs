@@ -185,6 +185,8 @@ struct Shared {
     /// Acknowledged records are lost and name no session: the evidence stays as it is.
     frozen: AtomicBool,
     refused: Mutex<repair::Refused>,
+    /// Held by a repair of the store, and by the close that ends all of them.
+    repairing: Mutex<()>,
     recovery: Recovery,
 }
 
@@ -591,6 +593,7 @@ impl Store for Local {
     fn close(&self) -> BoxFuture<'_, ()> {
         async move {
             blocking(|| {
+                let _turn = lock(&self.shared.repairing);
                 self.shared.close();
                 self.stop();
             });

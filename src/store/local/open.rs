@@ -91,6 +91,7 @@ pub(super) fn open(env: &Env, options: Options) -> Result<(Shared, Box<dyn Lock>
         closed: AtomicBool::new(false),
         frozen: AtomicBool::new(!refused.unnamed.is_empty()),
         refused: Mutex::new(refused),
+        repairing: Mutex::default(),
         recovery,
     };
     Ok((shared, lock))

@@ -109,6 +109,7 @@ impl Shared {
     /// What of the store is lost and names no session; gives it up with `accept`: everything
     /// whole is settled past it, and damaged files of the ring are made anew.
     pub(super) fn repair_store(&self, accept: bool) -> StoreResult<Repaired> {
+        let _turn = lock(&self.repairing);
         let (unnamed, ring, mut copies) = {
             let refused = lock(&self.refused);
             let names = refused.copies.iter().map(|(name, _)| name.clone());
@@ -147,8 +148,15 @@ impl Shared {
     /// Begins a new journal file and settles everything whole before it into both files.
     fn settle_past(&self) -> io::Result<()> {
         self.journal.begin(&|round, result| self.outcome(round, result))?;
+        let begun = self.journal.place().order;
         lock(&self.slots).spoil();
-        (0..2).try_for_each(|_| self.settle(false))
+        (0..2).try_for_each(|_| self.settle(false))?;
+        if lock(&self.slots).recyclable().order < begun {
+            return Err(io::Error::other(
+                "a session cannot be settled: its journal files are needed",
+            ));
+        }
+        Ok(())
     }
 
     fn copy_ring_file(&self, number: u32) -> io::Result<()> {

@@ -155,16 +155,18 @@ fn worth_sealing(
         let fits = |one: &&SegmentEntry| {
             let first = open == 0;
             open += one.bytes;
-            !one.sealed && (first || open <= bytes_max)
+            // The next segment of this start would have the name of one without an event.
+            let named_again = one.start == start && one.end == one.base;
+            !one.sealed && !named_again && (first || open <= bytes_max)
         };
         let run = behind.iter().take_while(fits).count();
         let (run, behind) = behind.split_at_checked(run)?;
         let open: u64 = run.iter().map(|one| one.bytes).sum();
         let mut bytes = open;
         let joins = |one: &&SegmentEntry| {
-            let joins = one.sealed && one.start != start && one.bytes <= 2 * bytes;
+            let small = one.bytes <= 2 * bytes && bytes + one.bytes <= bytes_max;
             bytes += one.bytes;
-            joins
+            one.sealed && one.start != start && small
         };
         let joined = before.iter().rev().take_while(joins).count();
         let run = [before.get(before.len() - joined..).unwrap_or_default(), run].concat();
@@ -210,6 +212,8 @@ mod tests {
             ("s4:20 s5:9 s6:4 o7:5", "s4:20 s5:9 s6:4 o7:5"),
             ("s4:900 s5:9 s6:4 o7:5", "s5:9 s6:4 o7:5"),
             ("s4:900 s5:9 s6:4", ""),
+            // What is sealed together stays within a segment's size.
+            ("s4:5000 s5:3000 o7:2000", "s5:3000 o7:2000"),
             ("o7:9000", "o7:9000"),
             ("o6:8000 o7:900", "o6:8000"),
             ("s6:8000 o7:900", "o7:900"),
@@ -222,5 +226,17 @@ mod tests {
             let wanted: Vec<_> = segments(expected).iter().map(shape).collect();
             assert_eq!(found, wanted, "{text}");
         }
+    }
+
+    #[test]
+    fn a_segment_whose_name_comes_again_is_not_sealed() {
+        let mut entries = segments("o6:9 o7:1");
+        if let Some(last) = entries.last_mut() {
+            last.end = last.base;
+        }
+        let found = worth_sealing(&entries, 7, 8 << 20).unwrap_or_default();
+        assert_eq!(found, entries.get(..1).unwrap_or_default());
+        let later = worth_sealing(&entries, 8, 8 << 20).unwrap_or_default();
+        assert_eq!(later, entries, "a later start gives other names");
     }
 }

@@ -29,6 +29,13 @@ pub(super) struct RingFile {
     pub(super) poisoned: bool,
 }
 
+impl RingFile {
+    /// Whether it stands above the ring, empty; one that was emptied is evidence.
+    fn is_spare(&self) -> bool {
+        self.bytes == 0 && !self.poisoned
+    }
+}
+
 /// A journal file that was used.
 pub(super) struct JournalFile {
     pub(super) header: JournalHeader,
@@ -98,7 +105,7 @@ pub(super) fn read(env: &Env, store: [u8; 16], needed: u64) -> Result<Ring, Open
 /// Puts a spare above the ring unless there is one: nothing may be acknowledged in a file that
 /// none stands above.
 pub(super) fn ensure_spare(env: &Env, ring: &mut Vec<RingFile>) -> io::Result<()> {
-    if ring.iter().any(|file| file.bytes == 0) {
+    if ring.iter().any(RingFile::is_spare) {
         return Ok(());
     }
     let number = ring.iter().map(|file| file.number + 1).max().unwrap_or(0);
@@ -113,7 +120,7 @@ pub(super) fn ensure_spare(env: &Env, ring: &mut Vec<RingFile>) -> io::Result<()
 /// Makes the spare a file of so many bytes and puts another above it; answers its number.
 pub(super) fn grow(env: &Env, ring: &mut Vec<RingFile>, bytes: u64) -> io::Result<u32> {
     let next = ring.iter().map(|file| file.number + 1).max().unwrap_or(0);
-    let spare = ring.iter().find(|file| file.bytes == 0).map_or(next, |file| file.number);
+    let spare = ring.iter().find(|file| file.is_spare()).map_or(next, |file| file.number);
     fill(env, spare, bytes)?;
     ring.retain(|file| file.number != spare);
     ring.push(RingFile { number: spare, order: 0, bytes, poisoned: false });

@@ -95,7 +95,9 @@ impl Shared {
         }
         let bytes: u64 = run.iter().map(|one| one.bytes).sum();
         let worth = bytes >= self.options.segment_bytes_max || run.len() >= SMALL_SEGMENTS_MAX;
-        worth.then_some(run)
+        // Without an event its name would be that of the next one, too.
+        let events = run.first()?.base < run.last()?.end;
+        (worth && events).then_some(run)
     }
 
     /// Seals each run of segments of a session: writes it as one sealed segment, makes it durable,
@@ -127,6 +129,11 @@ impl Shared {
         let short = LogError::Fault { byte_offset: 0, fault: Fault::Short };
         let (Some(first), Some(last)) = (run.first(), run.last()) else { return Err(short) };
         let start = self.journal.start();
+        let named =
+            |one: &SegmentEntry| (one.sealed, one.base, one.start) == (true, first.base, start);
+        if session.state().entry.segments.iter().any(named) {
+            return Err(io::Error::other("a sealed segment of that name is in use").into());
+        }
         let (bytes, records) = self.encode_sealed(session, &run, start)?;
         let path = segment::path(session.hash, Position(first.base), start, true);
         let storage = &self.env.storage;

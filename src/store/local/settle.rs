@@ -230,6 +230,9 @@ impl Shared {
             sealed: false,
         };
         let path = segment::path(session.hash, header.base, start, false);
+        if lock(&self.retired).iter().any(|one| one.path == path) {
+            return Err(io::Error::other("a file of that name is about to be unlinked"));
+        }
         self.make_directory(session.hash)?;
         let file = match storage.create(&path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => storage.open(&path)?,

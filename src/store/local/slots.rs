@@ -134,7 +134,8 @@ impl Slots {
     /// Everything before this place of the journal is settled in both files.
     pub(super) fn recyclable(&self) -> Place {
         let [a, b] = [&self.slots[0].place, &self.slots[1].place];
-        if (a.lsn <= b.lsn) != planted(Defect::RecyclePastOlder) { *a } else { *b }
+        let older = (a.order, a.byte_offset) <= (b.order, b.byte_offset);
+        if older != planted(Defect::RecyclePastOlder) { *a } else { *b }
     }
 
     /// Lets both files be written from a new base, one in each of the next two settlings.
