@@ -38,7 +38,7 @@ const COMPRESSION_NONE: u8 = 0;
 const COMPRESSION_ZSTD: u8 = 1;
 const CIPHER_NONE: u8 = 0;
 /// Blocks are written when nothing presses, and mostly once: level 1 takes a quarter of the time
-/// and 7 % more room (docs/decisions/0018).
+/// and 7 % more room (docs/decisions/0013).
 const ZSTD_LEVEL: i32 = 5;
 
 const _: () = assert!((HEADER_BYTES as u64).is_multiple_of(ALIGN_BYTES));
