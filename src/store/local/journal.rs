@@ -283,12 +283,22 @@ impl<S> Journal<S> {
         self.progress.send_modify(|rounds| *rounds += 1);
     }
 
+    /// Takes the lead unless somebody has it.
+    fn take_lead(&self) -> bool {
+        !std::mem::replace(&mut lock(&self.queue).leading, true)
+    }
+
+    /// Takes the lead once nobody has it: nothing is queued then.
+    fn wait_for_lead(&self) {
+        while !self.take_lead() {
+            thread::yield_now();
+        }
+    }
+
     /// Waits until nobody leads and nothing is queued; what is queued meanwhile is led here. After
     /// [`Self::refuse`] that is the end of all writing.
     pub(super) fn drain(&self, outcome: Outcome<'_, S>) {
-        while std::mem::replace(&mut lock(&self.queue).leading, true) {
-            thread::yield_now();
-        }
+        self.wait_for_lead();
         self.lead(true, outcome);
     }
 
@@ -297,6 +307,9 @@ impl<S> Journal<S> {
     fn note(&self, error: Option<&io::Error>) {
         let told = error.map(|error| (self.env.clock.monotonic(), error.to_string()));
         *lock(&self.trouble) = told;
+        if error.is_none() {
+            return;
+        }
         let failures = lock(&self.writer).failures();
         if failures >= FAILURES_MAX {
             self.refuse("two syncs of the journal failed in a row; check the disk, then restart");
@@ -381,9 +394,7 @@ impl<S> Journal<S> {
     /// lies before them can be recycled. Each takes a number of its own. Returns when they are
     /// written, or void; `outcome` tells which.
     pub(super) fn copy_forward(&self, copies: Vec<Item<S>>, outcome: Outcome<'_, S>) {
-        while std::mem::replace(&mut lock(&self.queue).leading, true) {
-            thread::yield_now();
-        }
+        self.wait_for_lead();
         let mut queue = lock(&self.queue);
         if queue.refuse.is_none() {
             for mut item in copies {
@@ -419,7 +430,7 @@ impl<S> Journal<S> {
 
     /// Writes a watermark now unless somebody leads; what the committer thread does when idle.
     pub(super) fn idle(&self, outcome: Outcome<'_, S>) {
-        if !std::mem::replace(&mut lock(&self.queue).leading, true) {
+        if self.take_lead() {
             self.watermark();
             self.lead(true, outcome);
         }
@@ -438,7 +449,7 @@ impl<S> Journal<S> {
     /// Makes this start durable, if nothing was committed in it yet.
     pub(super) fn begin(&self, outcome: Outcome<'_, S>) -> io::Result<()> {
         while !lock(&self.writer).started() {
-            if std::mem::replace(&mut lock(&self.queue).leading, true) {
+            if !self.take_lead() {
                 // Whoever leads makes the start durable with his first round.
                 thread::yield_now();
                 continue;
