@@ -120,6 +120,7 @@ fn in_many_orders(fails: bool) {
     Runner::new(random, config.clone()).run(move || side_by_side(fails));
     let seldom = PctScheduler::new(3, interleavings());
     Runner::new(seldom, config).run(move || side_by_side(fails));
+    eprintln!("orders of threads {}", 2 * interleavings());
 }
 
 #[test]

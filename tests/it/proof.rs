@@ -3,6 +3,7 @@
 //! checks: a seed that fails here fails there.
 
 use std::{
+    num::NonZero,
     panic::AssertUnwindSafe,
     sync::{
         Mutex, PoisonError,
@@ -38,9 +39,14 @@ fn regressions_stay_mended() {
 }
 
 /// Runs lives until the time is over, on so many threads; answers what they did and which failed.
-fn lives(seeds_min: u64, time: Duration, threads: u64) -> (Tally, Vec<(u64, String)>) {
+fn lives(
+    first: u64,
+    seeds_min: u64,
+    time: Duration,
+    threads: usize,
+) -> (Tally, Vec<(u64, String)>) {
     let clock = SystemClock::new();
-    let (began, first) = (clock.monotonic(), asked("SESSIONLOG_SEED").unwrap_or(0));
+    let began = clock.monotonic();
     let next = AtomicU64::new(first);
     let all = Mutex::new((Tally::default(), Vec::new()));
     std::thread::scope(|scope| {
@@ -71,9 +77,13 @@ fn lives(seeds_min: u64, time: Duration, threads: u64) -> (Tally, Vec<(u64, Stri
 #[test]
 fn lives_on_a_disk_that_breaks_add_up() {
     let seconds = asked("SESSIONLOG_PROOF_SECONDS");
-    let (threads, seeds_min) = if seconds.is_some() { (2, 1000) } else { (1, 40) };
-    let (done, failed) = lives(seeds_min, Duration::from_secs(seconds.unwrap_or(0)), threads);
+    let first = asked("SESSIONLOG_SEED").unwrap_or(0);
+    let all = std::thread::available_parallelism().map_or(1, NonZero::get);
+    let (threads, seeds_min) = if seconds.is_some() { (all, 1000) } else { (1, 40) };
+    let time = Duration::from_secs(seconds.unwrap_or(0));
+    let (done, failed) = lives(first, seeds_min, time, threads);
     eprintln!("simulated lives    {}", done.runs);
+    eprintln!("  from seed        {first}");
     eprintln!("  crashes          {}", done.kills + done.power_losses);
     eprintln!("  power losses     {}", done.power_losses);
     eprintln!("  process kills    {}", done.kills);

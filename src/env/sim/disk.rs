@@ -213,7 +213,10 @@ impl Disk {
     ) -> io::Result<()> {
         let byte_offset = call.byte_offset;
         let fault = self.enter(life, call)?;
-        let room = self.capacity.saturating_sub(self.used());
+        let room = match self.capacity {
+            u64::MAX => u64::MAX >> 1,
+            capacity => capacity.saturating_sub(self.used()),
+        };
         let image = self.files.get_mut(file).ok_or_else(gone)?;
         let fits = (image.len() + room).saturating_sub(byte_offset).min(bytes.len() as u64);
         let part = match fault {

@@ -19,6 +19,8 @@ pub(super) struct Image {
     dirty: BTreeSet<usize>,
     /// Sectors the device cannot read, until they are written again.
     unreadable: BTreeSet<usize>,
+    /// A failed sync left clean sectors that are not what the device has.
+    strayed: bool,
 }
 
 /// Copies the part of a sector that both slices have.
@@ -103,6 +105,7 @@ impl Image {
     /// A sync that fails: every page counts as clean, and reached the device or did not. With
     /// `spoil` none did, and one of the sectors that it tried to write is no more what it was.
     pub(super) fn fail_sync(&mut self, dice: &Dice, spoil: bool) {
+        self.strayed = true;
         let tried = std::mem::take(&mut self.dirty);
         if spoil {
             let nth = index(dice.below(tried.len() as u64));
@@ -122,6 +125,9 @@ impl Image {
 
     /// Forgets clean pages: reads see the device's bytes there.
     pub(super) fn evict(&mut self) {
+        if !std::mem::take(&mut self.strayed) {
+            return;
+        }
         let mut seen = self.durable.clone();
         seen.resize(self.cached.len(), 0);
         for sector in &self.dirty {
@@ -145,12 +151,17 @@ impl Image {
             _ => old + index(dice.below(new.saturating_sub(old) as u64 + 1)),
         };
         self.durable.resize(size, 0);
+        self.cached.resize(size, 0);
         for sector in std::mem::take(&mut self.dirty) {
             if dice.chance(kept_percent) {
                 copy_sector(&self.cached, &mut self.durable, sector);
+            } else {
+                copy_sector(&self.durable, &mut self.cached, sector);
             }
         }
-        self.cached.clone_from(&self.durable);
+        if std::mem::take(&mut self.strayed) {
+            self.cached.clone_from(&self.durable);
+        }
     }
 
     /// Changes the device and drops the cached sectors, unless they are dirty.
