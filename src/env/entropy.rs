@@ -49,6 +49,10 @@ impl Entropy for SystemEntropy {
             _ => ask_kernel(bytes),
         }
     }
+
+    fn fill_secret(&self, bytes: &mut [u8]) {
+        ask_kernel(bytes);
+    }
 }
 
 #[cfg(test)]
@@ -75,6 +79,16 @@ mod tests {
         assert_ne!(bytes, [0; 48]);
         assert_eq!(&pool.bytes[..48], &[0; 48]);
         assert_ne!(&pool.bytes[48..96], &[0; 48]);
+    }
+
+    #[test]
+    fn a_secret_takes_nothing_from_the_pool() {
+        let at = || POOL.with_borrow(|pool| pool.at);
+        SystemEntropy.fill(&mut [0; 8]);
+        let (before, mut secret) = (at(), [0; 32]);
+        SystemEntropy.fill_secret(&mut secret);
+        assert_eq!(at(), before);
+        assert!(secret.chunks(8).all(|part| part != [0; 8]), "{secret:?}");
     }
 
     #[test]

@@ -176,10 +176,15 @@ pub trait Clock: Send + Sync {
     fn monotonic(&self) -> Duration;
 }
 
-/// Randomness fit for ids, salts and nonces.
+/// Randomness.
 pub trait Entropy: Send + Sync {
-    /// Fills `bytes` with random bytes.
+    /// Fills `bytes` with random bytes. They may come from a pool in this process's memory: fit
+    /// for ids and salts, not for keys and nonces.
     fn fill(&self, bytes: &mut [u8]);
+
+    /// Fills `bytes` with random bytes that no pool ever held, for keys and nonces: a copy of this
+    /// process's memory (a snapshot of the machine, a core dump) foretells none of them.
+    fn fill_secret(&self, bytes: &mut [u8]);
 }
 
 /// Everything outside the process that the engine may touch.
@@ -211,6 +216,14 @@ impl Env {
     pub fn random<const N: usize>(&self) -> [u8; N] {
         let mut bytes = [0; N];
         self.entropy.fill(&mut bytes);
+        bytes
+    }
+
+    /// `N` random bytes for a key or a nonce: see [`Entropy::fill_secret`].
+    #[must_use]
+    pub fn secret<const N: usize>(&self) -> [u8; N] {
+        let mut bytes = [0; N];
+        self.entropy.fill_secret(&mut bytes);
         bytes
     }
 }

@@ -87,6 +87,10 @@ impl Entropy for SeededEntropy {
             chunk.iter_mut().zip(random).for_each(|(byte, new)| *byte = new);
         }
     }
+
+    fn fill_secret(&self, bytes: &mut [u8]) {
+        self.fill(bytes);
+    }
 }
 
 /// Decides what the disk does.
