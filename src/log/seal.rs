@@ -9,12 +9,13 @@
 //!         stride u32  events u32  count u32  zero 4
 //! id      hash 16  position u64
 //! batches bincode of a list of (time i64, batch)
-//! footer    0  magic "SLSEALF1"   8  checksum u32 of bytes 16..192   12  version u32
+//! footer    0  magic "SLSEALF1"   8  checksum u32   12  version u32: 1, or 2 without a table of ids
 //!          16  blocks u64        24  ids u64        32  index at u64  40  ids at u64
 //!          48  batches at u64    56  end position u64   64  last lsn u64   72  records u64
 //!          80  event chain 32   112  control chain 32  144  checksum u32 of the tables
-//!         148  nameless u32     152  zero
+//!         148  in version 1 of some builds: 1 without a table of ids; else 0     152  zero
 //! ```
+//! The checksum of a footer covers bytes 16..192, in version 2 the version before them, too.
 
 use bytes::Bytes;
 
@@ -41,7 +42,10 @@ const FOOTER_BYTES: usize = 192;
 const INDEX_BYTES: usize = 48;
 const ID_BYTES: usize = 24;
 const MAGIC: [u8; 8] = *b"SLSEALF1";
-const VERSION: u32 = 1;
+/// With a table of ids.
+const NAMED: u32 = 1;
+/// Without one: whoever looks for an id reads the block.
+const NAMELESS: u32 = 2;
 
 /// The tables of a sealed segment.
 #[derive(Clone, Debug)]
@@ -189,11 +193,12 @@ impl Builder {
         body.extend_from_slice(&self.chain.0);
         body.extend_from_slice(&self.control_chain.0);
         body.extend_from_slice(&tables_checksum.to_le_bytes());
-        body.extend_from_slice(&u32::from(nameless).to_le_bytes());
         body.resize(FOOTER_BYTES - 16, 0);
+        let version = if nameless { NAMELESS } else { NAMED };
         self.out.extend_from_slice(&MAGIC);
-        self.out.extend_from_slice(&checksum(self.header.salt, &[&body]).to_le_bytes());
-        self.out.extend_from_slice(&VERSION.to_le_bytes());
+        let sum = footer_checksum(self.header.salt, version, &body);
+        self.out.extend_from_slice(&sum.to_le_bytes());
+        self.out.extend_from_slice(&version.to_le_bytes());
         self.out.extend_from_slice(&body);
         self.out
     }
@@ -219,11 +224,11 @@ fn footer(salt: u64, bytes: &[u8]) -> Option<Result<Footer, Fault>> {
         return Some(Err(Fault::Magic));
     }
     let (stored, version) = (fields.u32()?, fields.u32()?);
-    if checksum(salt, &[fields.0]) != stored {
-        return Some(Err(Fault::HeaderChecksum));
-    }
-    if version != VERSION {
+    if !matches!(version, NAMED | NAMELESS) {
         return Some(Err(Fault::Unknown { what: "footer version", value: version }));
+    }
+    if footer_checksum(salt, version, fields.0) != stored {
+        return Some(Err(Fault::HeaderChecksum));
     }
     let [blocks, ids, index_at, ids_at, batches_at, end, last_lsn, _records] =
         [(); 8].map(|()| fields.u64().unwrap_or_default());
@@ -238,8 +243,16 @@ fn footer(salt: u64, bytes: &[u8]) -> Option<Result<Footer, Fault>> {
         chain: Chain(fields.array()?),
         control_chain: Chain(fields.array()?),
         tables_checksum: fields.u32()?,
-        nameless: fields.u32()? != 0,
+        nameless: version == NAMELESS || fields.u32()? != 0,
     }))
+}
+
+/// A footer of the second version vouches for its version, so that none is taken for the other.
+fn footer_checksum(salt: u64, version: u32, body: &[u8]) -> u32 {
+    match version {
+        NAMED => checksum(salt, &[body]),
+        _ => checksum(salt, &[&version.to_le_bytes(), body]),
+    }
 }
 
 impl Sealed {

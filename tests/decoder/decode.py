@@ -6,7 +6,8 @@ exists and disagrees aloud when the bytes move; where the text left a question, 
 mended. It must not change a file. Every checksum is checked and both chains are followed from
 their start; what does not hold is listed under `problems`, a torn tail under `notes`. Exit code 1
 with problems. Compressed blocks need the `zstd` command; without it their checksums and the chains
-around them are checked, their events are left out and `frames_skipped` counts them.
+around them are checked, their events are left out and `frames_skipped` counts them. What is lost of
+a session is listed under its `gaps`: as a problem, unless a record says that a person gave it up.
 
     decode.py DATA
 """
@@ -26,7 +27,7 @@ from blake3 import blake3, derive_key
 FRAME_HEADER = 192
 BLOCK = 4096
 PAYLOAD_MAX = 24 << 20
-EVENT, CREATE, CHANGE, BATCH_KEY = 1, 16, 17, 18
+EVENT, CREATE, CHANGE, BATCH_KEY, LOSS = 1, 16, 17, 18, 19
 REQUEST, WATERMARK, SEALED_BLOCK = 1, 2, 3
 ORIGINS = {0: None, 1: "user", 2: "model", 3: "tool", 4: "web", 5: "harness", 6: "import"}
 NO_SALT = bytes(8)
@@ -214,6 +215,34 @@ def header_end(data, at, salt):
     return at + up_to(8, FRAME_HEADER + u32(head, 0)) if whole else None
 
 
+def scan(data, at, end, salt):
+    """(byte offset, frame) of each place from `at` on, and None for a frame that is not whole."""
+    while at < end:
+        frame = frame_or_none(data[:end], at, salt) or watermark_behind(data, at, end, salt)
+        if frame:
+            yield frame.at, frame
+            at = frame.end
+            continue
+        behind = header_end(data, at, salt) or next_header(data, at, end, salt)
+        if behind is None:
+            return
+        yield at, None
+        at = behind
+
+
+def watermark_behind(data, at, end, salt):
+    """The watermark that belongs to the end `at`, where no frame begins."""
+    frame = frame_or_none(data[:end], up_to(BLOCK, at), salt)
+    found = frame and frame.kind == WATERMARK and frame.first_position == at
+    return frame if found else None
+
+
+def next_header(data, at, end, salt):
+    places = (match.start() - 12 for match in LIKELY.finditer(data, at + 8 + 12, end))
+    return next((place for place in places
+                 if place % 8 == 0 and header_end(data, place, salt)), None)
+
+
 # ---- sessions
 
 
@@ -232,7 +261,15 @@ class Session:
         self.tail, self.end_lsn, self.frames_skipped = 0, 0, 0
         self.names = self.title = self.workspace = self.entry = None
         self.archived_at = self.deleted_at = self.last = None
-        self.metadata, self.events = {}, []
+        self.metadata, self.events, self.control_records = {}, [], {}
+        # Positions that are lost, and those of them a person gave up: (from, to, reason, time).
+        self.gaps, self.accepted = [], []
+
+    def lose(self, to):
+        """Goes on behind a place that is lost: the chains go on from the next frame's header."""
+        if to > self.tail:
+            self.gaps.append((self.tail, to))
+        self.tail, self.chain, self.control = max(to, self.tail), None, None
 
     def take(self, frame, known_below=0):
         """Folds the records of `frame` whose number is `known_below` or more."""
@@ -241,6 +278,8 @@ class Session:
         if records is None:
             return self.skip(frame)
         new = [(lsn, record) for lsn, record in records if lsn >= max(known_below, self.end_lsn)]
+        if self.chain is None and new:
+            self.chain, self.control = frame.chain, frame.control
         if len(new) == len(records):
             need(frame.chain == self.chain, "the event chain is broken")
             need(frame.control == self.control, "the control chain is broken")
@@ -268,6 +307,7 @@ class Session:
             self.tail += 1
             return
         self.control = link(self.control, lsn, record)
+        self.control_records[record.kind] = self.control_records.get(record.kind, 0) + 1
         body = Bytes(record.body)
         if record.kind == CREATE:
             self.create(body)
@@ -281,6 +321,9 @@ class Session:
                 need(digest == blake3(b"".join(
                     sized(event["type"].encode()) + sized(event["body"].encode())
                     for event in events)), f"the digest of the batch {key!r} is wrong")
+        elif record.kind == LOSS:
+            lost = body.list(lambda: (body.number(), body.number(), body.string()))
+            self.accepted += [(*place, record.processed_at) for place in lost]
         else:
             return
         body.end()
@@ -308,6 +351,11 @@ class Session:
         if body.flag():
             self.deleted_at = now
 
+    def accepted_at(self, gap):
+        """When a person gave up a place, if one did."""
+        return next((at for start, end, _, at in self.accepted
+                     if start <= gap[0] and gap[1] <= end), None)
+
     def shown(self):
         tenant, user, session = self.names
         return {
@@ -316,6 +364,9 @@ class Session:
             "title": self.title, "metadata": dict(sorted(self.metadata.items())),
             "workspace": self.workspace, "archived_at": self.archived_at,
             "deleted_at": self.deleted_at, "frames_skipped": self.frames_skipped,
+            "control_records": self.control_records,
+            "gaps": [{"from": start, "to": end, "accepted_at": self.accepted_at((start, end))}
+                     for start, end in self.gaps],
             "events": self.events}
 
 
@@ -341,14 +392,20 @@ class Segment:
         self.base, self.start, self.first_lsn = struct.unpack_from("<QQQ", head, 72)
         self.chain, self.control, self.sealed = head[96:128], head[128:160], head[160] == 1
 
-    def frames(self, end, kind):
-        at = FRAME_HEADER
-        while at < end:
-            frame = Frame(self.data, at, self.salt)
+    def frames(self, session, end, kind):
+        """Folds the frames up to `end`, and yields each; what is not whole is lost."""
+        behind, lost = FRAME_HEADER, False
+        for at, frame in scan(self.data, FRAME_HEADER, end, self.salt):
+            if frame is None:
+                lost = True
+                continue
             need(frame.kind == kind, "a frame of this kind does not belong here")
-            need(frame.end <= end, "a frame reaches over the end")
+            if lost:
+                session.lose(frame.first_position)
+            session.take(frame)
+            behind, lost = frame.end, False
             yield frame
-            at = frame.end
+        self.whole_to = end if behind == end and not lost else behind
 
     def begins(self, session):
         need(self.base == session.tail, "a segment has another base")
@@ -356,18 +413,22 @@ class Segment:
             need(theirs is None or mine == theirs, "a chain at a segment's base is wrong")
         session.chain, session.control = self.chain, self.control
 
-    def read_open(self, session, believed):
+    def read_open(self, session, believed, end):
         need(not self.sealed, "an open segment says that it is sealed")
         need(believed <= len(self.data), "an open segment is shorter than settled")
         self.begins(session)
-        for frame in self.frames(believed, REQUEST):
-            session.take(frame)
+        for _ in self.frames(session, believed, REQUEST):
+            pass
+        if self.whole_to != believed:
+            session.lose(end)
 
-    def read_sealed(self, session):
+    def read_sealed(self, session, end):
         need(self.sealed, "a sealed segment says that it is open")
         foot = self.data[-FRAME_HEADER:]
-        need(foot[:8] == b"SLSEALF1" and u32(foot, 12) == 1, "no footer")
-        need(u32(foot, 8) == checksum(self.salt, foot[16:192]), "a footer is wrong")
+        version = u32(foot, 12)
+        need(foot[:8] == b"SLSEALF1" and version in (1, 2), "no footer")
+        need(u32(foot, 8) == checksum(self.salt, foot[16 if version == 1 else 12:192]),
+             "a footer is wrong")
         (blocks, ids, index_at, ids_at, batches_at, end_position, last_lsn,
          record_count) = struct.unpack_from("<8Q", foot, 16)
         tables_end = len(self.data) - FRAME_HEADER
@@ -375,39 +436,44 @@ class Segment:
              "the tables of a segment are wrong")
         need(index_at + 48 * blocks == ids_at and ids_at + 24 * ids == batches_at,
              "the tables do not follow each other")
-        self.begins(session)
-        seen, index, first_event = 0, index_at, len(session.events)
-        skipped_before = session.frames_skipped
-        for frame in self.frames(index_at, SEALED_BLOCK):
-            if session.chain is None:
-                session.chain, session.control = frame.chain, frame.control
-            session.take(frame)
-            self.index_row(index, frame)
-            seen, index = seen + frame.count, index + 48
-        need(index == ids_at, "the index has another number of blocks")
-        need(seen == record_count, "a footer counts records wrongly")
-        need(session.tail == end_position, "a footer has another end")
-        if session.chain is None:
-            session.chain, session.control, session.end_lsn = (
-                foot[80:112], foot[112:144], last_lsn + 1)
-        need((session.chain, session.control) == (foot[80:112], foot[112:144]),
-             "a chain in a footer is wrong")
-        need(session.end_lsn == last_lsn + 1, "a footer has another last number")
-        nameless = u32(foot, 148)
-        need(nameless in (0, int(blocks == 1)) and not (nameless and ids),
+        need(end_position == end, "a footer has another end")
+        nameless = version == 2 or u32(foot, 148) == 1
+        need(blocks == 1 and not ids if nameless else u32(foot, 148) == 0,
              "a segment without ids has another number of blocks than one")
-        if session.frames_skipped == skipped_before and not nameless:
+        self.begins(session)
+        seen, rows, first_event = 0, [], len(session.events)
+        skipped_before, gaps_before = session.frames_skipped, len(session.gaps)
+        for frame in self.frames(session, index_at, SEALED_BLOCK):
+            rows.append(self.index_row(index_at, blocks, frame))
+            seen += frame.count
+        if self.whole_to != index_at:
+            session.lose(end)
+        whole = len(session.gaps) == gaps_before and session.chain is not None
+        if whole:
+            need(rows == list(range(blocks)), "the index has another number of blocks")
+            need(seen == record_count, "a footer counts records wrongly")
+            need((session.chain, session.control) == (foot[80:112], foot[112:144]),
+                 "a chain in a footer is wrong")
+            need(session.end_lsn == last_lsn + 1, "a footer has another last number")
+        session.chain, session.control, session.end_lsn = foot[80:112], foot[112:144], last_lsn + 1
+        need(session.tail == end, "a segment ends elsewhere")
+        if whole and session.frames_skipped == skipped_before and not nameless:
             self.ids(ids_at, batches_at, session.events[first_event:])
         self.batches(batches_at, tables_end)
 
-    def index_row(self, at, frame):
-        row = struct.unpack_from("<QQQqIIII", self.data, at)
-        need(row[:3] == (frame.at, frame.first_position, frame.first_lsn)
+    def index_row(self, index_at, blocks, frame):
+        """Which row of the index names that block."""
+        rows = [struct.unpack_from("<QQQqIIII", self.data, index_at + 48 * n) for n in range(blocks)]
+        named = [n for n, row in enumerate(rows) if row[0] == frame.at]
+        need(len(named) == 1, "a block has no row in the index, or two")
+        row = rows[named[0]]
+        need(row[1:3] == (frame.first_position, frame.first_lsn)
              and row[4:] == (frame.end - frame.at, frame.events, frame.count, 0),
              "a row of the index is wrong")
         records = frame.records()
         need(records is None or row[3] == records[0][1].processed_at,
              "a time in the index is wrong")
+        return named[0]
 
     def ids(self, at, end, events):
         rows = [(self.data[row:row + 16], u64(self.data, row + 16)) for row in range(at, end, 24)]
@@ -483,31 +549,6 @@ class Use:
         (self.order, self.start, self.first_lsn, self.previous_end, self.previous_end_lsn,
          self.previous_order) = struct.unpack_from("<6Q", head, 40)
 
-    def scan(self, at, end):
-        """(byte offset, frame) of each place from `at` on, and None for a frame that is not whole."""
-        while at < end:
-            frame = frame_or_none(self.data[:end], at, self.salt) or self.watermark_behind(at, end)
-            if frame:
-                yield frame.at, frame
-                at = frame.end
-                continue
-            behind = header_end(self.data, at, self.salt) or self.next_header(at, end)
-            if behind is None:
-                return
-            yield at, None
-            at = behind
-
-    def watermark_behind(self, at, end):
-        """The watermark that belongs to the end `at`, where no frame begins."""
-        frame = frame_or_none(self.data[:end], up_to(BLOCK, at), self.salt)
-        found = frame and frame.kind == WATERMARK and frame.first_position == at
-        return frame if found else None
-
-    def next_header(self, at, end):
-        places = (match.start() - 12 for match in LIKELY.finditer(self.data, at + 8 + 12, end))
-        return next((place for place in places
-                     if place % 8 == 0 and header_end(self.data, place, self.salt)), None)
-
 
 class Decoder:
     """One data directory."""
@@ -527,6 +568,10 @@ class Decoder:
         for digest, entry in entries.items():
             self.guarded(lambda: self.settled_session(digest, entry), digest.hex())
         self.journal(place)
+        for session in self.sessions.values():
+            self.problems += [f"{session.hash.hex()}: positions {start} to {end} are lost"
+                              for start, end in session.gaps
+                              if session.accepted_at((start, end)) is None]
         sessions = sorted((session for session in self.sessions.values() if session.names),
                           key=lambda session: (session.names, session.hash))
         return {
@@ -560,11 +605,14 @@ class Decoder:
             need((segment.base, segment.start) == (base, start), f"{name} has another place")
             if sealed:
                 need(len(segment.data) == size, f"{name} has another length")
-                segment.read_sealed(session)
+                segment.read_sealed(session, end)
             else:
-                segment.read_open(session, size)
+                segment.read_open(session, size, end)
             need(session.tail == end, f"{name} ends elsewhere")
-        if session.frames_skipped:
+        if session.chain is None:
+            session.chain, session.control = entry["chain"], entry["control"]
+        session.end_lsn = max(session.end_lsn, entry["end_lsn"] if session.gaps else 0)
+        if session.frames_skipped or session.gaps:
             for name in ("names", "title", "metadata", "workspace", "archived_at", "deleted_at"):
                 setattr(session, name, entry[name])
         for name, mine in (
@@ -574,8 +622,12 @@ class Decoder:
                 ("end_lsn", session.end_lsn), ("chain", session.chain),
                 ("control", session.control)):
             need(entry[name] == mine, f"the settled {name} differs")
-        self.problems += [f"{digest.hex()}: damage was settled: {damage}"
-                          for damage in entry["damage"]]
+        for start, end, reason in entry["damage"]:
+            # A loss that was given up says when, and the record that says so is there.
+            given_up = [f"accepted {at}: {why}" for first, last, why, at in session.accepted
+                        if (first, last) == (start, end)]
+            if reason not in given_up:
+                self.problems.append(f"{digest.hex()}: damage was settled: {start}-{end} {reason}")
 
     def journal(self, place):
         uses = {}
@@ -612,7 +664,7 @@ class Decoder:
             expected = max(expected, use.previous_end_lsn)
         # Numbers given to records that failed before this use began are nobody's.
         expected = max(expected, use.first_lsn)
-        pieces = list(use.scan(at, end))
+        pieces = list(scan(use.data, at, end, use.salt))
         for place_of, (at, frame) in enumerate(pieces):
             if frame is None or frame.numbers[0] > expected:
                 later = [piece for _, piece in pieces[place_of:] if piece]

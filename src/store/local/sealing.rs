@@ -115,8 +115,10 @@ impl Shared {
             for (session, one) in written {
                 let read = read_back(&*one.file, &one.entry, &one.records);
                 if let Some((salt, sealed)) = unless_damaged(&session, read)? {
+                    // Names from tables that go are in no memory: whoever comes reads the block.
+                    let forget = sealed.nameless && one.run.iter().any(|old| old.sealed);
                     let sealed = OpenSegment::sealed(one.entry, one.path, salt, sealed);
-                    self.swap(&session, &one.run, sealed);
+                    self.swap(&session, &one.run, sealed, forget);
                 }
             }
         }
@@ -162,7 +164,13 @@ impl Shared {
         directories.iter().try_for_each(|directory| self.env.storage.sync_dir(directory))
     }
 
-    fn swap(&self, session: &Arc<Session>, run: &[SegmentEntry], sealed: OpenSegment) {
+    fn swap(
+        &self,
+        session: &Arc<Session>,
+        run: &[SegmentEntry],
+        sealed: OpenSegment,
+        forget: bool,
+    ) {
         let mut state = session.state();
         let state = &mut *state;
         let entries = [Some(&mut state.entry), state.settled.as_deref_mut()];
@@ -172,7 +180,9 @@ impl Shared {
                 entry.segments.splice(at..at + run.len(), [sealed.file.clone()]);
             }
         }
-        if let Some(opened) = &mut state.opened {
+        if forget {
+            state.opened = None;
+        } else if let Some(opened) = &mut state.opened {
             opened.sealed(run, sealed);
         }
         let paths = run

@@ -8,13 +8,14 @@ use bytes::Bytes;
 use sessionlog::{
     event::{Event, EventId, EventType, Lsn, NewEvent, Origin, Position, SessionHash, Timestamp},
     log::{
-        Chain, Frame, FrameHeader, FrameKind, Record, RecordBody, StoreFile, decode_settled,
-        encode_delta, journal::JournalHeader, record, segment::SegmentHeader, settled_header,
+        Chain, Control, Frame, FrameHeader, FrameKind, Record, RecordBody, StoreFile,
+        decode_settled, encode_delta, journal::JournalHeader, record, segment::SegmentHeader,
+        settled_header,
     },
 };
 
-const SALT: u64 = 0x0102_0304_0506_0708;
-const STORE_ID: [u8; 16] = [0x61; 16];
+pub(super) const SALT: u64 = 0x0102_0304_0506_0708;
+pub(super) const STORE_ID: [u8; 16] = [0x61; 16];
 
 /// A request frame of seven bytes.
 const FRAME: &[&str] = &[
@@ -25,6 +26,16 @@ const FRAME: &[&str] = &[
     "4242424242424242424242424242424243434343434343434343434343434343",
     "4343434343434343434343434343434300000000000000000000000000000000",
     "7061796c6f616400",
+];
+
+/// A watermark behind a frame that ended at 9 000.
+const WATERMARK: &[&str] = &[
+    "00000000b635841f25edcca50201000000000000000000000000000000000000",
+    "0000000000000000000000000000000000000000000000004100000000000000",
+    "4100000000000000282300000000000000000000000000000000000000000000",
+    "0000000000000000000000000000000000000000000000000000000000000000",
+    "0000000000000000000000000000000000000000000000000000000000000000",
+    "0000000000000000000000000000000000000000000000000000000000000000",
 ];
 
 /// The record of an event.
@@ -67,6 +78,16 @@ const REDACTED: &[&str] = &[
     "5757575757575757575757575757575757575757575757575757575757575700",
     "00000000000000000000000000000000",
 ];
+
+/// The record of a loss that was accepted.
+const LOSS: &[&str] = &[
+    "130000fd0c80408c908e0c000000005858585858585858585858585858585815",
+    "0203fb2c0104676f6e6507070861206368616e6765",
+];
+
+/// A record of the kind that is reserved for forks, with a body no version defines yet.
+const LINEAGE: &[&str] =
+    &["140000fd0e80408c908e0c000000005959595959595959595959595959595908", "09706172656e740b"];
 
 /// The file `STORE`, its last 192 zeros left out.
 const STORE: &[&str] = &[
@@ -128,6 +149,11 @@ const SAYS_CHANGE: &[&str] = &[
 ];
 const SAYS_BATCH_KEY: &[&str] =
     &[r#"Batch(KnownBatch { key: "turn", first_position: 7, events: 300, digest: [0x56; 32] })"#];
+const SAYS_LOSS: &[&str] = &[r#"Loss(Loss { places: [(3, 300, "gone"), (7, 7, "a change")] })"#];
+const SAYS_LINEAGE: &[&str] = &[
+    "Record { kind: 20, origin: 0, created_at: None, processed_at: 1767225600000007, ",
+    r#"name: "", id: "", body: Whole { salt: [0x59; 16], body: b"\tparent\x0b" } }"#,
+];
 const SAYS_ENTRY: &[&str] = &[
     r#"Entry { tenant: "acme", user: "ann", session: "s1", incarnation: [0x53; 16], "#,
     r#"title: Some("T"), metadata: {"k": "v"}, workspace: Some("/w"), ttl_seconds: Some(3600), "#,
@@ -137,12 +163,12 @@ const SAYS_ENTRY: &[&str] = &[
     r#"end: 21 }], damage: [Damage { from: 22, to: 23, reason: "why", accepted_at: None }] }"#,
 ];
 
-fn hex(bytes: &[u8]) -> Vec<String> {
+pub(super) fn hex(bytes: &[u8]) -> Vec<String> {
     let line = |line: &[u8]| line.iter().map(|byte| format!("{byte:02x}")).collect();
     bytes.chunks(32).map(line).collect()
 }
 
-fn unhex(lines: &[&str]) -> Bytes {
+pub(super) fn unhex(lines: &[&str]) -> Bytes {
     let text = lines.concat();
     let digits = (0..text.len()).step_by(2);
     digits.map(|at| u8::from_str_radix(&text[at..at + 2], 16).unwrap()).collect()
@@ -190,6 +216,28 @@ fn a_frame_lies_as_it_is_drawn() {
 }
 
 #[test]
+fn a_watermark_lies_as_it_is_drawn() {
+    let header = FrameHeader {
+        kind: FrameKind::Watermark,
+        length: 0,
+        compressed: false,
+        count: 0,
+        events: 0,
+        first_lsn: Lsn(0x41),
+        synced_lsn: Lsn(0x41),
+        first_position: Position(9_000),
+        session: SessionHash([0; 32]),
+        chain: Chain([0; 32]),
+        control_chain: Chain([0; 32]),
+        copy_lsn: Lsn(0),
+    };
+    let mut written = Vec::new();
+    header.write(SALT, &[], &mut written);
+    assert_eq!(hex(&written), WATERMARK);
+    assert_eq!(Frame::read(SALT, &unhex(WATERMARK)).unwrap().header, header);
+}
+
+#[test]
 fn an_event_lies_as_it_is_drawn() {
     let event = Event {
         position: Position(9),
@@ -224,6 +272,8 @@ fn a_redacted_event_and_control_records_lie_as_they_are_drawn() {
         (CREATE, SAYS_CREATE),
         (CHANGE, SAYS_CHANGE),
         (BATCH_KEY, SAYS_BATCH_KEY),
+        (LOSS, SAYS_LOSS),
+        (LINEAGE, SAYS_LINEAGE),
     ];
     for (golden, expected) in cases {
         let read = record::decode(&unhex(golden), 1).unwrap();
@@ -231,7 +281,7 @@ fn a_redacted_event_and_control_records_lie_as_they_are_drawn() {
         record::encode(&read[0], &mut written);
         assert_eq!(hex(&written), golden);
         match read[0].to_control() {
-            None => check_says(&read[0], expected),
+            None | Some(Control::Unknown(_)) => check_says(&read[0], expected),
             Some(control) => {
                 // Its body is an encoding of its own: written again from what it says.
                 let again = Record::control(&control, read[0].processed_at(), salt_of(&read[0]));

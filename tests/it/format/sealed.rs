@@ -1,0 +1,166 @@
+//! Golden bytes of a sealed segment, put together from docs/format.md and not by the codecs. They
+//! must not be adapted to make a test pass: other bytes are another version of the format.
+
+use bytes::Bytes;
+use sessionlog::{
+    env::sim::Sim,
+    event::{EventId, Lsn, Position, SessionHash, Timestamp},
+    log::{
+        Chain, Frame, Record,
+        seal::{Sealed, seal},
+        segment::{SegmentHeader, name_hash},
+    },
+};
+
+use super::layouts::{SALT, STORE_ID, hex, unhex};
+use crate::engines::named;
+
+/// A sealed segment of an event and a batch key: one block, so no table of ids.
+const SEALED: &[&str] = &[
+    "534c5345474d5431010000009530cb0b61616161616161616161616161616161",
+    "08070605040302013f3af1ecebbd1410ab417ec0d27bbfcb5d340e177ae159b5",
+    "9fc8626c2dfd91750500000000000000030000000000000061482f1b7d5e3c1a",
+    "9414886b1ebf025db067a4cbd13a0903fbd9733a5372bba1b58bd72c1699b798",
+    "0fcd568a5cb9bdb4677b69354b11ee415af8f784519cff3da49a26f84eaee7f2",
+    "0100000000000000000000000000000000000000000000000000000000000000",
+    "8e0000001eb5e2164d9280d30301000002000000010000000000000000000000",
+    "00000000000000000000000000000000000000000000000061482f1b7d5e3c1a",
+    "61482f1b7d5e3c1a05000000000000003f3af1ecebbd1410ab417ec0d27bbfcb",
+    "5d340e177ae159b59fc8626c2dfd91759414886b1ebf025db067a4cbd13a0903",
+    "fbd9733a5372bba1b58bd72c1699b7980fcd568a5cb9bdb4677b69354b11ee41",
+    "5af8f784519cff3da49a26f84eaee7f200000000000000000000000000000000",
+    "61482f1b7d5e3c1a8ae4d5c6037f912b010100fd1280408c908e0c000c757365",
+    "722e6d6573736167650465762d3900dc90cf07de907ccc64636ceddb38e55207",
+    "7b2271223a377d120000fdb8911fbe18851300000000dbc4579ae2b3ab293213",
+    "f42bb852706e27047475726e05010bf474896363505e5ea5e5d6ace8ebfb13a7",
+    "60a409b1fb467d428fc716f9f2840000c0000000000000000500000000000000",
+    "61482f1b7d5e3c1a094020464847060050010000010000000200000000000000",
+    "01fdb8911fbe18851300047475726e05010bf474896363505e5ea5e5d6ace8eb",
+    "fb13a760a409b1fb467d428fc716f9f284534c5345414c46313d82cf62020000",
+    "0001000000000000000000000000000000100200000000000040020000000000",
+    "00400200000000000006000000000000008ae4d5c6037f912b02000000000000",
+    "0073a61a0a1d9df2a3f14db7c4e6541cee9c41129a1881e905dd7c091c45329c",
+    "827afca9cf1921780bb50e79877792ab28231a17bf5e8d9bbeaba2f642b281d6",
+    "75dee60438000000000000000000000000000000000000000000000000000000",
+    "0000000000000000000000000000000000",
+];
+
+const TIME: Timestamp = Timestamp(1_767_225_600_000_000);
+const KEY_TIME: Timestamp = Timestamp(2_747_182_936_475_868);
+const FOOTER_BYTES: usize = 192;
+
+fn header_of(bytes: &[u8]) -> SegmentHeader {
+    SegmentHeader::decode(bytes).unwrap()
+}
+
+/// The tables of a sealed segment, read from a file.
+fn tables_of(bytes: &[u8]) -> Sealed {
+    let sim = Sim::new(1);
+    sim.write_durable("one.sealed", 0, bytes);
+    let file = sim.env().storage.open_read("one.sealed").unwrap();
+    Sealed::of(&*file, &header_of(bytes), bytes.len() as u64).unwrap()
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap())
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap())
+}
+
+#[test]
+fn a_sealed_segment_lies_as_it_is_drawn() {
+    let golden = unhex(SEALED);
+    let header = header_of(&golden);
+    assert_eq!((header.store, header.salt, header.sealed), (STORE_ID, SALT, true));
+    let frame = Frame::read(SALT, &golden.slice(192..)).unwrap();
+    let records = frame.records().unwrap();
+    assert_eq!(hex(&seal(header, &records, TIME)), SEALED);
+    // Keys that no longer count are left out.
+    assert_eq!(tables_of(&seal(header, &records, KEY_TIME.plus_micros(1))).batches, []);
+
+    let sealed = tables_of(&golden);
+    assert!(sealed.nameless);
+    assert_eq!((sealed.end, sealed.last_lsn), (Position(6), Lsn(0x2b91_7f03_c6d5_e48a)));
+    let keys: Vec<_> = sealed.batches.iter().map(|(time, _)| *time).collect();
+    assert_eq!(keys, [KEY_TIME]);
+    let block = sealed.index[0];
+    let place = (block.byte_offset, block.first_position, block.first_lsn, block.first_time);
+    assert_eq!(place, (192, Position(5), Lsn(0x1a3c_5e7d_1b2f_4861), TIME.plus_micros(9)));
+    assert_eq!((block.stride, block.events, block.count), (frame.header.stride() as u32, 1, 2));
+}
+
+/// A segment of 65 events from position 7 on.
+fn two_blocks() -> Vec<u8> {
+    let header = SegmentHeader {
+        store: STORE_ID,
+        salt: SALT,
+        session: SessionHash([0x41; 32]),
+        base: Position(7),
+        start: 2,
+        first_lsn: Lsn(100),
+        chain: Chain([0x42; 32]),
+        control_chain: Chain([0x43; 32]),
+        sealed: true,
+    };
+    let record = |n: u64| {
+        let id = EventId::new(&format!("e{n}")).unwrap();
+        let mut record = Record::event(&named(id.as_str(), "{}"), &id, [n as u8; 16]);
+        record.process_at(TIME);
+        (Lsn(100 + n), record)
+    };
+    seal(header, &(0..65).map(record).collect::<Vec<_>>(), TIME)
+}
+
+#[test]
+fn a_segment_of_several_blocks_has_a_table_of_ids_in_order() {
+    let bytes = two_blocks();
+    let footer = &bytes[bytes.len() - FOOTER_BYTES..];
+    assert_eq!((&footer[..8], u32_at(footer, 12)), (&b"SLSEALF1"[..], 1));
+    let [blocks, ids, index_at, ids_at, batches_at, end, last_lsn, records] =
+        [16, 24, 32, 40, 48, 56, 64, 72].map(|at| u64_at(footer, at));
+    assert_eq!((blocks, ids, end, last_lsn, records), (2, 65, 72, 164, 65));
+    assert_eq!((ids_at, batches_at), (index_at + 2 * 48, index_at + 2 * 48 + 65 * 24));
+    let salt = SALT.to_le_bytes();
+    let sum = |parts: &[&[u8]]| {
+        let mut sum = crc32fast::Hasher::new();
+        [&[&salt[..]], parts].concat().iter().for_each(|part| sum.update(part));
+        sum.finalize()
+    };
+    let tables = &bytes[index_at as usize..bytes.len() - FOOTER_BYTES];
+    assert_eq!(u32_at(footer, 8), sum(&[&footer[16..]]));
+    assert_eq!(u32_at(footer, 144), sum(&[tables]));
+    assert_eq!(footer[148..], [0; 44]);
+    let rows = bytes[ids_at as usize..batches_at as usize].chunks(24);
+    let rows: Vec<_> = rows.map(|row| (row[..16].to_vec(), u64_at(row, 16))).collect();
+    let mut wanted: Vec<_> =
+        (0..65).map(|n| (name_hash(&format!("e{n}")).to_vec(), 7 + n)).collect();
+    wanted.sort();
+    assert_eq!(rows, wanted);
+    let second = &bytes[index_at as usize + 48..];
+    let row = [8, 16].map(|at| u64_at(second, at));
+    assert_eq!((row, [36, 40, 44].map(|at| u32_at(second, at))), ([71, 164], [1, 1, 0]));
+    let sealed = tables_of(&bytes);
+    assert!(!sealed.nameless);
+    for n in 0..65 {
+        assert_eq!(sealed.find(&name_hash(&format!("e{n}"))), Some(Position(7 + n)));
+    }
+}
+
+/// Whoever takes one version for the other would find no ids, in silence.
+#[test]
+fn a_footer_is_of_one_version_only() {
+    for (bytes, other) in [(unhex(SEALED).to_vec(), 1), (two_blocks(), 2), (two_blocks(), 3)] {
+        let mut changed = bytes.clone();
+        let at = bytes.len() - FOOTER_BYTES + 12;
+        changed[at] = other;
+        let sim = Sim::new(1);
+        sim.write_durable("one.sealed", 0, &changed);
+        let file = sim.env().storage.open_read("one.sealed").unwrap();
+        let read = Sealed::of(&*file, &header_of(&bytes), bytes.len() as u64);
+        assert!(read.is_err(), "version {other}");
+    }
+    let whole = Bytes::from(two_blocks());
+    assert!(!tables_of(&whole).nameless);
+}
