@@ -36,7 +36,7 @@ const INSTRUCTIONS: &str = "Durable sessions outside your context window. After 
 const MCP_SESSION: &str = "mcp-session-id";
 
 /// Serves one connection, or every connection of a stateless transport.
-pub(super) struct Handler {
+pub struct Handler {
     backend: Arc<dyn Backend>,
     toolsets: Vec<Toolset>,
     /// By what this connection is known; what it used last is remembered here, so that it outlives

@@ -5,8 +5,11 @@
 use std::{sync::Arc, time::Duration};
 
 use axum::Router;
-use rmcp::transport::streamable_http_server::{
-    StreamableHttpServerConfig, StreamableHttpService, session::local::LocalSessionManager,
+use rmcp::{
+    ServerHandler,
+    transport::streamable_http_server::{
+        StreamableHttpServerConfig, StreamableHttpService, session::local::LocalSessionManager,
+    },
 };
 use tokio_util::sync::CancellationToken;
 
@@ -51,12 +54,22 @@ pub fn http_router(service: Service) -> Router {
 
 /// The route `/mcp`.
 pub fn http_router_with(service: Service, options: McpHttpOptions) -> Router {
+    http_router_around(service, options, |handler| handler)
+}
+
+/// The route `/mcp` with every connection's handler inside another: what the conformance suite
+/// wants beside the tools is mounted so, on the transport that is shipped.
+pub fn http_router_around<H, F>(service: Service, options: McpHttpOptions, around: F) -> Router
+where
+    H: ServerHandler,
+    F: Fn(Handler) -> H + Send + Sync + 'static,
+{
     let caller = Caller { scope: Scope::local(), origin: Origin::Model };
     let backend = Arc::new(InProcess { service, caller });
     let toolsets = options.toolsets;
     let handler = move || {
         let toolsets = toolsets.clone();
-        Ok(Handler::new(Arc::clone(&backend) as Arc<_>, toolsets, Via::default()))
+        Ok(around(Handler::new(Arc::clone(&backend) as Arc<_>, toolsets, Via::default())))
     };
     let loopback = ["localhost", "127.0.0.1", "[::1]", "::1"].map(str::to_owned);
     let origins = ["http", "https"].into_iter().flat_map(|scheme| {

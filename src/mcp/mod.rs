@@ -8,5 +8,6 @@ mod http;
 mod resources;
 mod stdio;
 
-pub use http::{McpHttpOptions, http_router, http_router_with};
+pub use handler::Handler;
+pub use http::{McpHttpOptions, http_router, http_router_around, http_router_with};
 pub use stdio::{StdioError, StdioOptions, front_end, stdio};

@@ -1,0 +1,82 @@
+# Sourced by run.sh and clients.sh: finds or installs what they need, by package name, into a cache
+# of their own, and starts the programs under test. It must not touch anything outside the cache.
+# A tool that cannot be had ends the script with 3, which means skipped.
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+cache=${SESSIONLOG_CONFORMANCE_CACHE:-$root/target/conformance}
+work=$(mktemp -d)
+started=()
+leave() {
+    for pid in "${started[@]}"; do kill "$pid" 2>/dev/null; done
+    wait
+    rm -rf "$work"
+}
+trap leave EXIT
+mkdir -p "$cache"
+export NO_COLOR=1
+
+skip() {
+    printf '%s: skipped: %s\n' "${0##*/}" "$1"
+    exit 3
+}
+
+# Node 22.19 or newer on PATH: the one there is, or one from the registry.
+node_new() {
+    hash -r
+    command -v node >/dev/null &&
+        node -e 'const [a, b] = process.versions.node.split(".").map(Number); process.exit(a > 22 || (a === 22 && b >= 19) ? 0 : 1)'
+}
+
+# npm_has PACKAGE@VERSION…: they are in the cache.
+npm_has() {
+    local wanted=("$@") missing=()
+    export PATH="$cache/npm/node_modules/.bin:$PATH"
+    mkdir -p "$cache/npm"
+    node_new || wanted+=(node@22)
+    for package in "${wanted[@]}"; do
+        [ -e "$cache/npm/.has/${package//\//+}" ] || missing+=("$package")
+    done
+    if [ "${#missing[@]}" -gt 0 ]; then
+        command -v npm >/dev/null || skip "npm is not installed"
+        printf 'installing %s\n' "${missing[*]}"
+        [ -e "$cache/npm/package.json" ] || echo '{"private": true}' >"$cache/npm/package.json"
+        (cd "$cache/npm" && npm install --no-audit --no-fund --loglevel=error "${missing[@]}") \
+            >"$work/npm.log" 2>&1 || { tail -5 "$work/npm.log"; skip "npm cannot install ${missing[*]}"; }
+        mkdir -p "$cache/npm/.has"
+        for package in "${missing[@]}"; do touch "$cache/npm/.has/${package//\//+}"; done
+    fi
+    node_new || skip "node 22.19 or newer cannot be had"
+}
+
+# pip_has PACKAGE==VERSION…: they are in the cache, and $python sees them.
+pip_has() {
+    python=$cache/python/bin/python
+    [ -x "$python" ] || python3 -m venv "$cache/python" || skip "python3 cannot make an environment"
+    for package in "$@"; do
+        [ -e "$cache/python/.has-$package" ] && continue
+        printf 'installing %s\n' "$package"
+        "$python" -m pip install --quiet --disable-pip-version-check "$package" \
+            >"$work/pip.log" 2>&1 || { tail -5 "$work/pip.log"; skip "pip cannot install $package"; }
+        touch "$cache/python/.has-$package"
+    done
+}
+
+# serve NAME COMMAND…: starts a server and waits for the URL it says; $url has it. Its standard
+# input stays open as long as this script lives.
+serve() {
+    local name=$1
+    shift
+    mkfifo "$work/$name.input"
+    "$@" <"$work/$name.input" >"$work/$name.said" 2>"$work/$name.log" &
+    started+=($!)
+    exec {held}>"$work/$name.input"
+    url=
+    for _ in $(seq 100); do
+        url=$(grep -oE 'http://127\.0\.0\.1:[0-9]+(/mcp)?' "$work/$name.said" | head -1)
+        [ -n "$url" ] && return
+        sleep 0.1
+    done
+    cat "$work/$name.said" "$work/$name.log"
+    echo "$name did not start"
+    exit 1
+}
