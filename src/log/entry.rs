@@ -60,6 +60,15 @@ pub struct SegmentEntry {
     pub(crate) end: u64,
 }
 
+impl SegmentEntry {
+    /// Whether it has no event: control records alone leave its end where it began, so the next
+    /// segment of its start would have its name.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.base == self.end
+    }
+}
+
 impl Entry {
     /// The entry as it lies in a settled file.
     #[must_use]

@@ -10,6 +10,7 @@ mod journal;
 mod layout;
 mod mend;
 mod open;
+mod policy;
 mod read;
 mod recover;
 mod repair;
@@ -39,7 +40,6 @@ use tokio::{
 use catalogue::Catalogue;
 use journal::{Item, Journal, error_of};
 use session::Session;
-use settle::Retired;
 use slots::Slots;
 use writer::Failure;
 
@@ -158,7 +158,8 @@ struct Shared {
     dirty: Mutex<Vec<Arc<Session>>>,
     /// Sessions whose settled entry changed since the last settling.
     touched: Mutex<Vec<Arc<Session>>>,
-    retired: Mutex<Vec<Retired>>,
+    /// Files that were replaced, each with the generation of `settled/` that may still name it.
+    retired: Mutex<BTreeMap<String, u64>>,
     /// Directories of segments that are durable.
     directories: Mutex<HashSet<String>>,
     /// Journal bytes written when the last settling began.

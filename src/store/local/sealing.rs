@@ -6,16 +6,13 @@ use std::{collections::BTreeSet, io, sync::Arc};
 
 use super::{
     Shared, lock,
+    policy::Policy,
     read::OpenSegment,
     session::Session,
-    settle::{FEW_SESSIONS_MAX, Retired, whole_frames},
+    settle::{FEW_SESSIONS_MAX, whole_frames},
 };
 use crate::{
-    env::{
-        File,
-        planted::{Defect, planted},
-        sync::atomic::Ordering,
-    },
+    env::{File, sync::atomic::Ordering},
     event::{Lsn, Position, limits},
     log::{
         Chain, Fault, LogError, Record, SegmentEntry,
@@ -26,8 +23,6 @@ use crate::{
 
 /// Runs that are written before they are made durable together.
 const SEALED_AT_ONCE: usize = 64;
-/// So many small segments of one session, left by restarts, are sealed into one.
-const SMALL_SEGMENTS_MAX: usize = 8;
 
 type Records = Vec<(Lsn, Record)>;
 
@@ -63,41 +58,16 @@ impl Shared {
         Ok(())
     }
 
-    /// Adjacent segments that are worth sealing: one that is full, or many small ones. The active
-    /// segment is never among them, nor any segment of a damaged session.
+    /// What of a session that others may write to is worth sealing.
     fn full_run(&self, session: &Session) -> Option<Vec<SegmentEntry>> {
         let state = session.state();
-        if state.is_degraded() {
-            return None;
-        }
-        // What an accepted loss touches stays as it is: it can be proven no more.
-        let hurt = |segment: &SegmentEntry| {
-            let damage = &state.entry.damage;
-            damage.iter().any(|gap| gap.from <= segment.end && segment.base <= gap.to)
-        };
-        let segments = &state.entry.segments;
-        let full = |segment: &SegmentEntry| {
-            segment.bytes >= self.options.segment_bytes_max && segment.end > segment.base
-        };
-        let active = segments.last().filter(|last| !full(last)).map_or(0, |_| 1);
-        let old = segments.get(..segments.len() - active)?;
-        let mut run: Vec<SegmentEntry> = Vec::new();
-        for segment in old {
-            let bytes: u64 = run.iter().map(|one| one.bytes).sum();
-            if segment.sealed || hurt(segment) || bytes >= self.options.segment_bytes_max {
-                if bytes >= self.options.segment_bytes_max || run.len() >= SMALL_SEGMENTS_MAX {
-                    break;
-                }
-                run.clear();
-                continue;
-            }
-            run.push(segment.clone());
-        }
-        let bytes: u64 = run.iter().map(|one| one.bytes).sum();
-        let worth = bytes >= self.options.segment_bytes_max || run.len() >= SMALL_SEGMENTS_MAX;
-        // Without an event its name would be that of the next one, too.
-        let events = run.first()?.base < run.last()?.end;
-        (worth && events).then_some(run)
+        self.policy(false).run(&state.entry.segments, &state.entry.damage)
+    }
+
+    /// What is worth sealing now.
+    pub(super) fn policy(&self, idle: bool) -> Policy {
+        let (start, bytes_max) = (self.journal.start(), self.options.segment_bytes_max);
+        Policy { start, bytes_max, idle }
     }
 
     /// Seals each run of segments of a session: writes it as one sealed segment, makes it durable,
@@ -131,13 +101,8 @@ impl Shared {
         let short = LogError::Fault { byte_offset: 0, fault: Fault::Short };
         let (Some(first), Some(last)) = (run.first(), run.last()) else { return Err(short) };
         let start = self.journal.start();
-        let named =
-            |one: &SegmentEntry| (one.sealed, one.base, one.start) == (true, first.base, start);
-        if session.state().entry.segments.iter().any(named) {
-            return Err(io::Error::other("a sealed segment of that name is in use").into());
-        }
+        let path = self.free_name(session, Position(first.base), true)?;
         let (bytes, records) = self.encode_sealed(session, &run, start)?;
-        let path = segment::path(session.hash, Position(first.base), start, true);
         let storage = &self.env.storage;
         let file = match storage.create(&path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -188,9 +153,8 @@ impl Shared {
         let paths = run
             .iter()
             .map(|old| segment::path(session.hash, Position(old.base), old.start, old.sealed));
-        let settlings = if planted(Defect::UnlinkEarly) { 1 } else { 3 };
-        let retired = paths.map(|path| Retired { path, settlings });
-        lock(&self.retired).extend(retired);
+        let generation = lock(&self.slots).generation();
+        lock(&self.retired).extend(paths.map(|path| (path, generation)));
         lock(&self.touched).push(Arc::clone(session));
     }
 

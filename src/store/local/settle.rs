@@ -45,13 +45,6 @@ struct Written {
     created: bool,
 }
 
-/// A segment replaced by a sealed one: unlinked once neither settled file names it.
-pub(super) struct Retired {
-    pub(super) path: String,
-    /// Settlings still to come before nobody names it.
-    pub(super) settlings: u8,
-}
-
 impl Shared {
     /// Settles everything acknowledged so far.
     pub(super) fn settle(&self, clean: bool) -> io::Result<()> {
@@ -161,14 +154,10 @@ impl Shared {
         let active = entry.segments.last().filter(|segment| {
             let room = segment.bytes < self.options.segment_bytes_max;
             // A segment without an event would share its name with the next.
-            let takes = room || segment.end == segment.base;
+            let takes = room || segment.is_empty();
             segment.start == start && !segment.sealed && takes && !failed
         });
         let base = active.map_or(first.header.first_position.0, |segment| segment.base);
-        let named = |segment: &SegmentEntry| (segment.base, segment.start) == (base, start);
-        if active.is_none() && entry.segments.iter().any(|one| named(one) && !one.sealed) {
-            return Err(io::Error::other("a write to it failed, and its name is taken"));
-        }
         let (path, salt, mut at, file, created) = match active {
             Some(segment) => {
                 let base = Position(segment.base);
@@ -229,10 +218,7 @@ impl Shared {
             control_chain: first.header.control_chain,
             sealed: false,
         };
-        let path = segment::path(session.hash, header.base, start, false);
-        if lock(&self.retired).iter().any(|one| one.path == path) {
-            return Err(io::Error::other("a file of that name is about to be unlinked"));
-        }
+        let path = self.free_name(session, header.base, false)?;
         self.make_directory(session.hash)?;
         let file = match storage.create(&path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => storage.open(&path)?,
@@ -240,6 +226,27 @@ impl Shared {
         };
         file.write_at(0, &header.encode())?;
         Ok((path, header.salt, file))
+    }
+
+    /// The path of a segment of this start that is to be made, unless another has it: one that the
+    /// session consists of, or one that is about to be unlinked.
+    pub(super) fn free_name(
+        &self,
+        session: &Session,
+        base: Position,
+        sealed: bool,
+    ) -> io::Result<String> {
+        let start = self.journal.start();
+        let path = segment::path(session.hash, base, start, sealed);
+        let named =
+            |one: &SegmentEntry| (one.base, one.start, one.sealed) == (base.0, start, sealed);
+        if session.state().entry.segments.iter().any(named) {
+            return Err(io::Error::other("a segment of that name is in use"));
+        }
+        if lock(&self.retired).contains_key(&path) {
+            return Err(io::Error::other("a file of that name is about to be unlinked"));
+        }
+        Ok(path)
     }
 
     fn make_directory(&self, session: SessionHash) -> io::Result<()> {
@@ -326,22 +333,13 @@ impl Shared {
         lock(&self.dirty).extend(again);
     }
 
-    /// Unlinks what was replaced when both settled files name what took its place.
-    pub(super) fn unlink_replaced(&self) {
-        let _settling = lock(&self.settling);
-        if lock(&self.touched).is_empty() && lock(&self.slots).even() {
-            lock(&self.retired).iter_mut().for_each(|one| one.settlings = 0);
-            self.unlink_retired();
-        }
-    }
-
+    /// Unlinks what was replaced, once both settled files name what took its place.
     fn unlink_retired(&self) {
-        let mut retired = lock(&self.retired);
-        retired.iter_mut().for_each(|one| one.settlings = one.settlings.saturating_sub(1));
-        retired.retain(|one| {
-            let gone = one.settlings == 0;
-            if gone && let Err(error) = self.env.storage.remove(&one.path) {
-                tracing::warn!(path = one.path, %error, "a replaced segment could not be unlinked");
+        let settled = lock(&self.slots).settled_generation();
+        lock(&self.retired).retain(|path, replaced| {
+            let gone = *replaced < settled;
+            if gone && let Err(error) = self.env.storage.remove(path) {
+                tracing::warn!(path, %error, "a replaced segment could not be unlinked");
             }
             !gone
         });

@@ -167,6 +167,20 @@ impl Slots {
         if a.generation > b.generation { a.place } else { b.place }
     }
 
+    /// The last generation written.
+    pub(super) fn generation(&self) -> u64 {
+        self.slots.iter().map(|slot| slot.generation).max().unwrap_or(0)
+    }
+
+    /// The generation that both files have, or a later one: what was touched before it was written
+    /// is in either.
+    pub(super) fn settled_generation(&self) -> u64 {
+        let generations = self.slots.iter().map(|slot| slot.generation);
+        let either =
+            if planted(Defect::UnlinkEarly) { generations.max() } else { generations.min() };
+        either.unwrap_or(0)
+    }
+
     /// Whether both files name everything settled so far.
     pub(super) fn even(&self) -> bool {
         self.slots.iter().all(|slot| slot.touched.is_empty() && !slot.stale)
