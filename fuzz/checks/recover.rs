@@ -32,6 +32,7 @@ const OPTIONS: Options = Options {
     journal_retained_bytes: 1 << 20,
     segment_bytes_max: 8 << 10,
     scrub_every: std::time::Duration::ZERO,
+    warm_bytes_max: 16 << 10,
     background: false,
 };
 

@@ -22,6 +22,7 @@ const OPTIONS: Options = Options {
     journal_retained_bytes: 96 << 10,
     segment_bytes_max: 4 << 10,
     scrub_every: std::time::Duration::ZERO,
+    warm_bytes_max: 16 << 10,
     background: false,
 };
 

@@ -92,6 +92,12 @@ pub(super) const SETTINGS: &[Setting] = &[
         shared: false,
     },
     Setting {
+        name: "warm_bytes_max",
+        help: "memory for events that were read lately, 0 for none; default 32MiB",
+        hidden: true,
+        shared: false,
+    },
+    Setting {
         name: "url",
         help: "server to talk to instead of a data directory; default: none",
         hidden: false,
@@ -252,11 +258,13 @@ impl Config {
             let fits = |text: &str| size(text).is_some_and(|bytes| bytes >= least);
             typed(name, &wanted, &fits).map(|text| size(&text).unwrap_or(least))
         };
+        let warm = bytes("warm_bytes_max", 0)?;
         let store = Options {
             journal_file_bytes: bytes("journal_file_bytes", JOURNAL_FILE_BYTES_MIN)?,
             journal_retained_bytes: bytes("journal_retained_bytes", JOURNAL_FILE_BYTES_MIN)?,
             segment_bytes_max: bytes("segment_bytes_max", SEGMENT_BYTES_MIN)?,
             scrub_every: duration(&scrub).unwrap_or_default(),
+            warm_bytes_max: usize::try_from(warm).unwrap_or(usize::MAX),
             ..Options::default()
         };
         let data_dir = typed("data_dir", "a path", &|text| !text.is_empty())?;
@@ -333,6 +341,7 @@ fn default_layer(environment: &Environment) -> Layer {
         ("journal_file_bytes", options.journal_file_bytes),
         ("journal_retained_bytes", options.journal_retained_bytes),
         ("segment_bytes_max", options.segment_bytes_max),
+        ("warm_bytes_max", options.warm_bytes_max as u64),
     ] {
         values.insert(name.to_owned(), Value::from(bytes.to_string()));
     }

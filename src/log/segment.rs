@@ -142,6 +142,12 @@ impl FrameIndex {
     pub fn end(&self) -> Position {
         self.first_position.plus(u64::from(self.events))
     }
+
+    /// Where the next frame may start.
+    #[must_use]
+    pub fn behind(&self) -> u64 {
+        self.byte_offset + u64::from(self.stride)
+    }
 }
 
 /// First 16 bytes of blake3 of an event id or batch key: what id tables hold. 128 bits, so that no

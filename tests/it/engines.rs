@@ -37,6 +37,7 @@ pub fn small() -> Options {
         journal_retained_bytes: 128 << 10,
         segment_bytes_max: 16 << 10,
         scrub_every: std::time::Duration::ZERO,
+        warm_bytes_max: 16 << 10,
         background: false,
     }
 }

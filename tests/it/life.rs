@@ -401,6 +401,7 @@ pub const TINY: Options = Options {
     journal_retained_bytes: 1 << 20,
     segment_bytes_max: 4 << 10,
     scrub_every: std::time::Duration::ZERO,
+    warm_bytes_max: 16 << 10,
     background: false,
 };
 

@@ -16,8 +16,9 @@ mod crash;
 mod ledger;
 // One session that cannot be settled, and the journal that goes on.
 mod forward;
-// What is read back while nobody asks.
+// What is read back while nobody asks; what is read again.
 mod scrub;
+mod warm;
 // What other stores got wrong.
 mod peers;
 // What a person gives up.

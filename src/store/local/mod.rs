@@ -20,8 +20,10 @@ mod scrub;
 mod sealing;
 mod session;
 mod settle;
+mod slice;
 mod slots;
 mod verify;
+mod warm;
 mod writer;
 
 use std::{
@@ -41,6 +43,7 @@ use catalogue::Catalogue;
 use journal::{Item, Journal, error_of};
 use session::Session;
 use slots::Slots;
+use warm::Warm;
 use writer::Failure;
 
 pub use inspect::{Inspection, InspectionLine, inspect};
@@ -74,6 +77,9 @@ pub struct Options {
     pub segment_bytes_max: u64,
     /// How often everything settled is read back; default a day, 0 for never.
     pub scrub_every: Duration,
+    /// Memory for events that were read lately, in bytes; default 32 MiB, 0 for none. More is worth
+    /// its price where many readers go over old events again and again.
+    pub warm_bytes_max: usize,
     /// Settle and write watermarks from background threads; tests drive them by hand instead.
     pub background: bool,
 }
@@ -85,6 +91,7 @@ impl Default for Options {
             journal_retained_bytes: 256 << 20,
             segment_bytes_max: 8 << 20,
             scrub_every: Duration::from_secs(24 * 3600),
+            warm_bytes_max: 32 << 20,
             background: true,
         }
     }
@@ -175,6 +182,8 @@ struct Shared {
     scrubbed: Mutex<Scrub>,
     /// Held by the one writer that settles because everybody writes faster than that.
     relief: Mutex<()>,
+    /// Events read lately.
+    warm: Warm,
     /// Sessions whose files and names are in memory, the one opened first in front.
     in_use: Mutex<VecDeque<Arc<Session>>>,
     /// Where the last round that looked for idle sessions to seal stopped.

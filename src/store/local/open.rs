@@ -13,6 +13,7 @@ use super::{
     repair::Refused,
     session::{Held, Session, apply_change, apply_loss, fresh_entry},
     slots::{Found, Slots},
+    warm::Warm,
 };
 use crate::{
     env::{
@@ -85,6 +86,7 @@ pub(super) fn open(env: &Env, options: Options) -> Result<(Shared, Box<dyn Lock>
         scrub_now: super::Signal::default(),
         scrubbed: Mutex::default(),
         relief: Mutex::new(()),
+        warm: Warm::new(options.warm_bytes_max),
         in_use: Mutex::default(),
         looked_to: Mutex::default(),
         full: Mutex::default(),

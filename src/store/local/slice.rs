@@ -1,0 +1,449 @@
+//! A slice of a session: from the frames that wait in memory, from what was read lately, and for
+//! the rest from the segments, a group of frames with one read. It must not open a session's
+//! tables (`read` does) and must not write.
+
+use std::{io, ops, sync::Arc};
+
+use bytes::Bytes;
+
+use super::{
+    Shared, blocking,
+    read::{OpenSegment, index_of},
+    session::{Held, Session, State},
+    warm::{Group, Place},
+};
+use crate::{
+    event::{Event, Position, Range, SessionHash, Timestamp},
+    log::{
+        Fault, Frame, LogError,
+        frame::HEADER_BYTES,
+        journal::{read as read_bytes, read_cached},
+        segment::FrameIndex,
+    },
+    store::{Fill, Gap, Read, Slice, StoreError, StoreResult},
+};
+
+/// Frames of an open segment that start in the same part of so many bytes are read together.
+const GROUP_BYTES: u64 = 64 << 10;
+/// Bytes of bodies read at once while an instant is looked for.
+const SEARCH_BYTES: usize = 1 << 20;
+/// Bytes of frames whose checking and decoding is work for a thread that nobody waits for.
+const WORK_BYTES: u64 = 512 << 10;
+
+/// Events somewhere: in memory, or in a file.
+enum Source {
+    /// A frame that no segment has yet.
+    Memory(Held),
+    /// A group of frames that was read lately.
+    Warm(Arc<Group>),
+    /// Groups of frames of a segment. `keep` is whether they may be kept in memory.
+    File { path: String, salt: u64, groups: Vec<Vec<FrameIndex>>, keep: bool },
+}
+
+impl Source {
+    /// Bytes that have to be read and checked.
+    fn work(&self) -> u64 {
+        match self {
+            Self::Memory(_) | Self::Warm(_) => 0,
+            Self::File { groups, .. } => {
+                groups.iter().flatten().map(|frame| u64::from(frame.stride)).sum()
+            }
+        }
+    }
+}
+
+impl Shared {
+    /// A slice of a session. A segment that was replaced under the read is no damage: the slice is
+    /// read again from the segments as they are now.
+    pub(super) fn slice(&self, session: &Arc<Session>, read: &Read) -> StoreResult<Slice> {
+        const TRIES: usize = 8;
+        for _ in 0..TRIES {
+            if let Some(slice) = self.slice_once(session, read)? {
+                return Ok(slice);
+            }
+        }
+        let source = io::Error::other("its segments were replaced again and again");
+        Err(StoreError::Io { doing: "reading a session", source })
+    }
+
+    fn slice_once(&self, session: &Arc<Session>, read: &Read) -> StoreResult<Option<Slice>> {
+        let (sources, range, tail, known, segments) = {
+            let open = session.visible()?.opened.is_some();
+            let opened = || self.opened(session);
+            let state = if open { opened() } else { blocking(opened) }?;
+            let tail = Position(state.entry.tail);
+            let range = Range::new(read.range.from.min(tail), read.range.to.min(tail));
+            let segments = state.entry.segments.clone();
+            (self.sources(&state, range, read), range, tail, state.gaps(), segments)
+        };
+        let mut taken = Taken::new(range, read);
+        let mut found = Vec::new();
+        for source in sources {
+            let large = source.work() > WORK_BYTES;
+            let take = || self.take(session, source, &mut taken);
+            found.extend(if large { blocking(take) } else { take() }?);
+            if taken.full {
+                break;
+            }
+        }
+        if !found.is_empty() {
+            let mut state = session.state();
+            if state.entry.segments != segments {
+                return Ok(None);
+            }
+            for gap in &found {
+                self.note(session, &mut state, gap.range, &gap.reason);
+            }
+        }
+        let mut events = taken.events;
+        events.sort_by_key(|event| event.position);
+        let covered = match (taken.full, read.fill, events.first(), events.last()) {
+            (true, Fill::Forward, _, Some(last)) => Range::new(range.from, last.position.plus(1)),
+            (true, Fill::Backward, Some(first), _) => Range::new(first.position, range.to),
+            _ => range,
+        };
+        let all = if found.is_empty() { known } else { session.state().gaps() };
+        let gaps: Vec<Gap> = all.into_iter().filter_map(|gap| clip(gap, covered)).collect();
+        if gaps.iter().any(|gap| gap.accepted_at.is_none()) && !read.allow_gaps {
+            return Err(session.damaged(&session.state()));
+        }
+        Ok(Some(Slice { events, covered, gaps, tail }))
+    }
+
+    /// Where the events of the range are, in the order the read fills, no more than it can use: one
+    /// event more than fits, so that a cut is seen.
+    fn sources(&self, state: &State, range: Range, read: &Read) -> Vec<Source> {
+        let mut budget = (read.events_max as u64).saturating_add(1);
+        let mut sources = Vec::new();
+        let segments = state.opened.as_ref().map_or(&[][..], |opened| &opened.segments);
+        // What was given up stays lost, whatever memory has of it.
+        let keep = state.entry.damage.is_empty();
+        match read.fill {
+            Fill::Forward => {
+                for segment in segments {
+                    self.in_segment(segment, range, read.fill, keep, &mut budget, &mut sources);
+                }
+                in_memory(state, range, read.fill, &mut budget, &mut sources);
+            }
+            Fill::Backward => {
+                in_memory(state, range, read.fill, &mut budget, &mut sources);
+                for segment in segments.iter().rev() {
+                    self.in_segment(segment, range, read.fill, keep, &mut budget, &mut sources);
+                }
+            }
+        }
+        sources
+    }
+
+    fn in_segment(
+        &self,
+        segment: &OpenSegment,
+        range: Range,
+        fill: Fill,
+        keep: bool,
+        budget: &mut u64,
+        sources: &mut Vec<Source>,
+    ) {
+        let mut missing: Vec<Vec<FrameIndex>> = Vec::new();
+        let path = |missing| {
+            let (path, salt) = (segment.path.clone(), segment.salt);
+            Source::File { path, salt, groups: missing, keep }
+        };
+        let mut from = segment.index.partition_point(|frame| frame.end() <= range.from);
+        let mut to = segment.index.partition_point(|frame| frame.first_position < range.to);
+        while from < to && *budget > 0 {
+            let group = match fill {
+                Fill::Forward => group(segment, from),
+                Fill::Backward => group(segment, to - 1),
+            };
+            (from, to) = match fill {
+                Fill::Forward => (group.end, to),
+                Fill::Backward => (from, group.start),
+            };
+            let frames = segment.index.get(group).unwrap_or_default();
+            let events = overlap(span(frames), range);
+            let Some(first) = frames.first().filter(|_| events > 0) else { continue };
+            *budget = budget.saturating_sub(events);
+            let place = Place { salt: segment.salt, byte_offset: first.byte_offset };
+            match self.warm.get(place, frames.len()).filter(|_| keep) {
+                None => missing.push(frames.to_vec()),
+                Some(warm) => {
+                    if !missing.is_empty() {
+                        sources.push(path(std::mem::take(&mut missing)));
+                    }
+                    sources.push(Source::Warm(warm));
+                }
+            }
+        }
+        if !missing.is_empty() {
+            sources.push(path(missing));
+        }
+    }
+
+    fn take(
+        &self,
+        session: &Session,
+        source: Source,
+        taken: &mut Taken<'_>,
+    ) -> StoreResult<Vec<Gap>> {
+        let mut gaps = Vec::new();
+        match source {
+            Source::Memory(held) => {
+                let frame = Frame { header: held.header, payload: held.payload };
+                if let Err(fault) = taken.frame(&frame) {
+                    let (range, reason) = (frame.header.range(), fault.to_string());
+                    gaps.push(Gap { range, reason, accepted_at: None });
+                }
+            }
+            Source::Warm(group) => taken.events(&group.events),
+            Source::File { path, salt, groups, keep } => {
+                let file = match self.env.storage.open_read(&path) {
+                    Ok(file) => file,
+                    Err(source) if source.kind() == io::ErrorKind::NotFound => {
+                        let reason = format!("{path} is missing");
+                        let gap = |frames: &Vec<FrameIndex>| {
+                            let (range, reason) = (span(frames), reason.clone());
+                            Gap { range, reason, accepted_at: None }
+                        };
+                        return Ok(groups.iter().map(gap).collect());
+                    }
+                    Err(source) => {
+                        return Err(StoreError::Io { doing: "opening a segment", source });
+                    }
+                };
+                for frames in groups {
+                    let from = frames.first().map_or(0, |frame| frame.byte_offset);
+                    let to = frames.last().map_or(from, FrameIndex::behind);
+                    // What the system has in memory costs less than making way for waiting.
+                    let cached = read_cached(&*file, from, to).map(Ok);
+                    let read = cached.unwrap_or_else(|| blocking(|| read_bytes(&*file, from, to)));
+                    let bytes = match read {
+                        Ok(bytes) => bytes,
+                        Err(LogError::Io(source)) => {
+                            return Err(StoreError::Io { doing: "reading a segment", source });
+                        }
+                        Err(LogError::Fault { .. }) => Bytes::new(),
+                    };
+                    if let Ok(group) = Group::of(session.hash, salt, &frames, &bytes) {
+                        let group = Arc::new(group);
+                        if keep {
+                            self.warm.keep(Place { salt, byte_offset: from }, &group);
+                        }
+                        taken.events(&group.events);
+                    } else {
+                        gaps.extend(taken.whole(session.hash, (&path, salt), &frames, &bytes));
+                    }
+                    if taken.full {
+                        return Ok(gaps);
+                    }
+                }
+            }
+        }
+        Ok(gaps)
+    }
+
+    /// Position of the first event processed at or after `time`.
+    pub(super) fn find_time(
+        &self,
+        session: &Arc<Session>,
+        time: Timestamp,
+    ) -> StoreResult<Position> {
+        let (from, tail) = {
+            let state = self.opened(session)?;
+            let settled = state.opened.iter().flat_map(|opened| &opened.segments);
+            let settled = settled.flat_map(|segment| segment.index.iter().copied());
+            let memory = state.unsettled.iter().map(|held| index_of(0, held));
+            let before = settled.chain(memory).take_while(|frame| frame.first_time < time).last();
+            let from = before.map_or(Position::ZERO, |frame| frame.first_position);
+            (from, Position(state.entry.tail))
+        };
+        let mut at = from;
+        while at < tail {
+            let range = Range::new(at, tail);
+            let read = Read {
+                range,
+                events_max: 256,
+                bytes_max: SEARCH_BYTES,
+                fill: Fill::Forward,
+                allow_gaps: true,
+            };
+            let slice = self.slice(session, &read)?;
+            if let Some(event) = slice.events.iter().find(|event| event.processed_at >= time) {
+                return Ok(event.position);
+            }
+            at = slice.covered.to.max(at.plus(1));
+        }
+        Ok(tail)
+    }
+}
+
+/// The frames waiting in memory that the range needs.
+fn in_memory(state: &State, range: Range, fill: Fill, budget: &mut u64, sources: &mut Vec<Source>) {
+    let skip = state.unsettled.partition_point(|held| held.header.range().to <= range.from);
+    let end = state.unsettled.partition_point(|held| held.header.first_position < range.to);
+    let mut held = state.unsettled.range(skip..end.max(skip));
+    while *budget > 0 {
+        let next = match fill {
+            Fill::Forward => held.next(),
+            Fill::Backward => held.next_back(),
+        };
+        let Some(held) = next else { return };
+        let events = overlap(held.header.range(), range);
+        if events > 0 {
+            *budget = budget.saturating_sub(events);
+            sources.push(Source::Memory(held.clone()));
+        }
+    }
+}
+
+/// The frames that are read together with the one at `at`. A block is opened alone, and so is what
+/// is large by itself.
+fn group(segment: &OpenSegment, at: usize) -> ops::Range<usize> {
+    let index = &segment.index;
+    let large = |frame: &FrameIndex| u64::from(frame.stride) > GROUP_BYTES;
+    let part = |frame: &FrameIndex| frame.byte_offset / GROUP_BYTES;
+    match index.get(at) {
+        Some(frame) if !segment.file.sealed && !large(frame) => {
+            let from = index.partition_point(|other| part(other) < part(frame));
+            // A large frame is the last that starts in its part.
+            let to = index.partition_point(|other| {
+                part(other) < part(frame) || part(other) == part(frame) && !large(other)
+            });
+            from..to
+        }
+        _ => at..at + 1,
+    }
+}
+
+/// How many positions two ranges have in common.
+fn overlap(one: Range, other: Range) -> u64 {
+    let (from, to) = (one.from.max(other.from), one.to.min(other.to));
+    to.0.saturating_sub(from.0)
+}
+
+/// Events collected for a slice.
+struct Taken<'a> {
+    range: Range,
+    read: &'a Read,
+    events: Vec<Event>,
+    /// Memory for the events of one frame.
+    frame: Vec<Event>,
+    bytes: usize,
+    /// A bound was met: what follows is left out.
+    full: bool,
+}
+
+impl<'a> Taken<'a> {
+    fn new(range: Range, read: &'a Read) -> Self {
+        // What most slices take; a longer one grows.
+        let count = range.len().min(read.events_max as u64).min(128) as usize;
+        let events = Vec::with_capacity(count);
+        Self { range, read, events, frame: Vec::new(), bytes: 0, full: false }
+    }
+
+    /// Takes those of the range, from events in ascending order.
+    fn events(&mut self, events: &[Event]) {
+        let from = events.partition_point(|event| event.position < self.range.from);
+        let to = events.partition_point(|event| event.position < self.range.to);
+        let wanted = events.get(from..to).unwrap_or_default();
+        let fill = self.read.fill;
+        let mut take = |event: &Event| {
+            let fits = self.has_room(event);
+            fits.then(|| self.events.push(event.clone())).is_some()
+        };
+        match fill {
+            Fill::Forward => wanted.iter().all(&mut take),
+            Fill::Backward => wanted.iter().rev().all(&mut take),
+        };
+    }
+
+    /// Takes those of the range out of a frame.
+    fn frame(&mut self, frame: &Frame) -> Result<(), Fault> {
+        let mut events = std::mem::take(&mut self.frame);
+        events.clear();
+        frame.events(self.range, &mut events)?;
+        if self.read.fill == Fill::Backward {
+            events.reverse();
+        }
+        for event in events.drain(..) {
+            if !self.has_room(&event) {
+                break;
+            }
+            self.events.push(event);
+        }
+        self.frame = events;
+        Ok(())
+    }
+
+    /// Whether an event fits; the first one that does not ends the slice.
+    fn has_room(&mut self, event: &Event) -> bool {
+        let bytes = self.bytes + event.body.len();
+        let fits = self.events.is_empty() || bytes <= self.read.bytes_max;
+        self.full = self.events.len() >= self.read.events_max || !fits;
+        if !self.full {
+            self.bytes = bytes;
+        }
+        !self.full
+    }
+
+    /// Takes what is whole of frames that are not all whole; answers what is lost of the range.
+    fn whole(
+        &mut self,
+        session: SessionHash,
+        (path, salt): (&str, u64),
+        frames: &[FrameIndex],
+        bytes: &Bytes,
+    ) -> Vec<Gap> {
+        let (mut gaps, fill) = (Vec::new(), self.read.fill);
+        let from = frames.first().map_or(0, |frame| frame.byte_offset);
+        let mut take = |index: &FrameIndex| {
+            let range = Range::new(index.first_position, index.end());
+            if overlap(range, self.range) == 0 {
+                return true;
+            }
+            let frame = one(session, salt, index, from, bytes);
+            if let Err(fault) = frame.and_then(|frame| self.frame(&frame)) {
+                let reason = format!("{path} at byte {}: {fault}", index.byte_offset);
+                gaps.push(Gap { range, reason, accepted_at: None });
+            }
+            !self.full
+        };
+        match fill {
+            Fill::Forward => frames.iter().all(&mut take),
+            Fill::Backward => frames.iter().rev().all(&mut take),
+        };
+        gaps
+    }
+}
+
+/// Reads one frame out of bytes that start at `from` in its file.
+pub(super) fn one(
+    session: SessionHash,
+    salt: u64,
+    index: &FrameIndex,
+    from: u64,
+    bytes: &Bytes,
+) -> Result<Frame, Fault> {
+    let start = usize::try_from(index.byte_offset - from).map_err(|_| Fault::Short)?;
+    if start + HEADER_BYTES > bytes.len() {
+        return Err(Fault::Short);
+    }
+    let frame = Frame::read(salt, &bytes.slice(start..))?;
+    let range = Range::new(index.first_position, index.end());
+    if frame.header.session != session || frame.header.range() != range {
+        return Err(Fault::Misplaced);
+    }
+    Ok(frame)
+}
+
+fn span(frames: &[FrameIndex]) -> Range {
+    let from = frames.first().map(|frame| frame.first_position).unwrap_or_default();
+    Range::new(from, frames.last().map_or(from, FrameIndex::end))
+}
+
+/// The part of a gap that lies in a range.
+fn clip(gap: Gap, range: Range) -> Option<Gap> {
+    let cut = Range::new(gap.range.from.max(range.from), gap.range.to.min(range.to));
+    (gap.range.from < range.to && range.from < gap.range.to && !cut.is_empty())
+        .then_some(Gap { range: cut, ..gap })
+}
