@@ -39,7 +39,7 @@ impl Policy {
             !damage.iter().any(|gap| gap.from <= one.end && one.base <= gap.to)
         };
         let first_time = segments.iter().all(|one| !one.sealed || one.start != self.start);
-        let (mut before, mut rest) = (&segments[..0], segments);
+        let (mut before, mut rest) = segments.split_at_checked(0)?;
         while let Some(next) = rest.iter().position(|one| self.takes(one, segments) && whole(one)) {
             before = segments.get(..before.len() + next)?;
             rest = rest.get(next..)?;
@@ -73,7 +73,8 @@ impl Policy {
     fn takes(&self, one: &SegmentEntry, segments: &[SegmentEntry]) -> bool {
         let full = one.bytes >= self.bytes_max && !one.is_empty();
         let active = !self.idle && segments.last() == Some(one) && !full;
-        !one.sealed && !active && !(one.start == self.start && one.is_empty())
+        let named_again = one.start == self.start && one.is_empty();
+        !(one.sealed || active || named_again)
     }
 
     fn is_worth(&self, run: &[SegmentEntry], open: u64, count: usize, first_time: bool) -> bool {
