@@ -31,6 +31,7 @@ const OPTIONS: Options = Options {
     journal_file_bytes: 32 << 10,
     journal_retained_bytes: 1 << 20,
     segment_bytes_max: 8 << 10,
+    settle_after: std::time::Duration::from_secs(5),
     scrub_every: std::time::Duration::ZERO,
     warm_bytes_max: 16 << 10,
     background: false,

@@ -361,17 +361,20 @@ pub(super) struct Bench {
     /// Seconds of a round
     #[arg(long, value_name = "S", value_parser = seconds)]
     pub(super) seconds: Option<f64>,
-    /// Sessions of the rows with many
+    /// Sessions of the rows with many; otherwise 10000, and 100000 where a server is started
     #[arg(long, value_name = "N", value_parser = sessions)]
     pub(super) sessions: Option<usize>,
+    /// Bytes of events in the sessions that a server is started on, such as 10GiB
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub(super) fill: Option<u64>,
     /// Where to make the directory that is measured: on the disk you want to know about
     #[arg(long, value_name = "DIR")]
     pub(super) dir: Option<PathBuf>,
     /// Other stores beside this one: those that are installed, or none
     #[arg(long, value_enum, value_name = "WHICH", default_value = "auto")]
     pub(super) peers: Peers,
-    /// Conversations for the row of disk bytes, as `import` takes them; a sample of ours if none
-    #[arg(long, value_name = "FILE")]
+    /// Conversations for the row of disk bytes: files that `import` takes, or directories of them
+    #[arg(long, value_name = "PATH", num_args = 1..)]
     pub(super) transcripts: Vec<PathBuf>,
     /// Exit with code 1 when a target is missed
     #[arg(long)]
@@ -417,6 +420,11 @@ fn seconds(text: &str) -> Result<f64, String> {
         Ok(seconds) if (0.001..=3_600.0).contains(&seconds) => Ok(seconds),
         _ => Err("it must be a number of seconds from 0.001 to 3600".to_owned()),
     }
+}
+
+fn size(text: &str) -> Result<u64, String> {
+    let wrong = || "it must be a size, such as 500MiB or 10GiB".to_owned();
+    super::config::size(text).ok_or_else(wrong)
 }
 
 fn sessions(text: &str) -> Result<usize, String> {

@@ -29,6 +29,7 @@ const FILE_NAME: &str = "sessionlog.toml";
 const FILE_BYTES_MAX: u64 = 1 << 20;
 const JOURNAL_FILE_BYTES_MIN: u64 = 32 << 10;
 const SEGMENT_BYTES_MIN: u64 = 4 << 10;
+const SETTLE_AFTER_MIN: Duration = Duration::from_millis(10);
 
 /// A setting: its name in the file; `--its-name` as a flag and `SESSIONLOG_ITS_NAME` in the
 /// environment are the same.
@@ -84,6 +85,12 @@ pub(super) const SETTINGS: &[Setting] = &[
         help: "size from which a segment is sealed; default 8MiB",
         hidden: true,
         shared: true,
+    },
+    Setting {
+        name: "settle_after",
+        help: "nobody wrote for so long: what waits is settled; from 10ms, default 5s",
+        hidden: true,
+        shared: false,
     },
     Setting {
         name: "scrub_interval",
@@ -250,6 +257,9 @@ impl Config {
         let scrub = typed("scrub_interval", "a duration such as 24h, or 0s", &|text| {
             duration(text).is_some()
         })?;
+        let settle = typed("settle_after", "a duration from 10ms on, such as 5s", &|text| {
+            duration(text).is_some_and(|after| after >= SETTLE_AFTER_MIN)
+        })?;
         let url = typed("url", "an address such as http://127.0.0.1:7717", &|text| {
             server(text).is_some()
         })?;
@@ -263,6 +273,7 @@ impl Config {
             journal_file_bytes: bytes("journal_file_bytes", JOURNAL_FILE_BYTES_MIN)?,
             journal_retained_bytes: bytes("journal_retained_bytes", JOURNAL_FILE_BYTES_MIN)?,
             segment_bytes_max: bytes("segment_bytes_max", SEGMENT_BYTES_MIN)?,
+            settle_after: duration(&settle).unwrap_or(SETTLE_AFTER_MIN),
             scrub_every: duration(&scrub).unwrap_or_default(),
             warm_bytes_max: usize::try_from(warm).unwrap_or(usize::MAX),
             ..Options::default()
@@ -334,6 +345,7 @@ fn default_layer(environment: &Environment) -> Layer {
         ("listen".to_owned(), Value::from("127.0.0.1:7717")),
         ("log".to_owned(), Value::from("info")),
         ("owner_idle".to_owned(), Value::from("60s")),
+        ("settle_after".to_owned(), Value::from("5s")),
         ("scrub_interval".to_owned(), Value::from("24h")),
     ]);
     let options = Options::default();
@@ -484,7 +496,7 @@ fn duration(text: &str) -> Option<Duration> {
 }
 
 /// Parses a number of bytes with a unit: `4096`, `32KiB`, `8MiB`, `1GiB`.
-fn size(text: &str) -> Option<u64> {
+pub(super) fn size(text: &str) -> Option<u64> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let number: u64 = digits.parse().ok()?;
     let unit = match text.strip_prefix(digits)? {

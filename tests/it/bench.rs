@@ -69,9 +69,53 @@ fn every_row_has_its_figures_and_keeps_what_it_acknowledged() {
             assert_eq!(row["acknowledged"], row["kept"], "{row}");
         }
     }
-    let targets: BTreeSet<&str> =
-        report["targets"].as_array().unwrap().iter().map(|t| t["id"].as_str().unwrap()).collect();
-    assert_eq!(targets, BTreeSet::from(["P1", "P3", "P8", "P11"]));
+    let targets = report["targets"].as_array().unwrap();
+    let ids: BTreeSet<&str> = targets.iter().map(|t| t["id"].as_str().unwrap()).collect();
+    assert_eq!(ids, BTreeSet::from(["P1", "P3", "P8", "P11"]));
+    for target in targets {
+        // Seventy sessions and a conversation of ours are not what the targets speak of.
+        let judged = matches!(target["id"].as_str(), Some("P1" | "P3"));
+        let beside = target.get("times_min").or(target.get("value_max")).is_none();
+        assert_eq!(target["met"].is_boolean(), judged && !beside, "{target}");
+        assert_eq!(target.get("unjudged").is_some(), !judged, "{target}");
+    }
+}
+
+#[test]
+fn what_is_put_off_is_counted_beside_and_in_a_row_of_its_own() {
+    let report = bench(&["engine", "http.append.json.1", "floor.append.1"]);
+    for of in ["1", "64", "64.sessions"] {
+        let soon = row(&report, &format!("engine.append.{of}"));
+        let lasting = row(&report, &format!("engine.lasting.{of}"));
+        assert!(lasting["median"].as_f64() < soon["median"].as_f64(), "{soon} {lasting}");
+        assert!(soon["behind_us_per_event"].is_number(), "{soon}");
+    }
+    assert!(row(&report, "http.append.json.1")["behind_bytes_per_event"].is_number());
+    assert!(row(&report, "floor.append.1").get("behind_us_per_event").is_none());
+}
+
+#[test]
+fn the_disk_row_is_judged_by_whole_transcripts_alone() {
+    let place = tempfile::tempdir().unwrap();
+    let below = place.path().join("a/b");
+    fs::create_dir_all(&below).unwrap();
+    let line = |n: usize| {
+        format!(r#"{{"id":"c{n}","messages":[{{"role":"user","content":"hello {n}"}}]}}"#)
+    };
+    fs::write(below.join("one.jsonl"), line(1) + "\n").unwrap();
+    fs::write(place.path().join("two.jsonl"), line(2) + "\n").unwrap();
+    fs::write(place.path().join("notes.txt"), "not JSON\n").unwrap();
+    let bytes = 2.0 * (line(1).len() + 1) as f64;
+    let directory = place.path().to_str().unwrap();
+    let found = |report: &Value| {
+        let target = &report["targets"][0];
+        let payload = row(report, "disk.payload")["median"].as_f64().unwrap();
+        (payload, target["met"].is_boolean(), target.get("unjudged").is_some())
+    };
+    assert_eq!(found(&bench(&["disk", "--transcripts", directory])), (bytes, true, false));
+    let notes = place.path().join("notes.txt");
+    let both = bench(&["disk", "--transcripts", directory, notes.to_str().unwrap()]);
+    assert_eq!(found(&both), (bytes + 9.0, false, true));
 }
 
 #[test]

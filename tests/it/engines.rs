@@ -36,6 +36,7 @@ pub fn small() -> Options {
         journal_file_bytes: 32 << 10,
         journal_retained_bytes: 128 << 10,
         segment_bytes_max: 16 << 10,
+        settle_after: std::time::Duration::from_secs(5),
         scrub_every: std::time::Duration::ZERO,
         warm_bytes_max: 16 << 10,
         background: false,

@@ -400,6 +400,7 @@ pub const TINY: Options = Options {
     // An append never waits for settling: one that arrives within a sync could not.
     journal_retained_bytes: 1 << 20,
     segment_bytes_max: 4 << 10,
+    settle_after: std::time::Duration::from_secs(5),
     scrub_every: std::time::Duration::ZERO,
     warm_bytes_max: 16 << 10,
     background: false,

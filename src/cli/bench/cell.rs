@@ -73,6 +73,40 @@ pub(super) struct Cell {
     pub(super) effect: Effect,
     /// Sets it up; `None` when what it needs is not on this machine, which the site has noted.
     pub(super) prepare: Prepare,
+    /// Name of a second row: the same rounds with the time counted that the store needed for what
+    /// they left to be done.
+    pub(super) lasting: Option<&'static str>,
+}
+
+impl Cell {
+    /// Operations that count once they are durable; so many may be under way at once.
+    pub(super) const fn durable(
+        group: Group,
+        id: &'static str,
+        what: &'static str,
+        clients: usize,
+        in_flight: u64,
+        prepare: Prepare,
+    ) -> Self {
+        let effect = Effect::Durable { in_flight };
+        Self { id, group, what, clients, effect, prepare, lasting: None }
+    }
+
+    /// Operations that write nothing.
+    pub(super) const fn reads(
+        group: Group,
+        id: &'static str,
+        what: &'static str,
+        clients: usize,
+        prepare: Prepare,
+    ) -> Self {
+        Self { id, group, what, clients, effect: Effect::Reads, prepare, lasting: None }
+    }
+
+    /// With a second row of that name.
+    pub(super) const fn lasting(self, id: &'static str) -> Self {
+        Self { lasting: Some(id), ..self }
+    }
 }
 
 /// Sets a cell up.
@@ -85,10 +119,25 @@ pub(super) trait Load {
     /// Runs one round.
     fn round(&mut self, limits: &Limits) -> Outcome<Round>;
 
+    /// Lets end what the store put off, so that it does not run within somebody else's round;
+    /// answers what that took. `None` where nothing is put off.
+    fn finish(&mut self) -> Outcome<Option<Behind>> {
+        Ok(None)
+    }
+
     /// Events acknowledged so far, and events found in the store; `None` where nothing is kept.
     fn kept(&mut self) -> Outcome<Option<Kept>> {
         Ok(None)
     }
+}
+
+/// What a round left to be done behind it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Behind {
+    /// How long it took, where waiting for it is not a part of that.
+    pub(super) elapsed: Option<Duration>,
+    /// Processor seconds it took.
+    pub(super) processor: f64,
 }
 
 /// What a store was told to keep, and what it has.
@@ -157,8 +206,16 @@ pub(super) struct Figure {
 pub(super) struct Probe {
     pub(super) group: Group,
     pub(super) figures: &'static [Figure],
-    /// Finds them: the values of each, in their order.
-    pub(super) run: fn(&mut Site) -> Outcome<Vec<Vec<f64>>>,
+    /// Finds them.
+    pub(super) run: fn(&mut Site) -> Outcome<Found>,
+}
+
+/// What a probe found.
+pub(super) struct Found {
+    /// The values of each figure, in their order.
+    pub(super) values: Vec<Vec<f64>>,
+    /// Why targets must not be judged by them; `None` when they may.
+    pub(super) unjudged: Option<String>,
 }
 
 /// How a target is met.
@@ -168,6 +225,8 @@ pub(super) enum Bound {
     TimesMin(f64),
     /// At most this value, in the row's unit.
     ValueMax(f64),
+    /// Shown and not judged: what a reader of another target should see beside it.
+    Shown,
 }
 
 /// A promise of docs/performance.md about one row.

@@ -4,7 +4,8 @@
 use std::{io, sync::Arc};
 
 use super::{
-    cell::{Cell, Effect, Group, Kept, Limits, Load, Prepared, Round},
+    cell::{Behind, Cell, Group, Kept, Limits, Load, Prepare, Prepared, Round},
+    machine::Processor,
     sample::{Numbers, Sample, Samples, TYPE},
     site::Site,
 };
@@ -19,31 +20,16 @@ use crate::{
 };
 
 pub(super) const CELLS: &[Cell] = &[
-    Cell {
-        id: "engine.append.1",
-        group: Group::Engine,
-        what: "1 writer, 1 session",
-        clients: 1,
-        effect: Effect::Durable { in_flight: 1 },
-        prepare: one_session,
-    },
-    Cell {
-        id: "engine.append.64",
-        group: Group::Engine,
-        what: "64 writers, 1 session",
-        clients: 64,
-        effect: Effect::Durable { in_flight: 64 },
-        prepare: one_session,
-    },
-    Cell {
-        id: "engine.append.64.sessions",
-        group: Group::Engine,
-        what: "64 writers, many sessions",
-        clients: 64,
-        effect: Effect::Durable { in_flight: 64 },
-        prepare: many_sessions,
-    },
+    append("engine.append.1", "1 writer, 1 session", 1, one_session).lasting("engine.lasting.1"),
+    append("engine.append.64", "64 writers, 1 session", 64, one_session)
+        .lasting("engine.lasting.64"),
+    append("engine.append.64.sessions", "64 writers, many sessions", 64, many_sessions)
+        .lasting("engine.lasting.64.sessions"),
 ];
+
+const fn append(id: &'static str, what: &'static str, clients: usize, prepare: Prepare) -> Cell {
+    Cell::durable(Group::Engine, id, what, clients, clients as u64, prepare)
+}
 
 /// Sessions that are created at once.
 const CREATED_AT_ONCE: usize = 64;
@@ -72,7 +58,8 @@ fn prepare(site: &mut Site, cell: &Cell, sessions: usize) -> Prepared {
         })
         .collect();
     let runtime = site.runtime.handle().clone();
-    Ok(Some(Box::new(Engine { local, keys, writers, runtime, acknowledged: 0 })))
+    let clock = Arc::clone(&site.clock);
+    Ok(Some(Box::new(Engine { local, keys, writers, runtime, clock, acknowledged: 0 })))
 }
 
 /// An event as the engine takes it.
@@ -114,6 +101,7 @@ struct Engine {
     keys: Arc<[SessionKey]>,
     writers: Vec<Writer>,
     runtime: tokio::runtime::Handle,
+    clock: Arc<dyn Clock>,
     acknowledged: u64,
 }
 
@@ -169,9 +157,16 @@ impl Load for Engine {
             writer.numbers = Numbers::from(number + usize::try_from(all.events).unwrap_or(0));
         }
         self.acknowledged += all.events;
-        // What waits would be settled within somebody else's round.
-        self.local.settle()?;
         Ok(all)
+    }
+
+    fn finish(&mut self) -> Outcome<Option<Behind>> {
+        let (began, processor) = (self.clock.monotonic(), Processor::now());
+        // Under load nothing is sealed, so that is no part of a rate that lasts.
+        self.local.settle_under_load()?;
+        let elapsed = Some(self.clock.monotonic().saturating_sub(began));
+        self.local.settle()?;
+        Ok(Some(Behind { elapsed, processor: Processor::now().since(processor).own }))
     }
 
     fn kept(&mut self) -> Outcome<Option<Kept>> {

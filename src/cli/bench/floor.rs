@@ -10,7 +10,7 @@ use std::{
 use tokio::sync::oneshot;
 
 use super::{
-    cell::{Cell, Effect, Group, Limits, Load, Prepare, Prepared, Round},
+    cell::{Cell, Group, Limits, Load, Prepare, Prepared, Round},
     sample::{EVENT_BYTES, Samples},
     site::Site,
 };
@@ -21,9 +21,12 @@ use crate::{
 
 pub(super) const CELLS: &[Cell] = &[
     cell("floor.append.1", "1 writer, zeroed file: write, sync", 1, 1, zeroed),
+    cell("floor.append.1.once", "1 writer, zeroed file: both in one call", 1, 1, once),
     cell("floor.append.1.growing", "1 writer, growing file: write, sync", 1, 1, growing),
     cell("floor.append.64", "64 threads, one file, group commit by a leader", 64, 64, group),
+    cell("floor.append.64.once", "the same, write and sync in one call", 64, 64, group_once),
     cell("floor.append.64.tasks", "64 tasks, one file, a committing thread", 64, 64, tasks),
+    cell("floor.append.64.tasks.once", "the same, in one call", 64, 64, tasks_once),
     cell("floor.flush", "sync with nothing written", 1, 1, flush),
     // In-flight operations share a flush; this row claims one for each, makes none, and must be
     // found out.
@@ -37,8 +40,7 @@ const fn cell(
     in_flight: u64,
     prepare: Prepare,
 ) -> Cell {
-    let effect = Effect::Durable { in_flight };
-    Cell { id, group: Group::Floor, what, clients, effect, prepare }
+    Cell::durable(Group::Floor, id, what, clients, in_flight, prepare)
 }
 
 /// Size of the zeroed file; a writer that reaches its end begins anew.
@@ -56,49 +58,70 @@ fn zeroed_file(env: &Env) -> io::Result<Box<dyn File>> {
     Ok(file)
 }
 
-/// What a single writer does for each event.
-#[derive(Clone, Copy)]
-struct Each {
-    write: bool,
-    sync: bool,
-    /// A new file in every round, never zeroed.
-    grow: bool,
+/// How bytes reach the device.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Manner {
+    /// A write, then a sync.
+    Twice,
+    /// One call that writes and syncs.
+    Once,
+    /// A write alone.
+    Never,
+    /// A sync alone.
+    Nothing,
+}
+
+impl Manner {
+    fn write(self, file: &dyn File, at: u64, bytes: &[u8]) -> io::Result<()> {
+        match self {
+            Self::Twice => file.write_at(at, bytes).and_then(|()| file.sync()),
+            Self::Once => file.write_durably(at, bytes),
+            Self::Never => file.write_at(at, bytes),
+            Self::Nothing => file.sync(),
+        }
+    }
 }
 
 fn zeroed(site: &mut Site, cell: &Cell) -> Prepared {
-    single(site, cell, Each { write: true, sync: true, grow: false })
+    single(site, cell, Manner::Twice, false)
+}
+
+fn once(site: &mut Site, cell: &Cell) -> Prepared {
+    single(site, cell, Manner::Once, false)
 }
 
 fn growing(site: &mut Site, cell: &Cell) -> Prepared {
-    single(site, cell, Each { write: true, sync: true, grow: true })
+    single(site, cell, Manner::Twice, true)
 }
 
 fn flush(site: &mut Site, cell: &Cell) -> Prepared {
-    single(site, cell, Each { write: false, sync: true, grow: false })
+    single(site, cell, Manner::Nothing, false)
 }
 
 fn unsynced(site: &mut Site, cell: &Cell) -> Prepared {
-    single(site, cell, Each { write: true, sync: false, grow: false })
+    single(site, cell, Manner::Never, false)
 }
 
-fn single(site: &mut Site, cell: &Cell, each: Each) -> Prepared {
+fn single(site: &mut Site, cell: &Cell, manner: Manner, grow: bool) -> Prepared {
     let env = site.env(cell.id)?;
-    let file = if each.grow { env.storage.create(FILE)? } else { zeroed_file(&env)? };
+    let file = if grow { env.storage.create(FILE)? } else { zeroed_file(&env)? };
     let samples = site.samples.clone();
-    Ok(Some(Box::new(Single { env, file, each, samples, at: 0 })))
+    Ok(Some(Box::new(Single { env, file, manner, grow, samples, at: 0 })))
 }
 
 struct Single {
     env: Env,
     file: Box<dyn File>,
-    each: Each,
+    manner: Manner,
+    /// A new file in every round, never zeroed.
+    grow: bool,
     samples: Samples,
     at: u64,
 }
 
 impl Load for Single {
     fn round(&mut self, limits: &Limits) -> Outcome<Round> {
-        if self.each.grow {
+        if self.grow {
             self.env.storage.remove(FILE)?;
             self.file = self.env.storage.create(FILE)?;
             self.env.storage.sync_dir("")?;
@@ -108,16 +131,11 @@ impl Load for Single {
         let began = self.env.clock.monotonic();
         let mut asked = began;
         loop {
-            if self.each.write {
-                if !self.each.grow {
-                    self.at %= FILE_BYTES;
-                }
-                self.file.write_at(self.at, &self.samples.next().json)?;
-                self.at += EVENT_BYTES as u64;
+            if !self.grow {
+                self.at %= FILE_BYTES;
             }
-            if self.each.sync {
-                self.file.sync()?;
-            }
+            self.manner.write(&*self.file, self.at, &self.samples.next().json)?;
+            self.at += EVENT_BYTES as u64;
             let now = self.env.clock.monotonic();
             round.add(1, now.saturating_sub(asked));
             round.elapsed = now.saturating_sub(began);
@@ -126,7 +144,7 @@ impl Load for Single {
             }
             asked = now;
         }
-        if !self.each.sync {
+        if self.manner == Manner::Never {
             // What was only written would reach the device within somebody else's round.
             self.file.sync()?;
         }
@@ -139,6 +157,7 @@ impl Load for Single {
 /// A file that many append to.
 struct Shared {
     file: Box<dyn File>,
+    manner: Manner,
     state: Mutex<Waiting>,
     changed: Condvar,
 }
@@ -174,9 +193,9 @@ impl Shared {
         if *at + bytes.len() as u64 > FILE_BYTES {
             *at = 0;
         }
-        self.file.write_at(*at, bytes)?;
+        self.manner.write(&*self.file, *at, bytes)?;
         *at += bytes.len() as u64;
-        self.file.sync()
+        Ok(())
     }
 
     /// Returns once `event` is durable; the first to wait does the work.
@@ -242,16 +261,24 @@ struct Many {
 }
 
 fn group(site: &mut Site, cell: &Cell) -> Prepared {
-    many(site, cell, false)
+    many(site, cell, Manner::Twice, false)
+}
+
+fn group_once(site: &mut Site, cell: &Cell) -> Prepared {
+    many(site, cell, Manner::Once, false)
 }
 
 fn tasks(site: &mut Site, cell: &Cell) -> Prepared {
-    many(site, cell, true)
+    many(site, cell, Manner::Twice, true)
 }
 
-fn many(site: &mut Site, cell: &Cell, tasks: bool) -> Prepared {
+fn tasks_once(site: &mut Site, cell: &Cell) -> Prepared {
+    many(site, cell, Manner::Once, true)
+}
+
+fn many(site: &mut Site, cell: &Cell, manner: Manner, tasks: bool) -> Prepared {
     let file = zeroed_file(&site.env(cell.id)?)?;
-    let shared = Shared { file, state: Mutex::default(), changed: Condvar::new() };
+    let shared = Shared { file, manner, state: Mutex::default(), changed: Condvar::new() };
     Ok(Some(Box::new(Many {
         shared: Arc::new(shared),
         samples: site.samples.clone(),

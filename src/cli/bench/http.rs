@@ -5,9 +5,9 @@
 use serde_json::Value;
 
 use super::{
-    cell::{Cell, Effect, Group, Prepare, Prepared},
-    network::{Manner, Network, Number, Talk},
-    protocol::{self, Protocol},
+    cell::{Cell, Group, Prepare, Prepared},
+    network::{self, Manner, Network, Number, Talk},
+    protocol,
     sample::{Numbers, Sample, TYPE},
     server::SEALED,
     site::Site,
@@ -38,12 +38,11 @@ pub(super) const CELLS: &[Cell] = &[
 ];
 
 const fn append(id: &'static str, what: &'static str, clients: usize, prepare: Prepare) -> Cell {
-    let effect = Effect::Durable { in_flight: clients as u64 };
-    Cell { id, group: Group::Http, what, clients, effect, prepare }
+    Cell::durable(Group::Http, id, what, clients, clients as u64, prepare)
 }
 
 const fn read(id: &'static str, what: &'static str, clients: usize, prepare: Prepare) -> Cell {
-    Cell { id, group: Group::Slice, what, clients, effect: Effect::Reads, prepare }
+    Cell::reads(Group::Slice, id, what, clients, prepare)
 }
 
 /// Events of a slice.
@@ -208,17 +207,11 @@ pub(super) fn session_of(cell: &Cell, connection: usize) -> String {
 
 /// Creates a session for each connection of a cell.
 pub(super) fn create_sessions(site: &mut Site, cell: &Cell) -> Outcome<Manner> {
-    let manner = Manner {
-        address: site.server()?.address,
-        protocol: Protocol::Http,
-        answers: 1,
-        events: 1,
-        carried: None,
-        counted: tail,
-    };
+    let server = site.server()?;
+    let manner = server.manner();
     for connection in 0..cell.clients {
         let requests = created(site, &session_of(cell, connection), 0);
-        Network::once(manner, &requests)?;
+        network::once(manner, &requests)?;
     }
     Ok(manner)
 }
@@ -286,16 +279,9 @@ fn reads(
     path: impl Fn(&mut Numbers) -> String + Clone + Send + 'static,
 ) -> Prepared {
     let server = site.server()?;
-    let manner = Manner {
-        address: server.address,
-        protocol: Protocol::Http,
-        answers: 1,
-        events: events as u64,
-        carried: Some(form.carried()),
-        counted: tail,
-    };
+    let manner = Manner { events: events as u64, carried: Some(form.carried()), ..server.manner() };
     if session == ACTIVE && !std::mem::replace(&mut server.has_active, true) {
-        Network::once(manner, &created(site, ACTIVE, site.settings.events))?;
+        network::once(manner, &created(site, ACTIVE, site.settings.events))?;
     }
     let talk = |connection: usize| {
         let (path, mut numbers) = (path.clone(), Numbers::from(connection));

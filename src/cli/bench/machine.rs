@@ -136,8 +136,37 @@ fn seconds(ticks: u64) -> f64 {
     ticks as f64 / TICKS_PER_SECOND
 }
 
+/// What a process did so far; two that are alike, a while apart, say that it did nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Work {
+    /// Processor seconds.
+    pub(super) processor: f64,
+    /// Bytes it sent towards a disk.
+    written: u64,
+    /// Whether one of its threads waits for a disk now.
+    pub(super) waits: bool,
+}
+
+impl Work {
+    pub(super) fn of(pid: u32) -> Self {
+        let written = proc(&format!("/proc/{pid}/io")).and_then(|text| {
+            number(text.lines().find_map(|line| line.strip_prefix("write_bytes: ")))
+        });
+        let threads = files::list(Path::new(&format!("/proc/{pid}/task"))).unwrap_or_default();
+        let waits = |thread: &PathBuf| {
+            let text = files::read_text(&thread.join("stat"), PROC_BYTES_MAX).ok();
+            text.and_then(|text| Some(text.rsplit_once(')')?.1.trim_start().starts_with('D')))
+        };
+        Self {
+            processor: ticks_of(pid).map_or(0.0, seconds),
+            written: written.unwrap_or_default(),
+            waits: threads.iter().filter_map(waits).any(|waits| waits),
+        }
+    }
+}
+
 /// Clock ticks a process has used.
-pub(super) fn ticks_of(pid: u32) -> Option<u64> {
+fn ticks_of(pid: u32) -> Option<u64> {
     let text = proc(&format!("/proc/{pid}/stat"))?;
     // The name, in parentheses, may hold anything.
     let mut fields = text.rsplit_once(')')?.1.split_whitespace().skip(11);

@@ -34,10 +34,11 @@ use tokio::{
 };
 
 use self::{
-    cell::{Cell, Figure, Group, Probe},
+    cell::{Cell, Found, Group, Probe},
     report::Report,
     runner::Row,
     site::{Settings, Site},
+    start::SESSIONS,
 };
 use super::{
     args::{Bench, Peers},
@@ -128,26 +129,20 @@ impl<'a> Plan<'a> {
             progress(probe.group.name());
             let found = (probe.run)(site);
             runner::stop_here(site)?;
-            let figures = probe.figures.iter().zip(found?);
+            let Found { values, unjudged } = found?;
+            let figures = probe.figures.iter().zip(values);
             let wanted = figures.filter(|(figure, _)| self.names(probe.group, figure.id));
-            rows.extend(wanted.map(|(figure, values)| single(probe.group, figure, values)));
+            rows.extend(wanted.map(|(figure, values)| Row {
+                id: figure.id,
+                group: probe.group.name(),
+                what: figure.what,
+                unit: figure.unit,
+                values,
+                unjudged: unjudged.clone(),
+                ..Row::default()
+            }));
         }
         Ok(rows)
-    }
-}
-
-/// The row of a figure.
-fn single(group: Group, figure: &'static Figure, values: Vec<f64>) -> Row {
-    Row {
-        id: figure.id,
-        group: group.name(),
-        what: figure.what,
-        unit: figure.unit,
-        clients: None,
-        values,
-        timing: None,
-        device: None,
-        kept: None,
     }
 }
 
@@ -157,6 +152,8 @@ fn settings(wanted: &Bench) -> Settings {
         rounds: wanted.rounds.unwrap_or(rounds),
         seconds: wanted.seconds.unwrap_or(seconds),
         sessions: wanted.sessions.unwrap_or(sessions),
+        start_sessions: wanted.sessions.unwrap_or(if wanted.quick { sessions } else { SESSIONS }),
+        start_bytes: wanted.fill.unwrap_or(0),
         events,
         peers: wanted.peers == Peers::Auto,
         transcripts: wanted.transcripts.clone(),

@@ -16,8 +16,9 @@ use tokio::{
 };
 
 use super::{
-    cell::{Kept, Limits, Load, Round},
+    cell::{Behind, Kept, Limits, Load, Round},
     protocol::Protocol,
+    server,
 };
 use crate::{cli::failure::Outcome, env::Clock};
 
@@ -96,6 +97,8 @@ pub(super) struct Talk {
 pub(super) struct Manner {
     pub(super) address: SocketAddr,
     pub(super) protocol: Protocol,
+    /// Our own server: it puts work off, and is waited for after a round that wrote.
+    pub(super) server: Option<u32>,
     /// Answers to one `next`.
     pub(super) answers: usize,
     /// Events in one of them, asked for or sent.
@@ -106,35 +109,64 @@ pub(super) struct Manner {
     pub(super) counted: Number,
 }
 
+impl Manner {
+    /// One answer for each `next`, which carries no events.
+    pub(super) fn new(address: SocketAddr, protocol: Protocol, counted: Number) -> Self {
+        Self { address, protocol, server: None, answers: 1, events: 0, carried: None, counted }
+    }
+}
+
+/// One of a cell's clients, with a connection of its own in every round.
+pub(super) trait Client: Send {
+    /// Its connection.
+    type Open;
+
+    /// Opens it, before time is taken.
+    async fn open(&self, manner: Manner) -> io::Result<Self::Open>;
+
+    /// Goes through one round.
+    async fn drive(
+        &mut self,
+        open: &mut Self::Open,
+        manner: Manner,
+        clock: &dyn Clock,
+        limits: &Limits,
+    ) -> io::Result<Round>;
+
+    /// What is said on a new connection to learn how many events are kept where it appended: a
+    /// greeting, and the question. `None` of who reads.
+    fn count(&self) -> Option<(&[Vec<u8>], Vec<u8>)>;
+}
+
 /// A cell over the network.
-pub(super) struct Network {
+pub(super) struct Network<C> {
     manner: Manner,
-    talks: Vec<Talk>,
+    clients: Vec<C>,
     clock: Arc<dyn Clock>,
     acknowledged: u64,
 }
 
-impl Network {
-    pub(super) fn new(manner: Manner, talks: Vec<Talk>, clock: &Arc<dyn Clock>) -> Self {
-        Self { manner, talks, clock: Arc::clone(clock), acknowledged: 0 }
+impl<C> Network<C> {
+    pub(super) fn new(manner: Manner, clients: Vec<C>, clock: &Arc<dyn Clock>) -> Self {
+        Self { manner, clients, clock: Arc::clone(clock), acknowledged: 0 }
     }
+}
 
-    /// Says these things on one connection, one after the other, and answers the last answer.
-    pub(super) fn once(manner: Manner, words: &[Vec<u8>]) -> io::Result<Vec<u8>> {
-        alone(async {
-            let mut connection = Connection::open(manner.address, manner.protocol).await?;
-            let mut last = Vec::new();
-            for one in words {
-                last = connection.say(one, manner.answers).await?.to_vec();
-            }
-            Ok(last)
-        })
-    }
+/// Says these things on one connection, one after the other, and answers the last answer.
+pub(super) fn once(manner: Manner, words: &[Vec<u8>]) -> io::Result<Vec<u8>> {
+    alone(async {
+        let mut connection = Connection::open(manner.address, manner.protocol).await?;
+        let mut last = Vec::new();
+        for one in words {
+            last = connection.say(one, manner.answers).await?.to_vec();
+        }
+        Ok(last)
+    })
 }
 
 /// Runs one round: each thread has its part of the connections, and half of the processors are left
 /// to the server.
-pub(super) fn in_parts<T: Send>(
+fn in_parts<T: Send>(
     connections: &mut [T],
     work: impl Fn(&mut [T], &Barrier) -> io::Result<Round> + Sync,
 ) -> io::Result<Round> {
@@ -160,43 +192,63 @@ pub(super) fn alone<T>(work: impl Future<Output = io::Result<T>>) -> io::Result<
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(work)
 }
 
-impl Load for Network {
+impl<C: Client> Load for Network<C> {
     fn round(&mut self, limits: &Limits) -> Outcome<Round> {
         let (manner, clock) = (self.manner, &self.clock);
-        let all = in_parts(&mut self.talks, |talks, start| {
-            alone(part(manner, talks, &**clock, limits, start))
+        let all = in_parts(&mut self.clients, |clients, start| {
+            alone(part(manner, clients, &**clock, limits, start))
         })?;
         self.acknowledged += all.events;
         Ok(all)
     }
 
+    fn finish(&mut self) -> Outcome<Option<Behind>> {
+        let writes = self.clients.iter().any(|client| client.count().is_some());
+        let server = self.manner.server.filter(|_| writes);
+        Ok(server.map(|pid| alone(server::at_rest(pid, &*self.clock))).transpose()?)
+    }
+
     fn kept(&mut self) -> Outcome<Option<Kept>> {
-        let manner = self.manner;
-        let asked = self.talks.iter().filter_map(|talk| Some((&talk.hello, talk.count.as_ref()?)));
-        let asked: Vec<_> = asked.collect();
+        let asked: Vec<_> = self.clients.iter().filter_map(Client::count).collect();
         if asked.is_empty() {
             return Ok(None);
         }
-        let found = count(manner, asked.into_iter())?;
+        let manner = self.manner;
+        let found = alone(async {
+            let mut found = 0;
+            for (hello, words) in asked {
+                let mut connection = greet(manner, hello).await?;
+                let answer = connection.say(&words, 1).await?;
+                let unclear = || io::Error::other("an answer that should be a number is none");
+                found += (manner.counted)(answer).ok_or_else(unclear)?;
+            }
+            Ok(found)
+        })?;
         Ok(Some(Kept { acknowledged: self.acknowledged, found }))
     }
 }
 
-/// Asks each of these how many events are kept, on a connection of its own, and adds them up.
-pub(super) fn count<'a>(
+/// One thread's connections through one round.
+async fn part<C: Client>(
     manner: Manner,
-    asked: impl Iterator<Item = (&'a Vec<Vec<u8>>, &'a Vec<u8>)>,
-) -> io::Result<u64> {
-    alone(async {
-        let mut found = 0;
-        for (hello, words) in asked {
-            let mut connection = greet(manner, hello).await?;
-            let answer = connection.say(words, 1).await?;
-            let unclear = || io::Error::other("an answer that should be a number is none");
-            found += (manner.counted)(answer).ok_or_else(unclear)?;
-        }
-        Ok(found)
-    })
+    clients: &mut [C],
+    clock: &dyn Clock,
+    limits: &Limits,
+    start: &Barrier,
+) -> io::Result<Round> {
+    let opened = try_join_all(clients.iter().map(|client| client.open(manner))).await;
+    // Every thread waits for the others, also one that has failed: they must not wait for ever.
+    start.wait();
+    let mut opened = opened?;
+    let began = clock.monotonic();
+    let pairs = clients.iter_mut().zip(&mut opened);
+    let driven = pairs.map(|(client, open)| client.drive(open, manner, clock, limits));
+    let mut all = Round::default();
+    for round in join_all(driven).await {
+        all.join(round?);
+    }
+    all.elapsed = clock.monotonic().saturating_sub(began);
+    Ok(all)
 }
 
 async fn greet(manner: Manner, hello: &[Vec<u8>]) -> io::Result<Connection> {
@@ -207,56 +259,45 @@ async fn greet(manner: Manner, hello: &[Vec<u8>]) -> io::Result<Connection> {
     Ok(connection)
 }
 
-/// One thread's connections through one round.
-async fn part(
-    manner: Manner,
-    talks: &mut [Talk],
-    clock: &dyn Clock,
-    limits: &Limits,
-    start: &Barrier,
-) -> io::Result<Round> {
-    let opened = try_join_all(talks.iter().map(|talk| greet(manner, &talk.hello))).await;
-    // Every thread waits for the others, also one that has failed: they must not wait for ever.
-    start.wait();
-    let mut connections = opened?;
-    let began = clock.monotonic();
-    let pairs = connections.iter_mut().zip(talks.iter_mut());
-    let driven = pairs.map(|(connection, talk)| drive(manner, connection, talk, clock, limits));
-    let mut all = Round::default();
-    for round in join_all(driven).await {
-        all.join(round?);
-    }
-    all.elapsed = clock.monotonic().saturating_sub(began);
-    Ok(all)
-}
+impl Client for Talk {
+    type Open = Connection;
 
-/// One connection through one round: a request, its answer, the next request.
-async fn drive(
-    manner: Manner,
-    connection: &mut Connection,
-    talk: &mut Talk,
-    clock: &dyn Clock,
-    limits: &Limits,
-) -> io::Result<Round> {
-    let mut round = Round::default();
-    let began = clock.monotonic();
-    let mut asked = began;
-    loop {
-        (talk.next)(&mut connection.out);
-        let answer = connection.ask(manner.answers).await?;
-        if let (0, Some(carried)) = (round.operations, manner.carried) {
-            let found = carried(answer);
-            if found != Some(manner.events) {
-                let wanted = manner.events;
-                let why = format!("an answer carries {found:?} events instead of {wanted}");
-                return Err(io::Error::other(why));
+    async fn open(&self, manner: Manner) -> io::Result<Connection> {
+        greet(manner, &self.hello).await
+    }
+
+    /// A request, its answer, the next request.
+    async fn drive(
+        &mut self,
+        open: &mut Connection,
+        manner: Manner,
+        clock: &dyn Clock,
+        limits: &Limits,
+    ) -> io::Result<Round> {
+        let mut round = Round::default();
+        let began = clock.monotonic();
+        let mut asked = began;
+        loop {
+            (self.next)(&mut open.out);
+            let answer = open.ask(manner.answers).await?;
+            if let (0, Some(carried)) = (round.operations, manner.carried) {
+                let found = carried(answer);
+                if found != Some(manner.events) {
+                    let wanted = manner.events;
+                    let why = format!("an answer carries {found:?} events instead of {wanted}");
+                    return Err(io::Error::other(why));
+                }
             }
+            let now = clock.monotonic();
+            round.add(manner.events, now.saturating_sub(asked));
+            if limits.over(now.saturating_sub(began)) {
+                return Ok(round);
+            }
+            asked = now;
         }
-        let now = clock.monotonic();
-        round.add(manner.events, now.saturating_sub(asked));
-        if limits.over(now.saturating_sub(began)) {
-            return Ok(round);
-        }
-        asked = now;
+    }
+
+    fn count(&self) -> Option<(&[Vec<u8>], Vec<u8>)> {
+        Some((&self.hello, self.count.clone()?))
     }
 }

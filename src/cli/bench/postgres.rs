@@ -12,9 +12,9 @@ use rustix::process::Signal;
 use tokio::process::Command;
 
 use super::{
-    cell::{Cell, Effect, Group, Prepare, Prepared},
+    cell::{Cell, Group, Prepare, Prepared},
     http::{SLICE, session_of},
-    network::{Manner, Network, Talk},
+    network::{self, Manner, Network, Talk},
     process::{Process, find, free_port, loopback},
     protocol::{Protocol, postgres_message},
     runner::cause,
@@ -33,12 +33,11 @@ pub(super) const CELLS: &[Cell] = &[
 ];
 
 const fn append(id: &'static str, what: &'static str, clients: usize) -> Cell {
-    let effect = Effect::Durable { in_flight: clients as u64 };
-    Cell { id, group: Group::Peers, what, clients, effect, prepare: appends }
+    Cell::durable(Group::Peers, id, what, clients, clients as u64, appends)
 }
 
 const fn read(id: &'static str, what: &'static str, clients: usize, prepare: Prepare) -> Cell {
-    Cell { id, group: Group::Peers, what, clients, effect: Effect::Reads, prepare }
+    Cell::reads(Group::Peers, id, what, clients, prepare)
 }
 
 /// The session slices are read from.
@@ -121,11 +120,11 @@ impl Postgres {
         serving.stderr(Stdio::null());
         let mut process = Process::start(&mut serving, Signal::INT, site.runtime.handle())?;
         let address = loopback(port);
-        process.wait_until(|| Network::once(manner(address, 1), &[startup()]).map(drop))?;
+        process.wait_until(|| network::once(manner(address, 1), &[startup()]).map(drop))?;
         let words: Vec<Vec<u8>> =
             [startup(), query(TABLE), parse(INSERT)].into_iter().chain(fill(site)).collect();
-        Network::once(manner(address, 1), &words)?;
-        Network::once(manner(address, 1), &[startup(), query("VACUUM ANALYZE events")])?;
+        network::once(manner(address, 1), &words)?;
+        network::once(manner(address, 1), &[startup(), query("VACUUM ANALYZE events")])?;
         Ok(Self { _process: process, address })
     }
 }
@@ -152,14 +151,7 @@ fn unprivileged() -> Option<User> {
 }
 
 fn manner(address: SocketAddr, events: u64) -> Manner {
-    Manner {
-        address,
-        protocol: Protocol::Postgres,
-        answers: 1,
-        events,
-        carried: None,
-        counted: count_in,
-    }
+    Manner { events, ..Manner::new(address, Protocol::Postgres, count_in) }
 }
 
 /// The one number in an answer's row.

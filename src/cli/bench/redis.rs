@@ -7,9 +7,9 @@ use rustix::process::Signal;
 use tokio::process::Command;
 
 use super::{
-    cell::{Cell, Effect, Group, Prepare, Prepared},
+    cell::{Cell, Group, Prepare, Prepared},
     http::{SLICE, session_of},
-    network::{Manner, Network, Number, Talk},
+    network::{self, Manner, Network, Number, Talk},
     process::{Process, find, free_port, loopback},
     protocol::Protocol,
     runner::cause,
@@ -35,11 +35,11 @@ const fn append(
     in_flight: u64,
     prepare: Prepare,
 ) -> Cell {
-    Cell { id, group: Group::Peers, what, clients, effect: Effect::Durable { in_flight }, prepare }
+    Cell::durable(Group::Peers, id, what, clients, in_flight, prepare)
 }
 
 const fn read(id: &'static str, what: &'static str, clients: usize, prepare: Prepare) -> Cell {
-    Cell { id, group: Group::Peers, what, clients, effect: Effect::Reads, prepare }
+    Cell::reads(Group::Peers, id, what, clients, prepare)
 }
 
 /// XADDs that a pipelining connection sends before it waits.
@@ -74,7 +74,7 @@ impl Redis {
         let mut process = Process::start(&mut command, Signal::TERM, site.runtime.handle())?;
         let address = loopback(port);
         process.wait_until(|| {
-            Network::once(manner(address, 1), &[command_of(&[b"PING"])]).map(drop)
+            network::once(manner(address, 1), &[command_of(&[b"PING"])]).map(drop)
         })?;
         fill(site, address)?;
         Ok(Self { _process: process, address })
@@ -82,14 +82,8 @@ impl Redis {
 }
 
 fn manner(address: SocketAddr, events: u64) -> Manner {
-    Manner {
-        address,
-        protocol: Protocol::Resp,
-        answers: 1,
-        events,
-        carried: None,
-        counted: |answer| first_line(answer)?.strip_prefix(':')?.parse().ok(),
-    }
+    let number: Number = |answer| first_line(answer)?.strip_prefix(':')?.parse().ok();
+    Manner { events, ..Manner::new(address, Protocol::Resp, number) }
 }
 
 fn first_line(answer: &[u8]) -> Option<&str> {
@@ -123,7 +117,7 @@ fn fill(site: &Site, address: SocketAddr) -> Outcome {
             write_command(&words, request);
         }
     }
-    Network::once(Manner { answers: SLICE, ..manner(address, 1) }, &requests)?;
+    network::once(Manner { answers: SLICE, ..manner(address, 1) }, &requests)?;
     Ok(())
 }
 

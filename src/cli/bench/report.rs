@@ -29,7 +29,7 @@ pub(super) struct Report<'a> {
 impl Report<'_> {
     /// Whether every target that was measured is met.
     pub(super) fn is_good(&self) -> bool {
-        targets::verdicts(&self.rows).iter().all(|verdict| verdict.met)
+        targets::verdicts(&self.rows).iter().all(|verdict| verdict.met != Some(false))
     }
 
     pub(super) fn print(&self, screen: &mut Screen) -> Outcome {
@@ -38,13 +38,28 @@ impl Report<'_> {
             screen.value(&self.to_json(&verdicts))?;
             return Ok(());
         }
-        let rows: Vec<Vec<String>> = self.rows.iter().map(|row| line(row, &verdicts)).collect();
+        let mut rows: Vec<Vec<String>> = Vec::new();
+        for (before, row) in std::iter::once(None).chain(self.rows.iter().map(Some)).zip(&self.rows)
+        {
+            if before.is_some_and(|before| before.group != row.group) {
+                rows.push(vec![String::new()]);
+            }
+            rows.push(line(row, &verdicts));
+        }
         screen.line(drawn(&HEADS, rows))?;
+        screen.line(LEGEND)?;
         screen.line("")?;
-        screen.line(self.machine_line())?;
+        for line in self.machine_lines() {
+            screen.line(line)?;
+        }
+        screen.line("")?;
         for verdict in verdicts {
-            let (tone, word) =
-                if verdict.met { (Tone::Good, "met   ") } else { (Tone::Bad, "missed") };
+            let (tone, word) = match (verdict.met, verdict.unjudged) {
+                (Some(true), _) => (Tone::Good, "met   "),
+                (Some(false), _) => (Tone::Bad, "missed"),
+                (None, Some(_)) => (Tone::Strong, "open  "),
+                (None, None) => (Tone::Faint, "beside"),
+            };
             let word = screen.paint(tone, word);
             screen.line(format!("{word} {}", sentence(&verdict)))?;
         }
@@ -54,24 +69,29 @@ impl Report<'_> {
         Ok(())
     }
 
-    fn machine_line(&self) -> String {
+    fn machine_lines(&self) -> [String; 2] {
         let disk = &self.site.disk;
         let device = disk.device.as_deref().unwrap_or("no block device of its own");
         let load = |load: Option<f64>| load.map_or("?".to_owned(), |load| format!("{load:.1}"));
-        format!(
-            "{} processors, Linux {}, {} on {device}; load {} before and {} after; {} rounds of \
-             {} s, interleaved",
-            std::thread::available_parallelism().map_or(0, usize::from),
-            machine::kernel().unwrap_or_default(),
-            disk.file_system,
-            load(self.load_before),
-            load(machine::load()),
-            self.site.settings.rounds,
-            self.site.settings.seconds,
-        )
+        let settings = &self.site.settings;
+        [
+            format!(
+                "{} processors, Linux {}, {} on {device}",
+                std::thread::available_parallelism().map_or(0, usize::from),
+                machine::kernel().unwrap_or_default(),
+                disk.file_system,
+            ),
+            format!(
+                "load {} before and {} after; {} interleaved rounds of {} s",
+                load(self.load_before),
+                load(machine::load()),
+                settings.rounds,
+                settings.seconds,
+            ),
+        ]
     }
 
-    fn to_json(&self, verdicts: &[Verdict]) -> Value {
+    fn to_json(&self, verdicts: &[Verdict<'_>]) -> Value {
         let settings = &self.site.settings;
         json!({
             "version": VERSION,
@@ -90,6 +110,8 @@ impl Report<'_> {
                 "rounds": settings.rounds,
                 "seconds": settings.seconds,
                 "sessions": settings.sessions,
+                "start_sessions": settings.start_sessions,
+                "start_bytes": settings.start_bytes,
                 "events": settings.events,
             },
             "rows": self.rows.iter().map(row_json).collect::<Vec<_>>(),
@@ -99,62 +121,73 @@ impl Report<'_> {
     }
 }
 
-const HEADS: [&str; 10] = [
-    "ROW",
-    "MEDIAN",
-    "UNIT",
-    "MIN..MAX",
-    "P50 µs",
-    "P99 µs",
-    "FLUSHES/EV",
-    "BYTES/EV",
-    "TARGET",
-    "RATIO",
-];
+const HEADS: [&str; 9] =
+    ["ROW", "MEDIAN", "SPREAD", "P50 µs", "P99 µs", "FLUSHES", "BYTES", "BEHIND", "TARGET"];
+const LEGEND: &str = " FLUSHES, BYTES: of the device, an event. BEHIND: processor µs an event for \
+                      what was put off";
 
-fn line(row: &Row, verdicts: &[Verdict]) -> Vec<String> {
+fn line(row: &Row, verdicts: &[Verdict<'_>]) -> Vec<String> {
     let verdict = verdicts.iter().find(|verdict| verdict.target.row == row.id);
-    let (min, max) = extremes(&row.values);
     let timing = |of: f64| row.timing.map_or(String::new(), |_| figure(of));
     let device = |of: f64| row.device.map_or(String::new(), |_| figure(of));
     let durable = row.device.and_then(|device| device.durable);
-    let flushes = row.device.map_or(0.0, |device| device.flushes_per_event);
+    let verdict = match durable {
+        Some(false) => "NOT DURABLE".to_owned(),
+        _ => verdict.map_or(String::new(), judgement),
+    };
     vec![
         row.id.to_owned(),
-        figure(row.median()),
-        row.unit.to_owned(),
-        format!("{}..{}", figure(min), figure(max)),
+        format!("{}{}", figure(row.median()), short(row.unit)),
+        spread(row),
         timing(row.timing.unwrap_or_default().p50_micros),
         timing(row.timing.unwrap_or_default().p99_micros),
-        match durable {
-            Some(false) => format!("{} NOT DURABLE", figure(flushes)),
-            _ => device(flushes),
-        },
+        device(row.device.map_or(0.0, |device| device.flushes_per_event)),
         device(row.device.map_or(0.0, |device| device.bytes_per_event)),
-        verdict.map_or(String::new(), wanted),
-        verdict.map_or(String::new(), |verdict| {
-            format!("{} {}", figure(verdict.value), if verdict.met { "pass" } else { "MISS" })
-        }),
+        row.left.map_or(String::new(), |left| figure(left.micros_per_event)),
+        verdict,
     ]
 }
 
-fn wanted(verdict: &Verdict) -> String {
-    let id = verdict.target.id;
-    match verdict.target.bound {
-        Bound::TimesMin(least) => format!("{id} >= {least}x"),
-        Bound::ValueMax(most) => format!("{id} <= {most}"),
+/// A unit, as short as it is understood beside its figure.
+fn short(unit: &'static str) -> &'static str {
+    match unit {
+        "events/s" | "answers/s" => "/s",
+        "s" => " s",
+        "bytes" => " B",
+        _ => "",
     }
 }
 
-fn sentence(verdict: &Verdict) -> String {
+/// How far the least and the largest round are from the median, where there are several.
+fn spread(row: &Row) -> String {
+    let ((min, max), median) = (extremes(&row.values), row.median());
+    if row.values.len() < 2 || median <= 0.0 {
+        return String::new();
+    }
+    let away = |value: f64| (value / median - 1.0) * 100.0;
+    format!("{:.0}..+{:.0} %", away(min), away(max))
+}
+
+fn judgement(verdict: &Verdict<'_>) -> String {
+    let word = match verdict.met {
+        Some(true) => " met",
+        Some(false) => " MISSED",
+        None => "",
+    };
+    format!("{} {}{word}", verdict.target.id, figure(verdict.value))
+}
+
+fn sentence(verdict: &Verdict<'_>) -> String {
     let (id, row, value) = (verdict.target.id, verdict.target.row, figure(verdict.value));
-    match (verdict.target.bound, verdict.against) {
-        (Bound::TimesMin(least), Some(other)) => {
-            format!("{id}  {row} is {value} times {other}; at least {least} is wanted")
-        }
-        (Bound::TimesMin(least) | Bound::ValueMax(least), _) => {
-            format!("{id}  {row} is {value}; at most {least} is wanted")
-        }
+    let said = match verdict.against {
+        Some(other) => format!("{id:<3} {row} is {value} times {other}"),
+        None => format!("{id:<3} {row} is {value}"),
+    };
+    match (verdict.target.bound, verdict.unjudged) {
+        (_, Some(why)) => format!("{said}, {why}"),
+        (Bound::TimesMin(least), None) => format!("{said}; at least {least} is wanted"),
+        (Bound::ValueMax(most), None) => format!("{said}; at most {most} is wanted"),
+        (Bound::Shown, None) => said,
     }
 }
 
@@ -211,6 +244,10 @@ fn row_json(row: &Row) -> Value {
         put("device_bytes_per_event", json!(device.bytes_per_event));
         put("durable", json!(device.durable));
     }
+    if let Some(left) = row.left {
+        put("behind_us_per_event", json!(left.micros_per_event));
+        put("behind_bytes_per_event", json!(left.bytes_per_event));
+    }
     if let Some(kept) = row.kept {
         put("acknowledged", json!(kept.acknowledged));
         put("kept", json!(kept.found));
@@ -218,19 +255,23 @@ fn row_json(row: &Row) -> Value {
     Value::Object(about)
 }
 
-fn verdict_json(verdict: &Verdict) -> Value {
-    let (kind, bound) = match verdict.target.bound {
-        Bound::TimesMin(least) => ("times_min", least),
-        Bound::ValueMax(most) => ("value_max", most),
-    };
-    json!({
-        "id": verdict.target.id,
-        "row": verdict.target.row,
-        "against": verdict.against,
-        kind: bound,
-        "value": verdict.value,
-        "met": verdict.met,
-    })
+fn verdict_json(verdict: &Verdict<'_>) -> Value {
+    let mut about = Map::new();
+    let mut put = |name: &str, value: Value| about.insert(name.to_owned(), value);
+    put("id", json!(verdict.target.id));
+    put("row", json!(verdict.target.row));
+    put("against", json!(verdict.against));
+    match verdict.target.bound {
+        Bound::TimesMin(least) => drop(put("times_min", json!(least))),
+        Bound::ValueMax(most) => drop(put("value_max", json!(most))),
+        Bound::Shown => {}
+    }
+    put("value", json!(verdict.value));
+    put("met", json!(verdict.met));
+    if let Some(why) = verdict.unjudged {
+        put("unjudged", json!(why));
+    }
+    Value::Object(about)
 }
 
 #[cfg(test)]

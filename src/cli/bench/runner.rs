@@ -5,7 +5,7 @@
 use std::{sync::atomic::Ordering, time::Duration};
 
 use super::{
-    cell::{Cell, Effect, Kept, Limits, Load, Round},
+    cell::{Behind, Cell, Effect, Kept, Limits, Load, Round},
     machine::Processor,
     site::Site,
 };
@@ -17,6 +17,7 @@ const FLUSHES_SLACK: f64 = 0.9;
 const MICROS: f64 = 1e6;
 
 /// A row of the table, measured.
+#[derive(Default)]
 pub(super) struct Row {
     pub(super) id: &'static str,
     pub(super) group: &'static str,
@@ -29,7 +30,11 @@ pub(super) struct Row {
     pub(super) timing: Option<Timing>,
     /// What the device did for each event, where that is known and something is written.
     pub(super) device: Option<Device>,
+    /// What was left to be done behind the rounds, where something is put off.
+    pub(super) left: Option<Left>,
     pub(super) kept: Option<Kept>,
+    /// Why a target must not be judged by it; `None` when it may.
+    pub(super) unjudged: Option<String>,
 }
 
 impl Row {
@@ -59,12 +64,24 @@ pub(super) struct Device {
     pub(super) durable: Option<bool>,
 }
 
+/// What each event of a round cost behind it; medians of the rounds.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Left {
+    /// Processor time.
+    pub(super) micros_per_event: f64,
+    /// Bytes written to the device.
+    pub(super) bytes_per_event: f64,
+}
+
 /// One round's figures.
 #[derive(Default)]
 struct Figures {
     rate: f64,
     timing: Timing,
     device: Device,
+    left: Option<Left>,
+    /// The rate with the time counted that was needed behind the round, and the device likewise.
+    lasting: Option<(f64, Device)>,
 }
 
 struct Prepared<'a> {
@@ -87,6 +104,9 @@ pub(super) fn run(
             prepared.push(Prepared { cell, load, rounds: Vec::new() });
         }
     }
+    for one in &mut prepared {
+        one.load.finish().map_err(|why| of_cell(one.cell, &why))?;
+    }
     let duration = Duration::from_secs_f64(site.settings.seconds);
     let limits = Limits { duration, stop: site.stop.clone() };
     for round in 0..site.settings.rounds as usize {
@@ -100,7 +120,8 @@ pub(super) fn run(
             one.rounds.push(figures.map_err(|why| of_cell(one.cell, &why))?);
         }
     }
-    prepared.into_iter().map(|one| row(site, one)).collect()
+    let rows: Outcome<Vec<_>> = prepared.into_iter().map(|one| rows(site, one)).collect();
+    Ok(rows?.into_iter().flatten().collect())
 }
 
 /// Leaves when the user wants to.
@@ -137,13 +158,29 @@ fn measure(site: &Site, cell: &Cell, load: &mut dyn Load, limits: &Limits) -> Ou
     let (counters, processor) = (site.disk.counters(), Processor::now());
     let round = load.round(limits)?;
     let used = Processor::now().since(processor);
-    let moved = site.disk.counters().zip(counters).map(|(now, before)| now.since(before));
+    let between = site.disk.counters();
+    let behind = load.finish()?;
+    let after = site.disk.counters();
+    let moved = between.zip(counters).map(|(now, before)| now.since(before)).unwrap_or_default();
+    let later = after.zip(between).map(|(now, before)| now.since(before)).unwrap_or_default();
     let elapsed = round.elapsed.as_secs_f64().max(f64::MIN_POSITIVE);
     let events = float(round.events).max(1.0);
-    let device = moved.map(|moved| Device {
+    let device = Device {
         flushes_per_event: float(moved.flushes) / events,
         bytes_per_event: float(moved.bytes) / events,
         durable: site.counts_flushes.then(|| enough(cell, &round, moved.flushes)),
+    };
+    let left = |behind: Behind| Left {
+        micros_per_event: behind.processor * MICROS / events,
+        bytes_per_event: float(later.bytes) / events,
+    };
+    let lasting = behind.and_then(|behind| behind.elapsed).map(|more| {
+        let device = Device {
+            flushes_per_event: float(moved.flushes + later.flushes) / events,
+            bytes_per_event: float(moved.bytes + later.bytes) / events,
+            ..device
+        };
+        (events / (elapsed + more.as_secs_f64()), device)
     });
     Ok(Figures {
         rate: if cell.effect == Effect::Reads { float(round.operations) } else { events } / elapsed,
@@ -153,7 +190,9 @@ fn measure(site: &Site, cell: &Cell, load: &mut dyn Load, limits: &Limits) -> Ou
             client_processors: used.own / elapsed,
             machine_processors: used.all / elapsed,
         },
-        device: device.unwrap_or_default(),
+        device,
+        left: behind.map(left),
+        lasting,
     })
 }
 
@@ -168,7 +207,8 @@ fn enough(cell: &Cell, round: &Round, flushes: u64) -> bool {
     }
 }
 
-fn row(site: &Site, prepared: Prepared<'_>) -> Outcome<Row> {
+/// The row of a cell, and its second one, where it has that.
+fn rows(site: &Site, prepared: Prepared<'_>) -> Outcome<Vec<Row>> {
     let Prepared { cell, mut load, rounds } = prepared;
     let middle = |of: fn(&Figures) -> f64| median(&rounds.iter().map(of).collect::<Vec<_>>());
     let timing = Timing {
@@ -178,19 +218,22 @@ fn row(site: &Site, prepared: Prepared<'_>) -> Outcome<Row> {
         machine_processors: middle(|round| round.timing.machine_processors),
     };
     let writes = cell.effect != Effect::Reads && site.disk.device.is_some();
-    let device = writes.then(|| Device {
-        flushes_per_event: middle(|round| round.device.flushes_per_event),
-        bytes_per_event: middle(|round| round.device.bytes_per_event),
-        // One round without flushes is one too many.
-        durable: rounds.iter().map(|round| round.device.durable).min().flatten(),
-    });
+    let left = |of: fn(&Left) -> f64| {
+        let all: Vec<f64> = rounds.iter().filter_map(|round| round.left.as_ref()).map(of).collect();
+        (!all.is_empty()).then(|| median(&all))
+    };
+    let micros = left(|left| left.micros_per_event);
+    let left = micros.zip(left(|left| left.bytes_per_event));
+    let left =
+        left.map(|(micros_per_event, bytes_per_event)| Left { micros_per_event, bytes_per_event });
     let kept = load.kept().map_err(|why| of_cell(cell, &why))?;
     if let Some(Kept { acknowledged, found }) = kept.filter(|kept| kept.acknowledged != kept.found)
     {
         let what = format!("{}: {acknowledged} events acknowledged, {found} found", cell.id);
         return Err(Failure::Damaged(what));
     }
-    Ok(Row {
+    let devices = rounds.iter().map(|round| round.device).collect();
+    let row = Row {
         id: cell.id,
         group: cell.group.name(),
         what: cell.what,
@@ -198,9 +241,35 @@ fn row(site: &Site, prepared: Prepared<'_>) -> Outcome<Row> {
         clients: Some(cell.clients),
         values: rounds.iter().map(|round| round.rate).collect(),
         timing: Some(timing),
-        device,
+        device: writes.then(|| device(devices)),
+        left,
         kept,
-    })
+        unjudged: None,
+    };
+    let lasting = rounds.iter().filter_map(|round| round.lasting);
+    let (values, devices): (Vec<f64>, Vec<Device>) = lasting.unzip();
+    let second = cell.lasting.filter(|_| !values.is_empty()).map(|id| Row {
+        id,
+        values,
+        timing: None,
+        device: writes.then(|| device(devices)),
+        left: None,
+        kept: None,
+        unjudged: None,
+        ..row
+    });
+    Ok(std::iter::once(row).chain(second).collect())
+}
+
+/// The middle of what the device did in the rounds.
+fn device(rounds: Vec<Device>) -> Device {
+    let middle = |of: fn(&Device) -> f64| median(&rounds.iter().map(of).collect::<Vec<_>>());
+    Device {
+        flushes_per_event: middle(|round| round.flushes_per_event),
+        bytes_per_event: middle(|round| round.bytes_per_event),
+        // One round without flushes is one too many.
+        durable: rounds.iter().map(|round| round.durable).min().flatten(),
+    }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "counts of a benchmark are far below 2^52")]
@@ -272,9 +341,8 @@ mod tests {
             (64, 6_400, 100, true),
             (64, 6_400, 80, false),
         ] {
-            let effect = Effect::Durable { in_flight };
             let prepare = |_: &mut Site, _: &Cell| Ok(None);
-            let cell = Cell { id: "", group: Group::Floor, what: "", clients: 1, effect, prepare };
+            let cell = Cell::durable(Group::Floor, "", "", 1, in_flight, prepare);
             let round = Round { operations, ..Round::default() };
             assert_eq!(enough(&cell, &round, flushes), expected, "{in_flight} {operations}");
         }

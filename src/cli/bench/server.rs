@@ -10,10 +10,13 @@ use tokio::{
     process::Command,
 };
 
-use super::{engine, process::Process, site::Site};
+use super::{
+    cell::Behind, engine, http::tail, machine::Work, network::Manner, process::Process,
+    protocol::Protocol, site::Site,
+};
 use crate::{
     cli::{config, connect, failure::Outcome},
-    env::{Env, files},
+    env::{Clock, Env, files},
     event::{Batch, Scope, SessionId, SessionKey},
     store::{
         NewSession, Store,
@@ -27,6 +30,15 @@ pub(super) const SEALED: &str = "sealed";
 /// 8 MiB on.
 const SEGMENT_BYTES: u64 = 1 << 20;
 const DATA_DIR: &str = "server";
+/// The benchmark's server settles once nobody wrote for so long, in the configuration's spelling:
+/// sooner than usual, so that a row need not be waited for longer than it ran. Under load nothing
+/// changes: what presses is settled by its size.
+pub(super) const SETTLE_AFTER: &str = "200ms";
+/// A server that did nothing for so long has nothing left to do: three of its timers.
+const REST: Duration = Duration::from_millis(600);
+const REST_LOOK: Duration = Duration::from_millis(50);
+/// How long it may take until it does nothing.
+const REST_MAX: Duration = Duration::from_secs(120);
 /// How long a start may take.
 const START: Duration = Duration::from_secs(120);
 
@@ -67,12 +79,37 @@ impl Server {
         Ok(Self { process, address, has_sealed: false, has_active: false })
     }
 
+    /// How it is spoken to, with no events asked for or sent.
+    pub(super) fn manner(&self) -> Manner {
+        let server = Some(self.process.pid());
+        Manner { server, ..Manner::new(self.address, Protocol::Http, tail) }
+    }
+
     /// Starts it on a data directory that holds [`SEALED`] already.
     pub(super) fn prepared(site: &Site) -> Outcome<Self> {
         let env = site.env(DATA_DIR)?;
         site.runtime.block_on(seal(site, &env))?;
         let server = Self::start(site, &site.path(DATA_DIR))?;
         Ok(Self { has_sealed: holds_sealed(&site.path(DATA_DIR))?, ..server })
+    }
+}
+
+/// Waits until a server does nothing any more, and answers what it took: it settles and seals what
+/// was appended behind the answers.
+pub(super) async fn at_rest(pid: u32, clock: &dyn Clock) -> io::Result<Behind> {
+    let (began, first) = (clock.monotonic(), Work::of(pid));
+    let (mut last, mut since) = (first, began);
+    loop {
+        tokio::time::sleep(REST_LOOK).await;
+        let (work, now) = (Work::of(pid), clock.monotonic());
+        if work != last || work.waits {
+            (last, since) = (work, now);
+        } else if now.saturating_sub(since) >= REST {
+            return Ok(Behind { elapsed: None, processor: work.processor - first.processor });
+        }
+        if now.saturating_sub(began) > REST_MAX {
+            return Err(io::Error::other("the server does not come to rest"));
+        }
     }
 }
 

@@ -10,7 +10,13 @@ use std::{
 
 use tokio::runtime::Runtime;
 
-use super::{machine::Disk, postgres::Postgres, redis::Redis, sample::Samples, server::Server};
+use super::{
+    machine::Disk,
+    postgres::Postgres,
+    redis::Redis,
+    sample::Samples,
+    server::{SETTLE_AFTER, Server},
+};
 use crate::{
     cli::failure::Outcome,
     env::{Clock, Env, clock::SystemClock, files, host::Scratch},
@@ -25,6 +31,9 @@ pub(super) struct Settings {
     pub(super) seconds: f64,
     /// Sessions of the rows with many sessions.
     pub(super) sessions: usize,
+    /// Sessions of the directory that a server is started on, and bytes of their events at least.
+    pub(super) start_sessions: usize,
+    pub(super) start_bytes: u64,
     /// Events of a session that slices are read from.
     pub(super) events: usize,
     /// Whether other stores are started.
@@ -81,9 +90,9 @@ impl Site {
             counts_flushes: false,
             notes: Vec::new(),
         };
-        let mut empty = files::create(&site.configuration())?;
-        empty.write_all(b"# The benchmark runs with the defaults.\n")?;
-        empty.finish()?;
+        let mut settings = files::create(&site.configuration())?;
+        writeln!(settings, "settle_after = \"{SETTLE_AFTER}\"")?;
+        settings.finish()?;
         site.counts_flushes = site.sees_a_flush()?;
         Ok(site)
     }
@@ -93,7 +102,8 @@ impl Site {
         self.scratch.path().join(name)
     }
 
-    /// An empty configuration: the user's own must not change what is measured.
+    /// A configuration of its own: the user's must not change what is measured. All but one of its
+    /// settings are the defaults.
     pub(super) fn configuration(&self) -> PathBuf {
         self.path("sessionlog.toml")
     }

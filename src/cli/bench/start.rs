@@ -5,19 +5,18 @@
 use std::{io, path::Path, sync::Arc};
 
 use super::{
-    cell::{Figure, Group, Probe},
+    cell::{Figure, Found, Group, Probe},
     engine,
     http::get,
-    machine,
-    network::{Manner, Network},
-    protocol::Protocol,
+    machine, network,
     runner::{float, stop_here},
+    sample::EVENT_BYTES,
     server::Server,
     site::Site,
 };
 use crate::{
     cli::failure::Outcome,
-    event::Batch,
+    event::{Batch, SessionKey},
     store::{
         Store,
         local::{Local, Options},
@@ -42,14 +41,19 @@ pub(super) const PROBE: Probe = Probe {
     run,
 };
 
+/// Sessions and bytes that the target speaks of.
+pub(super) const SESSIONS: usize = 100_000;
+const BYTES: u64 = 10_000_000_000;
 const DATA_DIR: &str = "start";
 /// Appends under way at once while the directory is filled.
 const AT_ONCE: usize = 64;
+/// Events of one of them.
+const BATCH: usize = 100;
 /// Starts take long with many sessions; their median needs no more.
 const ROUNDS_MAX: u32 = 3;
 
-fn run(site: &mut Site) -> Outcome<Vec<Vec<f64>>> {
-    let sessions = site.settings.sessions;
+fn run(site: &mut Site) -> Outcome<Found> {
+    let sessions = site.settings.start_sessions;
     let empty = {
         let server = Server::start(site, &site.path("empty"))?;
         answered(&server)?;
@@ -70,7 +74,14 @@ fn run(site: &mut Site) -> Outcome<Vec<Vec<f64>>> {
             memory.push(float(resident.saturating_sub(empty)) / float(sessions as u64));
         }
     }
-    Ok(vec![crash, clean, memory])
+    let bytes = site.settings.start_bytes;
+    if sessions == SESSIONS && bytes < BYTES {
+        let note = "start: P8 speaks of 10 GB of events; fill the sessions with --fill 10GiB";
+        site.notes.push(note.to_owned());
+    }
+    let other = || format!("with {sessions} sessions; the target speaks of {SESSIONS}");
+    let unjudged = (sessions != SESSIONS).then(other);
+    Ok(Found { values: vec![crash, clean, memory], unjudged })
 }
 
 /// Leaves a directory with so many sessions as a crash leaves it: one event more in each, in the
@@ -82,11 +93,24 @@ async fn crashed(site: &Site, sessions: usize) -> Outcome {
     let Some(first) = keys.first() else { return Ok(()) };
     if local.info(first).await.is_err() {
         engine::create(&local, &keys).await.map_err(io::Error::other)?;
+        let events = site.settings.start_bytes.div_ceil(EVENT_BYTES as u64 * sessions as u64);
+        let mut left = usize::try_from(events).unwrap_or_default();
+        while left > 0 {
+            append(site, &local, &keys, left.min(BATCH)).await?;
+            left -= left.min(BATCH);
+        }
+        local.settle()?;
     }
+    append(site, &local, &keys, 1).await
+}
+
+/// Appends so many events to each of the sessions, as one batch.
+async fn append(site: &Site, local: &Local, keys: &[SessionKey], events: usize) -> Outcome {
     let mut samples = site.samples.clone();
     for part in keys.chunks(AT_ONCE) {
+        stop_here(site)?;
         let appends = part.iter().map(|key| {
-            let events = vec![engine::event(samples.next())];
+            let events = (0..events).map(|_| engine::event(samples.next())).collect();
             local.append(key, Batch { events, ..Batch::default() })
         });
         let appends: Vec<_> = appends.collect();
@@ -104,14 +128,6 @@ fn timed(site: &Site, data_dir: &Path) -> Outcome<(f64, Server)> {
 }
 
 fn answered(server: &Server) -> Outcome {
-    let manner = Manner {
-        address: server.address,
-        protocol: Protocol::Http,
-        answers: 1,
-        events: 0,
-        carried: None,
-        counted: |_| None,
-    };
-    Network::once(manner, &[get("/readyz", "application/json")])?;
+    network::once(server.manner(), &[get("/readyz", "application/json")])?;
     Ok(())
 }

@@ -2,23 +2,22 @@
 //! once it is durable. Written from docs/http.md, as a client in another language would. It must
 //! not share code with the server.
 
-use std::{collections::VecDeque, io, sync::Arc, sync::Barrier, time::Duration};
+use std::{collections::VecDeque, io, time::Duration};
 
-use futures_util::future::{join_all, try_join_all};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
 };
 
 use super::{
-    cell::{Cell, Effect, Group, Kept, Limits, Load, Prepare, Prepared, Round},
+    cell::{Cell, Group, Limits, Prepare, Prepared, Round},
     http::{create_sessions, get, session_of},
-    network::{Manner, alone, count, in_parts},
+    network::{Client, Manner, Network},
     protocol::{chunk, http_head},
     sample::Samples,
     site::Site,
 };
-use crate::{cli::failure::Outcome, env::Clock};
+use crate::env::Clock;
 
 pub(super) const CELLS: &[Cell] = &[
     cell("http.stream.1", "1 append stream, 16 batches of 1 event under way", 1, 16, one),
@@ -33,7 +32,7 @@ const fn cell(
     in_flight: u64,
     prepare: Prepare,
 ) -> Cell {
-    Cell { id, group: Group::Http, what, clients, effect: Effect::Durable { in_flight }, prepare }
+    Cell::durable(Group::Http, id, what, clients, in_flight, prepare)
 }
 
 const HEAD: &[u8] = b"POST /v1/append HTTP/1.1\r\nhost: localhost\r\n\
@@ -58,15 +57,8 @@ fn prepare(site: &mut Site, cell: &Cell, under_way: usize, events: usize) -> Pre
         events,
         under_way,
     });
-    let (writers, clock) = (writers.collect(), Arc::clone(&site.clock));
-    Ok(Some(Box::new(Streams { manner, writers, clock, acknowledged: 0 })))
-}
-
-struct Streams {
-    manner: Manner,
-    writers: Vec<Writer>,
-    clock: Arc<dyn Clock>,
-    acknowledged: u64,
+    let manner = Manner { events: events as u64, ..manner };
+    Ok(Some(Box::new(Network::new(manner, writers.collect(), &site.clock))))
 }
 
 /// What one connection appends.
@@ -96,83 +88,55 @@ impl Writer {
     }
 }
 
-impl Load for Streams {
-    fn round(&mut self, limits: &Limits) -> Outcome<Round> {
-        let (manner, clock) = (self.manner, &self.clock);
-        let all = in_parts(&mut self.writers, |writers, start| {
-            alone(part(manner, writers, &**clock, limits, start))
-        })?;
-        self.acknowledged += all.events;
-        Ok(all)
+impl Client for Writer {
+    type Open = TcpStream;
+
+    async fn open(&self, manner: Manner) -> io::Result<TcpStream> {
+        let stream = TcpStream::connect(manner.address).await?;
+        stream.set_nodelay(true)?;
+        Ok(stream)
     }
 
-    fn kept(&mut self) -> Outcome<Option<Kept>> {
-        let of = |writer: &Writer| {
-            let path = format!("/v1/sessions/{}/events?from=-1&limit=1", writer.session);
-            (Vec::new(), get(&path, "application/json"))
-        };
-        let asked: Vec<_> = self.writers.iter().map(of).collect();
-        let found = count(self.manner, asked.iter().map(|(hello, words)| (hello, words)))?;
-        Ok(Some(Kept { acknowledged: self.acknowledged, found }))
+    /// A batch more for every acknowledgement, then the rest of them.
+    async fn drive(
+        &mut self,
+        stream: &mut TcpStream,
+        manner: Manner,
+        clock: &dyn Clock,
+        limits: &Limits,
+    ) -> io::Result<Round> {
+        let mut round = Round::default();
+        let mut answer = Answer::default();
+        let began = clock.monotonic();
+        let mut out = HEAD.to_vec();
+        let mut sent = VecDeque::new();
+        let mut wanted = self.under_way;
+        loop {
+            let asked = clock.monotonic();
+            for _ in 0..wanted {
+                self.batch(&mut out);
+                sent.push_back(asked);
+            }
+            if !out.is_empty() {
+                stream.write_all(&out).await?;
+                out.clear();
+            }
+            let acknowledged = answer.lines(stream).await?;
+            let now = clock.monotonic();
+            for asked in sent.drain(..acknowledged.min(sent.len())) {
+                round.add(manner.events, now.saturating_sub(asked));
+            }
+            wanted = if limits.over(now.saturating_sub(began)) { 0 } else { acknowledged };
+            if sent.is_empty() && wanted == 0 {
+                stream.write_all(END).await?;
+                return Ok(round);
+            }
+        }
     }
-}
 
-/// One thread's connections through one round.
-async fn part(
-    manner: Manner,
-    writers: &mut [Writer],
-    clock: &dyn Clock,
-    limits: &Limits,
-    start: &Barrier,
-) -> io::Result<Round> {
-    let opened = try_join_all(writers.iter().map(|_| TcpStream::connect(manner.address))).await;
-    start.wait();
-    let mut streams = opened?;
-    let began = clock.monotonic();
-    let pairs = streams.iter_mut().zip(writers.iter_mut());
-    let driven = pairs.map(|(stream, writer)| drive(stream, writer, clock, limits));
-    let mut all = Round::default();
-    for round in join_all(driven).await {
-        all.join(round?);
-    }
-    all.elapsed = clock.monotonic().saturating_sub(began);
-    Ok(all)
-}
-
-/// One connection through one round: a batch more for every acknowledgement, then the rest of them.
-async fn drive(
-    stream: &mut TcpStream,
-    writer: &mut Writer,
-    clock: &dyn Clock,
-    limits: &Limits,
-) -> io::Result<Round> {
-    stream.set_nodelay(true)?;
-    let mut round = Round::default();
-    let mut answer = Answer::default();
-    let began = clock.monotonic();
-    let mut out = HEAD.to_vec();
-    let mut sent = VecDeque::new();
-    let mut wanted = writer.under_way;
-    loop {
-        let asked = clock.monotonic();
-        for _ in 0..wanted {
-            writer.batch(&mut out);
-            sent.push_back(asked);
-        }
-        if !out.is_empty() {
-            stream.write_all(&out).await?;
-            out.clear();
-        }
-        let acknowledged = answer.lines(stream).await?;
-        let now = clock.monotonic();
-        for asked in sent.drain(..acknowledged.min(sent.len())) {
-            round.add(writer.events as u64, now.saturating_sub(asked));
-        }
-        wanted = if limits.over(now.saturating_sub(began)) { 0 } else { acknowledged };
-        if sent.is_empty() && wanted == 0 {
-            stream.write_all(END).await?;
-            return Ok(round);
-        }
+    fn count(&self) -> Option<(&[Vec<u8>], Vec<u8>)> {
+        let path = format!("/v1/sessions/{}/events?from=-1&limit=1", self.session);
+        Some((&[], get(&path, "application/json")))
     }
 }
 

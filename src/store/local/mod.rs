@@ -75,6 +75,9 @@ pub struct Options {
     pub journal_retained_bytes: u64,
     /// A segment is sealed once it is larger; default 8 MiB.
     pub segment_bytes_max: u64,
+    /// What waits is settled once nobody wrote for so long and nothing presses, so that memory and
+    /// replay stay small; default five seconds.
+    pub settle_after: Duration,
     /// How often everything settled is read back; default a day, 0 for never.
     pub scrub_every: Duration,
     /// Memory for events that were read lately, in bytes; default 32 MiB, 0 for none. More is worth
@@ -90,6 +93,7 @@ impl Default for Options {
             journal_file_bytes: 32 << 20,
             journal_retained_bytes: 256 << 20,
             segment_bytes_max: 8 << 20,
+            settle_after: Duration::from_secs(5),
             scrub_every: Duration::from_secs(24 * 3600),
             warm_bytes_max: 32 << 20,
             background: true,
@@ -126,10 +130,6 @@ pub enum OpenError {
         source: io::Error,
     },
 }
-
-/// Waiting frames are settled when nothing presses and nobody wrote for so long, so that memory and
-/// replay stay small.
-const SETTLE_AFTER: Duration = Duration::from_secs(5);
 
 /// A disk that has not answered for so long is not ready for more.
 const SILENCE_MAX: Duration = Duration::from_secs(5);
@@ -259,6 +259,14 @@ impl Local {
         Ok(())
     }
 
+    /// [`Self::settle`] as under load: what is full is left to be sealed by the next.
+    ///
+    /// # Errors
+    /// What the file system said; everything acknowledged stays in the journal.
+    pub fn settle_under_load(&self) -> io::Result<()> {
+        self.shared.settle_and(false, false)
+    }
+
     /// Reads everything settled back, at once; the scrubber does it on its own in the background.
     pub fn scrub(&self) {
         self.shared.scrub(false);
@@ -377,7 +385,8 @@ impl Shared {
         let mut wanted = lock(&self.settle_now.state);
         while !wanted.stop {
             if !wanted.wanted {
-                let waited = self.settle_now.changed.wait_timeout(wanted, SETTLE_AFTER);
+                let every = self.options.settle_after;
+                let waited = self.settle_now.changed.wait_timeout(wanted, every);
                 wanted = waited.unwrap_or_else(PoisonError::into_inner).0;
             }
             if wanted.stop {

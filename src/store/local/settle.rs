@@ -46,8 +46,14 @@ struct Written {
 }
 
 impl Shared {
-    /// Settles everything acknowledged so far.
+    /// Settles everything acknowledged so far, and seals what is full when nothing presses.
     pub(super) fn settle(&self, clean: bool) -> io::Result<()> {
+        let quiet = !(self.options.background && self.pressed());
+        self.settle_and(clean, quiet)
+    }
+
+    /// Settles everything acknowledged so far; seals what is full when it is `quiet`.
+    pub(super) fn settle_and(&self, clean: bool, quiet: bool) -> io::Result<()> {
         if self.frozen.load(Ordering::Acquire) || self.closed.load(Ordering::Acquire) {
             return Ok(());
         }
@@ -59,7 +65,6 @@ impl Shared {
             self.journal.begin(&|round, result| self.outcome(round, result))?;
         }
         let _settling = lock(&self.settling);
-        let quiet = !(self.options.background && self.pressed());
         let written_before = self.journal.written();
         let place = self.journal.place();
         if planted(Defect::RecycleBeforeSettling) {
