@@ -26,10 +26,10 @@ pub fn check(bytes: &[u8]) {
 }
 
 fn header(choice: u8, payload: &[u8]) -> FrameHeader {
-    let kinds = [FrameKind::Request, FrameKind::Watermark, FrameKind::Block];
+    let kinds = [FrameKind::Request, FrameKind::Watermark, FrameKind::Block, FrameKind::Columns];
     let session = SessionHash([1; 32]);
     FrameHeader {
-        kind: kinds[usize::from(choice) % 3],
+        kind: kinds[usize::from(choice) % 4],
         length: u32::try_from(payload.len()).unwrap(),
         compressed: choice & 0x40 != 0,
         count: u32::from(choice >> 3) % 8,

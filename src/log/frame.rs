@@ -11,13 +11,16 @@
 //! 176  copy lsn u64      184  zero 8          192  payload, zero-padded to a multiple of 8
 //! ```
 
+use std::io::{self, Write as _};
+
 use bytes::Bytes;
 
 use super::{
     Chain,
     bytes::{Fields, checksum},
+    columns,
     error::Fault,
-    record::{self, Record},
+    record::{self, Layout, Record},
 };
 use crate::{
     env::planted::{Defect, planted},
@@ -34,26 +37,53 @@ pub const PAYLOAD_BYTES_MAX: usize = 24 << 20;
 const PLAIN_BYTES_MAX: usize = 64 << 20;
 
 const CODEC_RECORD_V1: u8 = 1;
+const CODEC_COLUMNS_V1: u8 = 2;
 const COMPRESSION_NONE: u8 = 0;
 const COMPRESSION_ZSTD: u8 = 1;
 const CIPHER_NONE: u8 = 0;
-/// Blocks are written when nothing presses, and mostly once: level 1 takes a quarter of the time
-/// and 7 % more room (docs/decisions/0013).
-const ZSTD_LEVEL: i32 = 5;
+/// Blocks are written when nothing presses, and mostly once: level 5 takes half of the time and 3 %
+/// more room, level 12 six times as long and 1 % less (docs/decisions/0021).
+const ZSTD_LEVEL: i32 = 9;
 
 const _: () = assert!((HEADER_BYTES as u64).is_multiple_of(ALIGN_BYTES));
 const _: () = assert!(crate::event::limits::BATCH_BYTES_MAX < PAYLOAD_BYTES_MAX);
 
-/// What a frame holds. The ordinals are on disk.
+/// What a frame holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
 pub enum FrameKind {
     /// Records of one request; their log sequence numbers are consecutive.
-    Request = 1,
+    Request,
     /// No record: says that everything before it was durable when it was written.
-    Watermark = 2,
-    /// Records of several requests in a sealed segment, each with its log sequence number.
-    Block = 3,
+    Watermark,
+    /// Records of several requests in a sealed segment, each with its log sequence number, one
+    /// behind the other: what earlier versions wrote.
+    Block,
+    /// The same in columns.
+    Columns,
+}
+
+impl FrameKind {
+    /// Kind and record codec as they lie on disk.
+    const fn ordinals(self) -> [u8; 2] {
+        match self {
+            Self::Request => [1, CODEC_RECORD_V1],
+            Self::Watermark => [2, CODEC_RECORD_V1],
+            Self::Block => [3, CODEC_RECORD_V1],
+            Self::Columns => [3, CODEC_COLUMNS_V1],
+        }
+    }
+
+    fn of(kind: u8, codec: u8) -> Result<Self, Fault> {
+        let unknown = |what, value: u8| Err(Fault::Unknown { what, value: u32::from(value) });
+        match (kind, codec) {
+            (1, CODEC_RECORD_V1) => Ok(Self::Request),
+            (2, CODEC_RECORD_V1) => Ok(Self::Watermark),
+            (3, CODEC_RECORD_V1) => Ok(Self::Block),
+            (3, CODEC_COLUMNS_V1) => Ok(Self::Columns),
+            (1..=3, codec) => unknown("record codec", codec),
+            (kind, _) => unknown("frame kind", kind),
+        }
+    }
 }
 
 /// A frame's header, its checksums aside.
@@ -129,7 +159,8 @@ impl FrameHeader {
         out.extend_from_slice(&[0; 4]);
         out.extend_from_slice(&checksum(salt, &[payload]).to_le_bytes());
         let compression = if self.compressed { COMPRESSION_ZSTD } else { COMPRESSION_NONE };
-        out.extend_from_slice(&[self.kind as u8, CODEC_RECORD_V1, compression, CIPHER_NONE]);
+        let [kind, codec] = self.kind.ordinals();
+        out.extend_from_slice(&[kind, codec, compression, CIPHER_NONE]);
         out.extend_from_slice(&self.count.to_le_bytes());
         out.extend_from_slice(&self.events.to_le_bytes());
         out.extend_from_slice(&[0; 8 + 24]);
@@ -179,15 +210,10 @@ impl FrameHeader {
     fn body(length: u32, fields: &mut Fields<'_>) -> Option<Result<(Self, u32), Fault>> {
         let payload_checksum = fields.u32()?;
         let [kind, codec, compression, cipher] = fields.array()?;
-        let kind = match kind {
-            1 => FrameKind::Request,
-            2 => FrameKind::Watermark,
-            3 => FrameKind::Block,
-            other => return Some(unknown("frame kind", other)),
+        let kind = match FrameKind::of(kind, codec) {
+            Ok(kind) => kind,
+            Err(fault) => return Some(Err(fault)),
         };
-        if codec != CODEC_RECORD_V1 {
-            return Some(unknown("record codec", codec));
-        }
         if compression > COMPRESSION_ZSTD {
             return Some(unknown("compression", compression));
         }
@@ -260,18 +286,19 @@ impl Frame {
     pub fn records(&self) -> Result<Vec<(Lsn, Record)>, Fault> {
         let (plain, at) = self.plain()?;
         let count = self.header.count as usize;
-        let mut numbers = Vec::new();
-        if at > 0 {
-            let mut fields = Fields(&plain);
-            numbers.extend((0..count).map_while(|_| fields.u64()).map(Lsn));
-        } else {
-            numbers.extend(
-                (0..u64::from(self.header.count))
-                    .map(|n| Lsn(self.header.first_lsn.0.saturating_add(n))),
-            );
-        }
-        let records = record::decode(&plain.slice(at..), count).ok_or(Fault::Payload)?;
-        Ok(numbers.into_iter().zip(records).collect())
+        let numbers: Vec<Lsn> = match self.header.kind {
+            FrameKind::Block => {
+                let mut fields = Fields(&plain);
+                (0..count).map_while(|_| fields.u64()).map(Lsn).collect()
+            }
+            FrameKind::Columns => columns::numbers(&plain, count).ok_or(Fault::Payload)?,
+            FrameKind::Request | FrameKind::Watermark => {
+                let first = self.header.first_lsn.0;
+                (0..count as u64).map(|n| Lsn(first.saturating_add(n))).collect()
+            }
+        };
+        let records = record::decode_laid(self.layout(), &plain.slice(at..), count);
+        Ok(numbers.into_iter().zip(records.ok_or(Fault::Payload)?).collect())
     }
 
     /// Appends the events of the positions `wanted` to `events`.
@@ -281,7 +308,12 @@ impl Frame {
     pub fn events(&self, wanted: Range, events: &mut Vec<Event>) -> Result<(), Fault> {
         let (plain, at) = self.plain()?;
         let (count, first) = (self.header.count as usize, self.header.first_position);
-        record::events(&plain.slice(at..), count, first, wanted, events).ok_or(Fault::Payload)
+        let rest = plain.slice(at..);
+        record::events(self.layout(), &rest, count, first, wanted, events).ok_or(Fault::Payload)
+    }
+
+    fn layout(&self) -> Layout {
+        if self.header.kind == FrameKind::Columns { Layout::Columns } else { Layout::Rows }
     }
 
     /// The payload without compression, and where its records begin: behind their numbers, if they
@@ -297,6 +329,7 @@ impl Frame {
         let count = self.header.count as usize;
         let (each, at) = match self.header.kind {
             FrameKind::Block => (8, count.saturating_mul(8)),
+            FrameKind::Columns => (columns::RECORD_BYTES_MIN, 0),
             FrameKind::Request | FrameKind::Watermark => (1, 0),
         };
         if plain.len() / each < count { Err(Fault::Payload) } else { Ok((plain, at)) }
@@ -317,19 +350,26 @@ fn plain_bytes(payload: &[u8]) -> usize {
     said.unwrap_or(PLAIN_BYTES_MAX).min(PLAIN_BYTES_MAX)
 }
 
-/// A payload as it goes into a block: log sequence numbers, then records; compressed when that is
-/// smaller. Answers the bytes and whether they are compressed.
+/// A payload of columns as it goes into a block; compressed when that is smaller. Answers the bytes
+/// and whether they are compressed.
 #[must_use]
 pub fn block_payload(records: &[(Lsn, Record)]) -> (Vec<u8>, bool) {
-    let mut plain = Vec::new();
-    for (lsn, _) in records {
-        plain.extend_from_slice(&lsn.0.to_le_bytes());
+    let parts = columns::encode(records);
+    let bytes: usize = parts.iter().map(Vec::len).sum();
+    match compress(&parts, bytes) {
+        Ok(small) if small.len() < bytes => (small, true),
+        _ => (parts.concat(), false),
     }
-    for (_, record) in records {
-        record::encode(record, &mut plain);
+}
+
+/// One zstd frame of these parts. Each ends a block of zstd: what is random spoils no code for
+/// text.
+fn compress(parts: &[Vec<u8>], bytes: usize) -> io::Result<Vec<u8>> {
+    let mut encoder = zstd::Encoder::new(Vec::new(), ZSTD_LEVEL)?;
+    encoder.set_pledged_src_size(Some(bytes as u64))?;
+    for part in parts {
+        encoder.write_all(part)?;
+        encoder.flush()?;
     }
-    match zstd::bulk::compress(&plain, ZSTD_LEVEL) {
-        Ok(small) if small.len() < plain.len() => (small, true),
-        _ => (plain, false),
-    }
+    encoder.finish()
 }

@@ -80,7 +80,7 @@ fn piece(piece: &Piece) -> InspectedFrame {
         Piece::Frame { byte_offset, frame } => {
             let records = match frame.header.kind {
                 FrameKind::Watermark => Ok(Vec::new()),
-                FrameKind::Request | FrameKind::Block => frame.records(),
+                FrameKind::Request | FrameKind::Block | FrameKind::Columns => frame.records(),
             };
             let fault = records.as_ref().err().map(ToString::to_string);
             let events = records.unwrap_or_default().into_iter().map(|(_, record)| record);

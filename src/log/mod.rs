@@ -4,6 +4,7 @@
 
 mod bytes;
 mod chain;
+mod columns;
 mod damage;
 mod entry;
 mod error;

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use bincode::{BorrowDecode, Decode, Encode, config};
 use bytes::Bytes;
 
-use super::frame::PAYLOAD_BYTES_MAX;
+use super::{columns, frame::PAYLOAD_BYTES_MAX};
 use crate::event::{
     Event, EventId, EventType, Incarnation, NewEvent, Origin, Position, Range, Scope, SessionId,
     SessionKey, TenantId, Timestamp, UserId,
@@ -61,16 +61,25 @@ pub enum RecordBody {
 
 /// Frozen: both ways of one layout.
 #[derive(Encode, BorrowDecode)]
-struct RecordV1<'a> {
-    kind: u8,
-    origin: u8,
-    created_at: Option<i64>,
-    processed_at: i64,
-    name: &'a str,
-    id: &'a str,
-    redacted: Option<[u8; 32]>,
-    salt: [u8; 16],
-    body: &'a [u8],
+pub(super) struct RecordV1<'a> {
+    pub(super) kind: u8,
+    pub(super) origin: u8,
+    pub(super) created_at: Option<i64>,
+    pub(super) processed_at: i64,
+    pub(super) name: &'a str,
+    pub(super) id: &'a str,
+    pub(super) redacted: Option<[u8; 32]>,
+    pub(super) salt: [u8; 16],
+    pub(super) body: &'a [u8],
+}
+
+/// How the records of a payload lie in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Layout {
+    /// One record behind the other.
+    Rows,
+    /// What is alike together.
+    Columns,
 }
 
 /// Appends the encoding of a record.
@@ -97,8 +106,13 @@ pub fn encode(record: &Record, out: &mut Vec<u8>) {
 /// Decodes exactly `count` records that fill `payload`; bodies share its memory.
 #[must_use]
 pub fn decode(payload: &Bytes, count: usize) -> Option<Vec<Record>> {
+    decode_laid(Layout::Rows, payload, count)
+}
+
+/// [`decode`] of records that lie in any way.
+pub(super) fn decode_laid(layout: Layout, payload: &Bytes, count: usize) -> Option<Vec<Record>> {
     let mut records = Vec::new();
-    each(payload, count, |v1| {
+    each(layout, payload, count, |v1| {
         let body = match v1.redacted {
             Some(digest) => RecordBody::Redacted { digest },
             None => RecordBody::Whole { salt: v1.salt, body: payload.slice_ref(v1.body) },
@@ -121,7 +135,8 @@ pub fn decode(payload: &Bytes, count: usize) -> Option<Vec<Record>> {
 /// and of which the first event is at `first`; bodies share its memory. What is not wanted costs
 /// no more than stepping over it.
 #[must_use]
-pub fn events(
+pub(super) fn events(
+    layout: Layout,
     payload: &Bytes,
     count: usize,
     first: Position,
@@ -129,7 +144,7 @@ pub fn events(
     events: &mut Vec<Event>,
 ) -> Option<()> {
     let mut next = first;
-    each(payload, count, |v1| {
+    each(layout, payload, count, |v1| {
         if v1.kind != KIND_EVENT {
             return Some(());
         }
@@ -157,10 +172,14 @@ pub fn events(
 
 /// Visits exactly `count` records that fill `payload`.
 fn each<'a>(
+    layout: Layout,
     payload: &'a [u8],
     count: usize,
     mut visit: impl FnMut(RecordV1<'a>) -> Option<()>,
 ) -> Option<()> {
+    if layout == Layout::Columns {
+        return columns::each(payload, count, visit);
+    }
     let mut rest = payload;
     for _ in 0..count {
         let (v1, used) = bincode::borrow_decode_from_slice(rest, CONFIG).ok()?;

@@ -121,7 +121,7 @@ impl Builder {
         let (payload, compressed) = block_payload(records);
         let events = records.iter().filter(|(_, record)| record.is_event()).count();
         let header = FrameHeader {
-            kind: FrameKind::Block,
+            kind: FrameKind::Columns,
             length: u32::try_from(payload.len()).expect("a block is bounded by BLOCK_BYTES"),
             compressed,
             count: records.len() as u32,

@@ -32,7 +32,7 @@ REQUEST, WATERMARK, SEALED_BLOCK = 1, 2, 3
 ORIGINS = {0: None, 1: "user", 2: "model", 3: "tool", 4: "web", 5: "harness", 6: "import"}
 NO_SALT = bytes(8)
 # Kind, codec, compression and cipher of any frame of this version.
-LIKELY = re.compile(rb"(?=[\x01-\x03]\x01[\x00\x01]\x00)")
+LIKELY = re.compile(rb"(?=[\x01-\x03][\x01\x02][\x00\x01]\x00)")
 
 
 class Bad(Exception):
@@ -132,6 +132,39 @@ def take_record(data):
                   data.string(), data.option(lambda: data.raw(32)), data.raw(16), data.bytestring())
 
 
+WRAP = 1 << 64
+
+
+def as_signed(number):
+    number %= WRAP
+    return number - WRAP if number >= WRAP // 2 else number
+
+
+def running(values):
+    total = 0
+    for value in values:
+        total += value
+        yield total
+
+
+def take_columns(data, count):
+    """The (lsn, record) of each record of a block in columns."""
+    def column(value):
+        return [value() for _ in range(count)]
+    lsns = [lsn % WRAP for lsn in running(column(data.number))]
+    kinds, origins = column(data.byte), column(data.byte)
+    ago = column(lambda: data.option(data.signed))
+    processed = [as_signed(time) for time in running(column(data.signed))]
+    created = [None if before is None else as_signed(time - before)
+               for before, time in zip(ago, processed)]
+    names, redacted = column(data.string), column(lambda: data.option(lambda: data.raw(32)))
+    lengths, ids = column(data.number), column(data.string)
+    salts = column(lambda: data.raw(16))
+    bodies = [data.raw(length) for length in lengths]
+    fields = zip(kinds, origins, created, processed, names, ids, redacted, salts, bodies)
+    return lsns, [Record(*record) for record in fields]
+
+
 def link(chain, place, record):
     """The chain behind `record`."""
     content = record.redacted or blake3(record.salt + record.body)
@@ -168,7 +201,8 @@ class Frame:
         self.numbers = (copy_lsn, copy_lsn + 1) if copy_lsn else (
             self.first_lsn, self.first_lsn + self.count)
         need(self.cipher == 0, "a frame is encrypted")
-        need(self.codec == 1, "a frame has an unknown record codec")
+        codecs = (1, 2) if self.kind == SEALED_BLOCK else (1,)
+        need(self.codec in codecs, "a frame has an unknown record codec")
         need(self.kind in (REQUEST, WATERMARK, SEALED_BLOCK), "a frame is of an unknown kind")
 
     def records(self):
@@ -182,11 +216,15 @@ class Frame:
             need(self.compression == 0, "a compression is unknown")
         lsns = [self.first_lsn + place for place in range(self.count)]
         data = Bytes(payload)
+        if self.codec == 2:
+            lsns, records = take_columns(data, self.count)
+        else:
+            if self.kind == SEALED_BLOCK:
+                lsns = [u64(data.raw(8), 0) for _ in range(self.count)]
+            records = [take_record(data) for _ in range(self.count)]
         if self.kind == SEALED_BLOCK:
-            lsns = [u64(data.raw(8), 0) for _ in range(self.count)]
             need(lsns == sorted(set(lsns)) and lsns[:1] == [self.first_lsn],
                  "the numbers of a block do not ascend from its first")
-        records = [take_record(data) for _ in range(self.count)]
         data.end()
         need(sum(record.kind == EVENT for record in records) == self.events,
              "a frame counts its events wrongly")

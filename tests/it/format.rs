@@ -51,8 +51,13 @@ enum Stop {
     Torn,
 }
 
-const STOPS: [(&str, Stop); 3] =
-    [("plain", Stop::Clean), ("killed", Stop::Killed), ("torn", Stop::Torn)];
+/// Directories of builds that differ in what they wrote, and how those were left.
+const STOPS: [(&str, Stop); 4] = [
+    ("plain", Stop::Clean),
+    ("killed", Stop::Killed),
+    ("torn", Stop::Torn),
+    ("columns", Stop::Clean),
+];
 
 fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/format-v1").join(name)

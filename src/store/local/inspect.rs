@@ -90,7 +90,7 @@ fn line(found: log_inspect::InspectedFrame) -> InspectionLine {
         (Some(_), _) | (None, None) => "bad",
         (None, Some(FrameKind::Request)) => "request",
         (None, Some(FrameKind::Watermark)) => "watermark",
-        (None, Some(FrameKind::Block)) => "block",
+        (None, Some(FrameKind::Block | FrameKind::Columns)) => "block",
     };
     let named = header.filter(|header| header.kind != FrameKind::Watermark);
     InspectionLine {
