@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use super::record::{Record, RecordBody};
+use super::record::{Head, Record, RecordBody};
 use crate::event::SessionHash;
 
 /// `h_n = blake3(h_(n-1) ‖ fixed fields ‖ blake3(salt ‖ body))`; events have one chain, control
@@ -29,19 +29,19 @@ impl Chain {
     /// log sequence number.
     #[must_use]
     pub fn after(self, place: u64, record: &Record) -> Self {
-        self.link(place, record, &record.body.digest())
+        self.link(place, record.head(), &record.body.digest())
     }
 
     /// [`Self::after`] for a record whose body's digest is known.
     #[must_use]
-    pub fn link(self, place: u64, record: &Record, digest: &[u8; 32]) -> Self {
+    pub fn link(self, place: u64, head: Head<'_>, digest: &[u8; 32]) -> Self {
         let mut hasher = blake3::Hasher::new();
         hasher.update(&self.0);
         hasher.update(&place.to_le_bytes());
-        hasher.update(&[record.kind, record.origin, u8::from(record.created_at.is_some())]);
-        hasher.update(&record.created_at.unwrap_or_default().to_le_bytes());
-        hasher.update(&record.processed_at.to_le_bytes());
-        for text in [&record.name, &record.id] {
+        hasher.update(&[head.kind, head.origin, u8::from(head.created_at.is_some())]);
+        hasher.update(&head.created_at.unwrap_or_default().to_le_bytes());
+        hasher.update(&head.processed_at.to_le_bytes());
+        for text in [head.name, head.id] {
             hasher.update(&(text.len() as u64).to_le_bytes());
             hasher.update(text.as_bytes());
         }
@@ -50,18 +50,22 @@ impl Chain {
     }
 }
 
+/// `blake3(salt ‖ body)`: what a redacted record keeps. The salt keeps a short body from being
+/// guessed from its digest.
+#[must_use]
+pub fn body_digest(salt: &[u8; 16], body: &[u8]) -> [u8; 32] {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(salt);
+    hasher.update(body);
+    *hasher.finalize().as_bytes()
+}
+
 impl RecordBody {
-    /// `blake3(salt ‖ body)`: what a redacted record keeps. The salt keeps a short body from being
-    /// guessed from its digest.
+    /// What a redaction leaves of it: [`body_digest`].
     #[must_use]
     pub fn digest(&self) -> [u8; 32] {
         match self {
-            Self::Whole { salt, body } => {
-                let mut hasher = blake3::Hasher::new();
-                hasher.update(salt);
-                hasher.update(body);
-                *hasher.finalize().as_bytes()
-            }
+            Self::Whole { salt, body } => body_digest(salt, body),
             Self::Redacted { digest } => *digest,
         }
     }

@@ -17,10 +17,10 @@ pub mod seal;
 pub mod segment;
 mod settled;
 
-pub use chain::Chain;
+pub use chain::{Chain, body_digest};
 pub use damage::Damage;
 pub use entry::{Entry, FORMAT, Listed, Packed, SegmentEntry, StoreFile};
 pub use error::{Fault, LogError};
 pub use frame::{Frame, FrameHeader, FrameKind};
-pub use record::{Change, Control, Create, KnownBatch, Loss, Record, RecordBody};
+pub use record::{Change, Control, Create, Head, KnownBatch, Loss, Record, RecordBody};
 pub use settled::{Chunks, Delta, Settled, decode_settled, encode_delta, settled_header};

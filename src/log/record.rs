@@ -82,25 +82,50 @@ pub(super) enum Layout {
     Columns,
 }
 
+/// A record but for its body, borrowed from whatever holds it.
+#[derive(Clone, Copy, Debug)]
+pub struct Head<'a> {
+    pub(super) kind: u8,
+    pub(super) origin: u8,
+    pub(super) created_at: Option<i64>,
+    pub(super) processed_at: i64,
+    pub(super) name: &'a str,
+    pub(super) id: &'a str,
+}
+
+impl<'a> Head<'a> {
+    /// That of an event which the store takes at `now`.
+    #[must_use]
+    pub fn event(event: &'a NewEvent, id: &'a EventId, now: Timestamp) -> Self {
+        Self {
+            kind: KIND_EVENT,
+            origin: origin_ordinal(event.origin),
+            created_at: event.created_at.map(|time| time.0),
+            processed_at: now.0,
+            name: event.kind.as_str(),
+            id: id.as_str(),
+        }
+    }
+
+    /// Appends the encoding of the record with this body.
+    pub fn encode(self, salt: [u8; 16], body: &[u8], out: &mut Vec<u8>) {
+        self.write(None, salt, body, out);
+    }
+
+    fn write(self, redacted: Option<[u8; 32]>, salt: [u8; 16], body: &[u8], out: &mut Vec<u8>) {
+        let Self { kind, origin, created_at, processed_at, name, id } = self;
+        let v1 =
+            RecordV1 { kind, origin, created_at, processed_at, name, id, redacted, salt, body };
+        encode_value(&v1, out);
+    }
+}
+
 /// Appends the encoding of a record.
 pub fn encode(record: &Record, out: &mut Vec<u8>) {
-    let empty = Bytes::new();
-    let (redacted, salt, body) = match &record.body {
-        RecordBody::Whole { salt, body } => (None, *salt, body),
-        RecordBody::Redacted { digest } => (Some(*digest), [0; 16], &empty),
-    };
-    let v1 = RecordV1 {
-        kind: record.kind,
-        origin: record.origin,
-        created_at: record.created_at,
-        processed_at: record.processed_at,
-        name: &record.name,
-        id: &record.id,
-        redacted,
-        salt,
-        body,
-    };
-    encode_value(&v1, out);
+    match &record.body {
+        RecordBody::Whole { salt, body } => record.head().encode(*salt, body, out),
+        RecordBody::Redacted { digest } => record.head().write(Some(*digest), [0; 16], &[], out),
+    }
 }
 
 /// Decodes exactly `count` records that fill `payload`; bodies share its memory.
@@ -280,13 +305,14 @@ impl Record {
     /// The record of an event, not yet placed in time: see [`Self::process_at`].
     #[must_use]
     pub fn event(event: &NewEvent, id: &EventId, salt: [u8; 16]) -> Self {
+        let head = Head::event(event, id, Timestamp(0));
         Self {
-            kind: KIND_EVENT,
-            origin: origin_ordinal(event.origin),
-            created_at: event.created_at.map(|time| time.0),
-            processed_at: 0,
-            name: event.kind.as_str().to_owned(),
-            id: id.as_str().to_owned(),
+            kind: head.kind,
+            origin: head.origin,
+            created_at: head.created_at,
+            processed_at: head.processed_at,
+            name: head.name.to_owned(),
+            id: head.id.to_owned(),
             body: RecordBody::Whole { salt, body: event.body.clone() },
         }
     }
@@ -294,6 +320,19 @@ impl Record {
     /// Says when the store took it.
     pub fn process_at(&mut self, now: Timestamp) {
         self.processed_at = now.0;
+    }
+
+    /// All of it but the body.
+    #[must_use]
+    pub fn head(&self) -> Head<'_> {
+        Head {
+            kind: self.kind,
+            origin: self.origin,
+            created_at: self.created_at,
+            processed_at: self.processed_at,
+            name: &self.name,
+            id: &self.id,
+        }
     }
 
     /// The record of a control.

@@ -10,14 +10,14 @@ use tokio::sync::oneshot;
 use super::{
     Shared,
     journal::{Item, Refused},
-    session::{Ahead, Effect, Session, State, key_hash},
+    names::{self, Name},
+    session::{Ahead, ControlEffect, Effect, Session, State, given, key_hash},
 };
 use crate::{
-    event::{
-        Batch, Event, EventId, Lsn, NewEvent, Position, Range, SessionHash, Timestamp, limits,
-    },
+    event::{Batch, Event, Lsn, Position, Range, SessionHash, Timestamp, limits},
     log::{
-        Chain, Change, Control, Create, Frame, FrameHeader, FrameKind, KnownBatch, Loss, Record,
+        Chain, Change, Control, Create, Frame, FrameHeader, FrameKind, Head, KnownBatch, Loss,
+        Record, body_digest,
         frame::PAYLOAD_BYTES_MAX,
         record::{self, batch_digest},
         segment::name_hash,
@@ -55,32 +55,69 @@ pub(super) struct Request<'a> {
 
 /// A batch with everything about it that does not depend on its place, so that little is left to
 /// do under the lock of its session.
-#[derive(Default)]
 pub(super) struct Prepared {
     batch: Batch,
-    events: Vec<PreparedEvent>,
+    /// When the store took it.
+    at: Timestamp,
+    /// What is answered of each event, its position aside.
+    placed: Vec<Placed>,
+    names: Vec<Name>,
+    digests: Vec<Digest>,
+    /// The records of its events as of `at`; empty once they are in a frame.
+    payload: Vec<u8>,
 }
 
-/// An event without place and time.
-struct PreparedEvent {
-    id: EventId,
-    name: [u8; 16],
-    record: Record,
+/// The salt of a body, and both hashed.
+struct Digest {
+    salt: [u8; 16],
     digest: [u8; 32],
 }
 
+impl Prepared {
+    /// Appends the records of its events as of `now`.
+    fn encode(&self, now: Timestamp, payload: &mut Vec<u8>) {
+        for ((event, placed), one) in self.batch.events.iter().zip(&self.placed).zip(&self.digests)
+        {
+            Head::event(event, &placed.id, now).encode(one.salt, &event.body, payload);
+        }
+    }
+
+    /// Bytes of its records, about: bodies, ids and types, and the fixed fields.
+    fn bytes(&self) -> usize {
+        let events = self.batch.events.iter().zip(&self.placed);
+        let bytes = events.map(|(event, placed)| {
+            event.body.len() + event.kind.as_str().len() + placed.id.as_str().len() + 64
+        });
+        bytes.sum()
+    }
+}
+
 impl Shared {
-    /// Gives events their ids and salts, and hashes their bodies.
+    /// Gives events their ids and salts, hashes their bodies and encodes them.
     pub(super) fn prepare(&self, batch: Batch) -> Prepared {
-        let now = self.env.clock.now();
-        let prepare = |new: &NewEvent| {
-            let id = new.id.clone().unwrap_or_else(|| self.mint_event_id(now));
-            let record = Record::event(new, &id, self.env.random());
-            let digest = record.body.digest();
-            PreparedEvent { name: name_hash(id.as_str()), id, record, digest }
+        let (at, count) = (self.env.clock.now(), batch.events.len());
+        let mut prepared = Prepared {
+            at,
+            placed: Vec::with_capacity(count),
+            names: Vec::with_capacity(count),
+            digests: Vec::with_capacity(count),
+            payload: Vec::new(),
+            batch,
         };
-        let events = batch.events.iter().map(prepare).collect();
-        Prepared { batch, events }
+        for event in &prepared.batch.events {
+            let (id, name) = match &event.id {
+                Some(id) => (id.clone(), Name::Given(name_hash(id.as_str()))),
+                None => names::mint(at, self.env.random()),
+            };
+            let salt = self.env.random();
+            prepared.digests.push(Digest { salt, digest: body_digest(&salt, &event.body) });
+            prepared.placed.push(Placed { id, position: Position::ZERO, processed_at: at });
+            prepared.names.push(name);
+        }
+        let mut payload = Vec::with_capacity(prepared.bytes());
+        prepared.encode(at, &mut payload);
+        prepared.payload = payload;
+        prepared
     }
 
     /// Plans an append to an existing session.
@@ -93,7 +130,7 @@ impl Shared {
             let mut state = self.opened(session)?;
             // Read under the lock: frames of this epoch can only have been queued before.
             let epoch = self.journal.epoch();
-            match known(&mut state, epoch, prepared, self.env.clock.now())? {
+            match known(&mut state, epoch, prepared)? {
                 Known::Wait => return Ok(Planned::Wait),
                 Known::Nothing => {
                     let request =
@@ -122,7 +159,7 @@ impl Shared {
         if state.end(epoch).barrier {
             return Ok(Planned::Wait);
         }
-        let nothing = &mut Prepared::default();
+        let nothing = &mut self.prepare(Batch::default());
         let request =
             Request { create: None, change: Some(change.clone()), loss: None, batch: nothing };
         self.queue(session, &mut state, epoch, request)
@@ -135,7 +172,7 @@ impl Shared {
         if state.end(epoch).barrier {
             return Ok(Planned::Wait);
         }
-        let nothing = &mut Prepared::default();
+        let nothing = &mut self.prepare(Batch::default());
         let request =
             Request { create: None, change: None, loss: Some(loss.clone()), batch: nothing };
         self.queue(session, &mut state, epoch, request)
@@ -147,7 +184,7 @@ impl Shared {
         session: &Arc<Session>,
         state: &mut State,
         epoch: u64,
-        request: Request<'_>,
+        mut request: Request<'_>,
     ) -> StoreResult<Planned> {
         let mends = request.loss.is_some() || request.change.as_ref().is_some_and(|c| c.delete);
         if state.is_degraded() && !mends {
@@ -177,23 +214,25 @@ impl Shared {
             let wait = ahead.frames > 0 && batch.if_position.is_some();
             return Ok(if wait { Planned::Wait } else { Planned::Answered(nothing(durable)) });
         }
-        let draft = self.draft(session.hash, ahead, request);
+        let draft = self.draft(session.hash, ahead, &mut request);
         if draft.payload.len() > PAYLOAD_BYTES_MAX {
             let (bytes, max) = (draft.payload.len(), PAYLOAD_BYTES_MAX);
             return Err(StoreError::BatchTooLarge { bytes, max });
         }
-        let next = NextEnd::of(&draft);
-        let answer = draft.answer.clone();
+        let (first_position, next) =
+            (draft.before.0, NextEnd::of(&draft.effect, &request.batch.names));
         let (done, wait) = oneshot::channel();
         let mut control_chain = ahead.control_chain;
         let owner = Arc::clone(session);
+        let names = &mut request.batch.names;
         let queued = self.journal.enqueue(epoch, draft.count, |first| {
-            let item = draft.finish(first, owner, done);
+            let item = draft.finish(first, std::mem::take(names), owner, done);
             control_chain = item.effect.as_ref().map_or(control_chain, |end| end.control_chain);
             item
         });
         match queued {
             Ok(lead) => {
+                let answer = request.batch.answer(first_position, &next);
                 ahead.frames += 1;
                 ahead.control_chain = control_chain;
                 ahead.barrier |= control;
@@ -217,18 +256,22 @@ impl Shared {
     }
 
     /// Gives the request's records their fields, positions and chain.
-    fn draft(&self, hash: SessionHash, ahead: &Ahead, request: Request<'_>) -> Draft {
-        let now = self.env.clock.now().max(ahead.updated_at);
-        let Prepared { batch, events } = request.batch;
-        let key = batch.key.as_ref().filter(|_| !events.is_empty());
-        let key = key.map(|key| (key, batch_digest(&batch.events)));
+    fn draft(&self, hash: SessionHash, ahead: &Ahead, request: &mut Request<'_>) -> Draft {
+        let prepared = &mut *request.batch;
+        let now = prepared.at.max(ahead.updated_at);
+        let batch_key = prepared.batch.key.as_ref().filter(|_| !prepared.placed.is_empty());
+        let batch = batch_key.map(|key| KnownBatch {
+            key: key.as_str().to_owned(),
+            first_position: ahead.tail.0,
+            events: prepared.placed.len() as u32,
+            digest: batch_digest(&prepared.batch.events),
+        });
         let mut draft = Draft {
             hash,
-            payload: Vec::with_capacity(events.iter().map(PreparedEvent::bytes).sum()),
+            payload: Vec::new(),
             count: 0,
             before: (ahead.tail, ahead.chain, ahead.control_chain),
             controls: Vec::new(),
-            answer: nothing(Receipt { position: ahead.tail, chain: ahead.chain.0 }),
             effect: Effect {
                 create: request.create.is_some(),
                 tail: ahead.tail,
@@ -237,52 +280,29 @@ impl Shared {
                 control_chain: ahead.control_chain,
                 updated_at: now,
                 weight: 0,
-                ids: Vec::new(),
-                batch: None,
-                change: request.change.clone(),
-                loss: request.loss.clone(),
+                names: Vec::new(),
+                control: None,
             },
         };
-        if let Some(create) = request.create {
-            draft.control(Record::control(&Control::Create(create), now, self.env.random()));
+        let (change, loss) = (request.change.take(), request.loss.take());
+        let control = |control: &Control| Record::control(control, now, self.env.random());
+        if let Some(create) = request.create.take() {
+            draft.control(control(&Control::Create(create)));
         }
-        if let Some(change) = request.change {
-            draft.control(Record::control(&Control::Change(change), now, self.env.random()));
+        if let Some(change) = &change {
+            draft.control(control(&Control::Change(change.clone())));
         }
-        if let Some(loss) = request.loss {
-            draft.control(Record::control(&Control::Loss(loss), now, self.env.random()));
+        if let Some(loss) = &loss {
+            draft.control(control(&Control::Loss(loss.clone())));
         }
-        let first_position = ahead.tail;
-        for event in events.iter_mut() {
-            draft.event(event, now);
+        draft.events(prepared, now);
+        if let Some(batch) = &batch {
+            draft.control(control(&Control::Batch(batch.clone())));
         }
-        if let Some((key, digest)) = key {
-            let batch = KnownBatch {
-                key: key.as_str().to_owned(),
-                first_position: first_position.0,
-                events: events.len() as u32,
-                digest,
-            };
-            let control = Control::Batch(batch.clone());
-            draft.control(Record::control(&control, now, self.env.random()));
-            draft.effect.batch = Some(batch);
+        if batch.is_some() || change.is_some() || loss.is_some() {
+            draft.effect.control = Some(Box::new(ControlEffect { batch, change, loss }));
         }
-        draft.answer.first_position = first_position;
-        draft.answer.next_position = draft.effect.tail;
-        let chain = draft.effect.chain.0;
-        draft.answer.receipt = Receipt { position: draft.effect.tail, chain };
         draft
-    }
-
-    /// `evt_` and a version 7 UUID: sortable by time, unguessable.
-    fn mint_event_id(&self, now: Timestamp) -> EventId {
-        EventId::new(&self.mint("evt_", now)).expect("minted ids keep to the alphabet")
-    }
-
-    pub(super) fn mint(&self, prefix: &str, now: Timestamp) -> String {
-        let millis = u64::try_from(now.0 / 1_000).unwrap_or(0);
-        let id = uuid::Builder::from_unix_timestamp_millis(millis, &self.env.random());
-        format!("{prefix}{}", id.into_uuid().simple())
     }
 
     /// Answers a batch whose key is known from what was stored then.
@@ -363,14 +383,7 @@ enum Known {
     Wait,
 }
 
-impl PreparedEvent {
-    /// Bytes of its record, about: ids and type, and the fixed fields.
-    fn bytes(&self) -> usize {
-        self.record.weight() as usize + self.record.name().len() + self.record.id().len() + 64
-    }
-}
-
-fn known(state: &mut State, epoch: u64, prepared: &Prepared, now: Timestamp) -> StoreResult<Known> {
+fn known(state: &mut State, epoch: u64, prepared: &Prepared) -> StoreResult<Known> {
     let batch = &prepared.batch;
     let ahead = state.end(epoch);
     if ahead.barrier {
@@ -380,27 +393,31 @@ fn known(state: &mut State, epoch: u64, prepared: &Prepared, now: Timestamp) -> 
     if batch.key.as_ref().is_some_and(|key| in_flight(&key_hash(key.as_str()))) {
         return Ok(Known::Wait);
     }
-    let named = || {
-        let events = batch.events.iter().zip(&prepared.events);
-        events.map(|(new, event)| new.id.as_ref().map(|id| (id, &event.name)))
+    let given = |name: &Name| match name {
+        Name::Given(hash) => Some(*hash),
+        Name::Minted(_) => None,
     };
     let mut seen = HashSet::new();
-    for (id, name) in named().flatten() {
-        if !seen.insert(id) {
-            return Err(StoreError::DuplicateEventId { id: id.clone() });
+    for (placed, name) in prepared.placed.iter().zip(&prepared.names) {
+        let Some(hash) = given(name) else { continue };
+        if !seen.insert(hash) {
+            return Err(StoreError::DuplicateEventId { id: placed.id.clone() });
         }
-        if in_flight(name) {
+        if in_flight(&hash) {
             return Ok(Known::Wait);
         }
     }
-    let Some(opened) = &state.opened else { return Ok(Known::Nothing) };
-    let live_from = now.plus_micros(-limits::BATCH_KEY_MICROS);
+    let Some(opened) = &mut state.opened else { return Ok(Known::Nothing) };
+    let live_from = prepared.at.plus_micros(-limits::BATCH_KEY_MICROS);
     let batch_key = batch.key.as_ref();
     if let Some(known) = batch_key.and_then(|key| opened.batch(key.as_str(), live_from)) {
         return Ok(Known::Batch(known.clone()));
     }
-    let find = |named: Option<(&EventId, &[u8; 16])>| opened.find(named?.1);
-    let positions: Vec<_> = named().map(find).collect();
+    if seen.is_empty() {
+        return Ok(Known::Nothing);
+    }
+    let find = |name: &Name| opened.find(&given(name)?);
+    let positions: Vec<_> = prepared.names.iter().map(find).collect();
     Ok(if positions.iter().any(Option::is_some) {
         Known::Events(positions)
     } else {
@@ -446,6 +463,24 @@ pub(super) fn repeated(events: &[Event], receipt: Receipt) -> Appended {
     }
 }
 
+impl Prepared {
+    /// What its client is told, once the frame that begins at `first` is durable.
+    fn answer(&mut self, first: Position, next: &NextEnd) -> Appended {
+        let mut events = std::mem::take(&mut self.placed);
+        for (n, placed) in (0..).zip(&mut events) {
+            placed.position = first.plus(n);
+            placed.processed_at = next.updated_at;
+        }
+        Appended {
+            events,
+            first_position: first,
+            next_position: next.tail,
+            receipt: Receipt { position: next.tail, chain: next.chain.0 },
+            repeated: false,
+        }
+    }
+}
+
 /// A frame without its log sequence numbers.
 struct Draft {
     hash: SessionHash,
@@ -454,7 +489,6 @@ struct Draft {
     before: (Position, Chain, Chain),
     /// Control records with their place in the frame: their chain needs their numbers.
     controls: Vec<(u32, Record)>,
-    answer: Appended,
     effect: Effect,
 }
 
@@ -465,21 +499,31 @@ impl Draft {
         self.count += 1;
     }
 
-    fn event(&mut self, event: &mut PreparedEvent, now: Timestamp) {
-        let position = self.effect.tail;
-        event.record.process_at(now);
-        self.effect.ids.push((event.name, position));
-        self.effect.weight += event.record.weight();
-        self.answer.events.push(Placed { id: event.id.clone(), position, processed_at: now });
-        self.effect.chain = self.effect.chain.link(position.0, &event.record, &event.digest);
-        self.effect.tail = position.plus(1);
-        record::encode(&event.record, &mut self.payload);
-        self.count += 1;
+    /// Adds the events, as taken at `now`.
+    fn events(&mut self, prepared: &mut Prepared, now: Timestamp) {
+        let end = &mut self.effect;
+        let events = prepared.batch.events.iter().zip(&prepared.placed).zip(&prepared.digests);
+        for ((event, placed), one) in events {
+            let head = Head::event(event, &placed.id, now);
+            end.chain = end.chain.link(end.tail.0, head, &one.digest);
+            end.tail = end.tail.plus(1);
+            end.weight += event.body.len() as u64;
+            self.count += 1;
+        }
+        let encoded = std::mem::take(&mut prepared.payload);
+        if encoded.is_empty() || now != prepared.at {
+            prepared.encode(now, &mut self.payload);
+        } else if self.payload.is_empty() {
+            self.payload = encoded;
+        } else {
+            self.payload.extend_from_slice(&encoded);
+        }
     }
 
     fn finish(
         mut self,
         first: Lsn,
+        names: Vec<Name>,
         session: Arc<Session>,
         done: oneshot::Sender<StoreResult<()>>,
     ) -> Item<Arc<Session>> {
@@ -504,6 +548,7 @@ impl Draft {
             copy_lsn: Lsn(0),
         };
         self.effect.end_lsn = header.end_lsn();
+        self.effect.names = names;
         let frame = Frame { header, payload: Bytes::from(self.payload) };
         Item { session, frame, effect: Some(self.effect), done }
     }
@@ -514,17 +559,16 @@ struct NextEnd {
     tail: Position,
     chain: Chain,
     updated_at: Timestamp,
-    names: Vec<[u8; 16]>,
+    given: Vec<[u8; 16]>,
 }
 
 impl NextEnd {
-    fn of(draft: &Draft) -> Self {
-        let effect = &draft.effect;
+    fn of(effect: &Effect, names: &[Name]) -> Self {
         Self {
             tail: effect.tail,
             chain: effect.chain,
             updated_at: effect.updated_at,
-            names: effect.names().collect(),
+            given: given(names, effect.batch()).collect(),
         }
     }
 
@@ -532,6 +576,6 @@ impl NextEnd {
         ahead.tail = self.tail;
         ahead.chain = self.chain;
         ahead.updated_at = self.updated_at;
-        ahead.names.extend(self.names);
+        ahead.names.extend(self.given);
     }
 }

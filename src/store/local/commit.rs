@@ -24,16 +24,12 @@ impl Shared {
     /// frames in flight.
     pub(super) async fn drive(
         &self,
-        session: &Session,
         mut plan: impl FnMut() -> StoreResult<Planned>,
     ) -> StoreResult<Appended> {
         loop {
             let rounds = self.journal.rounds();
             self.relieve()?;
-            // An open session is planned in memory; handing this thread's other tasks over costs
-            // more.
-            let open = session.state().opened.is_some();
-            match if open { plan() } else { blocking(&mut plan) }? {
+            match plan()? {
                 Planned::Answered(answer) => return Ok(answer),
                 Planned::Queued(queued) => return self.committed(queued).await,
                 Planned::Wait => self.journal.round_after(rounds).await,

@@ -9,6 +9,7 @@ mod inspect;
 mod journal;
 mod layout;
 mod mend;
+mod names;
 mod open;
 mod policy;
 mod read;
@@ -473,7 +474,7 @@ impl Store for Local {
         async move {
             let session = self.shared.session(key)?;
             let mut batch = self.shared.prepare(batch);
-            self.shared.drive(&session, || self.shared.plan(&session, &mut batch)).await
+            self.shared.drive(|| self.shared.plan(&session, &mut batch)).await
         }
         .boxed()
     }
@@ -486,7 +487,7 @@ impl Store for Local {
         async move {
             let session = self.shared.session(key)?;
             let change = change_of(change);
-            self.shared.drive(&session, || self.shared.plan_change(&session, &change)).await?;
+            self.shared.drive(|| self.shared.plan_change(&session, &change)).await?;
             let state = session.state();
             Ok(session.info(&state))
         }
@@ -525,8 +526,8 @@ impl Store for Local {
     ) -> BoxFuture<'a, StoreResult<Option<Position>>> {
         async move {
             let session = self.shared.session(key)?;
-            let state = self.shared.opened(&session)?;
-            Ok(state.opened.as_ref().and_then(|opened| opened.find(&name_hash(id.as_str()))))
+            let mut state = self.shared.opened(&session)?;
+            Ok(state.opened.as_mut().and_then(|opened| opened.find(&name_hash(id.as_str()))))
         }
         .boxed()
     }

@@ -6,10 +6,11 @@ use std::{io, sync::Arc, time::Duration};
 use bytes::Bytes;
 
 use super::{
-    Shared,
+    Shared, blocking,
     layout::quarantine,
     lock,
-    session::{Effect, Held, Names, Session, State},
+    names::Names,
+    session::{Held, Session, State},
     settle::whole_frames,
 };
 use crate::{
@@ -33,7 +34,7 @@ use crate::{
 pub(super) struct Opened {
     pub(super) segments: Vec<OpenSegment>,
     /// Names in segments that are not sealed, and in frames not settled yet.
-    names: Names,
+    pub(super) names: Names,
     /// When somebody asked for it last, by the clock that never goes back.
     pub(super) used_at: Duration,
 }
@@ -70,29 +71,18 @@ impl Opened {
     pub(super) fn sealed(&mut self, run: &[SegmentEntry], sealed: OpenSegment) {
         let at = self.segments.iter().position(|segment| Some(&segment.file) == run.first());
         let Some(at) = at.filter(|at| at + run.len() <= self.segments.len()) else { return };
-        let range = sealed.file.base..sealed.file.end;
+        let range = Range::new(Position(sealed.file.base), Position(sealed.file.end));
         if sealed.sealed.as_ref().is_some_and(|sealed| !sealed.nameless) {
-            self.names.ids.retain(|_, position| !range.contains(&position.0));
+            self.names.forget(range);
         }
         self.segments.splice(at..at + run.len(), [sealed]);
     }
 
-    /// Adds the names of a frame that became durable.
-    pub(super) fn learn(&mut self, effect: &Effect) {
-        self.names.ids.extend(effect.ids.iter().copied());
-        if let Some(batch) = &effect.batch {
-            self.names.batches.insert(batch.key.clone(), (effect.updated_at, batch.clone()));
-        }
-    }
-
     /// Where the event of that id hash lies.
-    pub(super) fn find(&self, hash: &[u8; 16]) -> Option<Position> {
+    pub(super) fn find(&mut self, hash: &[u8; 16]) -> Option<Position> {
         let sealed = self.segments.iter().rev().filter_map(|segment| segment.sealed.as_ref());
-        self.names
-            .ids
-            .get(hash)
-            .copied()
-            .or_else(|| sealed.into_iter().find_map(|sealed| sealed.find(hash)))
+        let known = self.names.find(hash);
+        known.or_else(|| sealed.into_iter().find_map(|sealed| sealed.find(hash)))
     }
 
     /// The batch of that key, if it was written at or after `from`.
@@ -162,7 +152,7 @@ impl Shared {
                 let waiting: Vec<Held> = state.unsettled.iter().cloned().collect();
                 (state.entry.segments.clone(), waiting)
             };
-            let (opened, gaps) = self.load(session.hash, &segments, &waiting)?;
+            let (opened, gaps) = blocking(|| self.load(session.hash, &segments, &waiting))?;
             let mut state = session.visible()?;
             // Settled, sealed or opened meanwhile: what was read is not how it is now.
             let same = state.entry.segments == segments && state.unsettled.len() == waiting.len();

@@ -61,7 +61,7 @@ impl Shared {
         let copies = copies.map_err(failed)?;
         let place = |gap: &Gap| (gap.range.from.0, gap.range.to.0, gap.reason.clone());
         let loss = Loss { places: gaps.iter().map(place).collect() };
-        self.drive(session, || self.plan_loss(session, &loss)).await?;
+        self.drive(|| self.plan_loss(session, &loss)).await?;
         for gap in &gaps {
             tracing::warn!(session = %session.hash, range = %gap.range, "a loss was accepted");
         }

@@ -2,20 +2,19 @@
 //! must not do I/O; `read` opens what lies on disk.
 
 use std::{
-    collections::{HashMap, HashSet, VecDeque},
+    collections::{HashSet, VecDeque},
     sync::Arc,
 };
 
 use bytes::Bytes;
 use tokio::sync::watch;
 
-use super::read::Opened;
+use super::{names::Name, read::Opened};
 use crate::{
     env::sync::{Mutex, MutexGuard, PoisonError},
     event::{Incarnation, Lsn, Position, Range, SessionHash, SessionKey, Timestamp},
     log::{
-        Chain, Change, Control, Create, Damage, Entry, Frame, FrameHeader, KnownBatch, Loss,
-        Packed, Record, segment,
+        Chain, Change, Create, Damage, Entry, Frame, FrameHeader, KnownBatch, Loss, Packed, segment,
     },
     store::{Gap, Receipt, SessionInfo, StoreError},
 };
@@ -68,6 +67,7 @@ pub(super) struct Ahead {
     pub(super) chain: Chain,
     pub(super) control_chain: Chain,
     pub(super) updated_at: Timestamp,
+    /// Ids and batch keys that clients gave.
     pub(super) names: HashSet<[u8; 16]>,
     /// A change of the session itself is queued: what depends on it must wait.
     pub(super) barrier: bool,
@@ -90,7 +90,15 @@ pub(super) struct Effect {
     pub(super) control_chain: Chain,
     pub(super) updated_at: Timestamp,
     pub(super) weight: u64,
-    pub(super) ids: Vec<([u8; 16], Position)>,
+    /// Of its events, in their order.
+    pub(super) names: Vec<Name>,
+    /// What few frames do.
+    pub(super) control: Option<Box<ControlEffect>>,
+}
+
+/// What the control records of a frame do to its session.
+#[derive(Clone, Default)]
+pub(super) struct ControlEffect {
     pub(super) batch: Option<KnownBatch>,
     pub(super) change: Option<Change>,
     pub(super) loss: Option<Loss>,
@@ -275,11 +283,21 @@ fn gaps_of(entry: &Entry) -> Vec<Gap> {
 }
 
 impl Effect {
-    /// The names its frame makes known, as they stand among those in flight.
-    pub(super) fn names(&self) -> impl Iterator<Item = [u8; 16]> {
-        let key = self.batch.iter().map(|batch| key_hash(&batch.key));
-        self.ids.iter().map(|(hash, _)| *hash).chain(key)
+    /// The batch that its frame makes known by a key.
+    pub(super) fn batch(&self) -> Option<&KnownBatch> {
+        self.control.as_ref()?.batch.as_ref()
     }
+}
+
+/// The names a frame makes known as they stand among those in flight: the ids and the batch key
+/// that its client gave. Nobody but the store has a minted id yet.
+pub(super) fn given(names: &[Name], batch: Option<&KnownBatch>) -> impl Iterator<Item = [u8; 16]> {
+    let key = batch.map(|batch| key_hash(&batch.key));
+    let given = names.iter().filter_map(|name| match name {
+        Name::Given(hash) => Some(*hash),
+        Name::Minted(_) => None,
+    });
+    given.chain(key)
 }
 
 /// How a batch key stands among the names in flight: no event id has a control character.
@@ -297,20 +315,22 @@ impl State {
         entry.control_chain = effect.control_chain.0;
         entry.updated_at = effect.updated_at.0;
         entry.bytes += effect.weight;
-        if let Some(change) = &effect.change {
-            apply_change(entry, change, effect.updated_at);
-        }
-        if let Some(loss) = &effect.loss {
-            apply_loss(entry, loss, effect.updated_at);
+        if let Some(control) = &effect.control {
+            if let Some(change) = &control.change {
+                apply_change(entry, change, effect.updated_at);
+            }
+            if let Some(loss) = &control.loss {
+                apply_loss(entry, loss, effect.updated_at);
+            }
         }
         self.exists |= effect.create;
-        self.unsettled.push_back(held);
         if let Some(opened) = &mut self.opened {
-            opened.learn(&effect);
+            opened.names.learn(held.header.first_position, &effect);
         }
+        self.unsettled.push_back(held);
         if let Some(ahead) = &mut self.ahead {
             ahead.frames = ahead.frames.saturating_sub(1);
-            effect.names().for_each(|name| {
+            given(&effect.names, effect.batch()).for_each(|name| {
                 ahead.names.remove(&name);
             });
             if ahead.frames == 0 {
@@ -409,27 +429,5 @@ impl State {
             names: HashSet::new(),
             barrier: false,
         })
-    }
-}
-
-/// Ids and batch keys found in records, each with its place.
-#[derive(Default)]
-pub(super) struct Names {
-    pub(super) ids: HashMap<[u8; 16], Position>,
-    pub(super) batches: HashMap<String, (Timestamp, KnownBatch)>,
-}
-
-impl Names {
-    /// Adds the names of a frame's records, the first event of which lies at `first`.
-    pub(super) fn add(&mut self, first: Position, records: &[(Lsn, Record)]) {
-        let mut position = first;
-        for (_, record) in records {
-            if record.is_event() {
-                self.ids.insert(segment::name_hash(record.id()), position);
-                position = position.plus(1);
-            } else if let Some(Control::Batch(batch)) = record.to_control() {
-                self.batches.insert(batch.key.clone(), (record.processed_at(), batch));
-            }
-        }
     }
 }

@@ -4,11 +4,7 @@
 
 use std::{collections::BTreeMap, io, sync::Arc};
 
-use super::{
-    Shared, lock,
-    read::index_of,
-    session::{Held, Session},
-};
+use super::{Shared, lock, read::index_of, session::Session};
 use crate::{
     env::{
         File,
@@ -29,6 +25,9 @@ use crate::{
 pub(super) const FEW_SESSIONS_MAX: usize = 32;
 /// Bytes of frames put together before they are written.
 const WRITE_BYTES: usize = 256 << 10;
+/// Bytes of frames that are encoded while their session is locked.
+const PART_BYTES: usize = 32 << 10;
+
 /// What one settling wrote of a session, not yet synced.
 struct Written {
     session: Arc<Session>,
@@ -147,14 +146,14 @@ impl Shared {
 
     /// Writes a session's waiting frames to its segment.
     fn write_session(&self, session: &Arc<Session>) -> io::Result<Option<Written>> {
-        let (entry, frames, failed, salt) = {
+        let (mut entry, first, frames, failed, salt) = {
             let state = session.state();
-            let frames: Vec<Held> = state.unsettled.iter().cloned().collect();
+            let Some(first) = state.unsettled.front() else { return Ok(None) };
             let last = state.entry.segments.last();
             let salt = state.opened.as_ref().zip(last).and_then(|(opened, last)| opened.salt(last));
-            (state.entry.clone(), frames, state.unwritable.is_some(), salt)
+            let failed = state.unwritable.is_some();
+            (state.entry.clone(), first.header, state.unsettled.len(), failed, salt)
         };
-        let Some(first) = frames.first() else { return Ok(None) };
         let start = self.journal.start();
         let active = entry.segments.last().filter(|segment| {
             let room = segment.bytes < self.options.segment_bytes_max;
@@ -162,8 +161,8 @@ impl Shared {
             let takes = room || segment.is_empty();
             segment.start == start && !segment.sealed && takes && !failed
         });
-        let base = active.map_or(first.header.first_position.0, |segment| segment.base);
-        let (path, salt, mut at, file, created) = match active {
+        let base = active.map_or(first.first_position.0, |segment| segment.base);
+        let (path, salt, at, file, created) = match active {
             Some(segment) => {
                 let base = Position(segment.base);
                 let path = segment::path(session.hash, base, start, false);
@@ -175,32 +174,18 @@ impl Shared {
                 (path, salt, segment.bytes, file, false)
             }
             None => {
-                let (path, salt, file) = self.create_segment(session, first, start)?;
+                let (path, salt, file) = self.create_segment(session, &first, start)?;
                 (path, salt, FRAMES_AT, file, true)
             }
         };
-        let (mut buffer, mut new) = (Vec::new(), Vec::with_capacity(frames.len()));
-        for (n, held) in frames.iter().enumerate() {
-            let end = at + buffer.len() as u64;
-            new.push(index_of(end, held));
-            let header = FrameHeader { copy_lsn: Lsn(0), ..held.header };
-            header.write(salt, &held.payload, &mut buffer);
-            if buffer.len() >= WRITE_BYTES || n + 1 == frames.len() {
-                file.write_at(at, &buffer)?;
-                file.hurry(at, buffer.len() as u64);
-                at += buffer.len() as u64;
-                buffer.clear();
-            }
-        }
-        let segment = SegmentEntry { base, start, sealed: false, bytes: at, end: entry.tail };
-        let mut entry = entry;
+        let (new, bytes) = write_frames(session, frames, &*file, salt, at)?;
+        let segment = SegmentEntry { base, start, sealed: false, bytes, end: entry.tail };
         match entry.segments.last_mut().filter(|_| !created) {
             Some(last) => *last = segment,
             None => entry.segments.push(segment),
         }
         let session = Arc::clone(session);
-        let (frames, file) = (frames.len(), Some(file));
-        let synced = false;
+        let (file, synced) = (Some(file), false);
         Ok(Some(Written { session, entry, path, salt, new, file, synced, frames, created }))
     }
 
@@ -208,7 +193,7 @@ impl Shared {
     fn create_segment(
         &self,
         session: &Session,
-        first: &Held,
+        first: &FrameHeader,
         start: u64,
     ) -> io::Result<(String, u64, Box<dyn File>)> {
         let storage = &self.env.storage;
@@ -216,11 +201,11 @@ impl Shared {
             store: self.store.id,
             salt: u64::from_le_bytes(self.env.random()),
             session: session.hash,
-            base: first.header.first_position,
+            base: first.first_position,
             start,
-            first_lsn: first.header.first_lsn,
-            chain: first.header.chain,
-            control_chain: first.header.control_chain,
+            first_lsn: first.first_lsn,
+            chain: first.chain,
+            control_chain: first.control_chain,
             sealed: false,
         };
         let path = self.free_name(session, header.base, false)?;
@@ -310,9 +295,10 @@ impl Shared {
     fn account(&self, written: Vec<Written>) {
         let mut again = Vec::new();
         for one in written {
-            let mut state = one.session.state();
-            let state = &mut *state;
-            state.unsettled.drain(..one.frames.min(state.unsettled.len()));
+            let mut locked = one.session.state();
+            let state = &mut *locked;
+            let rest = state.unsettled.split_off(one.frames.min(state.unsettled.len()));
+            let done = std::mem::replace(&mut state.unsettled, rest);
             state.entry.segments.clone_from(&one.entry.segments);
             state.ever_settled = true;
             state.unwritable = None;
@@ -329,7 +315,10 @@ impl Shared {
                     again.push(Arc::clone(&one.session));
                 }
             }
-            lock(&self.touched).push(Arc::clone(&one.session));
+            drop(locked);
+            // Many frames take long to free: nobody waits for it.
+            drop(done);
+            lock(&self.touched).push(one.session);
         }
         let mut slots = lock(&self.slots);
         for session in std::mem::take(&mut *lock(&self.touched)) {
@@ -349,6 +338,38 @@ impl Shared {
             !gone
         });
     }
+}
+
+/// Writes the first `frames` of a session that wait to its segment, from byte `at` on, a part at a
+/// time: appends wait for its lock no longer than a part takes. Answers where they lie and end.
+/// Whoever settles is alone in taking frames away, so those that wait stay in their places.
+fn write_frames(
+    session: &Session,
+    frames: usize,
+    file: &dyn File,
+    salt: u64,
+    mut at: u64,
+) -> io::Result<(Vec<FrameIndex>, u64)> {
+    let (mut buffer, mut new) = (Vec::new(), Vec::with_capacity(frames));
+    while new.len() < frames {
+        let (state, part) = (session.state(), buffer.len() + PART_BYTES);
+        for held in state.unsettled.range(new.len()..frames) {
+            if buffer.len() >= part {
+                break;
+            }
+            new.push(index_of(at + buffer.len() as u64, held));
+            let header = FrameHeader { copy_lsn: Lsn(0), ..held.header };
+            header.write(salt, &held.payload, &mut buffer);
+        }
+        drop(state);
+        if buffer.len() >= WRITE_BYTES || new.len() == frames {
+            file.write_at(at, &buffer)?;
+            file.hurry(at, buffer.len() as u64);
+            at += buffer.len() as u64;
+            buffer.clear();
+        }
+    }
+    Ok((new, at))
 }
 
 /// Whether a refused write is no fault of one file: room, limits, a file system gone read-only.

@@ -68,9 +68,7 @@ impl Shared {
 
     fn slice_once(&self, session: &Arc<Session>, read: &Read) -> StoreResult<Option<Slice>> {
         let (sources, range, tail, known, segments) = {
-            let open = session.visible()?.opened.is_some();
-            let opened = || self.opened(session);
-            let state = if open { opened() } else { blocking(opened) }?;
+            let state = self.opened(session)?;
             let tail = Position(state.entry.tail);
             let range = Range::new(read.range.from.min(tail), read.range.to.min(tail));
             let segments = state.entry.segments.clone();

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use sessionlog::{
     event::{Event, EventId, EventType, Lsn, NewEvent, Origin, Position, SessionHash, Timestamp},
     log::{
-        Chain, Control, Frame, FrameHeader, FrameKind, Record, RecordBody, StoreFile,
+        Chain, Control, Frame, FrameHeader, FrameKind, Head, Record, RecordBody, StoreFile,
         decode_settled, encode_delta, journal::JournalHeader, record, segment::SegmentHeader,
         settled_header,
     },
@@ -256,10 +256,9 @@ fn an_event_lies_as_it_is_drawn() {
         position: None,
         body: event.body.clone(),
     };
-    let mut record = Record::event(&new, &event.id, [0x51; 16]);
-    record.process_at(event.processed_at);
     let mut written = Vec::new();
-    record::encode(&record, &mut written);
+    let head = Head::event(&new, &event.id, event.processed_at);
+    head.encode([0x51; 16], &new.body, &mut written);
     assert_eq!(hex(&written), EVENT);
     let read = record::decode(&unhex(EVENT), 1).unwrap();
     assert_eq!(read[0].to_event(Position(9)), Some(event));

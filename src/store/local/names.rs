@@ -1,0 +1,105 @@
+//! How the events of a session are found by their ids, and a batch by its key. Most ids are the
+//! store's own and nobody ever asks for them: they cost no hash until somebody asks for any. It
+//! must not read files.
+
+use std::collections::HashMap;
+
+use super::session::Effect;
+use crate::{
+    event::{EventId, Lsn, Position, Range, Timestamp},
+    log::{Control, KnownBatch, Record, segment::name_hash},
+};
+
+/// How the id of a new event is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Name {
+    /// The hash of an id that the client gave: it may have been given before.
+    Given([u8; 16]),
+    /// The bits of an id that the store minted: nobody knows it before the event is durable.
+    Minted([u8; 16]),
+}
+
+/// `evt_` and a version 7 UUID: sortable by time, unguessable.
+pub(super) fn mint(now: Timestamp, random: [u8; 10]) -> (EventId, Name) {
+    let millis = u64::try_from(now.0 / 1_000).unwrap_or(0);
+    let bits = uuid::Builder::from_unix_timestamp_millis(millis, &random).into_uuid();
+    (minted(bits.into_bytes()), Name::Minted(bits.into_bytes()))
+}
+
+/// The id of these bits.
+fn minted(bits: [u8; 16]) -> EventId {
+    let mut text = *b"evt_00000000000000000000000000000000";
+    if let Some(digits) = text.get_mut(4..) {
+        uuid::Uuid::from_bytes(bits).simple().encode_lower(digits);
+    }
+    let id = str::from_utf8(&text).ok().and_then(|text| EventId::new(text).ok());
+    id.expect("letters and digits keep to the alphabet")
+}
+
+/// Ids and batch keys, each with its place.
+#[derive(Default)]
+pub(super) struct Names {
+    ids: HashMap<[u8; 16], Position>,
+    /// Minted ids that `ids` lacks.
+    later: Vec<([u8; 16], Position)>,
+    pub(super) batches: HashMap<String, (Timestamp, KnownBatch)>,
+}
+
+impl Names {
+    /// Adds the names of a frame's records, the first event of which lies at `first`.
+    pub(super) fn add(&mut self, first: Position, records: &[(Lsn, Record)]) {
+        let mut position = first;
+        for (_, record) in records {
+            if record.is_event() {
+                self.ids.insert(name_hash(record.id()), position);
+                position = position.plus(1);
+            } else if let Some(Control::Batch(batch)) = record.to_control() {
+                self.batches.insert(batch.key.clone(), (record.processed_at(), batch));
+            }
+        }
+    }
+
+    /// Adds the names of a frame that became durable.
+    pub(super) fn learn(&mut self, first: Position, effect: &Effect) {
+        for (n, name) in (0..).zip(&effect.names) {
+            let position = first.plus(n);
+            match *name {
+                Name::Given(hash) => drop(self.ids.insert(hash, position)),
+                Name::Minted(bits) => self.later.push((bits, position)),
+            }
+        }
+        if let Some(batch) = effect.batch() {
+            self.batches.insert(batch.key.clone(), (effect.updated_at, batch.clone()));
+        }
+    }
+
+    /// Where the event of that id hash lies.
+    pub(super) fn find(&mut self, hash: &[u8; 16]) -> Option<Position> {
+        let later = self.later.drain(..);
+        self.ids.extend(later.map(|(bits, at)| (name_hash(minted(bits).as_str()), at)));
+        self.ids.get(hash).copied()
+    }
+
+    /// Forgets the ids of events that have a table of their own now.
+    pub(super) fn forget(&mut self, range: Range) {
+        self.ids.retain(|_, position| !range.contains(*position));
+        self.later.retain(|(_, position)| !range.contains(*position));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_minted_id_is_found_by_its_text() {
+        let (id, name) = mint(Timestamp(1_700_000_000_000_000), [7; 10]);
+        assert_eq!(id.as_str(), "evt_018bcfe56800770787070707070707070"[..36].to_owned());
+        let Name::Minted(bits) = name else { panic!("minted ids are kept as bits") };
+        let mut names = Names { later: vec![(bits, Position(3))], ..Names::default() };
+        assert_eq!(names.find(&name_hash(id.as_str())), Some(Position(3)));
+        assert_eq!(names.find(&name_hash("evt_other")), None);
+        names.forget(Range::new(Position(3), Position(4)));
+        assert_eq!(names.find(&name_hash(id.as_str())), None);
+    }
+}
