@@ -26,7 +26,7 @@ use super::{
 };
 use crate::{
     event::{Event, Point},
-    service::{Code, Follow, ServiceError, Step},
+    service::{Code, Follow, Gap, ServiceError, Step},
     wire::{answer, convert},
 };
 
@@ -71,7 +71,7 @@ impl Reader {
             step = self.follow.step(self.heartbeat) => step,
         };
         let frames = match step {
-            Ok(Step::Events(events)) => answer::frames(&events),
+            Ok(Step::Slice { events, gaps }) => answer::frames(&events, &gaps),
             Ok(Step::Quiet(tail)) => answer::ping(tail),
             Ok(Step::End) => {
                 self.ended = true;
@@ -96,7 +96,7 @@ impl Reader {
         ("Last-Event-ID" = Option<u64>, Header, description = "Position of the last event seen; takes the place of from"),
     ),
     responses(
-        (status = 200, description = "Server-sent events: `event` is the type, `id` the position; `ping` carries the tail, `done` comes before the server ends the stream", body = String, content_type = "text/event-stream"),
+        (status = 200, description = "Server-sent events: `event` is the type, `id` the position; `ping` carries the tail, `gap` names events that are lost for good, `done` comes before the server ends the stream", body = String, content_type = "text/event-stream"),
         Refusals
     )
 )]
@@ -106,7 +106,7 @@ pub(super) async fn tail(
     InPath(session): InPath,
     params: Params,
     headers: HeaderMap,
-    Stopping(stop): Stopping,
+    stopping: Stopping,
     axum::Extension(request): axum::Extension<RequestId>,
 ) -> Result<Response, Refusal> {
     let _admitted = door.admit()?;
@@ -115,7 +115,7 @@ pub(super) async fn tail(
     let follow = follow.only(params.types()?);
     let heartbeat = door.app.options.heartbeat;
     let (begun, ended) = (false, false);
-    let request = request.as_str().to_owned();
+    let (request, stop) = (request.as_str().to_owned(), stopping.token());
     let reader = Reader { follow, heartbeat, stop, request, begun, ended, _admitted };
     let headers = [
         (header::CONTENT_TYPE.as_str(), "text/event-stream"),
@@ -133,7 +133,7 @@ pub(super) async fn tail(
         ("format" = Option<String>, Query, description = "jsonl when not said, or another configured format"),
     ),
     responses(
-        (status = 200, description = "The events up to the tail as it was when the request came", body = String, content_type = "application/x-ndjson"),
+        (status = 200, description = "The events up to the tail as it was when the request came; a line of the type `gap` where some are lost for good", body = String, content_type = "application/x-ndjson"),
         Refusals
     )
 )]
@@ -148,7 +148,7 @@ pub(super) async fn export(
     let end = door.app.service.resolve(&caller, &session, &Point::End).await?;
     let begin = Point::At(crate::event::Position::ZERO);
     let follow = door.app.service.follow(&caller, &session, Some(&begin), Some(end)).await?;
-    let mut exported = Export { follow, next: Vec::new(), _admitted };
+    let mut exported = Export { follow, next: None, _admitted };
     if format != "jsonl" {
         let bytes = door.app.service.get_session(&caller, &session).await?.bytes;
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
@@ -165,27 +165,28 @@ pub(super) async fn export(
 /// A session on its way out.
 struct Export {
     follow: Follow,
-    next: Vec<Event>,
+    next: Option<Found>,
     _admitted: OwnedSemaphorePermit,
 }
 
+/// Events, and what is lost for good among them.
+type Found = (Vec<Event>, Vec<Gap>);
+
 impl Export {
-    /// The next events; none at the end.
-    async fn step(&mut self) -> Result<Vec<Event>, ServiceError> {
+    /// What comes next; `None` at the end.
+    async fn step(&mut self) -> Result<Option<Found>, ServiceError> {
         match self.follow.step(Duration::ZERO).await? {
-            Step::Events(events) => Ok(events),
-            Step::Quiet(_) | Step::End => Ok(Vec::new()),
+            Step::Slice { events, gaps } => Ok(Some((events, gaps))),
+            Step::Quiet(_) | Step::End => Ok(None),
         }
     }
 
     /// The next lines. A failure breaks the answer off, which the client sees as such.
     async fn lines(mut self) -> Option<(Result<Bytes, io::Error>, Self)> {
-        if self.next.is_empty() {
-            return None;
-        }
-        let lines = answer::lines(&self.next);
+        let (events, gaps) = self.next.take()?;
+        let lines = answer::lines(&events, &gaps);
         match self.step().await {
-            Ok(events) => self.next = events,
+            Ok(next) => self.next = next,
             Err(error) => return Some((Err(io::Error::other(error)), self)),
         }
         Some((Ok(lines.into()), self))
@@ -203,12 +204,8 @@ impl Export {
             return Err(Refusal::invalid("format", format!("one of {}", names.join(", "))));
         };
         let mut events = Vec::new();
-        loop {
-            let step = self.step().await?;
-            if step.is_empty() {
-                break;
-            }
-            events.extend(step);
+        while let Some((more, _)) = self.step().await? {
+            events.extend(more);
         }
         let text = Body::from(held.answer(exporter(events)?));
         Ok(([(header::CONTENT_TYPE, "application/x-ndjson")], text).into_response())

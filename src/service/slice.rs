@@ -389,8 +389,13 @@ fn open_page(page: &str, limit: usize) -> ServiceResult<Plan> {
 /// What a follower got.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Events, in ascending order.
-    Events(Vec<Event>),
+    /// Events in ascending order, and what is lost for good among them.
+    Slice {
+        /// At least one, or a gap.
+        events: Vec<Event>,
+        /// Losses that a person accepted.
+        gaps: Vec<Gap>,
+    },
     /// Nothing for a while; the tail.
     Quiet(Position),
     /// `until` is reached.
@@ -475,8 +480,9 @@ impl Follow {
             self.current = true;
             let admits = |event: &Event| admits(&self.types, self.window, event);
             let events: Vec<Event> = slice.events.into_iter().filter(admits).collect();
-            if !events.is_empty() {
-                return Ok(Step::Events(events));
+            let gaps = slice.gaps;
+            if !events.is_empty() || !gaps.is_empty() {
+                return Ok(Step::Slice { events, gaps });
             }
             if quiet.is_elapsed() && self.until.is_none() {
                 return Ok(Step::Quiet(self.tail));

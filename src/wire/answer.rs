@@ -6,7 +6,7 @@ use std::io::Write as _;
 use super::{convert, json, types};
 use crate::{
     event::{Event, Position, SessionId},
-    service::{Appended, Emitted, EventSlice, Receipt, ServiceError},
+    service::{Appended, Emitted, EventSlice, Gap, Receipt, ServiceError},
 };
 
 /// The line of an append stream that an answer is about.
@@ -83,27 +83,60 @@ pub fn slice(slice: &EventSlice) -> Vec<u8> {
     out
 }
 
-/// Events as JSON lines.
+/// Events as JSON lines; a line of the type `gap` where some are lost for good.
 #[must_use]
-pub fn lines(events: &[Event]) -> Vec<u8> {
+pub fn lines(events: &[Event], gaps: &[Gap]) -> Vec<u8> {
     let mut out = Vec::with_capacity(size(events));
-    for event in events {
-        json::write_event_line(&mut out, event);
+    for part in parts(events, gaps) {
+        match part {
+            Part::Event(event) => json::write_event_line(&mut out, event),
+            Part::Gap(gap) => write_gap(&mut out, gap),
+        }
         out.push(b'\n');
     }
     out
 }
 
-/// Events as frames of a server-sent event stream: `id` is the position.
+/// Events as frames of a server-sent event stream: `id` is the position. A gap has none.
 #[must_use]
-pub fn frames(events: &[Event]) -> Vec<u8> {
+pub fn frames(events: &[Event], gaps: &[Gap]) -> Vec<u8> {
     let mut out = Vec::with_capacity(size(events));
-    for event in events {
-        let _ = write!(out, "event: {}\nid: {}\ndata: ", event.kind, event.position);
-        json::write_event_line(&mut out, event);
+    for part in parts(events, gaps) {
+        match part {
+            Part::Event(event) => {
+                let _ = write!(out, "event: {}\nid: {}\ndata: ", event.kind, event.position);
+                json::write_event_line(&mut out, event);
+            }
+            Part::Gap(gap) => {
+                out.extend_from_slice(b"event: gap\ndata: ");
+                write_gap(&mut out, gap);
+            }
+        }
         out.extend_from_slice(b"\n\n");
     }
     out
+}
+
+/// What an answer that goes on is made of.
+enum Part<'a> {
+    Event(&'a Event),
+    Gap(&'a Gap),
+}
+
+/// Events and gaps in the order of their positions, both being so already.
+fn parts<'a>(events: &'a [Event], gaps: &'a [Gap]) -> impl Iterator<Item = Part<'a>> {
+    let (mut events, mut gaps) = (events.iter().peekable(), gaps.iter().peekable());
+    std::iter::from_fn(move || {
+        let first = |gap: &&Gap| events.peek().is_none_or(|event| gap.range.from <= event.position);
+        match gaps.next_if(first) {
+            Some(gap) => Some(Part::Gap(gap)),
+            None => events.next().map(Part::Event),
+        }
+    })
+}
+
+fn write_gap(out: &mut Vec<u8>, gap: &Gap) {
+    write_value(out, &types::GapLine { kind: "gap".to_owned(), gap: gap.into() });
 }
 
 /// A heartbeat of a server-sent event stream; it has no id.
@@ -151,7 +184,7 @@ fn write_receipt(out: &mut Vec<u8>, receipt: &Receipt) {
     out.extend_from_slice(br#","receipt":{"position":"#);
     json::write_number(out, receipt.position.0);
     out.extend_from_slice(br#","chain":""#);
-    out.extend_from_slice(convert::hex(&receipt.chain).as_bytes());
+    convert::write_hex(out, &receipt.chain);
     out.extend_from_slice(br#""}"#);
 }
 

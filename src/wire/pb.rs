@@ -63,6 +63,9 @@ pub struct Gap {
     pub to: u64,
     #[prost(string, tag = "3")]
     pub reason: ::prost::alloc::string::String,
+    /// When a person accepted the loss, microseconds since 1970 UTC: it refuses nothing any more.
+    #[prost(int64, optional, tag = "4")]
+    pub accepted_at_micros: ::core::option::Option<i64>,
 }
 /// Body of emitEvent.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -104,7 +107,7 @@ pub struct EventsAnswer {
     /// The position the next event of the session will get.
     #[prost(uint64, tag = "4")]
     pub tail: u64,
-    /// What is missing among the positions answered for; only with allow_gaps=true.
+    /// What is missing among the positions answered for: with allow_gaps=true, or accepted.
     #[prost(message, repeated, tag = "5")]
     pub gaps: ::prost::alloc::vec::Vec<Gap>,
 }

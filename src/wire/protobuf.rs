@@ -107,6 +107,7 @@ pub fn slice(slice: &EventSlice) -> Vec<u8> {
         from: gap.range.from.0,
         to: gap.range.to.0,
         reason: gap.reason.clone(),
+        accepted_at_micros: gap.accepted_at.map(|time| time.0),
     });
     let rest = pb::EventsAnswer {
         data: Vec::new(),

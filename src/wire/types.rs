@@ -43,6 +43,18 @@ pub struct Gap {
     pub accepted_at: Option<String>,
 }
 
+/// A gap among the events of a stream or an export.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(ToSchema))]
+pub struct GapLine {
+    /// `gap`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// What is lost, and since when that is accepted.
+    #[serde(flatten)]
+    pub gap: Gap,
+}
+
 /// A session: what the Managed Agents wire says of one, and what this store adds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "http", derive(ToSchema))]

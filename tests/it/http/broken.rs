@@ -2,13 +2,16 @@
 
 use std::sync::Arc;
 
-use serde_json::json;
+use prost::Message as _;
+use serde_json::{Value, json};
 use sessionlog::{
     env::sim::{Fault, ManualClock, Op, Sim},
+    event::Timestamp,
     store::{
         Store,
         local::{Local, Options},
     },
+    wire::pb,
 };
 
 use super::house::{House, Plan, numbers};
@@ -156,6 +159,37 @@ async fn a_retried_creation_answers_the_same_session() {
     assert_eq!(house.get("/v1/sessions").await.json()["data"].as_array().unwrap().len(), 2);
 }
 
+/// What is lost for good stands where it was, whatever the answer is written in.
+async fn gaps_are_named_everywhere(house: &House, slice: &Value) {
+    let mut gap = slice["gaps"][0].clone();
+    let from = gap["from"].as_u64().unwrap();
+    gap["type"] = json!("gap");
+    let told = |lines: Vec<Value>| {
+        let at = lines.iter().position(|line| *line == gap).expect("the gap is named");
+        let before = &lines[at - 1]["position"];
+        assert_eq!(*before, from - 1, "it stands where the events were");
+        assert_eq!(lines.len(), numbers(slice).len() + 1, "and nothing else is there");
+    };
+    let read = |text: &str| serde_json::from_str::<Value>(text).unwrap();
+    let export = house.get("/v1/sessions/s/export").await;
+    told(export.text.lines().map(read).collect());
+    let path = "/v1/sessions/s/events/stream?from=0";
+    let mut stream = house.send("GET", path, &[], None).await;
+    let last = format!("id: {}\n", slice["tail"].as_u64().unwrap() - 1);
+    let mut text = String::new();
+    while !(text.contains(&last) && text.ends_with("\n\n")) {
+        text.push_str(std::str::from_utf8(&stream.chunk().await.unwrap().unwrap()).unwrap());
+    }
+    let data = text.lines().filter_map(|line| line.strip_prefix("data: ")).map(read);
+    told(data.filter(|data| data["type"] != "ping").collect());
+    let accepts = [("accept", "application/x-protobuf")];
+    let answer = house.send("GET", EVENTS, &accepts, None).await.bytes().await.unwrap();
+    let answer = pb::EventsAnswer::decode(answer).unwrap();
+    let accepted_at = gap["accepted_at"].as_str().and_then(Timestamp::parse).map(|time| time.0);
+    assert!(accepted_at.is_some());
+    assert_eq!((answer.gaps[0].from, answer.gaps[0].accepted_at_micros), (from, accepted_at));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_damaged_session_is_written_again_once_a_person_accepts_the_loss() {
     let sim = damaged().await;
@@ -183,6 +217,7 @@ async fn a_damaged_session_is_written_again_once_a_person_accepts_the_loss() {
     assert!(slice["gaps"][0]["accepted_at"].is_string(), "{}", slice["gaps"]);
     let tail = slice["tail"].as_u64().unwrap();
     assert_eq!(numbers(&slice).len() as u64, tail - lost);
+    gaps_are_named_everywhere(&house, &slice).await;
     let verified = house.post("/v1/admin/verify", &json!({"session": "s"})).await.json();
     assert_eq!(verified["damage"], json!([]));
     assert_eq!(verified["accepted"][0]["session"], "s");
