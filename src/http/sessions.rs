@@ -34,7 +34,7 @@ pub(super) async fn create(
     JsonBody(asked): JsonBody<types::CreateSession>,
 ) -> Result<Response, Refusal> {
     let new = NewSession { key: conditions.key, ..new_session(asked, caller.origin)? };
-    let (info, _) = door.written(door.app.service.create_session(&caller, new)).await?;
+    let (info, _) = door.app.service.create_session(&caller, new).await?;
     Ok((StatusCode::CREATED, Json(types::Session::from(&info))).into_response())
 }
 
@@ -115,7 +115,7 @@ pub(super) async fn update(
 ) -> Result<Json<types::Session>, Refusal> {
     let metadata = change.metadata.unwrap_or_default();
     let verb = door.app.service.update_session(&caller, &session, change.title, metadata);
-    let info = door.written(verb).await?;
+    let info = verb.await?;
     Ok(Json((&info).into()))
 }
 
@@ -130,7 +130,7 @@ pub(super) async fn archive(
     Who(caller): Who,
     InPath(session): InPath,
 ) -> Result<Json<types::Session>, Refusal> {
-    let info = door.written(door.app.service.archive_session(&caller, &session)).await?;
+    let info = door.app.service.archive_session(&caller, &session).await?;
     Ok(Json((&info).into()))
 }
 
@@ -145,7 +145,7 @@ pub(super) async fn delete(
     Who(caller): Who,
     InPath(session): InPath,
 ) -> Result<Json<types::SessionDeleted>, Refusal> {
-    door.written(door.app.service.delete_session(&caller, &session)).await?;
+    door.app.service.delete_session(&caller, &session).await?;
     let kind = "session_deleted".to_owned();
     Ok(Json(types::SessionDeleted { id: session.to_string(), kind }))
 }

@@ -73,12 +73,14 @@ impl Service {
         let bytes = check_batch(&batch)?;
         let key = caller.key(session);
         let again = create.then(|| batch.clone());
-        let appended = match (self.store.append(&key, batch).await, again) {
+        let appended = match (self.durable(self.store.append(&key, batch)).await, again) {
             (Err(StoreError::SessionNotFound { .. }), Some(batch)) => {
                 match self.create_with(caller, session, batch.clone()).await? {
                     Some(appended) => appended,
                     // Another writer created it in between.
-                    None => self.store.append(&key, batch).await.map_err(unwritten)?,
+                    None => {
+                        self.durable(self.store.append(&key, batch)).await.map_err(unwritten)?
+                    }
                 }
             }
             (answer, _) => answer.map_err(unwritten)?,

@@ -37,8 +37,11 @@ pub use crate::store::{
 use crate::{
     env::Clock,
     event::{Origin, Scope, SessionId, SessionKey, Timestamp},
-    store::Store,
+    store::{Store, StoreError, StoreResult},
 };
+
+/// How long a verb waits for a write to be durable; what becomes of it then is unknown.
+const WRITE_PATIENCE: Duration = Duration::from_secs(30);
 
 /// Who asks: scope and origin, set by the door from the credential and its own nature.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,6 +101,16 @@ impl Service {
         self.options = ResearchOptions { answer_bytes_max, ..options };
         self.facts = Arc::new(facts::FactsCache::new(options.facts_bytes_max));
         self
+    }
+
+    /// What a write answers, or that it is not known yet: the disk may owe an answer for longer than
+    /// anybody waits. What was begun goes on all the same.
+    async fn durable<T>(&self, write: impl Future<Output = StoreResult<T>>) -> StoreResult<T> {
+        tokio::time::timeout(WRITE_PATIENCE, write).await.unwrap_or_else(|_| {
+            let seconds = WRITE_PATIENCE.as_secs();
+            let reason = format!("the disk has not answered for {seconds} s");
+            Err(StoreError::OutcomeUnknown { reason })
+        })
     }
 
     /// Wall time.

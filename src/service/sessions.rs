@@ -81,7 +81,8 @@ impl Service {
         let first = !new.events.events.is_empty();
         let bytes = if first { super::emit::check_batch(&new.events)? } else { 0 };
         let events = new.events.events.clone();
-        let (info, appended) = self.store.create(&caller.scope, new).await.map_err(unwritten)?;
+        let (info, appended) =
+            self.durable(self.store.create(&caller.scope, new)).await.map_err(unwritten)?;
         if first {
             self.count(&appended, bytes);
         }
@@ -177,7 +178,7 @@ impl Service {
         }
         check_metadata(&merged)?;
         let change = Change { title, metadata, archive: false, delete: false };
-        self.store.change(&key, change).await.map_err(unwritten)
+        self.durable(self.store.change(&key, change)).await.map_err(unwritten)
     }
 
     /// Archives a session: it can be read, not written. Archiving twice is once.
@@ -195,7 +196,7 @@ impl Service {
             return Ok(info);
         }
         let change = Change { archive: true, ..Change::default() };
-        self.store.change(&key, change).await.map_err(unwritten)
+        self.durable(self.store.change(&key, change)).await.map_err(unwritten)
     }
 
     /// Deletes a session: hidden at once, `session_deleted` until its grace ends.
@@ -204,7 +205,7 @@ impl Service {
     /// `session_not_found`, `session_deleted`.
     pub async fn delete_session(&self, caller: &Caller, session: &SessionId) -> ServiceResult<()> {
         let change = Change { delete: true, ..Change::default() };
-        self.store.change(&caller.key(session), change).await.map_err(unwritten)?;
+        self.durable(self.store.change(&caller.key(session), change)).await.map_err(unwritten)?;
         Ok(())
     }
 
@@ -216,7 +217,7 @@ impl Service {
         batch: Batch,
     ) -> ServiceResult<Option<Appended>> {
         let new = NewSession { id: Some(session.clone()), events: batch, ..NewSession::default() };
-        match self.store.create(&caller.scope, new).await {
+        match self.durable(self.store.create(&caller.scope, new)).await {
             Ok((_, appended)) => Ok(Some(appended)),
             Err(StoreError::SessionExists { .. }) => Ok(None),
             Err(error) => Err(unwritten(error)),

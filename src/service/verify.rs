@@ -47,7 +47,7 @@ impl Service {
     ) -> ServiceResult<Repaired> {
         let Some(session) = session else { return Ok(self.store.repair_store(accept).await?) };
         let key = caller.key(session);
-        let repaired = self.store.repair(&key, accept).await.map_err(unwritten)?;
+        let repaired = self.durable(self.store.repair(&key, accept)).await.map_err(unwritten)?;
         self.facts.forget(&key);
         Ok(repaired)
     }

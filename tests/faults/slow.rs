@@ -35,9 +35,10 @@ fn a_silent_disk_is_not_ready_keeps_nobody_waiting_and_comes_back() {
         return;
     }
     let home = tempfile::tempdir().unwrap();
-    let server = delayed(&home, 40, "6");
+    let server = delayed(&home, 40, "7");
     let mut wire = server.wire().patient(Duration::from_secs(120));
     let (mut ledger, mut tally) = (Ledger::default(), Tally::default());
+    assert_eq!(wire.post("/v1/sessions", r#"{"id":"t"}"#).unwrap().status, 201);
     // One writer after the other, until one of them waits.
     let (answers, waits) = std::sync::mpsc::channel::<(u64, Reply)>();
     let mut sent = 0;
@@ -59,11 +60,19 @@ fn a_silent_disk_is_not_ready_keeps_nobody_waiting_and_comes_back() {
         }
         assert!(sent < 500, "no sync was slow");
     };
-    // Behind the one that syncs, others wait; they are told that the outcome is unknown.
+    // Behind the one that syncs, others wait; they are told that the outcome is unknown, whichever
+    // door they came by.
+    let address = server.address;
+    let tool = std::thread::spawn(move || {
+        let event = r#"{"sessionId":"t","event":{"type":"a.b","n":1}}"#;
+        let mut wire = Wire::new(address).patient(Duration::from_secs(120));
+        wire.post("/v1/tools/emit_event", event).unwrap()
+    });
     ledger.sends(2, 0);
     let told = send(&mut wire, "s", 2, 0).unwrap();
     assert_eq!(told.verdict(), (503, "outcome_unknown".to_owned()));
     assert!(told.head.contains("retry-after: "), "{}", told.head);
+    assert_eq!(tool.join().unwrap().verdict(), told.verdict());
     let waited = began.elapsed();
     assert!(waited < Duration::from_secs(39), "it waited for the disk: {waited:?}");
     let mut reader = server.wire();
