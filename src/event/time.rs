@@ -25,22 +25,25 @@ impl Timestamp {
         const DAY: i64 = 86_400_000_000;
         let (year, month, day) = civil(self.0.div_euclid(DAY))?;
         let micros = self.0.rem_euclid(DAY);
-        let (hour, minute) = (micros / 3_600_000_000, micros / 60_000_000 % 60);
+        let seconds = u32::try_from(micros / 1_000_000).ok()?;
+        let micros = u32::try_from(micros % 1_000_000).ok()?;
+        let [year, month, day] = [year, month, day].map(|part| u32::try_from(part).unwrap_or(0));
         let mut text = *b"0000-00-00T00:00:00.000000Z";
-        for (at, width, value) in [
-            (0, 4, year),
-            (5, 2, month),
-            (8, 2, day),
-            (11, 2, hour),
-            (14, 2, minute),
-            (17, 2, micros / 1_000_000 % 60),
-            (20, 6, micros % 1_000_000),
+        for (at, value) in [
+            (0, year / 100),
+            (2, year % 100),
+            (5, month),
+            (8, day),
+            (11, seconds / 3_600),
+            (14, seconds / 60 % 60),
+            (17, seconds % 60),
+            (20, micros / 10_000),
+            (22, micros / 100 % 100),
+            (24, micros % 100),
         ] {
-            let digits = text.iter_mut().skip(at).take(width).rev();
-            let mut rest = value;
-            for digit in digits {
-                *digit += u8::try_from(rest % 10).unwrap_or(0);
-                rest /= 10;
+            if let Some([tens, ones]) = text.get_mut(at..at + 2) {
+                *tens += (value / 10) as u8;
+                *ones += (value % 10) as u8;
             }
         }
         Some(text)

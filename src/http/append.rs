@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Shared,
-    body::{Who, media_type},
+    body::{Who, is_of},
     describe::Refusals,
     guard::RequestId,
     params::Params,
@@ -32,6 +32,8 @@ use crate::{
     },
 };
 
+/// The route: its requests are read as they come, and so are never in memory whole.
+pub(super) const PATH: &str = "/v1/append";
 /// The media type of both directions.
 const MEDIA_TYPE: &str = "application/x-ndjson";
 
@@ -46,7 +48,7 @@ impl<S: Send + Sync> FromRequest<S> for Lines {
     type Rejection = Refusal;
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Refusal> {
-        if media_type(request.headers()).as_deref() != Some(MEDIA_TYPE) {
+        if !is_of(request.headers(), MEDIA_TYPE) {
             let error = ServiceError::invalid("content-type", format!("{MEDIA_TYPE} is expected"));
             return Err(Refusal::with_status(StatusCode::UNSUPPORTED_MEDIA_TYPE, error));
         }
@@ -74,7 +76,7 @@ pub(super) async fn append(
     State(door): Shared,
     Who(caller): Who,
     params: Params,
-    Stopping(stop): Stopping,
+    stopping: Stopping,
     axum::Extension(request): axum::Extension<RequestId>,
     Lines { body, first }: Lines,
 ) -> Result<Response, Refusal> {
@@ -90,7 +92,7 @@ pub(super) async fn append(
         too_long: false,
         input: Input::Open,
         idle: door.app.options.append_idle,
-        stop,
+        stop: stopping.token(),
         request,
     };
     let answers = Body::from_stream(stream::unfold(appending, Appending::answers));

@@ -13,7 +13,7 @@ use axum::{
     extract::{FromRequest, FromRequestParts, RawPathParams, Request},
     http::{HeaderMap, StatusCode, header, request::Parts},
 };
-use futures_util::{Stream, StreamExt as _};
+use futures_util::{FutureExt as _, Stream, StreamExt as _};
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
@@ -26,6 +26,9 @@ use crate::{
 
 /// How long a client may pause while it sends a body.
 const PAUSE_MAX: Duration = Duration::from_secs(30);
+
+/// The media type of most bodies.
+const JSON: &str = "application/json";
 
 /// How a front end says what kind of door it is; `import` is the one kind that counts.
 const ORIGIN_HEADER: &str = "sessionlog-origin";
@@ -76,14 +79,12 @@ impl FromRequest<Arc<Door>> for Payload {
     type Rejection = Refusal;
 
     async fn from_request(request: Request, door: &Arc<Door>) -> Result<Self, Refusal> {
-        let kind = media_type(request.headers());
-        let protobuf = kind.as_deref() == Some(protobuf::MEDIA_TYPE);
-        let bytes = read(request, door.app.options.body_bytes_max).await?;
-        if protobuf || kind.as_deref() == Some("application/json") {
-            return Ok(Self { bytes, protobuf });
+        let protobuf = is_of(request.headers(), protobuf::MEDIA_TYPE);
+        if !protobuf && !is_of(request.headers(), JSON) {
+            return Err(another_type());
         }
-        let error = ServiceError::invalid("content-type", "application/json is expected");
-        Err(Refusal::with_status(StatusCode::UNSUPPORTED_MEDIA_TYPE, error))
+        let bytes = read(request, door.app.options.body_bytes_max).await?;
+        Ok(Self { bytes, protobuf })
     }
 }
 
@@ -94,14 +95,13 @@ impl<T: DeserializeOwned> FromRequest<Arc<Door>> for JsonBody<T> {
     type Rejection = Refusal;
 
     async fn from_request(request: Request, door: &Arc<Door>) -> Result<Self, Refusal> {
-        let kind = media_type(request.headers());
+        let json = is_of(request.headers(), JSON);
         let bytes = read(request, door.app.options.body_bytes_max).await?;
         if bytes.is_empty() {
             return decode("{}").map(Self);
         }
-        if kind.as_deref() != Some("application/json") {
-            let error = ServiceError::invalid("content-type", "application/json is expected");
-            return Err(Refusal::with_status(StatusCode::UNSUPPORTED_MEDIA_TYPE, error));
+        if !json {
+            return Err(another_type());
         }
         let text = json::utf8(&bytes)?;
         json::check(text)?;
@@ -130,10 +130,11 @@ fn decode<T: DeserializeOwned>(text: &str) -> Result<T, Refusal> {
     })
 }
 
-/// The media type of a body.
-pub(super) fn media_type(headers: &HeaderMap) -> Option<String> {
-    let value = headers.get(header::CONTENT_TYPE)?.to_str().ok()?;
-    Some(value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase())
+/// Whether a body says it is of a media type.
+pub(super) fn is_of(headers: &HeaderMap, media_type: &str) -> bool {
+    let value = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let named = value.and_then(|value| value.split(';').next()).unwrap_or_default();
+    named.trim().eq_ignore_ascii_case(media_type)
 }
 
 /// The error of a body beyond its limit.
@@ -142,16 +143,23 @@ fn too_large(bytes_max: usize) -> ServiceError {
         .action("send less at once, for example the events as several batches")
 }
 
+/// The refusal of a body of a media type that the route does not take.
+fn another_type() -> Refusal {
+    let error = ServiceError::invalid("content-type", "application/json is expected");
+    Refusal::with_status(StatusCode::UNSUPPORTED_MEDIA_TYPE, error)
+}
+
 /// The size a body says it has.
-fn announced(headers: &HeaderMap) -> u64 {
-    let said = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok());
-    said.and_then(|text| text.parse().ok()).unwrap_or(0)
+pub(super) fn announced(headers: &HeaderMap) -> Option<u64> {
+    headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
 async fn read(request: Request, bytes_max: usize) -> Result<Bytes, Refusal> {
-    if announced(request.headers()) > bytes_max as u64 {
+    let announced = announced(request.headers());
+    if announced.is_some_and(|bytes| bytes > bytes_max as u64) {
         return Err(too_large(bytes_max).into());
     }
+    let announced = announced.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(0);
     let broken = |problem: &str| {
         let error = ServiceError::invalid("body", problem).action("send the request again");
         Refusal::with_status(StatusCode::REQUEST_TIMEOUT, error)
@@ -160,8 +168,14 @@ async fn read(request: Request, bytes_max: usize) -> Result<Bytes, Refusal> {
     // Most bodies come in one piece and are taken as they are.
     let (mut first, mut whole) = (Bytes::new(), Vec::new());
     loop {
-        let next = tokio::time::timeout(PAUSE_MAX, stream.next()).await;
-        match next.map_err(|_| broken("it stopped coming"))? {
+        // What came with the head is there; only who waits needs a timer.
+        let next = match stream.next().now_or_never() {
+            Some(next) => next,
+            None => tokio::time::timeout(PAUSE_MAX, stream.next())
+                .await
+                .map_err(|_| broken("it stopped coming"))?,
+        };
+        match next {
             None if whole.is_empty() => return Ok(first),
             None => return Ok(Bytes::from(whole)),
             Some(Err(_)) => return Err(broken("it broke off")),
@@ -171,6 +185,7 @@ async fn read(request: Request, bytes_max: usize) -> Result<Bytes, Refusal> {
             Some(Ok(chunk)) if first.is_empty() => first = chunk,
             Some(Ok(chunk)) => {
                 if whole.is_empty() {
+                    whole.reserve(announced.max(first.len() + chunk.len()));
                     whole.extend_from_slice(&first);
                 }
                 whole.extend_from_slice(&chunk);

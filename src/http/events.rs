@@ -55,7 +55,7 @@ pub(super) async fn emit(
     let Conditions { if_position, key } = conditions;
     let batch = Batch { events: decode(&payload, caller.origin)?, if_position, key };
     let create = params.flag("create")?;
-    let emitted = door.written(door.app.service.emit(&caller, &session, batch, create)).await?;
+    let emitted = door.app.service.emit(&caller, &session, batch, create).await?;
     Ok(if wants_protobuf(&headers, payload.protobuf) {
         encoded(protobuf::MEDIA_TYPE, protobuf::emitted(&emitted))
     } else {
@@ -107,7 +107,7 @@ pub(super) async fn get(
     InPath(session): InPath,
     params: Params,
     headers: HeaderMap,
-    Stopping(stop): Stopping,
+    stopping: Stopping,
 ) -> Result<Response, Refusal> {
     let mut query = params.events()?;
     let wait = std::mem::take(&mut query.wait);
@@ -124,7 +124,7 @@ pub(super) async fn get(
         // Whoever waits keeps no room; what was waited for is small.
         drop(held);
         let _reader = door.admit()?;
-        let waiting = EventQuery { wait, ..query.clone() };
+        let (waiting, stop) = (EventQuery { wait, ..query.clone() }, stopping.token());
         slice = tokio::select! {
             slice = door.app.service.get_events(&caller, &session, &waiting) => slice?,
             () = stop.cancelled() => {

@@ -13,8 +13,9 @@ use axum::{
 use futures_util::FutureExt as _;
 
 use super::{
-    Door, HttpOptions, Shared,
-    body::to_its_end,
+    Door, HttpOptions, Shared, append,
+    body::{announced, to_its_end},
+    hold::Held,
     refuse::{Refusal, panicked},
 };
 use crate::service::{Code, ServiceError};
@@ -25,6 +26,11 @@ const REQUEST_ID: &str = "x-request-id";
 const REQUEST_ID_HOSTED: &str = "request-id";
 /// Bytes of a request id of a client's.
 const REQUEST_ID_BYTES_MAX: usize = 128;
+
+/// A request's body below this size takes no more than a connection buffers anyway.
+const BODY_BYTES_SMALL: usize = 64 << 10;
+/// What a body takes until it is answered: its text, its events, and the frame they go into.
+const BODY_COPIES: usize = 3;
 
 /// The request's id, for whoever answers later than the handler.
 #[derive(Clone)]
@@ -50,15 +56,20 @@ pub(super) async fn guard(
     let method = request.method().clone();
     let route = route.as_ref().map_or("none", MatchedPath::as_str);
     let began = door.app.service.monotonic();
-    let mut response = match knock(&door.app.options, &request) {
-        Ok(()) => {
-            let request = to_its_end(request, door.app.options.body_bytes_max);
+    let options = &door.app.options;
+    let admitted = match knock(options, &request) {
+        Ok(()) => admit(&door, route, request.headers()).await,
+        Err(error) => Err(error.into()),
+    };
+    let request = to_its_end(request, options.body_bytes_max);
+    let mut response = match admitted {
+        Ok(_room) => {
             let answered = AssertUnwindSafe(next.run(request)).catch_unwind().await;
             answered.unwrap_or_else(panicked)
         }
-        Err(error) => {
-            drop(to_its_end(request, door.app.options.body_bytes_max));
-            Refusal::from(error).into_response()
+        Err(refusal) => {
+            drop(request);
+            refusal.into_response()
         }
     };
     let refusal = response.extensions_mut().remove::<Refusal>();
@@ -123,6 +134,22 @@ fn request_id(door: &Door, headers: &HeaderMap) -> RequestId {
 fn knock(options: &HttpOptions, request: &Request) -> Result<(), ServiceError> {
     host(request.uri(), request.headers(), &options.allowed_hosts)?;
     origin(request.headers(), &options.allowed_origins)
+}
+
+/// Room for a request that says it is large, or does not say how large it is, until it is answered.
+/// One that is refused for its size is not waited for, and a stream is read as it comes.
+async fn admit(door: &Door, route: &str, headers: &HeaderMap) -> Result<Option<Held>, Refusal> {
+    let bytes_max = door.app.options.body_bytes_max;
+    let bytes = match announced(headers) {
+        Some(bytes) => bytes,
+        None if headers.contains_key(header::TRANSFER_ENCODING) => bytes_max as u64,
+        None => 0,
+    };
+    let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+    if bytes <= BODY_BYTES_SMALL || bytes > bytes_max || route == append::PATH {
+        return Ok(None);
+    }
+    door.bodies.ask(bytes.saturating_mul(BODY_COPIES)).await.map(Some)
 }
 
 fn forbidden(problem: &str, action: &str) -> ServiceError {

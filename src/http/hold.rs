@@ -1,6 +1,7 @@
-//! What large answers take in memory, all together: room is asked for before an answer is read
-//! and given back when its last byte has left. A client that never reads keeps its share only, and
-//! who comes later waits for a while and is then told to come back. It must not know a route.
+//! What large answers take in memory, all together, and what large requests take: room is asked for
+//! before one is read and given back when its last byte has left, or when it is answered. A client
+//! that never reads, or sends for ever, keeps its share only, and who comes later waits for a while
+//! and is then told to come back. It must not know a route.
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,31 +14,54 @@ use crate::service::{Code, ServiceError};
 /// Room is counted in units of so many bytes.
 const UNIT: usize = 1 << 10;
 
-/// The room for all answers.
+/// The room for all of a kind.
 pub(super) struct Room {
     units: Arc<Semaphore>,
     all: u32,
     patience: Duration,
+    full: Full,
 }
 
-/// Room for one answer.
+/// What is said when there is none.
+pub(super) struct Full {
+    pub(super) problem: &'static str,
+    pub(super) action: &'static str,
+}
+
+/// Answers that nobody has read yet.
+pub(super) const ANSWERS: Full = Full {
+    problem: "the answers that clients have not read yet take all the room there is",
+    action: "come back later, or ask for fewer events at once",
+};
+
+/// Requests that are still being sent, or not answered yet.
+pub(super) const BODIES: Full = Full {
+    problem: "the requests that are under way take all the room there is",
+    action: "come back later, or send fewer events at once",
+};
+
+/// Room for one of them.
 pub(super) struct Held(OwnedSemaphorePermit);
 
 impl Room {
-    pub(super) fn new(bytes: usize, patience: Duration) -> Self {
+    pub(super) fn new(bytes: usize, patience: Duration, full: Full) -> Self {
         let all = units(bytes);
-        Self { units: Arc::new(Semaphore::new(all as usize)), all, patience }
+        Self { units: Arc::new(Semaphore::new(all as usize)), all, patience, full }
     }
 
-    /// Room for so many bytes, or for all there is when it is less: such an answer goes alone.
+    /// Room for so many bytes, or for all there is when it is less: that one goes alone.
     pub(super) async fn ask(&self, bytes: usize) -> Result<Held, Refusal> {
-        let wanted = Arc::clone(&self.units).acquire_many_owned(units(bytes).min(self.all));
+        let wanted = units(bytes).min(self.all);
+        // There mostly is room, and then nobody needs a timer.
+        if let Ok(permit) = Arc::clone(&self.units).try_acquire_many_owned(wanted) {
+            return Ok(Held(permit));
+        }
+        let wanted = Arc::clone(&self.units).acquire_many_owned(wanted);
         if let Ok(Ok(permit)) = tokio::time::timeout(self.patience, wanted).await {
             return Ok(Held(permit));
         }
-        let problem = "the answers that clients have not read yet take all the room there is";
-        let mut error = ServiceError::new(Code::LimitReached, problem)
-            .action("come back later, or ask for fewer events at once");
+        let Full { problem, action } = self.full;
+        let mut error = ServiceError::new(Code::LimitReached, problem).action(action);
         error.hint.retryable = true;
         Err(error.into())
     }

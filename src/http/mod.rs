@@ -35,7 +35,7 @@ pub use serve::{Listener, ServeOptions, serve};
 
 use crate::{
     event::{Event, Timestamp, limits},
-    service::{Code, Service, ServiceError, ServiceResult},
+    service::{Service, ServiceResult},
 };
 
 /// Who runs this server, for the front ends of the same machine.
@@ -65,6 +65,11 @@ pub struct HttpOptions {
     pub allowed_origins: Vec<String>,
     /// Bytes of a request's body at most; default 16 MiB.
     pub body_bytes_max: usize,
+    /// Bytes that large requests may take in memory together, while they are sent and until they
+    /// are answered; default 256 MiB.
+    pub bodies_bytes_max: usize,
+    /// How long a large request waits for room; default 10 s.
+    pub bodies_patience: Duration,
     /// Readers (streams and long polls) at once; default 10 000.
     pub readers_max: usize,
     /// Bytes that large answers may take in memory together; default 256 MiB.
@@ -73,9 +78,6 @@ pub struct HttpOptions {
     pub answers_patience: Duration,
     /// How long an append stream may bring nothing before it is ended; default 5 min.
     pub append_idle: Duration,
-    /// How long a request waits for a write to be durable; what becomes of it then is unknown.
-    /// Default 30 s.
-    pub write_patience: Duration,
     /// How often a quiet stream tells its tail; default 15 s.
     pub heartbeat: Duration,
     /// Export formats beside `jsonl`, by name.
@@ -88,11 +90,12 @@ impl Default for HttpOptions {
             allowed_hosts: Vec::new(),
             allowed_origins: Vec::new(),
             body_bytes_max: limits::BATCH_BYTES_MAX,
+            bodies_bytes_max: 256 << 20,
+            bodies_patience: Duration::from_secs(10),
             readers_max: limits::READERS_MAX,
             answers_bytes_max: 256 << 20,
             answers_patience: Duration::from_secs(10),
             append_idle: Duration::from_secs(300),
-            write_patience: Duration::from_secs(30),
             heartbeat: Duration::from_secs(15),
             exporters: BTreeMap::new(),
         }
@@ -115,27 +118,12 @@ struct Door {
     app: App,
     readers: Arc<Semaphore>,
     room: hold::Room,
+    bodies: hold::Room,
     /// When this door was made: what tells its requests from another's.
     began: Timestamp,
     requests: AtomicU64,
     metrics: metrics::Metrics,
     document: String,
-}
-
-impl Door {
-    /// What a verb that writes answers, or that it is not known yet: the disk may owe an answer for
-    /// longer than a client waits. What was begun goes on without anybody who waits.
-    async fn written<T>(&self, verb: impl Future<Output = ServiceResult<T>>) -> ServiceResult<T> {
-        let patience = self.app.options.write_patience;
-        tokio::time::timeout(patience, verb).await.unwrap_or_else(|_| {
-            let message = format!("the disk has not answered for {} s", patience.as_secs());
-            let mut error = ServiceError::new(Code::OutcomeUnknown, message).action(
-                "send it again with the same event ids or Idempotency-Key: nothing doubles",
-            );
-            error.hint.retryable = true;
-            Err(error)
-        })
-    }
 }
 
 /// Shared by all handlers.
@@ -145,9 +133,12 @@ type Shared = axum::extract::State<Arc<Door>>;
 /// origins, request ids, limits and logs cover it too.
 pub fn router(app: App, more: Router) -> Router {
     let (routes, document) = describe::routes().split_for_parts();
+    let options = &app.options;
+    let room = hold::Room::new;
     let door = Arc::new(Door {
-        readers: Arc::new(Semaphore::new(app.options.readers_max)),
-        room: hold::Room::new(app.options.answers_bytes_max, app.options.answers_patience),
+        readers: Arc::new(Semaphore::new(options.readers_max)),
+        room: room(options.answers_bytes_max, options.answers_patience, hold::ANSWERS),
+        bodies: room(options.bodies_bytes_max, options.bodies_patience, hold::BODIES),
         began: app.service.now(),
         requests: AtomicU64::new(0),
         metrics: metrics::Metrics::new(),

@@ -59,7 +59,14 @@ impl Default for ServeOptions {
 
 /// Tells a handler that the server stops. Handlers called without a server never hear of it.
 #[derive(Clone, Default)]
-pub(super) struct Stopping(pub(super) CancellationToken);
+pub(super) struct Stopping(Arc<CancellationToken>);
+
+impl Stopping {
+    /// Cancelled when the server stops.
+    pub(super) fn token(&self) -> CancellationToken {
+        CancellationToken::clone(&self.0)
+    }
+}
 
 impl<S: Sync> FromRequestParts<S> for Stopping {
     type Rejection = Infallible;
@@ -92,7 +99,7 @@ pub async fn serve(
     let closing = CancellationToken::new();
     let (open, watched) = watch::channel(0);
     let floor = Floor {
-        router: router.layer(Extension(Stopping(closing.clone()))),
+        router: router.layer(Extension(Stopping(Arc::new(closing.clone())))),
         options,
         closing: closing.clone(),
         permits: Arc::new(Semaphore::new(options.connections_max)),

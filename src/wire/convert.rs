@@ -44,8 +44,15 @@ pub(super) fn origin_number(origin: Origin) -> super::pb::Origin {
 /// A chain value as clients see it.
 #[must_use]
 pub fn hex(bytes: &[u8]) -> String {
-    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
-    digits.filter_map(|digit| char::from_digit(digit.into(), 16)).collect()
+    let mut text = Vec::with_capacity(2 * bytes.len());
+    write_hex(&mut text, bytes);
+    String::from_utf8(text).expect("hex digits are ASCII")
+}
+
+/// Writes a chain value.
+pub(super) fn write_hex(out: &mut Vec<u8>, bytes: &[u8]) {
+    let digit = |half: u8| if half < 10 { b'0' + half } else { b'a' + half - 10 };
+    out.extend(bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]));
 }
 
 impl From<Receipt> for types::Receipt {

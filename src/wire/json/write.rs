@@ -74,8 +74,14 @@ fn write_time(out: &mut Vec<u8>, time: Timestamp) {
     }
 }
 
-/// Writes a JSON string.
+/// Writes a JSON string. Most ids have nothing to escape.
 fn write_text(out: &mut Vec<u8>, text: &str) {
+    if text.bytes().all(|byte| matches!(byte, b' '..=b'~') && byte != b'"' && byte != b'\\') {
+        out.push(b'"');
+        out.extend_from_slice(text.as_bytes());
+        out.push(b'"');
+        return;
+    }
     serde_json::to_writer(out, text).expect("a text is JSON and memory takes it");
 }
 

@@ -274,3 +274,63 @@ async fn a_client_that_takes_nothing_is_left() {
     room(&house).await;
     drop(stream);
 }
+
+/// The head of a batch of so many bytes, and a part of it.
+async fn sending(house: &House, bytes: usize, framing: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(&house.address).await.unwrap();
+    let head = format!(
+        "POST /v1/sessions/s/events HTTP/1.1\r\nhost: localhost\r\n\
+         content-type: application/json\r\n{framing}\r\n\r\n"
+    );
+    stream.write_all(head.replace("BYTES", &bytes.to_string()).as_bytes()).await.unwrap();
+    stream
+}
+
+fn a_batch(bytes: usize) -> Vec<u8> {
+    let text = "x".repeat(bytes - 64);
+    let mut batch = format!(r#"{{"events":[{{"type":"a.b","text":"{text}"}}]}}"#).into_bytes();
+    batch.resize(bytes, b' ');
+    batch
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_that_are_never_sent_whole_keep_to_their_room() {
+    const BYTES: usize = 256 << 10;
+    for framing in ["content-length: BYTES", "transfer-encoding: chunked"] {
+        let options = HttpOptions {
+            body_bytes_max: 2 * BYTES,
+            bodies_bytes_max: 4 * BYTES,
+            bodies_patience: Duration::from_millis(10),
+            ..HttpOptions::default()
+        };
+        let house = House::build(Plan { options, ..Plan::default() }).await;
+        house.session("s", 0).await;
+        let stream = sending(&house, BYTES, framing).await;
+        let json = [("content-type", "application/json")];
+        let send = async |bytes: usize| {
+            house.call("POST", "/v1/sessions/s/events", &json, Some(a_batch(bytes))).await
+        };
+        // The one that is under way may be taken only after the first of these.
+        let refused = async {
+            loop {
+                let reply = send(BYTES).await;
+                if reply.status != 200 {
+                    return reply;
+                }
+            }
+        };
+        let refused = tokio::time::timeout(PATIENCE, refused).await.expect("a refusal");
+        assert_eq!((refused.status, refused.code()), (429, "limit_reached".to_owned()));
+        assert_eq!(refused.header("retry-after"), "1");
+        assert_eq!(send(4 << 10).await.status, 200, "small requests go on");
+        let too_large = send(4 * BYTES).await;
+        assert_eq!((too_large.status, too_large.code()), (413, "body_too_large".to_owned()));
+        drop(stream);
+        let freed = async {
+            while send(BYTES).await.status != 200 {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, freed).await.expect("room for a large request again");
+    }
+}
