@@ -444,6 +444,12 @@ impl Research {
         self.sources.list()
     }
 
+    /// Whether a source would say something new.
+    #[must_use]
+    pub fn wants_source(&self, found: &super::body::SourceBody) -> bool {
+        self.sources.wants(found)
+    }
+
     /// Where the research stands, in the caller's words.
     #[must_use]
     pub fn summary(&self) -> Option<&CallerSummary> {

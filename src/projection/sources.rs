@@ -46,6 +46,24 @@ impl Sources {
         &self.list
     }
 
+    /// Whether the log would know more with it: a page that is new, or something about a known one.
+    #[must_use]
+    pub fn wants(&self, found: &SourceBody) -> bool {
+        let Some(name) = normalised(&found.url) else { return false };
+        let said = |text: &Option<String>| {
+            text.as_ref().is_some_and(|text| !one_line(text, TITLE_CHARS_MAX).is_empty())
+        };
+        match self.known.get(name.as_str()).and_then(|at| self.list.get(*at)) {
+            None => true,
+            Some(known) => {
+                let server = found.found_by.as_deref() == Some("server");
+                (known.title.is_none() && said(&found.title))
+                    || (known.kind.is_none() && said(&found.kind))
+                    || (server && !known.by_server)
+            }
+        }
+    }
+
     pub(super) fn fold(&mut self, found: SourceBody, step: Option<u64>, position: Position) {
         let Some(name) = normalised(&found.url) else { return };
         let short = |text: Option<String>, max| {
@@ -98,6 +116,33 @@ pub fn normalised(text: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_source_is_wanted_until_it_says_nothing_new() {
+        let found = |url: &str, title: Option<&str>, by: &str| SourceBody {
+            url: url.to_owned(),
+            title: title.map(str::to_owned),
+            kind: None,
+            step: None,
+            found_by: Some(by.to_owned()),
+        };
+        let mut sources = Sources::default();
+        for (url, title, by, wanted) in [
+            ("https://a.org", None, "model", true),
+            ("https://a.org/#part", None, "model", false),
+            ("https://a.org", Some(" "), "model", false),
+            ("https://a.org", Some("A"), "model", true),
+            ("https://a.org", Some("B"), "model", false),
+            ("https://a.org", None, "server", true),
+            ("https://a.org", Some("A"), "server", false),
+            ("https://b.org", None, "model", true),
+            (" ", None, "model", false),
+        ] {
+            let source = found(url, title, by);
+            assert_eq!(sources.wants(&source), wanted, "{url} {title:?} {by}");
+            sources.fold(source, None, Position(0));
+        }
+    }
 
     #[test]
     fn one_page_under_many_urls_is_one_source() {

@@ -198,7 +198,12 @@ impl Service {
         let (session, bound_by) = self.bound(caller, via, session).await?;
         let count = |facts: &Facts| facts.research.sources().len() as u64;
         let session_key = caller.key(&session);
-        let before = self.with_facts(&session_key, |_, facts| count(facts)).await?;
+        // What says nothing new is not written: the same call again changes nothing.
+        let news = |facts: &Facts| {
+            let new = |source: &&SourceBody| facts.research.wants_source(source);
+            (count(facts), sources.iter().filter(new).cloned().collect::<Vec<_>>())
+        };
+        let (before, sources) = self.with_facts(&session_key, |_, facts| news(facts)).await?;
         let event = |source: &SourceBody| NewEvent {
             id: None,
             kind: EventType::new(kind::SOURCE).expect("it keeps to the alphabet"),
@@ -207,8 +212,10 @@ impl Service {
             position: None,
             body: body::write(source),
         };
-        let events = sources.iter().map(event).collect();
-        self.emit(caller, &session, Batch { events, if_position: None, key }, false).await?;
+        let events: Vec<NewEvent> = sources.iter().map(event).collect();
+        if !events.is_empty() {
+            self.emit(caller, &session, Batch { events, if_position: None, key }, false).await?;
+        }
         self.bind(caller, via, &session);
         let total = self.with_facts(&session_key, |_, facts| count(facts)).await?;
         Ok(SourcesAdded { session, bound_by, added: total.saturating_sub(before), total })
