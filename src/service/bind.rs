@@ -173,7 +173,7 @@ impl Service {
     }
 
     /// Adds to an error about a session that cannot be used the ones that can.
-    pub(super) async fn offer(&self, caller: &Caller, mut error: ServiceError) -> ServiceError {
+    pub async fn offer(&self, caller: &Caller, mut error: ServiceError) -> ServiceError {
         let gone = matches!(
             error.code,
             Code::SessionNotFound | Code::SessionDeleted | Code::SessionExpired

@@ -107,10 +107,25 @@ pub struct Hint {
     pub missing: Vec<(crate::event::Range, String)>,
     /// The last step of the session, where steps are the matter.
     pub last_step: Option<u64>,
+    /// The number the refused step may have instead, where it only came out of turn.
+    pub next_step: Option<u64>,
     /// Sessions to choose from, the latest first.
     pub candidates: Vec<Candidate>,
     /// The field that was refused.
     pub field: Option<String>,
+    /// The tool call to make next. Set where tools are dispatched: a verb knows no tool.
+    pub call: Option<NextCall>,
+}
+
+/// A tool call that leads out of a refusal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NextCall {
+    /// The tool.
+    pub tool: &'static str,
+    /// Its arguments.
+    pub arguments: serde_json::Map<String, serde_json::Value>,
+    /// Whether the refused call's other arguments go with them.
+    pub others_unchanged: bool,
 }
 
 /// A session a caller without an id may mean.

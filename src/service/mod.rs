@@ -22,7 +22,7 @@ use std::{
 
 pub use bind::{BoundBy, Remembered, Via};
 pub use emit::Emitted;
-pub use error::{Candidate, Code, Hint, ServiceError, ServiceResult};
+pub use error::{Candidate, Code, Hint, NextCall, ServiceError, ServiceResult};
 pub use flow::{Answered, Asked, Flow};
 pub use recover::{ListPage, Past, RecoverCall, Recovered};
 pub use research::{ResearchOptions, SourcesAdded, StepAnswer, StepCall};

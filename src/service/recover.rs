@@ -97,18 +97,6 @@ impl Service {
         via: &Via,
         call: &RecoverCall,
     ) -> ServiceResult<(SessionId, BoundBy, Recovered)> {
-        match self.recover(caller, via, call).await {
-            Err(error) => Err(self.offer(caller, error).await),
-            answer => answer,
-        }
-    }
-
-    async fn recover(
-        &self,
-        caller: &Caller,
-        via: &Via,
-        call: &RecoverCall,
-    ) -> ServiceResult<(SessionId, BoundBy, Recovered)> {
         let (session, by) = self.bound(caller, via, call.session.as_ref()).await?;
         let key = caller.key(&session);
         let bytes_max = self.options.answer_bytes_max;

@@ -127,14 +127,12 @@ impl Service {
         call: StepCall,
     ) -> ServiceResult<StepAnswer> {
         let number = call.step.number;
-        match self.record_step(caller, via, call).await {
-            Err(mut error) if error.code == Code::SessionNotFound => {
+        self.record_step(caller, via, call).await.map_err(|mut error| {
+            if error.code == Code::SessionNotFound {
                 error.hint.last_step = Some(number.saturating_sub(1));
-                Err(self.offer(caller, error).await)
             }
-            Err(error) => Err(self.offer(caller, error).await),
-            answer => answer,
-        }
+            error
+        })
     }
 
     async fn record_step(
@@ -434,7 +432,9 @@ fn judge(facts: &Facts, call: &StepCall, steps_max: u64) -> ServiceResult<Verdic
     if step.number != next && step.number != next_any {
         let message = format!("step {} cannot follow: the next one is {next}", step.number);
         let go_on = format!("send this step as stepNumber {next}");
-        return Err(conflict(research, call, message, &go_on));
+        let mut error = conflict(research, call, message, &go_on);
+        error.hint.next_step = Some(next);
+        return Err(error);
     }
     if let Some(revised) = step.revises
         && research.find(revised, branch).or_else(|| research.find(revised, None)).is_none()

@@ -184,7 +184,13 @@ pub fn hint(hint: &Hint) -> types::RecoveryHint {
         whole: hint.whole.iter().map(range).collect(),
         missing: missing.collect(),
         last_step: hint.last_step,
+        next_step: hint.next_step,
         candidates: hint.candidates.iter().map(candidate).collect(),
+        call: hint.call.as_ref().map(|call| types::NextCall {
+            tool: call.tool.to_owned(),
+            arguments: call.arguments.clone(),
+            other_arguments: call.others_unchanged.then(|| "unchanged".to_owned()),
+        }),
     }
 }
 

@@ -391,9 +391,29 @@ pub struct RecoveryHint {
     /// The last step of the session.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_step: Option<u64>,
+    /// The number the refused step may have instead.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_step: Option<u64>,
     /// Sessions to choose from, the latest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub candidates: Vec<Candidate>,
+    /// The tool call to make next, where the refused one was a tool's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub call: Option<NextCall>,
+}
+
+/// A tool call that leads out of a refusal.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(ToSchema))]
+pub struct NextCall {
+    /// The tool.
+    pub tool: String,
+    /// Its arguments.
+    #[cfg_attr(feature = "http", schema(value_type = Object))]
+    pub arguments: serde_json::Map<String, serde_json::Value>,
+    /// `unchanged`: send the refused call's other arguments with them. Absent: these are all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub other_arguments: Option<String>,
 }
 
 /// A session a caller without an id may mean.

@@ -6,6 +6,7 @@ pub mod desk;
 mod anything;
 mod binding;
 mod bounds;
+mod doors;
 mod front_end;
 mod protocol;
 pub mod server;

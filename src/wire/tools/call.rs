@@ -13,6 +13,7 @@ use super::{
     research::{
         AddSources, ClearSession, GetResearchSession, ListSessions, ReviewHistory, SequentialSearch,
     },
+    way_out::Asked,
 };
 use crate::{
     event::{Batch, BatchKey, EventType, Point, Position, SessionId},
@@ -41,8 +42,28 @@ const AROUND_DEFAULT: u64 = 5;
 /// Calls a tool. `key` names the call: a retry with the same key does not happen twice.
 ///
 /// # Errors
-/// `invalid_request` naming the argument, and those of the verb.
+/// `invalid_request` naming the argument, and those of the verb; with the call to make next where
+/// there is one.
 pub async fn call(
+    service: &Service,
+    caller: &Caller,
+    via: &Via,
+    key: Option<&BatchKey>,
+    name: &str,
+    arguments: Value,
+) -> ServiceResult<Value> {
+    let asked = Asked::of(name, &arguments);
+    match dispatch(service, caller, via, key, name, arguments).await {
+        Err(error) => {
+            let mut error = service.offer(caller, error).await;
+            error.hint.call = asked.way_out(&error);
+            Err(error)
+        }
+        answer => answer,
+    }
+}
+
+async fn dispatch(
     service: &Service,
     caller: &Caller,
     via: &Via,

@@ -9,6 +9,7 @@ mod failure;
 mod research;
 mod schema;
 pub mod via;
+mod way_out;
 
 use serde_json::{Map, Value};
 

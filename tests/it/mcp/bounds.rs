@@ -6,9 +6,9 @@ use sessionlog::service::{Code, ResearchOptions};
 use super::desk::{Desk, assert_no_null, session_of, step, with};
 
 /// Bytes of one answer's structured content.
-const ANSWER_BYTES: usize = 10_000;
+pub const ANSWER_BYTES: usize = 10_000;
 
-fn hostile(bytes: usize) -> String {
+pub fn hostile(bytes: usize) -> String {
     "\u{1}\"\\\n👨‍👩‍👧 wide ".repeat(bytes / 32)
 }
 

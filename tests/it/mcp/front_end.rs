@@ -17,15 +17,17 @@ use super::{
 };
 
 /// The client's side of a front end's streams.
-struct Pipes {
+pub struct Pipes {
     to: DuplexStream,
     from: tokio::io::Lines<BufReader<DuplexStream>>,
     front_end: JoinHandle<()>,
 }
 
 impl Pipes {
-    fn open(server: &str, options: StdioOptions) -> Self {
-        let client = Client::new(Target::Server(server.parse().unwrap()), "test").unwrap();
+    pub fn open(server: &str, options: StdioOptions) -> Self {
+        // The name of a client is what its idempotency keys begin with: random in the program.
+        let name = options.connection.clone();
+        let client = Client::new(Target::Server(server.parse().unwrap()), name).unwrap();
         let (to, input) = tokio::io::duplex(1 << 20);
         let (output, from) = tokio::io::duplex(1 << 20);
         let front_end = tokio::spawn(async move {
@@ -48,19 +50,19 @@ impl Pipes {
         self.hear().await
     }
 
-    async fn initialize(&mut self) {
+    pub async fn initialize(&mut self) {
         self.say(&initialize("2025-11-25")).await;
         assert_eq!(self.hear().await["result"]["protocolVersion"], "2025-11-25");
         self.say(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;
     }
 
-    async fn call(&mut self, name: &str, arguments: Value) -> Value {
+    pub async fn call(&mut self, name: &str, arguments: Value) -> Value {
         let answer = self.ask("tools/call", json!({"name": name, "arguments": arguments})).await;
         answer["result"].clone()
     }
 }
 
-fn named(connection: &str) -> StdioOptions {
+pub fn named(connection: &str) -> StdioOptions {
     StdioOptions { connection: connection.to_owned(), ..StdioOptions::default() }
 }
 

@@ -4,32 +4,14 @@ use serde_json::{Value, json};
 
 use super::{
     desk::{Desk, step},
-    server::{Server, Speaker},
+    server::{NEWER, Server, Speaker},
 };
 
 const OLDER: [&str; 2] = ["2025-06-18", "2025-11-25"];
-const NEWER: &str = "2026-07-28";
 
-/// What every request of the newer generation carries.
-fn meta() -> Value {
-    json!({
-        "io.modelcontextprotocol/protocolVersion": NEWER,
-        "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
-        "io.modelcontextprotocol/clientCapabilities": {},
-    })
-}
-
-/// A request of the newer generation, with the headers it needs.
-async fn stateless(server: &Server, method: &str, mut params: Value) -> Value {
-    params["_meta"] = meta();
-    let mut speaker = Speaker::new(server, "/mcp");
-    speaker.headers.push(("mcp-protocol-version", NEWER.to_owned()));
-    speaker.headers.push(("mcp-method", method.to_owned()));
-    let name = params["name"].as_str().or_else(|| params["uri"].as_str());
-    if let Some(name) = name {
-        speaker.headers.push(("mcp-name", name.to_owned()));
-    }
-    speaker.ask(method, params).await
+/// A request of the newer generation.
+async fn stateless(server: &Server, method: &str, params: Value) -> Value {
+    Speaker::new(server, "/mcp").ask_alone(method, params).await
 }
 
 #[tokio::test(flavor = "multi_thread")]

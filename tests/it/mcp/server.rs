@@ -11,6 +11,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::desk::Desk;
 
+/// The generation without connections.
+pub const NEWER: &str = "2026-07-28";
+
 pub struct Server {
     pub address: SocketAddr,
     stop: CancellationToken,
@@ -75,6 +78,10 @@ impl Speaker {
     }
 
     pub async fn post(&self, message: &Value) -> Answer {
+        self.post_with(&[], message).await
+    }
+
+    async fn post_with(&self, more: &[(&'static str, &str)], message: &Value) -> Answer {
         let mut request = self
             .http
             .post(&self.url)
@@ -83,6 +90,9 @@ impl Speaker {
             .body(message.to_string());
         for (name, text) in &self.headers {
             request = request.header(*name, text);
+        }
+        for (name, text) in more {
+            request = request.header(*name, *text);
         }
         let response = request.send().await.unwrap();
         let status = response.status().as_u16();
@@ -119,6 +129,21 @@ impl Speaker {
     pub async fn ask(&self, method: &str, params: Value) -> Value {
         let message = json!({"jsonrpc": "2.0", "id": 7, "method": method, "params": params});
         self.post(&message).await.body
+    }
+
+    /// A request of the generation without connections, with the headers it needs; answers the
+    /// whole message.
+    pub async fn ask_alone(&self, method: &str, mut params: Value) -> Value {
+        params["_meta"] = json!({
+            "io.modelcontextprotocol/protocolVersion": NEWER,
+            "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+            "io.modelcontextprotocol/clientCapabilities": {},
+        });
+        let name = params["name"].as_str().or_else(|| params["uri"].as_str()).map(str::to_owned);
+        let mut headers = vec![("mcp-protocol-version", NEWER), ("mcp-method", method)];
+        headers.extend(name.as_deref().map(|name| ("mcp-name", name)));
+        let message = json!({"jsonrpc": "2.0", "id": 7, "method": method, "params": params});
+        self.post_with(&headers, &message).await.body
     }
 }
 

@@ -1,0 +1,104 @@
+//! The way out of a refusal as a call: the next one that makes sense and that works. It rests on
+//! what was asked and on the facts of the hint. It must not guess: no way is better than a wrong
+//! one, and where a step was refused because of another step the way leads to reading that one.
+
+use serde_json::{Value, json};
+
+use crate::service::{Code, NextCall, ServiceError};
+
+/// What a refused call asked for, as far as a way out needs it.
+pub(super) struct Asked {
+    tool: String,
+    session: Option<Value>,
+    step: Option<Value>,
+    branch: Option<Value>,
+    if_position: Option<u64>,
+    event: Option<String>,
+}
+
+impl Asked {
+    pub(super) fn of(tool: &str, arguments: &Value) -> Self {
+        let member = |name: &str| arguments.get(name).filter(|value| !value.is_null()).cloned();
+        let event = arguments.pointer("/event/id").and_then(Value::as_str);
+        Self {
+            tool: tool.to_owned(),
+            session: member("sessionId"),
+            step: member("stepNumber"),
+            branch: member("branchId"),
+            if_position: arguments.get("ifPosition").and_then(Value::as_u64),
+            event: event.map(str::to_owned),
+        }
+    }
+
+    /// A call about the same session.
+    fn about(&self, tool: &'static str, arguments: Value) -> NextCall {
+        let mut call = whole(tool, arguments);
+        if let Some(session) = &self.session {
+            call.arguments.insert("sessionId".to_owned(), session.clone());
+        }
+        call
+    }
+
+    /// The call to make next; `None` when the hint's facts and its sentence are all there is.
+    pub(super) fn way_out(&self, error: &ServiceError) -> Option<NextCall> {
+        let hint = &error.hint;
+        Some(match error.code {
+            Code::SessionRequired
+            | Code::SessionNotFound
+            | Code::SessionDeleted
+            | Code::SessionExpired => match hint.candidates.first() {
+                Some(latest) => {
+                    let named = json!({ "sessionId": latest.session.as_str() });
+                    whole("get_research_session", named)
+                }
+                None if self.step.is_some() && self.session.is_none() => renumbered(1),
+                None => whole("list_sessions", json!({})),
+            },
+            Code::StepConflict => match hint.next_step {
+                Some(next) => renumbered(next),
+                None => self.reading_step(self.step.as_ref()?),
+            },
+            Code::PointNotFound if self.tool == "get_events" => {
+                self.about("get_events", json!({ "from": "0" }))
+            }
+            Code::InvalidRequest if hint.field.as_deref() != Some("cursor") => return None,
+            Code::InvalidRequest if self.tool == "list_sessions" => {
+                whole("list_sessions", json!({}))
+            }
+            Code::StepNotFound | Code::PointNotFound | Code::InvalidRequest => {
+                self.about("get_research_session", json!({}))
+            }
+            Code::PositionConflict => {
+                let expected = self.if_position?;
+                let from = hint.tail.map_or(expected, |tail| expected.min(tail.0));
+                self.about("get_events", json!({ "from": from.to_string() }))
+            }
+            Code::IdempotencyConflict => {
+                let from = format!("event:{}", self.event.as_ref()?);
+                self.about("get_events", json!({ "from": from, "limit": 1 }))
+            }
+            Code::LimitReached if hint.last_step.is_some() => whole("clear_session", json!({})),
+            _ => return None,
+        })
+    }
+
+    fn reading_step(&self, number: &Value) -> NextCall {
+        let mut call = self.about("get_research_session", json!({ "stepId": number }));
+        if let Some(branch) = &self.branch {
+            call.arguments.insert("branchId".to_owned(), branch.clone());
+        }
+        call
+    }
+}
+
+/// A call with these arguments and no others.
+fn whole(tool: &'static str, arguments: Value) -> NextCall {
+    let arguments = arguments.as_object().cloned().unwrap_or_default();
+    NextCall { tool, arguments, others_unchanged: false }
+}
+
+/// The same step under another number.
+fn renumbered(number: u64) -> NextCall {
+    let call = whole("sequential_search", json!({ "stepNumber": number }));
+    NextCall { others_unchanged: true, ..call }
+}

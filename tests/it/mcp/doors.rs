@@ -1,0 +1,421 @@
+//! What tools promise, through each door they are served at: a front end's streams, the two
+//! generations of streamable HTTP, and plain HTTP. What a verb decides is tested where it is
+//! decided; here it is shown that no door loses it.
+
+use std::{
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
+
+use serde_json::{Value, json};
+use sessionlog::{
+    mcp::StdioOptions,
+    service::ResearchOptions,
+    wire::{
+        tools::{Failure, Toolset},
+        types::ErrorBody,
+    },
+};
+
+use super::{
+    bounds::{ANSWER_BYTES, hostile},
+    desk::{Desk, assert_no_null, step, with},
+    front_end::{Pipes, named},
+    server::{Server, Speaker},
+};
+
+const PATH: &str = "/mcp?toolsets=research,events";
+
+/// A way to the tools, with a connection of its own.
+enum Door {
+    Stdio(Pipes),
+    Connected(Speaker),
+    Alone(Speaker),
+    Plain(String, String),
+}
+
+const DOORS: [&str; 4] = ["stdio", "/mcp 2025-11-25", "/mcp 2026-07-28", "/v1/tools"];
+
+impl Door {
+    async fn open(which: &str, server: &Server) -> Self {
+        static OPENED: AtomicU64 = AtomicU64::new(0);
+        let name = format!("door-{}", OPENED.fetch_add(1, Ordering::Relaxed));
+        match which {
+            "stdio" => {
+                let toolsets = Toolset::ALL.to_vec();
+                let options = StdioOptions { toolsets, ..named(&name) };
+                let mut pipes = Pipes::open(&server.url("/"), options);
+                pipes.initialize().await;
+                Self::Stdio(pipes)
+            }
+            "/mcp 2025-11-25" => {
+                let mut speaker = Speaker::new(server, PATH);
+                speaker.initialize("2025-11-25").await;
+                Self::Connected(speaker)
+            }
+            "/mcp 2026-07-28" => {
+                let mut speaker = Speaker::new(server, PATH);
+                speaker.headers.push(("sessionlog-connection", name));
+                Self::Alone(speaker)
+            }
+            _ => Self::Plain(server.url("/v1/tools/"), name),
+        }
+    }
+
+    /// Calls a tool: its structured answer, or the facts of the refusal.
+    async fn call(&mut self, tool: &str, arguments: &Value) -> Result<Value, Value> {
+        let params = json!({"name": tool, "arguments": arguments});
+        let result = match self {
+            Self::Stdio(pipes) => pipes.call(tool, arguments.clone()).await,
+            Self::Connected(speaker) => speaker.ask("tools/call", params).await["result"].take(),
+            Self::Alone(speaker) => speaker.ask_alone("tools/call", params).await["result"].take(),
+            Self::Plain(url, name) => return plain(&format!("{url}{tool}"), name, arguments).await,
+        };
+        let text = result["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{result}"));
+        if result["isError"] == true {
+            let (_, facts) = text.split_once("\n\n").unwrap();
+            return Err(serde_json::from_str::<Value>(facts).unwrap()["error"].take());
+        }
+        let told: Value = serde_json::from_str(text).unwrap();
+        assert_eq!(told, result["structuredContent"], "the same twice");
+        Ok(told)
+    }
+
+    async fn ok(&mut self, tool: &str, arguments: Value) -> Value {
+        let answer = self.call(tool, &arguments).await;
+        let answer = answer.unwrap_or_else(|error| panic!("{tool} {arguments}: {error}"));
+        assert_no_null(&answer);
+        answer
+    }
+}
+
+async fn plain(url: &str, connection: &str, arguments: &Value) -> Result<Value, Value> {
+    let request = reqwest::Client::new().post(url).header("sessionlog-connection", connection);
+    let request = request.header("content-type", "application/json").body(arguments.to_string());
+    let response = request.send().await.unwrap();
+    let refused = !response.status().is_success();
+    let body: Value = serde_json::from_str(&response.text().await.unwrap()).unwrap();
+    if !refused {
+        return Ok(body);
+    }
+    // The same facts as through the others, in HTTP's spelling.
+    let body: ErrorBody = serde_json::from_value(body).unwrap();
+    let text = Failure::of_body(&body).text();
+    Err(serde_json::from_str::<Value>(text.split_once("\n\n").unwrap().1).unwrap()["error"].take())
+}
+
+/// A tool call as a hint names it, made literally.
+fn next_call(refused: &Value, error: &Value) -> Option<(String, Value)> {
+    let call = error["recoveryHint"].get("call")?;
+    let arguments = match call.get("otherArguments").map(|others| others == "unchanged") {
+        Some(true) => with(refused.clone(), call["arguments"].clone()),
+        Some(false) => panic!("{call}"),
+        None => call["arguments"].clone(),
+    };
+    Some((call["tool"].as_str().unwrap().to_owned(), arguments))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_door_gives_an_answer_larger_than_its_bound() {
+    let desk = Desk::new();
+    let server = Server::start(&desk).await;
+    for which in DOORS {
+        let mut door = Door::open(which, &server).await;
+        let mut answers = Vec::new();
+        for number in 1..=12 {
+            let text = hostile(if number % 5 == 0 { 60_000 } else { 3_000 });
+            let more = json!({
+                "searchStep": text, "reasoning": text, "knowledgeGap": format!("{number} {text}"),
+                "rejectedApproaches": vec![format!("{number} {text}"); 20], "researchGoal": text,
+                "sessionSummary": text, "responseMode": if number % 2 == 0 { "full" } else { "summary" },
+            });
+            answers.push(door.ok("sequential_search", with(step(number), more)).await);
+            let source = json!({"url": format!("https://x.org/{number}"), "title": text});
+            answers.push(door.ok("add_sources", json!({ "sources": [source] })).await);
+        }
+        for (tool, arguments) in [
+            ("get_research_session", json!({})),
+            ("get_research_session", json!({"stepId": 5})),
+            ("get_research_session", json!({"cursor": "gaps:9"})),
+            ("list_sessions", json!({})),
+            ("review_history", json!({})),
+            ("get_events", json!({})),
+        ] {
+            answers.push(door.ok(tool, arguments).await);
+        }
+        for answer in answers {
+            let bytes = answer.to_string().len();
+            assert!(bytes <= ANSWER_BYTES, "{which}: {bytes} {answer}");
+        }
+    }
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn paging_yields_every_step_once_through_each_door() {
+    let desk = Desk::new();
+    let server = Server::start(&desk).await;
+    for which in DOORS {
+        let mut door = Door::open(which, &server).await;
+        for number in 1..=150 {
+            let answer = door.ok("sequential_search", with(step(number), json!({"delta": true})));
+            assert_eq!(answer.await["responseMode"], "delta", "{which}");
+        }
+        let mut page = door.ok("get_research_session", json!({})).await;
+        let mut cursor = page["cursors"]["steps"].clone();
+        assert!(cursor.is_string(), "{which}: 150 steps do not fit one answer");
+        let mut seen = Vec::new();
+        loop {
+            let lines = page["stepIndex"].as_array().unwrap();
+            seen.extend(lines.iter().rev().map(|line| line["stepNumber"].as_u64().unwrap()));
+            let Some(text) = cursor.as_str() else { break };
+            page = door.ok("get_research_session", json!({ "cursor": text })).await;
+            cursor = page["nextCursor"].clone();
+        }
+        assert_eq!(seen, (1..=150).rev().collect::<Vec<_>>(), "{which}");
+        let one = door.ok("get_research_session", json!({"stepId": 77})).await;
+        assert_eq!(one["step"]["description"], step(77)["searchStep"], "{which}");
+    }
+    server.stop().await;
+}
+
+/// Sends step 2 through all of them at once, each in its own words; checks that one won, that the
+/// others were told so, and that all of them can read who it was.
+async fn race(which: &str, doors: Vec<Door>, session: &str) {
+    let mut calls = Vec::new();
+    for (caller, mut door) in doors.into_iter().enumerate() {
+        let words = json!({"searchStep": format!("caller {caller}"), "sessionId": session});
+        let arguments = with(step(2), words);
+        calls.push(tokio::spawn(async move {
+            let answer = door.call("sequential_search", &arguments).await;
+            (door, arguments, answer)
+        }));
+    }
+    let (mut won, mut refused) = (Vec::new(), Vec::new());
+    for call in calls {
+        match call.await.unwrap() {
+            (_, arguments, Ok(_)) => won.push(arguments["searchStep"].clone()),
+            (door, arguments, Err(error)) => refused.push((door, arguments, error)),
+        }
+    }
+    assert_eq!((won.len(), refused.len()), (1, 15), "{which}");
+    for (mut door, arguments, error) in refused {
+        assert_eq!(error["kind"], "step_conflict", "{which}: {error}");
+        assert_eq!(error["recoveryHint"]["lastKnownStep"], 2, "{which}: {error}");
+        let (tool, next) = next_call(&arguments, &error).unwrap();
+        assert_eq!(door.ok(&tool, next).await["step"]["description"], won[0], "{which}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn sixteen_callers_of_one_number_have_one_winner_through_each_door_and_all_together() {
+    let desk = Desk::new();
+    let server = Server::start(&desk).await;
+    for which in DOORS.into_iter().chain(["all"]) {
+        let mut doors = Vec::new();
+        for caller in 0..16 {
+            let door = if which == "all" { DOORS[caller % 4] } else { which };
+            doors.push(Door::open(door, &server).await);
+        }
+        let first = with(step(1), json!({"searchStep": format!("started through {which}")}));
+        let started = doors[0].ok("sequential_search", first).await;
+        let session = started["sessionId"].as_str().unwrap().to_owned();
+        race(which, doors, &session).await;
+        let mut door = Door::open("/v1/tools", &server).await;
+        let found = door.ok("get_research_session", json!({ "sessionId": session })).await;
+        assert_eq!(found["stepCount"], 2, "{which}");
+    }
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_retry_answers_the_same_through_each_door_and_through_another() {
+    let desk = Desk::new();
+    let server = Server::start(&desk).await;
+    for which in DOORS {
+        let mut door = Door::open(which, &server).await;
+        let mut session = Value::Null;
+        for arguments in [
+            with(step(1), json!({"researchGoal": which, "knowledgeGap": "when?"})),
+            with(step(2), json!({"closesGap": "when?", "sessionSummary": "begun"})),
+            with(step(3), json!({"isRevision": true, "revisesStep": 2})),
+            with(step(3), json!({"branchId": "aside", "branchFromStep": 2})),
+        ] {
+            let first = door.ok("sequential_search", arguments.clone()).await;
+            let again = door.ok("sequential_search", arguments.clone()).await;
+            session = first["sessionId"].clone();
+            for other in DOORS {
+                let mut other = Door::open(other, &server).await;
+                let named = with(arguments.clone(), json!({ "sessionId": session }));
+                let there = other.ok("sequential_search", named).await;
+                for answer in [&again, &there] {
+                    assert_eq!(answer["repeated"], true, "{which}: {arguments}");
+                    assert_eq!(answer["position"], first["position"], "{which}: {arguments}");
+                }
+            }
+        }
+        let found = door.ok("get_research_session", json!({ "sessionId": session })).await;
+        assert_eq!(found["stepCount"], 4, "{which}");
+        assert_eq!(found["gaps"], json!([]), "{which}: the gap is closed");
+        assert_eq!(found["stepIndex"][1]["supersededBy"], 3, "{which}");
+        let aside = json!([{"branchId": "aside", "fromStep": 2, "lastStep": 3}]);
+        assert_eq!(found["branches"], aside, "{which}");
+        assert!(found["summary"].as_str().unwrap().contains("begun"), "{which}: {found}");
+    }
+    server.stop().await;
+}
+
+/// Calls that are refused, and how, in a session of two steps, one of them on a branch, too, and an
+/// event called `message`; `gone` names a session nobody has.
+fn refusals() -> Vec<(&'static str, Value, &'static str)> {
+    let message =
+        |id: &str, content: &str| json!({"type": "user.message", "id": id, "content": content});
+    vec![
+        ("sequential_search", step(9), "step_conflict"),
+        ("sequential_search", with(step(2), json!({"searchStep": "other"})), "step_conflict"),
+        (
+            "sequential_search",
+            with(step(2), json!({"branchId": "a", "branchFromStep": 1, "searchStep": "other"})),
+            "step_conflict",
+        ),
+        ("sequential_search", with(step(8), json!({"branchId": "b"})), "step_conflict"),
+        ("sequential_search", with(step(7), json!({"sessionId": "gone"})), "session_not_found"),
+        ("get_research_session", json!({"sessionId": "gone"}), "session_not_found"),
+        ("get_events", json!({"sessionId": "gone"}), "session_not_found"),
+        (
+            "add_sources",
+            json!({"sessionId": "gone", "sources": [{"url": "https://a.org"}]}),
+            "session_not_found",
+        ),
+        (
+            "emit_event",
+            json!({"sessionId": "gone", "event": message("m", "x")}),
+            "session_not_found",
+        ),
+        ("get_research_session", json!({"stepId": 99}), "step_not_found"),
+        ("get_research_session", json!({"stepId": 1, "branchId": "z"}), "step_not_found"),
+        ("get_research_session", json!({"at": "step:77"}), "point_not_found"),
+        ("get_events", json!({"from": "event:none"}), "point_not_found"),
+        ("get_research_session", json!({"cursor": "nonsense"}), "invalid_request"),
+        ("get_research_session", json!({"cursor": "step:70:0"}), "invalid_request"),
+        ("list_sessions", json!({"cursor": "nonsense"}), "invalid_request"),
+        ("emit_event", json!({"event": message("n", "x"), "ifPosition": 1}), "position_conflict"),
+        ("emit_event", json!({"event": message("n", "x"), "ifPosition": 99}), "position_conflict"),
+        ("emit_event", json!({"event": message("message", "other")}), "idempotency_conflict"),
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_call_a_refusal_names_works_through_each_door() {
+    let desk = Desk::new();
+    let server = Server::start(&desk).await;
+    for which in DOORS {
+        for (tool, arguments, kind) in refusals() {
+            desk.clock.advance(Duration::from_millis(1));
+            let mut door = Door::open(which, &server).await;
+            let case = format!("{which}: {tool} {arguments}");
+            let first = with(step(1), json!({ "searchStep": case }));
+            let session = door.ok("sequential_search", first).await["sessionId"].clone();
+            let aside = json!({"branchId": "a", "branchFromStep": 1});
+            door.ok("sequential_search", step(2)).await;
+            door.ok("sequential_search", with(step(2), aside)).await;
+            let event = json!({"type": "user.message", "id": "message", "content": "hi"});
+            door.ok("emit_event", json!({ "event": event })).await;
+
+            let error = door.call(tool, &arguments).await.expect_err(&case);
+            assert_eq!(error["kind"], kind, "{case}: {error}");
+            let (next, with_arguments) =
+                next_call(&arguments, &error).unwrap_or_else(|| panic!("{case}: {error}"));
+            let answer = door.ok(&next, with_arguments).await;
+            if let Some(found) = answer.get("sessionId") {
+                assert_eq!(*found, session, "{case}: it leads to the session it came from");
+            }
+        }
+    }
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_has_no_session_is_led_to_one_through_each_door() {
+    for which in DOORS {
+        let desk = Desk::new();
+        let server = Server::start(&desk).await;
+        let mut door = Door::open(which, &server).await;
+        let arguments = step(2);
+        let error = door.call("sequential_search", &arguments).await.unwrap_err();
+        assert_eq!(error["kind"], "session_required", "{which}");
+        let (tool, next) = next_call(&arguments, &error).unwrap();
+        assert_eq!(next, with(step(2), json!({"stepNumber": 1})), "{which}: a session starts at 1");
+        let started = door.ok(&tool, next).await;
+
+        for (tool, arguments) in [
+            ("sequential_search", step(2)),
+            ("get_research_session", json!({})),
+            ("get_events", json!({})),
+        ] {
+            let mut other = Door::open(which, &server).await;
+            let error = other.call(tool, &arguments).await.unwrap_err();
+            assert_eq!(error["kind"], "session_required", "{which}: {tool}");
+            let (tool, next) = next_call(&arguments, &error).unwrap();
+            let found = other.ok(&tool, next).await;
+            assert_eq!(found["sessionId"], started["sessionId"], "{which}");
+        }
+        server.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_is_full_is_left_by_the_call_that_is_named() {
+    let options = ResearchOptions { steps_max: 1, ..ResearchOptions::default() };
+    let desk = Desk::new().bounded(options);
+    let server = Server::start(&desk).await;
+    for which in DOORS {
+        let mut door = Door::open(which, &server).await;
+        let first = with(step(1), json!({"searchStep": which}));
+        let full = door.ok("sequential_search", first).await;
+        let error = door.call("sequential_search", &step(2)).await.unwrap_err();
+        assert_eq!(error["kind"], "limit_reached", "{which}");
+        let (tool, next) = next_call(&step(2), &error).unwrap();
+        door.ok(&tool, next).await;
+        let fresh = with(step(1), json!({"searchStep": format!("{which} again")}));
+        let fresh = door.ok("sequential_search", fresh).await;
+        assert_ne!(fresh["sessionId"], full["sessionId"], "{which}");
+    }
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn annotations_say_what_a_call_does() {
+    let desk = Desk::new();
+    let server = Server::start(&desk).await;
+    let mut speaker = Speaker::new(&server, PATH);
+    speaker.initialize("2025-11-25").await;
+    let listed = speaker.ask("tools/list", json!({})).await;
+    let mut door = Door::Connected(speaker);
+    door.ok("sequential_search", step(1)).await;
+    for tool in listed["result"]["tools"].as_array().unwrap() {
+        let name = tool["name"].as_str().unwrap();
+        let arguments = match name {
+            "sequential_search" => step(2),
+            "add_sources" => json!({"sources": [{"url": "https://a.org"}]}),
+            "emit_event" => json!({"event": {"type": "user.message", "content": "hi"}}),
+            _ => json!({}),
+        };
+        let session = json!({"sessionId": door.ok("list_sessions", json!({})).await["sessions"][0]["sessionId"]});
+        let mut counts = Vec::new();
+        for _ in 0..3 {
+            counts.push(door.ok("get_events", session.clone()).await["tail"].clone());
+            door.ok(name, arguments.clone()).await;
+        }
+        let hints = &tool["annotations"];
+        let (read_only, idempotent) = (&hints["readOnlyHint"], &hints["idempotentHint"]);
+        let writes = counts[0] != counts[1];
+        let writes_again = counts[1] != counts[2];
+        // Unbinding writes no event; it is no reading either.
+        assert_eq!(*read_only, !writes && name != "clear_session", "{name}: {counts:?}");
+        assert_eq!(*idempotent, !writes_again, "{name}: {counts:?}");
+        assert_eq!(hints["destructiveHint"], false, "{name}: the log keeps everything");
+        door.ok("get_research_session", session).await;
+    }
+    server.stop().await;
+}
