@@ -5,10 +5,15 @@ use std::{fs, path::PathBuf};
 
 #[path = "../../fuzz/checks/frame.rs"]
 mod frame;
+#[cfg(feature = "cli")]
+#[path = "../../fuzz/checks/lines.rs"]
+mod lines;
 #[path = "../../fuzz/checks/recover.rs"]
 pub mod recover;
 #[path = "../../fuzz/checks/store.rs"]
 mod store;
+#[path = "../../fuzz/checks/tables.rs"]
+mod tables;
 #[cfg(feature = "cli")]
 #[path = "../../fuzz/checks/wire.rs"]
 mod wire;
@@ -34,6 +39,17 @@ fn no_bytes_make_a_codec_panic() {
 #[test]
 fn no_text_makes_the_wire_panic_or_lie() {
     replay("wire", wire::check);
+}
+
+#[cfg(feature = "cli")]
+#[test]
+fn no_line_and_no_message_is_read_otherwise_than_others_read_it() {
+    replay("lines", lines::check);
+}
+
+#[test]
+fn no_bytes_pass_for_tables_that_nobody_wrote() {
+    replay("tables", tables::check);
 }
 
 #[test]
