@@ -21,8 +21,9 @@ mod scrub;
 mod warm;
 // What other stores got wrong.
 mod peers;
-// What a person gives up.
+// What a person gives up, of a session and of the store.
 mod repair;
+mod store_repair;
 // What the journal lost and a segment has; the witnesses of the journal's files.
 mod life;
 mod mended;

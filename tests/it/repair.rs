@@ -4,10 +4,7 @@
 use sessionlog::{
     env::sim::{Fault, Op, Sim},
     event::{Batch, BatchKey, Event, Position, Range},
-    store::{
-        Fill, Health, Read, Repaired, Slice, Store, StoreError,
-        local::{Local, OpenError},
-    },
+    store::{Fill, Read, Repaired, Slice, Store, StoreError, local::Local},
 };
 
 use crate::engines::{append, batch, create, event, events_of, key, named, small, whole_of};
@@ -193,6 +190,11 @@ async fn store_closes(sim: &Sim) {
     open(sim).close().await;
 }
 
+/// A crash like that fault, or one that loses more.
+pub fn crash(sim: &Sim, fault: Fault) {
+    if fault == Fault::Kill { sim.kill() } else { sim.power_loss() }
+}
+
 /// Another machine with the same device.
 fn twin(sim: &Sim, seed: u64) -> Sim {
     let twin = Sim::new(seed);
@@ -228,11 +230,7 @@ async fn a_repair_that_crashes_has_happened_or_not() {
                 sim.fail_call(sim.calls() + call, fault, false);
                 let _ = store.repair(&key("hurt"), true).await;
                 sim.heal();
-                if fault == Fault::Kill {
-                    sim.kill()
-                } else {
-                    sim.power_loss()
-                }
+                crash(&sim, fault);
                 drop(store);
                 let store = open(&sim);
                 let mut lost = store.repair(&key("hurt"), true).await.unwrap();
@@ -243,128 +241,6 @@ async fn a_repair_that_crashes_has_happened_or_not() {
                 judge(&store, &events, &lost, 0, &told).await;
                 append(&store, &key("hurt"), batch([event("{}")])).await.unwrap();
             }
-        }
-    }
-}
-
-/// The header of a frame in the journal goes bad, so that nobody knows whose it was.
-#[tokio::test]
-async fn a_store_that_lost_what_names_no_session_is_repaired_by_a_person() {
-    type Change = fn(&Sim);
-    let changes: [(&str, Change); 3] = [
-        ("a header", |sim| {
-            let bytes = sim.read_durable("journal/0").unwrap();
-            let at = bytes.windows(5).position(|part| part == b"words").unwrap();
-            sim.flip("journal/0", at as u64 - 100, 0);
-        }),
-        ("the file is cut", |sim| sim.truncate_durable("journal/0", 12_000)),
-        ("a file is gone", |sim| {
-            let numbers = sim
-                .files()
-                .into_iter()
-                .filter_map(|path| path.strip_prefix("journal/")?.parse::<u32>().ok());
-            let last = numbers.max().unwrap();
-            sim.write_durable(&format!("journal/{}", last + 1), 0, &[]);
-            sim.remove_durable(&format!("journal/{last}"));
-        }),
-    ];
-    for (what, change) in changes {
-        let sim = Sim::new(33);
-        let store = open(&sim);
-        for session in ["hurt", "other"] {
-            create(&store, session).await;
-            append(&store, &key(session), batch([event("{\"n\":0}")])).await.unwrap();
-        }
-        append(&store, &key("hurt"), batch([event("{\"lost\":\"words\"}")])).await.unwrap();
-        for n in 1..9 {
-            let body = format!("\"{}\"", "x".repeat(n * 100));
-            append(&store, &key("other"), batch([event(&body)])).await.unwrap();
-        }
-        store.idle();
-        sim.power_loss();
-        drop(store);
-        change(&sim);
-        let store = open(&sim);
-        assert!(matches!(store.health(), Health::ReadOnly(_)), "{what}");
-        let refused = append(&store, &key("other"), batch([event("{}")])).await.unwrap_err();
-        assert!(refused.to_string().contains("repair --store --accept-loss"), "{what}: {refused}");
-        let looked = store.repair_store(false).await.unwrap();
-        assert!(!looked.accepted && !looked.unnamed.is_empty(), "{what}");
-        assert!(matches!(store.health(), Health::ReadOnly(_)), "{what}: looked only");
-        let served = events_of(&store, &key("other")).await;
-        let repaired = store.repair_store(true).await.unwrap();
-        assert!(repaired.accepted && repaired.unnamed == looked.unnamed, "{what}");
-        for copy in &repaired.copies {
-            assert!(sim.read_durable(&format!("quarantine/{copy}")).is_some(), "{what}: {copy}");
-        }
-        assert_eq!(store.health(), Health::Ready, "{what}");
-        assert_eq!(store.repair_store(true).await.unwrap(), Repaired::default(), "{what}");
-        append(&store, &key("other"), batch([event("{\"behind\":1}")])).await.unwrap();
-        for start in 0..3 {
-            sim.power_loss();
-            let store = open(&sim);
-            assert_eq!(store.health(), Health::Ready, "{what}, start {start}");
-            assert_eq!(store.recovery().damage, Vec::<String>::new(), "{what}, start {start}");
-            let found = events_of(&store, &key("other")).await;
-            assert_eq!(found[..served.len()], served, "{what}, start {start}");
-            assert_eq!(found.len(), served.len() + 1 + start, "{what}, start {start}");
-            append(&store, &key("other"), batch([event("{}")])).await.unwrap();
-            store.settle().unwrap();
-        }
-    }
-}
-
-#[tokio::test]
-async fn a_repair_of_the_store_that_crashes_has_happened_or_not() {
-    let make = async || {
-        let sim = Sim::new(34);
-        let store = open(&sim);
-        create(&store, "a").await;
-        append(&store, &key("a"), batch([event("{\"lost\":\"words\"}")])).await.unwrap();
-        create(&store, "b").await;
-        append(&store, &key("b"), batch([event("{}")])).await.unwrap();
-        append(&store, &key("b"), batch([event("{}")])).await.unwrap();
-        sim.power_loss();
-        drop(store);
-        let bytes = sim.read_durable("journal/0").unwrap();
-        let at = bytes.windows(5).position(|part| part == b"words").unwrap();
-        sim.flip("journal/0", at as u64 - 100, 0);
-        sim
-    };
-    let calls = {
-        let sim = make().await;
-        let store = open(&sim);
-        let before = sim.calls();
-        store.repair_store(true).await.unwrap();
-        sim.calls() - before
-    };
-    for call in 0..=calls {
-        for fault in [Fault::Kill, Fault::PowerLoss, Fault::Io, Fault::Full] {
-            let told = format!("{fault:?} at call {call}");
-            let sim = make().await;
-            let store = open(&sim);
-            sim.fail_call(sim.calls() + call, fault, false);
-            let _ = store.repair_store(true).await;
-            sim.heal();
-            if fault == Fault::Kill {
-                sim.kill()
-            } else {
-                sim.power_loss()
-            }
-            drop(store);
-            let store = match Local::open_local(&sim.env(), small()) {
-                Ok(store) => store,
-                Err(OpenError::Damaged { what }) => panic!("{told}: {what}"),
-                Err(other) => panic!("{told}: {other}"),
-            };
-            let _ = store.repair_store(true).await.unwrap();
-            assert_eq!(store.health(), Health::Ready, "{told}");
-            assert_eq!(events_of(&store, &key("b")).await.len(), 2, "{told}");
-            append(&store, &key("b"), batch([event("{}")])).await.unwrap();
-            sim.power_loss();
-            let store = open(&sim);
-            assert_eq!(store.health(), Health::Ready, "{told}: for good");
-            assert_eq!(events_of(&store, &key("b")).await.len(), 3, "{told}");
         }
     }
 }

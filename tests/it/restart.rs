@@ -97,6 +97,30 @@ async fn a_segment_of_changes_alone_never_takes_the_place_of_events() {
     assert_eq!(verified.damage, []);
 }
 
+/// Each start leaves a small segment of changes. Sealed together they would have the name of what
+/// the same start seals next.
+#[tokio::test]
+async fn segments_without_an_event_are_not_sealed_together() {
+    let sim = Sim::new(12);
+    for start in 0..12 {
+        let store = Local::open_local(&sim.env(), small()).unwrap();
+        if start == 0 {
+            create(&store, "s").await;
+        }
+        let title = Some(Some(format!("title {start}")));
+        let change = Change { title, ..Change::default() };
+        store.change(&key("s"), change).await.unwrap();
+        for _ in 0..3 {
+            store.settle().unwrap();
+        }
+        sim.kill();
+    }
+    let sealed: Vec<_> = sim.files().into_iter().filter(|path| path.ends_with(".sealed")).collect();
+    assert_eq!(sealed, Vec::<String>::new());
+    let open = sim.files().into_iter().filter(|path| path.ends_with(".seg")).count();
+    assert!(open >= 8, "{open} segments are too few to be sealed");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn settling_that_fails_between_writers_loses_nothing() {
     for seed in 0..6 {

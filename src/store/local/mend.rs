@@ -31,6 +31,11 @@ pub(super) fn make_good(env: &Env, store: [u8; 16], known: &ByHash, recovered: &
     }
     let mut copies = BTreeMap::new();
     for directory in directories(env, &recovered.lost) {
+        // A name that only the page cache has would go with the power, and what it made good.
+        let durable = |directory: &str| env.storage.sync_dir(directory).is_ok();
+        if !durable(SEGMENTS) || !durable(&directory) {
+            continue;
+        }
         for entry in env.storage.list(&directory).unwrap_or_default() {
             let path = format!("{directory}/{}", entry.name);
             for frame in frames_of(env, store, &path).unwrap_or_default() {

@@ -34,6 +34,12 @@ pub(super) struct Place {
     pub(super) lsn: Lsn,
 }
 
+/// The place that comes first in the journal. Both may have the same number: a file may begin
+/// without a record.
+fn earlier(a: Place, b: Place) -> Place {
+    if (a.order, a.byte_offset) <= (b.order, b.byte_offset) { a } else { b }
+}
+
 /// Hands out the encoded entry of every session that is settled.
 pub(super) type EachEntry<'a> = &'a dyn Fn(&mut dyn FnMut(&[u8]));
 
@@ -133,9 +139,9 @@ impl Slots {
 
     /// Everything before this place of the journal is settled in both files.
     pub(super) fn recyclable(&self) -> Place {
-        let [a, b] = [&self.slots[0].place, &self.slots[1].place];
-        let older = (a.order, a.byte_offset) <= (b.order, b.byte_offset);
-        if older != planted(Defect::RecyclePastOlder) { *a } else { *b }
+        let [a, b] = [self.slots[0].place, self.slots[1].place];
+        let first = earlier(a, b) == a;
+        if first != planted(Defect::RecyclePastOlder) { a } else { b }
     }
 
     /// Lets both files be written from a new base, one in each of the next two settlings.
@@ -313,5 +319,24 @@ impl Slot {
         self.end = end;
         self.base = self.end;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_earlier_place_is_the_one_in_the_earlier_file() {
+        let place = |order, byte_offset, lsn| Place { order, byte_offset, lsn: Lsn(lsn) };
+        for (first, second) in [
+            (place(1, 8192, 7), place(2, 8192, 7)),
+            (place(1, 9000, 7), place(2, 8192, 7)),
+            (place(2, 8192, 7), place(2, 9000, 7)),
+            (place(1, 8192, 7), place(1, 9000, 8)),
+        ] {
+            assert_eq!(earlier(first, second), first);
+            assert_eq!(earlier(second, first), first);
+        }
     }
 }

@@ -1,0 +1,222 @@
+//! Losses that name no session: the store takes no writes until a person gives them up for all of
+//! it. Nothing that anybody still needs is given up with them, and no crash in the middle matters.
+
+use sessionlog::{
+    env::sim::{Fault, Sim},
+    event::Event,
+    store::{
+        Health, Repaired, Store, StoreError,
+        local::{Local, OpenError},
+    },
+};
+
+use crate::{
+    engines::{append, batch, create, event, events_of, key, small},
+    repair::crash,
+};
+
+fn open(sim: &Sim) -> Local {
+    Local::open_local(&sim.env(), small()).unwrap()
+}
+
+/// The header of a frame in the journal goes bad, so that nobody knows whose it was.
+#[tokio::test]
+async fn a_store_that_lost_what_names_no_session_is_repaired_by_a_person() {
+    type Change = fn(&Sim);
+    let changes: [(&str, Change); 3] = [
+        ("a header", |sim| {
+            let bytes = sim.read_durable("journal/0").unwrap();
+            let at = bytes.windows(5).position(|part| part == b"words").unwrap();
+            sim.flip("journal/0", at as u64 - 100, 0);
+        }),
+        ("the file is cut", |sim| sim.truncate_durable("journal/0", 12_000)),
+        ("a file is gone", |sim| {
+            let numbers = sim
+                .files()
+                .into_iter()
+                .filter_map(|path| path.strip_prefix("journal/")?.parse::<u32>().ok());
+            let last = numbers.max().unwrap();
+            sim.write_durable(&format!("journal/{}", last + 1), 0, &[]);
+            sim.remove_durable(&format!("journal/{last}"));
+        }),
+    ];
+    for (what, change) in changes {
+        let sim = Sim::new(33);
+        let store = open(&sim);
+        for session in ["hurt", "other"] {
+            create(&store, session).await;
+            append(&store, &key(session), batch([event("{\"n\":0}")])).await.unwrap();
+        }
+        append(&store, &key("hurt"), batch([event("{\"lost\":\"words\"}")])).await.unwrap();
+        for n in 1..9 {
+            let body = format!("\"{}\"", "x".repeat(n * 100));
+            append(&store, &key("other"), batch([event(&body)])).await.unwrap();
+        }
+        store.idle();
+        sim.power_loss();
+        drop(store);
+        change(&sim);
+        let store = open(&sim);
+        assert!(matches!(store.health(), Health::ReadOnly(_)), "{what}");
+        let refused = append(&store, &key("other"), batch([event("{}")])).await.unwrap_err();
+        assert!(refused.to_string().contains("repair --store --accept-loss"), "{what}: {refused}");
+        let looked = store.repair_store(false).await.unwrap();
+        assert!(!looked.accepted && !looked.unnamed.is_empty(), "{what}");
+        assert!(matches!(store.health(), Health::ReadOnly(_)), "{what}: looked only");
+        let served = events_of(&store, &key("other")).await;
+        let repaired = store.repair_store(true).await.unwrap();
+        assert!(repaired.accepted && repaired.unnamed == looked.unnamed, "{what}");
+        for copy in &repaired.copies {
+            assert!(sim.read_durable(&format!("quarantine/{copy}")).is_some(), "{what}: {copy}");
+        }
+        assert_eq!(store.health(), Health::Ready, "{what}");
+        assert_eq!(store.repair_store(true).await.unwrap(), Repaired::default(), "{what}");
+        append(&store, &key("other"), batch([event("{\"behind\":1}")])).await.unwrap();
+        for start in 0..3 {
+            sim.power_loss();
+            let store = open(&sim);
+            assert_eq!(store.health(), Health::Ready, "{what}, start {start}");
+            assert_eq!(store.recovery().damage, Vec::<String>::new(), "{what}, start {start}");
+            let found = events_of(&store, &key("other")).await;
+            assert_eq!(found[..served.len()], served, "{what}, start {start}");
+            assert_eq!(found.len(), served.len() + 1 + start, "{what}, start {start}");
+            append(&store, &key("other"), batch([event("{}")])).await.unwrap();
+            store.settle().unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_repair_of_the_store_that_crashes_has_happened_or_not() {
+    let make = async || {
+        let sim = Sim::new(34);
+        let store = open(&sim);
+        create(&store, "a").await;
+        append(&store, &key("a"), batch([event("{\"lost\":\"words\"}")])).await.unwrap();
+        create(&store, "b").await;
+        append(&store, &key("b"), batch([event("{}")])).await.unwrap();
+        append(&store, &key("b"), batch([event("{}")])).await.unwrap();
+        sim.power_loss();
+        drop(store);
+        let bytes = sim.read_durable("journal/0").unwrap();
+        let at = bytes.windows(5).position(|part| part == b"words").unwrap();
+        sim.flip("journal/0", at as u64 - 100, 0);
+        sim
+    };
+    let calls = {
+        let sim = make().await;
+        let store = open(&sim);
+        let before = sim.calls();
+        store.repair_store(true).await.unwrap();
+        sim.calls() - before
+    };
+    for call in 0..=calls {
+        for fault in [Fault::Kill, Fault::PowerLoss, Fault::Io, Fault::Full] {
+            let told = format!("{fault:?} at call {call}");
+            let sim = make().await;
+            let store = open(&sim);
+            sim.fail_call(sim.calls() + call, fault, false);
+            let _ = store.repair_store(true).await;
+            sim.heal();
+            crash(&sim, fault);
+            drop(store);
+            let store = match Local::open_local(&sim.env(), small()) {
+                Ok(store) => store,
+                Err(OpenError::Damaged { what }) => panic!("{told}: {what}"),
+                Err(other) => panic!("{told}: {other}"),
+            };
+            let _ = store.repair_store(true).await.unwrap();
+            assert_eq!(store.health(), Health::Ready, "{told}");
+            assert_eq!(events_of(&store, &key("b")).await.len(), 2, "{told}");
+            append(&store, &key("b"), batch([event("{}")])).await.unwrap();
+            sim.power_loss();
+            let store = open(&sim);
+            assert_eq!(store.health(), Health::Ready, "{told}: for good");
+            assert_eq!(events_of(&store, &key("b")).await.len(), 3, "{told}");
+        }
+    }
+}
+
+/// A store that was settled once, and then took events that fill more than a file of its journal;
+/// its power failed. What the session `kept` holds.
+async fn gone_on() -> (Sim, Vec<Event>) {
+    let sim = Sim::new(35);
+    let store = open(&sim);
+    for session in ["kept", "other"] {
+        create(&store, session).await;
+        append(&store, &key(session), batch([event("{\"n\":0}")])).await.unwrap();
+    }
+    store.settle().unwrap();
+    append(&store, &key("kept"), batch([event("{\"n\":1}")])).await.unwrap();
+    let text = format!("\"{}\"", "x".repeat(3_000));
+    for _ in 0..12 {
+        append(&store, &key("other"), batch([event(&text)])).await.unwrap();
+    }
+    store.idle();
+    let kept = events_of(&store, &key("kept")).await;
+    sim.power_loss();
+    let files: Vec<_> =
+        sim.files().into_iter().filter(|path| path.starts_with("journal/")).collect();
+    assert_eq!(
+        files,
+        ["journal/0", "journal/1", "journal/2"],
+        "the second is used, the third spare"
+    );
+    (sim, kept)
+}
+
+/// A file that was emptied looks like the spare. It is evidence: were it used, the repair would
+/// make it anew under what is acknowledged next.
+#[tokio::test]
+async fn what_a_repair_begins_it_does_not_overwrite() {
+    let (sim, kept) = gone_on().await;
+    sim.truncate_durable("journal/1", 0);
+    let store = open(&sim);
+    assert!(matches!(store.health(), Health::ReadOnly(_)));
+    assert!(store.repair_store(true).await.unwrap().accepted);
+    for n in 0..3 {
+        let body = format!("{{\"behind\":{n}}}");
+        append(&store, &key("kept"), batch([event(&body)])).await.unwrap();
+    }
+    sim.power_loss();
+    let store = open(&sim);
+    assert_eq!(store.recovery().damage, Vec::<String>::new());
+    assert_eq!(events_of(&store, &key("kept")).await.len(), kept.len() + 3);
+}
+
+/// A session that cannot be settled has its last event in the very file that is to be made anew.
+#[tokio::test]
+async fn a_repair_keeps_what_a_session_still_needs_of_the_journal() {
+    let (sim, kept) = gone_on().await;
+    sim.truncate_durable("journal/0", 31_000);
+    let store = open(&sim);
+    assert!(matches!(store.health(), Health::ReadOnly(_)));
+    assert_eq!(events_of(&store, &key("kept")).await, kept);
+    sim.fail_writing("segments/", Fault::Io);
+    let failed = store.repair_store(true).await;
+    assert!(matches!(failed, Err(StoreError::Io { .. })), "{failed:?}");
+    assert!(matches!(store.health(), Health::ReadOnly(_)), "as it was before");
+    sim.power_loss();
+    drop(store);
+    sim.heal();
+    let store = open(&sim);
+    assert_eq!(events_of(&store, &key("kept")).await, kept);
+    assert!(store.repair_store(true).await.unwrap().accepted, "once the disk is well");
+    sim.power_loss();
+    assert_eq!(events_of(&open(&sim), &key("kept")).await, kept);
+}
+
+#[tokio::test]
+async fn a_closed_store_is_repaired_no_more() {
+    let (sim, _) = gone_on().await;
+    sim.truncate_durable("journal/1", 0);
+    let store = open(&sim);
+    assert!(!store.repair_store(false).await.unwrap().unnamed.is_empty());
+    store.close().await;
+    let before = sim.calls();
+    let refused = store.repair_store(true).await;
+    assert!(matches!(refused, Err(StoreError::ReadOnly { .. })), "{refused:?}");
+    assert_eq!(sim.calls(), before, "another owner may be there by now");
+    let refused = append(&store, &key("kept"), batch([event("{}")])).await;
+    assert!(matches!(refused, Err(StoreError::ReadOnly { .. })), "{refused:?}");
+}
