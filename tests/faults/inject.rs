@@ -75,6 +75,14 @@ impl Before {
         Self { home, known, next }
     }
 
+    /// A copy, and a server of it with these words before it.
+    fn under(&self, words: &[String]) -> (tempfile::TempDir, Setup) {
+        let copy = self.copy();
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let setup = Setup::new(copy.path(), &copy.path().join("data")).small().before(&words);
+        (copy, setup)
+    }
+
     /// A copy to be hurt.
     fn copy(&self) -> tempfile::TempDir {
         let copy = tempfile::tempdir().unwrap();
@@ -225,10 +233,7 @@ fn a_process_that_dies_at_any_call_loses_nothing_acknowledged() {
     let (mut deaths, mut acked) = (0, 0);
     let points = points(&most, &faults);
     for (call, fault) in &points {
-        let copy = before.copy();
-        let words = tracer(call, fault);
-        let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        let setup = Setup::new(copy.path(), &copy.path().join("data")).small().before(&words);
+        let (copy, setup) = before.under(&tracer(call, fault));
         let mut known = before.known.clone();
         let mut story = Story::new(&mut known, before.next);
         match setup.start() {
@@ -265,10 +270,7 @@ fn a_call_that_fails_is_told_by_name_and_loses_nothing() {
     let (mut refused, mut acked) = (0, 0);
     let points = points(&most, &faults);
     for (call, fault) in &points {
-        let copy = before.copy();
-        let words = tracer(call, fault);
-        let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        let setup = Setup::new(copy.path(), &copy.path().join("data")).small().before(&words);
+        let (copy, setup) = before.under(&tracer(call, fault));
         let mut known = before.known.clone();
         let mut tally = Tally::default();
         let mut next = before.next;
@@ -366,8 +368,7 @@ fn files_that_cannot_be_opened_are_told_by_name_and_heal() {
         .collect();
     let mut tried = 0;
     for (call, fault) in &points(&most, &faults) {
-        let copy = before.copy();
-        let setup = Setup::new(copy.path(), &copy.path().join("data")).small();
+        let (copy, setup) = before.under(&[]);
         let mut server = setup.up();
         let mut known = before.known.clone();
         let mut story = Story::new(&mut known, before.next);

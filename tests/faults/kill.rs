@@ -16,6 +16,16 @@ const SESSIONS: u64 = 3;
 
 #[test]
 fn kill_9_under_load_loses_doubles_and_shows_nothing_it_takes_back() {
+    killed_again_and_again("kills", Board::write);
+}
+
+#[test]
+fn kill_9_under_append_streams_keeps_acknowledged_lines_once_and_in_order() {
+    killed_again_and_again("kills under streams", Board::stream);
+}
+
+/// Kills servers under clients that write in that way, and checks what is left.
+fn killed_again_and_again(what: &str, write: fn(&Board, &str, u64)) {
     let kills = number("SESSIONLOG_KILLS", 30);
     let mut dice = Dice(number("SESSIONLOG_SEED", 7) | 1);
     let home = tempfile::tempdir().unwrap();
@@ -23,7 +33,7 @@ fn kill_9_under_load_loses_doubles_and_shows_nothing_it_takes_back() {
     let (mut done, mut round, mut total) = (0, 0, super::ledger::Tally::default());
     while done < kills {
         let board = Arc::new(Board::default());
-        let clients: Vec<_> = clients(&board, round);
+        let clients: Vec<_> = clients(&board, round, write);
         for _ in 0..ROUND.min(kills - done) {
             let mut server = setup.up();
             board.move_to(Some(server.address));
@@ -48,17 +58,21 @@ fn kill_9_under_load_loses_doubles_and_shows_nothing_it_takes_back() {
     }
     assert!(total.acked > kills, "too little was written to prove anything: {total:?}");
     eprintln!(
-        "kills {done}, acknowledged {}, retries {}, reads {}, wrong {}",
+        "{what} {done}, acknowledged {}, retries {}, reads {}, wrong {}",
         total.acked, total.retries, total.reads, total.wrong
     );
 }
 
 /// Writers and readers of this round's sessions.
-fn clients(board: &Arc<Board>, round: u64) -> Vec<std::thread::JoinHandle<()>> {
+fn clients(
+    board: &Arc<Board>,
+    round: u64,
+    write: fn(&Board, &str, u64),
+) -> Vec<std::thread::JoinHandle<()>> {
     let writers = (0..WRITERS).map(|writer| {
         let board = Arc::clone(board);
         let session = format!("s{round}-{}", writer % SESSIONS);
-        std::thread::spawn(move || board.write(&session, writer))
+        std::thread::spawn(move || write(&board, &session, writer))
     });
     let readers = (0..SESSIONS).map(|reader| {
         let board = Arc::clone(board);

@@ -119,9 +119,10 @@ impl Tally {
 }
 
 impl Ledger {
-    /// A writer is about to send a request.
+    /// A writer is about to send a request, perhaps again.
     pub fn sends(&mut self, writer: u64, request: u64) {
-        self.sent.insert(writer, request);
+        let last = self.sent.entry(writer).or_insert(request);
+        *last = request.max(*last);
     }
 
     /// A request was acknowledged at `first`.

@@ -11,7 +11,7 @@ use std::{
 };
 
 /// Longest wait for what must come; who meets it has failed.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// What a test may need of the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

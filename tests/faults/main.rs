@@ -23,6 +23,7 @@ mod http;
 mod ledger;
 mod machine;
 mod served;
+mod streams;
 mod writers;
 
 // The faults.

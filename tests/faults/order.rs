@@ -7,11 +7,10 @@ use std::{
     collections::{BTreeMap, HashMap, HashSet},
     fs,
     sync::Arc,
-    time::Duration,
 };
 
 use super::{
-    machine::{Need, has, pause, text},
+    machine::{Need, eventually, has, text},
     served::Setup,
     writers::Board,
 };
@@ -148,13 +147,7 @@ fn trace(fault: &[&str]) -> String {
             std::thread::spawn(move || board.write("s", writer))
         })
         .collect();
-    let wanted = 300;
-    for _ in 0..600 {
-        if board.tally.lock().unwrap().acked > wanted {
-            break;
-        }
-        pause(Duration::from_millis(50));
-    }
+    eventually("answers", || (board.tally.lock().unwrap().acked > 300).then_some(()));
     board.stop();
     writers.into_iter().for_each(|writer| writer.join().unwrap());
     server.stop();

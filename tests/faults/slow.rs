@@ -1,10 +1,7 @@
 //! A disk that takes its time: the server goes on reading, says that it is not ready, lets nobody
 //! wait without end, keeps no more in memory than it may, and goes on when the disk does.
 
-use std::{
-    collections::BTreeMap,
-    time::{Duration, Instant},
-};
+use std::{collections::BTreeMap, sync::mpsc::TryRecvError, time::Duration};
 
 use super::{
     http::{Reply, Wire},
@@ -31,18 +28,17 @@ fn status(server: &Server, path: &str) -> (u16, String) {
 
 #[test]
 fn a_silent_disk_is_not_ready_keeps_nobody_waiting_and_comes_back() {
-    if !has("a disk that is silent for 40 s", &[Need::Strace]) {
+    if !has("a disk that is silent for 50 s", &[Need::Strace]) {
         return;
     }
     let home = tempfile::tempdir().unwrap();
-    let server = delayed(&home, 40, "7");
+    let server = delayed(&home, 50, "7");
     let mut wire = server.wire().patient(Duration::from_secs(120));
     let (mut ledger, mut tally) = (Ledger::default(), Tally::default());
     assert_eq!(wire.post("/v1/sessions", r#"{"id":"t"}"#).unwrap().status, 201);
     // One writer after the other, until one of them waits.
     let (answers, waits) = std::sync::mpsc::channel::<(u64, Reply)>();
     let mut sent = 0;
-    let began = Instant::now();
     let stuck = loop {
         ledger.sends(0, sent);
         let (answers, address) = (answers.clone(), server.address);
@@ -50,14 +46,15 @@ fn a_silent_disk_is_not_ready_keeps_nobody_waiting_and_comes_back() {
             let mut wire = Wire::new(address).patient(Duration::from_secs(120));
             let _ = answers.send((sent, send(&mut wire, "s", 0, sent).unwrap()));
         });
-        match waits.recv_timeout(Duration::from_secs(4)) {
-            Ok((request, reply)) => {
-                let first = reply.json()["first_position"].as_u64().unwrap();
-                ledger.acknowledged(0, request, first, &mut tally);
-                sent += 1;
-            }
-            Err(_) => break sent,
-        }
+        let answered =
+            eventually("an answer, or a disk that gives none", || match waits.try_recv() {
+                Ok(answer) => Some(Some(answer)),
+                Err(_) => (status(&server, "/readyz").0 == 503).then_some(None),
+            });
+        let Some((request, reply)) = answered else { break sent };
+        let first = reply.json()["first_position"].as_u64().unwrap();
+        ledger.acknowledged(0, request, first, &mut tally);
+        sent += 1;
         assert!(sent < 500, "no sync was slow");
     };
     // Behind the one that syncs, others wait; they are told that the outcome is unknown, whichever
@@ -73,8 +70,7 @@ fn a_silent_disk_is_not_ready_keeps_nobody_waiting_and_comes_back() {
     assert_eq!(told.verdict(), (503, "outcome_unknown".to_owned()));
     assert!(told.head.contains("retry-after: "), "{}", told.head);
     assert_eq!(tool.join().unwrap().verdict(), told.verdict());
-    let waited = began.elapsed();
-    assert!(waited < Duration::from_secs(39), "it waited for the disk: {waited:?}");
+    assert!(matches!(waits.try_recv(), Err(TryRecvError::Empty)), "it waited for the disk");
     let mut reader = server.wire();
     let ready = reader.get("/readyz").unwrap();
     assert_eq!(ready.verdict(), (503, "store_read_only".to_owned()));
@@ -106,7 +102,8 @@ fn what_waits_for_a_silent_disk_is_bounded() {
         return;
     }
     let home = tempfile::tempdir().unwrap();
-    let server = delayed(&home, 3, "4+");
+    // Long enough for all of them to arrive, on a busy machine too.
+    let server = delayed(&home, 20, "4");
     let event = format!(r#"{{"events":[{{"type":"a.b","text":"{}"}}]}}"#, "x".repeat(3 << 20));
     let mut wire = server.wire();
     assert_eq!(wire.post("/v1/sessions", r#"{"id":"s"}"#).unwrap().status, 201);

@@ -47,7 +47,7 @@ impl Board {
     }
 
     /// The server's address, once it is somewhere.
-    fn address(&self) -> Option<SocketAddr> {
+    pub fn address(&self) -> Option<SocketAddr> {
         let mut place = self.place.lock().unwrap();
         while !self.stopped() {
             if let Some(address) = place.1 {
@@ -58,7 +58,7 @@ impl Board {
         None
     }
 
-    fn with<T>(&self, session: &str, run: impl FnOnce(&mut Ledger, &mut Tally) -> T) -> T {
+    pub fn with<T>(&self, session: &str, run: impl FnOnce(&mut Ledger, &mut Tally) -> T) -> T {
         let mut ledgers = self.ledgers.lock().unwrap();
         let ledger = ledgers.entry(session.to_owned()).or_default();
         run(ledger, &mut self.tally.lock().unwrap())

@@ -52,6 +52,11 @@ async fn numbers_of(house: &House, session: &str) -> Vec<u64> {
     numbers(&house.get(&format!("/v1/sessions/{session}/events?limit=10000")).await.json())
 }
 
+/// A piece of a stream.
+fn chunk(text: &str) -> String {
+    format!("{:x}\r\n{text}\r\n", text.len())
+}
+
 /// A stream whose client sends and reads when it likes.
 struct Wire {
     stream: TcpStream,
@@ -63,15 +68,18 @@ struct Wire {
 
 impl Wire {
     async fn open(house: &House) -> Self {
-        let stream = TcpStream::connect(&house.address).await.unwrap();
-        let mut wire = Self { stream, read: Vec::new(), text: String::new(), ended: false };
-        wire.stream.write_all(HEAD.as_bytes()).await.unwrap();
-        wire
+        Self::open_with(house, HEAD).await
+    }
+
+    /// A stream whose first bytes come with its head, so that it is idle at no moment before.
+    async fn open_with(house: &House, bytes: &str) -> Self {
+        let mut stream = TcpStream::connect(&house.address).await.unwrap();
+        stream.write_all(bytes.as_bytes()).await.unwrap();
+        Self { stream, read: Vec::new(), text: String::new(), ended: false }
     }
 
     async fn send(&mut self, text: &str) {
-        let chunk = format!("{:x}\r\n{text}\r\n", text.len());
-        self.stream.write_all(chunk.as_bytes()).await.unwrap();
+        self.stream.write_all(chunk(text).as_bytes()).await.unwrap();
     }
 
     async fn end(&mut self) {
@@ -302,8 +310,7 @@ async fn what_waits_for_a_session_goes_together_and_is_bounded() {
     let counted = Arc::clone(&sent);
     let writing = tokio::spawn(async move {
         for n in 0..LINES_SENT {
-            let text = long(n);
-            write.write_all(format!("{:x}\r\n{text}\r\n", text.len()).as_bytes()).await.unwrap();
+            write.write_all(chunk(&long(n)).as_bytes()).await.unwrap();
             counted.fetch_add(1, Ordering::Relaxed);
         }
         write.write_all(b"0\r\n\r\n").await.unwrap();
@@ -348,8 +355,7 @@ async fn a_client_that_reads_no_answers_is_left_and_has_lost_nothing() {
     let write = async {
         for from in (0..).step_by(100) {
             let text: String = (from..from + 100).map(|n| line("s", n)).collect();
-            let chunk = format!("{:x}\r\n{text}\r\n", text.len());
-            if stream.write_all(chunk.as_bytes()).await.is_err() {
+            if stream.write_all(chunk(&text).as_bytes()).await.is_err() {
                 return;
             }
         }
@@ -384,9 +390,8 @@ async fn a_stop_answers_what_was_taken_and_ends_the_stream() {
 async fn a_stream_that_brings_nothing_for_long_is_ended() {
     let options = HttpOptions { append_idle: Duration::from_millis(50), ..HttpOptions::default() };
     let (house, gate) = gated(Plan { options, ..Plan::default() }).await;
-    let mut wire = Wire::open(&house).await;
     gate.close();
-    wire.send(&line("s", 0)).await;
+    let mut wire = Wire::open_with(&house, &(HEAD.to_owned() + &chunk(&line("s", 0)))).await;
     gate.reached().await;
     let early = tokio::time::timeout(Duration::from_millis(200), wire.answer()).await;
     assert!(early.is_err(), "while something is on its way it is not idle");

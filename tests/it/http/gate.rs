@@ -48,6 +48,15 @@ impl Gate {
     }
 }
 
+/// Methods that go through to the store behind, as they came.
+macro_rules! passed_on {
+    ($($name:ident($($argument:ident: $kind:ty),*) -> $answer:ty;)*) => {
+        $(fn $name<'a>(&'a self $(, $argument: $kind)*) -> BoxFuture<'a, $answer> {
+            self.store.$name($($argument),*)
+        })*
+    };
+}
+
 impl Store for Gate {
     fn append<'a>(
         &'a self,
@@ -62,76 +71,19 @@ impl Store for Gate {
         })
     }
 
-    fn create<'a>(
-        &'a self,
-        scope: &'a Scope,
-        new: NewSession,
-    ) -> BoxFuture<'a, StoreResult<(SessionInfo, Appended)>> {
-        self.store.create(scope, new)
-    }
-
-    fn change<'a>(
-        &'a self,
-        key: &'a SessionKey,
-        change: Change,
-    ) -> BoxFuture<'a, StoreResult<SessionInfo>> {
-        self.store.change(key, change)
-    }
-
-    fn info<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, StoreResult<SessionInfo>> {
-        self.store.info(key)
-    }
-
-    fn list<'a>(
-        &'a self,
-        scope: &'a Scope,
-        listing: Listing,
-    ) -> BoxFuture<'a, StoreResult<Vec<SessionInfo>>> {
-        self.store.list(scope, listing)
-    }
-
-    fn read<'a>(&'a self, key: &'a SessionKey, read: Read) -> BoxFuture<'a, StoreResult<Slice>> {
-        self.store.read(key, read)
-    }
-
-    fn find<'a>(
-        &'a self,
-        key: &'a SessionKey,
-        id: &'a EventId,
-    ) -> BoxFuture<'a, StoreResult<Option<Position>>> {
-        self.store.find(key, id)
-    }
-
-    fn find_time<'a>(
-        &'a self,
-        key: &'a SessionKey,
-        time: Timestamp,
-    ) -> BoxFuture<'a, StoreResult<Position>> {
-        self.store.find_time(key, time)
-    }
-
-    fn watch<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, StoreResult<Watch>> {
-        self.store.watch(key)
-    }
-
-    fn verify<'a>(
-        &'a self,
-        scope: &'a Scope,
-        session: Option<&'a SessionId>,
-    ) -> BoxFuture<'a, StoreResult<Verified>> {
-        self.store.verify(scope, session)
-    }
-
-    fn repair<'a>(
-        &'a self,
-        key: &'a SessionKey,
-        accept: bool,
-    ) -> BoxFuture<'a, StoreResult<Repaired>> {
-        self.store.repair(key, accept)
-    }
-
-    fn repair_store(&self, accept: bool) -> BoxFuture<'_, StoreResult<Repaired>> {
-        self.store.repair_store(accept)
+    passed_on! {
+        create(scope: &'a Scope, new: NewSession) -> StoreResult<(SessionInfo, Appended)>;
+        change(key: &'a SessionKey, change: Change) -> StoreResult<SessionInfo>;
+        info(key: &'a SessionKey) -> StoreResult<SessionInfo>;
+        list(scope: &'a Scope, listing: Listing) -> StoreResult<Vec<SessionInfo>>;
+        read(key: &'a SessionKey, read: Read) -> StoreResult<Slice>;
+        find(key: &'a SessionKey, id: &'a EventId) -> StoreResult<Option<Position>>;
+        find_time(key: &'a SessionKey, time: Timestamp) -> StoreResult<Position>;
+        watch(key: &'a SessionKey) -> StoreResult<Watch>;
+        verify(scope: &'a Scope, session: Option<&'a SessionId>) -> StoreResult<Verified>;
+        repair(key: &'a SessionKey, accept: bool) -> StoreResult<Repaired>;
+        repair_store(accept: bool) -> StoreResult<Repaired>;
+        close() -> ();
     }
 
     fn recovery(&self) -> Recovery {
@@ -140,9 +92,5 @@ impl Store for Gate {
 
     fn health(&self) -> Health {
         self.store.health()
-    }
-
-    fn close(&self) -> BoxFuture<'_, ()> {
-        self.store.close()
     }
 }
