@@ -31,15 +31,21 @@ fn segments_of(sim: &Sim, before: &[String]) -> String {
     new.unwrap().split_once('-').unwrap().0.to_owned()
 }
 
-#[tokio::test]
-async fn a_session_that_cannot_be_settled_does_not_stop_recycling() {
-    let sim = Sim::new(4);
+/// A store with a settled session `bad` of one event, whose segments take no more writes.
+async fn stuck(seed: u64) -> (Sim, Local) {
+    let sim = Sim::new(seed);
     let store = open(&sim);
     let before = sim.files();
     create(&store, "bad").await;
-    append(&store, &key("bad"), batch([event("{\"n\":0}")])).await.unwrap();
+    append(&store, &key("bad"), batch([event("{}")])).await.unwrap();
     store.settle().unwrap();
     sim.fail_writing(&segments_of(&sim, &before), Fault::Io);
+    (sim, store)
+}
+
+#[tokio::test]
+async fn a_session_that_cannot_be_settled_does_not_stop_recycling() {
+    let (sim, store) = stuck(4).await;
     create(&store, "good").await;
     let text = format!("\"{}\"", "x".repeat(3_000));
     for n in 1..400_u32 {
@@ -77,13 +83,7 @@ async fn a_session_that_cannot_be_settled_does_not_stop_recycling() {
 /// Copies take room in the journal, too, but they are no reason to make them once more.
 #[tokio::test]
 async fn what_was_copied_forward_is_not_copied_again_while_nobody_writes() {
-    let sim = Sim::new(7);
-    let store = open(&sim);
-    let before = sim.files();
-    create(&store, "bad").await;
-    append(&store, &key("bad"), batch([event("{}")])).await.unwrap();
-    store.settle().unwrap();
-    sim.fail_writing(&segments_of(&sim, &before), Fault::Io);
+    let (sim, store) = stuck(7).await;
     let text = format!("\"{}\"", "x".repeat(3_000));
     for _ in 0..15 {
         append(&store, &key("bad"), batch([event(&text)])).await.unwrap();
@@ -105,13 +105,7 @@ async fn what_was_copied_forward_is_not_copied_again_while_nobody_writes() {
 
 #[tokio::test]
 async fn a_session_that_cannot_be_settled_is_bounded_in_memory() {
-    let sim = Sim::new(5);
-    let store = open(&sim);
-    let before = sim.files();
-    create(&store, "bad").await;
-    append(&store, &key("bad"), batch([event("{}")])).await.unwrap();
-    store.settle().unwrap();
-    sim.fail_writing(&segments_of(&sim, &before), Fault::Io);
+    let (sim, store) = stuck(5).await;
     let large = format!("\"{}\"", "x".repeat(1 << 20));
     let mut taken = 1;
     let refused = loop {
@@ -272,13 +266,7 @@ fn a_session_that_cannot_be_settled_loses_nothing_over_crashes() {
 /// The copy is the only one left: a byte of it that goes bad is told, header or payload.
 #[tokio::test]
 async fn a_damaged_copy_is_told() {
-    let sim = Sim::new(7);
-    let store = open(&sim);
-    let before = sim.files();
-    create(&store, "bad").await;
-    append(&store, &key("bad"), batch([event("{}")])).await.unwrap();
-    store.settle().unwrap();
-    sim.fail_writing(&segments_of(&sim, &before), Fault::Io);
+    let (sim, store) = stuck(7).await;
     append(&store, &key("bad"), batch([event("{\"only\":\"copied\"}")])).await.unwrap();
     create(&store, "good").await;
     for n in 0..90_u32 {
