@@ -637,6 +637,12 @@ class Decoder:
     def settled_session(self, digest, entry):
         session = self.sessions[digest] = Session(digest)
         session.entry = entry
+        if entry["deleted_at"] is not None:
+            # Its segments may be gone.
+            for name in ("names", "title", "metadata", "workspace", "archived_at", "deleted_at",
+                         "tail", "end_lsn", "chain", "control"):
+                setattr(session, name, entry[name])
+            return
         for base, start, sealed, size, end in entry["segments"]:
             name = f"{digest.hex()}-{base:020}-{start:010}.{'sealed' if sealed else 'seg'}"
             segment = Segment(self.root / "segments" / digest.hex()[:2] / name, self.id, digest)

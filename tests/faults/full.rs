@@ -48,6 +48,18 @@ fn fill(path: &Path) {
     let _ = file.sync_all();
 }
 
+/// Text that compresses little.
+fn noise(seed: u64, bytes: usize) -> String {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let digit = |_| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        char::from(b'0' + (state >> 32) as u8 % 64).to_string().replace(['\\', '"'], "~")
+    };
+    (0..bytes).map(digit).collect()
+}
+
 #[test]
 fn a_full_disk_refuses_reads_starts_and_goes_on_when_there_is_room() {
     let needs = [Need::Root, Need::Mount, Need::Loop, Need::Tool("mkfs.ext4")];
@@ -64,6 +76,13 @@ fn a_full_disk_refuses_reads_starts_and_goes_on_when_there_is_room() {
     let mut client = Client { known: BTreeMap::new(), next: 0, tally: Tally::default() };
     for _ in 0..40 {
         assert_eq!(client.request(&server).0, 200);
+    }
+    // Bodies that do not compress, two MiB of them.
+    for n in 0..32 {
+        let event = format!(r#"{{"type":"user.message","text":"{}"}}"#, noise(n, 1 << 16));
+        let body = format!(r#"{{"events":[{event}]}}"#);
+        let path = "/v1/sessions/gone/events?create=true";
+        assert_eq!(server.wire().call("POST", path, &[], &body).unwrap().status, 200);
     }
     fill(&ballast);
     let mut refused = Vec::new();
@@ -88,6 +107,18 @@ fn a_full_disk_refuses_reads_starts_and_goes_on_when_there_is_room() {
     assert!(verdict.0 == 200 || verdict == (507, "disk_full".to_owned()), "{verdict:?}");
     let deleted = server.wire().call("DELETE", "/v1/sessions/other", &[], "").unwrap();
     assert_eq!(deleted.verdict(), (404, "session_not_found".to_owned()));
+
+    // A deletion is taken, twice the same, and what it frees is free without another start.
+    for verdict in [(200, String::new()), (410, "session_deleted".to_owned())] {
+        let deleted = server.wire().call("DELETE", "/v1/sessions/gone", &[], "").unwrap();
+        assert_eq!(deleted.verdict(), verdict, "{}", server.said());
+    }
+    client.check(&server);
+    for _ in 0..50 {
+        let verdict = client.request(&server);
+        assert_eq!(verdict, (200, String::new()), "the deletion made room: {}", server.said());
+    }
+    client.check(&server);
 
     fs::remove_file(&ballast).unwrap();
     for _ in 0..200 {

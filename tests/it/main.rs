@@ -47,6 +47,7 @@ mod seeds;
 // What every engine promises, whatever it keeps its bytes in.
 /// Damage on the device.
 mod damage;
+mod deleted;
 /// The embedded engine over stops of every kind.
 mod restart;
 mod store;

@@ -186,7 +186,11 @@ impl Shared {
         epoch: u64,
         mut request: Request<'_>,
     ) -> StoreResult<Planned> {
-        let mends = request.loss.is_some() || request.change.as_ref().is_some_and(|c| c.delete);
+        let deletes = request.change.as_ref().is_some_and(|change| change.delete);
+        if self.reserve.is_given() && !deletes {
+            return Err(StoreError::DiskFull);
+        }
+        let mends = request.loss.is_some() || deletes;
         if state.is_degraded() && !mends {
             return Err(session.damaged(state));
         }

@@ -40,7 +40,8 @@ impl Shared {
     /// Whoever writes faster than segments take it waits here, not in memory.
     fn relieve(&self) -> StoreResult<()> {
         let pressed = || self.pressure() > self.options.journal_retained_bytes;
-        if !pressed() {
+        // Deletions, which alone are taken then, wait for nothing that needs room.
+        if !pressed() || self.reserve.is_given() {
             return Ok(());
         }
         let settled = blocking(|| {

@@ -454,10 +454,7 @@ impl<S> Journal<S> {
                 thread::yield_now();
                 continue;
             }
-            let next = {
-                let queue = lock(&self.queue);
-                queue.items.first().map_or(queue.next_lsn, |item| item.frame.header.numbers().0)
-            };
+            let next = self.next_number();
             let result = self.busy(|| {
                 let mut writer = lock(&self.writer);
                 let result = writer.begin(next);
@@ -469,6 +466,42 @@ impl<S> Journal<S> {
             result?;
         }
         Ok(())
+    }
+
+    /// Goes on in another file: a place of this one is damaged.
+    pub(super) fn leave(&self, outcome: Outcome<'_, S>) -> io::Result<()> {
+        self.wait_for_lead();
+        let next = self.next_number();
+        let result = self.busy(|| {
+            let mut writer = lock(&self.writer);
+            let result = writer.leave(next);
+            writer.publish();
+            result
+        });
+        self.note(result.as_ref().err());
+        self.lead(true, outcome);
+        result
+    }
+
+    /// The number of the next record that is written.
+    fn next_number(&self) -> Lsn {
+        let queue = lock(&self.queue);
+        queue.items.first().map_or(queue.next_lsn, |item| item.frame.header.numbers().0)
+    }
+
+    /// Lets a file of the ring not be used again by this process.
+    pub(super) fn condemn(&self, number: u32) {
+        lock(&self.writer).condemn(number);
+    }
+
+    /// The files of the ring that were used: number and order.
+    pub(super) fn files(&self) -> Vec<(u32, u64)> {
+        lock(&self.writer).used()
+    }
+
+    /// Whether a new file of the ring is made small: there is no room for another.
+    pub(super) fn sparing(&self, sparing: bool) {
+        lock(&self.writer).spare(sparing);
     }
 
     /// Files before this order hold nothing that is not settled twice.

@@ -14,6 +14,7 @@ pub(super) const JOURNAL: &str = "journal";
 pub(super) const SETTLED: &str = "settled";
 pub(super) const SEGMENTS: &str = "segments";
 pub(super) const QUARANTINE: &str = "quarantine";
+pub(super) const RESERVE: &str = "reserve";
 
 /// Path of a journal file of the ring.
 pub(super) fn journal_path(number: u32) -> String {

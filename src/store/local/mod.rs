@@ -15,6 +15,7 @@ mod policy;
 mod read;
 mod recover;
 mod repair;
+mod reserve;
 mod rest;
 mod ring;
 mod scrub;
@@ -168,6 +169,8 @@ struct Shared {
     touched: Mutex<Vec<Arc<Session>>>,
     /// Files that were replaced, each with the generation of `settled/` that may still name it.
     retired: Mutex<BTreeMap<String, u64>>,
+    deleted: Mutex<reserve::Deleted>,
+    reserve: reserve::Reserve,
     /// Directories of segments that are durable.
     directories: Mutex<HashSet<String>>,
     /// Journal bytes written when the last settling began.
@@ -326,6 +329,8 @@ impl Shared {
                 self.publish(round).into_iter().for_each(|done| drop(done.send(Ok(()))));
             }
             Err(failure) => {
+                let (Failure::Refused(error) | Failure::Unknown(error)) = &failure;
+                self.reserve.note(Some(error));
                 for item in round.drain(..) {
                     if item.effect.as_ref().is_some_and(|effect| effect.create) {
                         self.forget(&item.session);
@@ -382,6 +387,7 @@ impl Shared {
     /// Settles when so much waits that it presses, or when nobody wrote for a while: a sync of
     /// segments between two of the journal is time that a writer waits.
     fn settle_in_background(&self) {
+        self.keep_reserve();
         let mut written = 0;
         let mut wanted = lock(&self.settle_now.state);
         while !wanted.stop {
@@ -487,7 +493,11 @@ impl Store for Local {
         async move {
             let session = self.shared.session(key)?;
             let change = change_of(change);
-            self.shared.drive(|| self.shared.plan_change(&session, &change)).await?;
+            if change.delete {
+                self.shared.delete(&session, &change).await?;
+            } else {
+                self.shared.drive(|| self.shared.plan_change(&session, &change)).await?;
+            }
             let state = session.state();
             Ok(session.info(&state))
         }

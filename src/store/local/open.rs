@@ -35,7 +35,7 @@ pub(super) fn open(env: &Env, options: Options) -> Result<(Shared, Box<dyn Lock>
     let lock = locked.ok_or(OpenError::Owned)?;
     let store = layout::identify(env)?;
     layout::sync_names(env).map_err(doing("making the names of the store durable"))?;
-    let (mut catalogue, slots, found) = settled(env, store.id)?;
+    let (mut catalogue, slots, found, deleted) = settled(env, store.id)?;
     let mut recovered = recover(env, store.id, found.place, found.clean)?;
     let mut known = if recovered.lost.is_empty() {
         let named = recovered.frames.values().map(|frame| frame.header.session).collect();
@@ -78,6 +78,8 @@ pub(super) fn open(env: &Env, options: Options) -> Result<(Shared, Box<dyn Lock>
         dirty: Mutex::new(dirty),
         touched: Mutex::new(touched),
         retired: Mutex::default(),
+        deleted: Mutex::default(),
+        reserve: super::reserve::Reserve::default(),
         directories: Mutex::new(HashSet::new()),
         settled_written: AtomicU64::new(0),
         place_written: Mutex::new(0),
@@ -96,6 +98,7 @@ pub(super) fn open(env: &Env, options: Options) -> Result<(Shared, Box<dyn Lock>
         repairing: Mutex::default(),
         recovery,
     };
+    deleted.iter().for_each(|session| shared.reclaim(session));
     Ok((shared, lock))
 }
 
@@ -114,17 +117,25 @@ fn mend(env: &Env, store: [u8; 16], known: &ByHash, recovered: &mut Recovered) -
     refused
 }
 
-/// What the settled files say.
-fn settled(env: &Env, store: [u8; 16]) -> Result<(Catalogue, Slots, Found), OpenError> {
+type Settled = (Catalogue, Slots, Found, Vec<Arc<Session>>);
+
+/// What the settled files say; also the deleted sessions whose files are not all unlinked.
+fn settled(env: &Env, store: [u8; 16]) -> Result<Settled, OpenError> {
     let mut catalogue = Settling::default();
-    let (mut differing, mut nameless) = (Vec::new(), false);
+    let (mut differing, mut nameless, mut deleted) = (Vec::new(), false, Vec::new());
     let live = keys_live_from(env.clock.now());
-    let (mut slots, found) = Slots::open(env, store, &mut |entry, bytes, differs| match catalogue
-        .take(entry, bytes, live)
-    {
-        Some(key) if differs => differing.push(key),
-        Some(_) => {}
-        None => nameless = true,
+    let (mut slots, found) = Slots::open(env, store, &mut |entry, bytes, differs| {
+        let left = entry.deleted_at.is_some() && !entry.segments.is_empty();
+        let Some(key) = catalogue.take(entry, bytes, live) else {
+            nameless = true;
+            return;
+        };
+        if left {
+            deleted.push(key.clone());
+        }
+        if differs {
+            differing.push(key);
+        }
     })?;
     if nameless {
         let what = "settled/ names a session whose id is no id".to_owned();
@@ -132,7 +143,9 @@ fn settled(env: &Env, store: [u8; 16]) -> Result<(Catalogue, Slots, Found), Open
     }
     let mut catalogue = catalogue.catalogue();
     slots.differ(differing.iter().filter_map(|key| catalogue.get(key)));
-    Ok((catalogue, slots, found))
+    let mut left: Vec<_> = deleted.iter().filter_map(|key| catalogue.get(key)).collect();
+    left.retain(|session| !session.state().entry.segments.is_empty());
+    Ok((catalogue, slots, found, left))
 }
 
 /// Whether a session's segments hold what the journal lost: settling may be ahead of its place.

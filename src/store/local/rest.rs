@@ -27,6 +27,7 @@ const SEALED_BYTES_MAX: u64 = 32 << 20;
 impl Shared {
     /// Brings to rest what is idle.
     pub(super) fn rest(&self) {
+        self.keep_reserve();
         self.close_unused();
         self.rest_unused();
         let quiet = self.pressure() <= self.options.journal_retained_bytes / 16;
@@ -121,7 +122,7 @@ impl Shared {
     /// What of a session that is settled is worth sealing together.
     fn idle_run(&self, session: &Session) -> Option<Vec<SegmentEntry>> {
         let state = session.state();
-        if !state.unsettled.is_empty() {
+        if !state.unsettled.is_empty() || state.entry.deleted_at.is_some() {
             return None;
         }
         self.policy(true).run(&state.entry.segments, &state.entry.damage)

@@ -61,7 +61,8 @@ impl Shared {
     /// What of a session that others may write to is worth sealing.
     fn full_run(&self, session: &Session) -> Option<Vec<SegmentEntry>> {
         let state = session.state();
-        self.policy(false).run(&state.entry.segments, &state.entry.damage)
+        let living = state.entry.deleted_at.is_none();
+        living.then(|| self.policy(false).run(&state.entry.segments, &state.entry.damage))?
     }
 
     /// What is worth sealing now.

@@ -56,6 +56,7 @@ impl Shared {
         if self.frozen.load(Ordering::Acquire) || self.closed.load(Ordering::Acquire) {
             return Ok(());
         }
+        self.leave_room()?;
         let idle = lock(&self.dirty).is_empty() && lock(&self.touched).is_empty();
         if idle && lock(&self.slots).even() && !clean {
             return Ok(());
@@ -89,6 +90,7 @@ impl Shared {
             self.journal.recycle(slots.recyclable().order);
             Ok((stuck, copied))
         });
+        self.reserve.note(settled.as_ref().err());
         let copied = match settled {
             Ok((stuck, copied)) => {
                 self.list_again(stuck);
@@ -121,6 +123,9 @@ impl Shared {
         let sync_each = self.take_sync_each();
         let (mut written, mut stuck) = (Vec::new(), Vec::new());
         for session in dirty {
+            if self.forget_frames(session) {
+                continue;
+            }
             let one = self.write_session(session).and_then(|one| {
                 let file = one.as_ref().and_then(|one| one.file.as_ref()).filter(|_| sync_each);
                 file.map_or(Ok(()), |file| file.sync()).map(|()| one)
@@ -320,16 +325,22 @@ impl Shared {
             drop(done);
             lock(&self.touched).push(one.session);
         }
+        self.touch_settled();
+        lock(&self.dirty).extend(again);
+    }
+
+    /// What changed goes into either settled file with the next that is written.
+    pub(super) fn touch_settled(&self) {
         let mut slots = lock(&self.slots);
         for session in std::mem::take(&mut *lock(&self.touched)) {
             slots.touch(&session);
         }
-        lock(&self.dirty).extend(again);
     }
 
     /// Unlinks what was replaced, once both settled files name what took its place.
-    fn unlink_retired(&self) {
+    pub(super) fn unlink_retired(&self) {
         let settled = lock(&self.slots).settled_generation();
+        self.unlink_deleted(settled);
         lock(&self.retired).retain(|path, replaced| {
             let gone = *replaced < settled;
             if gone && let Err(error) = self.env.storage.remove(path) {

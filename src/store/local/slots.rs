@@ -271,9 +271,13 @@ impl Slot {
 
     fn append(&mut self, env: &Env, slot: usize, generation: u64, delta: &Delta) -> io::Result<()> {
         let bytes = encode_delta(self.salt, generation, delta);
-        self.stale = true;
         let file = env.storage.open(&settled_path(slot))?;
-        file.write_at(self.end, &bytes)?;
+        let written = file.write_at(self.end, &bytes);
+        // Where there was no room nothing counts that was written, and the next writes over it: a
+        // new base would need more.
+        let full = |error: &io::Error| error.kind() == io::ErrorKind::StorageFull;
+        self.stale = !written.as_ref().is_err_and(full);
+        written?;
         file.sync()?;
         self.stale = false;
         self.end += bytes.len() as u64;

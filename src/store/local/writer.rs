@@ -26,6 +26,8 @@ use crate::{
 
 /// Blocks of the file system: a failed write may hurt its neighbours in one of them.
 const BLOCK_BYTES: u64 = 4096;
+/// Bytes of a new file where the disk is full: for deletions.
+const SPARING_BYTES: u64 = 64 << 10;
 /// A buffer larger than this is not kept for the next round.
 const BUFFER_BYTES_MAX: usize = 1 << 20;
 
@@ -45,6 +47,8 @@ pub(super) struct Writer {
     start: u64,
     /// Bytes of a new file.
     file_bytes: u64,
+    /// A new file takes no more room than it must.
+    sparing: bool,
     files: Vec<RingFile>,
     current: Option<Current>,
     /// The last order given to a use.
@@ -90,6 +94,7 @@ impl Writer {
             store,
             start,
             file_bytes,
+            sparing: false,
             files,
             env,
             order,
@@ -128,6 +133,11 @@ impl Writer {
     /// Files before this order hold nothing that is not settled twice.
     pub(super) fn recycle(&mut self, order: u64) {
         self.recyclable_order = order;
+    }
+
+    /// Whether new files take no more room than they must.
+    pub(super) fn spare(&mut self, sparing: bool) {
+        self.sparing = sparing;
     }
 
     /// Writes the frames of a round and makes them durable.
@@ -183,6 +193,24 @@ impl Writer {
         self.write(&header, 0).inspect_err(|_| self.poison())
     }
 
+    /// Goes on in another file.
+    pub(super) fn leave(&mut self, next: Lsn) -> io::Result<()> {
+        self.current = None;
+        self.begin(next)
+    }
+
+    /// Lets a file not be used again by this process.
+    pub(super) fn condemn(&mut self, number: u32) {
+        let files = self.files.iter_mut().filter(|file| file.number == number);
+        files.for_each(|file| file.poisoned = true);
+    }
+
+    /// The files that were used: number and order.
+    pub(super) fn used(&self) -> Vec<(u32, u64)> {
+        let used = self.files.iter().filter(|file| file.order > 0);
+        used.map(|file| (file.number, file.order)).collect()
+    }
+
     /// Writes at a byte offset, durably, and moves the end behind it.
     fn write(&mut self, buffer: &[u8], at: u64) -> io::Result<()> {
         let Some(current) = &mut self.current else { return Ok(()) };
@@ -228,9 +256,7 @@ impl Writer {
     /// Leaves a file that failed; the next one repeats what shared its last blocks.
     fn poison(&mut self) {
         if let Some(failed) = self.current.take() {
-            self.files.iter_mut().filter(|file| file.number == failed.number).for_each(|file| {
-                file.poisoned = true;
-            });
+            self.condemn(failed.number);
         }
         self.repeat = true;
         self.failures += 1;
@@ -290,7 +316,9 @@ impl Writer {
         if let Some(file) = self.files.iter().find(free) {
             return Ok(file.number);
         }
-        let bytes = self.file_bytes.max(need).next_multiple_of(BLOCK_BYTES);
+        let sparing = SPARING_BYTES.min(self.file_bytes / 4);
+        let usual = if self.sparing { sparing } else { self.file_bytes };
+        let bytes = usual.max(need).next_multiple_of(BLOCK_BYTES);
         ring::grow(&self.env, &mut self.files, bytes)
     }
 }

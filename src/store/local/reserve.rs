@@ -1,0 +1,244 @@
+//! Deletions: what is unlinked of a deleted session, and the room kept back so that one can be
+//! written on a full disk. The reserve is a small file, given away when a deletion finds no room,
+//! and made again when there is some; until then the store takes nothing but deletions. It must
+//! not unlink a file before both settled files know that its session is deleted, and must not
+//! decide what is deleted.
+
+use std::{collections::BTreeMap, io, sync::Arc};
+
+use super::{Shared, blocking, layout::RESERVE, lock, session::Session};
+use crate::{
+    env::sync::atomic::{AtomicBool, Ordering},
+    event::SessionHash,
+    log::{self, Delta, segment},
+    store::{StoreError, StoreResult},
+};
+
+/// Room for the tombstones of some thousand sessions and what makes them known.
+const RESERVE_BYTES: u64 = 1 << 20;
+
+/// Sessions whose files are to be unlinked, each with the generation of `settled/` that may not
+/// know of its deletion yet.
+pub(super) type Deleted = BTreeMap<SessionHash, (Arc<Session>, u64)>;
+
+/// Where the room kept back is.
+#[derive(Default)]
+pub(super) struct Reserve {
+    /// The file is there.
+    kept: AtomicBool,
+    /// It was given to deletions, and there was no room for another since.
+    given: AtomicBool,
+    /// The last write that needed room found none.
+    cramped: AtomicBool,
+}
+
+impl Reserve {
+    /// Whether nothing but deletions may be written.
+    pub(super) fn is_given(&self) -> bool {
+        self.given.load(Ordering::Acquire)
+    }
+
+    /// Notes how a write ended that may need room.
+    pub(super) fn note(&self, error: Option<&io::Error>) {
+        if error.is_none_or(is_full) {
+            self.cramped.store(error.is_some(), Ordering::Release);
+        }
+    }
+}
+
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
+impl Shared {
+    /// Makes the reserve unless it is there. Where there is no room the store does without.
+    pub(super) fn keep_reserve(&self) {
+        let kept = &self.reserve.kept;
+        let stopped = self.closed.load(Ordering::Acquire) || self.frozen.load(Ordering::Acquire);
+        if stopped || kept.load(Ordering::Acquire) {
+            return;
+        }
+        match self.make_reserve() {
+            Ok(()) => {
+                kept.store(true, Ordering::Release);
+                if self.reserve.given.swap(false, Ordering::AcqRel) {
+                    self.journal.sparing(false);
+                    tracing::info!("there is room again: the reserve is kept, appends are taken");
+                }
+            }
+            Err(error) => tracing::debug!(%error, "no room is kept back for deletions"),
+        }
+    }
+
+    fn make_reserve(&self) -> io::Result<()> {
+        let storage = &self.env.storage;
+        let bytes = RESERVE_BYTES.min(self.options.journal_file_bytes);
+        let there = storage.open_read(RESERVE).and_then(|file| file.len());
+        match there {
+            Ok(length) if length >= bytes => return Ok(()),
+            // A start was killed while it made it.
+            Ok(_) => storage.remove(RESERVE)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+        let file = storage.create(RESERVE)?;
+        // What does not compress takes its room on any file system.
+        let mut noise = vec![0; usize::try_from(bytes).unwrap_or(0)];
+        self.env.entropy.fill(&mut noise);
+        let made = file.write_at(0, &noise).and_then(|()| file.sync());
+        made.inspect_err(|_| {
+            let _ = storage.remove(RESERVE);
+        })
+    }
+
+    /// Gives the reserve away; answers whether there was one.
+    fn give_reserve(&self) -> bool {
+        if let Err(error) = self.env.storage.remove(RESERVE) {
+            tracing::debug!(%error, "there is no reserve to be given away");
+            return false;
+        }
+        self.reserve.kept.store(false, Ordering::Release);
+        self.reserve.given.store(true, Ordering::Release);
+        self.journal.sparing(true);
+        tracing::warn!("the disk is full: the room kept back is given to deletions");
+        true
+    }
+
+    /// Deletes a session, on a full disk, too: then what it frees is free when this returns.
+    pub(super) async fn delete(
+        &self,
+        session: &Arc<Session>,
+        change: &log::Change,
+    ) -> StoreResult<()> {
+        let plan = || self.plan_change(session, change);
+        let mut deleted = self.drive(plan).await;
+        if matches!(deleted, Err(StoreError::DiskFull)) && blocking(|| self.give_reserve()) {
+            deleted = self.drive(plan).await;
+        }
+        deleted?;
+        if self.reserve.is_given() || self.reserve.cramped.load(Ordering::Acquire) {
+            blocking(|| self.make_room());
+        }
+        Ok(())
+    }
+
+    /// Lets nothing be settled but deletions while the room kept back is theirs: segments would
+    /// take what is left of it.
+    ///
+    /// # Errors
+    /// That the disk is full.
+    pub(super) fn leave_room(&self) -> io::Result<()> {
+        if self.reserve.is_given() {
+            self.make_room();
+        }
+        let given = self.reserve.is_given();
+        if given { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
+    }
+
+    /// Frees what deleted sessions had, although nothing else can be settled for want of room.
+    fn make_room(&self) {
+        let settled = match self.settle_deleted() {
+            Err(error) if is_full(&error) && self.give_reserve() => self.settle_deleted(),
+            other => other,
+        };
+        if let Err(error) = settled {
+            tracing::warn!(%error, "what a deletion frees is not free yet");
+        }
+        self.keep_reserve();
+    }
+
+    /// Settles the sessions that were deleted, and no other, into both files: what the others wait
+    /// for may need room that only these have.
+    fn settle_deleted(&self) -> io::Result<()> {
+        let _settling = lock(&self.settling);
+        let mut dirty = std::mem::take(&mut *lock(&self.dirty));
+        dirty.retain(|session| !self.forget_frames(session));
+        lock(&self.dirty).append(&mut dirty);
+        self.touch_settled();
+        for _ in 0..2 {
+            let mut slots = lock(&self.slots);
+            let place = slots.latest();
+            let delta = Delta {
+                clean: false,
+                start: self.journal.start(),
+                order: place.order,
+                byte_offset: place.byte_offset,
+                lsn: place.lsn.0,
+                at: self.env.clock.now().0,
+                entries: Vec::new(),
+            };
+            slots.write(&self.env, delta, &|take| self.catalogue().each_settled(take))?;
+        }
+        self.unlink_retired();
+        Ok(())
+    }
+
+    /// Drops the frames of a deleted session that wait: nobody reads them again, so no segment
+    /// needs them, and its settled entry says all. Answers whether it is one.
+    pub(super) fn forget_frames(&self, session: &Arc<Session>) -> bool {
+        let mut state = session.state();
+        if state.entry.deleted_at.is_none() || !state.exists {
+            return false;
+        }
+        state.unsettled.clear();
+        state.settled = None;
+        state.ever_settled = true;
+        state.unwritable = None;
+        state.listed = false;
+        drop(state);
+        self.reclaim(session);
+        true
+    }
+
+    /// Has a deleted session's entry settled, and its files unlinked once it is.
+    pub(super) fn reclaim(&self, session: &Arc<Session>) {
+        let generation = lock(&self.slots).generation();
+        lock(&self.deleted).insert(session.hash, (Arc::clone(session), generation));
+        lock(&self.touched).push(Arc::clone(session));
+    }
+
+    /// Unlinks the files of sessions whose deletion both settled files know, those included that no
+    /// entry names because a crash came before it did. The entry forgets its segments after that:
+    /// a start that finds one that does not unlinks what is left.
+    pub(super) fn unlink_deleted(&self, settled: u64) {
+        let mut waiting = std::mem::take(&mut *lock(&self.deleted));
+        waiting.retain(|_, (session, generation)| {
+            if *generation >= settled {
+                return true;
+            }
+            let mut state = session.state();
+            if let Err(error) = self.unlink_files(session.hash) {
+                tracing::warn!(session = %session.hash, %error, "a deleted file is left");
+                return true;
+            }
+            state.opened = None;
+            if !std::mem::take(&mut state.entry.segments).is_empty() {
+                lock(&self.touched).push(Arc::clone(session));
+            }
+            false
+        });
+        // Those deleted meanwhile are younger.
+        let mut deleted = lock(&self.deleted);
+        for (hash, one) in waiting {
+            deleted.entry(hash).or_insert(one);
+        }
+    }
+
+    fn unlink_files(&self, session: SessionHash) -> io::Result<()> {
+        let (storage, directory) = (&self.env.storage, segment::directory(session));
+        let names = match storage.list(&directory) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            names => names?,
+        };
+        let own = format!("{session}-");
+        for entry in names.iter().filter(|entry| entry.name.starts_with(&own)) {
+            match storage.remove(&format!("{directory}/{}", entry.name)) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
+        // Else a power loss could bring back what no entry names any more; names that are gone
+        // already may be so because this failed before.
+        storage.sync_dir(&directory)
+    }
+}
