@@ -119,6 +119,16 @@ impl JournalHeader {
     }
 }
 
+/// Both copies of a file's header, each when it is whole.
+///
+/// # Errors
+/// What the file system said.
+pub fn header_copies(file: &dyn File) -> Result<[Option<JournalHeader>; 2], LogError> {
+    let bytes = read(file, 0, FRAMES_AT)?;
+    let copies = [bytes.get(..COPY_BYTES), bytes.get(COPY_BYTES..)];
+    Ok(copies.map(|copy| JournalHeader::decode(copy.unwrap_or_default()).ok()))
+}
+
 /// Reads `[from, to)` of a file when all of it can be had without waiting.
 #[must_use]
 pub fn read_cached(file: &dyn File, from: u64, to: u64) -> Option<Bytes> {

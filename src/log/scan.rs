@@ -4,10 +4,11 @@
 use bytes::Bytes;
 
 use super::{
-    error::Fault,
+    error::{Fault, LogError},
     frame::{ALIGN_BYTES, Frame, FrameHeader, FrameKind, HEADER_BYTES},
+    journal::read,
 };
-use crate::event::Position;
+use crate::{env::File, event::Position};
 
 /// Watermarks lie at multiples of this many bytes, apart from the sectors of what they vouch for.
 pub const WATERMARK_ALIGN_BYTES: u64 = 4096;
@@ -44,70 +45,137 @@ pub struct Scan {
     pub rest: Option<Fault>,
 }
 
+/// Bytes of a file that are read at once.
+const WINDOW_BYTES: u64 = 1 << 20;
+
+/// Hands out up to so many bytes from a byte offset on, fewer where the region ends.
+type Source<'a> = &'a mut dyn FnMut(u64, usize) -> Result<Bytes, LogError>;
+
 /// Walks `region`, which starts at `base` in its file, with the salt of that file's use.
 #[must_use]
 pub fn scan(salt: u64, region: &Bytes, base: u64) -> Scan {
-    let mut pieces = Vec::new();
-    let (mut at, mut end) = (0, base);
-    loop {
-        let rest = region.slice(at.min(region.len())..);
-        if rest.is_empty() {
-            return Scan { pieces, end, rest: None };
+    let mut get = |at: u64, count: usize| {
+        let from = usize::try_from(at - base).unwrap_or(usize::MAX).min(region.len());
+        Ok(region.slice(from..from.saturating_add(count).min(region.len())))
+    };
+    let walked = collected(salt, base, base + region.len() as u64, &mut get);
+    walked.expect("bytes in memory are read without errors")
+}
+
+/// Walks the bytes `[from, to)` of a file, which are read piece by piece: of what lies between
+/// frames nothing stays in memory.
+///
+/// # Errors
+/// What the file system said.
+pub fn scan_file(file: &dyn File, salt: u64, from: u64, to: u64) -> Result<Scan, LogError> {
+    collected(salt, from, to.min(file.len()?), &mut windows(file, to))
+}
+
+/// [`scan_file`] for one who keeps no frame: each piece is handed to `take`. Answers where the last
+/// whole frame ended, and what lies behind the last piece.
+///
+/// # Errors
+/// What the file system said.
+pub fn walk_file(
+    file: &dyn File,
+    salt: u64,
+    (from, to): (u64, u64),
+    take: &mut dyn FnMut(Piece),
+) -> Result<(u64, Option<Fault>), LogError> {
+    walk(salt, from, to.min(file.len()?), &mut windows(file, to), take)
+}
+
+/// Reads a file window by window; what is asked for within the last one is not read again.
+fn windows(file: &dyn File, to: u64) -> impl FnMut(u64, usize) -> Result<Bytes, LogError> {
+    let (mut at, mut window) = (0, Bytes::new());
+    move |from, count| {
+        let end = from.saturating_add(count as u64).min(to);
+        if from < at || end > at + window.len() as u64 {
+            let until = end.max(from.saturating_add(WINDOW_BYTES)).min(to);
+            (at, window) = (from, read(file, from, until)?);
         }
-        let byte_offset = base + at as u64;
-        let fault = match Frame::read(salt, &rest) {
+        let start = usize::try_from(from - at).unwrap_or(usize::MAX).min(window.len());
+        Ok(window.slice(start..start.saturating_add(count).min(window.len())))
+    }
+}
+
+fn collected(salt: u64, from: u64, to: u64, get: Source<'_>) -> Result<Scan, LogError> {
+    let mut pieces = Vec::new();
+    let (end, rest) = walk(salt, from, to, get, &mut |piece| pieces.push(piece))?;
+    Ok(Scan { pieces, end, rest })
+}
+
+fn walk(
+    salt: u64,
+    from: u64,
+    to: u64,
+    get: Source<'_>,
+    take: &mut dyn FnMut(Piece),
+) -> Result<(u64, Option<Fault>), LogError> {
+    let (mut at, mut end) = (from, from);
+    while at < to {
+        let head = get(at, HEADER_BYTES)?;
+        let header = FrameHeader::read(salt, &head).map(|(header, _)| header);
+        let whole = match header {
+            Ok(header) => Frame::read(salt, &get(at, HEADER_BYTES + header.length as usize)?),
+            Err(fault) => Err(fault),
+        };
+        let fault = match whole {
             Ok(frame) => {
-                at += frame.header.stride() as usize;
-                end = base + at as u64;
-                pieces.push(Piece::Frame { byte_offset, frame });
+                let byte_offset = at;
+                at += frame.header.stride();
+                end = at;
+                take(Piece::Frame { byte_offset, frame });
                 continue;
             }
             Err(fault) => fault,
         };
-        if let Some((start, frame)) = watermark_behind(salt, region, base, at) {
-            at = start + frame.header.stride() as usize;
-            end = base + at as u64;
-            pieces.push(Piece::Frame { byte_offset: base + start as u64, frame });
+        if let Some((byte_offset, frame)) = watermark_behind(salt, at, get)? {
+            at = byte_offset + frame.header.stride();
+            end = at;
+            take(Piece::Frame { byte_offset, frame });
             continue;
         }
-        if let Ok((header, _)) = FrameHeader::read(salt, &rest) {
-            pieces.push(Piece::Bad { byte_offset, fault, header: Some(header) });
-            at += header.stride() as usize;
-            continue;
-        }
-        match next_whole(salt, region, at) {
-            Some(next) => {
-                pieces.push(Piece::Bad { byte_offset, fault, header: None });
-                at = next;
-            }
-            None => return Scan { pieces, end, rest: Some(fault) },
-        }
+        let (bad, next) = match header {
+            Ok(header) => (Some(header), Some(at + header.stride())),
+            Err(_) => (None, next_whole(salt, at, to, get)?),
+        };
+        let Some(next) = next else { return Ok((end, Some(fault))) };
+        take(Piece::Bad { byte_offset: at, fault, header: bad });
+        at = next;
     }
+    Ok((end, None))
 }
 
 /// A watermark at the next boundary that says that the frame before ended here.
-fn watermark_behind(salt: u64, region: &Bytes, base: u64, at: usize) -> Option<(usize, Frame)> {
-    let here = base + at as u64;
+fn watermark_behind(
+    salt: u64,
+    here: u64,
+    get: Source<'_>,
+) -> Result<Option<(u64, Frame)>, LogError> {
     let boundary = here.next_multiple_of(WATERMARK_ALIGN_BYTES);
-    let start = usize::try_from(boundary - base).ok()?;
-    let frame = Frame::read(salt, &region.get(start..).map(|_| region.slice(start..))?).ok()?;
-    let vouches =
-        frame.header.kind == FrameKind::Watermark && frame.header.first_position == Position(here);
-    vouches.then_some((start, frame))
+    let gap = (boundary - here) as usize;
+    let bytes = get(here, gap + HEADER_BYTES)?;
+    let frame = bytes.get(gap..).and_then(|_| Frame::read(salt, &bytes.slice(gap..)).ok());
+    let vouches = |frame: &Frame| {
+        frame.header.kind == FrameKind::Watermark && frame.header.first_position == Position(here)
+    };
+    Ok(frame.filter(vouches).map(|frame| (boundary, frame)))
 }
 
 /// Where the first whole frame behind a bad one starts, or the first whole header.
-fn next_whole(salt: u64, region: &Bytes, bad: usize) -> Option<usize> {
-    let mut at = bad + ALIGN_BYTES as usize;
-    while at + HEADER_BYTES <= region.len() {
+fn next_whole(salt: u64, bad: u64, to: u64, get: Source<'_>) -> Result<Option<u64>, LogError> {
+    let mut at = bad + ALIGN_BYTES;
+    while at + HEADER_BYTES as u64 <= to {
+        let head = get(at, HEADER_BYTES)?;
         // kind, codec, compression and cipher of any frame this version writes.
-        let likely = matches!(region.get(at + 12..at + 16), Some([1..=3, 1, 0..=1, 0]));
-        if likely && FrameHeader::read(salt, &region.slice(at..)).is_ok() {
-            return Some(at);
+        let likely = matches!(head.get(12..16), Some([1..=3, 1, 0..=1, 0]));
+        if likely && FrameHeader::read(salt, &head).is_ok() {
+            return Ok(Some(at));
         }
-        at += ALIGN_BYTES as usize;
+        at += ALIGN_BYTES;
     }
-    None
+    Ok(None)
 }
 
 #[cfg(test)]

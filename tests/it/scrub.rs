@@ -1,9 +1,14 @@
 //! Rot in a live store: found by reading everything back from the device, told with its session,
 //! and nobody else is hurt.
 
+use std::time::Duration;
+
 use sessionlog::{
     env::sim::Sim,
-    store::{Store, StoreError, local::Local},
+    store::{
+        Health, Store, StoreError,
+        local::{Local, Options},
+    },
 };
 
 use crate::engines::{append, batch, create, event, events_of, key, small};
@@ -81,4 +86,109 @@ async fn a_damaged_settled_file_is_written_anew() {
         assert_eq!(events_of(&store, &key("hurt")).await.len(), 60);
         assert_eq!(events_of(&store, &key("other")).await.len(), 60);
     }
+}
+
+/// Where the journal is hurt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// The payload of a frame that no segment has.
+    Payload,
+    /// Its header: nobody could say whose it was.
+    Header,
+    /// The last frame, which nothing behind vouches for.
+    Last,
+    /// One copy of the header of the file.
+    Copy,
+    /// Both.
+    Copies,
+    /// Frames that are settled.
+    Settled,
+}
+
+#[tokio::test]
+async fn rot_in_the_journal_is_found_and_made_good_from_memory() {
+    let places =
+        [Place::Payload, Place::Header, Place::Last, Place::Copy, Place::Copies, Place::Settled];
+    for place in places {
+        let told = format!("{place:?}");
+        let sim = Sim::new(43);
+        let store = store(&sim).await;
+        for word in ["first", "words", "third"] {
+            for session in ["hurt", "other"] {
+                let body = format!("{{\"late\":\"{word} of {session}\"}}");
+                append(&store, &key(session), batch([event(&body)])).await.unwrap();
+            }
+        }
+        let events = events_of(&store, &key("hurt")).await;
+        store.scrub();
+        assert_eq!(store.recovery().scrub.found, Vec::<String>::new(), "{told}");
+        let used = |text: &str| {
+            let journal = sim.files().into_iter().filter(|path| path.starts_with("journal/"));
+            let mut all = journal.filter_map(|path| {
+                let bytes = sim.read_durable(&path).unwrap();
+                let at = bytes.windows(text.len()).position(|part| part == text.as_bytes())?;
+                Some((path, at as u64))
+            });
+            all.next().unwrap_or_else(|| panic!("{text} is in the journal"))
+        };
+        let (path, at) = match place {
+            Place::Payload => used("words of hurt"),
+            Place::Header => used("words of hurt"),
+            Place::Last => used("third of other"),
+            Place::Copy | Place::Copies => (used("words of hurt").0, 40),
+            Place::Settled => used("lorem ipsum"),
+        };
+        let at = if place == Place::Header { at - 100 } else { at };
+        sim.flip(&path, at, 3);
+        if place == Place::Copies {
+            sim.flip(&path, at + 4096, 3);
+        }
+        store.scrub();
+        let found = store.recovery().scrub.found;
+        if place == Place::Settled && found.is_empty() {
+            // That file is free: no start reads it.
+            continue;
+        }
+        assert_eq!(found.len(), 1, "{told}: {found:?}");
+        assert!(found[0].starts_with(&path), "{told}: {found:?}");
+        assert!(found[0].ends_with("nothing is lost"), "{told}: {found:?}");
+        store.scrub();
+        assert_eq!(store.recovery().scrub.found, Vec::<String>::new(), "{told}: made good");
+        append(&store, &key("hurt"), batch([event("{\"behind\":1}")])).await.unwrap();
+        for start in 0..2 {
+            sim.power_loss();
+            let store = Local::open_local(&sim.env(), small()).unwrap();
+            assert_eq!(store.health(), Health::Ready, "{told}, start {start}");
+            assert_eq!(store.recovery().damage, Vec::<String>::new(), "{told}, start {start}");
+            let now = events_of(&store, &key("hurt")).await;
+            assert_eq!(now[..now.len() - 1], events, "{told}, start {start}");
+            store.settle().unwrap();
+        }
+    }
+}
+
+/// Nobody reads, nobody asks: the thread of the store finds it.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_thread_that_scrubs_finds_rot_that_nobody_read() {
+    let sim = Sim::new(44);
+    drop(store(&sim).await);
+    let options = Options { background: true, scrub_every: Duration::from_millis(1), ..small() };
+    let store = Local::open_local(&sim.env(), options).unwrap();
+    let rounds = |least: u64| {
+        while store.recovery().scrub.rounds < least {
+            std::thread::yield_now();
+        }
+        store.recovery().scrub
+    };
+    let before = rounds(2);
+    assert_eq!((before.found, before.sessions), (Vec::new(), 2));
+    let sealed: Vec<_> = sim.files().into_iter().filter(|path| path.ends_with(".sealed")).collect();
+    sim.flip(&sealed[0], 1_000, 2);
+    let scrub = rounds(before.rounds + 2);
+    assert_eq!(scrub.found.len(), 1, "{scrub:?}");
+    // What it found is known without a read, and a stop ends it.
+    let hurt = store.info(&key("hurt")).await.unwrap().damage.len();
+    let other = store.info(&key("other")).await.unwrap().damage.len();
+    assert_eq!(hurt + other, 1);
+    store.close().await;
 }

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     env::{
-        Env,
+        Env, File,
         planted::{Defect, planted},
     },
     event::Lsn,
@@ -22,7 +22,7 @@ use crate::{
         Frame, FrameHeader, FrameKind, LogError,
         frame::{HEADER_BYTES, PAYLOAD_BYTES_MAX},
         journal::{FRAMES_AT, JournalHeader, read},
-        scan::{Piece, Scan, scan},
+        scan::{Piece, Scan, scan_file},
     },
 };
 
@@ -160,15 +160,13 @@ fn walk(
     // Numbers of requests that failed before this file began are nobody's.
     expected = expected.max(header.first_lsn);
     let to = next.map_or(file.bytes, |next| next.previous_end.max(from));
-    let region = read(&*file.file, from, to).map_err(|error| match error {
-        LogError::Io(error) => doing("reading the journal")(error),
-        other => OpenError::Damaged { what: other.to_string() },
-    })?;
-    let mut scanned = scan(header.salt, &region, from);
+    let to = to.min(file.bytes);
+    let journal = &*file.file;
+    let mut scanned = scan_file(journal, salt, from, to).map_err(unreadable)?;
     if next.is_none() {
-        found.torn_bytes += cut_torn(env, &mut scanned, &region, from, expected, header.order);
+        found.torn_bytes += cut_torn(env, &mut scanned, journal, to, expected, header.order)?;
     }
-    keep_bad(found, &scanned.pieces, &region, from, header.order);
+    keep_bad(found, &scanned.pieces, journal, to, header.order)?;
     for piece in scanned.pieces {
         match piece {
             Piece::Frame { frame, .. } => {
@@ -183,8 +181,9 @@ fn walk(
             }
             Piece::Bad { byte_offset, header: Some(bad), .. } if bad.numbers().0 == expected => {
                 // Its records are lost, whatever number a copy of them has.
-                let bytes = region.slice((byte_offset - from) as usize..);
-                let whole = FrameHeader::read(header.salt, &bytes).ok();
+                let end = byte_offset + HEADER_BYTES as u64;
+                let bytes = read(journal, byte_offset, end).map_err(unreadable)?;
+                let whole = FrameHeader::read(salt, &bytes).ok();
                 let named = whole.map(|(header, checksum)| Named { header, salt, checksum });
                 lost_between(found, bad.first_lsn, bad.end_lsn(), named, header.order);
                 expected = bad.numbers().1;
@@ -194,6 +193,13 @@ fn walk(
     }
     found.place = Place { order: header.order, byte_offset: scanned.end, lsn: expected };
     Ok(())
+}
+
+fn unreadable(error: LogError) -> OpenError {
+    match error {
+        LogError::Io(error) => doing("reading the journal")(error),
+        other => OpenError::Damaged { what: other.to_string() },
+    }
 }
 
 /// Notes the records `[expected, to)` as lost, when there are any; answers where to go on.
@@ -216,19 +222,25 @@ fn lost_between(
 }
 
 /// Remembers what lies where a frame should be, up to the next one.
-fn keep_bad(found: &mut Recovered, pieces: &[Piece], region: &Bytes, from: u64, order: u64) {
+fn keep_bad(
+    found: &mut Recovered,
+    pieces: &[Piece],
+    file: &dyn File,
+    to: u64,
+    order: u64,
+) -> Result<(), OpenError> {
     let place = |piece: &Piece| match piece {
         Piece::Frame { byte_offset, .. } | Piece::Bad { byte_offset, .. } => *byte_offset,
     };
     for (index, piece) in pieces.iter().enumerate() {
         if let Piece::Bad { byte_offset, .. } = piece {
-            let next = pieces.get(index + 1).map_or(from + region.len() as u64, place);
-            let (start, end) = (byte_offset - from, next - from);
-            let length = (end - start).min((HEADER_BYTES + PAYLOAD_BYTES_MAX) as u64);
-            let bytes = region.slice(start as usize..(start + length) as usize);
+            let next = pieces.get(index + 1).map_or(to, place);
+            let most = byte_offset + (HEADER_BYTES + PAYLOAD_BYTES_MAX) as u64;
+            let bytes = read(file, *byte_offset, next.min(most)).map_err(unreadable)?;
             found.bad.push((format!("journal-{order}-{byte_offset}.damaged"), bytes));
         }
     }
+    Ok(())
 }
 
 /// Cuts the last file's frames at the first bad place that nothing says was durable. Answers how
@@ -236,11 +248,11 @@ fn keep_bad(found: &mut Recovered, pieces: &[Piece], region: &Bytes, from: u64, 
 fn cut_torn(
     env: &Env,
     scanned: &mut Scan,
-    region: &Bytes,
-    from: u64,
+    file: &dyn File,
+    to: u64,
     mut expected: Lsn,
     order: u64,
-) -> u64 {
+) -> Result<u64, OpenError> {
     let mut cut = None;
     for (index, piece) in scanned.pieces.iter().enumerate() {
         match piece {
@@ -264,20 +276,16 @@ fn cut_torn(
             }
         }
     }
-    let Some((index, at)) = cut else { return 0 };
+    let Some((index, at)) = cut else { return Ok(0) };
     scanned.pieces.truncate(index);
     scanned.end = at;
-    let end = from + region.len() as u64;
-    const COPY_BYTES_MAX: usize = 1 << 20;
-    let start = usize::try_from(at - from).unwrap_or(usize::MAX);
-    let length = usize::try_from(end - at).unwrap_or(usize::MAX).min(COPY_BYTES_MAX);
-    let torn = region.get(start..start.saturating_add(length).min(region.len()));
-    let torn = torn.unwrap_or_default();
+    const COPY_BYTES_MAX: u64 = 1 << 20;
+    let torn = read(file, at, to.min(at + COPY_BYTES_MAX)).map_err(unreadable)?;
     let kept = torn.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
     let torn = torn.get(..kept).unwrap_or_default();
     let name = format!("journal-{order}-{at}.torn");
     quarantine(env, &name, torn, "a torn tail of the journal: never acknowledged\n");
-    torn.len() as u64
+    Ok(torn.len() as u64)
 }
 
 /// Whether a frame at or behind `index` says that the record `expected` was durable.

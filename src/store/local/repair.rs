@@ -145,8 +145,9 @@ impl Shared {
         Ok(Repaired { unnamed, copies, accepted: true, ..Repaired::default() })
     }
 
-    /// Begins a new journal file and settles everything whole before it into both files.
-    fn settle_past(&self) -> io::Result<()> {
+    /// Settles everything whole before the current file of the journal, which is a new one, into
+    /// both files.
+    pub(super) fn settle_past(&self) -> io::Result<()> {
         self.journal.begin(&|round, result| self.outcome(round, result))?;
         let begun = self.journal.place().order;
         lock(&self.slots).spoil();

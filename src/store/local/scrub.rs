@@ -1,18 +1,45 @@
-//! The scrubber: reads everything that is settled, from the device and not from the cache, so that
-//! rot is found while a copy elsewhere may still be good. It must not write, nor take the disk from
-//! those who wait for it.
+//! The scrubber: reads everything that a start would need, from the device and not from the cache,
+//! so that rot is found while a copy elsewhere is still good: of `settled/` and of the journal
+//! memory has one, and they are written anew. It must not take the disk from those who wait for it.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, io, sync::Arc, time::Duration};
 
-use super::{Shared, lock};
+use super::{Shared, layout::journal_path, lock, ring, slots::Place};
 use crate::{
-    env::sync::{PoisonError, atomic::Ordering},
+    env::{
+        File,
+        sync::{PoisonError, atomic::Ordering},
+    },
     event::SessionKey,
+    log::{
+        LogError,
+        journal::{FRAMES_AT, JournalHeader, header_copies},
+        scan::{Piece, walk_file},
+    },
     store::{Scrub, Verified},
 };
 
+/// A file of the journal that a start would read.
+struct Needed {
+    number: u32,
+    file: Box<dyn File>,
+    /// From whichever copy is whole, and whether both are.
+    header: Option<JournalHeader>,
+    both: bool,
+}
+
 /// Bytes a second that a scrub in the background reads at most, over a while.
 const BYTES_PER_SECOND: u64 = 16 << 20;
+
+/// A damaged place of the journal.
+struct Rot {
+    number: u32,
+    /// Which use of the file.
+    order: u64,
+    what: String,
+    /// Neither copy of the file's header is whole.
+    headless: bool,
+}
 
 impl Shared {
     /// Reads every session and both settled files once; waits between sessions with `paced`.
@@ -22,6 +49,7 @@ impl Shared {
             tracing::error!(what, "a settled file is damaged; it is written anew");
             round.found.push(what);
         }
+        self.scrub_journal(&mut round);
         let scopes = self.catalogue().scopes();
         for scope in scopes {
             let sessions = self.catalogue().of_scope(&scope);
@@ -50,6 +78,97 @@ impl Shared {
         *lock(&self.scrubbed) = round;
     }
 
+    /// Reads the files of the journal that a start would read. Where one is damaged everything is
+    /// settled from memory, and a new file begun: then no start needs it.
+    fn scrub_journal(&self, round: &mut Scrub) {
+        if self.frozen.load(Ordering::Acquire) {
+            // Its files are evidence.
+            return;
+        }
+        let place = lock(&self.slots).recyclable();
+        let end = self.journal.place();
+        let found = match self.damaged_journal(place, end, round) {
+            Ok(found) => found,
+            Err(error) => {
+                tracing::warn!(%error, "the journal could not be read back");
+                return;
+            }
+        };
+        // A file that is free meanwhile was written anew while it was read.
+        let free = lock(&self.slots).recyclable().order;
+        let found: Vec<_> = found.into_iter().filter(|rot| rot.order >= free).collect();
+        if found.is_empty() {
+            return;
+        }
+        let made_good = self.leave_journal(&found);
+        for Rot { what, .. } in found {
+            let then = match &made_good {
+                Ok(()) => "settled from memory, nothing is lost".to_owned(),
+                Err(error) => format!("memory has what it held, but cannot settle it: {error}"),
+            };
+            tracing::error!(what, then, "a file of the journal is damaged");
+            round.found.push(format!("{what}; {then}"));
+        }
+    }
+
+    /// What is wrong with the files of the journal from `place` to `end`.
+    fn damaged_journal(&self, place: Place, end: Place, round: &mut Scrub) -> io::Result<Vec<Rot>> {
+        let mut needed = BTreeMap::new();
+        for (number, order) in self.journal.files() {
+            if order >= place.order.max(1) && order <= end.order {
+                let file = self.env.storage.open_read(&journal_path(number))?;
+                file.evict()?;
+                let [first, second] = header_copies(&*file).map_err(io_of)?;
+                let both = first.is_some() && second.is_some();
+                needed.insert(order, Needed { number, file, header: first.or(second), both });
+            }
+        }
+        let mut found = Vec::new();
+        let ends: BTreeMap<u64, u64> = needed
+            .values()
+            .filter_map(|one| one.header.as_ref())
+            .map(|header| (header.previous_order, header.previous_end))
+            .collect();
+        for (order, one) in needed {
+            let path = journal_path(one.number);
+            let last = (order == end.order).then_some(end.byte_offset);
+            let to = last.or(ends.get(&order).copied());
+            let headless = one.header.is_none();
+            let mut tell = |what| found.push(Rot { number: one.number, order, what, headless });
+            if !one.both {
+                let which = if headless { "its header" } else { "a copy of its header" };
+                tell(format!("{path}: {which} is damaged"));
+            }
+            // A use that failed before anything in it was acknowledged has no end.
+            let (Some(header), Some(to)) = (one.header, to) else { continue };
+            let mut wrong = None;
+            let take = &mut |piece| {
+                if let Piece::Bad { byte_offset, fault, .. } = piece {
+                    wrong.get_or_insert((byte_offset, fault));
+                }
+            };
+            let walked = walk_file(&*one.file, header.salt, (FRAMES_AT, to), take);
+            let (whole, rest) = walked.map_err(io_of)?;
+            round.bytes += to.saturating_sub(FRAMES_AT);
+            if let Some((at, fault)) = wrong.or(rest.map(|fault| (whole, fault))) {
+                tell(format!("{path} at byte {at}: {fault}"));
+            }
+        }
+        Ok(found)
+    }
+
+    /// Goes on in a new file of the journal, settles what lies before it, and makes files anew of
+    /// which no start could tell what they are.
+    fn leave_journal(&self, found: &[Rot]) -> io::Result<()> {
+        found.iter().for_each(|rot| self.journal.condemn(rot.number));
+        self.journal.leave(&|round, result| self.outcome(round, result))?;
+        self.settle_past()?;
+        found.iter().filter(|rot| rot.headless).try_for_each(|rot| {
+            let bytes = self.env.storage.open_read(&journal_path(rot.number))?.len()?;
+            ring::fill(&self.env, rot.number, bytes)
+        })
+    }
+
     /// Waits as long as reading so many bytes may take.
     fn rest_from_scrubbing(&self, bytes: u64) {
         let pause = Duration::from_micros(bytes.saturating_mul(1_000_000) / BYTES_PER_SECOND);
@@ -71,5 +190,12 @@ impl Shared {
         while self.wait_to_scrub(self.options.scrub_every) {
             self.scrub(true);
         }
+    }
+}
+
+fn io_of(error: LogError) -> io::Error {
+    match error {
+        LogError::Io(error) => error,
+        other => io::Error::other(other),
     }
 }
