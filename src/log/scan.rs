@@ -169,7 +169,7 @@ fn next_whole(salt: u64, bad: u64, to: u64, get: Source<'_>) -> Result<Option<u6
     while at + HEADER_BYTES as u64 <= to {
         let head = get(at, HEADER_BYTES)?;
         // kind, codec, compression and cipher of any frame this version writes.
-        let likely = matches!(head.get(12..16), Some([1..=3, 1, 0..=1, 0]));
+        let likely = matches!(head.get(12..16), Some([1..=3, 1..=2, 0..=1, 0]));
         if likely && FrameHeader::read(salt, &head).is_ok() {
             return Ok(Some(at));
         }
@@ -281,6 +281,47 @@ mod tests {
         header(FrameKind::Watermark, 4, 0, end).write(SALT, &[], &mut bytes);
         let found = scan(SALT, &bytes.into(), 8192);
         assert_eq!((shape(&found).as_str(), found.rest), ("1 2 3 4", None));
+    }
+
+    #[test]
+    fn a_frame_of_every_kind_is_found_behind_a_bad_header() {
+        let kinds =
+            [FrameKind::Request, FrameKind::Watermark, FrameKind::Block, FrameKind::Columns];
+        for kind in kinds {
+            let mut bytes = region();
+            let end = bytes.len();
+            bytes[end - 248 + 20] ^= 1;
+            header(kind, 4, 0, 4).write(SALT, &[], &mut bytes);
+            assert_eq!(shape(&scan(SALT, &bytes.into(), 8192)), "1 2 unnamed 4", "{kind:?}");
+        }
+    }
+
+    #[cfg(feature = "sim")]
+    #[test]
+    fn a_file_is_walked_as_its_bytes_are_whatever_the_windows() {
+        let sim = crate::env::sim::Sim::new(1);
+        let mut bytes = vec![0; 8192];
+        // Frames smaller and larger than a window, and one across its end.
+        for (lsn, length) in [(1, 500), (2, 1 << 20), (3, 70), (4, (2 << 20) - 40), (5, 9)] {
+            let payload = vec![lsn as u8; length];
+            header(FrameKind::Request, lsn, length, lsn).write(SALT, &payload, &mut bytes);
+        }
+        for bad in [None, Some(8192 + 20), Some(9000), Some(2_000_000), Some(3_100_000)] {
+            let mut bytes = bytes.clone();
+            if let Some(at) = bad {
+                bytes[at] ^= 1;
+            }
+            bytes.resize(bytes.len() + 5_000_000, 0);
+            let path = format!("file-{bad:?}");
+            sim.write_durable(&path, 0, &bytes);
+            let file = sim.env().storage.open_read(&path).unwrap();
+            let to = bytes.len() as u64;
+            let found = scan_file(&*file, SALT, 8192, to).unwrap();
+            let whole = scan(SALT, &Bytes::from(bytes).slice(8192..), 8192);
+            let of = |scan: &Scan| (shape(scan), scan.end, scan.rest);
+            assert_eq!(of(&found), of(&whole), "{bad:?}");
+            assert_eq!(shape(&found).split(' ').count(), 5, "{bad:?}: {}", shape(&found));
+        }
     }
 
     #[test]
