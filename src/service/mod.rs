@@ -103,8 +103,8 @@ impl Service {
         self
     }
 
-    /// What a write answers, or that it is not known yet: the disk may owe an answer for longer than
-    /// anybody waits. What was begun goes on all the same.
+    /// What a write answers, or that it is not known yet: the disk may owe an answer for longer
+    /// than anybody waits. What was begun goes on all the same.
     async fn durable<T>(&self, write: impl Future<Output = StoreResult<T>>) -> StoreResult<T> {
         tokio::time::timeout(WRITE_PATIENCE, write).await.unwrap_or_else(|_| {
             let seconds = WRITE_PATIENCE.as_secs();

@@ -78,6 +78,9 @@ impl Service {
         check_text("title", new.title.as_deref(), limits::TITLE_CHARS_MAX)?;
         check_text("workspace", new.workspace.as_deref(), limits::WORKSPACE_CHARS_MAX)?;
         check_metadata(&new.metadata)?;
+        if new.ttl_seconds.is_some_and(|seconds| i64::try_from(seconds).is_err()) {
+            return Err(ServiceError::invalid("ttl_seconds", "more seconds than a clock has"));
+        }
         let first = !new.events.events.is_empty();
         let bytes = if first { super::emit::check_batch(&new.events)? } else { 0 };
         let events = new.events.events.clone();

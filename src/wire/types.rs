@@ -235,7 +235,7 @@ pub struct Event {
 #[cfg_attr(feature = "http", derive(ToSchema))]
 pub struct EmitRequest {
     /// 1 to 1 000 events: all are appended or none.
-    #[cfg_attr(feature = "http", schema(value_type = Vec<NewEvent>))]
+    #[cfg_attr(feature = "http", schema(value_type = Vec<NewEvent>, min_items = 1, max_items = 1000))]
     pub events: Vec<Box<RawValue>>,
 }
 

@@ -1,5 +1,5 @@
-//! Opening a session: the tables of its files are read when somebody first asks for it. Nothing past
-//! the durable point is ever seen. It must not write, and must not slice (`slice` does).
+//! Opening a session: the tables of its files are read when somebody first asks for it. Nothing
+//! past the durable point is ever seen. It must not write, and must not slice (`slice` does).
 
 use std::{io, sync::Arc, time::Duration};
 
