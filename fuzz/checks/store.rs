@@ -24,6 +24,7 @@ const OPTIONS: Options = Options {
     settle_after: std::time::Duration::from_secs(5),
     scrub_every: std::time::Duration::ZERO,
     warm_bytes_max: 16 << 10,
+    lifetimes: sessionlog::store::Lifetimes::DEFAULT,
     background: false,
 };
 
@@ -117,6 +118,8 @@ async fn ask(store: &dyn Store, request: [u8; 4], number: usize) -> String {
                 metadata: [pair].into(),
                 archive: choice % 32 == 31,
                 delete: choice % 64 == 62,
+                hold: (choice % 16 == 7).then_some(choice & 32 != 0),
+                restore: choice % 64 == 61,
             };
             words(store.change(&key, change).await.map(|info| about(&info)))
         }

@@ -38,6 +38,16 @@ pub struct Entry {
     pub(crate) updated_at: i64,
     pub(crate) archived_at: Option<i64>,
     pub(crate) deleted_at: Option<i64>,
+    /// Since when a person holds it: it neither expires nor goes.
+    pub(crate) held_at: Option<i64>,
+    /// When it had been idle for too long.
+    pub(crate) expired_at: Option<i64>,
+    /// Whole seconds from `updated_at` to when it was used last, by the store's count of time
+    /// (store::lifetime); rounded up, so that nothing expires early. Negative where the clock was
+    /// ahead of that count.
+    pub(crate) used_after: i64,
+    /// Its grace has ended: it is only here until its files are gone.
+    pub(crate) reclaimed: bool,
     pub(crate) tail: u64,
     /// The number after the session's last record: a replay skips what lies below.
     pub(crate) end_lsn: u64,
@@ -46,6 +56,62 @@ pub struct Entry {
     pub(crate) bytes: u64,
     pub(crate) segments: Vec<SegmentEntry>,
     pub(crate) damage: Vec<Damage>,
+}
+
+/// An entry of a settled file of version 1: of a store that knew no lifetimes.
+#[derive(Decode)]
+pub(super) struct EntryV1 {
+    tenant: String,
+    user: String,
+    session: String,
+    incarnation: [u8; 16],
+    title: Option<String>,
+    metadata: BTreeMap<String, String>,
+    workspace: Option<String>,
+    ttl_seconds: Option<u64>,
+    create_key: Option<String>,
+    created_at: i64,
+    updated_at: i64,
+    archived_at: Option<i64>,
+    deleted_at: Option<i64>,
+    tail: u64,
+    end_lsn: u64,
+    chain: [u8; 32],
+    control_chain: [u8; 32],
+    bytes: u64,
+    segments: Vec<SegmentEntry>,
+    damage: Vec<Damage>,
+}
+
+impl From<EntryV1> for Entry {
+    fn from(v1: EntryV1) -> Self {
+        Self {
+            tenant: v1.tenant,
+            user: v1.user,
+            session: v1.session,
+            incarnation: v1.incarnation,
+            title: v1.title,
+            metadata: v1.metadata,
+            workspace: v1.workspace,
+            ttl_seconds: v1.ttl_seconds,
+            create_key: v1.create_key,
+            created_at: v1.created_at,
+            updated_at: v1.updated_at,
+            archived_at: v1.archived_at,
+            deleted_at: v1.deleted_at,
+            held_at: None,
+            expired_at: None,
+            used_after: 0,
+            reclaimed: false,
+            tail: v1.tail,
+            end_lsn: v1.end_lsn,
+            chain: v1.chain,
+            control_chain: v1.control_chain,
+            bytes: v1.bytes,
+            segments: v1.segments,
+            damage: v1.damage,
+        }
+    }
 }
 
 /// A segment as far as it is believed.
@@ -94,8 +160,8 @@ pub struct Listed<'a> {
     pub created_at: i64,
     /// Whether it was archived.
     pub archived: bool,
-    /// Whether it was deleted.
-    pub deleted: bool,
+    /// Whether it was deleted, or expired.
+    pub gone: bool,
 }
 
 impl Packed {
@@ -151,13 +217,15 @@ impl Packed {
     pub fn listed(&self) -> Listed<'_> {
         type Pairs<'a> = Vec<(&'a str, &'a str)>;
         type Told<'a> = (&'a str, [u8; 16], Option<&'a str>, Pairs<'a>, Option<&'a str>);
-        type Times<'a> = (Option<u64>, Option<&'a str>, i64, i64, Option<i64>, Option<i64>);
-        let ((told, times), _): ((Told<'_>, Times<'_>), usize) =
+        type Times<'a> = (Option<u64>, Option<&'a str>, i64, i64, Option<i64>);
+        type Ends = (Option<i64>, Option<i64>, Option<i64>);
+        let ((told, times, ends), _): ((Told<'_>, Times<'_>, Ends), usize) =
             decode_front(&self.0).expect("what was packed is an entry behind its scope");
         let (session, _, _, _, workspace) = told;
-        let (_, _, created_at, _, archived_at, deleted_at) = times;
-        let (archived, deleted) = (archived_at.is_some(), deleted_at.is_some());
-        Listed { session, workspace, created_at, archived, deleted }
+        let (_, _, created_at, _, archived_at) = times;
+        let (deleted_at, _, expired_at) = ends;
+        let (archived, gone) = (archived_at.is_some(), deleted_at.or(expired_at).is_some());
+        Listed { session, workspace, created_at, archived, gone }
     }
 }
 
@@ -220,6 +288,10 @@ mod tests {
             updated_at: 2,
             archived_at: None,
             deleted_at: None,
+            held_at: None,
+            expired_at: None,
+            used_after: 0,
+            reclaimed: false,
             tail: 1,
             end_lsn: 1,
             chain: [1; 32],
@@ -236,6 +308,9 @@ mod tests {
             create_key: Some("key".to_owned()),
             created_at: 1_800_000_000_000_000,
             archived_at: Some(3),
+            held_at: Some(4),
+            used_after: -86_400,
+            reclaimed: true,
             segments: vec![SegmentEntry { base: 0, start: 1, sealed: true, bytes: 9, end: 9 }],
             damage: vec![Damage {
                 from: 1,
@@ -246,7 +321,8 @@ mod tests {
             ..plain.clone()
         };
         let deleted = Entry { deleted_at: Some(-1), ..plain.clone() };
-        for entry in [plain, told, deleted] {
+        let expired = Entry { expired_at: Some(7), held_at: Some(1), ..plain.clone() };
+        for entry in [plain, told, deleted, expired] {
             let packed = Packed::of(&entry, &entry.encode());
             assert_eq!(packed.entry(&entry.tenant, &entry.user), entry);
             assert_eq!(packed.session(), entry.session);
@@ -256,7 +332,7 @@ mod tests {
                 workspace: entry.workspace.as_deref(),
                 created_at: entry.created_at,
                 archived: entry.archived_at.is_some(),
-                deleted: entry.deleted_at.is_some(),
+                gone: entry.deleted_at.is_some() || entry.expired_at.is_some(),
             };
             assert_eq!(packed.listed(), listed);
         }

@@ -22,5 +22,5 @@ pub use damage::Damage;
 pub use entry::{Entry, FORMAT, Listed, Packed, SegmentEntry, StoreFile};
 pub use error::{Fault, LogError};
 pub use frame::{Frame, FrameHeader, FrameKind};
-pub use record::{Change, Control, Create, Head, KnownBatch, Loss, Record, RecordBody};
+pub use record::{Change, Control, Create, Head, KnownBatch, Life, Loss, Record, RecordBody};
 pub use settled::{Chunks, Delta, Settled, decode_settled, encode_delta, settled_header};

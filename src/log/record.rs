@@ -28,6 +28,7 @@ const KIND_CREATE: u8 = 16;
 const KIND_CHANGE: u8 = 17;
 const KIND_BATCH: u8 = 18;
 const KIND_LOSS: u8 = 19;
+const KIND_LIFE: u8 = 21;
 
 /// A record as the engine handles it: an event (takes a position) or a control record (takes none).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -275,13 +276,48 @@ impl Create {
     }
 }
 
-/// A change of what a session says about itself.
+/// A change of what a session says about itself. One that says nothing of `life` is encoded
+/// without it, as a record of its own kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
 pub struct Change {
     pub(crate) title: Option<Option<String>>,
     pub(crate) metadata: BTreeMap<String, Option<String>>,
     pub(crate) archive: bool,
     pub(crate) delete: bool,
+    pub(crate) life: Life,
+}
+
+/// What becomes of a session's lifetime.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
+pub struct Life {
+    /// A person holds it, or lets it go.
+    pub(crate) hold: Option<bool>,
+    /// It was idle for too long.
+    pub(crate) expire: bool,
+    /// It is there again.
+    pub(crate) restore: bool,
+}
+
+impl Change {
+    /// Whether a session takes it whatever is lost of it: its events are not touched.
+    #[must_use]
+    pub fn mends(&self) -> bool {
+        self.delete || self.life != Life::default()
+    }
+
+    fn encode(&self, out: &mut Vec<u8>) -> u8 {
+        if self.life != Life::default() {
+            encode_value(self, out);
+            return KIND_LIFE;
+        }
+        encode_value(&(&self.title, &self.metadata, self.archive, self.delete), out);
+        KIND_CHANGE
+    }
+
+    fn without_life(body: &[u8]) -> Option<Self> {
+        let (title, metadata, archive, delete) = decode_value(body)?;
+        Some(Self { title, metadata, archive, delete, life: Life::default() })
+    }
 }
 
 /// A batch remembered by its key.
@@ -347,10 +383,7 @@ impl Record {
                 encode_value(create, &mut body);
                 KIND_CREATE
             }
-            Control::Change(change) => {
-                encode_value(change, &mut body);
-                KIND_CHANGE
-            }
+            Control::Change(change) => change.encode(&mut body),
             Control::Batch(batch) => {
                 encode_value(batch, &mut body);
                 KIND_BATCH
@@ -425,7 +458,8 @@ impl Record {
         match self.kind {
             KIND_EVENT => None,
             KIND_CREATE => decode_value(body).map(Control::Create),
-            KIND_CHANGE => decode_value(body).map(Control::Change),
+            KIND_CHANGE => Change::without_life(body).map(Control::Change),
+            KIND_LIFE => decode_value(body).map(Control::Change),
             KIND_BATCH => decode_value(body).map(Control::Batch),
             KIND_LOSS => decode_value(body).map(Control::Loss),
             other => Some(Control::Unknown(other)),

@@ -5,9 +5,9 @@
 //!
 //! ```text
 //! settled   0  magic "SLSETTL1"   8  version u32  12  checksum u32 of 16..64  16  store id 16
-//!          32  salt u64          40  zero         64  chunks
+//!          32  salt u64          40  version again u32 (zero in version 1)    64  chunks
 //! chunk     0  length u32         4  checksum u32 of the rest   8  generation u64
-//!          16  bincode of DeltaV1, zero-padded to a multiple of 8
+//!          16  bincode of ChunkV2, zero-padded to a multiple of 8
 //! ```
 
 use bincode::{Decode, Encode};
@@ -15,13 +15,15 @@ use bytes::Bytes;
 
 use super::{
     bytes::{Fields, checksum, file_header, open_file_header},
-    entry::{Entry, FORMAT},
+    entry::{Entry, EntryV1},
     error::{Fault, LogError},
     frame::{self, PAYLOAD_BYTES_MAX},
     record::{decode_front, encode_value},
 };
 
 const MAGIC: [u8; 8] = *b"SLSETTL1";
+/// Version that is written; 1 is read: its entries know no lifetimes.
+const VERSION: u32 = 2;
 const HEADER_BYTES: usize = 64;
 const CHUNK_HEADER_BYTES: u64 = 16;
 /// A chunk takes no further entry once it has so many bytes, so that it stays far below the limit
@@ -42,12 +44,16 @@ pub struct Delta {
     pub(crate) lsn: u64,
     /// The store's clock.
     pub(crate) at: i64,
+    /// The store's count of time (store::lifetime).
+    pub(crate) counted: i64,
+    /// The latest that clock said, a large step back forgotten.
+    pub(crate) seen: i64,
     /// Sessions touched since this file's generation before.
     pub(crate) entries: Vec<Entry>,
 }
 
 #[derive(Encode, Decode)]
-struct DeltaV1 {
+struct ChunkV2 {
     /// More chunks of this generation follow.
     more: bool,
     delta: Delta,
@@ -62,8 +68,9 @@ pub fn settled_header(store: [u8; 16], salt: u64) -> Vec<u8> {
     let mut body = Vec::new();
     body.extend_from_slice(&store);
     body.extend_from_slice(&salt.to_le_bytes());
+    body.extend_from_slice(&VERSION.to_le_bytes());
     body.resize(HEADER_BYTES - 16, 0);
-    file_header(MAGIC, FORMAT, &body)
+    file_header(MAGIC, VERSION, &body)
 }
 
 /// Chunks of one generation, to be appended to a settled file with that salt.
@@ -111,7 +118,7 @@ impl Chunks {
 
     fn chunk(&mut self, more: bool, out: &mut Vec<u8>) {
         let mut payload = self.generation.to_le_bytes().to_vec();
-        encode_value(&DeltaV1 { more, delta: self.delta.clone() }, &mut payload);
+        encode_value(&ChunkV2 { more, delta: self.delta.clone() }, &mut payload);
         // The list of entries is the last field, and the count of an empty one is one byte.
         payload.pop();
         encode_value(&std::mem::take(&mut self.count), &mut payload);
@@ -134,6 +141,8 @@ impl Delta {
 /// A settled file as far as it is whole.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settled {
+    /// Version of its entries; one that is not the newest is written anew, never appended to.
+    version: u32,
     /// Salt of its chunks.
     pub salt: u64,
     /// Its last whole generation; 0 for none.
@@ -156,12 +165,12 @@ impl Settled {
     /// What the file system said, or what is wrong with the header.
     pub fn of(store: [u8; 16], read: Source<'_>) -> Result<Self, LogError> {
         let header = read(0, HEADER_BYTES as u64)?;
-        let salt =
-            salt(store, &header).map_err(|fault| LogError::Fault { byte_offset: 0, fault })?;
+        let (version, salt) = version_and_salt(store, &header)
+            .map_err(|fault| LogError::Fault { byte_offset: 0, fault })?;
         let first = HEADER_BYTES as u64;
-        let mut settled = Self { salt, last_at: first, end: first, ..Self::default() };
+        let mut settled = Self { version, salt, last_at: first, end: first, ..Self::default() };
         let (mut at, mut from) = (first, first);
-        while let Some(chunk) = Chunk::read(salt, at, read)? {
+        while let Some(chunk) = Chunk::read(version, salt, at, read)? {
             at = chunk.next;
             if chunk.more {
                 continue;
@@ -177,6 +186,12 @@ impl Settled {
         Ok(settled)
     }
 
+    /// Whether generations may be appended to it.
+    #[must_use]
+    pub fn is_current(&self) -> bool {
+        self.version == VERSION
+    }
+
     /// Hands out the entries in the order they were written, each with the byte offset of its
     /// chunk and its encoding. Of several of a session and incarnation the last counts.
     ///
@@ -190,29 +205,51 @@ impl Settled {
         let mut at = HEADER_BYTES as u64;
         while at < self.end {
             let gone = |fault| LogError::Fault { byte_offset: at, fault };
-            let chunk =
-                Chunk::read(self.salt, at, read)?.ok_or_else(|| gone(Fault::PayloadChecksum))?;
+            let chunk = Chunk::read(self.version, self.salt, at, read)?
+                .ok_or_else(|| gone(Fault::PayloadChecksum))?;
             let mut rest: &[u8] = &chunk.entries;
             for _ in 0..chunk.count {
-                let (entry, used): (Entry, usize) =
-                    decode_front(rest).ok_or_else(|| gone(Fault::Payload))?;
+                let (entry, used) = self.entry(rest).ok_or_else(|| gone(Fault::Payload))?;
                 let (bytes, behind) = rest.split_at_checked(used).ok_or(gone(Fault::Payload))?;
-                take(at, entry, bytes);
+                match self.is_current() {
+                    true => take(at, entry, bytes),
+                    false => {
+                        let bytes = entry.encode();
+                        take(at, entry, &bytes);
+                    }
+                }
                 rest = behind;
             }
             at = chunk.next;
         }
         Ok(())
     }
+
+    /// The entry at the front of some bytes, and how many it takes.
+    fn entry(&self, bytes: &[u8]) -> Option<(Entry, usize)> {
+        if self.is_current() {
+            return decode_front(bytes);
+        }
+        decode_front(bytes).map(|(v1, used): (EntryV1, usize)| (v1.into(), used))
+    }
 }
 
-fn salt(store: [u8; 16], header: &[u8]) -> Result<u64, Fault> {
+/// A header's version stands where every file's does and, from 2 on, again where the checksum
+/// sees it: entries must not be read in another version's shape.
+fn version_and_salt(store: [u8; 16], header: &[u8]) -> Result<(u32, u64), Fault> {
     let header = header.get(..HEADER_BYTES).ok_or(Fault::Short)?;
-    let mut fields = open_file_header(MAGIC, FORMAT, header)?;
+    let old = header.get(8..12) == Some(1_u32.to_le_bytes().as_slice());
+    let version = if old { 1 } else { VERSION };
+    let mut fields = open_file_header(MAGIC, version, header)?;
     if fields.array() != Some(store) {
         return Err(Fault::Misplaced);
     }
-    fields.u64().ok_or(Fault::Short)
+    let salt = fields.u64().ok_or(Fault::Short)?;
+    let again = fields.u32().ok_or(Fault::Short)?;
+    if again != if old { 0 } else { version } {
+        return Err(Fault::Unknown { what: "version", value: again });
+    }
+    Ok((version, salt))
 }
 
 struct Chunk {
@@ -228,7 +265,7 @@ struct Chunk {
 
 impl Chunk {
     /// Reads the chunk at a byte offset; `None` when none is whole there.
-    fn read(salt: u64, at: u64, read: Source<'_>) -> Result<Option<Self>, LogError> {
+    fn read(version: u32, salt: u64, at: u64, read: Source<'_>) -> Result<Option<Self>, LogError> {
         let header = read(at, at + CHUNK_HEADER_BYTES)?;
         let mut fields = Fields(&header);
         let (Some(length), Some(stored)) = (fields.u32(), fields.u32()) else { return Ok(None) };
@@ -242,19 +279,26 @@ impl Chunk {
         {
             return Ok(None);
         }
-        Ok(Self::fields(&payload, frame::align(end)))
+        Ok(Self::fields(version, &payload, frame::align(end)))
     }
 
-    fn fields(payload: &Bytes, next: u64) -> Option<Self> {
+    fn fields(version: u32, payload: &Bytes, next: u64) -> Option<Self> {
         let generation = Fields(payload).u64()?;
         let value = payload.get(8..)?;
         type Fixed = (bool, bool, u64, u64, u64, u64, i64);
-        let (fixed, used): (Fixed, usize) = decode_front(value)?;
+        let (fixed, mut used): (Fixed, usize) = decode_front(value)?;
         let (more, clean, start, order, byte_offset, lsn, at) = fixed;
+        let (mut counted, mut seen) = (at, at);
+        if version > 1 {
+            let (times, bytes) = decode_front(value.get(used..)?)?;
+            (counted, seen) = times;
+            used += bytes;
+        }
         let (count, more_used): (u64, usize) = decode_front(value.get(used..)?)?;
         let entries = payload.slice(8 + used + more_used..);
-        let delta = Delta { clean, start, order, byte_offset, lsn, at, entries: Vec::new() };
-        Some(Self { generation, more, delta, count, entries, next })
+        let fixed =
+            Delta { clean, start, order, byte_offset, lsn, at, counted, seen, entries: Vec::new() };
+        Some(Self { generation, more, delta: fixed, count, entries, next })
     }
 }
 
@@ -295,6 +339,10 @@ mod tests {
             updated_at: -1,
             archived_at: None,
             deleted_at: Some(3),
+            held_at: None,
+            expired_at: Some(4),
+            used_after: -2,
+            reclaimed: true,
             tail: 9,
             end_lsn: 12,
             chain: [1; 32],
@@ -316,6 +364,8 @@ mod tests {
                 byte_offset: 8192,
                 lsn: 77,
                 at: 5,
+                counted: -6,
+                seen: 7,
                 entries: (0..count).map(entry).collect(),
             };
             let mut bytes = settled_header(store, salt);
@@ -338,6 +388,8 @@ mod tests {
             byte_offset: 0,
             lsn: 1,
             at: 0,
+            counted: 0,
+            seen: 0,
             entries: (0..count).map(entry).collect(),
         };
         let mut bytes = settled_header(store, salt);

@@ -180,7 +180,7 @@ impl Service {
             };
         }
         check_metadata(&merged)?;
-        let change = Change { title, metadata, archive: false, delete: false };
+        let change = Change { title, metadata, ..Change::default() };
         self.durable(self.store.change(&key, change)).await.map_err(unwritten)
     }
 

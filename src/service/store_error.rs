@@ -19,6 +19,14 @@ impl From<StoreError> for ServiceError {
                 .action("append to the existing session, or create one with another id"),
             StoreError::SessionDeleted { .. } => plain(Code::SessionDeleted)
                 .action("use another id; this one is free again when its grace has ended"),
+            StoreError::SessionExpired { session } => plain(Code::SessionExpired).action(format!(
+                "use another session; until its grace ends an operator can bring this one back: \
+                 `sessionlog restore {session}`, or POST /v1/sessions/{session}/restore"
+            )),
+            StoreError::SessionHeld { session } => plain(Code::SessionHeld).action(format!(
+                "it stays until its hold is released: `sessionlog hold {session} --release`, or \
+                 DELETE /v1/sessions/{session}/hold"
+            )),
             StoreError::SessionArchived { session } => {
                 let problem = format!("session {session} is archived: read it, do not write to it");
                 Self::invalid("session", problem).action("write to another session")

@@ -31,6 +31,18 @@ pub enum StoreError {
         /// The session asked for.
         session: SessionId,
     },
+    /// Nobody used it for too long; it can be restored until its grace ends.
+    #[error("session {session} has expired: nobody used it for too long")]
+    SessionExpired {
+        /// The session asked for.
+        session: SessionId,
+    },
+    /// Somebody holds it: it is not deleted.
+    #[error("session {session} is held")]
+    SessionHeld {
+        /// The session asked for.
+        session: SessionId,
+    },
     /// It was archived: it can be read, not written.
     #[error("session {session} is archived")]
     SessionArchived {

@@ -2,6 +2,7 @@
 //! suite (tests/it/store.rs) runs against every implementation. It must not look inside a body.
 
 mod error;
+pub mod lifetime;
 pub mod local;
 #[cfg(feature = "sim")]
 pub mod model;
@@ -11,6 +12,7 @@ use std::{collections::BTreeMap, time::Duration};
 use futures_util::future::BoxFuture;
 
 pub use error::{StoreError, StoreResult};
+pub use lifetime::Lifetimes;
 
 use crate::event::{
     Batch, BatchKey, Event, EventId, Position, Range, Scope, SessionId, SessionKey, Timestamp,
@@ -46,6 +48,10 @@ pub struct Change {
     pub archive: bool,
     /// Delete it (`true`): hidden at once, `session_deleted` until its grace ends.
     pub delete: bool,
+    /// Hold it (`true`): it neither expires nor is deleted; or let it go (`false`).
+    pub hold: Option<bool>,
+    /// Bring it back (`true`) when it has expired.
+    pub restore: bool,
 }
 
 /// What a session says about itself; listing needs no more.
@@ -67,6 +73,10 @@ pub struct SessionInfo {
     pub updated_at: Timestamp,
     /// When it was archived.
     pub archived_at: Option<Timestamp>,
+    /// Since when it is held.
+    pub held_at: Option<Timestamp>,
+    /// When it was used last, by the store's count of time: see [`Store::counted`].
+    pub used_at: Timestamp,
     /// The position the next event will get; everything below it is durable.
     pub tail: Position,
     /// Place and chain value of the last durable event.
@@ -282,6 +292,58 @@ pub struct Scrub {
     pub found: Vec<String>,
 }
 
+/// Where a session stands on its way out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// It answers.
+    Alive,
+    /// It was idle for too long; it can be restored.
+    Expired,
+    /// Somebody deleted it.
+    Deleted,
+}
+
+/// What keeps a session from expiring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keeps {
+    /// Somebody holds it, since then.
+    Hold(Timestamp),
+    /// Something of it cannot be read, and nobody gave that up.
+    Damage,
+}
+
+/// A session with an end in sight. Its times are by [`Store::counted`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Aging {
+    /// Its id.
+    pub session: SessionId,
+    /// A line for people.
+    pub title: Option<String>,
+    /// Where it stands.
+    pub stage: Stage,
+    /// When it was used last; when it went, for one that did.
+    pub used_at: Timestamp,
+    /// When it expires, unless it is used again; when its files go, for one that went.
+    pub ends_at: Timestamp,
+    /// Its own limit, idle seconds.
+    pub ttl_seconds: Option<u64>,
+    /// Why it does not expire all the same.
+    pub kept: Option<Keeps>,
+}
+
+/// What one round of sweeping did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Swept {
+    /// Sessions that expired.
+    pub expired: Vec<SessionKey>,
+    /// Sessions whose files are gone.
+    pub reclaimed: Vec<SessionKey>,
+    /// Sessions with a step to take that could not take it; the log says why.
+    pub failed: u64,
+    /// Some sessions were not looked at: the next round goes on with them.
+    pub more: bool,
+}
+
 /// Whether the store can do its work now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Health {
@@ -335,6 +397,13 @@ pub trait Store: Send + Sync {
     /// # Errors
     /// [`StoreError::SessionNotFound`], [`StoreError::SessionDeleted`].
     fn info<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, StoreResult<SessionInfo>>;
+
+    /// What a session says about itself, to somebody who uses it: its idle time begins anew. What
+    /// reads for nobody, such as a listing or a verification, does not call it.
+    ///
+    /// # Errors
+    /// Those of [`Self::info`], and [`StoreError::SessionExpired`].
+    fn used<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, StoreResult<SessionInfo>>;
 
     /// A page of the sessions of a scope, without opening one.
     ///
@@ -405,6 +474,29 @@ pub trait Store: Send + Sync {
     /// # Errors
     /// Those of the disk.
     fn repair_store(&self, accept: bool) -> BoxFuture<'_, StoreResult<Repaired>>;
+
+    /// How long sessions live here.
+    fn lifetimes(&self) -> Lifetimes;
+
+    /// The time that idleness is measured by: wall time, but for what the clock jumped over.
+    fn counted(&self) -> Timestamp;
+
+    /// Lets sessions expire that nobody used for too long, and removes what is left of those whose
+    /// grace has ended: a bounded number in each round, which goes on where the last one stopped.
+    ///
+    /// # Errors
+    /// Those of the disk; what could not go stays for the next round.
+    fn sweep(&self) -> BoxFuture<'_, StoreResult<Swept>>;
+
+    /// Sessions of a scope with an end in sight, the soonest first, up to `limit`. Changes nothing.
+    ///
+    /// # Errors
+    /// Those of the engine.
+    fn aging<'a>(
+        &'a self,
+        scope: &'a Scope,
+        limit: usize,
+    ) -> BoxFuture<'a, StoreResult<Vec<Aging>>>;
 
     /// What the last start found and did.
     fn recovery(&self) -> Recovery;

@@ -10,8 +10,9 @@ use std::{
 use futures_util::{FutureExt, future::BoxFuture};
 
 use super::{
-    Appended, Change, Fill, Health, Listing, NewSession, Placed, Read, Receipt, Recovery, Repaired,
-    SessionInfo, Slice, Store, StoreError, StoreResult, Verified, Watch,
+    Aging, Appended, Change, Fill, Health, Keeps, Lifetimes, Listing, NewSession, Placed, Read,
+    Receipt, Recovery, Repaired, SessionInfo, Slice, Stage, Store, StoreError, StoreResult, Swept,
+    Verified, Watch, lifetime::Count,
 };
 use crate::{
     env::{Clock, Entropy},
@@ -26,6 +27,7 @@ struct Session {
     /// The key it was created with.
     key: Option<BatchKey>,
     deleted: bool,
+    expired: bool,
     events: Vec<Event>,
     batches: HashMap<BatchKey, (Batch, Appended)>,
     tail: tokio::sync::watch::Sender<Position>,
@@ -35,6 +37,8 @@ struct Session {
 pub struct Model {
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
+    count: Count,
+    lifetimes: Lifetimes,
     sessions: Mutex<BTreeMap<SessionKey, Session>>,
 }
 
@@ -42,7 +46,23 @@ impl Model {
     /// An empty model.
     #[must_use]
     pub fn new(clock: Arc<dyn Clock>, entropy: Arc<dyn Entropy>) -> Self {
-        Self { clock, entropy, sessions: Mutex::default() }
+        let (count, lifetimes) = (Count::begin(&*clock), Lifetimes::default());
+        Self { clock, entropy, count, lifetimes, sessions: Mutex::default() }
+    }
+
+    fn counted(&self) -> Timestamp {
+        self.count.now(&*self.clock)
+    }
+
+    /// Whether a session's time has come: to expire, or, gone already, to leave.
+    fn ends(&self, session: &Session, counted: Timestamp) -> bool {
+        let (info, lifetimes) = (&session.info, &self.lifetimes);
+        if session.deleted || session.expired {
+            return counted >= lifetimes.goes_at(info.used_at);
+        }
+        let expires = lifetimes.expires_at(info.ttl_seconds, info.used_at);
+        let watched = session.tail.receiver_count() > 0;
+        info.held_at.is_none() && !watched && expires.is_some_and(|at| counted > at)
     }
 
     fn sessions(&self) -> MutexGuard<'_, BTreeMap<SessionKey, Session>> {
@@ -65,9 +85,7 @@ impl Model {
         let found = sessions
             .get_mut(key)
             .ok_or_else(|| StoreError::SessionNotFound { session: session() })?;
-        if found.deleted {
-            return Err(StoreError::SessionDeleted { session: session() });
-        }
+        gone(found)?;
         run(found)
     }
 
@@ -93,6 +111,7 @@ impl Model {
             }
         }
         let now = self.clock.now().max(session.info.updated_at);
+        session.info.used_at = self.counted();
         let answer = self.push(session, &batch, now);
         if let Some(key) = batch.key.clone().filter(|_| !batch.events.is_empty()) {
             session.batches.insert(key, (batch, answer.clone()));
@@ -136,12 +155,20 @@ impl Model {
     }
 }
 
+/// Why nobody may know of it any more.
+fn gone(session: &Session) -> StoreResult<()> {
+    let id = || session.info.key.session.clone();
+    match (session.deleted, session.expired) {
+        (true, _) => Err(StoreError::SessionDeleted { session: id() }),
+        (_, true) => Err(StoreError::SessionExpired { session: id() }),
+        _ => Ok(()),
+    }
+}
+
 /// The answer given before to a creation with the same key, when its content is the same.
 fn created_before(known: &Session, new: &NewSession) -> StoreResult<(SessionInfo, Appended)> {
+    gone(known)?;
     let session = known.info.key.session.clone();
-    if known.deleted {
-        return Err(StoreError::SessionDeleted { session });
-    }
     let sent = &new.events.events;
     let stored = known.events.get(..sent.len());
     let same = |old: &Event, new: &NewEvent| {
@@ -232,11 +259,8 @@ impl Store for Model {
             let key = SessionKey { scope: scope.clone(), session: id.clone() };
             let mut sessions = self.sessions();
             if let Some(old) = sessions.get(&key) {
-                return Err(if old.deleted {
-                    StoreError::SessionDeleted { session: id }
-                } else {
-                    StoreError::SessionExists { session: id }
-                });
+                gone(old)?;
+                return Err(StoreError::SessionExists { session: id });
             }
             let mut session = Session {
                 info: SessionInfo {
@@ -248,6 +272,8 @@ impl Store for Model {
                     created_at: now,
                     updated_at: now,
                     archived_at: None,
+                    held_at: None,
+                    used_at: self.counted(),
                     tail: Position::ZERO,
                     receipt: Receipt { position: Position::ZERO, chain: [0; 32] },
                     bytes: 0,
@@ -255,6 +281,7 @@ impl Store for Model {
                 },
                 key: new.key,
                 deleted: false,
+                expired: false,
                 events: Vec::new(),
                 batches: HashMap::new(),
                 tail: tokio::sync::watch::channel(Position::ZERO).0,
@@ -281,8 +308,23 @@ impl Store for Model {
         change: Change,
     ) -> BoxFuture<'a, StoreResult<SessionInfo>> {
         async move {
-            let now = self.clock.now();
+            let (now, counted) = (self.clock.now(), self.counted());
+            if change.restore
+                && let Some(session) = self.sessions().get_mut(key).filter(|one| !one.deleted)
+            {
+                session.expired = false;
+            }
             self.with(key, |session| {
+                if change.delete && session.info.held_at.is_some() {
+                    let session = key.session.clone();
+                    return Err(StoreError::SessionHeld { session });
+                }
+                match change.hold {
+                    Some(true) => drop(session.info.held_at.get_or_insert(now)),
+                    Some(false) => session.info.held_at = None,
+                    None => {}
+                }
+                session.info.used_at = counted;
                 if let Some(title) = change.title {
                     session.info.title = title;
                 }
@@ -307,6 +349,17 @@ impl Store for Model {
         async move { self.with(key, |session| Ok(session.info.clone())) }.boxed()
     }
 
+    fn used<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, StoreResult<SessionInfo>> {
+        async move {
+            let counted = self.counted();
+            self.with(key, |session| {
+                session.info.used_at = session.info.used_at.max(counted);
+                Ok(session.info.clone())
+            })
+        }
+        .boxed()
+    }
+
     fn list<'a>(
         &'a self,
         scope: &'a Scope,
@@ -316,7 +369,7 @@ impl Store for Model {
             let sessions = self.sessions();
             let mut found: Vec<&SessionInfo> = sessions
                 .values()
-                .filter(|session| !session.deleted && session.info.key.scope == *scope)
+                .filter(|session| gone(session).is_ok() && session.info.key.scope == *scope)
                 .map(|session| &session.info)
                 .filter(|info| listing.admits(info))
                 .collect();
@@ -399,7 +452,7 @@ impl Store for Model {
             let sessions = self.sessions();
             let mut verified = Verified::default();
             for (key, found) in sessions.iter().filter(|(key, _)| key.scope == *scope) {
-                if session.is_none_or(|session| key.session == *session) && !found.deleted {
+                if session.is_none_or(|session| key.session == *session) && gone(found).is_ok() {
                     verified.sessions += 1;
                     verified.events += found.info.tail.0;
                     verified.bytes += found.info.bytes;
@@ -425,6 +478,68 @@ impl Store for Model {
 
     fn repair_store(&self, _accept: bool) -> BoxFuture<'_, StoreResult<Repaired>> {
         async { Ok(Repaired::default()) }.boxed()
+    }
+
+    fn lifetimes(&self) -> Lifetimes {
+        self.lifetimes
+    }
+
+    fn counted(&self) -> Timestamp {
+        Self::counted(self)
+    }
+
+    fn sweep(&self) -> BoxFuture<'_, StoreResult<Swept>> {
+        async {
+            let (counted, mut swept) = (self.counted(), Swept::default());
+            self.sessions().retain(|key, session| {
+                if !self.ends(session, counted) {
+                    return true;
+                }
+                if session.deleted || session.expired {
+                    swept.reclaimed.push(key.clone());
+                    return false;
+                }
+                session.expired = true;
+                session.info.used_at = counted;
+                swept.expired.push(key.clone());
+                true
+            });
+            Ok(swept)
+        }
+        .boxed()
+    }
+
+    fn aging<'a>(
+        &'a self,
+        scope: &'a Scope,
+        limit: usize,
+    ) -> BoxFuture<'a, StoreResult<Vec<Aging>>> {
+        async move {
+            let sessions = self.sessions();
+            let mut found: Vec<Aging> = Vec::new();
+            for session in sessions.values().filter(|one| one.info.key.scope == *scope) {
+                let info = &session.info;
+                let (stage, ends_at) = match (session.deleted, session.expired) {
+                    (true, _) => (Stage::Deleted, Some(self.lifetimes.goes_at(info.used_at))),
+                    (_, true) => (Stage::Expired, Some(self.lifetimes.goes_at(info.used_at))),
+                    _ => (Stage::Alive, self.lifetimes.expires_at(info.ttl_seconds, info.used_at)),
+                };
+                let Some(ends_at) = ends_at else { continue };
+                found.push(Aging {
+                    session: info.key.session.clone(),
+                    title: info.title.clone(),
+                    stage,
+                    used_at: info.used_at,
+                    ends_at,
+                    ttl_seconds: info.ttl_seconds,
+                    kept: info.held_at.filter(|_| stage != Stage::Deleted).map(Keeps::Hold),
+                });
+            }
+            found.sort_by(|a, b| (a.ends_at, &a.session).cmp(&(b.ends_at, &b.session)));
+            found.truncate(limit);
+            Ok(found)
+        }
+        .boxed()
     }
 
     fn recovery(&self) -> Recovery {

@@ -27,7 +27,7 @@ from blake3 import blake3, derive_key
 FRAME_HEADER = 192
 BLOCK = 4096
 PAYLOAD_MAX = 24 << 20
-EVENT, CREATE, CHANGE, BATCH_KEY, LOSS = 1, 16, 17, 18, 19
+EVENT, CREATE, CHANGE, BATCH_KEY, LOSS, LIFE = 1, 16, 17, 18, 19, 21
 REQUEST, WATERMARK, SEALED_BLOCK = 1, 2, 3
 ORIGINS = {0: None, 1: "user", 2: "model", 3: "tool", 4: "web", 5: "harness", 6: "import"}
 NO_SALT = bytes(8)
@@ -298,7 +298,7 @@ class Session:
         self.control = derive_key("sessionlog v1 control chain", digest)
         self.tail, self.end_lsn, self.frames_skipped = 0, 0, 0
         self.names = self.title = self.workspace = self.entry = None
-        self.archived_at = self.deleted_at = self.last = None
+        self.archived_at = self.deleted_at = self.held_at = self.expired_at = self.last = None
         self.metadata, self.events, self.control_records = {}, [], {}
         # Positions that are lost, and those of them a person gave up: (from, to, reason, time).
         self.gaps, self.accepted = [], []
@@ -349,8 +349,10 @@ class Session:
         body = Bytes(record.body)
         if record.kind == CREATE:
             self.create(body)
-        elif record.kind == CHANGE:
+        elif record.kind in (CHANGE, LIFE):
             self.change(body, record.processed_at)
+            if record.kind == LIFE:
+                self.life(body, record.processed_at)
         elif record.kind == BATCH_KEY:
             key, first, count, digest = take_batch_key(body)
             need(first + count == self.tail, f"the batch {key!r} names other positions")
@@ -389,6 +391,15 @@ class Session:
         if body.flag():
             self.deleted_at = now
 
+    def life(self, body, now):
+        hold, expire, restore = body.option(body.flag), body.flag(), body.flag()
+        if hold is not None:
+            self.held_at = (self.held_at or now) if hold else None
+        if expire:
+            self.expired_at = self.expired_at or now
+        if restore:
+            self.expired_at = None
+
     def accepted_at(self, gap):
         """When a person gave up a place, if one did."""
         return next((at for start, end, _, at in self.accepted
@@ -401,7 +412,8 @@ class Session:
             "chain": self.chain and self.chain.hex(),
             "title": self.title, "metadata": dict(sorted(self.metadata.items())),
             "workspace": self.workspace, "archived_at": self.archived_at,
-            "deleted_at": self.deleted_at, "frames_skipped": self.frames_skipped,
+            "deleted_at": self.deleted_at, "held_at": self.held_at,
+            "expired_at": self.expired_at, "frames_skipped": self.frames_skipped,
             "control_records": self.control_records,
             "gaps": [{"from": start, "to": end, "accepted_at": self.accepted_at((start, end))}
                      for start, end in self.gaps],
@@ -530,14 +542,18 @@ class Segment:
 Place = namedtuple("Place", "clean start order byte_offset lsn at")
 
 
-def take_entry(data):
+def take_entry(data, version):
     text, number, time = data.string, data.number, data.signed
     return {
         "names": (text(), text(), text()), "incarnation": data.raw(16), "title": data.option(text),
         "metadata": data.map(text), "workspace": data.option(text),
         "ttl_seconds": data.option(number), "create_key": data.option(text),
         "created_at": time(), "updated_at": time(), "archived_at": data.option(time),
-        "deleted_at": data.option(time), "tail": number(), "end_lsn": number(),
+        "deleted_at": data.option(time),
+        **({"held_at": None, "expired_at": None, "reclaimed": False} if version == 1 else
+           {"held_at": data.option(time), "expired_at": data.option(time),
+            "used_after": time(), "reclaimed": data.flag()}),
+        "tail": number(), "end_lsn": number(),
         "chain": data.raw(32), "control": data.raw(32), "bytes": number(),
         "segments": data.list(lambda: (number(), number(), data.flag(), number(), number())),
         "damage": data.list(lambda: (number(), number(), text()))}
@@ -545,7 +561,9 @@ def take_entry(data):
 
 def settled_file(data, store_id):
     """The youngest whole generation of one file: (generation, place, entries by session hash)."""
-    need(data[:8] == b"SLSETTL1" and u32(data, 8) == 1, "no settled file")
+    version = u32(data, 8)
+    need(data[:8] == b"SLSETTL1" and version in (1, 2), "no settled file")
+    need(u32(data, 40) == (0 if version == 1 else version), "a settled header has two versions")
     need(u32(data, 12) == checksum(NO_SALT, data[16:64]), "a settled header is wrong")
     need(data[16:32] == store_id, "a settled file of another store")
     salt, at, entries, pending, last = data[32:40], 64, {}, [], None
@@ -557,7 +575,9 @@ def settled_file(data, store_id):
         generation, body = u64(data, at + 8), Bytes(data[at + 16:at + 16 + length])
         more = body.flag()
         place = Place(body.flag(), *(body.number() for _ in range(4)), body.signed())
-        pending += body.list(lambda: take_entry(body))
+        if version > 1:
+            body.signed(), body.signed()
+        pending += body.list(lambda: take_entry(body, version))
         body.end()
         if not more:
             for entry in pending:
@@ -635,6 +655,8 @@ class Decoder:
         return max(found, key=lambda whole: whole[0])
 
     def settled_session(self, digest, entry):
+        if entry["reclaimed"]:
+            return
         session = self.sessions[digest] = Session(digest)
         session.entry = entry
         if entry["deleted_at"] is not None:
@@ -657,12 +679,14 @@ class Decoder:
             session.chain, session.control = entry["chain"], entry["control"]
         session.end_lsn = max(session.end_lsn, entry["end_lsn"] if session.gaps else 0)
         if session.frames_skipped or session.gaps:
-            for name in ("names", "title", "metadata", "workspace", "archived_at", "deleted_at"):
+            for name in ("names", "title", "metadata", "workspace", "archived_at", "deleted_at",
+                         "held_at", "expired_at"):
                 setattr(session, name, entry[name])
         for name, mine in (
                 ("names", session.names), ("title", session.title), ("tail", session.tail),
                 ("metadata", session.metadata), ("workspace", session.workspace),
                 ("archived_at", session.archived_at), ("deleted_at", session.deleted_at),
+                ("held_at", session.held_at), ("expired_at", session.expired_at),
                 ("end_lsn", session.end_lsn), ("chain", session.chain),
                 ("control", session.control)):
             need(entry[name] == mine, f"the settled {name} differs")

@@ -15,7 +15,7 @@ use sessionlog::{
         SessionKey, TenantId,
     },
     store::{
-        Appended, Fill, NewSession, Read, Store, StoreResult,
+        Appended, Fill, Lifetimes, NewSession, Read, Store, StoreResult,
         local::{Local, Options},
         model::Model,
     },
@@ -39,6 +39,7 @@ pub fn small() -> Options {
         settle_after: std::time::Duration::from_secs(5),
         scrub_every: std::time::Duration::ZERO,
         warm_bytes_max: 16 << 10,
+        lifetimes: Lifetimes::default(),
         background: false,
     }
 }

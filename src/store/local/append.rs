@@ -154,10 +154,14 @@ impl Shared {
         session: &Arc<Session>,
         change: &Change,
     ) -> StoreResult<Planned> {
-        let mut state = self.opened(session)?;
+        let mut state =
+            if change.life.restore { session.restorable()? } else { self.opened(session)? };
         let epoch = self.journal.epoch();
         if state.end(epoch).barrier {
             return Ok(Planned::Wait);
+        }
+        if change.delete && state.entry.held_at.is_some() {
+            return Err(StoreError::SessionHeld { session: session.key.session.clone() });
         }
         let nothing = &mut self.prepare(Batch::default());
         let request =
@@ -190,7 +194,7 @@ impl Shared {
         if self.reserve.is_given() && !deletes {
             return Err(StoreError::DiskFull);
         }
-        let mends = request.loss.is_some() || deletes;
+        let mends = request.loss.is_some() || request.change.as_ref().is_some_and(Change::mends);
         if state.is_degraded() && !mends {
             return Err(session.damaged(state));
         }
@@ -442,7 +446,7 @@ fn conflict(batch: &Batch, tail: Position) -> Option<Position> {
         .map(|(expected, _)| expected)
 }
 
-fn nothing(receipt: Receipt) -> Appended {
+pub(super) fn nothing(receipt: Receipt) -> Appended {
     Appended {
         events: Vec::new(),
         first_position: receipt.position,

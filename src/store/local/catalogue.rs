@@ -159,6 +159,7 @@ impl Catalogue {
         wanted: &dyn Fn(Entry) -> bool,
     ) -> (Vec<SessionKey>, Option<SessionKey>) {
         let mut found = Vec::new();
+        let mut last = after.cloned();
         let from = after.map_or(Bound::Unbounded, |key| Bound::Included(&key.scope));
         for (scope, sessions) in self.scopes.range::<Scope, _>((from, Bound::Unbounded)) {
             let from = match after.filter(|key| key.scope == *scope) {
@@ -167,17 +168,30 @@ impl Catalogue {
             };
             for Resting(packed) in sessions.resting.range::<str, _>((from, Bound::Unbounded)) {
                 let Ok(session) = SessionId::new(packed.session()) else { continue };
-                let key = SessionKey { scope: scope.clone(), session };
                 if looks == 0 || found.len() >= count {
-                    return (found, Some(key));
+                    return (found, last);
                 }
+                let key = SessionKey { scope: scope.clone(), session };
                 looks -= 1;
                 if wanted(unpacked(scope, packed)) {
-                    found.push(key);
+                    found.push(key.clone());
                 }
+                last = Some(key);
             }
         }
         (found, None)
+    }
+
+    /// Hands out the entry of every session of a scope, whatever became of it.
+    pub(super) fn each_entry(&self, scope: &Scope, take: &mut dyn FnMut(Entry)) {
+        let Some(sessions) = self.scopes.get(scope) else { return };
+        sessions.resting.iter().for_each(|Resting(packed)| take(unpacked(scope, packed)));
+        for session in sessions.awake.values() {
+            let state = session.state();
+            if state.exists {
+                take(state.entry.clone());
+            }
+        }
     }
 
     /// Every scope with a session.
@@ -246,7 +260,7 @@ impl Catalogue {
         for Resting(packed) in &sessions.resting {
             let told = packed.listed();
             let at = Timestamp(told.created_at);
-            if !told.deleted && listing.takes(at, told.session, told.workspace, told.archived) {
+            if !told.gone && listing.takes(at, told.session, told.workspace, told.archived) {
                 found.push((at, told.session, Found::Resting(packed)));
             }
         }

@@ -83,11 +83,12 @@ impl Shared {
         let key = SessionKey { scope: scope.clone(), session: id };
         if let Some(known) = catalogue.get(&key) {
             let state = known.state();
-            return match (state.exists, state.entry.deleted_at) {
-                (false, _) => Ok(Entered::Wait),
-                (true, Some(_)) => Err(StoreError::SessionDeleted { session: key.session }),
-                (true, None) => Err(StoreError::SessionExists { session: key.session }),
-            };
+            if !state.exists {
+                return Ok(Entered::Wait);
+            }
+            drop(state);
+            drop(known.visible()?);
+            return Err(StoreError::SessionExists { session: key.session });
         }
         let create = Create {
             tenant: scope.tenant.as_str().to_owned(),

@@ -85,6 +85,8 @@ fn make(env: &Env) -> io::Result<StoreFile> {
             byte_offset: 0,
             lsn: 1,
             at: store.created_at,
+            counted: store.created_at,
+            seen: store.created_at,
             entries: Vec::new(),
         };
         bytes.extend(encode_delta(salt, slot as u64 + 1, &nothing));

@@ -8,6 +8,7 @@ mod forward;
 mod inspect;
 mod journal;
 mod layout;
+mod lifetimes;
 mod mend;
 mod names;
 mod open;
@@ -51,8 +52,9 @@ use writer::Failure;
 pub use inspect::{Inspection, InspectionLine, inspect};
 
 use super::{
-    Appended, Change, Health, Listing, NewSession, Read, Recovery, Repaired, Scrub, SessionInfo,
-    Slice, Store, StoreError, StoreResult, Verified, Watch,
+    Aging, Appended, Change, Health, Lifetimes, Listing, NewSession, Read, Recovery, Repaired,
+    Scrub, SessionInfo, Slice, Store, StoreError, StoreResult, Swept, Verified, Watch,
+    lifetime::Count,
 };
 use crate::{
     env::{
@@ -85,6 +87,8 @@ pub struct Options {
     /// Memory for events that were read lately, in bytes; default 32 MiB, 0 for none. More is worth
     /// its price where many readers go over old events again and again.
     pub warm_bytes_max: usize,
+    /// How long sessions live.
+    pub lifetimes: Lifetimes,
     /// Settle and write watermarks from background threads; tests drive them by hand instead.
     pub background: bool,
 }
@@ -98,6 +102,7 @@ impl Default for Options {
             settle_after: Duration::from_secs(5),
             scrub_every: Duration::from_secs(24 * 3600),
             warm_bytes_max: 32 << 20,
+            lifetimes: Lifetimes::default(),
             background: true,
         }
     }
@@ -192,6 +197,10 @@ struct Shared {
     in_use: Mutex<VecDeque<Arc<Session>>>,
     /// Where the last round that looked for idle sessions to seal stopped.
     looked_to: Mutex<Option<SessionKey>>,
+    /// Where the last round that looked for sessions past their time stopped.
+    swept_to: Mutex<Option<SessionKey>>,
+    /// The time that idleness is measured by.
+    count: Count,
     /// Sessions with full segments that wait to be sealed.
     full: Mutex<BTreeMap<SessionHash, Arc<Session>>>,
     /// The lock is given back: nothing may be written any more.
@@ -335,7 +344,8 @@ impl Shared {
                     if item.effect.as_ref().is_some_and(|effect| effect.create) {
                         self.forget(&item.session);
                     } else if planted(Defect::ServePastDurable) {
-                        item.session.publish(std::iter::once((item.frame, item.effect)));
+                        let frame = std::iter::once((item.frame, item.effect));
+                        item.session.publish(frame, self.counted());
                     }
                     let _ = item.done.send(Err(error_of(&failure)));
                 }
@@ -352,6 +362,7 @@ impl Shared {
         &self,
         round: &mut Vec<Item<Arc<Session>>>,
     ) -> Vec<oneshot::Sender<StoreResult<()>>> {
+        let counted = self.counted();
         let mut waiting = Vec::with_capacity(round.len());
         let mut items = round.drain(..).peekable();
         while let Some(item) = items.next() {
@@ -363,7 +374,7 @@ impl Shared {
                 waiting.push(item.done);
                 Some((item.frame, item.effect))
             });
-            if session.publish(frames) {
+            if session.publish(frames, counted) {
                 lock(&self.dirty).push(session);
             }
         }
@@ -460,6 +471,7 @@ fn change_of(change: Change) -> log::Change {
         metadata: change.metadata,
         archive: change.archive,
         delete: change.delete,
+        life: log::Life { hold: change.hold, expire: false, restore: change.restore },
     }
 }
 
@@ -511,6 +523,10 @@ impl Store for Local {
             Ok(session.info(&state))
         }
         .boxed()
+    }
+
+    fn used<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, StoreResult<SessionInfo>> {
+        self.shared.used(key).boxed()
     }
 
     fn list<'a>(
@@ -605,6 +621,26 @@ impl Store for Local {
 
     fn repair_store(&self, accept: bool) -> BoxFuture<'_, StoreResult<Repaired>> {
         async move { blocking(|| self.shared.repair_store(accept)) }.boxed()
+    }
+
+    fn lifetimes(&self) -> Lifetimes {
+        self.shared.options.lifetimes
+    }
+
+    fn counted(&self) -> Timestamp {
+        self.shared.counted()
+    }
+
+    fn sweep(&self) -> BoxFuture<'_, StoreResult<Swept>> {
+        self.shared.sweep().boxed()
+    }
+
+    fn aging<'a>(
+        &'a self,
+        scope: &'a Scope,
+        limit: usize,
+    ) -> BoxFuture<'a, StoreResult<Vec<Aging>>> {
+        async move { Ok(self.shared.aging(scope, limit)) }.boxed()
     }
 
     fn recovery(&self) -> Recovery {

@@ -8,6 +8,7 @@ use super::{
     catalogue::{ByHash, Catalogue, Settling, keys_live_from},
     journal::{Journal, Resume},
     layout::{self, doing},
+    lifetimes::use_entry,
     mend::make_good,
     recover::{Lost, Recovered, recover},
     repair::Refused,
@@ -25,7 +26,7 @@ use crate::{
     },
     event::{Position, Range, SessionHash, Timestamp},
     log::{Chain, Control, Frame, Record},
-    store::Recovery,
+    store::{Recovery, lifetime::Count},
 };
 
 /// Opens the data directory.
@@ -51,7 +52,9 @@ pub(super) fn open(env: &Env, options: Options) -> Result<(Shared, Box<dyn Lock>
         torn_bytes: recovered.torn_bytes,
         ..Recovery::default()
     };
-    let (dirty, touched) = replay(&mut known, &recovered, &mut recovery, &mut refused);
+    let count = Count::resume(&*env.clock, found.told);
+    let counted = count.now(&*env.clock);
+    let (dirty, touched) = replay(&mut known, &recovered, counted, &mut recovery, &mut refused);
     known.into_values().for_each(|session| catalogue.insert(session));
     let start = found.start.max(recovered.start_max);
     let ring = recovered.ring;
@@ -91,6 +94,8 @@ pub(super) fn open(env: &Env, options: Options) -> Result<(Shared, Box<dyn Lock>
         warm: Warm::new(options.warm_bytes_max),
         in_use: Mutex::default(),
         looked_to: Mutex::default(),
+        swept_to: Mutex::default(),
+        count,
         full: Mutex::default(),
         closed: AtomicBool::new(false),
         frozen: AtomicBool::new(!refused.unnamed.is_empty()),
@@ -160,13 +165,14 @@ fn settled_covers(known: &ByHash, lost: &Lost) -> bool {
 fn replay(
     known: &mut ByHash,
     recovered: &Recovered,
+    counted: Timestamp,
     recovery: &mut Recovery,
     refused: &mut Refused,
 ) -> (Vec<Arc<Session>>, Vec<Arc<Session>>) {
     let mut dirty = Vec::new();
     let mut touched = Vec::new();
     for frame in recovered.frames.values() {
-        match replay_frame(known, frame) {
+        match replay_frame(known, frame, counted) {
             Ok(Some(session)) => dirty.push(session),
             Ok(None) => {}
             Err(what) => {
@@ -194,8 +200,13 @@ fn replay(
     (dirty, touched)
 }
 
-/// Answers the session when this frame is the first of it that waits.
-fn replay_frame(known: &mut ByHash, frame: &Frame) -> Result<Option<Arc<Session>>, String> {
+/// Answers the session when this frame is the first of it that waits. Whoever wrote it used the
+/// session a short while before the stop; nobody knows more than that it was before `counted`.
+fn replay_frame(
+    known: &mut ByHash,
+    frame: &Frame,
+    counted: Timestamp,
+) -> Result<Option<Arc<Session>>, String> {
     let header = frame.header;
     let nameless = |what: &str| format!("frame {}: {what}", header.first_lsn.0);
     let records = frame.records().map_err(|fault| nameless(&fault.to_string()))?;
@@ -240,6 +251,7 @@ fn replay_frame(known: &mut ByHash, frame: &Frame) -> Result<Option<Arc<Session>
     entry.chain = chain.0;
     entry.control_chain = control_chain.0;
     entry.end_lsn = header.end_lsn().0;
+    use_entry(entry, counted);
     state.exists = true;
     let first_time = records.first().map_or(Timestamp(0), |(_, first)| first.processed_at());
     state.unsettled.push_back(Held { header, payload: frame.payload.clone(), first_time });

@@ -158,6 +158,7 @@ impl Shared {
         for _ in 0..2 {
             let mut slots = lock(&self.slots);
             let place = slots.latest();
+            let told = self.told();
             let delta = Delta {
                 clean: false,
                 start: self.journal.start(),
@@ -165,6 +166,8 @@ impl Shared {
                 byte_offset: place.byte_offset,
                 lsn: place.lsn.0,
                 at: self.env.clock.now().0,
+                counted: told.counted.0,
+                seen: told.seen.0,
                 entries: Vec::new(),
             };
             slots.write(&self.env, delta, &|take| self.catalogue().each_settled(take))?;

@@ -9,7 +9,11 @@ use std::{
 use bytes::Bytes;
 use tokio::sync::watch;
 
-use super::{names::Name, read::Opened};
+use super::{
+    lifetimes::{use_entry, used_at},
+    names::Name,
+    read::Opened,
+};
 use crate::{
     env::sync::{Mutex, MutexGuard, PoisonError},
     event::{Incarnation, Lsn, Position, Range, SessionHash, SessionKey, Timestamp},
@@ -48,6 +52,8 @@ pub(super) struct State {
     pub(super) opened: Option<Opened>,
     /// Why its frames could not be written to its segment when they were settled last.
     pub(super) unwritable: Option<Unwritable>,
+    /// The number in the journal behind which nothing of it stands, once it was given up.
+    pub(super) leaves_behind: Option<Lsn>,
 }
 
 /// A session whose segment takes no writes.
@@ -71,6 +77,8 @@ pub(super) struct Ahead {
     pub(super) names: HashSet<[u8; 16]>,
     /// A change of the session itself is queued: what depends on it must wait.
     pub(super) barrier: bool,
+    /// That change is its expiry.
+    pub(super) ends: bool,
 }
 
 /// A durable frame in memory.
@@ -120,6 +128,10 @@ pub(super) fn fresh_entry(create: &Create, hash: SessionHash, now: Timestamp) ->
         updated_at: now.0,
         archived_at: None,
         deleted_at: None,
+        held_at: None,
+        expired_at: None,
+        used_after: 0,
+        reclaimed: false,
         tail: 0,
         end_lsn: 0,
         chain: Chain::events_of(hash).0,
@@ -159,6 +171,17 @@ pub(super) fn apply_change(entry: &mut Entry, change: &Change, now: Timestamp) {
     if change.delete {
         entry.deleted_at.get_or_insert(now.0);
     }
+    match change.life.hold {
+        Some(true) => drop(entry.held_at.get_or_insert(now.0)),
+        Some(false) => entry.held_at = None,
+        None => {}
+    }
+    if change.life.expire {
+        entry.expired_at.get_or_insert(now.0);
+    }
+    if change.life.restore {
+        entry.expired_at = None;
+    }
 }
 
 impl Session {
@@ -174,6 +197,7 @@ impl Session {
             unsettled: VecDeque::new(),
             opened: None,
             unwritable: None,
+            leaves_behind: None,
         };
         Arc::new(Self { key, hash, state: Mutex::new(state), tail })
     }
@@ -187,8 +211,13 @@ impl Session {
     /// Its entry, packed, when that is all there is to keep of it.
     pub(super) fn packed(&self) -> Option<Packed> {
         let state = self.state();
-        let watched = self.tail.receiver_count() > 0;
-        (state.rests() && !watched).then(|| Packed::of(&state.entry, &state.entry.encode()))
+        (state.rests() && !self.is_watched())
+            .then(|| Packed::of(&state.entry, &state.entry.encode()))
+    }
+
+    /// Whether somebody waits for what comes.
+    pub(super) fn is_watched(&self) -> bool {
+        self.tail.receiver_count() > 0
     }
 
     /// The state; the lock is short and never held across an await or a sync.
@@ -200,15 +229,20 @@ impl Session {
         self.tail.subscribe()
     }
 
-    /// Makes durable frames visible. Answers whether the session must be listed for settling.
-    pub(super) fn publish(&self, frames: impl Iterator<Item = (Frame, Option<Effect>)>) -> bool {
+    /// Makes durable frames visible, at that count of time. Answers whether the session must be
+    /// listed for settling.
+    pub(super) fn publish(
+        &self,
+        frames: impl Iterator<Item = (Frame, Option<Effect>)>,
+        counted: Timestamp,
+    ) -> bool {
         let mut state = self.state();
         for (Frame { header, payload }, effect) in frames {
             match effect {
                 None => state.copied(&header),
                 Some(effect) => {
                     let first_time = effect.updated_at;
-                    state.publish(Held { header, payload, first_time }, effect);
+                    state.publish(Held { header, payload, first_time }, effect, counted);
                 }
             }
         }
@@ -234,6 +268,19 @@ impl Session {
         }
         if state.entry.deleted_at.is_some() {
             return Err(StoreError::SessionDeleted { session: self.key.session.clone() });
+        }
+        if state.entry.expired_at.is_some() {
+            return Err(StoreError::SessionExpired { session: self.key.session.clone() });
+        }
+        Ok(state)
+    }
+
+    /// The session as somebody may know it who brings it back.
+    pub(super) fn restorable(&self) -> Result<MutexGuard<'_, State>, StoreError> {
+        let state = self.state();
+        if state.entry.expired_at.is_none() || state.entry.reclaimed {
+            drop(state);
+            return self.visible();
         }
         Ok(state)
     }
@@ -262,6 +309,8 @@ pub(super) fn info_of(key: &SessionKey, entry: &Entry) -> SessionInfo {
         created_at: Timestamp(entry.created_at),
         updated_at: Timestamp(entry.updated_at),
         archived_at: entry.archived_at.map(Timestamp),
+        held_at: entry.held_at.map(Timestamp),
+        used_at: used_at(entry),
         tail: Position(entry.tail),
         receipt: receipt_of(entry),
         bytes: entry.bytes,
@@ -306,14 +355,16 @@ pub(super) fn key_hash(key: &str) -> [u8; 16] {
 }
 
 impl State {
-    fn publish(&mut self, held: Held, effect: Effect) {
+    fn publish(&mut self, held: Held, effect: Effect, counted: Timestamp) {
         self.keep_settled();
         let entry = &mut self.entry;
+        let used = if effect.create { counted } else { counted.max(used_at(entry)) };
         entry.tail = effect.tail.0;
         entry.end_lsn = effect.end_lsn.0;
         entry.chain = effect.chain.0;
         entry.control_chain = effect.control_chain.0;
         entry.updated_at = effect.updated_at.0;
+        use_entry(entry, used);
         entry.bytes += effect.weight;
         if let Some(control) = &effect.control {
             if let Some(change) = &control.change {
@@ -337,6 +388,30 @@ impl State {
                 self.ahead = None;
             }
         }
+    }
+
+    /// Notes that it was used at that count of time.
+    pub(super) fn use_at(&mut self, counted: Timestamp) {
+        for entry in [Some(&mut self.entry), self.settled.as_deref_mut()].into_iter().flatten() {
+            if counted > used_at(entry) {
+                use_entry(entry, counted);
+            }
+        }
+    }
+
+    /// Whether something of it is on its way to the disk.
+    pub(super) fn is_busy(&self) -> bool {
+        self.ahead.as_ref().is_some_and(|ahead| ahead.frames > 0) || !self.exists
+    }
+
+    /// Whether all of it is settled.
+    pub(super) fn is_settled(&self) -> bool {
+        self.ever_settled && self.unsettled.is_empty()
+    }
+
+    /// Whether its expiry is on its way to the disk, in that epoch of the journal.
+    pub(super) fn is_ending(&self, epoch: u64) -> bool {
+        self.ahead.as_ref().is_some_and(|ahead| ahead.ends && ahead.epoch == epoch)
     }
 
     /// Bytes of the frames that no segment has yet.
@@ -428,6 +503,7 @@ impl State {
             updated_at: Timestamp(self.entry.updated_at),
             names: HashSet::new(),
             barrier: false,
+            ends: false,
         })
     }
 }

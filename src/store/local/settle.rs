@@ -4,7 +4,13 @@
 
 use std::{collections::BTreeMap, io, sync::Arc};
 
-use super::{Shared, lock, read::index_of, session::Session};
+use super::{
+    Shared,
+    lifetimes::{use_entry, used_at},
+    lock,
+    read::index_of,
+    session::Session,
+};
 use crate::{
     env::{
         File,
@@ -58,7 +64,7 @@ impl Shared {
         }
         self.leave_room()?;
         let idle = lock(&self.dirty).is_empty() && lock(&self.touched).is_empty();
-        if idle && lock(&self.slots).even() && !clean {
+        if idle && lock(&self.slots).even() && !clean && !self.count_is_due() {
             return Ok(());
         }
         if !lock(&self.dirty).is_empty() {
@@ -76,6 +82,7 @@ impl Shared {
             let written = self.sync_written(written, &mut stuck)?;
             self.account(written);
             let (place, copied) = self.place_past(&stuck, place, written_before)?;
+            let told = self.told();
             let delta = Delta {
                 clean: clean && stuck.is_empty(),
                 start: self.journal.start(),
@@ -83,10 +90,13 @@ impl Shared {
                 byte_offset: place.byte_offset,
                 lsn: place.lsn.0,
                 at: self.env.clock.now().0,
+                counted: told.counted.0,
+                seen: told.seen.0,
                 entries: Vec::new(),
             };
             let mut slots = lock(&self.slots);
             slots.write(&self.env, delta, &|take| self.catalogue().each_settled(take))?;
+            self.count.keep(told);
             self.journal.recycle(slots.recyclable().order);
             Ok((stuck, copied))
         });
@@ -312,6 +322,7 @@ impl Shared {
             }
             let mut settled = one.entry;
             settled.damage.clone_from(&state.entry.damage);
+            use_entry(&mut settled, used_at(&state.entry));
             if state.unsettled.is_empty() {
                 state.settled = None;
             } else {

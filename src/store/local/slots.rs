@@ -14,8 +14,9 @@ use crate::{
         Env, File,
         planted::{Defect, planted},
     },
-    event::{Lsn, SessionHash},
+    event::{Lsn, SessionHash, Timestamp},
     log::{Chunks, Delta, Entry, LogError, Settled, encode_delta, journal, settled_header},
+    store::lifetime::Told,
 };
 
 /// A base is written anew when its deltas are larger than it, but not below this many bytes.
@@ -69,6 +70,8 @@ pub(super) struct Found {
     pub(super) clean: bool,
     pub(super) start: u64,
     pub(super) place: Place,
+    /// The count of time as the last settling kept it.
+    pub(super) told: Told,
 }
 
 /// A settled file that could be read.
@@ -119,6 +122,7 @@ impl Slots {
             clean: last.clean,
             start: last.start.max(old.map_or(0, |last| last.start)),
             place: place_of(&last),
+            told: Told { counted: Timestamp(last.counted), seen: Timestamp(last.seen) },
         };
         Ok((Self { store, slots }, found))
     }
@@ -185,6 +189,14 @@ impl Slots {
         let either =
             if planted(Defect::UnlinkEarly) { generations.max() } else { generations.min() };
         either.unwrap_or(0)
+    }
+
+    /// Whether both files have what is known of a session, and no start will read the journal
+    /// before that number.
+    pub(super) fn both_have(&self, session: SessionHash, behind: Lsn) -> bool {
+        self.slots.iter().all(|slot| {
+            !slot.stale && !slot.touched.contains_key(&session) && slot.place.lsn >= behind
+        })
     }
 
     /// Whether both files name everything settled so far.
@@ -264,7 +276,8 @@ impl Slot {
             place: settled.last.as_ref().map_or(nowhere, place_of),
             end: settled.end,
             base: settled.base_end,
-            stale: settled.last.is_none() || found.is_none_or(|found| settled.end != found.length),
+            stale: settled.last.is_none()
+                || found.is_none_or(|found| settled.end != found.length || !settled.is_current()),
             touched: BTreeMap::new(),
         }
     }

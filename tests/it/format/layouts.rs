@@ -115,17 +115,41 @@ const SEGMENT: &[&str] = &[
     "0100000000000000000000000000000000000000000000000000000000000000",
 ];
 
+/// The record of a hold and a return in one, as no version writes them.
+const LIFE: &[&str] =
+    &["150000fd1080408c908e0c000000005a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a08", "0000000001010001"];
+
 /// The header of a settled file.
 const SETTLED: &[&str] = &[
+    "534c534554544c31020000002feef2f861616161616161616161616161616161",
+    "0807060504030201020000000000000000000000000000000000000000000000",
+];
+
+/// A generation without entries.
+const EMPTY_CHUNK: &[&str] = &["1000000068f774f8050000000000000000011f20fb0020fc7011010042444500"];
+
+/// A generation with one entry.
+const CHUNK: &[&str] = &[
+    "9d0000008d62a86b060000000000000000011f20fb0020fc7011010042444501",
+    "0461636d6503616e6e0273315353535353535353535353535353535301015401",
+    "016b017601022f7701fb100e01036b65791617011a011c011e012021010f1081",
+    "8181818181818181818181818181818181818181818181818181818181818182",
+    "8282828282828282828282828282828282828282828282828282828282828211",
+    "01121301141501161703776879000000",
+];
+
+/// The header of a settled file of version 1: read, never written.
+const SETTLED_V1: &[&str] = &[
     "534c534554544c31010000002022c92161616161616161616161616161616161",
     "0807060504030201000000000000000000000000000000000000000000000000",
 ];
 
-/// A generation without entries.
-const EMPTY_CHUNK: &[&str] = &["0e00000009d439e1050000000000000000011f20fb0020fc7011010042000000"];
+/// A generation of it without entries.
+const EMPTY_CHUNK_V1: &[&str] =
+    &["0e00000009d439e1050000000000000000011f20fb0020fc7011010042000000"];
 
-/// A generation with one entry.
-const CHUNK: &[&str] = &[
+/// A generation of it with one entry.
+const CHUNK_V1: &[&str] = &[
     "9500000066aa5a05060000000000000000011f20fb0020fc7011010042010461",
     "636d6503616e6e0273315353535353535353535353535353535301015401016b",
     "017601022f7701fb100e01036b65791617011a011c0f10818181818181818181",
@@ -145,7 +169,11 @@ const SAYS_CREATE: &[&str] = &[
 ];
 const SAYS_CHANGE: &[&str] = &[
     r#"Change(Change { title: Some(Some("U")), metadata: {"a": None, "b": Some("c")}, "#,
-    "archive: true, delete: false })",
+    "archive: true, delete: false, life: Life { hold: None, expire: false, restore: false } })",
+];
+const SAYS_LIFE: &[&str] = &[
+    "Change(Change { title: None, metadata: {}, archive: false, delete: false, ",
+    "life: Life { hold: Some(true), expire: false, restore: true } })",
 ];
 const SAYS_BATCH_KEY: &[&str] =
     &[r#"Batch(KnownBatch { key: "turn", first_position: 7, events: 300, digest: [0x56; 32] })"#];
@@ -158,7 +186,8 @@ const SAYS_ENTRY: &[&str] = &[
     r#"Entry { tenant: "acme", user: "ann", session: "s1", incarnation: [0x53; 16], "#,
     r#"title: Some("T"), metadata: {"k": "v"}, workspace: Some("/w"), ttl_seconds: Some(3600), "#,
     r#"create_key: Some("key"), created_at: 11, updated_at: -12, archived_at: Some(13), "#,
-    "deleted_at: Some(14), tail: 15, end_lsn: 16, chain: [0x81; 32], control_chain: [0x82; 32], ",
+    "deleted_at: Some(14), held_at: Some(15), expired_at: Some(16), used_after: -17, ",
+    "reclaimed: true, tail: 15, end_lsn: 16, chain: [0x81; 32], control_chain: [0x82; 32], ",
     "bytes: 17, segments: [SegmentEntry { base: 18, start: 19, sealed: true, bytes: 20, ",
     r#"end: 21 }], damage: [Damage { from: 22, to: 23, reason: "why", accepted_at: None }] }"#,
 ];
@@ -273,6 +302,7 @@ fn a_redacted_event_and_control_records_lie_as_they_are_drawn() {
         (BATCH_KEY, SAYS_BATCH_KEY),
         (LOSS, SAYS_LOSS),
         (LINEAGE, SAYS_LINEAGE),
+        (LIFE, SAYS_LIFE),
     ];
     for (golden, expected) in cases {
         let read = record::decode(&unhex(golden), 1).unwrap();
@@ -350,11 +380,41 @@ fn a_settled_file_lies_as_it_is_drawn() {
     let (read, _) = decode_settled(STORE_ID, &empty.into()).unwrap();
     let last = read.last.unwrap();
     let place = "order: 32, byte_offset: 8192, lsn: 70000";
-    check_says(&last, &["Delta { clean: true, start: 31, ", place, ", at: 33, entries: [] }"]);
+    let times = ", at: 33, counted: 34, seen: -35, entries: [] }";
+    check_says(&last, &["Delta { clean: true, start: 31, ", place, times]);
     assert_eq!(hex(&encode_delta(SALT, 5, &last)), EMPTY_CHUNK);
 
     let whole = [unhex(SETTLED), unhex(EMPTY_CHUNK), unhex(CHUNK)].concat();
     let (read, entries) = decode_settled(STORE_ID, &whole.into()).unwrap();
     assert_eq!((read.salt, read.generation), (SALT, 6));
     check_says(&entries[0], SAYS_ENTRY);
+    assert!(read.is_current());
+}
+
+#[test]
+fn a_settled_file_of_version_1_is_read_as_one_that_knew_no_lifetimes() {
+    let whole = [unhex(SETTLED_V1), unhex(EMPTY_CHUNK_V1), unhex(CHUNK_V1)].concat();
+    let (read, entries) = decode_settled(STORE_ID, &whole.clone().into()).unwrap();
+    assert!(!read.is_current(), "it is written anew, never appended to");
+    let said = SAYS_ENTRY.concat();
+    let said =
+        said.replace("held_at: Some(15), expired_at: Some(16)", "held_at: None, expired_at: None");
+    let said = said.replace("used_after: -17, reclaimed: true", "used_after: 0, reclaimed: false");
+    check_says(&entries[0], &[&said]);
+    let last = read.last.unwrap();
+    check_says(
+        &last,
+        &[
+            "Delta { clean: true, start: 31, order: 32, byte_offset: 8192, lsn: 70000, ",
+            "at: 33, counted: 33, seen: 33, entries: [] }",
+        ],
+    );
+    for version in [0, 2, 3] {
+        let mut other = whole.clone();
+        other[8] = version;
+        decode_settled(STORE_ID, &other.into()).unwrap_err();
+    }
+    let mut older = [unhex(SETTLED), unhex(EMPTY_CHUNK)].concat();
+    older[8] = 1;
+    decode_settled(STORE_ID, &older.into()).unwrap_err();
 }

@@ -9,8 +9,8 @@ use futures_util::future::BoxFuture;
 use sessionlog::{
     event::{Batch, EventId, Position, Scope, SessionId, SessionKey, Timestamp},
     store::{
-        Appended, Change, Health, Listing, NewSession, Read, Recovery, Repaired, SessionInfo,
-        Slice, Store, StoreResult, Verified, Watch,
+        Aging, Appended, Change, Health, Lifetimes, Listing, NewSession, Read, Recovery, Repaired,
+        SessionInfo, Slice, Store, StoreResult, Swept, Verified, Watch,
     },
 };
 use tokio::sync::watch;
@@ -75,6 +75,9 @@ impl Store for Gate {
         create(scope: &'a Scope, new: NewSession) -> StoreResult<(SessionInfo, Appended)>;
         change(key: &'a SessionKey, change: Change) -> StoreResult<SessionInfo>;
         info(key: &'a SessionKey) -> StoreResult<SessionInfo>;
+        used(key: &'a SessionKey) -> StoreResult<SessionInfo>;
+        sweep() -> StoreResult<Swept>;
+        aging(scope: &'a Scope, limit: usize) -> StoreResult<Vec<Aging>>;
         list(scope: &'a Scope, listing: Listing) -> StoreResult<Vec<SessionInfo>>;
         read(key: &'a SessionKey, read: Read) -> StoreResult<Slice>;
         find(key: &'a SessionKey, id: &'a EventId) -> StoreResult<Option<Position>>;
@@ -84,6 +87,14 @@ impl Store for Gate {
         repair(key: &'a SessionKey, accept: bool) -> StoreResult<Repaired>;
         repair_store(accept: bool) -> StoreResult<Repaired>;
         close() -> ();
+    }
+
+    fn lifetimes(&self) -> Lifetimes {
+        self.store.lifetimes()
+    }
+
+    fn counted(&self) -> Timestamp {
+        self.store.counted()
     }
 
     fn recovery(&self) -> Recovery {

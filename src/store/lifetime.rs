@@ -1,0 +1,311 @@
+//! How long sessions live: the limits, which of them is in force, and the time they are measured
+//! by, which never runs early. Pure but for the clock it is handed; it must not know an engine.
+
+use std::time::Duration;
+
+use crate::{
+    env::{
+        Clock,
+        sync::{Mutex, MutexGuard, PoisonError},
+    },
+    event::Timestamp,
+};
+
+/// The last use is known no finer than this part of the limit in force.
+const GRAINS: u32 = 16;
+/// Nor coarser than this.
+const GRAIN_MAX: Duration = Duration::from_secs(3_600);
+/// Time switched off counts up to this; longer, and nothing tells a long rest from a clock that is
+/// wrong, so none of it counts.
+const OFF_MICROS_MAX: i64 = 24 * 3_600 * 1_000_000;
+/// Wall and monotonic clock part by this much when one of them was set, or the machine slept.
+const JUMP_MICROS: i64 = 60 * 1_000_000;
+
+/// What an operator decides about idle sessions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lifetimes {
+    /// Idle for longer, a session's facts leave memory and it is no longer offered to callers
+    /// without an id; by id it answers. Default 4 h, 0 for never.
+    pub hot: Duration,
+    /// Idle for longer, a session expires, unless it has a limit of its own. Default 30 days, 0
+    /// keeps it for ever.
+    pub retention: Duration,
+    /// So long an expired session can be restored, and so long neither its id nor a deleted one's
+    /// is given again. Then its files go. Default 7 days.
+    pub grace: Duration,
+}
+
+impl Default for Lifetimes {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
+impl Lifetimes {
+    /// What holds when nobody decides.
+    pub const DEFAULT: Self = Self {
+        hot: Duration::from_secs(4 * 3_600),
+        retention: Duration::from_secs(30 * 24 * 3_600),
+        grace: Duration::from_secs(7 * 24 * 3_600),
+    };
+
+    /// The limit in force for a session, given its own; `None` keeps it for ever.
+    #[must_use]
+    pub fn limit(&self, ttl_seconds: Option<u64>) -> Option<Duration> {
+        let limit = ttl_seconds.map_or(self.retention, Duration::from_secs);
+        Some(limit).filter(|limit| !limit.is_zero())
+    }
+
+    /// How coarse the last use of a session is noted. It is added to every limit.
+    #[must_use]
+    pub fn grain(&self, ttl_seconds: Option<u64>) -> Duration {
+        let hot = Some(self.hot).filter(|hot| !hot.is_zero());
+        let finest = self.limit(ttl_seconds).into_iter().chain(hot).min();
+        finest.map_or(GRAIN_MAX, |limit| GRAIN_MAX.min(limit / GRAINS))
+    }
+
+    /// When a session expires that was used last at `used_at`, unless it is used again.
+    #[must_use]
+    pub fn expires_at(&self, ttl_seconds: Option<u64>, used_at: Timestamp) -> Option<Timestamp> {
+        let limit = self.limit(ttl_seconds)?.saturating_add(self.grain(ttl_seconds));
+        Some(used_at.plus_micros(micros(limit)))
+    }
+
+    /// When a session that went at `used_at` can be restored no more.
+    #[must_use]
+    pub fn goes_at(&self, used_at: Timestamp) -> Timestamp {
+        used_at.plus_micros(micros(self.grace))
+    }
+
+    /// Whether a session used last at `used_at` is offered to callers without an id.
+    #[must_use]
+    pub fn is_hot(&self, ttl_seconds: Option<u64>, used_at: Timestamp, now: Timestamp) -> bool {
+        let limit = self.hot.saturating_add(self.grain(ttl_seconds));
+        self.hot.is_zero() || now <= used_at.plus_micros(micros(limit))
+    }
+}
+
+/// A duration in microseconds, saturating.
+#[must_use]
+pub fn micros(duration: Duration) -> i64 {
+    i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
+}
+
+/// What a store keeps of its count of time over a stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// The count.
+    pub counted: Timestamp,
+    /// The latest the wall clock said; a step back of more than a day forgets it.
+    pub seen: Timestamp,
+}
+
+/// Counts the time a store has lived through: never faster than the monotonic clock while it runs,
+/// and over a stop what the wall clock says beyond all it ever said, up to a day. A wall clock that
+/// jumps by years moves it by nothing, so what is measured by it never ends early. It may end
+/// late: time a machine slept, or was off for longer than a day, does not count.
+pub struct Count(Mutex<Anchor>);
+
+/// Where the clocks stood together.
+struct Anchor {
+    counted: i64,
+    wall: i64,
+    monotonic: i64,
+    /// The largest count given out.
+    latest: i64,
+    seen: i64,
+    /// What a crash would leave of the count.
+    kept: i64,
+}
+
+impl Count {
+    /// A count that goes on from what was kept.
+    #[must_use]
+    pub fn resume(clock: &dyn Clock, told: Told) -> Self {
+        let wall = clock.now().0;
+        let off = wall.saturating_sub(told.seen.0);
+        let believed = if (0..=OFF_MICROS_MAX).contains(&off) { off } else { 0 };
+        let counted = told.counted.0.saturating_add(believed);
+        Self(Mutex::new(Anchor {
+            counted,
+            wall,
+            monotonic: micros(clock.monotonic()),
+            latest: counted,
+            seen: see(told.seen.0, wall),
+            kept: told.counted.0,
+        }))
+    }
+
+    /// A count that begins now.
+    #[must_use]
+    pub fn begin(clock: &dyn Clock) -> Self {
+        let now = clock.now();
+        Self::resume(clock, Told { counted: now, seen: now })
+    }
+
+    /// The time counted so far.
+    #[must_use]
+    pub fn now(&self, clock: &dyn Clock) -> Timestamp {
+        self.told(clock).counted
+    }
+
+    /// What to keep of it.
+    #[must_use]
+    pub fn told(&self, clock: &dyn Clock) -> Told {
+        let (wall, monotonic) = (clock.now().0, micros(clock.monotonic()));
+        let mut anchor = self.anchor();
+        let walked = wall.saturating_sub(anchor.wall);
+        let lived = monotonic.saturating_sub(anchor.monotonic).max(0);
+        let counted = anchor.counted.saturating_add(walked.clamp(0, lived));
+        anchor.latest = anchor.latest.max(counted);
+        anchor.seen = see(anchor.seen, wall);
+        if walked.saturating_sub(lived).saturating_abs() > JUMP_MICROS {
+            let counted = anchor.latest;
+            *anchor = Anchor { counted, wall, monotonic, ..*anchor };
+        }
+        Told { counted: Timestamp(anchor.latest), seen: Timestamp(anchor.seen) }
+    }
+
+    /// Notes that this was kept.
+    pub fn keep(&self, told: Told) {
+        self.anchor().kept = told.counted.0;
+    }
+
+    /// The microseconds that a crash would lose.
+    #[must_use]
+    pub fn at_stake(&self, clock: &dyn Clock) -> i64 {
+        let counted = self.now(clock).0;
+        counted.saturating_sub(self.anchor().kept)
+    }
+
+    fn anchor(&self) -> MutexGuard<'_, Anchor> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The latest wall time believed, after the clock said `wall`.
+fn see(seen: i64, wall: i64) -> i64 {
+    let small_step_back = wall < seen && seen.saturating_sub(wall) <= OFF_MICROS_MAX;
+    if small_step_back { seen } else { wall }
+}
+
+#[cfg(all(test, feature = "sim"))]
+mod tests {
+    use super::*;
+    use crate::env::sim::ManualClock;
+
+    const HOUR: i64 = 3_600 * 1_000_000;
+    const YEARS: i64 = 10 * 365 * 24 * HOUR;
+
+    fn hours(count: u64) -> Duration {
+        Duration::from_secs(count * 3_600)
+    }
+
+    fn jump(clock: &ManualClock, by: i64) {
+        clock.set(clock.now().plus_micros(by));
+    }
+
+    /// Hours counted of some steps: `+n` hours pass, `~n` hours pass unseen by the monotonic clock
+    /// (the wall clock was set, or the machine slept), `|` a stop and a start.
+    fn counted(steps: &str) -> i64 {
+        let clock = ManualClock::default();
+        let began = clock.now().0;
+        let mut count = Count::begin(&clock);
+        for step in steps.split_whitespace() {
+            match step.split_at(1) {
+                ("+", number) => clock.advance(hours(number.parse().expect("hours"))),
+                ("~", number) => jump(&clock, number.parse::<i64>().expect("hours") * HOUR),
+                _ => count = Count::resume(&clock, count.told(&clock)),
+            }
+            let _ = count.now(&clock);
+        }
+        (count.now(&clock).0 - began) / HOUR
+    }
+
+    #[test]
+    fn only_time_that_was_lived_through_counts_while_a_store_runs() {
+        for (steps, expected) in [
+            ("", 0),
+            ("+5", 5),
+            ("+5 +700", 705),
+            ("~87600", 0),
+            ("~87600 +5", 5),
+            ("+5 ~87600 +5 ~-87600 +5", 15),
+            ("~-87600 +5", 5),
+            ("+1 ~-87600 +2 ~87600 +3", 6),
+            ("~1 +5", 5),
+            ("~-1 +5", 5),
+            ("~8 +1 ~-8 +1 ~8 +1 ~-8 +1", 4),
+        ] {
+            assert_eq!(counted(steps), expected, "{steps:?}");
+        }
+    }
+
+    #[test]
+    fn of_time_switched_off_a_day_counts_and_a_clock_that_swings_counts_once() {
+        let off = |by: i64| {
+            let clock = ManualClock::default();
+            let count = Count::begin(&clock);
+            let told = count.told(&clock);
+            jump(&clock, by);
+            let after = Count::resume(&clock, told).now(&clock);
+            after.0 - told.counted.0
+        };
+        for (by, expected) in [
+            (0, 0),
+            (HOUR, HOUR),
+            (24 * HOUR, 24 * HOUR),
+            (24 * HOUR + 1, 0),
+            (YEARS, 0),
+            (-HOUR, 0),
+            (-YEARS, 0),
+        ] {
+            assert_eq!(off(by), expected, "{by}");
+        }
+        // Two systems on one machine that disagree about its time zone.
+        let clock = ManualClock::default();
+        let mut told = Count::begin(&clock).told(&clock);
+        let began = told.counted;
+        for _ in 0..100 {
+            for by in [8 * HOUR, -8 * HOUR] {
+                jump(&clock, by);
+                told = Count::resume(&clock, told).told(&clock);
+            }
+        }
+        assert_eq!(told.counted.0 - began.0, 8 * HOUR);
+    }
+
+    #[test]
+    fn a_clock_that_was_years_ahead_counts_again_when_it_is_right() {
+        let clock = ManualClock::default();
+        let count = Count::begin(&clock);
+        jump(&clock, YEARS);
+        let told = count.told(&clock);
+        jump(&clock, -YEARS);
+        let count = Count::resume(&clock, told);
+        clock.advance(hours(3));
+        let told = count.told(&clock);
+        jump(&clock, 5 * HOUR);
+        let counted = Count::resume(&clock, told).now(&clock);
+        assert_eq!(counted.0 - ManualClock::default().now().0, 8 * HOUR);
+    }
+
+    #[test]
+    fn the_limit_in_force_is_the_sessions_own_and_its_grain_comes_on_top() {
+        let lifetimes = Lifetimes::default();
+        let start = Timestamp(0);
+        let expires = |ttl| lifetimes.expires_at(ttl, start).map(|at| at.0);
+        assert_eq!(expires(None), Some(720 * HOUR + HOUR / 4));
+        assert_eq!(expires(Some(0)), None);
+        assert_eq!(expires(Some(3_600)), Some(HOUR + HOUR / 16));
+        assert_eq!(expires(Some(u64::MAX)), Some(i64::MAX));
+        let for_ever = Lifetimes { retention: Duration::ZERO, ..lifetimes };
+        assert_eq!(for_ever.expires_at(None, start), None);
+        assert_eq!(for_ever.expires_at(Some(16), start), Some(Timestamp(17_000_000)));
+        for (idle, hot) in [(0, true), (4 * HOUR + HOUR / 4, true), (5 * HOUR, false)] {
+            assert_eq!(lifetimes.is_hot(None, start, Timestamp(idle)), hot, "{idle}");
+        }
+        let never = Lifetimes { hot: Duration::ZERO, ..lifetimes };
+        assert!(never.is_hot(None, start, Timestamp(i64::MAX)));
+    }
+}

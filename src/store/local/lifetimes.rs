@@ -1,0 +1,311 @@
+//! What becomes of sessions that nobody uses: they expire with a control record, and when their
+//! grace has ended their files go. Looks at some of them in each round, off the path of any
+//! request. It must not decide how long a session lives; `store::lifetime` does.
+//!
+//! A session goes in steps that may each be the last before a crash: its settled entry says
+//! `reclaimed`; once both settled files say so its files are unlinked (`reserve`); once no replay
+//! can meet a frame of it, it is forgotten, and its id is free. A start finds the entry until the
+//! next base is written without it, and takes the steps that are left again.
+
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+
+use super::{
+    Shared,
+    append::{Planned, Request},
+    blocking, lock,
+    session::{Session, State},
+};
+use crate::{
+    env::sync::atomic::Ordering,
+    event::{Batch, Scope, SessionId, SessionKey, Timestamp},
+    log::{Change, Entry, Life},
+    store::{
+        Aging, Keeps, SessionInfo, Stage, StoreError, StoreResult, Swept,
+        lifetime::{Told, micros},
+    },
+};
+
+/// Sessions at rest that are looked at in one round, and while the catalogue is locked once.
+const LOOKS_MAX: usize = 2_000;
+const LOOKS_AT_ONCE: usize = 500;
+/// Sessions that go one step in one round.
+const STEPS_MAX: usize = 256;
+/// Expiries that may share a sync.
+const STEPS_AT_ONCE: usize = 64;
+/// The count of time that a crash may lose.
+const COUNT_LOST_MICROS: i64 = 6 * 3_600 * 1_000_000;
+const SECOND: i64 = 1_000_000;
+
+/// The next step of a session that nobody uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// It expires.
+    Expire,
+    /// Its grace has ended: nothing brings it back.
+    GiveUp,
+    /// Its files go, and its id is free.
+    Reclaim,
+}
+
+/// When a session was used last, by the store's count of time.
+pub(super) fn used_at(entry: &Entry) -> Timestamp {
+    Timestamp(entry.updated_at).plus_micros(entry.used_after.saturating_mul(SECOND))
+}
+
+/// Notes that a session was used; rounded up, so that nothing expires early.
+pub(super) fn use_entry(entry: &mut Entry, at: Timestamp) {
+    let after = at.0.saturating_sub(entry.updated_at);
+    entry.used_after = after.saturating_add(SECOND - 1).div_euclid(SECOND);
+}
+
+impl Shared {
+    /// The time that idleness is measured by.
+    pub(super) fn counted(&self) -> Timestamp {
+        self.count.now(&*self.env.clock)
+    }
+
+    /// What a settling keeps of it.
+    pub(super) fn told(&self) -> Told {
+        self.count.told(&*self.env.clock)
+    }
+
+    /// Whether a crash would lose too much of the count.
+    pub(super) fn count_is_due(&self) -> bool {
+        self.count.at_stake(&*self.env.clock) > COUNT_LOST_MICROS
+    }
+
+    /// What a session says about itself, to somebody who uses it. Who comes while its expiry is on
+    /// its way to the disk waits for the outcome: nothing that was read goes a moment later.
+    pub(super) async fn used(&self, key: &SessionKey) -> StoreResult<SessionInfo> {
+        let session = self.session(key)?;
+        loop {
+            let rounds = self.journal.rounds();
+            if let Some(info) = self.note_use(&session)? {
+                return Ok(info);
+            }
+            self.journal.round_after(rounds).await;
+        }
+    }
+
+    fn note_use(&self, session: &Arc<Session>) -> StoreResult<Option<SessionInfo>> {
+        let counted = self.counted();
+        let mut state = session.visible()?;
+        if state.is_ending(self.journal.epoch()) {
+            return Ok(None);
+        }
+        let grain = self.options.lifetimes.grain(state.entry.ttl_seconds);
+        if counted >= used_at(&state.entry).plus_micros(micros(grain)) {
+            state.use_at(counted);
+            lock(&self.touched).push(Arc::clone(session));
+        }
+        Ok(Some(session.info(&state)))
+    }
+
+    /// The next step of a session as its entry has it.
+    fn step(&self, entry: &Entry, counted: Timestamp) -> Option<Step> {
+        if entry.reclaimed {
+            return Some(Step::Reclaim);
+        }
+        let used_at = used_at(entry);
+        let deleted = entry.deleted_at.is_some();
+        if !deleted && kept(entry).is_some() {
+            return None;
+        }
+        let lifetimes = &self.options.lifetimes;
+        if deleted || entry.expired_at.is_some() {
+            return (counted >= lifetimes.goes_at(used_at)).then_some(Step::GiveUp);
+        }
+        let expires = lifetimes.expires_at(entry.ttl_seconds, used_at);
+        expires.is_some_and(|at| counted > at).then_some(Step::Expire)
+    }
+
+    /// The next step of a session, when nobody is about to do anything with it.
+    fn step_of(&self, session: &Session, state: &mut State, counted: Timestamp) -> Option<Step> {
+        if state.is_busy() {
+            return None;
+        }
+        if session.is_watched() {
+            // Whoever waits for events of it uses it.
+            state.use_at(counted);
+            return None;
+        }
+        let step = self.step(&state.entry, counted);
+        step.filter(|step| *step != Step::Reclaim || state.is_settled())
+    }
+
+    /// Takes sessions that nobody uses one step further, some in each round.
+    pub(super) async fn sweep(&self) -> StoreResult<Swept> {
+        let mut swept = Swept::default();
+        if self.frozen.load(Ordering::Acquire) || self.closed.load(Ordering::Acquire) {
+            return Ok(swept);
+        }
+        let failed = |source| StoreError::Io { doing: "settling before a sweep", source };
+        // What readers noted must be durable before anything rests on it.
+        let noted = || !lock(&self.touched).is_empty() || !lock(&self.slots).even();
+        blocking(|| if noted() { self.settle(false) } else { Ok(()) }).map_err(failed)?;
+        let (sessions, more) = self.idle_sessions();
+        swept.more = more;
+        for some in sessions.chunks(STEPS_AT_ONCE) {
+            let steps = join_all(some.iter().map(|session| self.go(session))).await;
+            for (session, step) in some.iter().zip(steps) {
+                match step {
+                    Ok(Some(Step::Expire)) => swept.expired.push(session.key.clone()),
+                    Ok(Some(Step::Reclaim)) => swept.reclaimed.push(session.key.clone()),
+                    Ok(Some(Step::GiveUp) | None) => {}
+                    Err(error) => {
+                        swept.failed += 1;
+                        tracing::warn!(session = %session.hash, %error, "it stays for now");
+                    }
+                }
+            }
+        }
+        Ok(swept)
+    }
+
+    /// Sessions with a step to take, and whether some were not looked at.
+    fn idle_sessions(&self) -> (Vec<Arc<Session>>, bool) {
+        let counted = self.counted();
+        let mut found: Vec<Arc<Session>> = Vec::new();
+        let awake = self.catalogue().awake_all();
+        for session in awake {
+            let mut state = session.state();
+            if found.len() < STEPS_MAX && self.step_of(&session, &mut state, counted).is_some() {
+                found.push(Arc::clone(&session));
+            }
+        }
+        let wanted = |entry: Entry| self.step(&entry, counted).is_some();
+        let mut after = lock(&self.swept_to);
+        for _ in 0..LOOKS_MAX / LOOKS_AT_ONCE {
+            let room = STEPS_MAX - found.len();
+            let (keys, stopped) =
+                self.catalogue().find_resting(after.as_ref(), LOOKS_AT_ONCE, room, &wanted);
+            *after = stopped;
+            found.extend(keys.iter().filter_map(|key| self.session(key).ok()));
+            if after.is_none() {
+                break;
+            }
+        }
+        (found, after.is_some())
+    }
+
+    /// Takes a session one step further; answers which.
+    async fn go(&self, session: &Arc<Session>) -> StoreResult<Option<Step>> {
+        let counted = self.counted();
+        let step = self.step_of(session, &mut session.state(), counted);
+        match step {
+            Some(Step::Expire) => {
+                self.drive(|| self.plan_expiry(session)).await?;
+                let expired = session.state().entry.expired_at.is_some();
+                Ok(step.filter(|_| expired))
+            }
+            Some(Step::GiveUp) => {
+                let mut state = session.state();
+                if self.step_of(session, &mut state, counted) == step {
+                    state.entry.reclaimed = true;
+                    lock(&self.touched).push(Arc::clone(session));
+                }
+                Ok(step)
+            }
+            Some(Step::Reclaim) => {
+                let gone = blocking(|| self.forget_gone(session));
+                Ok(step.filter(|_| gone))
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// Plans the record that nobody used a session for too long, unless somebody came.
+    fn plan_expiry(&self, session: &Arc<Session>) -> StoreResult<Planned> {
+        let mut state = session.state();
+        let epoch = self.journal.epoch();
+        let _ = state.end(epoch);
+        let counted = self.counted();
+        if self.step_of(session, &mut state, counted) != Some(Step::Expire) {
+            return Ok(Planned::Answered(super::append::nothing(state.receipt())));
+        }
+        let life = Life { expire: true, ..Life::default() };
+        let change = Some(Change { life, ..Change::default() });
+        let nothing = &mut self.prepare(Batch::default());
+        let request = Request { create: None, change, loss: None, batch: nothing };
+        let planned = self.queue(session, &mut state, epoch, request)?;
+        if let (Planned::Queued(_), Some(ahead)) = (&planned, &mut state.ahead) {
+            ahead.ends = true;
+        }
+        Ok(planned)
+    }
+
+    /// Forgets a session whose files are gone; `false` when a start could still need its name.
+    fn forget_gone(&self, session: &Arc<Session>) -> bool {
+        let _settling = lock(&self.settling);
+        let mut state = session.state();
+        let Some(behind) = state.leaves_behind else {
+            // All of it is settled: behind this place nothing of it will stand in the journal any
+            // more, copies of its frames included.
+            state.leaves_behind = Some(self.journal.place().lsn);
+            drop(state);
+            self.reclaim(session);
+            return false;
+        };
+        let unlinked = state.entry.segments.is_empty();
+        drop(state);
+        let noted = lock(&self.touched).iter().any(|one| one.hash == session.hash);
+        let waits = noted || lock(&self.deleted).contains_key(&session.hash);
+        if !unlinked || waits || !lock(&self.slots).both_have(session.hash, behind) {
+            return false;
+        }
+        lock(&self.full).remove(&session.hash);
+        self.catalogue_mut().remove(session);
+        true
+    }
+
+    /// Sessions of a scope with an end in sight, the soonest first.
+    pub(super) fn aging(&self, scope: &Scope, limit: usize) -> Vec<Aging> {
+        let mut found: Vec<Aging> = Vec::new();
+        let soonest = |found: &mut Vec<Aging>| {
+            found.sort_by(|a, b| (a.ends_at, &a.session).cmp(&(b.ends_at, &b.session)));
+            found.truncate(limit);
+        };
+        self.catalogue().each_entry(scope, &mut |entry| {
+            found.extend(self.age(&entry));
+            if found.len() > limit.saturating_mul(4) {
+                soonest(&mut found);
+            }
+        });
+        soonest(&mut found);
+        found
+    }
+
+    fn age(&self, entry: &Entry) -> Option<Aging> {
+        let (lifetimes, used_at) = (&self.options.lifetimes, used_at(entry));
+        let stage = match (entry.deleted_at, entry.expired_at) {
+            (Some(_), _) => Stage::Deleted,
+            (None, Some(_)) => Stage::Expired,
+            (None, None) => Stage::Alive,
+        };
+        let ends_at = match stage {
+            Stage::Alive => lifetimes.expires_at(entry.ttl_seconds, used_at)?,
+            Stage::Expired | Stage::Deleted => lifetimes.goes_at(used_at),
+        };
+        Some(Aging {
+            session: SessionId::new(&entry.session).ok()?,
+            title: entry.title.clone(),
+            stage,
+            used_at,
+            ends_at,
+            ttl_seconds: entry.ttl_seconds,
+            kept: kept(entry).filter(|_| stage != Stage::Deleted),
+        })
+    }
+}
+
+/// What keeps a session from expiring.
+fn kept(entry: &Entry) -> Option<Keeps> {
+    let damaged = entry.damage.iter().any(|one| one.accepted_at.is_none());
+    match entry.held_at {
+        Some(at) => Some(Keeps::Hold(Timestamp(at))),
+        // What cannot be read is for a person to give up.
+        None => damaged.then_some(Keeps::Damage),
+    }
+}

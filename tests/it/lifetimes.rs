@@ -1,0 +1,256 @@
+//! Sessions that nobody uses: they expire, can be brought back for a while, and go. On every engine,
+//! with clocks that jump. What a crash may do to it is told in `expiry`. It must not know a door.
+
+use std::time::Duration;
+
+use sessionlog::{
+    env::{Clock, sim::ManualClock},
+    event::{NewEvent, Scope, SessionId, SessionKey},
+    store::{Change, Keeps, Listing, NewSession, Stage, Store, StoreError, Swept},
+};
+
+use crate::engines::{self, append, batch, create, event, events_of, key};
+
+const DAY: Duration = Duration::from_secs(24 * 3_600);
+const YEARS_MICROS: i64 = 10 * 365 * 24 * 3_600 * 1_000_000;
+
+async fn on_every_engine(check: impl AsyncFn(&dyn Store, &ManualClock)) {
+    for engine in engines::all() {
+        eprintln!("engine: {}", engine.name);
+        check(&*engine.store, &engine.clock).await;
+        engine.store.close().await;
+    }
+}
+
+fn one() -> [NewEvent; 1] {
+    [event("{}")]
+}
+
+/// A session with a limit of its own.
+async fn limited(store: &dyn Store, session: &str, ttl_seconds: u64) {
+    let new = NewSession {
+        id: Some(SessionId::new(session).unwrap()),
+        ttl_seconds: Some(ttl_seconds),
+        events: batch(one()),
+        ..NewSession::default()
+    };
+    store.create(&Scope::local(), new).await.unwrap();
+}
+
+/// Sweeps until nothing more happens; a session goes in several steps.
+async fn sweep(store: &dyn Store) -> Swept {
+    let mut all = Swept::default();
+    for _ in 0..8 {
+        let one = store.sweep().await.unwrap();
+        all.expired.extend(one.expired);
+        all.reclaimed.extend(one.reclaimed);
+        assert_eq!(one.failed, 0);
+    }
+    all
+}
+
+async fn expired(store: &dyn Store, key: &SessionKey) -> bool {
+    match store.info(key).await {
+        Ok(_) => false,
+        Err(StoreError::SessionExpired { .. }) => true,
+        Err(other) => panic!("{other}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_expires_when_nobody_used_it_for_its_limit() {
+    on_every_engine(async |store, clock| {
+        create(store, "usual").await;
+        limited(store, "short", 3_600).await;
+        limited(store, "kept", 0).await;
+        for (after, expected) in [
+            (Duration::from_secs(3_600), vec![]),
+            (Duration::from_secs(600), vec![key("short")]),
+            (DAY * 29, vec![]),
+            (DAY * 2, vec![key("usual")]),
+            (DAY * 365, vec![]),
+        ] {
+            clock.advance(after);
+            let mut swept = store.sweep().await.unwrap().expired;
+            swept.sort();
+            assert_eq!(swept, expected, "{after:?}");
+        }
+        assert_eq!(events_of(store, &key("kept")).await.len(), 1);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_uses_a_session_keeps_it() {
+    on_every_engine(async |store, clock| {
+        for name in ["read", "written", "watched", "listed"] {
+            limited(store, name, 3_600).await;
+        }
+        let watch = store.watch(&key("watched")).await.unwrap();
+        for _ in 0..10 {
+            clock.advance(Duration::from_secs(1_800));
+            store.used(&key("read")).await.unwrap();
+            append(store, &key("written"), batch(one())).await.unwrap();
+            // Neither is anybody's use of it.
+            let listing = Listing { limit: 9, ..Listing::default() };
+            let _ = store.list(&Scope::local(), listing).await.unwrap();
+            let _ = store.info(&key("listed")).await;
+            store.verify(&Scope::local(), None).await.unwrap();
+            sweep(store).await;
+        }
+        let gone = async |name| expired(store, &key(name)).await;
+        assert!(!gone("read").await && !gone("written").await && !gone("watched").await);
+        assert!(gone("listed").await);
+        drop(watch);
+        clock.advance(Duration::from_secs(3_600 * 2));
+        assert_eq!(sweep(store).await.expired.len(), 3);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_expired_session_says_so_to_everybody_and_can_be_brought_back() {
+    on_every_engine(async |store, clock| {
+        limited(store, "s", 60).await;
+        let key = key("s");
+        let before = events_of(store, &key).await;
+        clock.advance(DAY);
+        assert_eq!(sweep(store).await.expired, [key.clone()]);
+        let new = NewSession { id: Some(key.session.clone()), ..NewSession::default() };
+        let everything = engines::everything();
+        let hold = Change { hold: Some(true), ..Change::default() };
+        let delete = Change { delete: true, ..Change::default() };
+        for refused in [
+            store.info(&key).await.err(),
+            store.used(&key).await.err(),
+            append(store, &key, batch(one())).await.err(),
+            store.read(&key, everything).await.err(),
+            store.watch(&key).await.err(),
+            store.create(&Scope::local(), new).await.err(),
+            store.change(&key, hold).await.err(),
+            store.change(&key, delete).await.err(),
+        ] {
+            let refused = refused.expect("it has expired");
+            assert!(matches!(refused, StoreError::SessionExpired { .. }), "{refused}");
+        }
+        let listing = || Listing { limit: 9, ..Listing::default() };
+        assert_eq!(store.list(&Scope::local(), listing()).await.unwrap(), []);
+        let restore = || Change { restore: true, ..Change::default() };
+        store.change(&key, restore()).await.unwrap();
+        assert_eq!(events_of(store, &key).await, before);
+        assert_eq!(store.list(&Scope::local(), listing()).await.unwrap().len(), 1);
+        clock.advance(Duration::from_secs(59));
+        assert_eq!(sweep(store).await.expired, [], "bringing it back is using it");
+        store.change(&key, restore()).await.expect("of one that is there it changes nothing");
+        append(store, &key, batch(one())).await.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_held_neither_expires_nor_is_deleted() {
+    on_every_engine(async |store, clock| {
+        limited(store, "s", 60).await;
+        let key = key("s");
+        let hold = |hold| Change { hold: Some(hold), ..Change::default() };
+        let delete = || Change { delete: true, ..Change::default() };
+        let held_at = store.change(&key, hold(true)).await.unwrap().held_at;
+        assert_eq!(held_at, Some(clock.now()));
+        clock.advance(DAY * 400);
+        assert_eq!(sweep(store).await, Swept::default());
+        let again = store.change(&key, hold(true)).await.unwrap();
+        assert_eq!(again.held_at, held_at, "a second hold is the first");
+        let refused = store.change(&key, delete()).await.unwrap_err();
+        assert!(matches!(refused, StoreError::SessionHeld { .. }), "{refused}");
+        append(store, &key, batch(one())).await.expect("a hold stops no event");
+        assert_eq!(store.change(&key, hold(false)).await.unwrap().held_at, None);
+        store.change(&key, delete()).await.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn when_its_grace_has_ended_nothing_is_left_and_the_id_is_free() {
+    on_every_engine(async |store, clock| {
+        limited(store, "expired", 60).await;
+        create(store, "deleted").await;
+        append(store, &key("deleted"), batch(one())).await.unwrap();
+        store.change(&key("deleted"), Change { delete: true, ..Change::default() }).await.unwrap();
+        clock.advance(DAY);
+        assert_eq!(sweep(store).await.expired, [key("expired")]);
+        clock.advance(DAY * 7 - Duration::from_secs(3_600));
+        let swept = sweep(store).await.reclaimed;
+        assert_eq!(swept, [key("deleted")], "a day longer gone");
+        clock.advance(Duration::from_secs(2 * 3_600));
+        assert_eq!(sweep(store).await.reclaimed, [key("expired")]);
+        for name in ["expired", "deleted"] {
+            let gone = store.info(&key(name)).await.unwrap_err();
+            assert!(matches!(gone, StoreError::SessionNotFound { .. }), "{gone}");
+            create(store, name).await;
+            assert_eq!(events_of(store, &key(name)).await, []);
+            append(store, &key(name), batch(one())).await.unwrap();
+        }
+        assert_eq!(sweep(store).await, Swept::default());
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_clock_that_jumps_by_years_expires_nothing() {
+    on_every_engine(async |store, clock| {
+        let jump = |by: i64| clock.set(clock.now().plus_micros(by));
+        create(store, "old").await;
+        for by in [YEARS_MICROS, -2 * YEARS_MICROS, YEARS_MICROS] {
+            jump(by);
+            create(store, &format!("young{}", by > 0).to_lowercase()).await;
+            append(store, &key("old"), batch(one())).await.unwrap();
+            assert_eq!(sweep(store).await, Swept::default(), "jumped by {by}");
+            clock.advance(DAY * 29);
+            assert_eq!(sweep(store).await, Swept::default(), "jumped by {by}, 29 days ago");
+            append(store, &key("old"), batch(one())).await.unwrap();
+            clock.advance(DAY * 2);
+            let swept = sweep(store).await;
+            assert_eq!(swept.expired.len(), 1, "31 days after {by}: the young one, {swept:?}");
+            store.used(&key("old")).await.unwrap();
+            clock.advance(DAY * 9);
+            store.used(&key("old")).await.unwrap();
+            assert_eq!(sweep(store).await.reclaimed.len(), 1, "grace behind {by}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_to_come_is_told_and_changes_nothing() {
+    on_every_engine(async |store, clock| {
+        create(store, "usual").await;
+        limited(store, "held", 60).await;
+        limited(store, "short", 60).await;
+        limited(store, "kept", 0).await;
+        limited(store, "gone", 60).await;
+        store.change(&key("held"), Change { hold: Some(true), ..Change::default() }).await.unwrap();
+        store.change(&key("gone"), Change { delete: true, ..Change::default() }).await.unwrap();
+        clock.advance(Duration::from_secs(3_600));
+        let told = store.aging(&Scope::local(), 10).await.unwrap();
+        let lines: Vec<_> = told
+            .iter()
+            .map(|one| (one.session.as_str(), one.stage, one.kept, one.ends_at < store.counted()))
+            .collect();
+        let hold = told.iter().find_map(|one| one.kept);
+        assert!(matches!(hold, Some(Keeps::Hold(_))), "{hold:?}");
+        assert_eq!(
+            lines,
+            [
+                ("held", Stage::Alive, hold, true),
+                ("short", Stage::Alive, None, true),
+                ("gone", Stage::Deleted, None, false),
+                ("usual", Stage::Alive, None, false),
+            ]
+        );
+        assert_eq!(store.aging(&Scope::local(), 1).await.unwrap(), told[..1]);
+        assert_eq!(store.aging(&Scope::local(), 10).await.unwrap(), told, "nothing was changed");
+        assert_eq!(store.aging(&engines::other_scope(), 10).await.unwrap(), []);
+        assert_eq!(sweep(store).await.expired, [key("short")]);
+    })
+    .await;
+}
