@@ -2,12 +2,14 @@
 //! the same facts give the same view. It must not know how a view looks on a wire.
 
 mod budget;
+mod coverage;
 mod cursor;
 mod overview;
 mod step;
 mod summary;
 
 pub use budget::{ANSWER_BYTES, ANSWER_BYTES_MIN, Cut, Purse, fit, json_bytes};
+pub use coverage::{COVERAGE_BYTES, Coverage, coverage};
 pub use cursor::{Cursor, List};
 pub use overview::{
     BranchLine, FULL_STEPS_MAX, GapLine, IndexLine, More, Overview, RejectedLine, SourceLine,

@@ -9,7 +9,7 @@ use crate::{
         Batch, BatchKey, Event, EventType, NewEvent, Origin, Position, Range, SessionId,
         SessionKey, limits,
     },
-    harness::{self, FULL_STEPS_MAX, GapLine, Overview},
+    harness::{self, COVERAGE_BYTES, Coverage, FULL_STEPS_MAX, GapLine, Overview},
     projection::{
         Facts, Research,
         body::{self, GapBody, GoalBody, SourceBody, StepBody, SummaryBody, kind},
@@ -60,6 +60,8 @@ pub struct StepCall {
     pub summary: Option<String>,
     /// The full view (`true`), the summary view (`false`), or by the number of steps.
     pub full: Option<bool>,
+    /// Whether to say what the sources cover.
+    pub coverage: bool,
     /// The client's name for this call: a retry that creates a session creates it once.
     pub key: Option<BatchKey>,
 }
@@ -83,6 +85,8 @@ pub struct StepAnswer {
     pub gap_opened: Option<GapLine>,
     /// The gap this step closed.
     pub gap_closed: Option<GapLine>,
+    /// What the sources cover, when asked.
+    pub coverage: Option<Coverage>,
     /// The session as it is now.
     pub overview: Overview,
 }
@@ -150,16 +154,23 @@ impl Service {
             Target::New(id, by) => self.start(caller, via, &call, id, by).await?,
         };
         self.bind(caller, via, &session);
-        let bytes_max = self.options.answer_bytes_max;
+        let whole = self.options.answer_bytes_max;
+        // An answer too small for both goes without what the sources cover.
+        let room =
+            whole.checked_sub(COVERAGE_BYTES).filter(|left| *left >= harness::ANSWER_BYTES_MIN);
+        let room = room.filter(|_| call.coverage);
+        let bytes_max = room.unwrap_or(whole);
         let key = caller.key(&session);
-        let (full, overview, gap_opened, gap_closed) = self
+        let (full, overview, gap_opened, gap_closed, coverage) = self
             .with_facts(&key, |_, facts| {
                 let steps = facts.research.steps().len();
                 let full = call.full.unwrap_or(steps <= FULL_STEPS_MAX);
                 let gap = |name: Option<&str>| gap_line(&facts.research, name);
                 let opened = call.gap.as_ref().map(|_| gap_id(&call.step));
                 let overview = harness::overview(facts, full, bytes_max);
-                (full, overview, gap(opened.as_deref()), gap(call.closes_gap.as_deref()))
+                let closed = gap(call.closes_gap.as_deref());
+                let coverage = room.map(|_| harness::coverage(&facts.research));
+                (full, overview, gap(opened.as_deref()), closed, coverage)
             })
             .await?;
         Ok(StepAnswer {
@@ -171,6 +182,7 @@ impl Service {
             full,
             gap_opened,
             gap_closed,
+            coverage,
             overview,
         })
     }

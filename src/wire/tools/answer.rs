@@ -1,15 +1,17 @@
 //! Answers of the research tools: views in the names their clients know. Lists are never null, an
 //! absent member is absent. It must not cut anything: harness has.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{NOTICE, TRUST};
+use super::{NOTICE, TRUST, research::Depth};
 use crate::{
     event::{SessionId, Timestamp},
     harness::{
-        BranchLine, Cursor, GapLine, IndexLine, More, Overview, RejectedLine, SourceLine, StepView,
-        TalkView, fit,
+        BranchLine, Coverage, Cursor, GapLine, IndexLine, More, Overview, RejectedLine, SourceLine,
+        StepView, TalkView, fit,
     },
     projection::Confidence,
     service::{BoundBy, ListPage, Past, Recovered, SessionInfo, StepAnswer},
@@ -102,6 +104,15 @@ pub(super) struct ResearchAnswer {
     gap_opened: Option<GapOut>,
     #[serde(skip_serializing_if = "none")]
     gap_closed: Option<GapOut>,
+    /// standard or thorough, when asked for.
+    #[serde(skip_serializing_if = "none")]
+    depth: Option<&'static str>,
+    /// What the sources cover.
+    #[serde(skip_serializing_if = "none")]
+    coverage: Option<CoverageOut>,
+    /// What to look for next.
+    #[serde(skip_serializing_if = "none")]
+    refinement_queries: Option<Vec<String>>,
     /// Where lists that did not fit go on: send one to get_research_session as cursor.
     #[serde(skip_serializing_if = "none")]
     cursors: Option<CursorsOut>,
@@ -112,6 +123,22 @@ pub(super) struct ResearchAnswer {
     truncated: bool,
     trust: &'static str,
     notice: &'static str,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct CoverageOut {
+    source_count: u64,
+    unique_domains: u64,
+    /// Domains a source, 0 to 1.
+    domain_spread: f64,
+    /// The domain most sources are from.
+    #[serde(skip_serializing_if = "none")]
+    dominant_domain: Option<String>,
+    /// How many of each kind.
+    source_types: BTreeMap<String, u64>,
+    /// What is lacking.
+    gaps: Vec<String>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -369,7 +396,7 @@ impl ResearchAnswer {
     }
 
     /// What a recorded step answers: the session, or only what the step changed.
-    pub(super) fn of_step(answer: StepAnswer, delta: bool) -> Self {
+    pub(super) fn of_step(answer: StepAnswer, delta: bool, depth: Option<Depth>) -> Self {
         let mode = match (delta, answer.full) {
             (true, _) => "delta",
             (false, true) => "full",
@@ -388,6 +415,11 @@ impl ResearchAnswer {
         made.repeated = Some(answer.repeated);
         made.gap_opened = answer.gap_opened.map(GapOut::from);
         made.gap_closed = answer.gap_closed.map(GapOut::from);
+        if let Some(coverage) = answer.coverage {
+            made.depth = depth.map(Depth::as_str);
+            made.refinement_queries = Some(coverage.queries.clone());
+            made.coverage = Some(coverage.into());
+        }
         made
     }
 
@@ -414,6 +446,20 @@ impl ResearchAnswer {
                 made.next_cursor = next.map(|cursor| cursor.to_string());
                 made
             }
+        }
+    }
+}
+
+impl From<Coverage> for CoverageOut {
+    fn from(coverage: Coverage) -> Self {
+        Self {
+            source_count: coverage.sources,
+            unique_domains: coverage.domains,
+            #[allow(clippy::cast_precision_loss)]
+            domain_spread: coverage.spread_percent as f64 / 100.0,
+            dominant_domain: coverage.dominant,
+            source_types: coverage.kinds.into_iter().collect(),
+            gaps: coverage.lacks,
         }
     }
 }

@@ -75,11 +75,12 @@ async fn dispatch(
         "sequential_search" => {
             let arguments: SequentialSearch = parse(arguments)?;
             let delta = arguments.delta.unwrap_or(false);
+            let depth = arguments.depth;
             let session = session_id(arguments.session_id.as_deref())?;
             let mut step = arguments.into_call();
             (step.session, step.key) = (session, key.cloned());
             let answer = service.sequential_search(caller, via, step).await?;
-            answer_json(&ResearchAnswer::of_step(answer, delta))
+            answer_json(&ResearchAnswer::of_step(answer, delta, depth))
         }
         "get_research_session" => recover(service, caller, via, parse(arguments)?).await,
         "add_sources" => add_sources(service, caller, via, key, parse(arguments)?).await,

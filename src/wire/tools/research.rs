@@ -26,13 +26,23 @@ pub(super) enum Sure {
     Low,
 }
 
-/// How thorough a search of the server's own would be; this server makes none.
+/// How much is said about the sources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Depth {
     Quick,
     Standard,
     Thorough,
+}
+
+impl Depth {
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Quick => "quick",
+            Self::Standard => "standard",
+            Self::Thorough => "thorough",
+        }
+    }
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -75,9 +85,8 @@ pub(super) struct SequentialSearch {
     response_mode: Option<Mode>,
     /// Return only what this step changed.
     pub(super) delta: Option<bool>,
-    /// Accepted; has no effect.
-    #[serde(rename = "depth")]
-    _depth: Option<Depth>,
+    /// Not quick: also say what the sources cover.
+    pub(super) depth: Option<Depth>,
 }
 
 impl SequentialSearch {
@@ -107,6 +116,7 @@ impl SequentialSearch {
             closes_gap: self.closes_gap,
             summary: self.session_summary,
             full: self.response_mode.map(|mode| mode == Mode::Full),
+            coverage: self.depth.is_some_and(|depth| depth != Depth::Quick),
             key: None,
         }
     }

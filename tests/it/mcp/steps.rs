@@ -66,6 +66,49 @@ async fn from_the_ninth_step_on_the_answer_is_a_summary_unless_asked_otherwise()
 }
 
 #[tokio::test]
+async fn a_caller_may_ask_what_the_sources_cover() {
+    let desk = Desk::new();
+    let asked = |number, depth: &str| with(step(number), json!({ "depth": depth }));
+    let quick = desk.ok("sequential_search", asked(1, "quick")).await;
+    assert!(quick.get("coverage").is_none() && quick.get("depth").is_none());
+    let none = desk.ok("sequential_search", asked(2, "standard")).await;
+    assert_eq!((&none["depth"], &none["coverage"]["sourceCount"]), (&json!("standard"), &json!(0)));
+    assert_eq!(none["coverage"]["gaps"].as_array().unwrap().len(), 1, "{none}");
+    let sources = json!([
+        {"url": "https://www.a.org/1", "relevance": "academic"},
+        {"url": "https://a.org/2", "relevance": "academic"},
+        {"url": "https://A.org/3"},
+        {"url": "https://b.org/1", "relevance": "news"},
+        {"url": "doi:10.1/x", "relevance": "academic"},
+    ]);
+    desk.ok("add_sources", json!({ "sources": [sources[0], sources[1]] })).await;
+    let few = desk.ok("sequential_search", asked(3, "thorough")).await;
+    assert_eq!(few["coverage"]["gaps"].as_array().unwrap().len(), 3, "few, one site, one kind");
+    desk.ok("add_sources", json!({ "sources": sources })).await;
+    for (number, gap) in [(4, "when?"), (5, "who?"), (6, "why?")] {
+        desk.ok("sequential_search", with(step(number), json!({"knowledgeGap": gap}))).await;
+    }
+    let closing = with(asked(7, "thorough"), json!({"closesGap": "who?", "delta": true}));
+    let found = desk.ok("sequential_search", closing).await;
+    assert_no_null(&found);
+    assert_eq!(
+        found["coverage"],
+        json!({"sourceCount": 5, "uniqueDomains": 2, "domainSpread": 0.4,
+            "sourceTypes": {"academic": 3, "news": 1, "other": 1}, "gaps": []})
+    );
+    assert_eq!(found["refinementQueries"], json!(["why?", "when?"]));
+    let hostile = super::bounds::hostile(3_000);
+    for number in 8..=30 {
+        let more = json!({"searchStep": hostile, "knowledgeGap": format!("{number} {hostile}")});
+        let answer = desk.ok("sequential_search", with(asked(number, "thorough"), more)).await;
+        let source = json!({"url": format!("https://{number}.org"), "relevance": format!("{number}{hostile}")});
+        desk.ok("add_sources", json!({ "sources": [source] })).await;
+        assert!(answer.to_string().len() <= super::bounds::ANSWER_BYTES, "{answer}");
+        assert_eq!(answer["coverage"]["sourceTypes"].as_object().unwrap().len().min(3), 3);
+    }
+}
+
+#[tokio::test]
 async fn a_retry_answers_the_same_and_other_content_is_a_conflict() {
     let desk = Desk::new();
     let everything = json!({

@@ -1,0 +1,93 @@
+//! What the sources of a session cover, for a caller that asks how to go on: how many, from how
+//! many sites, of what kinds, what that lacks, and the open gaps as things to look for. It must
+//! not look for anything.
+
+use std::collections::BTreeMap;
+
+use url::Url;
+
+use super::budget::fit;
+use crate::projection::Research;
+
+/// Bytes a coverage takes in an answer at most.
+pub const COVERAGE_BYTES: usize = 2_000;
+/// A site with more than this share of the sources, in percent, is told.
+const SHARE_MAX: usize = 60;
+/// Fewer sources than this are told to be few.
+const FEW: usize = 3;
+const KINDS_MAX: usize = 5;
+const KIND_BYTES: usize = 48;
+const DOMAIN_BYTES: usize = 80;
+const QUERIES_MAX: usize = 6;
+const QUERY_BYTES: usize = 120;
+
+/// What the sources cover.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Coverage {
+    /// Sources.
+    pub sources: u64,
+    /// Sites they are from.
+    pub domains: u64,
+    /// Sites for each hundred sources.
+    pub spread_percent: u64,
+    /// The site most of them are from.
+    pub dominant: Option<String>,
+    /// How many of each kind, the most frequent first.
+    pub kinds: Vec<(String, u64)>,
+    /// What is lacking, in sentences.
+    pub lacks: Vec<String>,
+    /// What to look for: the open gaps, the newest first.
+    pub queries: Vec<String>,
+}
+
+/// What the sources cover and what is open.
+#[must_use]
+pub fn coverage(research: &Research) -> Coverage {
+    let (mut domains, mut kinds) = (BTreeMap::new(), BTreeMap::new());
+    let sources = research.sources();
+    for source in sources {
+        if let Some(domain) = domain(&source.url) {
+            *domains.entry(domain).or_insert(0_usize) += 1;
+        }
+        *kinds.entry(source.kind.as_deref().unwrap_or("other")).or_insert(0_u64) += 1;
+    }
+    // The first of equals by name, so that the same sources always give the same answer.
+    let most = domains.iter().rev().max_by_key(|(_, count)| **count);
+    let dominant = most
+        .filter(|(_, count)| sources.len() > 1 && **count * 100 > sources.len() * SHARE_MAX)
+        .map(|(domain, _)| fit(domain, DOMAIN_BYTES).text);
+    let mut lacks = Vec::new();
+    if sources.len() < FEW {
+        lacks.push(match sources.len() {
+            0 => "no source is recorded yet: search, and add what is found".to_owned(),
+            _ => format!("fewer than {FEW} sources are recorded"),
+        });
+    }
+    if let Some(domain) = &dominant {
+        lacks.push(format!("most sources are from {domain}: look at other sites"));
+    }
+    if let (Some((kind, _)), 1) = (kinds.first_key_value(), kinds.len()) {
+        let kind = fit(kind, KIND_BYTES).text;
+        lacks.push(format!("all sources are of one kind, {kind}"));
+    }
+    let mut kinds: Vec<(&str, u64)> = kinds.into_iter().collect();
+    kinds.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    kinds.truncate(KINDS_MAX);
+    let open = research.gaps_open().iter().rev().take(QUERIES_MAX);
+    let queries = open.filter_map(|at| research.gaps().get(*at));
+    Coverage {
+        sources: sources.len() as u64,
+        domains: domains.len() as u64,
+        spread_percent: (domains.len() * 100).checked_div(sources.len()).unwrap_or(0) as u64,
+        dominant,
+        kinds: kinds.into_iter().map(|(kind, n)| (fit(kind, KIND_BYTES).text, n)).collect(),
+        lacks,
+        queries: queries.map(|gap| fit(&gap.description, QUERY_BYTES).text).collect(),
+    }
+}
+
+/// The site of a URL, without what most sites put before their name.
+fn domain(url: &str) -> Option<String> {
+    let host = Url::parse(url).ok()?.host_str()?.to_lowercase();
+    Some(host.strip_prefix("www.").map_or(host.clone(), str::to_owned))
+}
