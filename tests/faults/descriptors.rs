@@ -92,6 +92,37 @@ fn descriptors_that_run_out_are_told_by_name_and_come_back() {
 }
 
 #[test]
+fn thousands_of_sessions_need_no_descriptor_each() {
+    const SESSIONS: usize = 2_000;
+    let home = tempfile::tempdir().unwrap();
+    let limited = ["sh", "-c", "ulimit -n 64; exec \"$@\"", "sh"];
+    let setup = Setup::new(home.path(), &home.path().join("data")).small().before(&limited);
+    let mut known: BTreeMap<String, Ledger> = BTreeMap::new();
+    let mut tally = Tally::default();
+    // Written, settled and read by two processes, as many sessions in each of their rounds.
+    for request in 0..2 {
+        let mut server = setup.up();
+        let mut wire = server.wire();
+        for n in 0..SESSIONS {
+            let session = format!("s{n}");
+            let ledger = known.entry(session.clone()).or_default();
+            ledger.sends(0, request);
+            let reply = send(&mut wire, &session, 0, request).unwrap();
+            assert_eq!(reply.status, 200, "{session}: {reply:?}");
+            let first = reply.json()["first_position"].as_u64().unwrap();
+            ledger.acknowledged(0, request, first, &mut tally);
+        }
+        check_all(&mut server.wire(), &mut known, &mut tally);
+        let said = server.said();
+        assert_eq!(said, "", "nothing to warn of");
+        server.kill();
+    }
+    check_all(&mut setup.up().wire(), &mut known, &mut tally);
+    tally.assert_nothing_wrong();
+    eprintln!("sessions under 64 descriptors {SESSIONS}, acknowledged {}", tally.acked);
+}
+
+#[test]
 fn a_file_that_may_not_grow_is_told_by_name_and_kills_nobody() {
     let home = tempfile::tempdir().unwrap();
     let data = home.path().join("data");

@@ -20,11 +20,15 @@ use std::{
 use serde_json::{Value, json};
 use sessionlog::{
     env::{
+        Env,
         disk::DataDir,
         sim::{Fault, ManualClock, Op, SeededEntropy, Sim},
     },
     event::{BatchKey, EventId, EventType, NewEvent, Origin, Scope, SessionKey, Timestamp},
-    store::{Change, NewSession, Store, StoreError, local::Local},
+    store::{
+        Change, NewSession, Store, StoreError,
+        local::{Local, OpenError},
+    },
 };
 
 use crate::{
@@ -73,7 +77,18 @@ fn sessions() -> [SessionKey; 3] {
 
 fn open(directory: &Path) -> (Local, Arc<ManualClock>) {
     let (env, clock) = machine(Arc::new(DataDir::open(directory).unwrap()));
-    (Local::open_local(&env, small()).unwrap(), clock)
+    (free(&env), clock)
+}
+
+/// A store that nobody owns any more. A child that another test just forks holds the lock of this
+/// one until it is another program.
+fn free(env: &Env) -> Local {
+    let mut tries = (0..10_000).map(|_| {
+        std::thread::yield_now();
+        Local::open_local(env, small())
+    });
+    let owned = |opened: &Result<Local, OpenError>| matches!(opened, Err(OpenError::Owned));
+    tries.find(|opened| !owned(opened)).expect("it is given up").unwrap()
 }
 
 /// A start with random bytes that no other start had, as on a real machine: a salt that comes again
@@ -81,7 +96,7 @@ fn open(directory: &Path) -> (Local, Arc<ManualClock>) {
 fn open_anew(directory: &Path, start: u64) -> Local {
     let (mut env, _) = machine(Arc::new(DataDir::open(directory).unwrap()));
     env.entropy = Arc::new(SeededEntropy::new(100 + start));
-    Local::open_local(&env, small()).unwrap()
+    free(&env)
 }
 
 /// Everything a store says of the sessions, in the decoder's words.
