@@ -61,7 +61,7 @@ fn record_of(kind: u8, number: usize, body: &[u8]) -> Record {
 
 /// What any body says as a control record of each kind says the same when it is written again.
 fn any_control(bytes: &[u8]) {
-    for kind in 16..=20 {
+    for kind in 16..=22 {
         let found = record_of(kind, 0, bytes).to_control();
         if let Some(Control::Create(create)) = &found {
             drop(create.identity());
