@@ -205,7 +205,9 @@ impl Conversation {
         self.chain = *hash.as_bytes();
         let index = self.index;
         self.index += 1;
-        let short: String = hash.to_hex().chars().take(32).collect();
+        // Compared within one session and for one index: 64 bits tell any two texts apart, and they
+        // are the half of a longer name that does not compress.
+        let short: String = hash.to_hex().chars().take(16).collect();
         format!("im-{index:06}-{short}")
     }
 }

@@ -82,7 +82,7 @@ impl Report<'_> {
                 disk.file_system,
             ),
             format!(
-                "load {} before and {} after; {} interleaved rounds of {} s",
+                "load {} before and {} after; interleaved rounds: {} of {} s",
                 load(self.load_before),
                 load(machine::load()),
                 settings.rounds,
