@@ -1,5 +1,6 @@
-//! Sessions that nobody uses: they expire, can be brought back for a while, and go. On every engine,
-//! with clocks that jump. What a crash may do to it is told in `expiry`. It must not know a door.
+//! Sessions that nobody uses: they expire, can be brought back for a while, and go. On every
+//! engine, with clocks that jump. What a crash may do to it is told in `expiry`. It must not know a
+//! door.
 
 use std::time::Duration;
 
