@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 use crate::engines;
 
 /// Longer than anything here takes; a test that hangs fails instead.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A server on a loopback port of its own.
 pub struct House {
