@@ -376,7 +376,8 @@ async fn a_session_that_is_full_is_left_by_the_call_that_is_named() {
         let error = door.call("sequential_search", &step(2)).await.unwrap_err();
         assert_eq!(error["kind"], "limit_reached", "{which}");
         let (tool, next) = next_call(&step(2), &error).unwrap();
-        door.ok(&tool, next).await;
+        let left = door.ok(&tool, next).await;
+        assert_eq!(left["clearedSessionId"], full["sessionId"], "{which}");
         let fresh = with(step(1), json!({"searchStep": format!("{which} again")}));
         let fresh = door.ok("sequential_search", fresh).await;
         assert_ne!(fresh["sessionId"], full["sessionId"], "{which}");
