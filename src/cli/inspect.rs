@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     failure::{Failure, Outcome},
-    screen::{Screen, Tone, printable, size},
+    screen::{Screen, Tone, counted, printable, size},
 };
 use crate::{
     env::{Storage, disk::DataDir, files},
@@ -64,6 +64,9 @@ fn directory(path: &Path, screen: &mut Screen) -> Outcome<usize> {
                 let state = state(found);
                 (found.kind, found.frames.len(), records, *bytes, state)
             }
+            Err(_) if is_spare(&disk, &name) => {
+                ("spare", 0, 0, 0, "the next file of the journal".to_owned())
+            }
             Err(error) => ("unreadable", 0, 0, 0, error.to_string()),
         };
         if screen.json {
@@ -87,10 +90,16 @@ fn directory(path: &Path, screen: &mut Screen) -> Outcome<usize> {
     Ok(bad)
 }
 
+/// Whether it is the empty file above the ring of the journal.
+fn is_spare(disk: &DataDir, name: &str) -> bool {
+    let empty = || disk.open_read(name).and_then(|file| file.is_empty()).unwrap_or(false);
+    name.starts_with("journal/") && empty()
+}
+
 fn state(found: &Inspection) -> String {
     match faults(found) {
         0 => found.rest.clone().unwrap_or_else(|| "whole".to_owned()),
-        count => format!("{count} bad places"),
+        count => counted(count, "bad place"),
     }
 }
 

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{
     args::Repair,
     failure::{Failure, Outcome},
-    screen::{Screen, Tone, printable},
+    screen::{Screen, Tone, counted, printable},
 };
 use crate::client::{Client, Request};
 
@@ -45,7 +45,11 @@ fn show(value: &Value, what: &str, accepted: bool, screen: &mut Screen) -> Outco
         true => screen.paint(Tone::Good, "accepted"),
         false => screen.paint(Tone::Bad, "damaged"),
     };
-    screen.line(format!("{verdict}: {what}, {events} events lost in {} places", gaps.len()))?;
+    screen.line(format!(
+        "{verdict}: {what}, {} lost in {}",
+        counted(usize::try_from(events).unwrap_or(usize::MAX), "event"),
+        counted(gaps.len(), "place")
+    ))?;
     for gap in &gaps {
         let place = |name: &str| gap.get(name).and_then(Value::as_u64).unwrap_or_default();
         let reason = gap.get("reason").and_then(Value::as_str).unwrap_or_default();

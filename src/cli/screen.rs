@@ -151,6 +151,11 @@ pub(super) fn one_line(text: &str, max: usize) -> String {
     short
 }
 
+/// So many of a thing, in words.
+pub(super) fn counted(number: usize, one: &str) -> String {
+    if number == 1 { format!("1 {one}") } else { format!("{number} {one}s") }
+}
+
 /// A size for a person.
 pub(super) fn size(bytes: u64) -> String {
     indicatif::HumanBytes(bytes).to_string()

@@ -1,10 +1,12 @@
 //! `verify`: has the owner read everything back. It must not open a data directory itself.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use super::{
     failure::{Failure, Outcome},
-    screen::{Screen, Tone, printable, size},
+    screen::{Screen, Tone, counted, printable, size},
 };
 use crate::{
     client::{Client, Request},
@@ -30,22 +32,28 @@ pub(super) async fn run(
         screen.answer(&answer)?;
     } else {
         let number = |name: &str| value.get(name).and_then(Value::as_u64).unwrap_or_default();
-        let verdict = match damage.is_empty() {
-            true => screen.paint(Tone::Good, "whole"),
-            false => screen.paint(Tone::Bad, "damaged"),
+        let many = |name: &str| usize::try_from(number(name)).unwrap_or(usize::MAX);
+        let hurt: BTreeSet<&str> =
+            damage.iter().filter_map(|gap| gap.get("session")?.as_str()).collect();
+        let verdict = match hurt.len() {
+            0 => screen.paint(Tone::Good, "whole"),
+            some => format!("{} in {some} of", screen.paint(Tone::Bad, "damaged")),
         };
+        let colon = if hurt.is_empty() { ":" } else { "" };
         screen.line(format!(
-            "{verdict}: {} sessions, {} events, {} read, every checksum and the chain",
-            number("sessions"),
-            number("events"),
+            "{verdict}{colon} {}, {}, {} read, every checksum and the chain",
+            counted(many("sessions"), "session"),
+            counted(many("events"), "event"),
             size(number("bytes")),
         ))?;
-        for gap in &damage {
+        let accepted = value.get("accepted").and_then(Value::as_array);
+        let told = accepted.into_iter().flatten().map(|gap| (gap, "given up, "));
+        for (gap, how) in damage.iter().map(|gap| (gap, "")).chain(told) {
             let text = |name: &str| gap.get(name).and_then(Value::as_str).unwrap_or_default();
             let place = |name: &str| gap.get(name).and_then(Value::as_u64).unwrap_or_default();
             let (session, reason) = (printable(text("session")), printable(text("reason")));
             let (from, to) = (place("from"), place("to"));
-            screen.line(format!("  {session} {from}..{to}: {reason}"))?;
+            screen.line(format!("  {session} {from}..{to}: {how}{reason}"))?;
         }
     }
     if damage.is_empty() { Ok(()) } else { Err(Failure::Silent(DAMAGED)) }

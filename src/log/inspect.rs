@@ -3,10 +3,11 @@
 
 use super::{
     FrameHeader,
-    error::LogError,
+    error::{Fault, LogError},
     frame::FrameKind,
     journal::{self, JournalHeader},
-    scan::{Piece, scan},
+    scan::{Piece, scan_file},
+    seal::{Sealed, frames_end},
     segment::{self, SegmentHeader},
 };
 use crate::env::File;
@@ -59,14 +60,28 @@ pub fn inspect(file: &dyn File) -> Result<Inspected, LogError> {
             (FileHeader::Segment(header), header.salt, segment::FRAMES_AT)
         }
     };
-    let region = journal::read(file, from, length)?;
-    let found = scan(salt, &region, from);
-    Ok(Inspected {
-        header,
-        frames: found.pieces.iter().map(piece).collect(),
-        end: found.end,
-        rest: found.rest.map(|fault| fault.to_string()),
-    })
+    let (to, tables) = match header {
+        FileHeader::Segment(header) if header.sealed => match Sealed::of(file, &header, length) {
+            Ok(sealed) => (frames_end(&sealed.index), None),
+            Err(LogError::Fault { byte_offset, fault }) => (length, Some((byte_offset, fault))),
+            Err(error) => return Err(error),
+        },
+        _ => (length, None),
+    };
+    let found = scan_file(file, salt, from, to)?;
+    let mut frames: Vec<_> = found.pieces.iter().map(piece).collect();
+    frames.extend(tables.map(|(byte_offset, fault)| InspectedFrame {
+        byte_offset,
+        header: None,
+        fault: Some(format!("tables: {fault}")),
+        events: Vec::new(),
+    }));
+    let rest = found.rest.filter(|_| tables.is_none()).map(|fault| match (header, fault) {
+        (FileHeader::Journal(_), Fault::Zeros) => "zeros, never used".to_owned(),
+        (FileHeader::Journal(_), _) => "what an earlier use left, or a torn write".to_owned(),
+        (FileHeader::Segment(_), fault) => fault.to_string(),
+    });
+    Ok(Inspected { header, frames, end: found.end, rest })
 }
 
 fn piece(piece: &Piece) -> InspectedFrame {

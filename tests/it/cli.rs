@@ -3,6 +3,7 @@
 use std::{
     io::{BufRead, BufReader, Read, Write},
     net::TcpListener,
+    path::Path,
     sync::mpsc,
 };
 
@@ -498,7 +499,7 @@ fn verify_reads_everything_back() {
     let all = place.run(&["verify", "--json"]).json();
     assert_eq!((&all["events"], &all["damage"]), (&json!(3), &json!([])), "{all}");
     let text = place.run(&["verify", "trip"]).ok();
-    assert!(text.starts_with("whole: 1 sessions, 3 events"), "{text}");
+    assert!(text.starts_with("whole: 1 session, 3 events"), "{text}");
 }
 
 #[test]
@@ -526,6 +527,26 @@ fn inspect_shows_what_the_files_hold_and_tells_bad_places() {
     let stranger = place.write("stranger", &"x".repeat(10_000));
     assert_eq!(place.run(&["inspect", stranger.to_str().unwrap()]).code, 1);
     assert_eq!(place.run(&["inspect", "absent"]).code, 4);
+}
+
+/// What lies behind the frames of a whole file is no fault of it.
+#[test]
+fn inspect_tells_what_is_whole_in_a_directory_that_is_hurt() {
+    let place = with_trip();
+    let hurt = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/format-v1/damaged/data");
+    let seen = place.run(&["inspect", hurt.to_str().unwrap(), "--json"]);
+    assert_eq!(seen.code, 3, "{seen:?}");
+    let (mut whole, mut bad) = (0, 0);
+    for file in lines(&seen.out) {
+        match (file["kind"].as_str().unwrap(), file["state"].as_str().unwrap()) {
+            ("segment", "whole") => whole += 1,
+            ("segment", "1 bad place") => bad += 1,
+            ("journal", "what an earlier use left, or a torn write" | "zeros, never used") => {}
+            ("spare", "the next file of the journal") => {}
+            other => panic!("{other:?} of {file}"),
+        }
+    }
+    assert_eq!((whole, bad), (5, 3), "{}", seen.out);
 }
 
 #[test]
