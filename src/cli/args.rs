@@ -349,7 +349,7 @@ Figures move from machine to machine and from minute to minute: quote ratios of 
 in a directory of its own, which goes away, and starts PostgreSQL and Redis there when they are
 installed. Exit code 0, targets met or not, unless --check is given. See docs/performance.md.")]
 pub(super) struct Bench {
-    /// Groups (floor, engine, http, slice, peers, start, disk) or beginnings of row names
+    /// Groups (floor, engine, http, slice, peers, start, research, disk) or beginnings of row names
     #[arg(value_name = "ROWS")]
     pub(super) rows: Vec<String>,
     /// One short round of each row
@@ -376,6 +376,9 @@ pub(super) struct Bench {
     /// Conversations for the row of disk bytes: files that `import` takes, or directories of them
     #[arg(long, value_name = "PATH", num_args = 1..)]
     pub(super) transcripts: Vec<PathBuf>,
+    /// web-researcher-mcp, to be compared in the research rows; without it the one in PATH
+    #[arg(long, value_name = "PROGRAM")]
+    pub(super) reference: Option<PathBuf>,
     /// Exit with code 1 when a target is missed
     #[arg(long)]
     pub(super) check: bool,

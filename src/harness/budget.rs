@@ -39,8 +39,7 @@ pub struct Cut {
 /// grapheme.
 #[must_use]
 pub fn fit(text: &str, bytes_max: usize) -> Cut {
-    let end = end_of(text, bytes_max.saturating_sub(2));
-    if end == text.len() {
+    if json_bytes(text) <= bytes_max.max(2) {
         return Cut { text: text.to_owned(), truncated: false };
     }
     let end = end_of(text, bytes_max.saturating_sub(2 + ELLIPSIS.len_utf8()));

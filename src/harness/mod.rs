@@ -4,6 +4,7 @@
 mod budget;
 mod coverage;
 mod cursor;
+mod outcomes;
 mod overview;
 mod step;
 mod summary;
@@ -11,6 +12,7 @@ mod summary;
 pub use budget::{ANSWER_BYTES, ANSWER_BYTES_MIN, Cut, Purse, fit, json_bytes};
 pub use coverage::{COVERAGE_BYTES, Coverage, coverage};
 pub use cursor::{Cursor, List};
+pub use outcomes::{OutcomesView, PatternLine, ProviderLine};
 pub use overview::{
     BranchLine, FULL_STEPS_MAX, GapLine, IndexLine, More, Overview, RejectedLine, SourceLine,
     TalkView, gap_line, gaps_page, goal, overview, rejected_page, sources_page, steps_page,

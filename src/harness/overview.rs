@@ -1,12 +1,13 @@
 //! The index view and its relatives: what a model gets back after it lost its context, within a
-//! budget. Each part has a share; what a part does not need goes to the index of steps; what does
-//! not fit is marked and has a cursor. It must not cost more for a longer session.
+//! budget. Each part has a share; what a part does not need goes to the summary and the index; what
+//! does not fit is marked and has a cursor. It must not cost more for a longer session.
 
 use super::{
     budget::{ANSWER_BYTES_MIN, Cut, Purse, fit, json_bytes},
     cursor::{Cursor, List},
+    outcomes::{self, OutcomesView},
     step::{StepPlace, StepView, brief},
-    summary::summary,
+    summary::{Beside, summary_beside},
 };
 use crate::{
     event::{Position, Timestamp},
@@ -18,18 +19,23 @@ pub const FULL_STEPS_MAX: usize = 8;
 
 /// Bytes for what is always there: ids, times, marker, notice, cursors, names of lists.
 const FRAME_BYTES: usize = 1_300;
-/// Shares of the rest, in percent; the index of steps gets what is left.
+/// Shares of the rest, in percent; what a share does not need goes to the summary, and what that
+/// does not need to the index of steps.
 const GOAL: usize = 6;
-const SUMMARY: usize = 13;
-const LAST_STEPS: usize = 24;
-const GAPS: usize = 8;
+const LAST_STEPS: usize = 18;
+const GAPS: usize = 12;
 const SOURCES: usize = 12;
 const REJECTED: usize = 5;
 const BRANCHES: usize = 3;
+const OUTCOMES: usize = 5;
 const CONVERSATION: usize = 9;
 const CONVERSATION_ALONE: usize = 40;
+/// The least the index of steps has; the summary has what is left before it.
+const INDEX: usize = 12;
+const SUMMARY_MIN: usize = 15;
 const _: () = assert!(
-    GOAL + SUMMARY + LAST_STEPS + GAPS + SOURCES + REJECTED + BRANCHES + CONVERSATION <= 80
+    GOAL + LAST_STEPS + GAPS + SOURCES + REJECTED + BRANCHES + OUTCOMES + CONVERSATION
+        <= 100 - INDEX - SUMMARY_MIN
 );
 
 /// A step in the index.
@@ -152,6 +158,8 @@ pub struct Overview {
     pub rejected: Vec<RejectedLine>,
     /// Branches, the newest.
     pub branches: Vec<BranchLine>,
+    /// How tools fared.
+    pub outcomes: OutcomesView,
     /// What else happened.
     pub talk: Option<TalkView>,
     /// Where the lists go on.
@@ -167,7 +175,6 @@ pub fn overview(facts: &Facts, full: bool, bytes_max: usize) -> Overview {
     let whole = bytes_max.max(ANSWER_BYTES_MIN) - FRAME_BYTES;
     let mut purse = Purse::new(whole);
     let goal = goal_of(facts, &mut purse, whole);
-    let summary = if full { String::new() } else { summary_of(facts, &mut purse, whole) };
     let last_steps = last_steps(research, &mut purse, whole);
     let (gaps, more_gaps) =
         spend(&mut purse, whole, GAPS, |purse| gaps_page(research, None, purse));
@@ -176,13 +183,22 @@ pub fn overview(facts: &Facts, full: bool, bytes_max: usize) -> Overview {
     let (rejected, more_rejected) =
         spend(&mut purse, whole, REJECTED, |purse| rejected_page(research, None, purse));
     let branches = spend(&mut purse, whole, BRANCHES, |purse| branches_of(research, purse));
+    let outcomes =
+        spend(&mut purse, whole, OUTCOMES, |purse| outcomes::view(&facts.outcomes, purse));
     let share = if research.steps().is_empty() { CONVERSATION_ALONE } else { CONVERSATION };
     let talk = spend(&mut purse, whole, share, |purse| talk_of(facts, purse));
+    let beside = Beside {
+        steps: &last_steps,
+        gaps: oldest(more_gaps, gaps.is_empty()),
+        rejected: &rejected,
+    };
+    let summary = if full { String::new() } else { summary_of(facts, beside, &mut purse, whole) };
     let (index, more_steps) = steps_page(research, None, &mut purse);
     let more =
         More { steps: more_steps, sources: more_sources, gaps: more_gaps, rejected: more_rejected };
     let truncated = goal.truncated
         || more != More::default()
+        || outcomes.truncated
         || last_steps.iter().any(|step| step.truncated)
         || branches.len() < research.branches().len();
     Overview {
@@ -202,6 +218,7 @@ pub fn overview(facts: &Facts, full: bool, bytes_max: usize) -> Overview {
         sources_total: research.sources().len() as u64,
         rejected,
         branches,
+        outcomes,
         talk,
         more,
         truncated,
@@ -235,12 +252,19 @@ fn goal_of(facts: &Facts, purse: &mut Purse, whole: usize) -> Cut {
     })
 }
 
-fn summary_of(facts: &Facts, purse: &mut Purse, whole: usize) -> String {
-    spend(purse, whole, SUMMARY, |purse| {
-        let text = summary(facts, purse.left());
-        purse.pay(json_bytes(&text).min(purse.left()));
-        text
-    })
+/// What the index can do without.
+fn summary_of(facts: &Facts, beside: Beside<'_>, purse: &mut Purse, whole: usize) -> String {
+    let text = summary_beside(facts, beside, purse.left().saturating_sub(whole * INDEX / 100));
+    purse.pay(json_bytes(&text).min(purse.left()));
+    text
+}
+
+/// Ordinal of the oldest item a list shows; 0 when it shows all there are.
+fn oldest(more: Option<Cursor>, empty: bool) -> Option<usize> {
+    match more {
+        Some(Cursor::List { before, .. }) => Some(before),
+        _ => (!empty).then_some(0),
+    }
 }
 
 fn last_steps(research: &Research, purse: &mut Purse, whole: usize) -> Vec<StepView> {

@@ -50,8 +50,14 @@ fn made(steps: u64) -> Facts {
             let opened = serde_json::json!({"gap_id": gap, "step": number, "description": text});
             add("research.gap_opened", opened);
             let url = format!("https://x.org/{number}");
-            add("source.found", serde_json::json!({"url": url, "title": wide}));
+            add("source.found", serde_json::json!({"url": &url, "title": wide}));
             add("user.message", serde_json::json!({"content": wide}));
+            let (name, id) = (format!("tool {} {wide}", number % 40), format!("c{number}"));
+            let used = serde_json::json!({"name": name, "call_id": id, "input": {"url": url}});
+            add("agent.tool_use", used);
+            let failed = ["429", "404", "boom"][usize::try_from(number % 3).expect("small")];
+            let result = serde_json::json!({"call_id": id, "is_error": true, "content": failed});
+            add("agent.tool_result", result);
         }
     }
     facts
@@ -65,6 +71,10 @@ fn prices(view: &Overview) -> usize {
             + rejected
     };
     let line = |line: &IndexLine| 60 + json_bytes(&line.line);
+    let pattern = |line: &PatternLine| {
+        let urls: usize = line.urls.iter().map(|url| json_bytes(url) + 1).sum();
+        100 + line.suggestion.len() + urls
+    };
     let talk = view.talk.as_ref().map_or(0, |talk| {
         talk.recent.iter().map(|line| 80 + json_bytes(&line.text)).sum::<usize>()
     });
@@ -75,6 +85,8 @@ fn prices(view: &Overview) -> usize {
         + view.gaps.iter().map(|gap| 40 + json_bytes(&gap.description)).sum::<usize>()
         + view.sources.iter().map(|source| 60 + json_bytes(&source.url)).sum::<usize>()
         + view.rejected.iter().map(|line| 30 + json_bytes(&line.text)).sum::<usize>()
+        + view.outcomes.patterns.iter().map(pattern).sum::<usize>()
+        + view.outcomes.providers.iter().map(|line| 30 + json_bytes(&line.name)).sum::<usize>()
         + talk
 }
 
@@ -188,8 +200,8 @@ fn a_summary_names_goal_progress_findings_rejections_and_open_gaps() {
     }
     assert_eq!(
         summary(&facts, 2_000),
-        "Caller's summary after step 2: A leads\nGoal: find the cheapest. Recorded 2 step(s) of \
-         about 4; not complete. Latest: [2] asked B Found: [1] A costs 9. Ruled out: calling C. \
-         Open: price of D."
+        "Caller's summary after step 2: A leads\nGoal: find the cheapest\nRecorded 2 step(s) of \
+         about 4; not complete. Latest: [2] asked B\nFound:\n- [1] A costs 9\nRuled out:\n- [2] \
+         calling C\nOpen:\n- (p3) price of D"
     );
 }

@@ -134,7 +134,7 @@ fn string(raw: &RawValue) -> Option<String> {
 }
 
 /// The words of a `content`: a text, or the texts among its blocks.
-fn words(content: &RawValue) -> String {
+pub(super) fn words(content: &RawValue) -> String {
     if let Some(text) = string(content) {
         return text;
     }

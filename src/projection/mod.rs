@@ -4,12 +4,16 @@
 
 pub mod body;
 mod conversation;
+mod findings;
+mod outcomes;
 mod research;
 mod sources;
 pub mod text;
 
 pub use body::Confidence;
 pub use conversation::{Conversation, Line};
+pub use findings::Finding;
+pub use outcomes::{Outcome, Outcomes, Trouble};
 pub use research::{Branch, CallerSummary, Gap, LINE_CHARS_MAX, Research, Step};
 pub use sources::{Source, Sources, normalised};
 
@@ -24,6 +28,8 @@ pub struct Facts {
     pub times: Option<(Timestamp, Timestamp)>,
     /// The research in it.
     pub research: Research,
+    /// How its tools fared.
+    pub outcomes: Outcomes,
     /// Everything else in it.
     pub conversation: Conversation,
 }
@@ -35,6 +41,7 @@ impl Facts {
         let first = self.times.map_or(event.processed_at, |(first, _)| first);
         self.times = Some((first, event.processed_at));
         if !self.research.fold(event) {
+            self.outcomes.fold(event);
             self.conversation.fold(event);
         }
     }
@@ -42,6 +49,9 @@ impl Facts {
     /// About how many bytes of memory the facts take.
     #[must_use]
     pub fn weight(&self) -> usize {
-        size_of::<Self>() + self.research.weight() + self.conversation.weight()
+        size_of::<Self>()
+            + self.research.weight()
+            + self.outcomes.weight()
+            + self.conversation.weight()
     }
 }

@@ -8,7 +8,9 @@ use std::{
 };
 
 use super::{
+    Finding,
     body::{self, Confidence, GapBody, GoalBody, SourceBody, StepBody, SummaryBody, kind},
+    findings::Findings,
     sources::Sources,
     text::{clip, one_line},
 };
@@ -18,8 +20,6 @@ use crate::event::{Event, Position, Range, Timestamp};
 pub const LINE_CHARS_MAX: usize = 120;
 /// Latest steps kept in full.
 const FULL_MAX: usize = 3;
-/// Latest steps of high confidence remembered as findings.
-const FINDINGS_MAX: usize = 16;
 /// Characters kept of a goal, a gap, the caller's summary, a rejected approach, a branch's name.
 const GOAL_CHARS_MAX: usize = 2_000;
 const GAP_CHARS_MAX: usize = 500;
@@ -94,7 +94,7 @@ pub struct Research {
     last_main: u64,
     last_any: u64,
     full: VecDeque<(usize, StepBody, Timestamp)>,
-    findings: VecDeque<usize>,
+    findings: Findings,
     superseded: u64,
     branches: Vec<Branch>,
     branch_names: HashMap<Arc<str>, usize>,
@@ -178,9 +178,7 @@ impl Research {
         if let Some(revised) = body.revises.filter(|number| *number != body.number) {
             self.supersede(revised, branch, body.number);
         }
-        if body.confidence == Some(Confidence::High) {
-            push_bounded(&mut self.findings, ordinal, FINDINGS_MAX);
-        }
+        self.findings.fold(ordinal, &body);
         self.estimate = body.total_steps_estimate.filter(|count| *count > 0).or(self.estimate);
         self.completed_at = body.is_final.then_some(event.processed_at);
         self.reject(&body, ordinal);
@@ -294,9 +292,11 @@ impl Research {
     fn supersede(&mut self, revised: u64, branch: Option<usize>, by: u64) {
         let own =
             self.numbers.get(&(branch, revised)).or_else(|| self.numbers.get(&(None, revised)));
-        let Some(step) = own.copied().and_then(|at| self.steps.get_mut(at)) else { return };
+        let Some(at) = own.copied() else { return };
+        let Some(step) = self.steps.get_mut(at) else { return };
         self.superseded += u64::from(step.superseded_by.is_none());
         step.superseded_by = Some(by);
+        self.findings.forget(at);
     }
 
     fn reject(&mut self, body: &StepBody, ordinal: usize) {
@@ -343,10 +343,16 @@ impl Research {
         self.full.iter().filter_map(|(at, body, time)| Some((self.steps.get(*at)?, body, *time)))
     }
 
-    /// The latest steps of high confidence that no other superseded, the newest first.
-    pub fn findings(&self) -> impl Iterator<Item = &Step> {
-        let steps = self.findings.iter().rev().filter_map(|at| self.steps.get(*at));
-        steps.filter(|step| step.superseded_by.is_none())
+    /// The sentences of all steps that say most, in no order; none of a superseded step.
+    #[must_use]
+    pub fn findings(&self) -> &[Finding] {
+        self.findings.found()
+    }
+
+    /// The approaches ruled out that say most, in no order.
+    #[must_use]
+    pub fn ruled_out(&self) -> &[Finding] {
+        self.findings.ruled_out()
     }
 
     /// How many steps were superseded.
@@ -473,7 +479,7 @@ impl Research {
             let rejected: usize = body.rejected.iter().map(String::len).sum();
             body.description.len() + body.reasoning.as_ref().map_or(0, String::len) + rejected
         });
-        self.weight + full.sum::<usize>()
+        self.weight + self.findings.weight() + full.sum::<usize>()
     }
 }
 

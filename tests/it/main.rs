@@ -42,6 +42,8 @@ mod fuzz_seeds;
 // Research sessions as a model meets them.
 #[cfg(feature = "cli")]
 mod mcp;
+// What is left of one when everything else is lost.
+mod recall;
 // The stories of the reference systems.
 #[cfg(feature = "cli")]
 mod seeds;

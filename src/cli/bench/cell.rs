@@ -28,13 +28,23 @@ pub(super) enum Group {
     Peers,
     /// How soon a server answers, and what an idle session costs.
     Start,
+    /// Research sessions: overviews, and steps through MCP.
+    Research,
     /// Bytes on disk.
     Disk,
 }
 
 impl Group {
-    pub(super) const ALL: [Self; 7] =
-        [Self::Floor, Self::Engine, Self::Http, Self::Slice, Self::Peers, Self::Start, Self::Disk];
+    pub(super) const ALL: [Self; 8] = [
+        Self::Floor,
+        Self::Engine,
+        Self::Http,
+        Self::Slice,
+        Self::Peers,
+        Self::Start,
+        Self::Research,
+        Self::Disk,
+    ];
 
     pub(super) fn name(self) -> &'static str {
         match self {
@@ -44,6 +54,7 @@ impl Group {
             Self::Slice => "slice",
             Self::Peers => "peers",
             Self::Start => "start",
+            Self::Research => "research",
             Self::Disk => "disk",
         }
     }

@@ -180,6 +180,13 @@ pub(super) fn resident_bytes(pid: u32) -> Option<u64> {
     number(line.split_whitespace().next()).map(|kib| kib * 1024)
 }
 
+/// Bytes a process handed to write() and its relatives, whatever the file.
+pub(super) fn written_bytes(pid: u32) -> Option<u64> {
+    let text = proc(&format!("/proc/{pid}/io"))?;
+    let line = text.lines().find_map(|line| line.strip_prefix("wchar:"))?;
+    number(Some(line.trim()))
+}
+
 /// Programs that wanted a processor, over the last minute.
 pub(super) fn load() -> Option<f64> {
     proc("/proc/loadavg")?.split(' ').next()?.parse().ok()

@@ -13,12 +13,14 @@ mod process;
 mod protocol;
 mod redis;
 mod report;
+mod research;
 mod room;
 mod runner;
 mod sample;
 mod server;
 mod site;
 mod start;
+mod stdio;
 mod stream;
 mod targets;
 
@@ -50,7 +52,7 @@ use super::{
 const CELLS: [&[Cell]; 6] =
     [floor::CELLS, engine::CELLS, http::CELLS, stream::CELLS, postgres::CELLS, redis::CELLS];
 /// What is found once, after the rounds.
-const PROBES: [Probe; 2] = [start::PROBE, room::PROBE];
+const PROBES: [Probe; 4] = [start::PROBE, research::PROBE, stdio::PROBE, room::PROBE];
 
 /// How much a run does unless told otherwise: three minutes, or twenty seconds.
 /// A session of so many events is smaller than the segments that are sealed.
@@ -131,7 +133,10 @@ impl<'a> Plan<'a> {
             runner::stop_here(site)?;
             let Found { values, unjudged } = found?;
             let figures = probe.figures.iter().zip(values);
-            let wanted = figures.filter(|(figure, _)| self.names(probe.group, figure.id));
+            // What is not on this machine has no value.
+            let wanted = figures.filter(|(figure, values)| {
+                !values.is_empty() && self.names(probe.group, figure.id)
+            });
             rows.extend(wanted.map(|(figure, values)| Row {
                 id: figure.id,
                 group: probe.group.name(),
@@ -157,6 +162,7 @@ fn settings(wanted: &Bench) -> Settings {
         events,
         peers: wanted.peers == Peers::Auto,
         transcripts: wanted.transcripts.clone(),
+        reference: wanted.reference.clone(),
     }
 }
 

@@ -56,11 +56,7 @@ impl Server {
     /// Starts it on that data directory and waits until it listens.
     pub(super) fn start(site: &Site, data_dir: &Path) -> Outcome<Self> {
         let mut command = Command::new(connect::program()?);
-        for (name, _) in std::env::vars_os() {
-            if name.to_string_lossy().starts_with(config::PREFIX) {
-                command.env_remove(name);
-            }
-        }
+        without_settings(&mut command);
         command.arg("serve").arg("--data-dir").arg(data_dir);
         command.arg("--config").arg(site.configuration());
         command.args(["--json", "--listen", "127.0.0.1:0", "--log", "error"]);
@@ -109,6 +105,15 @@ pub(super) async fn at_rest(pid: u32, clock: &dyn Clock) -> io::Result<Behind> {
         }
         if now.saturating_sub(began) > REST_MAX {
             return Err(io::Error::other("the server does not come to rest"));
+        }
+    }
+}
+
+/// The user's settings are not the benchmark's.
+pub(super) fn without_settings(command: &mut Command) {
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with(config::PREFIX) {
+            command.env_remove(name);
         }
     }
 }

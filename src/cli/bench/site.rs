@@ -40,6 +40,8 @@ pub(super) struct Settings {
     pub(super) peers: bool,
     /// Conversations for the row of disk bytes; the built-in one when there is none.
     pub(super) transcripts: Vec<PathBuf>,
+    /// web-researcher-mcp, when it is not to be looked for in PATH.
+    pub(super) reference: Option<PathBuf>,
 }
 
 /// A program that is started when it is first wanted.

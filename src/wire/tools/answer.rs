@@ -10,8 +10,8 @@ use super::{NOTICE, TRUST, research::Depth};
 use crate::{
     event::{SessionId, Timestamp},
     harness::{
-        BranchLine, Coverage, Cursor, GapLine, IndexLine, More, Overview, RejectedLine, SourceLine,
-        StepView, TalkView, fit,
+        BranchLine, Coverage, Cursor, GapLine, IndexLine, More, OutcomesView, Overview,
+        PatternLine, ProviderLine, RejectedLine, SourceLine, StepView, TalkView, fit,
     },
     projection::Confidence,
     service::{BoundBy, ListPage, Past, Recovered, SessionInfo, StepAnswer},
@@ -95,6 +95,12 @@ pub(super) struct ResearchAnswer {
     rejected_approaches: Option<Vec<RejectedOut>>,
     #[serde(skip_serializing_if = "none")]
     branches: Option<Vec<BranchOut>>,
+    /// Failures of tools of a kind that came three times or more.
+    #[serde(skip_serializing_if = "none")]
+    error_patterns: Option<Vec<PatternOut>>,
+    /// How tools fared lately, by name.
+    #[serde(skip_serializing_if = "none")]
+    provider_stats: Option<BTreeMap<String, ProviderOut>>,
     /// What else was recorded in the session.
     #[serde(skip_serializing_if = "none")]
     activity: Option<ActivityOut>,
@@ -284,6 +290,42 @@ impl From<BranchLine> for BranchOut {
 
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+struct PatternOut {
+    kind: &'static str,
+    count: u64,
+    affected_urls: Vec<String>,
+    suggestion: &'static str,
+    last_seen: String,
+}
+
+impl From<PatternLine> for PatternOut {
+    fn from(line: PatternLine) -> Self {
+        Self {
+            kind: line.trouble.as_str(),
+            count: line.count,
+            affected_urls: line.urls,
+            suggestion: line.suggestion,
+            last_seen: time(line.last_at),
+        }
+    }
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct ProviderOut {
+    attempts: u64,
+    successes: u64,
+}
+
+fn providers(lines: Vec<ProviderLine>) -> BTreeMap<String, ProviderOut> {
+    let named = |line: ProviderLine| {
+        (line.name, ProviderOut { attempts: line.attempts, successes: line.successes })
+    };
+    lines.into_iter().map(named).collect()
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 struct ActivityOut {
     events: u64,
     types: Vec<CountOut>,
@@ -389,6 +431,9 @@ impl ResearchAnswer {
         answer.sources = list(view.sources);
         answer.rejected_approaches = list(view.rejected);
         answer.branches = list(view.branches);
+        let OutcomesView { patterns, providers: fared, .. } = view.outcomes;
+        answer.error_patterns = list(patterns).filter(|all| !all.is_empty());
+        answer.provider_stats = Some(providers(fared)).filter(|all| !all.is_empty());
         answer.activity = view.talk.map(ActivityOut::from);
         answer.cursors = CursorsOut::of(&view.more);
         answer.truncated = view.truncated;

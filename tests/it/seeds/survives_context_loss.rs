@@ -62,9 +62,16 @@ fn essence(answer: &Value) -> Value {
         match value {
             Value::Array(items) => items.iter_mut().for_each(strip),
             Value::Object(members) => {
-                for name in
-                    ["sessionId", "boundBy", "startedAt", "updatedAt", "completedAt", "timestamp"]
-                {
+                for name in [
+                    "sessionId",
+                    "boundBy",
+                    "startedAt",
+                    "updatedAt",
+                    "completedAt",
+                    "timestamp",
+                    "id",
+                    "processed_at",
+                ] {
                     members.remove(name);
                 }
                 members.values_mut().for_each(strip);
@@ -76,21 +83,52 @@ fn essence(answer: &Value) -> Value {
     answer
 }
 
+/// Everything there is to know of a session: the overview, every step in full, every event.
+async fn state(desk: &Desk) -> Value {
+    let overview = desk.recover().await;
+    let mut steps = Vec::new();
+    for number in 1..=overview["stepCount"].as_u64().unwrap() {
+        steps.push(desk.ok("get_research_session", json!({ "stepId": number })).await);
+    }
+    let events = desk.ok("get_events", json!({"limit": 1_000, "maxBytes": 1_000_000})).await;
+    assert_eq!(events["hasMore"], false);
+    essence(&json!({"overview": overview, "steps": steps, "events": events["events"]}))
+}
+
+/// What was found on the way to step four and to step nine.
+fn sources(after: usize) -> Option<Value> {
+    let source = match after {
+        4 => json!({"url": "https://library.example/e?utm_source=x", "title": "E",
+            "relevance": "scraped"}),
+        9 => json!({"url": "https://archive.example/g#film", "title": "G",
+            "relevance": "academic"}),
+        _ => return None,
+    };
+    Some(json!({ "sources": [source] }))
+}
+
+async fn work(desk: &Desk, calls: impl Iterator<Item = Value>) -> String {
+    let mut id = String::new();
+    for call in calls {
+        let number = call["stepNumber"].as_u64().unwrap();
+        id = session_of(&desk.ok("sequential_search", call).await);
+        if let Some(found) = sources(usize::try_from(number).unwrap()) {
+            desk.ok("add_sources", found).await;
+        }
+    }
+    id
+}
+
 async fn run_without_loss() -> Value {
     let desk = Desk::new().in_directory("/home/me/history");
-    for call in research().into_iter().chain(rest()) {
-        desk.ok("sequential_search", call).await;
-    }
-    desk.recover().await
+    work(&desk, research().into_iter().chain(rest())).await;
+    state(&desk).await
 }
 
 #[tokio::test]
 async fn a_research_session_survives_the_loss_of_its_context() {
     let desk = Desk::new().in_directory("/home/me/history");
-    let mut id = String::new();
-    for call in research() {
-        id = session_of(&desk.ok("sequential_search", call).await);
-    }
+    let id = work(&desk, research().into_iter()).await;
 
     // The context is compacted: a new connection, no id, only the working directory.
     let after = desk.another().in_directory("/home/me/history");
@@ -114,10 +152,14 @@ async fn a_research_session_survives_the_loss_of_its_context() {
     let ruled_out: Vec<_> =
         found["rejectedApproaches"].as_array().unwrap().iter().map(|r| &r["approach"]).collect();
     assert_eq!(ruled_out, ["searching by author", "archive one"]);
+    let met: Vec<_> =
+        found["sources"].as_array().unwrap().iter().map(|source| &source["foundInStep"]).collect();
+    assert_eq!(met, [4, 9]);
     let summary = found["summary"].as_str().unwrap();
-    for part in ["G (1929) leads", "E misquotes G", "archive two has G", "anything before 1929?"] {
+    for part in ["G (1929) leads", "archive two has G", "anything before 1929?"] {
         assert!(summary.contains(part), "{part}: {summary}");
     }
+    assert_eq!(found["lastSteps"][0]["description"], "E misquotes G: the year is 1929");
     assert!(!summary.contains("1931"), "a superseded finding is no finding: {summary}");
 
     // One step in full, by its number.
@@ -134,10 +176,8 @@ async fn a_research_session_survives_the_loss_of_its_context() {
     assert_eq!((session_of(&found), &found["stepCount"]), (id.clone(), &json!(13)));
     let repeated = later.ok("sequential_search", next).await;
     assert_eq!(repeated["repeated"], true, "the step whose answer was lost is recorded once");
-    for call in calls {
-        later.ok("sequential_search", call).await;
-    }
-    let end = later.recover().await;
-    assert_eq!(end["isComplete"], true);
-    assert_eq!(essence(&end), essence(&run_without_loss().await));
+    work(&later, calls).await;
+    let end = state(&later).await;
+    assert_eq!(end["overview"]["isComplete"], true);
+    assert_eq!(end, run_without_loss().await);
 }

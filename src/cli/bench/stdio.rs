@@ -1,0 +1,266 @@
+//! Steps through MCP on standard input and output, as a model's client sends them: our front end,
+//! and web-researcher-mcp beside it where it is installed, one client for both. A late step is
+//! timed in turn with an early one, so that both meet the same moments. It must not time its own
+//! reading of an answer.
+
+use std::{io, path::PathBuf, process::Stdio, time::Duration};
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines},
+    process::{ChildStdin, ChildStdout, Command},
+};
+
+use super::{
+    cell::{Figure, Found, Group, Probe},
+    machine,
+    process::{self, Process},
+    research::{arguments, many, step, unjudged},
+    runner::{float, median, stop_here},
+    sample::Samples,
+    server::{Server, without_settings},
+    site::Site,
+};
+use crate::cli::{connect, failure::Outcome};
+
+pub(super) const PROBE: Probe = Probe {
+    group: Group::Research,
+    figures: &[
+        figure("research.step.early", "sequential_search through MCP stdio, steps 8 to 12", "µs"),
+        figure("research.step.late", "the same, around step --sessions / 10", "µs"),
+        figure("research.step.ratio", "late against early", "µs/µs"),
+        figure("research.answer.late", "bytes of a late step's message", "bytes"),
+        figure("research.recall.late", "get_research_session there, through MCP stdio", "µs"),
+        figure("reference.step.early", "web-researcher-mcp: steps 8 to 12", "µs"),
+        figure("reference.step.late", "web-researcher-mcp: around step --sessions / 10", "µs"),
+        figure("reference.step.ratio", "web-researcher-mcp: late against early", "µs/µs"),
+        figure("reference.answer.late", "web-researcher-mcp: bytes of a late message", "bytes"),
+        figure("reference.recall.late", "web-researcher-mcp: get_research_session there", "µs"),
+        figure("reference.written", "web-researcher-mcp: bytes written a byte", "bytes/byte"),
+    ],
+    run,
+};
+
+/// Name of the other program.
+const REFERENCE: &str = "web-researcher-mcp";
+/// Steps that are timed in one short session, and how many come before them.
+const TIMED: usize = 5;
+const BEFORE: usize = 7;
+/// Short sessions in a round.
+const SHORT: usize = 10;
+/// How long one answer may take.
+const ANSWER: Duration = Duration::from_secs(60);
+
+const fn figure(id: &'static str, what: &'static str, unit: &'static str) -> Figure {
+    Figure { id, what, unit }
+}
+
+fn run(site: &mut Site) -> Outcome<Found> {
+    let ours = {
+        let server = Server::start(site, &site.path("stdio"))?;
+        let measured = measure(site, || Speaker::ours(site));
+        drop(server);
+        measured?
+    };
+    let theirs = match reference(site) {
+        Some(program) => Some(measure(site, || Speaker::theirs(site, &program))?),
+        None => {
+            site.notes.push(format!("{REFERENCE} was not compared: it is not in PATH"));
+            None
+        }
+    };
+    let theirs = theirs.unwrap_or_default();
+    let values = vec![
+        ours.early,
+        ours.late,
+        ours.ratio,
+        ours.bytes,
+        ours.recall,
+        theirs.early,
+        theirs.late,
+        theirs.ratio,
+        theirs.bytes,
+        theirs.recall,
+        theirs.written,
+    ];
+    Ok(Found { values, unjudged: unjudged(site) })
+}
+
+fn reference(site: &Site) -> Option<PathBuf> {
+    let asked = site.settings.reference.clone();
+    asked.or_else(|| site.settings.peers.then(|| process::find(REFERENCE, &[]))?)
+}
+
+/// One value a round of each.
+#[derive(Default)]
+struct Figures {
+    early: Vec<f64>,
+    late: Vec<f64>,
+    ratio: Vec<f64>,
+    bytes: Vec<f64>,
+    recall: Vec<f64>,
+    written: Vec<f64>,
+}
+
+fn measure(site: &Site, start: impl Fn() -> Outcome<Speaker>) -> Outcome<Figures> {
+    let mut found = Figures::default();
+    let mut samples = site.samples.clone();
+    for _ in 0..site.settings.rounds {
+        // A front end of its own for each: a first step starts a session and binds it.
+        let (mut long, mut short) = (start()?, start()?);
+        let before = machine::written_bytes(long.process.pid());
+        let mut line = Steps::default();
+        for _ in 1..many(site).saturating_sub(TIMED * SHORT / 2) {
+            stop_here(site)?;
+            line.next(&mut long, &mut samples)?;
+        }
+        let (mut early, mut late) = (Vec::new(), Vec::new());
+        for _ in 0..SHORT {
+            stop_here(site)?;
+            let mut other = Steps::default();
+            for _ in 0..BEFORE {
+                other.next(&mut short, &mut samples)?;
+            }
+            for _ in 0..TIMED {
+                early.push(other.next(&mut short, &mut samples)?);
+                late.push(line.next(&mut long, &mut samples)?);
+            }
+        }
+        found.bytes.push(float(long.last as u64));
+        let told = float(line.payload as u64);
+        if let (Some(before), Some(now)) = (before, machine::written_bytes(long.process.pid())) {
+            // What it said on standard output is counted, too.
+            let bytes = now.saturating_sub(before).saturating_sub(long.heard);
+            found.written.push(float(bytes) / told);
+        }
+        let ask = json!({"sessionId": line.session});
+        let recall = (0..TIMED).map(|_| long.call("get_research_session", &ask));
+        let recall = recall.map(|taken| Ok(taken?.0)).collect::<Outcome<Vec<_>>>()?;
+        found.recall.push(median(&recall));
+        let (early, late) = (median(&early), median(&late));
+        found.early.push(early);
+        found.late.push(late);
+        found.ratio.push(late / early);
+    }
+    Ok(found)
+}
+
+/// The steps of one session.
+#[derive(Default)]
+struct Steps {
+    session: Option<String>,
+    number: usize,
+    payload: usize,
+}
+
+impl Steps {
+    /// Sends the next step; answers how many microseconds it took.
+    fn next(&mut self, speaker: &mut Speaker, samples: &mut Samples) -> Outcome<f64> {
+        self.number += 1;
+        let arguments = arguments(&step(samples, self.number), self.session.as_deref());
+        self.payload += arguments.to_string().len();
+        let (micros, answer) = speaker.call("sequential_search", &arguments)?;
+        let session = answer.pointer("/result/structuredContent/sessionId").and_then(Value::as_str);
+        let Some(session) = session else {
+            return Err(io::Error::other(format!("a step was refused: {answer}")).into());
+        };
+        self.session = Some(session.to_owned());
+        Ok(micros)
+    }
+}
+
+/// A client of one front end.
+struct Speaker {
+    process: Process,
+    input: ChildStdin,
+    output: Lines<BufReader<ChildStdout>>,
+    runtime: tokio::runtime::Handle,
+    clock: std::sync::Arc<dyn crate::env::Clock>,
+    calls: u64,
+    /// Bytes of all answers, and of the last one.
+    heard: u64,
+    last: usize,
+}
+
+impl Speaker {
+    fn ours(site: &Site) -> Outcome<Self> {
+        let mut command = Command::new(connect::program()?);
+        without_settings(&mut command);
+        command.arg("mcp").arg("--data-dir").arg(site.path("stdio"));
+        command.arg("--config").arg(site.configuration());
+        Self::start(site, command)
+    }
+
+    fn theirs(site: &Site, program: &std::path::Path) -> Outcome<Self> {
+        let mut command = Command::new(program);
+        let home = site.path("reference");
+        for name in ["HOME", "CACHE_DIR", "SESSION_DATA_DIR", "XDG_CACHE_HOME"] {
+            command.env(name, &home);
+        }
+        command.env("SESSION_MAX_STEPS", "1000000");
+        Self::start(site, command)
+    }
+
+    fn start(site: &Site, mut command: Command) -> Outcome<Self> {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut process = Process::start(&mut command, Signal::TERM, site.runtime.handle())?;
+        let no_pipe = || io::Error::other("no pipe");
+        let input = process.child().stdin.take().ok_or_else(no_pipe)?;
+        let output = process.child().stdout.take().ok_or_else(no_pipe)?;
+        let mut speaker = Self {
+            process,
+            input,
+            output: BufReader::with_capacity(1 << 20, output).lines(),
+            runtime: site.runtime.handle().clone(),
+            clock: std::sync::Arc::clone(&site.clock),
+            calls: 0,
+            heard: 0,
+            last: 0,
+        };
+        let about = json!({"protocolVersion": "2025-06-18", "capabilities": {},
+            "clientInfo": {"name": "sessionlog-bench", "version": env!("CARGO_PKG_VERSION")}});
+        speaker.ask("initialize", &about)?;
+        speaker.say(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}))?;
+        Ok(speaker)
+    }
+
+    fn call(&mut self, tool: &str, arguments: &Value) -> Outcome<(f64, Value)> {
+        self.ask("tools/call", &json!({"name": tool, "arguments": arguments}))
+    }
+
+    /// Microseconds from the first byte of the request to the last of the answer, and the answer.
+    fn ask(&mut self, method: &str, params: &Value) -> Outcome<(f64, Value)> {
+        self.calls += 1;
+        let id = self.calls;
+        let mut line =
+            json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string();
+        line.push('\n');
+        let runtime = self.runtime.clone();
+        let began = self.clock.monotonic();
+        let answer = runtime.block_on(async {
+            self.input.write_all(line.as_bytes()).await?;
+            self.input.flush().await?;
+            tokio::time::timeout(ANSWER, self.output.next_line()).await?
+        });
+        let took = self.clock.monotonic().saturating_sub(began);
+        let text = answer?.ok_or_else(|| io::Error::other("the program left"))?;
+        self.heard += text.len() as u64 + 1;
+        self.last = text.len();
+        let answer: Value = serde_json::from_str(&text).map_err(io::Error::other)?;
+        match answer.get("id").and_then(Value::as_u64) == Some(id) {
+            true => Ok((took.as_secs_f64() * 1e6, answer)),
+            false => Err(io::Error::other(format!("not an answer to {method}: {text}")).into()),
+        }
+    }
+
+    fn say(&mut self, message: &Value) -> Outcome {
+        let line = format!("{message}\n");
+        let runtime = self.runtime.clone();
+        runtime.block_on(async {
+            self.input.write_all(line.as_bytes()).await?;
+            self.input.flush().await
+        })?;
+        Ok(())
+    }
+}

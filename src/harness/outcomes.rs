@@ -1,0 +1,130 @@
+//! What keeps failing and who fares how, from the latest outcomes of tools. It must not advise
+//! beyond what a kind of failure tells.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::budget::{Purse, json_bytes};
+use crate::{
+    event::Timestamp,
+    projection::{Outcome, Outcomes, Trouble},
+};
+
+/// Failures of one kind from which on they are a pattern.
+const PATTERN_MIN: u64 = 3;
+/// URLs named of a pattern.
+const URLS_MAX: usize = 5;
+
+/// A kind of failure that keeps coming.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PatternLine {
+    /// What goes wrong.
+    pub trouble: Trouble,
+    /// How often it did.
+    pub count: u64,
+    /// Where, the latest first.
+    pub urls: Vec<String>,
+    /// What to do about it.
+    pub suggestion: &'static str,
+    /// When it happened last.
+    pub last_at: Timestamp,
+}
+
+/// How one provider fared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProviderLine {
+    /// The tool.
+    pub name: String,
+    /// Calls that have ended.
+    pub attempts: u64,
+    /// Those that went well.
+    pub successes: u64,
+}
+
+/// What the latest outcomes show.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OutcomesView {
+    /// The most frequent first.
+    pub patterns: Vec<PatternLine>,
+    /// The most used first.
+    pub providers: Vec<ProviderLine>,
+    /// Whether something did not fit.
+    pub truncated: bool,
+}
+
+/// Patterns and providers within a budget.
+#[must_use]
+pub(super) fn view(outcomes: &Outcomes, purse: &mut Purse) -> OutcomesView {
+    let mut made = OutcomesView::default();
+    for pattern in patterns(outcomes) {
+        let urls: usize = pattern.urls.iter().map(|url| 1 + json_bytes(url)).sum();
+        let kept = purse.pay(150 + pattern.suggestion.len() + urls);
+        made.truncated |= !kept;
+        made.patterns.extend(kept.then_some(pattern));
+    }
+    for provider in providers(outcomes) {
+        let kept = purse.pay(45 + json_bytes(&provider.name));
+        made.truncated |= !kept;
+        made.providers.extend(kept.then_some(provider));
+    }
+    made
+}
+
+fn patterns(outcomes: &Outcomes) -> Vec<PatternLine> {
+    let mut kinds: BTreeMap<Trouble, Vec<&Outcome>> = BTreeMap::new();
+    for outcome in outcomes.latest().rev() {
+        if let Some(trouble) = outcome.trouble {
+            kinds.entry(trouble).or_default().push(outcome);
+        }
+    }
+    let mut lines: Vec<PatternLine> = kinds
+        .into_iter()
+        .filter(|(_, all)| all.len() as u64 >= PATTERN_MIN)
+        .filter_map(|(trouble, all)| {
+            let mut seen = BTreeSet::new();
+            let urls = all.iter().filter_map(|one| one.url.as_deref());
+            let urls = urls.filter(|url| seen.insert(*url)).take(URLS_MAX).map(str::to_owned);
+            Some(PatternLine {
+                trouble,
+                count: all.len() as u64,
+                urls: urls.collect(),
+                suggestion: suggestion(trouble),
+                last_at: all.first()?.at,
+            })
+        })
+        .collect();
+    lines.sort_by_key(|line| std::cmp::Reverse(line.count));
+    lines
+}
+
+fn providers(outcomes: &Outcomes) -> Vec<ProviderLine> {
+    let mut names: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+    for outcome in outcomes.latest() {
+        let (attempts, successes) = names.entry(&outcome.provider).or_default();
+        *attempts += 1;
+        *successes += u64::from(outcome.trouble.is_none());
+    }
+    let mut lines: Vec<ProviderLine> = names
+        .into_iter()
+        .map(|(name, (attempts, successes))| ProviderLine {
+            name: name.to_owned(),
+            attempts,
+            successes,
+        })
+        .collect();
+    lines.sort_by_key(|line| std::cmp::Reverse(line.attempts));
+    lines
+}
+
+fn suggestion(trouble: Trouble) -> &'static str {
+    match trouble {
+        Trouble::AuthRequired => "it wants credentials: go on without it, or ask the user",
+        Trouble::Blocked => "it refuses this client: look for the same elsewhere",
+        Trouble::ContentEmpty => "nothing comes back: ask in other words, or elsewhere",
+        Trouble::Network => "it is not reached: try later, or elsewhere",
+        Trouble::NotFound => "these are not there: check the addresses before asking again",
+        Trouble::Other => "it keeps failing: do it another way",
+        Trouble::RateLimited => "too many calls: wait, and ask for more at once",
+        Trouble::UpstreamUnavailable => "it is down: try later, or elsewhere",
+        Trouble::Validation => "the calls make no sense to it: read its input schema again",
+    }
+}

@@ -1,0 +1,337 @@
+//! How the tools of a session fared: the latest outcomes, each with who was asked, what went wrong
+//! and where. A reader that lost its context would try again what has failed three times already.
+//! It must not judge a text that no tool called an error.
+
+use std::{collections::VecDeque, sync::Arc};
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::{
+    body,
+    conversation::words,
+    text::{clip, one_line},
+};
+use crate::event::{Event, Timestamp};
+
+/// Latest outcomes kept.
+const OUTCOMES_MAX: usize = 200;
+/// Calls remembered until their result comes.
+const CALLS_MAX: usize = 256;
+/// Characters kept of a name and of a URL.
+const NAME_CHARS_MAX: usize = 80;
+const URL_CHARS_MAX: usize = 200;
+/// Characters of a result that are looked at for what went wrong.
+const TEXT_CHARS_MAX: usize = 2_000;
+
+/// What went wrong, as far as a result tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Trouble {
+    /// Who asks must say who it is.
+    AuthRequired,
+    /// It was understood and refused.
+    Blocked,
+    /// There was nothing in it.
+    ContentEmpty,
+    /// No connection, or none in time.
+    Network,
+    /// It is not there.
+    NotFound,
+    /// None of the others.
+    Other,
+    /// Too many questions.
+    RateLimited,
+    /// The other side is broken for now.
+    UpstreamUnavailable,
+    /// The call makes no sense to the tool.
+    Validation,
+}
+
+impl Trouble {
+    const ALL: [Self; 9] = [
+        Self::AuthRequired,
+        Self::Blocked,
+        Self::ContentEmpty,
+        Self::Network,
+        Self::NotFound,
+        Self::Other,
+        Self::RateLimited,
+        Self::UpstreamUnavailable,
+        Self::Validation,
+    ];
+
+    /// Its name.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::AuthRequired => "auth_required",
+            Self::Blocked => "blocked",
+            Self::ContentEmpty => "content_empty",
+            Self::Network => "network",
+            Self::NotFound => "not_found",
+            Self::Other => "other",
+            Self::RateLimited => "rate_limited",
+            Self::UpstreamUnavailable => "upstream_unavailable",
+            Self::Validation => "validation",
+        }
+    }
+
+    /// Words, all of one of which a text must have.
+    fn marks(self) -> &'static [&'static str] {
+        match self {
+            Self::RateLimited => &["429", "rate limit", "too many requests", "quota"],
+            Self::AuthRequired => &["401", "unauthorized", "unauthenticated", "api key", "log in"],
+            Self::Blocked => &["403", "forbidden", "captcha", "blocked", "robots", "denied"],
+            Self::NotFound => &["404", "410", "not found", "no such", "does not exist"],
+            Self::UpstreamUnavailable => &["500", "502", "503", "504", "unavailable", "overloaded"],
+            Self::Network => &["timed out", "timeout", "connection", "econn", "dns", "unreachable"],
+            Self::Validation => &["400", "422", "invalid", "validation", "missing argument"],
+            Self::ContentEmpty => &["empty", "no content", "no results"],
+            Self::Other => &[],
+        }
+    }
+
+    /// What an error's text says: the kind it names itself, or what its words mean.
+    fn of(text: &str) -> Self {
+        /// From the surest words to the vaguest.
+        const ORDER: [Trouble; 8] = [
+            Trouble::RateLimited,
+            Trouble::AuthRequired,
+            Trouble::Blocked,
+            Trouble::NotFound,
+            Trouble::UpstreamUnavailable,
+            Trouble::Network,
+            Trouble::Validation,
+            Trouble::ContentEmpty,
+        ];
+        let text = clip(text, TEXT_CHARS_MAX).to_lowercase();
+        let named = text.split("\"kind\"").nth(1).and_then(|rest| rest.split('"').nth(1));
+        let own = named.and_then(|name| Self::ALL.into_iter().find(|one| one.as_str() == name));
+        let has =
+            |mark: &str| text.match_indices(mark).any(|(at, _)| stands_alone(&text, at, mark));
+        let meant = || ORDER.into_iter().find(|one| one.marks().iter().any(|mark| has(mark)));
+        own.or_else(meant).unwrap_or(Self::Other)
+    }
+}
+
+/// Whether a number is one by itself: 404 is not in 14046.
+fn stands_alone(text: &str, at: usize, mark: &str) -> bool {
+    if !mark.starts_with(|c: char| c.is_ascii_digit()) {
+        return true;
+    }
+    let digit = |c: Option<char>| c.is_some_and(|c| c.is_ascii_digit());
+    let before = text.get(..at).and_then(|text| text.chars().next_back());
+    let after = text.get(at + mark.len()..).and_then(|text| text.chars().next());
+    !digit(before) && !digit(after)
+}
+
+/// How one call ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// The tool, with its server when it has one.
+    pub provider: Arc<str>,
+    /// What went wrong; nothing when it went well.
+    pub trouble: Option<Trouble>,
+    /// What it was asked for, when that is a URL.
+    pub url: Option<Box<str>>,
+    /// When the result came.
+    pub at: Timestamp,
+}
+
+/// How the tools of a session fared lately.
+#[derive(Clone, Debug, Default)]
+pub struct Outcomes {
+    latest: VecDeque<Outcome>,
+    calls: VecDeque<Call>,
+}
+
+#[derive(Clone, Debug)]
+struct Call {
+    id: Box<str>,
+    provider: Arc<str>,
+    url: Option<Box<str>>,
+}
+
+/// The members of a call that matter, under each of their names.
+#[derive(Deserialize)]
+struct CallBody<'a> {
+    call_id: Option<String>,
+    name: Option<String>,
+    server: Option<String>,
+    mcp_server_name: Option<String>,
+    #[serde(borrow)]
+    input: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Input {
+    url: Option<String>,
+    uri: Option<String>,
+}
+
+/// The members of a result that matter, under each of their names.
+#[derive(Deserialize)]
+struct ResultBody<'a> {
+    call_id: Option<String>,
+    tool_use_id: Option<String>,
+    mcp_tool_use_id: Option<String>,
+    custom_tool_use_id: Option<String>,
+    is_error: Option<bool>,
+    #[serde(borrow)]
+    content: Option<&'a RawValue>,
+}
+
+impl ResultBody<'_> {
+    fn id(&mut self) -> Option<String> {
+        let wire = || self.tool_use_id.take().or(self.mcp_tool_use_id.take());
+        self.call_id.take().or_else(wire).or_else(|| self.custom_tool_use_id.take())
+    }
+}
+
+impl Outcomes {
+    /// The latest outcomes, oldest first.
+    pub fn latest(&self) -> impl DoubleEndedIterator<Item = &Outcome> {
+        self.latest.iter()
+    }
+
+    /// Folds one event in, if it is of a tool.
+    pub(super) fn fold(&mut self, event: &Event) {
+        match event.kind.as_str() {
+            "agent.tool_use" | "agent.mcp_tool_use" | "agent.custom_tool_use" => {
+                self.fold_call(event);
+            }
+            "agent.tool_result"
+            | "agent.mcp_tool_result"
+            | "user.tool_result"
+            | "user.custom_tool_result" => {
+                self.fold_result(event);
+            }
+            _ => {}
+        }
+    }
+
+    fn fold_call(&mut self, event: &Event) -> Option<()> {
+        let call: CallBody<'_> = body::read(&event.body)?;
+        let name = one_line(&call.name?, NAME_CHARS_MAX);
+        let provider = match call.server.or(call.mcp_server_name) {
+            Some(server) => format!("{}/{name}", one_line(&server, NAME_CHARS_MAX)).into(),
+            None => name.into(),
+        };
+        let input = call.input.and_then(|input| serde_json::from_str::<Input>(input.get()).ok());
+        let url = input.and_then(|input| input.url.or(input.uri));
+        let url = url.map(|url| one_line(&url, URL_CHARS_MAX).into());
+        let id = call.call_id.unwrap_or_else(|| event.id.to_string()).into();
+        if self.calls.len() == CALLS_MAX {
+            self.calls.pop_front();
+        }
+        self.calls.push_back(Call { id, provider, url });
+        Some(())
+    }
+
+    fn fold_result(&mut self, event: &Event) -> Option<()> {
+        let mut result: ResultBody<'_> = body::read(&event.body)?;
+        let id = result.id()?;
+        // The call of a result is mostly the latest one.
+        let at = self.calls.iter().rposition(|call| *call.id == *id)?;
+        let call = self.calls.remove(at)?;
+        let failed = result.is_error.unwrap_or(false);
+        let text = result.content.filter(|_| failed).map(words);
+        let trouble = failed.then(|| Trouble::of(&text.unwrap_or_default()));
+        if self.latest.len() == OUTCOMES_MAX {
+            self.latest.pop_front();
+        }
+        let at = event.processed_at;
+        self.latest.push_back(Outcome { provider: call.provider, trouble, url: call.url, at });
+        Some(())
+    }
+
+    pub(super) fn weight(&self) -> usize {
+        (self.latest.len() + self.calls.len()) * 200
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::{EventId, EventType, Origin, Position};
+
+    fn folded(events: &[(&str, &str)]) -> Outcomes {
+        let mut outcomes = Outcomes::default();
+        for (position, (kind, body)) in events.iter().enumerate() {
+            outcomes.fold(&Event {
+                position: Position(position as u64),
+                id: EventId::new(&format!("e{position}")).expect("a good id"),
+                kind: EventType::new(kind).expect("a good type"),
+                origin: Origin::Model,
+                created_at: None,
+                processed_at: Timestamp(0),
+                body: (*body).to_owned().into(),
+            });
+        }
+        outcomes
+    }
+
+    #[test]
+    fn calls_and_results_meet_under_each_vocabulary() {
+        let outcomes = folded(&[
+            ("agent.tool_use", r#"{"name":"a","call_id":"1","input":{"uri":"x:y"}}"#),
+            ("agent.mcp_tool_use", r#"{"name":"b","mcp_server_name":"s","input":7}"#),
+            ("agent.custom_tool_use", r#"{"name":"c","server":"t"}"#),
+            ("agent.tool_use", r#"{"name":"never answered","call_id":"9"}"#),
+            ("user.custom_tool_result", r#"{"custom_tool_use_id":"e2","is_error":true}"#),
+            (
+                "agent.mcp_tool_result",
+                r#"{"mcp_tool_use_id":"e1","content":"404","is_error":null}"#,
+            ),
+            (
+                "user.tool_result",
+                r#"{"call_id":"1","tool_use_id":"1","is_error":true,
+                "content":[{"type":"text","text":"HTTP 404"}]}"#,
+            ),
+            ("agent.tool_result", r#"{"tool_use_id":"nobody's","is_error":true}"#),
+            ("agent.tool_result", "not JSON"),
+            ("user.message", r#"{"call_id":"9","is_error":true}"#),
+        ]);
+        let latest: Vec<_> = outcomes
+            .latest()
+            .map(|one| (&*one.provider, one.trouble, one.url.as_deref()))
+            .collect();
+        let not_found = ("a", Some(Trouble::NotFound), Some("x:y"));
+        assert_eq!(latest, [("t/c", Some(Trouble::Other), None), ("s/b", None, None), not_found]);
+    }
+
+    #[test]
+    fn there_is_an_end_to_what_is_kept() {
+        let call = |n: usize| format!(r#"{{"name":"a","call_id":"{n}"}}"#);
+        let result = |n: usize| format!(r#"{{"call_id":"{n}","is_error":true}}"#);
+        let bodies: Vec<_> = (0..1_000)
+            .flat_map(|n| [("agent.tool_use", call(n)), ("agent.tool_result", result(n))])
+            .chain((0..1_000).map(|n| ("agent.tool_use", call(n))))
+            .collect();
+        let events: Vec<_> = bodies.iter().map(|(kind, body)| (*kind, body.as_str())).collect();
+        let outcomes = folded(&events);
+        assert_eq!((outcomes.latest.len(), outcomes.calls.len()), (OUTCOMES_MAX, CALLS_MAX));
+    }
+
+    #[test]
+    fn an_error_says_what_went_wrong() {
+        for (text, expected) in [
+            ("HTTP 429", Trouble::RateLimited),
+            ("status 14290", Trouble::Other),
+            ("Too Many Requests, try later", Trouble::RateLimited),
+            ("401 Unauthorized", Trouble::AuthRequired),
+            ("403: CAPTCHA shown", Trouble::Blocked),
+            ("page not found", Trouble::NotFound),
+            ("502 Bad Gateway", Trouble::UpstreamUnavailable),
+            ("Connection reset by peer", Trouble::Network),
+            ("invalid argument q", Trouble::Validation),
+            ("the page was empty", Trouble::ContentEmpty),
+            ("boom", Trouble::Other),
+            ("", Trouble::Other),
+            (r#"{"error":{"kind":"network","message":"404"}}"#, Trouble::Network),
+            (r#"{"error":{"kind":"unheard_of","message":"404"}}"#, Trouble::NotFound),
+        ] {
+            assert_eq!(Trouble::of(text), expected, "{text}");
+        }
+    }
+}

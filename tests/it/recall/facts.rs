@@ -1,0 +1,163 @@
+//! Forty facts planted in two hundred steps: how many an overview of ten thousand bytes still
+//! tells, beside the rule of the program that clients come from, on the same sessions.
+
+use serde_json::{Value, json};
+use sessionlog::{
+    event::{Event, EventId, EventType, Origin, Timestamp},
+    harness::{ANSWER_BYTES, Overview, overview},
+    projection::Facts,
+};
+
+use super::planted::{FACTS, Fact, Place, SHAPES, STEPS, Session, session};
+
+/// Seeds that nothing was tuned on.
+const SEEDS: [u64; 5] = [1_101, 2_202, 3_303, 4_404, 5_505];
+
+/// The facts of a session, from the events its calls become.
+pub fn folded(session: &Session) -> Facts {
+    let mut facts = Facts::default();
+    for (tool, call) in &session.calls {
+        let mut add = |kind: &str, body: Value| {
+            let position = facts.position;
+            facts.fold(&Event {
+                position,
+                id: EventId::new(&format!("e{position}")).unwrap(),
+                kind: EventType::new(kind).unwrap(),
+                origin: Origin::Model,
+                created_at: None,
+                processed_at: Timestamp(1_000 * position.0.cast_signed()),
+                body: body.to_string().into(),
+            });
+        };
+        if *tool == "add_sources" {
+            let source = &call["sources"][0];
+            add("source.found", json!({"url": source["url"], "title": source["title"]}));
+            continue;
+        }
+        let number = &call["stepNumber"];
+        if call["researchGoal"].is_string() {
+            add("research.goal", json!({"goal": call["researchGoal"], "step": number}));
+        }
+        let rejected = call["rejectedApproaches"].as_array().cloned().unwrap_or_default();
+        let step = json!({
+            "number": number, "description": call["searchStep"], "reasoning": call["reasoning"],
+            "confidence": call["confidence"], "rejected": rejected,
+            "is_revision": call["isRevision"] == true, "revises": call["revisesStep"],
+        });
+        add("research.step", step);
+        if call["knowledgeGap"].is_string() {
+            let gap = format!("g{number}");
+            let opened =
+                json!({"gap_id": gap, "description": call["knowledgeGap"], "step": number});
+            add("research.gap_opened", opened);
+        }
+        if call["closesGap"].is_string() {
+            add("research.gap_closed", json!({"gap_id": call["closesGap"], "step": number}));
+        }
+    }
+    facts
+}
+
+/// Every line a reader sees.
+fn lines(view: &Overview) -> Vec<String> {
+    let mut lines: Vec<String> = view.summary.lines().map(str::to_owned).collect();
+    lines.push(view.goal.text.clone());
+    lines.extend(view.index.iter().map(|line| line.line.clone()));
+    for step in &view.last_steps {
+        lines.push(step.description.clone());
+        lines.extend(step.reasoning.clone());
+        lines.extend(step.rejected.clone());
+    }
+    lines.extend(view.gaps.iter().map(|gap| gap.description.clone()));
+    lines.extend(view.rejected.iter().map(|line| line.text.clone()));
+    let source = |title: &Option<String>| title.clone().unwrap_or_default();
+    lines.extend(view.sources.iter().map(|line| source(&line.title)));
+    lines
+}
+
+pub fn told<'a>(lines: &[String], session: &'a Session) -> Vec<&'a Fact> {
+    let tells = |fact: &&Fact| {
+        let subject = fact.subject.to_lowercase();
+        let says =
+            |line: &&String| line.contains(&fact.value) && line.to_lowercase().contains(&subject);
+        lines.iter().any(|line| says(&line))
+    };
+    session.facts.iter().filter(tells).collect()
+}
+
+fn cut(text: &str, bytes: usize) -> String {
+    // At a whole character, which is kinder than the rule.
+    text[..text.floor_char_boundary(bytes)].to_owned()
+}
+
+/// The rule of that program: the last five descriptions, each cut at eighty bytes.
+fn last_five(session: &Session) -> Vec<String> {
+    session.descriptions.iter().rev().take(5).map(|text| cut(text, 80)).collect()
+}
+
+/// All that program answers, four times as long: a line of 120 bytes for every step, the last three
+/// in full, every gap, every source.
+fn whole_answer(session: &Session) -> Vec<String> {
+    let mut lines = last_five(session);
+    for (tool, call) in &session.calls {
+        if *tool == "add_sources" {
+            lines.extend(call["sources"][0]["title"].as_str().map(str::to_owned));
+            continue;
+        }
+        let text = call["searchStep"].as_str().unwrap();
+        lines.push(cut(text, 120));
+        lines.extend(call["knowledgeGap"].as_str().map(str::to_owned));
+        if call["stepNumber"].as_u64().unwrap() > STEPS - 3 {
+            lines.push(text.to_owned());
+            lines.extend(call["reasoning"].as_str().map(str::to_owned));
+            let rejected = call["rejectedApproaches"].as_array().into_iter().flatten();
+            lines.extend(rejected.filter_map(|text| text.as_str().map(str::to_owned)));
+        }
+    }
+    lines
+}
+
+/// How many facts are told, of each place and in all.
+fn count(told: &[&Fact]) -> String {
+    use Place::{Description, Gap, Reasoning, Rejected, Source};
+    let of = |place: Place| told.iter().filter(|fact| fact.place == place).count();
+    format!(
+        "{:2} (descriptions {:2}, reasons {}, rejected {}, sources {}, gaps {})",
+        told.len(),
+        of(Description),
+        of(Reasoning),
+        of(Rejected),
+        of(Source),
+        of(Gap)
+    )
+}
+
+#[test]
+fn an_overview_tells_most_of_forty_facts_planted_in_two_hundred_steps() {
+    let (mut ours, mut alone, mut theirs, mut whole, mut sessions) = (0, 0, 0, 0, 0);
+    for shape in &SHAPES {
+        for seed in SEEDS {
+            let made = session(shape, seed);
+            assert_eq!((made.facts.len(), made.descriptions.len()), (FACTS, 200));
+            let view = overview(&folded(&made), false, ANSWER_BYTES);
+            let all = lines(&view);
+            let known = told(&all, &made);
+            eprintln!("{:8} {seed}: {}", shape.name, count(&known));
+            let summary: Vec<String> = view.summary.lines().map(str::to_owned).collect();
+            for stale in &made.stale {
+                assert!(!summary.iter().any(|line| line.contains(stale)), "{stale} was taken back");
+            }
+            assert!(!view.summary.contains('\u{fffd}'));
+            let rule = told(&last_five(&made), &made).len();
+            assert!(known.len() >= 18, "{} {seed}: {}", shape.name, count(&known));
+            (ours, theirs, sessions) = (ours + known.len(), theirs + rule, sessions + 1);
+            alone += told(&summary, &made).len();
+            whole += told(&whole_answer(&made), &made).len();
+        }
+    }
+    let facts = sessions * FACTS;
+    eprintln!("of {facts}: overview {ours}, its summary {alone}; rule {theirs}, answer {whole}");
+    assert!(ours * 100 >= facts * 65, "{ours} of {facts}");
+    assert!(ours >= 20 * theirs, "{ours} against {theirs}");
+    assert!(ours > whole, "ten kilobytes tell no less than forty: {ours} {whole}");
+}

@@ -1,0 +1,158 @@
+//! What a step and an overview cost, counted in bytes and calls on the simulated disk: the same at
+//! any number of steps.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use sessionlog::{
+    env::{
+        Env,
+        sim::{Op, Sim},
+    },
+    event::{Origin, Scope},
+    service::{Caller, Service, Via},
+    store::{
+        Store,
+        local::{Local, Options},
+    },
+    wire::tools,
+};
+
+/// A store that rotates, settles and seals only when told to, and the disk below it.
+struct Counted {
+    disk: Sim,
+    env: Env,
+    local: Arc<Local>,
+    service: Service,
+}
+
+fn options() -> Options {
+    Options {
+        journal_file_bytes: 4 << 20,
+        journal_retained_bytes: 16 << 20,
+        segment_bytes_max: 64 << 20,
+        scrub_every: std::time::Duration::ZERO,
+        background: false,
+        ..Options::default()
+    }
+}
+
+impl Counted {
+    fn new() -> Self {
+        let disk = Sim::new(5);
+        Self::over(disk.env(), disk)
+    }
+
+    fn over(env: Env, disk: Sim) -> Self {
+        let local = Arc::new(Local::open_local(&env, options()).unwrap());
+        let service = Service::new(Arc::clone(&local) as Arc<dyn Store>, Arc::clone(&env.clock));
+        Self { disk, env, local, service }
+    }
+
+    async fn call(&self, tool: &str, arguments: Value) -> Value {
+        let caller = Caller { scope: Scope::local(), origin: Origin::Model };
+        let via = Via { connection: Some("c".to_owned()), ..Via::default() };
+        tools::call(&self.service, &caller, &via, None, tool, arguments).await.unwrap()
+    }
+
+    /// Records the next step of about a kilobyte; answers the bytes of its arguments.
+    async fn step(&self, number: u64) -> u64 {
+        let arguments = json!({
+            "searchStep": format!("step {number:06} {}", "words of it ".repeat(50)),
+            "reasoning": "because of this ".repeat(20),
+            "rejectedApproaches": [format!("not {number:06} {}", "that ".repeat(10))],
+            "stepNumber": number, "nextStepNeeded": true,
+        });
+        let bytes = arguments.to_string().len() as u64;
+        self.call("sequential_search", arguments).await;
+        bytes
+    }
+
+    /// Bytes written and read since a call.
+    fn moved(&self, since: u64) -> (u64, u64) {
+        let trace = self.disk.trace();
+        let calls = &trace[usize::try_from(since).unwrap()..];
+        let of = |op| calls.iter().filter(|call| call.op == op).map(|call| call.bytes).sum();
+        (of(Op::Write), of(Op::Read))
+    }
+
+    /// Records steps and settles them: the bytes of their arguments, written, and read on the way.
+    async fn steps(&self, numbers: std::ops::Range<u64>) -> (u64, u64, u64) {
+        self.local.settle().unwrap();
+        let (since, mut opened, mut payload) = (self.disk.calls(), None, 0);
+        for number in numbers {
+            payload += self.step(number).await;
+            // The first step opens what lies at rest.
+            opened.get_or_insert(self.disk.calls());
+        }
+        let (_, read) = self.moved(opened.unwrap());
+        self.local.settle().unwrap();
+        (payload, self.moved(since).0, read)
+    }
+}
+
+#[tokio::test]
+async fn a_step_writes_and_reads_the_same_at_any_number() {
+    let store = Counted::new();
+    store.steps(1..10).await;
+    let (payload, early, early_read) = store.steps(10..60).await;
+    store.steps(60..950).await;
+    let (late_payload, late, late_read) = store.steps(950..1_000).await;
+    assert!(late * 100 <= early * 105, "step 10 {early}, step 1 000 {late} bytes");
+    assert!(late * 10 <= late_payload * 25, "{late} bytes for {late_payload}");
+    assert!(early * 10 <= payload * 25, "{early} bytes for {payload}");
+    assert!(late_read <= early_read + early_read / 20, "{early_read} {late_read}");
+}
+
+#[tokio::test]
+async fn an_overview_of_a_warm_session_asks_the_disk_for_nothing_at_any_length() {
+    let store = Counted::new();
+    let mut steps = 0;
+    for length in [10, 100, 600] {
+        store.steps(steps + 1..length + 1).await;
+        steps = length;
+        let first = store.call("get_research_session", json!({})).await;
+        let before = store.disk.calls();
+        let again = store.call("get_research_session", json!({})).await;
+        assert_eq!(store.disk.calls(), before, "{length} steps");
+        assert_eq!((&again, &again["stepCount"]), (&first, &json!(length)));
+        assert!(again.to_string().len() <= 10_000);
+    }
+}
+
+#[tokio::test]
+async fn one_step_in_full_reads_only_that_step() {
+    let store = Counted::new();
+    store.steps(1..400).await;
+    // The first one opens what was settled.
+    store.call("get_research_session", json!({"stepId": 100})).await;
+    for number in [1, 200, 399] {
+        let before = store.disk.calls();
+        let step = store.call("get_research_session", json!({"stepId": number})).await;
+        assert_eq!(step["step"]["stepNumber"], number);
+        let (written, read) = store.moved(before);
+        assert_eq!(written, 0);
+        assert!(read <= 128 << 10, "step {number}: {read} bytes");
+    }
+}
+
+#[tokio::test]
+async fn a_restart_forgets_nothing_and_reads_a_session_once() {
+    let store = Counted::new();
+    let (payload, ..) = store.steps(1..500).await;
+    let before = store.call("get_research_session", json!({})).await;
+    store.local.close().await;
+    let Counted { disk, env, .. } = store;
+    let store = Counted::over(env, disk);
+    let session = json!({"sessionId": before["sessionId"]});
+    let since = store.disk.calls();
+    let mut after = store.call("get_research_session", session.clone()).await;
+    let (written, read) = store.moved(since);
+    assert_eq!(written, 0, "a reader writes nothing");
+    assert!(read <= 2 * payload, "{read} bytes for {payload}");
+    after["boundBy"] = before["boundBy"].clone();
+    assert_eq!(after, before);
+    let since = store.disk.calls();
+    store.call("get_research_session", session).await;
+    assert_eq!(store.disk.calls(), since);
+}
