@@ -211,7 +211,13 @@ async fn own(env: &Env, config: &Config, on_demand: bool) -> Outcome<Arc<dyn Sto
     let mut give_up = None;
     loop {
         let (env, options) = (env.clone(), config.store);
-        let opened = tokio::task::spawn_blocking(move || Local::open(&env, options)).await;
+        let open = move || {
+            let opened = Local::open(&env, options);
+            // What was read of many sessions is much; an idle owner would keep it.
+            host::give_memory_back();
+            opened
+        };
+        let opened = tokio::task::spawn_blocking(open).await;
         match opened.map_err(io::Error::other)? {
             Ok(store) => return Ok(store),
             Err(OpenError::Owned) if on_demand => return Err(Failure::Silent(1)),

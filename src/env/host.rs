@@ -154,6 +154,25 @@ fn close_inherited(number: i32) {
     unsafe { rustix::io::close(number) }
 }
 
+#[cfg(feature = "cli")]
+mod allocator {
+    // The library that the binary allocates with.
+    use mimalloc as _;
+
+    #[expect(unsafe_code, reason = "a function of a library in C")]
+    unsafe extern "C" {
+        /// Gives what is free to the system; with `force` at once.
+        pub(super) safe fn mi_collect(force: bool);
+    }
+}
+
+/// Gives the memory that this thread has freed back to the system. The allocator does it by itself
+/// while it is used; after much was freed once, nobody may use it for long.
+#[cfg(feature = "cli")]
+pub fn give_memory_back() {
+    allocator::mi_collect(true);
+}
+
 /// Points standard output at nothing: whoever reads it sees its end.
 ///
 /// # Errors
