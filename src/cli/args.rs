@@ -81,6 +81,12 @@ pub(super) enum Verb {
     Export(Export),
     /// Delete a session
     Delete(OneSession),
+    /// Keep a session from expiring and from being deleted, or let it go
+    Hold(Hold),
+    /// Bring back a session that has expired, until its grace ends
+    Restore(OneSession),
+    /// Let sessions expire whose time has come, or show which and when
+    Retention(Retention),
     /// Read everything back and check every checksum and the chain
     Verify(Verify),
     /// Show what is damaged for good, and go on without it when told to
@@ -285,6 +291,32 @@ impl Order {
             Self::Desc => "desc",
         }
     }
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Hold {
+    /// The session's id
+    #[arg(value_name = "S", value_parser = session)]
+    pub(super) session: SessionId,
+    /// Let it go: its idle time begins anew
+    #[arg(long)]
+    pub(super) release: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  sessionlog retention --dry-run                   what expires, when and why
+  sessionlog retention                             let go at once what is due
+The owner does it by itself now and then. Limits are the settings ttl, retention and grace, and a
+session's own ttl_seconds.")]
+pub(super) struct Retention {
+    /// Only show what is to come; change nothing
+    #[arg(long)]
+    pub(super) dry_run: bool,
+    /// Sessions to show at most
+    #[arg(long, value_name = "N", requires = "dry_run", value_parser = clap::value_parser!(u64).range(1..=1_000))]
+    pub(super) limit: Option<u64>,
 }
 
 #[derive(Debug, Args)]

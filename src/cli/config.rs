@@ -19,7 +19,10 @@ use figment::{
 use url::Url;
 
 use super::args::Common;
-use crate::{env::files, store::local::Options};
+use crate::{
+    env::files,
+    store::{Lifetimes, local::Options},
+};
 
 /// Prefix of every environment variable that is a setting.
 pub(super) const PREFIX: &str = "SESSIONLOG_";
@@ -60,6 +63,36 @@ pub(super) const SETTINGS: &[Setting] = &[
         name: "log",
         help: "what to log: off, error, warn, info (default), debug or trace",
         hidden: false,
+        shared: false,
+    },
+    Setting {
+        name: "ttl",
+        help: "idle for longer, a session is offered only by its id, 0s for never; default 4h",
+        hidden: false,
+        shared: false,
+    },
+    Setting {
+        name: "retention",
+        help: "idle for longer, a session expires, 0s for never; default 30d",
+        hidden: false,
+        shared: false,
+    },
+    Setting {
+        name: "grace",
+        help: "how long an expired session can be restored before it goes; default 7d",
+        hidden: false,
+        shared: false,
+    },
+    Setting {
+        name: "max_steps",
+        help: "steps a research session takes, 0 for no limit; default 0",
+        hidden: false,
+        shared: false,
+    },
+    Setting {
+        name: "sweep_interval",
+        help: "how often the owner looks for sessions past their time, 0s for never; default 10s",
+        hidden: true,
         shared: false,
     },
     Setting {
@@ -181,6 +214,10 @@ pub(super) struct Config {
     pub(super) listen: SocketAddr,
     pub(super) log: String,
     pub(super) owner_idle: Duration,
+    /// How often the owner looks for sessions past their time; zero for never.
+    pub(super) sweep_every: Duration,
+    /// Steps of a research session; 0 for no limit.
+    pub(super) max_steps: u64,
     pub(super) url: Option<Url>,
     pub(super) store: Options,
     /// The configuration file that was read.
@@ -260,6 +297,20 @@ impl Config {
         let settle = typed("settle_after", "a duration from 10ms on, such as 5s", &|text| {
             duration(text).is_some_and(|after| after >= SETTLE_AFTER_MIN)
         })?;
+        let lasts = |name: &str, example: &str| {
+            let wanted = format!("a duration such as {example}, or 0s");
+            let text = typed(name, &wanted, &|text| duration(text).is_some())?;
+            Ok::<_, ConfigError>(duration(&text).unwrap_or_default())
+        };
+        let lifetimes = Lifetimes {
+            hot: lasts("ttl", "4h")?,
+            retention: lasts("retention", "30d")?,
+            grace: lasts("grace", "7d")?,
+        };
+        let max_steps = typed("max_steps", "a whole number, 0 for no limit", &|text| {
+            text.parse::<u64>().is_ok()
+        })?;
+        let sweep_every = lasts("sweep_interval", "10s")?;
         let url = typed("url", "an address such as http://127.0.0.1:7717", &|text| {
             server(text).is_some()
         })?;
@@ -275,6 +326,7 @@ impl Config {
             segment_bytes_max: bytes("segment_bytes_max", SEGMENT_BYTES_MIN)?,
             settle_after: duration(&settle).unwrap_or(SETTLE_AFTER_MIN),
             scrub_every: duration(&scrub).unwrap_or_default(),
+            lifetimes,
             warm_bytes_max: usize::try_from(warm).unwrap_or(usize::MAX),
             ..Options::default()
         };
@@ -289,6 +341,8 @@ impl Config {
             listen: listen.parse().unwrap_or_else(|_| SocketAddr::from(([127, 0, 0, 1], 0))),
             log,
             owner_idle: duration(&idle).unwrap_or_default(),
+            sweep_every,
+            max_steps: max_steps.parse().unwrap_or_default(),
             url: server(&url),
             store,
             file,
@@ -344,6 +398,11 @@ fn default_layer(environment: &Environment) -> Layer {
     let mut values = Dict::from([
         ("listen".to_owned(), Value::from("127.0.0.1:7717")),
         ("log".to_owned(), Value::from("info")),
+        ("ttl".to_owned(), Value::from("4h")),
+        ("retention".to_owned(), Value::from("30d")),
+        ("grace".to_owned(), Value::from("7d")),
+        ("max_steps".to_owned(), Value::from("0")),
+        ("sweep_interval".to_owned(), Value::from("10s")),
         ("owner_idle".to_owned(), Value::from("60s")),
         ("settle_after".to_owned(), Value::from("5s")),
         ("scrub_interval".to_owned(), Value::from("24h")),
@@ -562,6 +621,10 @@ mod tests {
             ("SESSIONLOG_LISTEN", "7717", "listen"),
             ("SESSIONLOG_LISTEN", "", "listen"),
             ("SESSIONLOG_OWNER_IDLE", "soon", "owner_idle"),
+            ("SESSIONLOG_TTL", "4 hours", "ttl"),
+            ("SESSIONLOG_RETENTION", "for ever", "retention"),
+            ("SESSIONLOG_GRACE", "-1d", "grace"),
+            ("SESSIONLOG_MAX_STEPS", "many", "max_steps"),
             ("SESSIONLOG_LOG", "rmcp=trace", "log"),
             ("SESSIONLOG_LOG", "3", "log"),
             ("SESSIONLOG_URL", "ftp://x", "url"),

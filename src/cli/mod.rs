@@ -15,6 +15,7 @@ mod mcp;
 mod page;
 mod reference;
 mod repair;
+mod retention;
 mod screen;
 mod serve;
 mod sessions;
@@ -109,6 +110,9 @@ fn execute(arguments: Arguments, environment: &Environment, screen: &mut Screen)
             Verb::Sessions(sessions) => sessions::list(&client, sessions, screen).await,
             Verb::Show(one) => sessions::show(&client, &one.session, screen).await,
             Verb::Delete(one) => sessions::delete(&client, &one.session, screen).await,
+            Verb::Hold(wanted) => retention::hold(&client, &wanted, screen).await,
+            Verb::Restore(one) => retention::restore(&client, &one.session, screen).await,
+            Verb::Retention(wanted) => retention::run(&client, wanted, screen).await,
             Verb::Append(append) => append::run(&client, append, screen).await,
             Verb::Events(events) => events::print(&client, events, screen).await,
             Verb::Replay(replay) => events::replay(&client, replay, screen).await,

@@ -33,7 +33,7 @@ use crate::{
     http::{App, Exporter, HttpOptions, Listener, OwnerInfo, ServeOptions},
     import::{self, Members},
     mcp::{self, McpHttpOptions},
-    service::{Service, ServiceResult},
+    service::{ResearchOptions, Service, ServiceResult},
     store::{
         Store,
         local::{Local, OpenError},
@@ -116,7 +116,9 @@ fn router(
     on_demand: bool,
     stop: &CancellationToken,
 ) -> axum::Router {
-    let service = Service::new(store, Arc::clone(&env.clock));
+    let research = ResearchOptions { steps_max: config.max_steps, ..ResearchOptions::default() };
+    let service = Service::new(store, Arc::clone(&env.clock)).with_research(research);
+    tokio::spawn(sweep(service.clone(), config.sweep_every, stop.clone()));
     let owner = OwnerInfo {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         on_demand,
@@ -129,6 +131,19 @@ fn router(
     let app = App { service: service.clone(), owner, options };
     let options = McpHttpOptions { stop: stop.clone(), ..McpHttpOptions::default() };
     crate::http::router(app, mcp::http_router_with(service, options))
+}
+
+/// Looks now and then for sessions past their time, until the owner leaves.
+async fn sweep(service: Service, every: Duration, stop: CancellationToken) {
+    while !every.is_zero() {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = tokio::time::sleep(every) => {}
+        }
+        if let Err(error) = service.sweep().await {
+            tracing::warn!(%error, "sessions past their time stay for now");
+        }
+    }
 }
 
 /// A session's conversation in OpenAI's chat format, for the HTTP door: `{"messages":[…]}`. What

@@ -9,7 +9,7 @@ use utoipa::{
 };
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use super::{Door, admin, append, events, sessions, stream};
+use super::{Door, admin, append, events, retention, sessions, stream};
 use crate::wire::types;
 
 #[derive(OpenApi)]
@@ -40,6 +40,9 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Door>> {
         .routes(routes!(sessions::create, sessions::list))
         .routes(routes!(sessions::get, sessions::update, sessions::delete))
         .routes(routes!(sessions::archive))
+        .routes(routes!(retention::hold, retention::release))
+        .routes(routes!(retention::restore))
+        .routes(routes!(retention::look, retention::sweep))
         .routes(routes!(events::emit, events::get))
         .routes(routes!(append::append))
         .routes(routes!(stream::tail))

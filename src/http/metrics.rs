@@ -87,6 +87,8 @@ impl Metrics {
             metrics::counter!("sessionlog_appends_total").absolute(counts.appends);
             metrics::counter!("sessionlog_events_appended_total").absolute(counts.events);
             metrics::counter!("sessionlog_bytes_appended_total").absolute(counts.bytes);
+            metrics::counter!("sessionlog_sessions_expired_total").absolute(counts.expired);
+            metrics::counter!("sessionlog_sessions_reclaimed_total").absolute(counts.reclaimed);
             metrics::gauge!("sessionlog_readers").set(readers);
             metrics::counter!("sessionlog_scrubs_total").absolute(scrub.rounds);
             let found = u32::try_from(scrub.found.len()).unwrap_or(u32::MAX);
@@ -110,6 +112,8 @@ fn describe() {
     describe_counter!("sessionlog_appends_total", "Batches appended.");
     describe_counter!("sessionlog_events_appended_total", "Events appended.");
     describe_counter!("sessionlog_bytes_appended_total", "Bytes of bodies appended.");
+    describe_counter!("sessionlog_sessions_expired_total", "Sessions nobody used for too long.");
+    describe_counter!("sessionlog_sessions_reclaimed_total", "Sessions gone after their grace.");
     describe_counter!("sessionlog_scrubs_total", "Times everything was read back.");
     describe_gauge!("sessionlog_scrub_damage", "Damaged places the last of them found.");
     describe_gauge!("sessionlog_readers", "Streams and long polls open.");

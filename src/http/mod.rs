@@ -13,6 +13,7 @@ mod metrics;
 mod params;
 mod progress;
 mod refuse;
+mod retention;
 mod serve;
 mod sessions;
 mod stream;

@@ -125,7 +125,7 @@ impl Service {
         }
         if !remembered.fresh
             && let Some(directory) = &via.directory
-            && let Some(info) = self.latest(caller, Some(directory)).await?.into_iter().next()
+            && let Some(info) = self.offered(caller, Some(directory)).await?.into_iter().next()
         {
             return Ok((info.key.session, BoundBy::Directory));
         }
@@ -178,7 +178,7 @@ impl Service {
             error.code,
             Code::SessionNotFound | Code::SessionDeleted | Code::SessionExpired
         );
-        if gone && let Ok(latest) = self.latest(caller, None).await {
+        if gone && let Ok(latest) = self.offered(caller, None).await {
             error.hint.action = Some(
                 "name one of the candidates as sessionId, or start a session with \
                  sequential_search stepNumber 1"
@@ -190,13 +190,15 @@ impl Service {
     }
 
     async fn session_required(&self, caller: &Caller) -> ServiceResult<ServiceError> {
-        let latest = self.latest(caller, None).await?;
+        let latest = self.offered(caller, None).await?;
         let mut error = ServiceError::new(
             Code::SessionRequired,
             "no session is bound to this caller and none was named",
         );
         error.hint.action = Some(if latest.is_empty() {
-            "there is no session yet: start one with sequential_search stepNumber 1".to_owned()
+            "no session was used lately: list_sessions names older ones, or start one with \
+             sequential_search stepNumber 1"
+                .to_owned()
         } else {
             "name one of the candidates as sessionId, or start one with sequential_search \
              stepNumber 1"
@@ -204,6 +206,17 @@ impl Service {
         });
         error.hint.candidates = candidates(latest);
         Ok(error)
+    }
+
+    /// Those of [`Self::latest`] that somebody used lately.
+    async fn offered(
+        &self,
+        caller: &Caller,
+        workspace: Option<&String>,
+    ) -> ServiceResult<Vec<SessionInfo>> {
+        let mut latest = self.latest(caller, workspace).await?;
+        latest.retain(|info| self.is_offered(info));
+        Ok(latest)
     }
 
     /// The sessions written to last, in a working directory or in the whole scope.

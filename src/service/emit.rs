@@ -94,7 +94,7 @@ impl Service {
         if appended.repeated {
             return;
         }
-        let Counters { appends, events, bytes } = &*self.counters;
+        let Counters { appends, events, bytes, .. } = &*self.counters;
         appends.fetch_add(1, Ordering::Relaxed);
         events.fetch_add(appended.events.len() as u64, Ordering::Relaxed);
         bytes.fetch_add(body_bytes as u64, Ordering::Relaxed);

@@ -5,13 +5,14 @@
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use super::{Service, ServiceResult};
 use crate::{
     event::{Position, Range, SessionKey, Timestamp},
     projection::Facts,
-    store::{Fill, Read, SessionInfo},
+    store::{Fill, Read, SessionInfo, StoreResult},
 };
 
 /// Events folded between two looks at other work.
@@ -35,6 +36,8 @@ struct Slots {
 struct Slot {
     kept: Arc<tokio::sync::Mutex<Kept>>,
     used: u64,
+    /// When, by the monotonic clock.
+    used_at: Duration,
     bytes: usize,
 }
 
@@ -55,16 +58,17 @@ impl FactsCache {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn slot(&self, key: &SessionKey) -> Arc<tokio::sync::Mutex<Kept>> {
+    fn slot(&self, key: &SessionKey, now: Duration) -> Arc<tokio::sync::Mutex<Kept>> {
         let mut slots = self.slots();
         slots.uses += 1;
         let used = slots.uses;
         let slot = slots.sessions.entry(key.clone()).or_insert_with(|| Slot {
             kept: Arc::default(),
             used,
+            used_at: now,
             bytes: 0,
         });
-        slot.used = used;
+        (slot.used, slot.used_at) = (used, now);
         Arc::clone(&slot.kept)
     }
 
@@ -93,6 +97,14 @@ impl FactsCache {
         Self::remove(&mut self.slots(), key);
     }
 
+    /// Forgets the facts of sessions that nobody asked for since then.
+    pub(super) fn forget_unused(&self, since: Duration) {
+        let mut slots = self.slots();
+        let unused = slots.sessions.iter().filter(|(_, slot)| slot.used_at < since);
+        let unused: Vec<SessionKey> = unused.map(|(key, _)| key.clone()).collect();
+        unused.iter().for_each(|key| Self::remove(&mut slots, key));
+    }
+
     /// Forgets everything.
     pub(super) fn clear(&self) {
         *self.slots() = Slots::default();
@@ -100,15 +112,35 @@ impl FactsCache {
 }
 
 impl Service {
-    /// Runs `look` on the facts of a session as of now.
+    /// Runs `look` on the facts of a session as of now, for somebody who uses it.
     pub(super) async fn with_facts<T>(
         &self,
         key: &SessionKey,
         look: impl FnOnce(&SessionInfo, &Facts) -> T + Send,
     ) -> ServiceResult<T> {
-        let slot = self.facts.slot(key);
+        let used = self.store.used(key).await;
+        self.facts_of(key, used, look).await
+    }
+
+    /// [`Self::with_facts`] for a look at many sessions, which is nobody's use of one.
+    pub(super) async fn peek_facts<T>(
+        &self,
+        key: &SessionKey,
+        look: impl FnOnce(&SessionInfo, &Facts) -> T + Send,
+    ) -> ServiceResult<T> {
+        let info = self.store.info(key).await;
+        self.facts_of(key, info, look).await
+    }
+
+    async fn facts_of<T>(
+        &self,
+        key: &SessionKey,
+        found: StoreResult<SessionInfo>,
+        look: impl FnOnce(&SessionInfo, &Facts) -> T + Send,
+    ) -> ServiceResult<T> {
+        let slot = self.facts.slot(key, self.clock.monotonic());
         let mut kept = slot.lock().await;
-        let info = match self.store.info(key).await {
+        let info = match found {
             Ok(info) => info,
             Err(error) => {
                 self.facts.forget(key);

@@ -10,6 +10,7 @@ mod page;
 mod point;
 mod recover;
 mod research;
+mod retention;
 mod sessions;
 mod slice;
 mod store_error;
@@ -26,13 +27,14 @@ pub use error::{Candidate, Code, Hint, NextCall, ServiceError, ServiceResult};
 pub use flow::{Answered, Asked, Flow};
 pub use recover::{ListPage, Past, RecoverCall, Recovered};
 pub use research::{ResearchOptions, SourcesAdded, StepAnswer, StepCall};
+pub use retention::Retention;
 pub use sessions::{SessionPage, SessionQuery, Status, status};
 pub use slice::{Around, EventQuery, EventSlice, Follow, Step, Window};
 pub use verify::Counts;
 
 pub use crate::store::{
-    Appended, Change, Gap, Health, NewSession, Placed, Receipt, Recovery, Repaired, Scrub,
-    SessionInfo, Verified,
+    Aging, Appended, Change, Gap, Health, Keeps, NewSession, Placed, Receipt, Recovery, Repaired,
+    Scrub, SessionInfo, Stage, Verified,
 };
 use crate::{
     env::Clock,
@@ -66,6 +68,8 @@ struct Counters {
     appends: AtomicU64,
     events: AtomicU64,
     bytes: AtomicU64,
+    expired: AtomicU64,
+    reclaimed: AtomicU64,
 }
 
 /// The verbs. Verb families live in files of their own, each an `impl Service` block.

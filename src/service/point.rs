@@ -24,7 +24,7 @@ impl Service {
         point: &Point,
     ) -> ServiceResult<Position> {
         let key = caller.key(session);
-        let tail = self.store.info(&key).await?.tail;
+        let tail = self.store.used(&key).await?.tail;
         self.position_of(&key, point, tail).await
     }
 

@@ -136,7 +136,7 @@ impl Service {
     ) -> ServiceResult<Vec<Past>> {
         let mut history = Vec::new();
         for info in self.latest(caller, workspace).await?.into_iter().take(limit) {
-            let past = self.with_facts(&info.key, |info, facts| past(info.clone(), facts)).await;
+            let past = self.peek_facts(&info.key, |info, facts| past(info.clone(), facts)).await;
             match past {
                 Ok(past) => history.push(past),
                 Err(error)

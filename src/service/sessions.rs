@@ -148,7 +148,7 @@ impl Service {
         caller: &Caller,
         session: &SessionId,
     ) -> ServiceResult<SessionInfo> {
-        Ok(self.store.info(&caller.key(session)).await?)
+        Ok(self.store.used(&caller.key(session)).await?)
     }
 
     /// Changes title and metadata.
@@ -163,7 +163,7 @@ impl Service {
         metadata: BTreeMap<String, Option<String>>,
     ) -> ServiceResult<SessionInfo> {
         let key = caller.key(session);
-        let info = self.store.info(&key).await?;
+        let info = self.store.used(&key).await?;
         check_text(
             "title",
             title.iter().flatten().next().map(String::as_str),

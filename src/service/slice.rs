@@ -164,7 +164,7 @@ impl Service {
         if let Some(page) = &query.page {
             return open_page(page, limit);
         }
-        let tail = self.store.info(key).await?.tail;
+        let tail = self.store.used(key).await?.tail;
         let mut window = query.window;
         let (mut from, to) = match &query.around {
             Some(_) if query.from.is_some() || query.to.is_some() => {
@@ -307,7 +307,7 @@ impl Service {
     ) -> ServiceResult<Follow> {
         let key = caller.key(session);
         let watch = self.store.watch(&key).await?;
-        let tail = self.store.info(&key).await?.tail;
+        let tail = self.store.used(&key).await?.tail;
         let next = match from {
             Some(point) => self.position_of(&key, point, tail).await?,
             None => tail,

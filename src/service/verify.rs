@@ -18,6 +18,10 @@ pub struct Counts {
     pub events: u64,
     /// Bytes of their bodies.
     pub bytes: u64,
+    /// Sessions that expired.
+    pub expired: u64,
+    /// Sessions whose files went after their grace.
+    pub reclaimed: u64,
 }
 
 impl Service {
@@ -71,6 +75,8 @@ impl Service {
             appends: self.counters.appends.load(Ordering::Relaxed),
             events: self.counters.events.load(Ordering::Relaxed),
             bytes: self.counters.bytes.load(Ordering::Relaxed),
+            expired: self.counters.expired.load(Ordering::Relaxed),
+            reclaimed: self.counters.reclaimed.load(Ordering::Relaxed),
         }
     }
 }

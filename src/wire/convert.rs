@@ -85,6 +85,7 @@ impl From<&SessionInfo> for types::Session {
             created_at: info.created_at.to_string(),
             updated_at: info.updated_at.to_string(),
             archived_at: info.archived_at.map(|time| time.to_string()),
+            held_at: super::retention::held_at(info),
             tail: info.tail.0,
             bytes: info.bytes,
             receipt: info.receipt.into(),

@@ -10,6 +10,7 @@ pub mod json;
 pub mod pb;
 #[cfg(feature = "http")]
 pub mod protobuf;
+pub mod retention;
 mod scan;
 #[cfg(feature = "mcp")]
 pub mod tools;

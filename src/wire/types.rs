@@ -80,6 +80,8 @@ pub struct Session {
     pub updated_at: String,
     /// When it was archived, RFC 3339.
     pub archived_at: Option<String>,
+    /// Since when it is held, RFC 3339: it neither expires nor is deleted.
+    pub held_at: Option<String>,
     /// The position the next event will get.
     pub tail: u64,
     /// Bytes of its records.

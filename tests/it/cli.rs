@@ -611,6 +611,28 @@ fn files(directory: &std::path::Path) -> Vec<std::path::PathBuf> {
 }
 
 #[test]
+fn a_session_is_held_and_what_is_to_come_is_told_and_done() {
+    let place = with_trip();
+    place.run(&["hold", "trip"]).ok();
+    let refused = place.run(&["delete", "trip", "--json"]);
+    assert_eq!(refused.refused(1), "session_held");
+    let told = place.run(&["retention", "--dry-run", "--json"]).json();
+    assert_eq!(told["data"][0]["session"], "trip");
+    assert_eq!(told["data"][0]["next"], "none");
+    assert_eq!(told["retention_seconds"], 30 * 24 * 3_600);
+    place.run(&["hold", "trip", "--release"]).ok();
+    let swept = place.run(&["retention", "--json"]).json();
+    assert_eq!((&swept["expired"], &swept["data"][0]["next"]), (&json!([]), &json!("expire")));
+    place.run(&["restore", "trip"]).ok();
+    place.run(&["delete", "trip"]).ok();
+    let config = place.run(&["config", "--json"]).json();
+    for (name, value) in [("ttl", "4h"), ("retention", "30d"), ("grace", "7d"), ("max_steps", "0")]
+    {
+        assert_eq!(config["settings"][name]["value"], value, "{name}");
+    }
+}
+
+#[test]
 fn settings_say_where_they_come_from_and_wrong_ones_are_refused_by_name() {
     let place = Place::new();
     let config = place.run(&["config", "--json", "--log", "warn"]).json();

@@ -7,6 +7,7 @@ mod broken;
 mod gate;
 mod house;
 mod knock;
+mod lifetimes;
 mod refused;
 mod sessions;
 mod slices;

@@ -1,0 +1,85 @@
+//! The verbs on how long sessions live: hold, restore, retention. It must not decide when one
+//! expires.
+
+use serde_json::Value;
+
+use super::{
+    args::{Hold, Retention},
+    failure::Outcome,
+    screen::{Screen, one_line},
+};
+use crate::{
+    client::{Client, Request, session_path},
+    event::SessionId,
+};
+
+const TITLE_CHARS: usize = 32;
+
+pub(super) async fn hold(client: &Client, wanted: &Hold, screen: &mut Screen) -> Outcome {
+    let path = session_path(&wanted.session, "/hold");
+    let request = if wanted.release { Request::delete(path) } else { Request::put(path) };
+    let done = if wanted.release { "released" } else { "held" };
+    said(client, request, &wanted.session, done, screen).await
+}
+
+pub(super) async fn restore(client: &Client, id: &SessionId, screen: &mut Screen) -> Outcome {
+    said(client, Request::post(session_path(id, "/restore")), id, "restored", screen).await
+}
+
+async fn said(
+    client: &Client,
+    request: Request,
+    id: &SessionId,
+    done: &str,
+    screen: &mut Screen,
+) -> Outcome {
+    let body = client.send(request).await?.body;
+    if screen.json {
+        return Ok(screen.answer(&body)?);
+    }
+    screen.line(format!("{done} {id}"))?;
+    Ok(())
+}
+
+pub(super) async fn run(client: &Client, wanted: Retention, screen: &mut Screen) -> Outcome {
+    let path = "/v1/admin/retention";
+    let request = match wanted.dry_run {
+        true => Request::get(path).query_opt("limit", wanted.limit.as_ref()),
+        false => Request::post(path),
+    };
+    let body = client.send(request).await?.body;
+    if screen.json {
+        return Ok(screen.answer(&body)?);
+    }
+    let told: Value = serde_json::from_slice(&body).unwrap_or_default();
+    for name in ["expired", "reclaimed"] {
+        for id in told.get(name).and_then(Value::as_array).into_iter().flatten() {
+            screen.line(format!("{name} {}", id.as_str().unwrap_or_default()))?;
+        }
+    }
+    let text = |row: &Value, name: &str| {
+        row.get(name).and_then(Value::as_str).unwrap_or_default().to_owned()
+    };
+    let rows: Vec<Vec<String>> = told
+        .get("data")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .map(|row| {
+            let at = text(row, "at");
+            vec![
+                text(row, "session"),
+                text(row, "next"),
+                at.get(..19).unwrap_or(&at).replace('T', " "),
+                text(row, "why"),
+                one_line(&text(row, "title"), TITLE_CHARS),
+            ]
+        })
+        .collect();
+    if rows.is_empty() {
+        screen.line("No session has an end in sight.")?;
+        return Ok(());
+    }
+    screen.table(&["SESSION", "NEXT", "AT", "WHY", "TITLE"], rows)?;
+    Ok(())
+}

@@ -1,0 +1,84 @@
+//! Routes on how long sessions live. It must not decide when one expires.
+
+use axum::{Json, extract::State};
+
+use super::{
+    Shared,
+    body::{InPath, Who},
+    describe::Refusals,
+    params::Params,
+    refuse::Refusal,
+};
+use crate::wire::{retention::RetentionAnswer, types};
+
+/// Holds a session: it neither expires nor is deleted until the hold is released.
+#[utoipa::path(
+    put, path = "/v1/sessions/{session}/hold", operation_id = "holdSession", tag = "sessions",
+    params(("session" = String, Path, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", description = "The session's id")),
+    responses((status = 200, description = "The session, held", body = types::Session), Refusals)
+)]
+pub(super) async fn hold(
+    State(door): Shared,
+    Who(caller): Who,
+    InPath(session): InPath,
+) -> Result<Json<types::Session>, Refusal> {
+    let info = door.app.service.hold_session(&caller, &session, true).await?;
+    Ok(Json((&info).into()))
+}
+
+/// Releases a hold: the session's idle time begins anew.
+#[utoipa::path(
+    delete, path = "/v1/sessions/{session}/hold", operation_id = "releaseSession", tag = "sessions",
+    params(("session" = String, Path, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", description = "The session's id")),
+    responses((status = 200, description = "The session, not held", body = types::Session), Refusals)
+)]
+pub(super) async fn release(
+    State(door): Shared,
+    Who(caller): Who,
+    InPath(session): InPath,
+) -> Result<Json<types::Session>, Refusal> {
+    let info = door.app.service.hold_session(&caller, &session, false).await?;
+    Ok(Json((&info).into()))
+}
+
+/// Brings an expired session back, until its grace ends.
+#[utoipa::path(
+    post, path = "/v1/sessions/{session}/restore", operation_id = "restoreSession", tag = "sessions",
+    params(("session" = String, Path, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", description = "The session's id")),
+    responses((status = 200, description = "The session, there again", body = types::Session), Refusals)
+)]
+pub(super) async fn restore(
+    State(door): Shared,
+    Who(caller): Who,
+    InPath(session): InPath,
+) -> Result<Json<types::Session>, Refusal> {
+    let info = door.app.service.restore_session(&caller, &session).await?;
+    Ok(Json((&info).into()))
+}
+
+/// What is to come of idle sessions: which expire, when and why. Changes nothing.
+#[utoipa::path(
+    get, path = "/v1/admin/retention", operation_id = "getRetention", tag = "operations",
+    params(("limit" = Option<u32>, Query, minimum = 1, maximum = 1000, description = "Sessions at most: 100 when not said, 1 000 at most")),
+    responses((status = 200, description = "Sessions with an end in sight, the soonest first", body = RetentionAnswer), Refusals)
+)]
+pub(super) async fn look(
+    State(door): Shared,
+    Who(caller): Who,
+    params: Params,
+) -> Result<Json<RetentionAnswer>, Refusal> {
+    let limit = params.number("limit")?;
+    Ok(Json(door.app.service.retention(&caller, limit).await?.into()))
+}
+
+/// Lets sessions expire at once whose time has come, and removes what is left of those that went.
+#[utoipa::path(
+    post, path = "/v1/admin/retention", operation_id = "sweepRetention", tag = "operations",
+    responses((status = 200, description = "What was done, and what is to come", body = RetentionAnswer), Refusals)
+)]
+pub(super) async fn sweep(
+    State(door): Shared,
+    Who(caller): Who,
+) -> Result<Json<RetentionAnswer>, Refusal> {
+    Ok(Json(door.app.service.sweep_all(&caller, None).await?.into()))
+}

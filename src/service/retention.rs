@@ -1,0 +1,135 @@
+//! Verbs on how long sessions live: hold and release, restore, what is to come, and the sweep that
+//! the owner does now and then. It must not decide when a session expires; the store does.
+
+use std::sync::atomic::Ordering;
+
+use super::{Caller, Service, ServiceError, ServiceResult, store_error::unwritten};
+use crate::{
+    event::{SessionId, Timestamp, limits},
+    store::{Aging, Change, Lifetimes, SessionInfo, Swept},
+};
+
+/// Rounds of one sweep that an operator asks for.
+const ROUNDS_MAX: usize = 10_000;
+
+/// What is to come of a scope's sessions, and by which rules.
+#[derive(Clone, Debug)]
+pub struct Retention {
+    /// Sessions with an end in sight, the soonest first.
+    pub aging: Vec<Aging>,
+    /// The rules.
+    pub lifetimes: Lifetimes,
+    /// The time their times are by.
+    pub counted: Timestamp,
+    /// Wall time.
+    pub now: Timestamp,
+    /// What a sweep did just now; nothing for a look.
+    pub swept: Swept,
+}
+
+impl Service {
+    /// Holds a session, so that it neither expires nor is deleted; or lets it go.
+    ///
+    /// # Errors
+    /// `session_not_found`, `session_deleted`, `session_expired`, and those of the disk.
+    pub async fn hold_session(
+        &self,
+        caller: &Caller,
+        session: &SessionId,
+        hold: bool,
+    ) -> ServiceResult<SessionInfo> {
+        let change = Change { hold: Some(hold), ..Change::default() };
+        self.durable(self.store.change(&caller.key(session), change)).await.map_err(unwritten)
+    }
+
+    /// Brings an expired session back; one that is there is used by it.
+    ///
+    /// # Errors
+    /// `session_not_found`, `session_deleted`, and those of the disk.
+    pub async fn restore_session(
+        &self,
+        caller: &Caller,
+        session: &SessionId,
+    ) -> ServiceResult<SessionInfo> {
+        let change = Change { restore: true, ..Change::default() };
+        self.durable(self.store.change(&caller.key(session), change)).await.map_err(unwritten)
+    }
+
+    /// What is to come of the caller's sessions. Changes nothing.
+    ///
+    /// # Errors
+    /// `invalid_request` for a limit out of bounds.
+    pub async fn retention(
+        &self,
+        caller: &Caller,
+        limit: Option<usize>,
+    ) -> ServiceResult<Retention> {
+        let limit = limit.unwrap_or(limits::PAGE_SESSIONS_DEFAULT);
+        if limit == 0 || limit > limits::PAGE_SESSIONS_MAX {
+            let problem = format!("from 1 to {}, not {limit}", limits::PAGE_SESSIONS_MAX);
+            return Err(ServiceError::invalid("limit", problem));
+        }
+        Ok(Retention {
+            aging: self.store.aging(&caller.scope, limit).await?,
+            lifetimes: self.store.lifetimes(),
+            counted: self.store.counted(),
+            now: self.clock.now(),
+            swept: Swept::default(),
+        })
+    }
+
+    /// Sweeps all there is once, and answers what is to come after that. Of what was swept the
+    /// caller is told of his own.
+    ///
+    /// # Errors
+    /// Those of [`Self::retention`] and of [`Self::sweep`].
+    pub async fn sweep_all(
+        &self,
+        caller: &Caller,
+        limit: Option<usize>,
+    ) -> ServiceResult<Retention> {
+        let mut swept = Swept::default();
+        for _ in 0..ROUNDS_MAX {
+            let round = self.sweep().await?;
+            swept.expired.extend(round.expired);
+            swept.reclaimed.extend(round.reclaimed);
+            swept.failed += round.failed;
+            if !round.more {
+                break;
+            }
+        }
+        swept.expired.retain(|key| key.scope == caller.scope);
+        swept.reclaimed.retain(|key| key.scope == caller.scope);
+        Ok(Retention { swept, ..self.retention(caller, limit).await? })
+    }
+
+    /// One round of what the owner does now and then: lets sessions expire that nobody used for
+    /// too long, removes what is left of those that went, and forgets facts that nobody asked for.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    pub async fn sweep(&self) -> ServiceResult<Swept> {
+        let hot = self.store.lifetimes().hot;
+        if !hot.is_zero() {
+            self.facts.forget_unused(self.clock.monotonic().saturating_sub(hot));
+        }
+        let swept = self.store.sweep().await?;
+        for key in &swept.expired {
+            self.facts.forget(key);
+            tracing::info!(session = %key.session, "expired: nobody used it for its limit");
+        }
+        for key in &swept.reclaimed {
+            tracing::info!(session = %key.session, "its grace has ended: its files are gone");
+        }
+        let count = |keys: usize| keys as u64;
+        self.counters.expired.fetch_add(count(swept.expired.len()), Ordering::Relaxed);
+        self.counters.reclaimed.fetch_add(count(swept.reclaimed.len()), Ordering::Relaxed);
+        Ok(swept)
+    }
+
+    /// Whether a session is offered to callers without an id.
+    pub(super) fn is_offered(&self, info: &SessionInfo) -> bool {
+        let counted = self.store.counted();
+        self.store.lifetimes().is_hot(info.ttl_seconds, info.used_at, counted)
+    }
+}

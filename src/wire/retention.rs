@@ -1,0 +1,116 @@
+//! Shapes of what is to come of idle sessions. It must not decide when one expires.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+#[cfg(feature = "http")]
+use utoipa::ToSchema;
+
+use crate::{
+    event::Timestamp,
+    service::{Aging, Keeps, Retention, SessionInfo, Stage},
+};
+
+/// What is to come of idle sessions, and by which rules.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(ToSchema))]
+pub struct RetentionAnswer {
+    /// Sessions with an end in sight, the soonest first.
+    pub data: Vec<RetentionRow>,
+    /// Sessions that expired just now; none for a look.
+    pub expired: Vec<String>,
+    /// Sessions whose files went just now; none for a look.
+    pub reclaimed: Vec<String>,
+    /// Sessions that could not go just now; the owner's log says why.
+    pub failed: u64,
+    /// Idle for longer, a session is no longer offered without its id; 0 for never.
+    pub ttl_seconds: u64,
+    /// Idle for longer, a session without a limit of its own expires; 0 for never.
+    pub retention_seconds: u64,
+    /// So long an expired session can be restored.
+    pub grace_seconds: u64,
+    /// How far the count of idle time is behind the clock: by what the clock jumped over.
+    pub behind_seconds: i64,
+}
+
+/// A session with an end in sight.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(ToSchema))]
+pub struct RetentionRow {
+    /// Its id.
+    pub session: String,
+    /// A line for people.
+    pub title: Option<String>,
+    /// `alive`, `expired` or `deleted`.
+    pub stage: String,
+    /// How long nobody used it; for one that went, how long ago that was.
+    pub idle_seconds: u64,
+    /// Its own limit, idle seconds; null follows the store.
+    pub ttl_seconds: Option<u64>,
+    /// What comes next: `expire`, `reclaim`, or `none` while something keeps it.
+    pub next: String,
+    /// When, RFC 3339, if nobody uses it until then.
+    pub at: String,
+    /// Whether that time has come: the next sweep does it.
+    pub due: bool,
+    /// Why, for a person.
+    pub why: String,
+}
+
+impl From<Retention> for RetentionAnswer {
+    fn from(told: Retention) -> Self {
+        let ids = |keys: &[crate::event::SessionKey]| {
+            keys.iter().map(|key| key.session.to_string()).collect()
+        };
+        Self {
+            data: told.aging.iter().map(|one| row(one, &told)).collect(),
+            expired: ids(&told.swept.expired),
+            reclaimed: ids(&told.swept.reclaimed),
+            failed: told.swept.failed,
+            ttl_seconds: told.lifetimes.hot.as_secs(),
+            retention_seconds: told.lifetimes.retention.as_secs(),
+            grace_seconds: told.lifetimes.grace.as_secs(),
+            behind_seconds: told.now.0.saturating_sub(told.counted.0) / 1_000_000,
+        }
+    }
+}
+
+fn row(one: &Aging, told: &Retention) -> RetentionRow {
+    let idle = told.counted.0.saturating_sub(one.used_at.0).max(0);
+    let left = one.ends_at.0.saturating_sub(told.counted.0);
+    let limit = told.lifetimes.limit(one.ttl_seconds).unwrap_or(Duration::ZERO);
+    let whose = if one.ttl_seconds.is_some() { "its own limit" } else { "the store's limit" };
+    let next = match (one.stage, one.kept) {
+        (_, Some(_)) => "none",
+        (Stage::Alive, None) => "expire",
+        (Stage::Expired | Stage::Deleted, None) => "reclaim",
+    };
+    let why = match (one.kept, one.stage) {
+        (Some(Keeps::Hold(at)), _) => format!("held since {at}"),
+        (Some(Keeps::Damage), _) => "it is damaged, and nobody gave that up".to_owned(),
+        (None, Stage::Alive) => format!("{whose} is {} s idle", limit.as_secs()),
+        (None, Stage::Expired) => "it expired and can be restored until then".to_owned(),
+        (None, Stage::Deleted) => "it was deleted; its id is free then".to_owned(),
+    };
+    RetentionRow {
+        session: one.session.to_string(),
+        title: one.title.clone(),
+        stage: match one.stage {
+            Stage::Alive => "alive",
+            Stage::Expired => "expired",
+            Stage::Deleted => "deleted",
+        }
+        .to_owned(),
+        idle_seconds: u64::try_from(idle / 1_000_000).unwrap_or(0),
+        ttl_seconds: one.ttl_seconds,
+        next: next.to_owned(),
+        at: told.now.plus_micros(left).to_string(),
+        due: left < 0 && one.kept.is_none(),
+        why,
+    }
+}
+
+/// Since when a session is held, RFC 3339.
+pub(super) fn held_at(info: &SessionInfo) -> Option<String> {
+    info.held_at.map(|at: Timestamp| at.to_string())
+}
