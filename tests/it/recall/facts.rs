@@ -87,7 +87,8 @@ pub fn told<'a>(lines: &[String], session: &'a Session) -> Vec<&'a Fact> {
 
 fn cut(text: &str, bytes: usize) -> String {
     // At a whole character, which is kinder than the rule.
-    text[..text.floor_char_boundary(bytes)].to_owned()
+    let end = (0..=bytes.min(text.len())).rev().find(|at| text.is_char_boundary(*at));
+    text[..end.unwrap()].to_owned()
 }
 
 /// The rule of that program: the last five descriptions, each cut at eighty bytes.
