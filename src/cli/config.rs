@@ -270,17 +270,8 @@ impl Config {
         environment: &Environment,
     ) -> Result<Self, ConfigError> {
         let one = |name: &str| found.iter().find(|found| found.name == name);
-        let typed = |name: &str, wanted: &str, fits: &dyn Fn(&str) -> bool| match one(name) {
-            Some(Found { value: Some(value), name, source, .. }) if !fits(value) => {
-                Err(ConfigError::Value {
-                    name,
-                    value: value.clone(),
-                    source_name: source.clone(),
-                    wanted: wanted.to_owned(),
-                })
-            }
-            Some(found) => Ok(found.value.clone().unwrap_or_default()),
-            None => Ok(String::new()),
+        let typed = |name: &str, wanted: &str, fits: &dyn Fn(&str) -> bool| {
+            one(name).map_or(Ok(String::new()), |found| found.typed(wanted, fits))
         };
         let listen = typed("listen", "an address such as 127.0.0.1:7717", &|text| {
             text.parse::<SocketAddr>().is_ok()
@@ -372,6 +363,22 @@ impl Config {
         };
         let shared = self.found.iter().filter(|found| found.shared);
         shared.map(one).collect::<Vec<_>>().join(" ")
+    }
+}
+
+impl Found {
+    /// The value, when it is what is wanted.
+    fn typed(&self, wanted: &str, fits: &dyn Fn(&str) -> bool) -> Result<String, ConfigError> {
+        let value = self.value.clone().unwrap_or_default();
+        if self.value.is_none() || fits(&value) {
+            return Ok(value);
+        }
+        Err(ConfigError::Value {
+            name: self.name,
+            value,
+            source_name: self.source.clone(),
+            wanted: wanted.to_owned(),
+        })
     }
 }
 

@@ -116,7 +116,7 @@ async fn an_expired_session_says_so_to_everybody_and_can_be_brought_back() {
         let key = key("s");
         let before = events_of(store, &key).await;
         clock.advance(DAY);
-        assert_eq!(sweep(store).await.expired, [key.clone()]);
+        assert_eq!(sweep(store).await.expired, std::slice::from_ref(&key));
         let new = NewSession { id: Some(key.session.clone()), ..NewSession::default() };
         let everything = engines::everything();
         let hold = Change { hold: Some(true), ..Change::default() };

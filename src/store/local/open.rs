@@ -61,12 +61,7 @@ pub(super) fn open(env: &Env, options: Options) -> Result<(Shared, Box<dyn Lock>
     let resume = Resume { place: recovered.place, order: recovered.order_max, start, ring };
     let journal = Journal::new(env.clone(), options, store.id, resume);
     journal.recycle(slots.recyclable().order);
-    if let Some(what) = refused.unnamed.first() {
-        journal.refuse(&format!(
-            "acknowledged records are lost and name no session: {what}; keep a copy, then run \
-             `sessionlog repair --store --accept-loss`"
-        ));
-    }
+    refused.unnamed.first().iter().for_each(|what| journal.refuse(&lost_for_good(what)));
     recovery.sessions = catalogue.len() as u64;
     let micros = env.clock.monotonic().saturating_sub(began).as_micros();
     recovery.micros = u64::try_from(micros).unwrap_or(u64::MAX);
@@ -105,6 +100,14 @@ pub(super) fn open(env: &Env, options: Options) -> Result<(Shared, Box<dyn Lock>
     };
     deleted.iter().for_each(|session| shared.reclaim(session));
     Ok((shared, lock))
+}
+
+/// Why the store takes no writes.
+fn lost_for_good(what: &str) -> String {
+    format!(
+        "acknowledged records are lost and name no session: {what}; keep a copy, then run \
+         `sessionlog repair --store --accept-loss`"
+    )
 }
 
 /// Makes good what the journal lost where something else has it, and copies what stays lost.
