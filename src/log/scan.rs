@@ -167,13 +167,21 @@ fn watermark_behind(
 fn next_whole(salt: u64, bad: u64, to: u64, get: Source<'_>) -> Result<Option<u64>, LogError> {
     let mut at = bad + ALIGN_BYTES;
     while at + HEADER_BYTES as u64 <= to {
-        let head = get(at, HEADER_BYTES)?;
-        // kind, codec, compression and cipher of any frame this version writes.
-        let likely = matches!(head.get(12..16), Some([1..=3, 1..=2, 0..=1, 0]));
-        if likely && FrameHeader::read(salt, &head).is_ok() {
-            return Ok(Some(at));
+        let window = get(at, WINDOW_BYTES as usize)?;
+        let mut start = 0;
+        while let Some(head) = window.get(start..start + HEADER_BYTES) {
+            // kind, codec, compression and cipher of any frame this version writes.
+            let likely = matches!(head.get(12..16), Some([1..=3, 1..=2, 0..=1, 0]));
+            if likely && FrameHeader::read(salt, head).is_ok() {
+                return Ok(Some(at + start as u64));
+            }
+            start += ALIGN_BYTES as usize;
         }
-        at += ALIGN_BYTES;
+        if start == 0 {
+            // The file is shorter than it was.
+            return Ok(None);
+        }
+        at += start as u64;
     }
     Ok(None)
 }
