@@ -10,7 +10,7 @@ use super::{Shared, blocking, layout::RESERVE, lock, session::Session};
 use crate::{
     env::sync::atomic::{AtomicBool, Ordering},
     event::SessionHash,
-    log::{self, Delta, segment},
+    log::{self, segment},
     store::{StoreError, StoreResult},
 };
 
@@ -158,18 +158,7 @@ impl Shared {
         for _ in 0..2 {
             let mut slots = lock(&self.slots);
             let place = slots.latest();
-            let told = self.told();
-            let delta = Delta {
-                clean: false,
-                start: self.journal.start(),
-                order: place.order,
-                byte_offset: place.byte_offset,
-                lsn: place.lsn.0,
-                at: self.env.clock.now().0,
-                counted: told.counted.0,
-                seen: told.seen.0,
-                entries: Vec::new(),
-            };
+            let delta = self.delta(false, place, self.told());
             slots.write(&self.env, delta, &|take| self.catalogue().each_settled(take))?;
         }
         self.unlink_retired();

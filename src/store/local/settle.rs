@@ -10,6 +10,7 @@ use super::{
     lock,
     read::index_of,
     session::Session,
+    slots::Place,
 };
 use crate::{
     env::{
@@ -25,6 +26,7 @@ use crate::{
         seal::{self, Sealed},
         segment::{self, FRAMES_AT, FrameIndex, SegmentHeader},
     },
+    store::lifetime::Told,
 };
 
 /// Up to so many sessions are few: their files are synced one by one; more of them by one `syncfs`.
@@ -83,17 +85,7 @@ impl Shared {
             self.account(written);
             let (place, copied) = self.place_past(&stuck, place, written_before)?;
             let told = self.told();
-            let delta = Delta {
-                clean: clean && stuck.is_empty(),
-                start: self.journal.start(),
-                order: place.order,
-                byte_offset: place.byte_offset,
-                lsn: place.lsn.0,
-                at: self.env.clock.now().0,
-                counted: told.counted.0,
-                seen: told.seen.0,
-                entries: Vec::new(),
-            };
+            let delta = self.delta(clean && stuck.is_empty(), place, told);
             let mut slots = lock(&self.slots);
             slots.write(&self.env, delta, &|take| self.catalogue().each_settled(take))?;
             self.count.keep(told);
@@ -338,6 +330,21 @@ impl Shared {
         }
         self.touch_settled();
         lock(&self.dirty).extend(again);
+    }
+
+    /// What a settled file is to say of the store up to `place`, its entries aside.
+    pub(super) fn delta(&self, clean: bool, place: Place, told: Told) -> Delta {
+        Delta {
+            clean,
+            start: self.journal.start(),
+            order: place.order,
+            byte_offset: place.byte_offset,
+            lsn: place.lsn.0,
+            at: self.env.clock.now().0,
+            counted: told.counted.0,
+            seen: told.seen.0,
+            entries: Vec::new(),
+        }
     }
 
     /// What changed goes into either settled file with the next that is written.
