@@ -416,13 +416,7 @@ impl<S> Journal<S> {
     /// Syncs an empty frame at the next 4 KiB boundary, once after the last round, so that damage
     /// to the last acknowledged frames is damage, not a torn tail. The caller leads.
     fn watermark(&self) {
-        let result = self.busy(|| {
-            let mut writer = lock(&self.writer);
-            let result = writer.watermark();
-            writer.publish();
-            result
-        });
-        if let Err(error) = result {
+        if let Err(error) = self.write_apart(Writer::watermark) {
             tracing::warn!(%error, "a watermark could not be written");
             self.note(Some(&error));
         }
@@ -455,12 +449,7 @@ impl<S> Journal<S> {
                 continue;
             }
             let next = self.next_number();
-            let result = self.busy(|| {
-                let mut writer = lock(&self.writer);
-                let result = writer.begin(next);
-                writer.publish();
-                result
-            });
+            let result = self.write_apart(|writer| writer.begin(next));
             self.note(result.as_ref().err());
             self.lead(true, outcome);
             result?;
@@ -472,15 +461,20 @@ impl<S> Journal<S> {
     pub(super) fn leave(&self, outcome: Outcome<'_, S>) -> io::Result<()> {
         self.wait_for_lead();
         let next = self.next_number();
-        let result = self.busy(|| {
-            let mut writer = lock(&self.writer);
-            let result = writer.leave(next);
-            writer.publish();
-            result
-        });
+        let result = self.write_apart(|writer| writer.leave(next));
         self.note(result.as_ref().err());
         self.lead(true, outcome);
         result
+    }
+
+    /// Writes what is no round, and lets readers of the place see it. The caller leads.
+    fn write_apart(&self, write: impl FnOnce(&mut Writer) -> io::Result<()>) -> io::Result<()> {
+        self.busy(|| {
+            let mut writer = lock(&self.writer);
+            let result = write(&mut writer);
+            writer.publish();
+            result
+        })
     }
 
     /// The number of the next record that is written.
