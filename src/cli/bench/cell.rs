@@ -213,6 +213,11 @@ pub(super) struct Figure {
     pub(super) unit: &'static str,
 }
 
+/// A [`Figure`] in a line.
+pub(super) const fn figure(id: &'static str, what: &'static str, unit: &'static str) -> Figure {
+    Figure { id, what, unit }
+}
+
 /// Figures that are found together, after the rounds.
 pub(super) struct Probe {
     pub(super) group: Group,

@@ -7,7 +7,7 @@ use std::{io, sync::Arc, time::Duration};
 use serde_json::{Value, json};
 
 use super::{
-    cell::{Figure, Found, Group, Probe},
+    cell::{Found, Group, Probe, figure},
     machine,
     runner::{float, median, stop_here},
     sample::Samples,
@@ -53,10 +53,6 @@ const CALLS: usize = 200;
 const BATCH: usize = 500;
 /// Pages after which a list that does not end is given up.
 const PAGES_MAX: usize = 1_000_000;
-
-const fn figure(id: &'static str, what: &'static str, unit: &'static str) -> Figure {
-    Figure { id, what, unit }
-}
 
 /// How many steps the longer sessions have.
 pub(super) fn many(site: &Site) -> usize {

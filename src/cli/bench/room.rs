@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{
-    cell::{Figure, Found, Group, Probe},
+    cell::{Found, Group, Probe, figure},
     engine,
     runner::float,
     sample::Sample,
@@ -39,17 +39,17 @@ use crate::{
 pub(super) const PROBE: Probe = Probe {
     group: Group::Disk,
     figures: &[
-        Figure {
-            id: "disk.ratio",
-            what: "bytes on disk after a stop, for each byte of the messages appended",
-            unit: "bytes/byte",
-        },
-        Figure {
-            id: "disk.imported",
-            what: "the same transcripts imported, for each byte of their files",
-            unit: "bytes/byte",
-        },
-        Figure { id: "disk.payload", what: "bytes of the messages", unit: "bytes" },
+        figure(
+            "disk.ratio",
+            "bytes on disk after a stop, for each byte of the messages appended",
+            "bytes/byte",
+        ),
+        figure(
+            "disk.imported",
+            "the same transcripts imported, for each byte of their files",
+            "bytes/byte",
+        ),
+        figure("disk.payload", "bytes of the messages", "bytes"),
     ],
     run,
 };

@@ -5,7 +5,7 @@
 use std::{io, path::Path, sync::Arc};
 
 use super::{
-    cell::{Figure, Found, Group, Probe},
+    cell::{Found, Group, Probe, figure},
     engine,
     http::get,
     machine, network,
@@ -26,17 +26,13 @@ use crate::{
 pub(super) const PROBE: Probe = Probe {
     group: Group::Start,
     figures: &[
-        Figure {
-            id: "start.crash",
-            what: "from exec to the first answer, journal to be replayed",
-            unit: "s",
-        },
-        Figure { id: "start.clean", what: "from exec to the first answer, clean stop", unit: "s" },
-        Figure {
-            id: "start.memory",
-            what: "resident memory above that of an empty server, for each session",
-            unit: "bytes",
-        },
+        figure("start.crash", "from exec to the first answer, journal to be replayed", "s"),
+        figure("start.clean", "from exec to the first answer, clean stop", "s"),
+        figure(
+            "start.memory",
+            "resident memory above that of an empty server, for each session",
+            "bytes",
+        ),
     ],
     run,
 };

@@ -13,7 +13,7 @@ use tokio::{
 };
 
 use super::{
-    cell::{Figure, Found, Group, Probe},
+    cell::{Found, Group, Probe, figure},
     machine,
     process::{self, Process},
     research::{arguments, many, step, unjudged},
@@ -51,10 +51,6 @@ const BEFORE: usize = 7;
 const SHORT: usize = 10;
 /// How long one answer may take.
 const ANSWER: Duration = Duration::from_secs(60);
-
-const fn figure(id: &'static str, what: &'static str, unit: &'static str) -> Figure {
-    Figure { id, what, unit }
-}
 
 fn run(site: &mut Site) -> Outcome<Found> {
     let ours = {
