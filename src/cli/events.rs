@@ -9,7 +9,7 @@ use super::{
     args,
     failure::Outcome,
     page::{Pages, Query, on_one_line},
-    screen::{Screen, Tone, printable},
+    screen::{Screen, Tone, instant, printable},
 };
 use crate::{client::Client, event::Timestamp, import::Members};
 
@@ -98,8 +98,7 @@ fn show(event: &Members, screen: &mut Screen) -> Outcome {
     let position = event.raw("position").map_or("", |raw| raw.get());
     let kind = event.text("type").unwrap_or_default();
     let time = event.text("created_at").or_else(|| event.text("processed_at"));
-    let time = time.unwrap_or_default();
-    let time = time.get(..19).unwrap_or(&time).replace('T', " ");
+    let time = instant(&time.unwrap_or_default());
     let head =
         format!("{} {}", screen.paint(Tone::Strong, &kind), screen.paint(Tone::Faint, &time));
     screen.line(format!("{position:>6}  {head}"))?;

@@ -6,7 +6,8 @@ use serde_json::Value;
 use super::{
     args::{Hold, Retention},
     failure::Outcome,
-    screen::{Screen, one_line},
+    screen::{Screen, instant, one_line},
+    sessions::text,
 };
 use crate::{
     client::{Client, Request, session_path},
@@ -57,20 +58,16 @@ pub(super) async fn run(client: &Client, wanted: Retention, screen: &mut Screen)
             screen.line(format!("{name} {}", id.as_str().unwrap_or_default()))?;
         }
     }
-    let text = |row: &Value, name: &str| {
-        row.get(name).and_then(Value::as_str).unwrap_or_default().to_owned()
-    };
     let rows: Vec<Vec<String>> = told
         .get("data")
         .and_then(Value::as_array)
         .into_iter()
         .flatten()
         .map(|row| {
-            let at = text(row, "at");
             vec![
                 text(row, "session"),
                 text(row, "next"),
-                at.get(..19).unwrap_or(&at).replace('T', " "),
+                instant(&text(row, "at")),
                 text(row, "why"),
                 one_line(&text(row, "title"), TITLE_CHARS),
             ]

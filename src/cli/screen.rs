@@ -156,6 +156,11 @@ pub(super) fn counted(number: usize, one: &str) -> String {
     if number == 1 { format!("1 {one}") } else { format!("{number} {one}s") }
 }
 
+/// An instant for a person: to the second.
+pub(super) fn instant(text: &str) -> String {
+    text.get(..19).unwrap_or(text).replace('T', " ")
+}
+
 /// A size for a person.
 pub(super) fn size(bytes: u64) -> String {
     indicatif::HumanBytes(bytes).to_string()

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::{
     args,
     failure::Outcome,
-    screen::{Screen, Tone, one_line, size},
+    screen::{Screen, Tone, instant, one_line, size},
 };
 use crate::{
     client::{Client, ClientError, Request, session_path},
@@ -23,17 +23,12 @@ struct List {
     next_page: Option<String>,
 }
 
-fn text(session: &Value, name: &str) -> String {
+pub(super) fn text(session: &Value, name: &str) -> String {
     session.get(name).and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
 fn number(session: &Value, name: &str) -> u64 {
     session.get(name).and_then(Value::as_u64).unwrap_or_default()
-}
-
-/// An instant for a person: to the second.
-fn instant(text: &str) -> String {
-    text.get(..19).unwrap_or(text).replace('T', " ")
 }
 
 pub(super) async fn list(client: &Client, wanted: args::Sessions, screen: &mut Screen) -> Outcome {

@@ -3,9 +3,9 @@
 
 use std::sync::atomic::Ordering;
 
-use super::{Caller, Service, ServiceError, ServiceResult, store_error::unwritten};
+use super::{Caller, Service, ServiceResult, sessions::page_limit, store_error::unwritten};
 use crate::{
-    event::{SessionId, Timestamp, limits},
+    event::{SessionId, Timestamp},
     store::{Aging, Change, Lifetimes, SessionInfo, Swept},
 };
 
@@ -64,11 +64,7 @@ impl Service {
         caller: &Caller,
         limit: Option<usize>,
     ) -> ServiceResult<Retention> {
-        let limit = limit.unwrap_or(limits::PAGE_SESSIONS_DEFAULT);
-        if limit == 0 || limit > limits::PAGE_SESSIONS_MAX {
-            let problem = format!("from 1 to {}, not {limit}", limits::PAGE_SESSIONS_MAX);
-            return Err(ServiceError::invalid("limit", problem));
-        }
+        let limit = page_limit(limit)?;
         Ok(Retention {
             aging: self.store.aging(&caller.scope, limit).await?,
             lifetimes: self.store.lifetimes(),

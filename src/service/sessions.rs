@@ -101,11 +101,7 @@ impl Service {
         caller: &Caller,
         query: SessionQuery,
     ) -> ServiceResult<SessionPage> {
-        let limit = query.limit.unwrap_or(limits::PAGE_SESSIONS_DEFAULT);
-        if limit == 0 || limit > limits::PAGE_SESSIONS_MAX {
-            let problem = format!("from 1 to {}, not {limit}", limits::PAGE_SESSIONS_MAX);
-            return Err(ServiceError::invalid("limit", problem));
-        }
+        let limit = page_limit(query.limit)?;
         let wanted = |info: &SessionInfo| {
             let status = status(info).as_str();
             query.statuses.is_empty() || query.statuses.iter().any(|wanted| wanted == status)
@@ -226,6 +222,16 @@ impl Service {
             Err(error) => Err(unwritten(error)),
         }
     }
+}
+
+/// How many sessions a page has, given how many were asked for.
+pub(super) fn page_limit(limit: Option<usize>) -> ServiceResult<usize> {
+    let limit = limit.unwrap_or(limits::PAGE_SESSIONS_DEFAULT);
+    if limit == 0 || limit > limits::PAGE_SESSIONS_MAX {
+        let problem = format!("from 1 to {}, not {limit}", limits::PAGE_SESSIONS_MAX);
+        return Err(ServiceError::invalid("limit", problem));
+    }
+    Ok(limit)
 }
 
 fn open_page(page: &str) -> ServiceResult<(Timestamp, SessionId)> {
