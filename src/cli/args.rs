@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use super::settings::{EVERY_VERB, Flags, OfAnOwner};
 use crate::event::{Point, SessionId};
 
 const EXAMPLES: &str = "\
@@ -19,9 +20,6 @@ Examples:
 Exit codes: 0 done, 1 refused, 2 wrong usage or configuration, 3 damaged, 4 not found.
 Points, where a POINT is asked for: 17, end, -5 (five before the end), event:<id>,
 time:<RFC 3339>, step:<n>, action:<event type>[/<n>].";
-
-/// Heading of the flags that every verb has.
-const EVERY_VERB: &str = "Options of every verb";
 
 /// A durable session store for AI agents.
 ///
@@ -39,24 +37,14 @@ pub(super) struct Arguments {
 /// Flags of every verb.
 #[derive(Clone, Debug, Default, Args)]
 pub(super) struct Common {
-    /// Where sessions are kept [setting: data_dir]
-    #[arg(long, global = true, help_heading = EVERY_VERB, value_name = "DIR")]
-    pub(super) data_dir: Option<String>,
-    /// Talk to this server instead of a data directory [setting: url]
-    #[arg(long, global = true, help_heading = EVERY_VERB, value_name = "URL")]
-    pub(super) url: Option<String>,
+    #[command(flatten)]
+    pub(super) flags: Flags,
     /// Print what HTTP would answer, as JSON
     #[arg(long, global = true, help_heading = EVERY_VERB)]
     pub(super) json: bool,
     /// Read settings from this file instead of the usual place
     #[arg(long, global = true, help_heading = EVERY_VERB, value_name = "FILE")]
     pub(super) config: Option<PathBuf>,
-    /// What to log to standard error: off, error, warn, info, debug or trace [setting: log]
-    #[arg(long, global = true, help_heading = EVERY_VERB, value_name = "LEVEL")]
-    pub(super) log: Option<String>,
-    /// How long an owner started on demand waits for another front end [setting: owner_idle]
-    #[arg(long, global = true, help_heading = EVERY_VERB, value_name = "DURATION", hide = true)]
-    pub(super) owner_idle: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -108,12 +96,11 @@ pub(super) enum Verb {
 #[derive(Debug, Args)]
 #[command(after_help = "Example: sessionlog serve --listen 127.0.0.1:8800 --data-dir ./data")]
 pub(super) struct Serve {
-    /// Address to listen on, of this machine only; port 0 picks a free one [setting: listen]
-    #[arg(long, value_name = "ADDRESS")]
-    pub(super) listen: Option<String>,
     /// Own the data directory for front ends only, and leave when none is connected
     #[arg(long, hide = true)]
     pub(super) on_demand: bool,
+    #[command(flatten)]
+    pub(super) settings: OfAnOwner,
 }
 
 #[derive(Debug, Args)]

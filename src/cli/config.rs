@@ -5,145 +5,24 @@
 use std::{
     collections::BTreeMap,
     ffi::OsString,
-    io,
     net::SocketAddr,
     path::{Path, PathBuf},
     time::Duration,
 };
 
-use figment::{
-    Figment, Metadata, Profile, Provider,
-    providers::{Format, Toml},
-    value::{Dict, Map, Value},
-};
+use figment::Figment;
 use url::Url;
 
-use super::args::Common;
-use crate::{
-    env::files,
-    store::{Lifetimes, local::Options},
+use super::{
+    args::Common,
+    layers::{self, DEFAULT, ENVIRONMENT, FILE, FLAG, text_of},
+    settings::{SETTINGS, Setting},
 };
+use crate::store::{Lifetimes, local::Options};
 
-/// Prefix of every environment variable that is a setting.
-pub(super) const PREFIX: &str = "SESSIONLOG_";
-/// The variable that names the configuration file.
-const FILE_VARIABLE: &str = "SESSIONLOG_CONFIG";
-const FILE_NAME: &str = "sessionlog.toml";
-const FILE_BYTES_MAX: u64 = 1 << 20;
 const JOURNAL_FILE_BYTES_MIN: u64 = 32 << 10;
 const SEGMENT_BYTES_MIN: u64 = 4 << 10;
 const SETTLE_AFTER_MIN: Duration = Duration::from_millis(10);
-
-/// A setting: its name in the file; `--its-name` as a flag and `SESSIONLOG_ITS_NAME` in the
-/// environment are the same.
-pub(super) struct Setting {
-    pub(super) name: &'static str,
-    pub(super) help: &'static str,
-    /// For tests and special cases: left out of the listing unless somebody set it.
-    hidden: bool,
-    /// Whether an owner must have it like its front ends: they compare it.
-    shared: bool,
-}
-
-/// Every setting of this version.
-pub(super) const SETTINGS: &[Setting] = &[
-    Setting {
-        name: "data_dir",
-        help: "directory that keeps the sessions; default: sessionlog in the XDG data home",
-        hidden: false,
-        shared: false,
-    },
-    Setting {
-        name: "listen",
-        help: "address `serve` listens on, of this machine only; default 127.0.0.1:7717",
-        hidden: false,
-        shared: false,
-    },
-    Setting {
-        name: "log",
-        help: "what to log: off, error, warn, info (default), debug or trace",
-        hidden: false,
-        shared: false,
-    },
-    Setting {
-        name: "ttl",
-        help: "idle for longer, a session is offered only by its id, 0s for never; default 4h",
-        hidden: false,
-        shared: false,
-    },
-    Setting {
-        name: "retention",
-        help: "idle for longer, a session expires, 0s for never; default 30d",
-        hidden: false,
-        shared: false,
-    },
-    Setting {
-        name: "grace",
-        help: "how long an expired session can be restored before it goes; default 7d",
-        hidden: false,
-        shared: false,
-    },
-    Setting {
-        name: "max_steps",
-        help: "steps a research session takes, 0 for no limit; default 0",
-        hidden: false,
-        shared: false,
-    },
-    Setting {
-        name: "sweep_interval",
-        help: "how often the owner looks for sessions past their time, 0s for never; default 10s",
-        hidden: true,
-        shared: false,
-    },
-    Setting {
-        name: "owner_idle",
-        help: "how long an owner started on demand stays without front ends; default 60s",
-        hidden: true,
-        shared: false,
-    },
-    Setting {
-        name: "journal_file_bytes",
-        help: "size of one file of the commit journal, from 32KiB; default 32MiB",
-        hidden: true,
-        shared: true,
-    },
-    Setting {
-        name: "journal_retained_bytes",
-        help: "journal that may wait to be settled into segments; default 256MiB",
-        hidden: true,
-        shared: true,
-    },
-    Setting {
-        name: "segment_bytes_max",
-        help: "size from which a segment is sealed; default 8MiB",
-        hidden: true,
-        shared: true,
-    },
-    Setting {
-        name: "settle_after",
-        help: "nobody wrote for so long: what waits is settled; from 10ms, default 5s",
-        hidden: true,
-        shared: false,
-    },
-    Setting {
-        name: "scrub_interval",
-        help: "how often everything settled is read back, 0s for never; default 24h",
-        hidden: true,
-        shared: false,
-    },
-    Setting {
-        name: "warm_bytes_max",
-        help: "memory for events that were read lately, 0 for none; default 32MiB",
-        hidden: true,
-        shared: false,
-    },
-    Setting {
-        name: "url",
-        help: "server to talk to instead of a data directory; default: none",
-        hidden: false,
-        shared: false,
-    },
-];
 
 /// What the process was started with, read once.
 #[derive(Clone, Debug, Default)]
@@ -165,7 +44,8 @@ impl Environment {
         self.variables.get(name).map(PathBuf::from).filter(|path| path.is_absolute())
     }
 
-    fn home_or(&self, variable: &str, below_home: &str) -> Option<PathBuf> {
+    /// The directory a variable names, or else one below the home directory.
+    pub(super) fn home_or(&self, variable: &str, below_home: &str) -> Option<PathBuf> {
         self.directory(variable).or_else(|| Some(self.directory("HOME")?.join(below_home)))
     }
 }
@@ -202,7 +82,7 @@ pub(super) struct Found {
     pub(super) value: Option<String>,
     /// Where it came from, for a person.
     pub(super) source: String,
-    pub(super) help: &'static str,
+    pub(super) help: String,
     hidden: bool,
     shared: bool,
 }
@@ -225,40 +105,15 @@ pub(super) struct Config {
     found: Vec<Found>,
 }
 
-/// One place settings come from.
-struct Layer {
-    kind: &'static str,
-    values: Dict,
-}
-
-impl Provider for Layer {
-    fn metadata(&self) -> Metadata {
-        Metadata::named(self.kind)
-    }
-
-    fn data(&self) -> figment::Result<Map<Profile, Dict>> {
-        Ok(Map::from([(Profile::Default, self.values.clone())]))
-    }
-}
-
-const DEFAULT: &str = "default";
-const FILE: &str = "file";
-const ENVIRONMENT: &str = "environment";
-const FLAG: &str = "flag";
-
 impl Config {
     /// Collects the settings.
-    pub(super) fn load(
-        common: &Common,
-        listen: Option<&str>,
-        environment: &Environment,
-    ) -> Result<Self, ConfigError> {
-        let (file, from_file) = file_layer(common, environment)?;
+    pub(super) fn load(common: &Common, environment: &Environment) -> Result<Self, ConfigError> {
+        let (file, from_file) = layers::file(common, environment)?;
         let figment = Figment::new()
-            .merge(default_layer(environment))
+            .merge(layers::defaults(environment))
             .merge(from_file)
-            .merge(environment_layer(environment)?)
-            .merge(flag_layer(common, listen));
+            .merge(layers::variables(environment)?)
+            .merge(layers::flags(common));
         let found: Vec<Found> =
             SETTINGS.iter().map(|setting| find(&figment, setting, file.as_deref())).collect();
         Self::parse(found, file, environment)
@@ -346,6 +201,14 @@ impl Config {
         self.found.iter().filter(|found| !found.hidden || found.source != DEFAULT)
     }
 
+    /// What was given as flags: the flag, its dashes before it, and its value.
+    pub(super) fn flags(&self) -> impl Iterator<Item = (&'static str, &str, &str)> {
+        self.found.iter().filter_map(|found| {
+            let flag = found.source.strip_prefix(FLAG)?.trim_start();
+            Some((found.name, flag, found.value.as_deref()?))
+        })
+    }
+
     /// What to log, when somebody said so.
     pub(super) fn log_chosen(&self) -> Option<&str> {
         let chosen = self.found.iter().any(|found| found.name == "log" && found.source != DEFAULT);
@@ -391,139 +254,13 @@ fn find(figment: &Figment, setting: &Setting, file: Option<&Path>) -> Found {
         _ => DEFAULT,
     });
     let source = match kind {
-        FILE => format!("{FILE} {}", file.unwrap_or(Path::new(FILE_NAME)).display()),
-        ENVIRONMENT => format!("{ENVIRONMENT} {PREFIX}{}", setting.name.to_uppercase()),
-        FLAG => format!("{FLAG} --{}", setting.name.replace('_', "-")),
+        FILE => format!("{FILE} {}", file.unwrap_or(Path::new(layers::FILE_NAME)).display()),
+        ENVIRONMENT => format!("{ENVIRONMENT} {}", setting.variable()),
+        FLAG => format!("{FLAG} --{}", setting.flag()),
         other => other.to_owned(),
     };
-    let Setting { name, help, hidden, shared } = *setting;
-    Found { name, value, source, help, hidden, shared }
-}
-
-fn default_layer(environment: &Environment) -> Layer {
-    let data_dir = environment.home_or("XDG_DATA_HOME", ".local/share");
-    let mut values = Dict::from([
-        ("listen".to_owned(), Value::from("127.0.0.1:7717")),
-        ("log".to_owned(), Value::from("info")),
-        ("ttl".to_owned(), Value::from("4h")),
-        ("retention".to_owned(), Value::from("30d")),
-        ("grace".to_owned(), Value::from("7d")),
-        ("max_steps".to_owned(), Value::from("0")),
-        ("sweep_interval".to_owned(), Value::from("10s")),
-        ("owner_idle".to_owned(), Value::from("60s")),
-        ("settle_after".to_owned(), Value::from("5s")),
-        ("scrub_interval".to_owned(), Value::from("24h")),
-    ]);
-    let options = Options::default();
-    for (name, bytes) in [
-        ("journal_file_bytes", options.journal_file_bytes),
-        ("journal_retained_bytes", options.journal_retained_bytes),
-        ("segment_bytes_max", options.segment_bytes_max),
-        ("warm_bytes_max", options.warm_bytes_max as u64),
-    ] {
-        values.insert(name.to_owned(), Value::from(bytes.to_string()));
-    }
-    if let Some(home) = data_dir {
-        let path = home.join("sessionlog").display().to_string();
-        values.insert("data_dir".to_owned(), Value::from(path));
-    }
-    Layer { kind: DEFAULT, values }
-}
-
-fn file_layer(
-    common: &Common,
-    environment: &Environment,
-) -> Result<(Option<PathBuf>, Layer), ConfigError> {
-    let none = Layer { kind: FILE, values: Dict::new() };
-    let named = common
-        .config
-        .clone()
-        .or_else(|| environment.variables.get(FILE_VARIABLE).map(PathBuf::from));
-    // Only the user's own place is looked at: a file in a directory somebody else filled must not
-    // decide where sessions go.
-    let usual = || Some(environment.home_or("XDG_CONFIG_HOME", ".config")?.join("sessionlog"));
-    let must_exist = named.is_some();
-    let Some(path) = named.or_else(|| Some(usual()?.join(FILE_NAME))) else {
-        return Ok((None, none));
-    };
-    let wrong = |problem: String| ConfigError::File { path: path.display().to_string(), problem };
-    let text = match files::read_text(&path, FILE_BYTES_MAX) {
-        Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound && !must_exist => {
-            return Ok((None, none));
-        }
-        Err(error) => return Err(wrong(error.to_string())),
-    };
-    let read = Toml::string(&text).data().map_err(|error| wrong(error.to_string()))?;
-    let mut values = Dict::new();
-    for (name, value) in read.into_values().flatten() {
-        if !SETTINGS.iter().any(|setting| setting.name == name) {
-            return Err(unknown(name, format!("{FILE} {}", path.display())));
-        }
-        let Some(text) = text_of(&value) else {
-            return Err(wrong(format!("setting {name}: it must be a text or a number")));
-        };
-        values.insert(name, Value::from(text));
-    }
-    let path = std::path::absolute(&path).unwrap_or(path);
-    Ok((Some(path), Layer { kind: FILE, values }))
-}
-
-fn environment_layer(environment: &Environment) -> Result<Layer, ConfigError> {
-    let mut values = Dict::new();
-    for (variable, value) in &environment.variables {
-        let Some(name) = variable.strip_prefix(PREFIX) else { continue };
-        if variable == FILE_VARIABLE {
-            continue;
-        }
-        let Some(setting) = SETTINGS.iter().find(|setting| setting.name.to_uppercase() == name)
-        else {
-            return Err(unknown(variable.clone(), ENVIRONMENT.to_owned()));
-        };
-        let Some(text) = value.to_str() else {
-            return Err(ConfigError::Value {
-                name: setting.name,
-                value: value.to_string_lossy().into_owned(),
-                source_name: format!("{ENVIRONMENT} {variable}"),
-                wanted: "UTF-8 text".to_owned(),
-            });
-        };
-        values.insert(setting.name.to_owned(), Value::from(text));
-    }
-    Ok(Layer { kind: ENVIRONMENT, values })
-}
-
-fn flag_layer(common: &Common, listen: Option<&str>) -> Layer {
-    let given = [
-        ("data_dir", common.data_dir.as_deref()),
-        ("listen", listen),
-        ("log", common.log.as_deref()),
-        ("owner_idle", common.owner_idle.as_deref()),
-        ("url", common.url.as_deref()),
-    ];
-    let values = given
-        .into_iter()
-        .filter_map(|(name, value)| Some((name.to_owned(), Value::from(value?))))
-        .collect();
-    Layer { kind: FLAG, values }
-}
-
-fn unknown(name: String, source_name: String) -> ConfigError {
-    let known: Vec<&str> =
-        SETTINGS.iter().filter(|setting| !setting.hidden).map(|setting| setting.name).collect();
-    ConfigError::Unknown { name, source_name, known: known.join(", ") }
-}
-
-fn text_of(value: &Value) -> Option<String> {
-    match value {
-        Value::String(_, text) => Some(text.clone()),
-        Value::Num(_, number) => number
-            .to_i128()
-            .map(|whole| whole.to_string())
-            .or_else(|| number.to_f64().map(|number| number.to_string())),
-        Value::Bool(_, value) => Some(value.to_string()),
-        _ => None,
-    }
+    let (name, shared) = (setting.name, setting.shared);
+    Found { name, value, source, help: setting.help(), hidden: setting.is_hidden(), shared }
 }
 
 /// The absolute path a setting means: `~/` is the home directory, a relative path lies below
@@ -577,7 +314,10 @@ pub(super) fn size(text: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser as _;
+
     use super::*;
+    use crate::cli::{args::Arguments, settings::Flags};
 
     fn environment(pairs: &[(&str, &str)]) -> Environment {
         let pair = |(name, value): &(&str, &str)| ((*name).to_owned(), OsString::from(value));
@@ -594,10 +334,10 @@ mod tests {
         let file = home.path().join("sessionlog.toml");
         std::fs::write(&file, "listen = \"127.0.0.1:1\"\nlog = \"warn\"\ndata_dir = \"d\"\n")
             .expect("written");
-        let common = Common { config: Some(file.clone()), ..Common::default() };
+        let flags = Flags::of(&[("listen", "127.0.0.1:3")]);
+        let common = Common { config: Some(file.clone()), flags, ..Common::default() };
         let variables = [("SESSIONLOG_LISTEN", "127.0.0.1:2"), ("SESSIONLOG_LOG", "debug")];
-        let config =
-            Config::load(&common, Some("127.0.0.1:3"), &environment(&variables)).expect("loaded");
+        let config = Config::load(&common, &environment(&variables)).expect("loaded");
         assert_eq!((config.listen.port(), &*config.log), (3, "debug"));
         assert_eq!(source(&config, "listen"), "flag --listen");
         assert_eq!(source(&config, "log"), "environment SESSIONLOG_LOG");
@@ -605,6 +345,43 @@ mod tests {
         assert_eq!(config.data_dir, home.path().join("d"), "relative to the file that says so");
         assert_eq!(source(&config, "owner_idle"), "default");
         assert_eq!(config.owner_idle, Duration::from_secs(60));
+    }
+
+    #[test]
+    fn every_setting_has_a_flag_of_its_name_on_every_verb() {
+        for setting in SETTINGS {
+            let value = match setting.name {
+                "url" => "http://127.0.0.1:1",
+                other => Setting::named(other).and_then(|one| one.default).unwrap_or("x"),
+            };
+            let flag = format!("--{}", setting.name.replace('_', "-"));
+            for before in [true, false] {
+                let mut words = vec!["sessionlog", "sessions"];
+                words.splice(if before { 1..1 } else { 2..2 }, [&*flag, value]);
+                let typed = Arguments::try_parse_from(words).expect(setting.name);
+                let config = Config::load(&typed.common, &environment(&[("HOME", "/h")]));
+                let config = config.unwrap_or_else(|error| panic!("{}: {error}", setting.name));
+                assert_eq!(source(&config, setting.name), format!("flag {flag}"));
+                let passed: Vec<_> = config.flags().collect();
+                assert_eq!(passed, [(setting.name, &*flag, value)]);
+            }
+        }
+    }
+
+    #[test]
+    fn serve_shows_the_settings_of_an_owner_and_takes_them() {
+        let words = ["sessionlog", "serve", "--max-steps", "7", "--ttl", "1h", "--grace", "0s"];
+        let typed = Arguments::try_parse_from(words).expect("typed");
+        let config = Config::load(&typed.common, &environment(&[("HOME", "/h")])).expect("loaded");
+        assert_eq!((config.max_steps, config.store.lifetimes.grace), (7, Duration::ZERO));
+        assert_eq!(config.store.lifetimes.hot, Duration::from_secs(3_600));
+    }
+
+    #[test]
+    fn the_defaults_that_are_told_are_those_of_the_store() {
+        let config = Config::load(&Common::default(), &environment(&[("HOME", "/h")]));
+        let store = config.expect("loaded").store;
+        assert_eq!(format!("{store:?}"), format!("{:?}", Options::default()));
     }
 
     #[test]
@@ -616,7 +393,7 @@ mod tests {
             (vec![("HOME", "/h"), ("SESSIONLOG_DATA_DIR", "~/a")], Some("/h/a")),
             (vec![], None),
         ] {
-            let loaded = Config::load(&Common::default(), None, &environment(&variables));
+            let loaded = Config::load(&Common::default(), &environment(&variables));
             let found = loaded.ok().map(|config| config.data_dir);
             assert_eq!(found.as_deref(), expected.map(Path::new), "{variables:?}");
         }
@@ -641,7 +418,7 @@ mod tests {
             ("SESSIONLOG_KEY", "secret", "SESSIONLOG_KEY"),
         ] {
             let variables = environment(&[("HOME", "/h"), (variable, value)]);
-            let error = Config::load(&Common::default(), None, &variables).expect_err(variable);
+            let error = Config::load(&Common::default(), &variables).expect_err(variable);
             assert_eq!(error.field(), named, "{error}");
         }
     }
@@ -658,7 +435,7 @@ mod tests {
             }
             let common = Common { config: Some(file), ..Common::default() };
             let error =
-                Config::load(&common, None, &environment(&[("HOME", "/h")])).expect_err("refused");
+                Config::load(&common, &environment(&[("HOME", "/h")])).expect_err("refused");
             assert_eq!(error.field(), named, "{error}");
         }
     }

@@ -6,11 +6,16 @@ use std::{ffi::OsString, path::PathBuf, sync::Arc};
 use super::{
     config::{Config, Environment},
     failure::{Failure, Outcome},
+    settings::PREFIX,
 };
 use crate::{
     client::{Client, OwnerTarget, Start, Target},
     env::{Entropy, entropy::SystemEntropy, host::OwnerSocket},
 };
+
+/// Settings that an owner is started with in any case, and what only a front end uses: they are
+/// not handed on again.
+const REPLACED: [&str; 4] = ["data_dir", "owner_idle", "log", "url"];
 
 /// A client of what the settings name.
 pub(super) fn client(config: &Config, environment: &Environment) -> Outcome<Client> {
@@ -78,18 +83,23 @@ fn arguments(config: &Config) -> Vec<OsString> {
         arguments.push("--config".into());
         arguments.push(file.into());
     }
+    for (_, flag, value) in config.flags().filter(|(name, ..)| !REPLACED.contains(name)) {
+        arguments.extend([flag.into(), value.into()]);
+    }
     arguments
 }
 
 fn passed_on(environment: &Environment) -> Vec<(OsString, OsString)> {
-    // What is an argument above, and what only a front end uses, is left out.
-    let replaced = ["DATA_DIR", "OWNER_IDLE", "LOG", "CONFIG", "URL"];
+    let is_replaced = |setting: &str| {
+        let name = setting.to_lowercase();
+        name == "config" || REPLACED.contains(&&*name)
+    };
     environment
         .variables
         .iter()
         .filter_map(|(name, value)| {
-            let setting = name.strip_prefix(super::config::PREFIX)?;
-            (!replaced.contains(&setting)).then(|| (name.into(), value.clone()))
+            let setting = name.strip_prefix(PREFIX)?;
+            (!is_replaced(setting)).then(|| (name.into(), value.clone()))
         })
         .collect()
 }

@@ -157,7 +157,7 @@ impl Stage {
     fn command(&self, verb: &str) -> Command {
         let mut command = Command::new(&self.program);
         for (name, _) in std::env::vars_os() {
-            if name.to_string_lossy().starts_with(super::config::PREFIX) {
+            if name.to_string_lossy().starts_with(super::settings::PREFIX) {
                 command.env_remove(name);
             }
         }

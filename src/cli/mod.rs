@@ -11,6 +11,7 @@ mod demo;
 mod events;
 mod failure;
 mod inspect;
+mod layers;
 mod mcp;
 mod page;
 mod reference;
@@ -19,6 +20,7 @@ mod retention;
 mod screen;
 mod serve;
 mod sessions;
+mod settings;
 mod transfer;
 mod verify;
 
@@ -90,13 +92,13 @@ fn execute(arguments: Arguments, environment: &Environment, screen: &mut Screen)
         _ => {}
     }
     if let Verb::Serve(serve) = &verb {
-        return match Config::load(&common, serve.listen.as_deref(), environment) {
+        return match Config::load(&common, environment) {
             Ok(config) => serve::run(&config, serve.on_demand, screen),
             Err(error) if serve.on_demand => serve::not_started(&error.into(), screen),
             Err(error) => Err(error.into()),
         };
     }
-    let config = Config::load(&common, None, environment)?;
+    let config = Config::load(&common, environment)?;
     if let Verb::Config = &verb {
         return show_config(&config, screen);
     }

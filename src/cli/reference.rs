@@ -5,12 +5,7 @@ use std::fmt::Write as _;
 
 use clap::{Command, CommandFactory};
 
-use super::{
-    args::Arguments,
-    config::{PREFIX, SETTINGS},
-    failure::Outcome,
-    screen::Screen,
-};
+use super::{args::Arguments, failure::Outcome, screen::Screen, settings::SETTINGS};
 
 pub(super) fn completions(shell: clap_complete::Shell, screen: &mut Screen) -> Outcome {
     let mut script = Vec::new();
@@ -27,13 +22,15 @@ pub(super) fn manual(screen: &mut Screen) -> Outcome {
 /// Settings, one line each.
 fn settings(text: &mut String) {
     text.push_str(
-        "\n## Settings\n\nA flag beats an environment variable, that beats the file, that beats \
-         the default; `sessionlog config`\nprints the result. A value that does not parse and a \
-         name that is none are errors.\n\n| setting | environment | meaning |\n|---|---|---|\n",
+        "\n## Settings\n\nEvery setting has a flag of the same name (`--max-steps` for `max_steps`), \
+         which every verb takes: what an\nowner needs is handed on to one that is started on demand. A \
+         flag beats an environment variable, that beats the\nfile, that beats the default; `sessionlog \
+         config` prints the result. A value that does not parse and a name that\nis none are errors.\n\n\
+         | setting | environment | meaning |\n|---|---|---|\n",
     );
     for setting in SETTINGS {
-        let (name, variable) = (setting.name, setting.name.to_uppercase());
-        let _ = writeln!(text, "| `{name}` | `{PREFIX}{variable}` | {} |", setting.help);
+        let (name, variable, help) = (setting.name, setting.variable(), setting.help());
+        let _ = writeln!(text, "| `{name}` | `{variable}` | {help} |");
     }
 }
 

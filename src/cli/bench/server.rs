@@ -15,7 +15,7 @@ use super::{
     protocol::Protocol, site::Site,
 };
 use crate::{
-    cli::{config, connect, failure::Outcome},
+    cli::{connect, failure::Outcome, settings},
     env::{Clock, Env, files},
     event::{Batch, Scope, SessionId, SessionKey},
     store::{
@@ -112,7 +112,7 @@ pub(super) async fn at_rest(pid: u32, clock: &dyn Clock) -> io::Result<Behind> {
 /// The user's settings are not the benchmark's.
 pub(super) fn without_settings(command: &mut Command) {
     for (name, _) in std::env::vars_os() {
-        if name.to_string_lossy().starts_with(config::PREFIX) {
+        if name.to_string_lossy().starts_with(settings::PREFIX) {
             command.env_remove(name);
         }
     }

@@ -1,0 +1,145 @@
+//! Where settings come from: defaults, the file, the environment, flags, each a layer over the one
+//! before. It must not know what a value means, and refuses a name that is no setting.
+
+use std::{io, path::PathBuf};
+
+use figment::{
+    Metadata, Profile, Provider,
+    providers::{Format, Toml},
+    value::{Dict, Map, Value},
+};
+
+use super::{
+    args::Common,
+    config::{ConfigError, Environment},
+    settings::{PREFIX, SETTINGS, Setting},
+};
+use crate::env::files;
+
+/// The variable that names the configuration file.
+const FILE_VARIABLE: &str = "SESSIONLOG_CONFIG";
+pub(super) const FILE_NAME: &str = "sessionlog.toml";
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// One place settings come from.
+pub(super) struct Layer {
+    kind: &'static str,
+    values: Dict,
+}
+
+impl Provider for Layer {
+    fn metadata(&self) -> Metadata {
+        Metadata::named(self.kind)
+    }
+
+    fn data(&self) -> figment::Result<Map<Profile, Dict>> {
+        Ok(Map::from([(Profile::Default, self.values.clone())]))
+    }
+}
+
+pub(super) const DEFAULT: &str = "default";
+pub(super) const FILE: &str = "file";
+pub(super) const ENVIRONMENT: &str = "environment";
+pub(super) const FLAG: &str = "flag";
+
+pub(super) fn defaults(environment: &Environment) -> Layer {
+    let known = SETTINGS.iter().filter_map(|setting| Some((setting.name, setting.default?)));
+    let mut values: Dict =
+        known.map(|(name, value)| (name.to_owned(), Value::from(value))).collect();
+    if let Some(home) = environment.home_or("XDG_DATA_HOME", ".local/share") {
+        let path = home.join("sessionlog").display().to_string();
+        values.insert("data_dir".to_owned(), Value::from(path));
+    }
+    Layer { kind: DEFAULT, values }
+}
+
+/// The configuration file that was read, and what it says.
+pub(super) fn file(
+    common: &Common,
+    environment: &Environment,
+) -> Result<(Option<PathBuf>, Layer), ConfigError> {
+    let none = Layer { kind: FILE, values: Dict::new() };
+    let named = common
+        .config
+        .clone()
+        .or_else(|| environment.variables.get(FILE_VARIABLE).map(PathBuf::from));
+    // Only the user's own place is looked at: a file in a directory somebody else filled must not
+    // decide where sessions go.
+    let usual = || Some(environment.home_or("XDG_CONFIG_HOME", ".config")?.join("sessionlog"));
+    let must_exist = named.is_some();
+    let Some(path) = named.or_else(|| Some(usual()?.join(FILE_NAME))) else {
+        return Ok((None, none));
+    };
+    let wrong = |problem: String| ConfigError::File { path: path.display().to_string(), problem };
+    let text = match files::read_text(&path, FILE_BYTES_MAX) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound && !must_exist => {
+            return Ok((None, none));
+        }
+        Err(error) => return Err(wrong(error.to_string())),
+    };
+    let read = Toml::string(&text).data().map_err(|error| wrong(error.to_string()))?;
+    let mut values = Dict::new();
+    for (name, value) in read.into_values().flatten() {
+        if Setting::named(&name).is_none() {
+            return Err(unknown(name, format!("{FILE} {}", path.display())));
+        }
+        let Some(text) = text_of(&value) else {
+            return Err(wrong(format!("setting {name}: it must be a text or a number")));
+        };
+        values.insert(name, Value::from(text));
+    }
+    let path = std::path::absolute(&path).unwrap_or(path);
+    Ok((Some(path), Layer { kind: FILE, values }))
+}
+
+pub(super) fn variables(environment: &Environment) -> Result<Layer, ConfigError> {
+    let mut values = Dict::new();
+    for (variable, value) in &environment.variables {
+        let Some(name) = variable.strip_prefix(PREFIX) else { continue };
+        if variable == FILE_VARIABLE {
+            continue;
+        }
+        let Some(setting) =
+            Setting::named(&name.to_lowercase()).filter(|_| name == name.to_uppercase())
+        else {
+            return Err(unknown(variable.clone(), ENVIRONMENT.to_owned()));
+        };
+        let Some(text) = value.to_str() else {
+            return Err(ConfigError::Value {
+                name: setting.name,
+                value: value.to_string_lossy().into_owned(),
+                source_name: format!("{ENVIRONMENT} {variable}"),
+                wanted: "UTF-8 text".to_owned(),
+            });
+        };
+        values.insert(setting.name.to_owned(), Value::from(text));
+    }
+    Ok(Layer { kind: ENVIRONMENT, values })
+}
+
+pub(super) fn flags(common: &Common) -> Layer {
+    let values = common.flags.iter().map(|(name, value)| (name.to_owned(), Value::from(value)));
+    Layer { kind: FLAG, values: values.collect() }
+}
+
+fn unknown(name: String, source_name: String) -> ConfigError {
+    let known: Vec<&str> = SETTINGS
+        .iter()
+        .filter(|setting| !setting.is_hidden())
+        .map(|setting| setting.name)
+        .collect();
+    ConfigError::Unknown { name, source_name, known: known.join(", ") }
+}
+
+pub(super) fn text_of(value: &Value) -> Option<String> {
+    match value {
+        Value::String(_, text) => Some(text.clone()),
+        Value::Num(_, number) => number
+            .to_i128()
+            .map(|whole| whole.to_string())
+            .or_else(|| number.to_f64().map(|number| number.to_string())),
+        Value::Bool(_, value) => Some(value.to_string()),
+        _ => None,
+    }
+}

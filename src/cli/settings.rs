@@ -1,0 +1,243 @@
+//! The settings there are, each once: a name, a default, a sentence, and by these its flag, its
+//! variable and its line in every help. It must not know what a value means: config does.
+
+use std::collections::BTreeMap;
+
+use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
+
+/// Prefix of every environment variable that is a setting.
+pub(super) const PREFIX: &str = "SESSIONLOG_";
+/// Heading of the flags that every verb has.
+pub(super) const EVERY_VERB: &str = "Options of every verb";
+/// Heading of the flags that only an owner's verb shows.
+const OF_AN_OWNER: &str = "Settings";
+
+/// A setting: its name in the file; `--its-name` as a flag and `SESSIONLOG_ITS_NAME` in the
+/// environment are the same.
+#[derive(Clone, Copy)]
+pub(super) struct Setting {
+    pub(super) name: &'static str,
+    /// What stands for its value in a help.
+    value: &'static str,
+    /// `None`: worked out where the program runs, or nothing.
+    pub(super) default: Option<&'static str>,
+    meaning: &'static str,
+    shown: Shown,
+    /// Whether an owner must have it like its front ends: they compare it.
+    pub(super) shared: bool,
+}
+
+/// Whose help shows a setting's flag. Every verb takes it all the same: any may start an owner.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Shown {
+    Everywhere,
+    Serve,
+    /// For tests and special cases: left out of the listing, too, unless somebody set it.
+    Nowhere,
+}
+
+/// Every setting of this version.
+pub(super) const SETTINGS: &[Setting] = &[
+    Setting::new("data_dir", "DIR", "where sessions are kept; default: in the XDG data home")
+        .everywhere(),
+    Setting::new("url", "URL", "server to talk to instead of a data directory").everywhere(),
+    Setting::new("log", "LEVEL", "what to log: off, error, warn, info, debug or trace")
+        .or("info")
+        .everywhere(),
+    Setting::new(
+        "listen",
+        "ADDRESS",
+        "address to listen on, of this machine only; port 0: a free one",
+    )
+    .or("127.0.0.1:7717"),
+    Setting::new(
+        "ttl",
+        "DURATION",
+        "idle for longer, a session is offered by its id only, 0s for never",
+    )
+    .or("4h"),
+    Setting::new("retention", "DURATION", "idle for longer, a session expires, 0s for never")
+        .or("30d"),
+    Setting::new("grace", "DURATION", "how long an expired session can be restored before it goes")
+        .or("7d"),
+    Setting::new("max_steps", "N", "steps a research session takes, 0 for no limit").or("0"),
+    Setting::new(
+        "sweep_interval",
+        "DURATION",
+        "how often the owner looks for sessions past their time, 0s for never",
+    )
+    .or("10s")
+    .nowhere(),
+    Setting::new(
+        "owner_idle",
+        "DURATION",
+        "how long an owner started on demand stays without front ends",
+    )
+    .or("60s")
+    .nowhere(),
+    Setting::new(
+        "journal_file_bytes",
+        "SIZE",
+        "size of one file of the commit journal, from 32KiB",
+    )
+    .or("32MiB")
+    .nowhere()
+    .shared(),
+    Setting::new(
+        "journal_retained_bytes",
+        "SIZE",
+        "journal that may wait to be settled into segments",
+    )
+    .or("256MiB")
+    .nowhere()
+    .shared(),
+    Setting::new("segment_bytes_max", "SIZE", "size from which a segment is sealed")
+        .or("8MiB")
+        .nowhere()
+        .shared(),
+    Setting::new(
+        "settle_after",
+        "DURATION",
+        "nobody wrote for so long: what waits is settled; from 10ms",
+    )
+    .or("5s")
+    .nowhere(),
+    Setting::new(
+        "scrub_interval",
+        "DURATION",
+        "how often everything settled is read back, 0s for never",
+    )
+    .or("24h")
+    .nowhere(),
+    Setting::new("warm_bytes_max", "SIZE", "memory for events that were read lately, 0 for none")
+        .or("32MiB")
+        .nowhere(),
+];
+
+impl Setting {
+    const fn new(name: &'static str, value: &'static str, meaning: &'static str) -> Self {
+        Self { name, value, default: None, meaning, shown: Shown::Serve, shared: false }
+    }
+
+    const fn or(self, default: &'static str) -> Self {
+        Self { default: Some(default), ..self }
+    }
+
+    const fn everywhere(self) -> Self {
+        Self { shown: Shown::Everywhere, ..self }
+    }
+
+    const fn nowhere(self) -> Self {
+        Self { shown: Shown::Nowhere, ..self }
+    }
+
+    const fn shared(self) -> Self {
+        Self { shared: true, ..self }
+    }
+
+    /// The setting of that name.
+    pub(super) fn named(name: &str) -> Option<&'static Self> {
+        SETTINGS.iter().find(|setting| setting.name == name)
+    }
+
+    /// Whether listings leave it out while nobody set it.
+    pub(super) fn is_hidden(&self) -> bool {
+        self.shown == Shown::Nowhere
+    }
+
+    /// What it is, and its default.
+    pub(super) fn help(&self) -> String {
+        match self.default {
+            Some(default) => format!("{}; default {default}", self.meaning),
+            None => self.meaning.to_owned(),
+        }
+    }
+
+    /// Its variable in the environment.
+    pub(super) fn variable(&self) -> String {
+        format!("{PREFIX}{}", self.name.to_uppercase())
+    }
+
+    /// Its flag, without the dashes before it.
+    pub(super) fn flag(&self) -> String {
+        self.name.replace('_', "-")
+    }
+
+    fn argument(&self) -> Arg {
+        let mut help = self.help();
+        if let Some(first) = help.get_mut(..1) {
+            first.make_ascii_uppercase();
+        }
+        Arg::new(self.name).long(self.flag()).value_name(self.value).help(help)
+    }
+}
+
+/// Flags that are settings, by the settings' names: every verb takes every one.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Flags(BTreeMap<&'static str, String>);
+
+impl Flags {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        self.0.iter().map(|(name, value)| (*name, value.as_str()))
+    }
+
+    #[cfg(test)]
+    pub(super) fn of(given: &[(&'static str, &str)]) -> Self {
+        Self(given.iter().map(|(name, value)| (*name, (*value).to_owned())).collect())
+    }
+}
+
+impl Args for Flags {
+    fn augment_args(command: Command) -> Command {
+        SETTINGS.iter().fold(command, |command, setting| {
+            let hide = setting.shown != Shown::Everywhere;
+            command.arg(setting.argument().global(true).help_heading(EVERY_VERB).hide(hide))
+        })
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for Flags {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let given = |setting: &Setting| {
+            let value = matches.get_one::<String>(setting.name)?;
+            Some((setting.name, value.clone()))
+        };
+        Ok(Self(SETTINGS.iter().filter_map(given).collect()))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+/// The flags that the help of `serve` shows beside those of every verb; [`Flags`] takes them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct OfAnOwner;
+
+impl Args for OfAnOwner {
+    fn augment_args(command: Command) -> Command {
+        let shown = SETTINGS.iter().filter(|setting| setting.shown == Shown::Serve);
+        shown.fold(command, |command, setting| {
+            command.arg(setting.argument().help_heading(OF_AN_OWNER))
+        })
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for OfAnOwner {
+    fn from_arg_matches(_: &ArgMatches) -> Result<Self, clap::Error> {
+        Ok(Self)
+    }
+
+    fn update_from_arg_matches(&mut self, _: &ArgMatches) -> Result<(), clap::Error> {
+        Ok(())
+    }
+}
