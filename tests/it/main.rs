@@ -13,6 +13,7 @@
 mod engines;
 // What a client knows, what a crash does with it, and defects that these tests must see.
 mod crash;
+mod expiry;
 mod ledger;
 mod lifetimes;
 // One session that cannot be settled, and the journal that goes on.

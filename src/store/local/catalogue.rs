@@ -67,8 +67,8 @@ impl Ord for Resting {
 }
 
 impl Catalogue {
-    /// Enters a session that is in use.
-    pub(super) fn insert(&mut self, session: Arc<Session>) {
+    /// Enters a session that is in use. Answers the hash of another one that had its name.
+    pub(super) fn insert(&mut self, session: Arc<Session>) -> Option<SessionHash> {
         let (key, at) = {
             let entry = &session.state().entry;
             (entry.create_key.clone(), Timestamp(entry.created_at))
@@ -76,12 +76,19 @@ impl Catalogue {
         let sessions = self.scopes.entry(session.key.scope.clone()).or_default();
         sessions.remember(key, at, &session.key.session);
         sessions.resting.remove(session.key.session.as_str());
-        sessions.awake.insert(session.key.session.clone(), session);
+        let hash = session.hash;
+        let before = sessions.awake.insert(session.key.session.clone(), session);
+        before.map(|before| before.hash).filter(|before| *before != hash)
     }
 
-    /// Forgets a session whose creation failed.
+    /// Forgets a session whose creation failed, or of which nothing is left. Another one that has
+    /// its name by now stays.
     pub(super) fn remove(&mut self, session: &Session) {
         let Some(sessions) = self.scopes.get_mut(&session.key.scope) else { return };
+        let named = sessions.awake.get(&session.key.session);
+        if named.is_none_or(|named| named.hash != session.hash) {
+            return;
+        }
         sessions.awake.remove(&session.key.session);
         sessions.created.retain(|_, (_, name)| *name != session.key.session);
     }

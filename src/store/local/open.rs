@@ -36,7 +36,7 @@ pub(super) fn open(env: &Env, options: Options) -> Result<(Shared, Box<dyn Lock>
     let lock = locked.ok_or(OpenError::Owned)?;
     let store = layout::identify(env)?;
     layout::sync_names(env).map_err(doing("making the names of the store durable"))?;
-    let (mut catalogue, slots, found, deleted) = settled(env, store.id)?;
+    let (mut catalogue, mut slots, found, deleted) = settled(env, store.id)?;
     let mut recovered = recover(env, store.id, found.place, found.clean)?;
     let mut known = if recovered.lost.is_empty() {
         let named = recovered.frames.values().map(|frame| frame.header.session).collect();
@@ -55,7 +55,7 @@ pub(super) fn open(env: &Env, options: Options) -> Result<(Shared, Box<dyn Lock>
     let count = Count::resume(&*env.clock, found.told);
     let counted = count.now(&*env.clock);
     let (dirty, touched) = replay(&mut known, &recovered, counted, &mut recovery, &mut refused);
-    known.into_values().for_each(|session| catalogue.insert(session));
+    enter(known, &mut catalogue, &mut slots);
     let start = found.start.max(recovered.start_max);
     let ring = recovered.ring;
     let resume = Resume { place: recovered.place, order: recovered.order_max, start, ring };
@@ -125,6 +125,18 @@ fn mend(env: &Env, store: [u8; 16], known: &ByHash, recovered: &mut Recovered) -
     refused
 }
 
+/// Enters the sessions that the journal names. One that was given up makes way for another of its
+/// name, and is settled no more: an entry of it behind the other's would take the name back.
+fn enter(known: ByHash, catalogue: &mut Catalogue, slots: &mut Slots) {
+    let (gone, living): (Vec<_>, Vec<_>) =
+        known.into_values().partition(|session| session.state().entry.reclaimed);
+    for session in gone.into_iter().chain(living) {
+        if let Some(before) = catalogue.insert(session) {
+            slots.forget(before);
+        }
+    }
+}
+
 type Settled = (Catalogue, Slots, Found, Vec<Arc<Session>>);
 
 /// What the settled files say; also the deleted sessions whose files are not all unlinked.
@@ -152,7 +164,11 @@ fn settled(env: &Env, store: [u8; 16]) -> Result<Settled, OpenError> {
     let mut catalogue = catalogue.catalogue();
     slots.differ(differing.iter().filter_map(|key| catalogue.get(key)));
     let mut left: Vec<_> = deleted.iter().filter_map(|key| catalogue.get(key)).collect();
-    left.retain(|session| !session.state().entry.segments.is_empty());
+    // The last entry of a name counts: it may be that of a session which has the name since.
+    left.retain(|session| {
+        let entry = &session.state().entry;
+        entry.deleted_at.is_some() && !entry.segments.is_empty()
+    });
     Ok((catalogue, slots, found, left))
 }
 

@@ -141,6 +141,11 @@ impl Slots {
         }
     }
 
+    /// A session is settled no more: another one has its name.
+    pub(super) fn forget(&mut self, session: SessionHash) {
+        self.slots.iter_mut().for_each(|slot| drop(slot.touched.remove(&session)));
+    }
+
     /// Everything before this place of the journal is settled in both files.
     pub(super) fn recyclable(&self) -> Place {
         let [a, b] = [self.slots[0].place, self.slots[1].place];
