@@ -448,9 +448,11 @@ impl State {
         gaps_of(&self.entry)
     }
 
-    /// Whether its entry is all there is to know of it: it is settled and nobody has it open.
+    /// Whether its entry is all there is to know of it: it is settled, nobody has it open, and it is
+    /// not on its way out.
     fn rests(&self) -> bool {
-        let waits = self.listed || self.ahead.is_some() || !self.unsettled.is_empty();
+        let leaves = self.leaves_behind.is_some();
+        let waits = self.listed || self.ahead.is_some() || !self.unsettled.is_empty() || leaves;
         let settled = self.exists && self.ever_settled && self.settled.is_none();
         settled && !waits && self.opened.is_none()
     }
