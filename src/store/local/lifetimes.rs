@@ -95,12 +95,17 @@ impl Shared {
         if state.is_ending(self.journal.epoch()) {
             return Ok(None);
         }
+        self.use_now(session, &mut state, counted);
+        Ok(Some(session.info(&state)))
+    }
+
+    /// Notes that a session is used, no finer than its grain; the next settling makes it durable.
+    fn use_now(&self, session: &Arc<Session>, state: &mut State, counted: Timestamp) {
         let grain = self.options.lifetimes.grain(state.entry.ttl_seconds);
         if counted >= used_at(&state.entry).plus_micros(micros(grain)) {
             state.use_at(counted);
             lock(&self.touched).push(Arc::clone(session));
         }
-        Ok(Some(session.info(&state)))
     }
 
     /// The next step of a session as its entry has it.
@@ -122,13 +127,19 @@ impl Shared {
     }
 
     /// The next step of a session, when nobody is about to do anything with it.
-    fn step_of(&self, session: &Session, state: &mut State, counted: Timestamp) -> Option<Step> {
+    fn step_of(
+        &self,
+        session: &Arc<Session>,
+        state: &mut State,
+        counted: Timestamp,
+    ) -> Option<Step> {
         if state.is_busy() {
             return None;
         }
-        if session.is_watched() {
+        let ended = state.entry.deleted_at.is_some() || state.entry.expired_at.is_some();
+        if session.is_watched() && !ended {
             // Whoever waits for events of it uses it.
-            state.use_at(counted);
+            self.use_now(session, state, counted);
             return None;
         }
         let step = self.step(&state.entry, counted);
