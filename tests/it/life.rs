@@ -37,6 +37,10 @@ pub struct Tally {
     pub failures: u64,
     pub acknowledged: u64,
     pub repeated: u64,
+    /// Sessions that expired, were brought back, and went.
+    pub expired: u64,
+    pub brought_back: u64,
+    pub reclaimed: u64,
     /// What the engine was at when the machine died.
     pub within: BTreeMap<&'static str, u64>,
 }
@@ -49,6 +53,9 @@ impl Tally {
         self.failures += other.failures;
         self.acknowledged += other.acknowledged;
         self.repeated += other.repeated;
+        self.expired += other.expired;
+        self.brought_back += other.brought_back;
+        self.reclaimed += other.reclaimed;
         for (what, times) in &other.within {
             *self.within.entry(what).or_default() += times;
         }
@@ -90,11 +97,11 @@ pub struct Run {
     pub ledger: Ledger,
     pub tally: Tally,
     options: Options,
-    witness: Arc<Witness>,
+    pub witness: Arc<Witness>,
     dice: SeededEntropy,
     mood: Mood,
     /// What the client asked for last.
-    doing: &'static str,
+    pub doing: &'static str,
 }
 
 /// What a client does more of than others.
@@ -130,7 +137,7 @@ impl Run {
         self.dice.next() % bound
     }
 
-    fn nth(&self) -> usize {
+    pub fn nth(&self) -> usize {
         usize::try_from(self.below(1000)).unwrap()
     }
 
@@ -151,7 +158,7 @@ impl Run {
         opened.map_err(|error| assert!(struck, "the store does not open: {error}")).ok()
     }
 
-    fn try_open(&mut self) -> Result<Arc<Local>, OpenError> {
+    pub fn try_open(&mut self) -> Result<Arc<Local>, OpenError> {
         self.doing = "starting";
         let life = self.sim.lives();
         let mut env = self.sim.env();
@@ -162,13 +169,13 @@ impl Run {
     }
 
     /// Notes what the engine was at when a planned fault ended its process.
-    fn note_crash(&mut self, life: u64) {
+    pub fn note_crash(&mut self, life: u64) {
         let Some(call) = self.sim.last_call().filter(|_| self.sim.lives() != life) else { return };
         let room = call.path.split('/').next().unwrap();
         let frames = matches!(call.op, Op::Write | Op::Sync) && call.byte_offset > 0;
         let what = match (self.doing, room) {
             ("starting", _) if self.ledger.acknowledged == 0 => "making",
-            ("starting" | "deleting", _) => self.doing,
+            ("starting" | "deleting" | "expiring", _) => self.doing,
             (_, "journal") if frames => "committing",
             (_, "journal") => "rotating",
             (_, "settled") => "naming what is settled",
@@ -354,7 +361,7 @@ impl Run {
     }
 
     /// A fault at some call to come.
-    fn plan(&mut self, calls: u64) {
+    pub fn plan(&mut self, calls: u64) {
         let at = self.sim.calls() + self.below(calls);
         match self.below(8) {
             0 => {}

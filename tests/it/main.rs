@@ -16,6 +16,7 @@ mod crash;
 mod expiry;
 mod ledger;
 mod lifetimes;
+mod mortal;
 // One session that cannot be settled, and the journal that goes on.
 mod forward;
 // What is read back while nobody asks; what is read again.

@@ -103,6 +103,11 @@ impl Witness {
         held(&self.seen).clone()
     }
 
+    /// Another session has this name from now on.
+    pub fn forget(&self, name: &str) {
+        held(&self.seen).remove(name);
+    }
+
     /// Lets these requests arrive within the next sync of the journal, and then something happen.
     pub fn arrive(&self, requests: Vec<Arrival>, then: Option<Box<dyn FnOnce() + Send>>) {
         *held(&self.arrivals) = Arrivals { waiting: requests, then, arrived: Vec::new() };

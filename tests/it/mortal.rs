@@ -1,0 +1,473 @@
+//! Lives of a store whose sessions expire: they are written, read, watched, held, brought back,
+//! deleted and swept, their names are used again, and the machine dies in between and within. One
+//! seed decides all of it. It must not look into files, but to see that none is left.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use futures_util::FutureExt;
+use sessionlog::{
+    env::sim::Fault,
+    event::{Event, Scope},
+    store::{
+        Change, NewSession, Store, StoreError, StoreResult, Watch,
+        local::{Local, Options},
+    },
+};
+
+use crate::{
+    engines::{batch, events_of, key, named},
+    expiry::{GRACE, HOUR, LIMIT, mortal},
+    life::{Run, TINY, Tally, seeds, sweep},
+    witness::{Answer, Arrival, Flaw},
+};
+
+/// Names that sessions have one after another.
+const NAMES: u64 = 6;
+
+/// What is known of something that was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Known {
+    Yes,
+    No,
+    InDoubt,
+}
+
+/// A session as its client knows it.
+#[derive(Debug)]
+struct One {
+    /// Which session of its name.
+    turn: u64,
+    created: Known,
+    /// Bodies sent, in that order, and whether they are there.
+    sent: Vec<(String, Known)>,
+    /// When it was used last for certain, and when somebody read it, which a crash may forget.
+    used_at: Duration,
+    read_at: Duration,
+    /// What its hold may be.
+    held: Vec<bool>,
+    deleted: Known,
+    deleted_at: Duration,
+}
+
+struct Mortals {
+    run: Run,
+    sessions: BTreeMap<String, One>,
+    turns: u64,
+    /// How long the store has lived, at most.
+    lived: Duration,
+    watched: BTreeMap<String, Watch>,
+}
+
+/// What an error says of what was asked for, in a life that went on or ended.
+fn outcome(error: &StoreError, died: bool) -> Known {
+    match error {
+        _ if died => Known::InDoubt,
+        StoreError::OutcomeUnknown { .. } => Known::InDoubt,
+        StoreError::DiskFull | StoreError::Io { .. } | StoreError::ReadOnly { .. } => Known::No,
+        StoreError::SessionExpired { .. }
+        | StoreError::SessionDeleted { .. }
+        | StoreError::SessionNotFound { .. }
+        | StoreError::SessionHeld { .. } => Known::No,
+        other => panic!("an answer that nothing explains: {other}"),
+    }
+}
+
+impl One {
+    fn new(turn: u64, now: Duration) -> Self {
+        Self {
+            turn,
+            created: Known::InDoubt,
+            sent: Vec::new(),
+            used_at: now,
+            read_at: now,
+            held: vec![false],
+            deleted: Known::No,
+            deleted_at: now,
+        }
+    }
+
+    fn body(&self, number: usize, size: u64) -> String {
+        let filling = "x".repeat(usize::try_from(size).unwrap());
+        format!("\"{} {number} {filling}\"", self.turn)
+    }
+
+    fn use_at(&mut self, now: Duration) {
+        self.used_at = self.used_at.max(now);
+        self.read_at = self.read_at.max(now);
+    }
+
+    /// Holds what a session says it holds against what is known.
+    fn judge(&mut self, name: &str, events: &[Event]) {
+        let mut found = events.iter().map(|event| String::from_utf8(event.body.to_vec()).unwrap());
+        let mut next = found.next();
+        for (body, known) in &mut self.sent {
+            let there = next.as_ref() == Some(body);
+            assert!(there || *known != Known::Yes, "{name}: an acknowledged event is lost");
+            assert!(!there || *known != Known::No, "{name}: a refused event turned up");
+            *known = if there { Known::Yes } else { Known::No };
+            if there {
+                next = found.next();
+            }
+        }
+        assert_eq!(next, None, "{name}: nobody sent it, or it is there twice");
+    }
+
+    /// Holds an answer that it is not there as it was against what may have become of it.
+    fn judge_gone(&mut self, name: &str, error: &StoreError, now: Duration) {
+        let idle = now.saturating_sub(self.read_at);
+        let may_expire = self.held.contains(&false) && idle >= LIMIT;
+        let may_go = may_expire && idle >= LIMIT + GRACE;
+        let told = format!("{name}, idle for {idle:?}: {error}; {self:?}");
+        match error {
+            StoreError::SessionExpired { .. } => assert!(may_expire, "it is lost: {told}"),
+            StoreError::SessionDeleted { .. } => {
+                assert_ne!(self.deleted, Known::No, "deleted by nobody, it is lost: {told}");
+                self.deleted = Known::Yes;
+            }
+            StoreError::SessionNotFound { .. } => {
+                let deleted = self.deleted != Known::No && now - self.deleted_at >= GRACE;
+                let there = self.created == Known::Yes;
+                assert!(!there || deleted || may_go, "it is lost: {told}");
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Mortals {
+    fn new(seed: u64, flaw: Option<Flaw>) -> Self {
+        let options = Options { lifetimes: mortal().lifetimes, ..TINY };
+        let run = Run::flawed(seed, flaw, options);
+        let (sessions, watched) = (BTreeMap::new(), BTreeMap::new());
+        Self { run, sessions, turns: 0, lived: Duration::ZERO, watched }
+    }
+
+    fn advance(&mut self, time: Duration) {
+        self.run.sim.clock().advance(time);
+        self.lived += time;
+    }
+
+    /// Takes the answer to something that uses a session, and asks more of it than of a read.
+    fn answered<T>(&mut self, name: &str, answer: &StoreResult<T>, died: bool) -> Known {
+        let (now, one) = (self.lived, self.sessions.get_mut(name).unwrap());
+        match answer {
+            Ok(_) => {
+                one.created = Known::Yes;
+                one.use_at(now);
+                Known::Yes
+            }
+            Err(error) => {
+                let known = outcome(error, died);
+                if !died {
+                    one.judge_gone(name, error, now);
+                }
+                known
+            }
+        }
+    }
+
+    /// The next event for a session; its number is for the answer.
+    fn send(&mut self, name: &str) -> (usize, sessionlog::event::Batch) {
+        let size = self.run.below(900);
+        let one = self.sessions.get_mut(name).unwrap();
+        let number = one.sent.len();
+        let body = one.body(number, size);
+        one.sent.push((body.clone(), Known::InDoubt));
+        (number, batch([named(&format!("{}.{number}", one.turn), &body)]))
+    }
+
+    fn sent(&mut self, name: &str, number: usize, known: Known) {
+        self.sessions.get_mut(name).unwrap().sent[number].1 = known;
+        self.run.ledger.acknowledged += u64::from(known == Known::Yes);
+    }
+
+    async fn create(&mut self, store: &Local, name: &str, died: impl Fn() -> bool) {
+        self.turns += 1;
+        self.sessions.insert(name.to_owned(), One::new(self.turns, self.lived));
+        self.run.witness.forget(name);
+        let (number, events) = self.send(name);
+        let new = NewSession { id: Some(key(name).session), events, ..NewSession::default() };
+        let answer = store.create(&Scope::local(), new).await;
+        let known = self.answered(name, &answer, died());
+        self.sessions.get_mut(name).unwrap().created = known;
+        self.sent(name, number, known);
+    }
+
+    /// One request of one session, or something that happens to all.
+    async fn request(&mut self, store: &Arc<Local>) {
+        let (sim, life) = (self.run.sim.clone(), self.run.sim.lives());
+        let died = || sim.lives() != life;
+        let name = format!("s{}", self.run.below(NAMES));
+        let choice = self.run.below(32);
+        self.run.doing = if matches!(choice, 12..=20) { "expiring" } else { "working" };
+        match choice {
+            21..=24 => {
+                let hours = 1 + u32::try_from(self.run.below(24)).unwrap();
+                return self.advance(hours * HOUR);
+            }
+            25 | 26 => return drop(store.settle()),
+            27 => return store.scrub(),
+            _ => {}
+        }
+        let known = self.sessions.get(&name);
+        let Some(one) = known.filter(|one| one.created != Known::No) else {
+            if store.info(&key(&name)).await.is_err() {
+                self.create(store, &name, died).await;
+            }
+            return;
+        };
+        let held = one.held == [true];
+        match choice {
+            0..=5 => {
+                let (number, batch) = self.send(&name);
+                let answer = store.append(&key(&name), batch).await;
+                let known = self.answered(&name, &answer, died());
+                self.sent(&name, number, known);
+            }
+            6 | 7 => {
+                let read = store.used(&key(&name)).await;
+                self.read(&name, &read, died());
+            }
+            8 => {
+                if let Ok(watch) = store.watch(&key(&name)).await {
+                    self.watched.insert(name, watch);
+                }
+            }
+            9 => drop(self.watched.pop_first()),
+            10 => self.hold(store, &name, !held, died).await,
+            11 if !held => self.delete(store, &name, died).await,
+            12 | 13 => self.restore(store, &name, died).await,
+            14 => {
+                let both = futures_util::join!(store.sweep(), store.sweep());
+                self.swept(both.0, died());
+                self.swept(both.1, died());
+            }
+            15 | 16 => self.sweep_and_write(store, &name, died).await,
+            _ => {
+                if self.run.below(3) == 0 {
+                    let faults = [Fault::Kill, Fault::PowerLoss, Fault::Io];
+                    let at = self.run.sim.calls() + self.run.below(30);
+                    self.run.sim.fail_call(at, faults[self.run.nth() % 3], false);
+                }
+                let swept = store.sweep().await;
+                self.swept(swept, died());
+            }
+        }
+    }
+
+    fn read<T>(&mut self, name: &str, read: &StoreResult<T>, died: bool) {
+        let (now, one) = (self.lived, self.sessions.get_mut(name).unwrap());
+        match read {
+            Ok(_) if !died => one.read_at = one.read_at.max(now),
+            Err(error) if !died => one.judge_gone(name, error, now),
+            _ => {}
+        }
+    }
+
+    fn swept(&mut self, swept: StoreResult<sessionlog::store::Swept>, died: bool) {
+        let Ok(swept) = swept else { return };
+        self.run.tally.expired += swept.expired.len() as u64;
+        self.run.tally.reclaimed += swept.reclaimed.len() as u64;
+        for name in self.watched.keys() {
+            let one = self.sessions.get_mut(name).unwrap();
+            one.read_at = one.read_at.max(self.lived);
+        }
+        for key in swept.expired.iter().filter(|_| !died) {
+            let name = key.session.as_str();
+            let error = StoreError::SessionExpired { session: key.session.clone() };
+            self.sessions.get_mut(name).unwrap().judge_gone(name, &error, self.lived);
+        }
+    }
+
+    /// A sweep, and an append that comes while it waits for its sync.
+    async fn sweep_and_write(&mut self, store: &Arc<Local>, name: &str, died: impl Fn() -> bool) {
+        let (number, batch) = self.send(name);
+        let (there, key) = (Arc::clone(store), key(name));
+        let request: Arrival = async move {
+            let answer = there.append(&key, batch).await;
+            Answer::Appended(key, number, answer)
+        }
+        .boxed();
+        self.run.witness.arrive(vec![request], None);
+        let swept = store.sweep().await;
+        for answer in self.run.witness.answers().await {
+            let Answer::Appended(_, _, answer) = answer else { continue };
+            let known = self.answered(name, &answer, died());
+            self.sent(name, number, known);
+        }
+        self.swept(swept, died());
+    }
+
+    async fn hold(&mut self, store: &Local, name: &str, hold: bool, died: impl Fn() -> bool) {
+        let change = Change { hold: Some(hold), ..Change::default() };
+        let answer = store.change(&key(name), change).await;
+        let known = self.answered(name, &answer, died());
+        let held = &mut self.sessions.get_mut(name).unwrap().held;
+        match known {
+            Known::Yes => *held = vec![hold],
+            Known::InDoubt => held.push(hold),
+            Known::No => {}
+        }
+    }
+
+    async fn delete(&mut self, store: &Local, name: &str, died: impl Fn() -> bool) {
+        let change = Change { delete: true, ..Change::default() };
+        let answer = store.change(&key(name), change).await;
+        let known = match &answer {
+            Err(StoreError::SessionHeld { .. }) => Known::No,
+            _ => self.answered(name, &answer, died()),
+        };
+        let one = self.sessions.get_mut(name).unwrap();
+        if one.deleted == Known::No && known != Known::No {
+            (one.deleted, one.deleted_at) = (known, self.lived);
+        }
+        if one.deleted == Known::InDoubt && known == Known::Yes {
+            one.deleted = Known::Yes;
+        }
+    }
+
+    async fn restore(&mut self, store: &Local, name: &str, died: impl Fn() -> bool) {
+        let change = Change { restore: true, ..Change::default() };
+        let expired = store.info(&key(name)).await;
+        let expired = matches!(expired, Err(StoreError::SessionExpired { .. }));
+        let answer = store.change(&key(name), change).await;
+        self.run.tally.brought_back += u64::from(expired && answer.is_ok());
+        if let (Err(StoreError::SessionExpired { .. }), false) = (&answer, died()) {
+            let one = &self.sessions[name];
+            let idle = self.lived.saturating_sub(one.read_at);
+            assert!(idle >= LIMIT + GRACE, "{name} is lost: it was given up within its grace");
+        }
+        self.answered(name, &answer, died());
+    }
+
+    /// Everything known of is there, or went when it might.
+    async fn judge(&mut self) -> Arc<Local> {
+        self.watched.clear();
+        self.run.sim.heal();
+        let store =
+            self.run.try_open().unwrap_or_else(|error| panic!("the start refuses: {error}"));
+        assert_eq!(store.recovery().damage, Vec::<String>::new());
+        let names: Vec<String> = self.sessions.keys().cloned().collect();
+        for name in names {
+            let now = self.lived;
+            let one = self.sessions.get_mut(&name).unwrap();
+            // What was only read may be forgotten.
+            one.read_at = one.used_at;
+            let restore = Change { restore: true, ..Change::default() };
+            let info = match store.info(&key(&name)).await {
+                Err(error @ StoreError::SessionExpired { .. }) => {
+                    one.judge_gone(&name, &error, now);
+                    let restored = store.change(&key(&name), restore).await;
+                    if restored.is_ok() {
+                        one.use_at(now);
+                    }
+                    restored
+                }
+                other => other,
+            };
+            match info {
+                Ok(info) => {
+                    assert_ne!(one.deleted, Known::Yes, "{name}, deleted, turned up");
+                    assert_ne!(one.created, Known::No, "{name}, refused or gone, turned up");
+                    (one.created, one.deleted) = (Known::Yes, Known::No);
+                    assert!(one.held.contains(&info.held_at.is_some()), "{name}: {info:?}");
+                    one.held = vec![info.held_at.is_some()];
+                    one.judge(&name, &events_of(&*store, &key(&name)).await);
+                }
+                Err(error) => {
+                    if one.created != Known::No {
+                        one.judge_gone(&name, &error, now);
+                    }
+                    if matches!(error, StoreError::SessionNotFound { .. }) {
+                        one.created = Known::No;
+                    }
+                }
+            }
+        }
+        let verified = store.verify(&Scope::local(), None).await.unwrap();
+        assert_eq!(verified.damage, []);
+        store
+    }
+
+    /// In the end nobody comes any more: everything goes, and its name is free.
+    async fn end(&mut self) {
+        let store = self.judge().await;
+        let names: Vec<String> = self.sessions.keys().cloned().collect();
+        for name in &names {
+            if self.sessions[name].held == [true] {
+                self.hold(&store, name, false, || false).await;
+            }
+        }
+        for round in 0.. {
+            let mut left = false;
+            for name in &names {
+                let info = store.info(&key(name)).await;
+                left |= !matches!(info, Err(StoreError::SessionNotFound { .. }));
+            }
+            if !left {
+                break;
+            }
+            assert!(round < 60, "something does not go");
+            self.advance(6 * HOUR);
+            store.sweep().await.unwrap();
+            store.settle().unwrap();
+        }
+        for name in &names {
+            self.create(&store, name, || false).await;
+        }
+        self.run.die();
+        drop(store);
+        drop(self.judge().await);
+        self.run.die();
+        self.judge().await;
+    }
+}
+
+/// Lives of one store whose sessions expire.
+pub async fn expiring(seed: u64, flaw: Option<Flaw>) -> Tally {
+    let mut all = Mortals::new(seed, flaw);
+    for _ in 0..4 + all.run.below(3) {
+        for _ in 0..all.run.below(2) {
+            all.run.plan(60);
+            drop(all.run.open());
+            all.run.die();
+        }
+        let store = all.judge().await;
+        all.run.plan(400);
+        let life = all.run.sim.lives();
+        for _ in 0..all.run.below(120) {
+            all.request(&store).await;
+            if all.run.sim.lives() != life {
+                all.run.note_crash(life);
+                break;
+            }
+        }
+        if all.run.below(4) == 0 {
+            store.close().await;
+        }
+        if all.run.sim.lives() == life {
+            all.run.die();
+        }
+        let hours = u32::try_from(all.run.below(30)).unwrap();
+        all.advance(hours * HOUR);
+    }
+    all.end().await;
+    all.run.finish()
+}
+
+#[test]
+fn sessions_that_expire_anywhere_in_a_life_keep_what_they_hold_and_go_when_they_may() {
+    let all = Mutex::new(Tally::default());
+    sweep(40, async |seed| {
+        let one = expiring(seed, None).await;
+        all.lock().unwrap().add(&one);
+    });
+    let all = all.into_inner().unwrap();
+    eprintln!("{all:?}");
+    let rare = [all.expired, all.brought_back, all.reclaimed, all.within["expiring"]];
+    assert!(seeds(40).count() < 40 || rare.iter().all(|times| *times > 5), "{all:?}");
+}
