@@ -405,6 +405,12 @@ class Session:
         return next((at for start, end, _, at in self.accepted
                      if start <= gap[0] and gap[1] <= end), None)
 
+    def used_at(self):
+        """When it was used last, as its settled entry has it; records behind that use it again."""
+        if not self.entry or "used_after" not in self.entry:
+            return None
+        return self.entry["updated_at"] + 1_000_000 * self.entry["used_after"]
+
     def shown(self):
         tenant, user, session = self.names
         return {
@@ -413,7 +419,8 @@ class Session:
             "title": self.title, "metadata": dict(sorted(self.metadata.items())),
             "workspace": self.workspace, "archived_at": self.archived_at,
             "deleted_at": self.deleted_at, "held_at": self.held_at,
-            "expired_at": self.expired_at, "frames_skipped": self.frames_skipped,
+            "expired_at": self.expired_at, "used_at": self.used_at(),
+            "frames_skipped": self.frames_skipped,
             "control_records": self.control_records,
             "gaps": [{"from": start, "to": end, "accepted_at": self.accepted_at((start, end))}
                      for start, end in self.gaps],

@@ -6,6 +6,7 @@
 mod hurt;
 mod layouts;
 mod lineage;
+mod lived;
 mod sealed;
 
 use std::{
@@ -301,7 +302,7 @@ fn agree(document: &Value, expected: &Value) -> bool {
     let all = all.filter(|one| here("deleted_at", one) && here("expired_at", one));
     let living = all.map(|session| {
         let mut session = session.as_object().unwrap().clone();
-        for name in ["deleted_at", "expired_at", "held_at"] {
+        for name in ["deleted_at", "expired_at", "held_at", "used_at"] {
             session.remove(name);
         }
         session.remove("control_records");

@@ -82,6 +82,20 @@ async fn a_session_expires_when_nobody_used_it_for_its_limit() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn nothing_expires_a_part_of_a_second_early() {
+    on_every_engine(async |store, clock| {
+        limited(store, "s", 2).await;
+        clock.advance(Duration::from_millis(1_900));
+        store.used(&key("s")).await.unwrap();
+        clock.advance(Duration::from_millis(1_999));
+        assert_eq!(sweep(store).await.expired, []);
+        clock.advance(Duration::from_secs(2));
+        assert_eq!(sweep(store).await.expired, [key("s")]);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn whoever_uses_a_session_keeps_it() {
     on_every_engine(async |store, clock| {
         for name in ["read", "written", "watched", "listed"] {

@@ -44,6 +44,7 @@ pub enum Flaw {
 pub enum Answer {
     Appended(SessionKey, usize, StoreResult<Appended>),
     Created(String, StoreResult<(SessionInfo, Appended)>),
+    Used(StoreResult<SessionInfo>),
 }
 
 /// A request, from its first poll to its answer.

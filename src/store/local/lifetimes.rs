@@ -7,7 +7,7 @@
 //! can meet a frame of it, it is forgotten, and its id is free. A start finds the entry until the
 //! next base is written without it, and takes the steps that are left again.
 
-use std::sync::Arc;
+use std::{io, sync::Arc};
 
 use futures_util::future::join_all;
 
@@ -142,8 +142,7 @@ impl Shared {
             self.use_now(session, state, counted);
             return None;
         }
-        let step = self.step(&state.entry, counted);
-        step.filter(|step| *step != Step::Reclaim || state.is_settled())
+        self.step(&state.entry, counted)
     }
 
     /// Takes sessions that nobody uses one step further, some in each round.
@@ -152,12 +151,10 @@ impl Shared {
         if self.frozen.load(Ordering::Acquire) || self.closed.load(Ordering::Acquire) {
             return Ok(swept);
         }
-        let failed = |source| StoreError::Io { doing: "settling before a sweep", source };
-        // What readers noted must be durable before anything rests on it.
-        let noted = || !lock(&self.touched).is_empty() || !lock(&self.slots).even();
-        blocking(|| if noted() { self.settle(false) } else { Ok(()) }).map_err(failed)?;
         let (sessions, more) = self.idle_sessions();
         swept.more = more;
+        let failed = |source| StoreError::Io { doing: "settling before a sweep", source };
+        blocking(|| self.settle_uses(!sessions.is_empty())).map_err(failed)?;
         for some in sessions.chunks(STEPS_AT_ONCE) {
             let steps = join_all(some.iter().map(|session| self.go(session))).await;
             for (session, step) in some.iter().zip(steps) {
@@ -173,6 +170,21 @@ impl Shared {
             }
         }
         Ok(swept)
+    }
+
+    /// Makes durable what readers noted: before sessions go on everything is settled, since that may
+    /// be what they wait for. Else what waits of writers is left until it presses.
+    fn settle_uses(&self, all: bool) -> io::Result<()> {
+        let noted = !lock(&self.touched).is_empty();
+        if all && (noted || !lock(&self.slots).even()) {
+            return self.settle(false);
+        }
+        if all || !noted || self.reserve.is_given() {
+            return Ok(());
+        }
+        let _settling = lock(&self.settling);
+        self.touch_settled();
+        self.write_settled()
     }
 
     /// Sessions with a step to take, and whether some were not looked at.
@@ -251,6 +263,9 @@ impl Shared {
     fn forget_gone(&self, session: &Arc<Session>) -> bool {
         let _settling = lock(&self.settling);
         let mut state = session.state();
+        if !state.is_settled() {
+            return false;
+        }
         let Some(behind) = state.leaves_behind else {
             // All of it is settled: behind this place nothing of it will stand in the journal any
             // more, copies of its frames included.

@@ -155,13 +155,18 @@ impl Shared {
         dirty.retain(|session| !self.forget_frames(session));
         lock(&self.dirty).append(&mut dirty);
         self.touch_settled();
-        for _ in 0..2 {
-            let mut slots = lock(&self.slots);
-            let place = slots.latest();
-            let delta = self.delta(false, place, self.told());
-            slots.write(&self.env, delta, &|take| self.catalogue().each_settled(take))?;
-        }
+        (0..2).try_for_each(|_| self.write_settled())?;
         self.unlink_retired();
+        Ok(())
+    }
+
+    /// Settles what is known of sessions but for their frames: the journal's place stays.
+    pub(super) fn write_settled(&self) -> io::Result<()> {
+        let mut slots = lock(&self.slots);
+        let (place, told) = (slots.latest(), self.told());
+        let delta = self.delta(false, place, told);
+        slots.write(&self.env, delta, &|take| self.catalogue().each_settled(take))?;
+        self.count.keep(told);
         Ok(())
     }
 

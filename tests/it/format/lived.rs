@@ -1,0 +1,175 @@
+//! The fixture `lived`: sessions that are held, read long after they were written, expired, brought
+//! back, deleted and given up, and one whose name was another's before, in settled files of version
+//! 2 and in the journal. It must not change a directory under version control: `UPDATE=1` makes it
+//! when it is not there.
+
+use std::{fs, path::Path, time::Duration};
+
+use serde_json::{Value, json};
+use sessionlog::{
+    env::sim::ManualClock,
+    event::SessionId,
+    store::{Change, NewSession, Store, StoreError, local::Local},
+};
+
+use super::{copy, decoded, expected, files, fixture, open};
+use crate::engines::{append, batch, event, events_of, key};
+
+const NAME: &str = "lived";
+const NAMES: [&str; 8] =
+    ["back", "deleted", "expired", "held", "idle", "late_hold", "named_again", "went"];
+const DAY: Duration = Duration::from_secs(24 * 3_600);
+
+async fn begin(store: &Local, session: &str, ttl_seconds: Option<u64>) {
+    let new = NewSession {
+        id: Some(SessionId::new(session).unwrap()),
+        ttl_seconds,
+        events: batch([event("{\"first\":1}"), event("{\"second\":2}")]),
+        ..NewSession::default()
+    };
+    store.create(&key(session).scope, new).await.unwrap();
+}
+
+async fn change(store: &Local, session: &str, change: Change) {
+    store.change(&key(session), change).await.unwrap();
+}
+
+/// A day passes, and what is to go goes a step or two.
+async fn day(store: &Local, clock: &ManualClock) {
+    clock.advance(DAY);
+    for _ in 0..2 {
+        store.sweep().await.unwrap();
+        store.settle().unwrap();
+    }
+}
+
+/// Makes the directory and answers what the store said last, without a clean stop.
+async fn fill(directory: &Path) -> Value {
+    let (store, clock) = open(directory);
+    for session in ["went", "named_again"] {
+        begin(&store, session, Some(3_600)).await;
+    }
+    for _ in 0..9 {
+        day(&store, &clock).await;
+    }
+    begin(&store, "named_again", Some(0)).await;
+    append(&store, &key("named_again"), batch([event("\"anew\"")])).await.unwrap();
+    for (session, limit) in [("expired", 3_600), ("back", 3_600), ("held", 60), ("idle", 0)] {
+        begin(&store, session, Some(limit)).await;
+    }
+    begin(&store, "late_hold", None).await;
+    begin(&store, "deleted", None).await;
+    let hold = || Change { hold: Some(true), ..Change::default() };
+    change(&store, "held", hold()).await;
+    change(&store, "deleted", Change { delete: true, ..Change::default() }).await;
+    day(&store, &clock).await;
+    clock.advance(Duration::from_millis(3_600_500));
+    store.used(&key("idle")).await.unwrap();
+    (0..2).for_each(|_| store.settle().unwrap());
+    // These stand in the journal only.
+    change(&store, "back", Change { restore: true, ..Change::default() }).await;
+    change(&store, "late_hold", hold()).await;
+    store.idle();
+    said(&store).await
+}
+
+/// What a store says of the sessions.
+async fn said(store: &Local) -> Value {
+    let mut all = Vec::new();
+    for session in NAMES {
+        let one = match store.info(&key(session)).await {
+            Ok(info) => {
+                let chain = info.receipt.chain.iter().map(|byte| format!("{byte:02x}"));
+                let bodies = events_of(store, &key(session)).await.into_iter();
+                json!({
+                    "is": "alive", "held_at": info.held_at.map(|at| at.0),
+                    "used_at": info.used_at.0, "tail": info.tail.0,
+                    "ttl_seconds": info.ttl_seconds, "chain": chain.collect::<String>(),
+                    "bodies": bodies.map(|event| String::from_utf8(event.body.to_vec()).unwrap())
+                        .collect::<Vec<_>>(),
+                })
+            }
+            Err(StoreError::SessionExpired { .. }) => json!({ "is": "expired" }),
+            Err(StoreError::SessionDeleted { .. }) => json!({ "is": "deleted" }),
+            Err(StoreError::SessionNotFound { .. }) => json!({ "is": "unknown" }),
+            Err(other) => panic!("{session}: {other}"),
+        };
+        all.push(json!({ "id": session, "says": one }));
+    }
+    Value::Array(all)
+}
+
+#[tokio::test]
+async fn an_old_directory_knows_what_is_held_expired_and_gone() {
+    let home = tempfile::tempdir().unwrap();
+    if std::env::var_os("UPDATE").is_some() && !fixture(NAME).exists() {
+        let expected = fill(&home.path().join("new")).await;
+        copy(&home.path().join("new"), &fixture(NAME).join("data"));
+        let text = serde_json::to_string_pretty(&expected).unwrap();
+        fs::write(fixture(NAME).join("expected.json"), text + "\n").unwrap();
+    }
+    let data = fixture(NAME).join("data");
+    for (path, bytes) in files(&data.join("settled")) {
+        assert_eq!(bytes[8], 2, "{}", path.display());
+    }
+    copy(&data, &home.path().join("data"));
+    let (store, clock) = open(&home.path().join("data"));
+    let expected = expected(NAME);
+    let found = said(&store).await;
+    for (found, expected) in found.as_array().unwrap().iter().zip(expected.as_array().unwrap()) {
+        let (mut found, mut expected) = (found["says"].clone(), expected["says"].clone());
+        let [used, before] = [&mut found, &mut expected].map(|says| says["used_at"].take());
+        // What a start replays counts as used at that start.
+        assert!(used.as_i64() >= before.as_i64(), "{used} {before}");
+        // An entry whose session went stays until the next base, and goes again.
+        let again = expected["is"] == "unknown" && found["is"] == "expired";
+        assert!(again || found == expected, "{found} {expected}");
+    }
+    // It goes on: what expired is brought back, what was deleted goes, what is held stays.
+    change(&store, "expired", Change { restore: true, ..Change::default() }).await;
+    assert_eq!(events_of(&store, &key("expired")).await.len(), 2);
+    for _ in 0..12 {
+        day(&store, &clock).await;
+    }
+    let after = said(&store).await;
+    let is: Vec<_> =
+        after.as_array().unwrap().iter().map(|one| one["says"]["is"].clone()).collect();
+    assert_eq!(
+        is,
+        ["unknown", "unknown", "unknown", "alive", "alive", "alive", "alive", "unknown"]
+    );
+    assert_eq!(store.verify(&key("held").scope, None).await.unwrap().damage, []);
+}
+
+#[test]
+fn the_decoder_reads_what_is_held_expired_and_gone() {
+    let Some(document) = decoded(&fixture(NAME).join("data")) else { return };
+    assert_eq!(document["problems"], json!([]));
+    let mut known = Vec::new();
+    for one in expected(NAME).as_array().unwrap() {
+        let (id, says) = (&one["id"], &one["says"]);
+        let of_name = document["sessions"].as_array().unwrap().iter();
+        let found: Vec<_> = of_name.filter(|session| session["id"] == *id).collect();
+        if says["is"] == "unknown" {
+            assert_eq!(found.len(), 0, "{id}");
+            continue;
+        }
+        assert_eq!(found.len(), 1, "{id}");
+        let session = found[0];
+        let ends = ["expired_at", "deleted_at"].map(|end| !session[end].is_null());
+        assert_eq!(ends, ["expired", "deleted"].map(|is| says["is"] == is), "{id}");
+        if says["is"] == "alive" {
+            for name in ["held_at", "tail", "chain"] {
+                assert_eq!(session[name], says[name], "{id}: {name}");
+            }
+            let bodies = session["events"].as_array().unwrap().iter().map(|e| e["body"].clone());
+            assert_eq!(Value::Array(bodies.collect()), says["bodies"], "{id}");
+            known.push(id.clone());
+        }
+        // A frame behind the settled entry counts as a use; nothing does of the others.
+        if ["held", "idle", "named_again"].iter().any(|name| *id == *name) {
+            assert_eq!(session["used_at"], says["used_at"], "{id}");
+        }
+    }
+    assert_eq!(known.len(), 5);
+}
