@@ -99,7 +99,44 @@ mod tests {
         let mut names = Names { later: vec![(bits, Position(3))], ..Names::default() };
         assert_eq!(names.find(&name_hash(id.as_str())), Some(Position(3)));
         assert_eq!(names.find(&name_hash("evt_other")), None);
-        names.forget(Range::new(Position(3), Position(4)));
-        assert_eq!(names.find(&name_hash(id.as_str())), None);
+    }
+
+    /// Names of eight events, given and minted by turns.
+    fn eight() -> (Names, Vec<[u8; 16]>) {
+        let (mut names, mut hashes) = (Names::default(), Vec::new());
+        for n in 0..8 {
+            let (id, name) = mint(Timestamp(1_700_000_000_000_000), [n; 10]);
+            let hash = name_hash(id.as_str());
+            match name {
+                Name::Minted(bits) if n % 2 == 0 => names.later.push((bits, Position(n.into()))),
+                _ => drop(names.ids.insert(hash, Position(n.into()))),
+            }
+            hashes.push(hash);
+        }
+        (names, hashes)
+    }
+
+    #[test]
+    fn names_with_a_table_of_their_own_are_forgotten_and_no_others() {
+        for looked_before in [false, true] {
+            for (from, to) in [(0, 0), (0, 8), (2, 5), (3, 4), (4, 5), (7, 9), (8, 20)] {
+                let (mut names, hashes) = eight();
+                if looked_before {
+                    let _ = names.find(&[0; 16]);
+                }
+                names.forget(Range::new(Position(from), Position(to)));
+                let kept = names.ids.len() + names.later.len();
+                let found = hashes.iter().map(|hash| names.find(hash));
+                let found: Vec<_> = found.map(|at| at.map(|at| at.0)).collect();
+                let left = |at: u64| Some(at).filter(|at| !(from..to).contains(at));
+                let wanted: Vec<_> = (0..8).map(left).collect();
+                assert_eq!(found, wanted, "{from}..{to}, looked before: {looked_before}");
+                assert_eq!(
+                    kept,
+                    wanted.iter().flatten().count(),
+                    "what is forgotten takes no room"
+                );
+            }
+        }
     }
 }
