@@ -4,11 +4,19 @@
 //! program that is refused memory ends.
 
 use std::{
-    sync::atomic::{AtomicU64, Ordering},
+    io::{Read, Write},
+    net::{SocketAddr, TcpStream},
+    sync::{
+        Barrier,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
-use super::{http::Wire, served::Setup};
+use super::{
+    http::Wire,
+    served::{Server, Setup},
+};
 
 /// What waits to be settled, requests and answers have 256 MiB each; the rest is for everything
 /// else, and for what an allocator keeps.
@@ -17,15 +25,80 @@ const CLIENTS: u64 = 24;
 /// As much as one request may hold.
 const EVENTS: usize = 15;
 
+/// Clients that send at once and end at once: what they hold together is more than the limit.
+const HOLDING: usize = 96;
+
+/// A server of which the kernel takes no more memory than that.
+fn limited(home: &std::path::Path) -> Server {
+    let limit = format!("ulimit -d {LIMIT_KIB} && exec \"$@\"");
+    let setup = Setup::new(home, &home.join("data"));
+    setup.before(&["sh", "-c", &limit, "sh"]).up()
+}
+
+fn large_batch() -> String {
+    let event = format!(r#"{{"type":"a.b","text":"{}"}}"#, "x".repeat(1 << 20));
+    format!(r#"{{"events":[{}]}}"#, vec![&*event; EVENTS].join(","))
+}
+
+/// Sends a request but for its last byte; `None` when the server leaves before it took that much.
+fn send_most(address: SocketAddr, client: usize, body: &str) -> Option<TcpStream> {
+    let mut stream = TcpStream::connect(address).unwrap();
+    let patience = Some(Duration::from_secs(60));
+    stream.set_write_timeout(patience).unwrap();
+    stream.set_read_timeout(patience).unwrap();
+    let head = format!(
+        "POST /v1/sessions/s{client}/events?create=true HTTP/1.1\r\nhost: localhost\r\n\
+         content-type: application/json\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    let most = &body.as_bytes()[..body.len() - 1];
+    stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(most)).ok()?;
+    Some(stream)
+}
+
+#[test]
+fn requests_that_are_all_under_way_at_once_keep_to_their_room() {
+    let home = tempfile::tempdir().unwrap();
+    let mut server = limited(home.path());
+    let (batch, address) = (large_batch(), server.address);
+    // Everybody has sent what the server takes before anybody ends: they cannot come one by one.
+    let (sent, measured) = (Barrier::new(HOLDING + 1), Barrier::new(HOLDING + 1));
+    let (taken, peak) = std::thread::scope(|scope| {
+        let one = |client| {
+            let (batch, sent, measured) = (&batch, &sent, &measured);
+            move || {
+                let stream = send_most(address, client, batch);
+                sent.wait();
+                measured.wait();
+                let Some(mut stream) = stream else { return false };
+                // One that was refused has its answer already.
+                let mut answer = [0; 12];
+                let end = &batch.as_bytes()[batch.len() - 1..];
+                stream.write_all(end).is_ok()
+                    && stream.read_exact(&mut answer).is_ok()
+                    && &answer == b"HTTP/1.1 200"
+            }
+        };
+        let clients: Vec<_> = (0..HOLDING).map(|client| scope.spawn(one(client))).collect();
+        sent.wait();
+        let peak = server.status("VmHWM") >> 10;
+        measured.wait();
+        let taken = clients.into_iter().map(|one| one.join().unwrap());
+        (taken.filter(|taken| *taken).count(), peak)
+    });
+    assert!(server.is_alive(), "{}", server.said());
+    assert!(taken > 0, "somebody is served");
+    let all = HOLDING * batch.len() >> 20;
+    assert!(peak < 512, "{peak} MiB resident while {all} MiB were under way");
+    eprintln!("{taken} of {HOLDING} taken, {all} MiB under way at once: {peak} MiB resident");
+    server.kill();
+}
+
 #[test]
 fn clients_that_want_much_do_not_exhaust_a_small_memory() {
     let home = tempfile::tempdir().unwrap();
-    let limit = format!("ulimit -d {LIMIT_KIB} && exec \"$@\"");
-    let limited = ["sh", "-c", &limit, "sh"];
-    let setup = Setup::new(home.path(), &home.path().join("data"));
-    let mut server = setup.before(&limited).up();
-    let event = format!(r#"{{"type":"a.b","text":"{}"}}"#, "x".repeat(1 << 20));
-    let batch = format!(r#"{{"events":[{}]}}"#, vec![&*event; EVENTS].join(","));
+    let mut server = limited(home.path());
+    let batch = large_batch();
     let (written, told) = (AtomicU64::new(0), AtomicU64::new(0));
     std::thread::scope(|scope| {
         for client in 0..CLIENTS {
