@@ -88,7 +88,7 @@ fn requests_that_are_all_under_way_at_once_keep_to_their_room() {
     });
     assert!(server.is_alive(), "{}", server.said());
     assert!(taken > 0, "somebody is served");
-    let all = HOLDING * batch.len() >> 20;
+    let all = (HOLDING * batch.len()) >> 20;
     assert!(peak < 512, "{peak} MiB resident while {all} MiB were under way");
     eprintln!("{taken} of {HOLDING} taken, {all} MiB under way at once: {peak} MiB resident");
     server.kill();

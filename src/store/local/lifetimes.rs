@@ -172,8 +172,8 @@ impl Shared {
         Ok(swept)
     }
 
-    /// Makes durable what readers noted: before sessions go on everything is settled, since that may
-    /// be what they wait for. Else what waits of writers is left until it presses.
+    /// Makes durable what readers noted: before sessions go on everything is settled, since that
+    /// may be what they wait for. Else what waits of writers is left until it presses.
     fn settle_uses(&self, all: bool) -> io::Result<()> {
         let noted = !lock(&self.touched).is_empty();
         if all && (noted || !lock(&self.slots).even()) {

@@ -448,8 +448,8 @@ impl State {
         gaps_of(&self.entry)
     }
 
-    /// Whether its entry is all there is to know of it: it is settled, nobody has it open, and it is
-    /// not on its way out.
+    /// Whether its entry is all there is to know of it: it is settled, nobody has it open, and it
+    /// is not on its way out.
     fn rests(&self) -> bool {
         let leaves = self.leaves_behind.is_some();
         let waits = self.listed || self.ahead.is_some() || !self.unsettled.is_empty() || leaves;
