@@ -116,6 +116,20 @@ pub fn path(session: SessionHash, base: Position, start: u64, sealed: bool) -> S
     format!("{}/{session}-{:020}-{start:010}.{end}", directory(session), base.0)
 }
 
+/// The session and the start in the name of a segment's file; `None` for any other name.
+#[must_use]
+pub fn of_name(name: &str) -> Option<(SessionHash, u64)> {
+    let (front, sealed) = match name.strip_suffix(".sealed") {
+        Some(front) => (front, true),
+        None => (name.strip_suffix(".seg")?, false),
+    };
+    let mut parts = front.splitn(3, '-');
+    let session = SessionHash(*blake3::Hash::from_hex(parts.next()?).ok()?.as_bytes());
+    let (base, start) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+    let own = path(session, Position(base), start, sealed);
+    own.ends_with(&format!("/{name}")).then_some((session, start))
+}
+
 /// Where a frame of a segment lies and what it covers: enough to read a slice without reading
 /// anything else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -21,6 +21,7 @@ mod mortal;
 mod forward;
 // What is read back while nobody asks; what is read again.
 mod scrub;
+mod strays;
 mod warm;
 // What other stores got wrong.
 mod peers;

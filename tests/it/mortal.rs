@@ -427,6 +427,11 @@ impl Mortals {
             store.sweep().await.unwrap();
             store.settle().unwrap();
         }
+        let left = |run: &Run| {
+            run.sim.files().into_iter().filter(|path| path.starts_with("segments/")).count()
+        };
+        store.scrub();
+        assert_eq!(left(&self.run), 0, "files of sessions that went");
         for name in &names {
             self.create(&store, name, || false).await;
         }

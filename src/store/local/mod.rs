@@ -25,6 +25,7 @@ mod session;
 mod settle;
 mod slice;
 mod slots;
+mod strays;
 mod verify;
 mod warm;
 mod writer;
@@ -176,6 +177,8 @@ struct Shared {
     retired: Mutex<BTreeMap<String, u64>>,
     deleted: Mutex<reserve::Deleted>,
     reserve: reserve::Reserve,
+    /// The last order of a journal file before this start.
+    orders_before: u64,
     /// Directories of segments that are durable.
     directories: Mutex<HashSet<String>>,
     /// Journal bytes written when the last settling began.

@@ -78,6 +78,7 @@ pub(super) fn open(env: &Env, options: Options) -> Result<(Shared, Box<dyn Lock>
         retired: Mutex::default(),
         deleted: Mutex::default(),
         reserve: super::reserve::Reserve::default(),
+        orders_before: recovered.order_max,
         directories: Mutex::new(HashSet::new()),
         settled_written: AtomicU64::new(0),
         place_written: Mutex::new(0),

@@ -4,7 +4,7 @@
 
 use std::{collections::BTreeMap, io, sync::Arc, time::Duration};
 
-use super::{Shared, layout::journal_path, lock, ring, slots::Place};
+use super::{Shared, layout::journal_path, lock, ring, slots::Place, strays::Seen};
 use crate::{
     env::{
         File,
@@ -50,6 +50,7 @@ impl Shared {
             round.found.push(what);
         }
         self.scrub_journal(&mut round);
+        let mut seen = Seen::default();
         let scopes = self.catalogue().scopes();
         for scope in scopes {
             let sessions = self.catalogue().of_scope(&scope);
@@ -61,6 +62,7 @@ impl Shared {
                 let key = SessionKey { scope: scope.clone(), session };
                 // Deleted, or gone meanwhile: there is nothing to read.
                 let Ok(session) = self.session(&key) else { continue };
+                seen.see(&session);
                 let Ok(_) = self.verify_session(&session, &mut verified) else { continue };
                 round.sessions += verified.sessions;
                 round.bytes += verified.bytes;
@@ -72,6 +74,9 @@ impl Shared {
                     self.rest_from_scrubbing(verified.bytes);
                 }
             }
+        }
+        if let Err(error) = self.unlink_strays(seen) {
+            tracing::warn!(%error, "a file that a crash left could not be unlinked");
         }
         round.rounds = lock(&self.scrubbed).rounds + 1;
         tracing::info!(sessions = round.sessions, bytes = round.bytes, "everything was read once");
