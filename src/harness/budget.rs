@@ -1,9 +1,7 @@
 //! What an answer costs a reader: bytes of JSON. Views take from a purse until it is empty. It must
 //! not count tokens: that needs a model's tokenizer.
 
-use unicode_segmentation::UnicodeSegmentation as _;
-
-use crate::projection::text::ELLIPSIS;
+use crate::projection::text::{ELLIPSIS, shortened, whole_graphemes};
 
 /// Bytes of structured content of an answer, when nobody says otherwise.
 pub const ANSWER_BYTES: usize = 10_000;
@@ -17,13 +15,21 @@ pub fn json_bytes(text: &str) -> usize {
 }
 
 fn escaped(text: &str) -> usize {
-    text.bytes()
-        .map(|byte| match byte {
-            b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 0x08 | 0x0c => 2,
-            0..=0x1f => 6,
-            _ => 1,
-        })
-        .sum()
+    // Counted first, which is fast: few texts have any.
+    let special = |byte: &u8| *byte < 0x20 || *byte == b'"' || *byte == b'\\';
+    if text.as_bytes().iter().filter(|byte| special(byte)).count() == 0 {
+        return text.len();
+    }
+    text.bytes().map(price).sum()
+}
+
+/// What a byte of a text takes in a JSON string.
+fn price(byte: u8) -> usize {
+    match byte {
+        b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 0x08 | 0x0c => 2,
+        0..=0x1f => 6,
+        _ => 1,
+    }
 }
 
 /// A text, and whether something of it was left out.
@@ -39,44 +45,40 @@ pub struct Cut {
 /// grapheme.
 #[must_use]
 pub fn fit(text: &str, bytes_max: usize) -> Cut {
-    if json_bytes(text) <= bytes_max.max(2) {
+    let room = bytes_max.max(2);
+    if text.len() + 2 <= room && json_bytes(text) <= room {
         return Cut { text: text.to_owned(), truncated: false };
     }
     let end = end_of(text, bytes_max.saturating_sub(2 + ELLIPSIS.len_utf8()));
-    let mut kept = text.get(..end).unwrap_or_default().trim_end().to_owned();
-    kept.push(ELLIPSIS);
-    Cut { text: kept, truncated: true }
+    Cut { text: shortened(text, end), truncated: true }
 }
 
 /// Where the text must end to cost at most `bytes_max` escaped bytes: after a whole grapheme.
 #[must_use]
 pub(super) fn end_of(text: &str, bytes_max: usize) -> usize {
+    whole_graphemes(text, end_of_characters(text, bytes_max))
+}
+
+/// The same after a whole character.
+fn end_of_characters(text: &str, bytes_max: usize) -> usize {
     let mut spent = 0;
-    for (at, grapheme) in text.grapheme_indices(true) {
-        spent += escaped(grapheme);
-        if spent > bytes_max {
-            return at;
-        }
-    }
-    text.len()
+    let over = text.bytes().position(|byte| {
+        spent += price(byte);
+        spent > bytes_max
+    });
+    let Some(over) = over else { return text.len() };
+    (0..=over).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
 }
 
 /// Like [`end_of`], but never 0 for a text: a grapheme larger than the budget is cut between its
 /// characters, so that reading on always gets on.
 #[must_use]
 pub(super) fn end_of_some(text: &str, bytes_max: usize) -> usize {
-    let end = end_of(text, bytes_max);
-    if end > 0 || text.is_empty() {
-        return end;
+    let first = text.chars().next().map_or(0, char::len_utf8);
+    match end_of(text, bytes_max) {
+        0 => end_of_characters(text, bytes_max).max(first),
+        end => end,
     }
-    let mut spent = 0;
-    for (at, character) in text.char_indices() {
-        spent += escaped(character.encode_utf8(&mut [0; 4]));
-        if spent > bytes_max && at > 0 {
-            return at;
-        }
-    }
-    text.len()
 }
 
 /// Bytes that may still be spent.

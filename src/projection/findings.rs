@@ -245,18 +245,23 @@ fn sentences(text: &str) -> Vec<Sentence<'_>> {
 /// Where the first sentence ends: at a new line, after a full stop that only ever is one, or after
 /// one that is followed by a space and no small letter.
 fn end_of_sentence(text: &str) -> usize {
-    let mut characters = text.char_indices().peekable();
-    while let Some((at, character)) = characters.next() {
-        let after = at + character.len_utf8();
-        match character {
-            '\n' | '。' | '！' | '？' => return after,
-            '.' | '!' | '?' if characters.peek().is_some_and(|(_, next)| next.is_whitespace()) => {
-                let rest = text.get(after..).unwrap_or_default().trim_start();
-                if !rest.starts_with(char::is_lowercase) {
-                    return after;
-                }
+    // Bytes are looked at, not characters: most begin none of the marks.
+    for (at, byte) in text.bytes().enumerate() {
+        let mark = match byte {
+            b'\n' => return at + 1,
+            b'.' | b'!' | b'?' => 1,
+            0xe3 | 0xef => 3,
+            _ => continue,
+        };
+        let rest = text.get(at + mark..).unwrap_or_default();
+        if mark == 3 {
+            if matches!(text.get(at..at + mark), Some("。" | "！" | "？")) {
+                return at + mark;
             }
-            _ => {}
+        } else if rest.starts_with(char::is_whitespace)
+            && !rest.trim_start().starts_with(char::is_lowercase)
+        {
+            return at + mark;
         }
     }
     text.len()
@@ -265,16 +270,22 @@ fn end_of_sentence(text: &str) -> usize {
 /// The different words and pairs of neighbours of a sentence, each by a small name; a character of
 /// a script without spaces is a word.
 fn words(sentence: &str) -> Vec<u16> {
-    let mut found = Names::default();
+    let mut found = Names { names: Vec::with_capacity(WORDS_MAX), seen: 0, before: None };
     let mut word = None;
     for character in sentence.chars() {
         let alone = stands_alone(character);
         if alone || !character.is_alphanumeric() {
             found.end(&mut word);
+            if found.names.len() == WORDS_MAX {
+                break;
+            }
         }
         if character.is_alphanumeric() {
             let hash = word.unwrap_or(HASH_START);
-            word = Some(character.to_lowercase().fold(hash, |hash, c| mix(hash, u32::from(c))));
+            word = Some(match character.is_ascii() {
+                true => mix(hash, u32::from(character.to_ascii_lowercase())),
+                false => character.to_lowercase().fold(hash, |hash, c| mix(hash, u32::from(c))),
+            });
         }
         if alone {
             found.end(&mut word);
@@ -284,9 +295,10 @@ fn words(sentence: &str) -> Vec<u16> {
     found.names
 }
 
-#[derive(Default)]
 struct Names {
     names: Vec<u16>,
+    /// A bit for the names that share it: most new ones are known to be new by it.
+    seen: u64,
     before: Option<u32>,
 }
 
@@ -303,7 +315,10 @@ impl Names {
     fn push(&mut self, hash: u32) {
         let folded = (hash ^ (hash >> 14)) % VOCABULARY_NAMES;
         let name = u16::try_from(folded).unwrap_or(u16::MAX);
-        if self.names.len() < WORDS_MAX && !self.names.contains(&name) {
+        let bit = 1 << (folded % u64::BITS);
+        let known = self.seen & bit != 0 && self.names.contains(&name);
+        if self.names.len() < WORDS_MAX && !known {
+            self.seen |= bit;
             self.names.push(name);
         }
     }

@@ -1,7 +1,7 @@
 //! Shortening text for a reader: whole graphemes only, with an ellipsis where something is left
 //! out. It must not allocate more than it keeps.
 
-use unicode_segmentation::UnicodeSegmentation as _;
+use unicode_segmentation::GraphemeCursor;
 
 /// What marks left-out text.
 pub const ELLIPSIS: char = '…';
@@ -10,41 +10,51 @@ pub const ELLIPSIS: char = '…';
 /// become single spaces; a longer text ends in an ellipsis after a whole grapheme.
 #[must_use]
 pub fn one_line(text: &str, chars_max: usize) -> String {
-    let words = text.graphemes(true).map(|grapheme| {
-        if grapheme.chars().all(|c| c.is_whitespace() || c.is_control()) { " " } else { grapheme }
-    });
-    let mut line = Clipped::new(chars_max);
+    let mut line = Line::new(chars_max, text.len());
     let mut space = false;
-    for word in words {
-        if word == " " {
-            space = !line.is_empty();
-            continue;
-        }
-        if space && !line.push(" ") {
-            return line.cut();
-        }
-        space = false;
-        if !line.push(word) {
-            return line.cut();
+    for character in text.chars() {
+        if character.is_whitespace() || character.is_control() {
+            space = !line.text.is_empty();
+        } else if std::mem::take(&mut space) && !line.push(' ') || !line.push(character) {
+            return shortened(&line.text, line.cut_at);
         }
     }
-    line.whole()
+    line.text
 }
 
 /// The first `chars_max` characters of the text, its lines kept; a longer text ends in an ellipsis
 /// after a whole grapheme.
 #[must_use]
 pub fn clip(text: &str, chars_max: usize) -> String {
-    let mut kept = Clipped::new(chars_max);
-    for grapheme in text.graphemes(true) {
-        if !kept.push(grapheme) {
-            return kept.cut();
-        }
+    let place = |characters: usize| text.char_indices().nth(characters).map(|(at, _)| at);
+    if text.len() <= chars_max || place(chars_max).is_none() {
+        return text.to_owned();
     }
-    kept.whole()
+    shortened(text, place(chars_max.saturating_sub(1)).unwrap_or(0))
 }
 
-struct Clipped {
+/// The text up to `end`, or to where the grapheme there begins, and an ellipsis.
+#[must_use]
+pub fn shortened(text: &str, end: usize) -> String {
+    let kept = text.get(..whole_graphemes(text, end)).unwrap_or_default().trim_end();
+    let mut made = String::with_capacity(kept.len() + ELLIPSIS.len_utf8());
+    made.push_str(kept);
+    made.push(ELLIPSIS);
+    made
+}
+
+/// The last place up to `end`, which lies between characters, where a whole grapheme ends. Only
+/// what is around it is looked at.
+#[must_use]
+pub fn whole_graphemes(text: &str, end: usize) -> usize {
+    let mut cursor = GraphemeCursor::new(end, text.len(), true);
+    match cursor.is_boundary(text, 0) {
+        Ok(true) => end,
+        _ => cursor.prev_boundary(text, 0).ok().flatten().unwrap_or(0),
+    }
+}
+
+struct Line {
     text: String,
     chars: usize,
     chars_max: usize,
@@ -52,37 +62,21 @@ struct Clipped {
     cut_at: usize,
 }
 
-impl Clipped {
-    fn new(chars_max: usize) -> Self {
-        Self { text: String::new(), chars: 0, chars_max, cut_at: 0 }
+impl Line {
+    fn new(chars_max: usize, bytes: usize) -> Self {
+        Self { text: String::with_capacity(bytes.min(chars_max)), chars: 0, chars_max, cut_at: 0 }
     }
 
-    fn is_empty(&self) -> bool {
-        self.text.is_empty()
-    }
-
-    fn push(&mut self, grapheme: &str) -> bool {
-        let chars = self.chars + grapheme.chars().count();
-        if chars > self.chars_max {
+    fn push(&mut self, character: char) -> bool {
+        if self.chars == self.chars_max {
             return false;
         }
-        self.text.push_str(grapheme);
-        self.chars = chars;
-        if chars < self.chars_max {
+        self.text.push(character);
+        self.chars += 1;
+        if self.chars < self.chars_max {
             self.cut_at = self.text.len();
         }
         true
-    }
-
-    fn cut(mut self) -> String {
-        self.text.truncate(self.cut_at);
-        self.text.truncate(self.text.trim_end().len());
-        self.text.push(ELLIPSIS);
-        self.text
-    }
-
-    fn whole(self) -> String {
-        self.text
     }
 }
 
@@ -104,6 +98,10 @@ mod tests {
             (&format!("ab{family}cd"), 6, "ab…"),
             (&format!("ab{family}cd"), 9, &format!("ab{family}cd")),
             ("four five six", 10, "four five…"),
+            ("one two three", 8, "one two…"),
+            ("one two three", 7, "one tw…"),
+            ("🇩🇪🇫🇷🇮🇹", 4, "🇩🇪…"),
+            ("x", 0, "…"),
             (&"\u{301}".repeat(500), 120, "…"),
         ] {
             let line = one_line(text, max);
@@ -116,5 +114,8 @@ mod tests {
     fn a_clipped_text_keeps_its_lines() {
         assert_eq!(clip("a\nb\nc", 4), "a\nb…");
         assert_eq!(clip("a\nb", 4), "a\nb");
+        assert_eq!(clip("éé\nb", 4), "éé\nb");
+        assert_eq!(clip("👨‍👩‍👧!", 4), "…");
+        assert_eq!((clip("", 0), clip("a", 0)), (String::new(), "…".to_owned()));
     }
 }
