@@ -3,6 +3,8 @@
 
 use serde_json::{Value, json};
 
+use super::request::OUTCOME_UNKNOWN;
+
 /// Why a call got no result.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
@@ -30,18 +32,21 @@ pub enum ClientError {
     /// The owner was started and refused to work.
     #[error("{}", .0.message)]
     OwnerNotStarted(Box<super::StartReport>),
-    /// Somebody owns the data directory and does not answer.
+    /// Somebody owns the data directory, or is the server, and does not answer.
     #[error(
-        "{who} owns {data_dir} and has not answered for {seconds} s: it is stopped or stuck; let \
-         it go on, or end it with `kill -9` (nothing acknowledged is lost)"
+        "{who} owns {address} and has not answered for {seconds} s: it is stopped or stuck; let \
+         it go on, or end it with `kill -9` (nothing acknowledged is lost){}",
+        if *in_doubt { "; what became of this call is not known, send the same again" } else { "" }
     )]
     OwnerSilent {
         /// The process, as far as it is known.
         who: String,
-        /// The data directory.
-        data_dir: String,
+        /// The data directory, or the server's address.
+        address: String,
         /// How long it was given.
         seconds: u64,
+        /// Whether it was given a call that changes something.
+        in_doubt: bool,
     },
     /// Nobody answers, after every retry.
     #[error("no answer from {address}: {reason}")]
@@ -114,6 +119,7 @@ impl ClientError {
         match self {
             Self::Refused(refusal) => &refusal.code,
             Self::OwnerNotStarted(report) => &report.code,
+            Self::OwnerSilent { in_doubt: true, .. } => OUTCOME_UNKNOWN,
             _ => "owner_unavailable",
         }
     }

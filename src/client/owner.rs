@@ -137,15 +137,16 @@ impl Client {
     /// Says who listens and does not answer.
     async fn silent(&self) -> ClientError {
         let seconds = PROBE_TIMEOUT.as_secs();
-        let Target::Owner(target) = &self.inner.target else {
-            let reason = format!("it has not answered for {seconds} s");
-            return ClientError::Unreachable { address: self.address(), reason };
+        let who = match &self.inner.target {
+            Target::Server(_) => "the server".to_owned(),
+            Target::Owner(target) => {
+                let connecting = UnixStream::connect(&target.socket);
+                let connected = tokio::time::timeout(PROBE_TIMEOUT, connecting).await;
+                let peer = connected.ok().and_then(|stream| stream.ok()?.peer_cred().ok()?.pid());
+                peer.map_or_else(|| "a process".to_owned(), |pid| format!("process {pid}"))
+            }
         };
-        let connected =
-            tokio::time::timeout(PROBE_TIMEOUT, UnixStream::connect(&target.socket)).await;
-        let peer = connected.ok().and_then(|stream| stream.ok()?.peer_cred().ok()?.pid());
-        let who = peer.map_or_else(|| "a process".to_owned(), |pid| format!("process {pid}"));
-        ClientError::OwnerSilent { who, data_dir: target.data_dir.display().to_string(), seconds }
+        ClientError::OwnerSilent { who, address: self.address(), seconds, in_doubt: false }
     }
 
     /// Asks an owner that was started on demand to finish its work and leave.

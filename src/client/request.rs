@@ -19,8 +19,11 @@ const PATIENCE_OWNER: Duration = Duration::from_secs(30);
 /// The same for a server, which somebody else has to start.
 const PATIENCE_SERVER: Duration = Duration::from_secs(3);
 
+/// How long a call may last before it is looked whether whoever has it is still there.
+const SILENCE: Duration = Duration::from_secs(5);
+
 /// Code of a refusal that does not say whether anything was done.
-const OUTCOME_UNKNOWN: &str = "outcome_unknown";
+pub(super) const OUTCOME_UNKNOWN: &str = "outcome_unknown";
 
 /// Path of a session's resource below `/v1`; `rest` begins with `/` or is empty.
 #[must_use]
@@ -33,6 +36,7 @@ pub fn session_path(session: &SessionId, rest: &str) -> String {
 #[derive(Clone, Debug)]
 pub struct Request {
     method: Method,
+    changes: bool,
     path: String,
     query: Vec<(String, String)>,
     headers: Vec<(&'static str, String)>,
@@ -65,7 +69,15 @@ impl Request {
     }
 
     fn new(method: Method, path: impl Into<String>) -> Self {
-        Self { method, path: path.into(), query: Vec::new(), headers: Vec::new(), body: None }
+        let changes = method != Method::GET;
+        let path = path.into();
+        Self { method, changes, path, query: Vec::new(), headers: Vec::new(), body: None }
+    }
+
+    /// The same call known to change nothing, whatever its method.
+    #[must_use]
+    pub fn that_only_reads(self) -> Self {
+        Self { changes: false, ..self }
     }
 
     /// Adds a query parameter.
@@ -102,10 +114,6 @@ impl Request {
     pub fn body(mut self, body: impl Into<Bytes>, content_type: &'static str) -> Self {
         self.body = Some((body.into(), content_type));
         self
-    }
-
-    fn changes(&self) -> bool {
-        self.method != Method::GET
     }
 
     fn has_key(&self) -> bool {
@@ -166,7 +174,7 @@ impl Client {
     /// # Errors
     /// [`ClientError`].
     pub async fn send(&self, mut request: Request) -> Result<Answer, ClientError> {
-        if request.changes() && !request.has_key() {
+        if request.changes && !request.has_key() {
             request = request.header(IDEMPOTENCY_KEY, self.mint_key());
         }
         let mut backoff = self.backoff();
@@ -190,6 +198,18 @@ impl Client {
             }
             unknown = Some(failure).filter(|failure| failure.code() == OUTCOME_UNKNOWN);
         }
+    }
+
+    /// Sends a call and gives its answer as text.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn text(&self, request: Request) -> Result<String, ClientError> {
+        let answer = self.send(request).await?;
+        String::from_utf8(answer.body.into()).map_err(|error| ClientError::Foreign {
+            address: self.address(),
+            reason: format!("its answer is not text ({error})"),
+        })
     }
 
     /// Sends a call and reads its answer as JSON.
@@ -218,7 +238,7 @@ impl Client {
     async fn attempt(&self, request: &Request, sent_before: &mut bool) -> Result<Answer, Failure> {
         self.find_owner().await?;
         let again = std::mem::replace(sent_before, true);
-        match self.once(request).await {
+        match self.watched(request).await {
             Err(Failure::Final(ClientError::Refused(refusal)))
                 if again
                     && request.method == Method::DELETE
@@ -228,6 +248,23 @@ impl Client {
                 Ok(Answer { status: 200, body: Bytes::from(refusal.body.to_string()) })
             }
             other => other,
+        }
+    }
+
+    /// One attempt. Who takes long is asked now and then whether anybody is there: a call may last,
+    /// a process that is stopped must not make its callers wait with it.
+    async fn watched(&self, request: &Request) -> Result<Answer, Failure> {
+        let mut call = std::pin::pin!(self.once(request));
+        loop {
+            if let Ok(answer) = tokio::time::timeout(SILENCE, &mut call).await {
+                return answer;
+            }
+            if let Err(mut silent @ ClientError::OwnerSilent { .. }) = self.owner().await {
+                if let ClientError::OwnerSilent { in_doubt, .. } = &mut silent {
+                    *in_doubt = request.changes;
+                }
+                return Err(Failure::Final(silent));
+            }
         }
     }
 

@@ -2,9 +2,8 @@
 //! content. Front ends of MCP come in here. It must not know a tool.
 
 use axum::{
-    Json,
     extract::{Path, State},
-    http::HeaderMap,
+    http::{HeaderMap, HeaderName, header::CONTENT_TYPE},
 };
 use serde_json::Value;
 
@@ -41,12 +40,13 @@ pub(super) async fn call(
     headers: HeaderMap,
     conditions: Conditions,
     JsonBody(arguments): JsonBody<Value>,
-) -> Result<Json<Value>, Refusal> {
+) -> Result<([(HeaderName, &'static str); 1], String), Refusal> {
     // What comes through a tool was caused by a model, whoever runs it.
     let caller = Caller { origin: Origin::Model, ..caller };
     let text = |name: &str| headers.get(name)?.to_str().ok().map(str::to_owned);
     let via = via::read(text)?;
     let key = conditions.key.as_ref();
     let service = &door.app.service;
-    Ok(Json(tools::call(service, &caller, &via, key, &name, arguments).await?))
+    let answer = tools::call(service, &caller, &via, key, &name, arguments).await?;
+    Ok(([(CONTENT_TYPE, "application/json")], answer))
 }

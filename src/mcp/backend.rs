@@ -23,8 +23,8 @@ pub(super) struct ToolCall {
 
 /// Who answers tool calls.
 pub(super) trait Backend: Send + Sync {
-    /// Answers one.
-    fn call(&self, call: ToolCall) -> BoxFuture<'_, Result<Value, Failure>>;
+    /// Answers one with its structured content as JSON text.
+    fn call(&self, call: ToolCall) -> BoxFuture<'_, Result<String, Failure>>;
 }
 
 /// The verbs in this process.
@@ -34,7 +34,7 @@ pub(super) struct InProcess {
 }
 
 impl Backend for InProcess {
-    fn call(&self, call: ToolCall) -> BoxFuture<'_, Result<Value, Failure>> {
+    fn call(&self, call: ToolCall) -> BoxFuture<'_, Result<String, Failure>> {
         async move {
             let ToolCall { name, arguments, via } = call;
             let answer =
@@ -52,13 +52,16 @@ pub(super) struct Forwarded {
 }
 
 impl Backend for Forwarded {
-    fn call(&self, call: ToolCall) -> BoxFuture<'_, Result<Value, Failure>> {
+    fn call(&self, call: ToolCall) -> BoxFuture<'_, Result<String, Failure>> {
         async move {
             let mut request = Request::post(format!("/v1/tools/{}", call.name));
+            if tools::tool(call.name).is_some_and(|tool| tool.read_only) {
+                request = request.that_only_reads();
+            }
             for (name, text) in via::write(&call.via) {
                 request = request.header(name, text);
             }
-            self.client.json(request.json(&call.arguments)).await.map_err(|error| failed(&error))
+            self.client.text(request.json(&call.arguments)).await.map_err(|error| failed(&error))
         }
         .boxed()
     }

@@ -89,7 +89,19 @@ impl Handler {
         }
     }
 
-    async fn ask(&self, name: &'static str, arguments: Value) -> Result<Value, Failure> {
+    /// A tool's answer, as text and read, and what this connection used remembered.
+    async fn answer(&self, call: ToolCall) -> Result<(String, Value), Failure> {
+        let name = call.name;
+        let text = self.backend.call(call).await?;
+        let answer: Value = serde_json::from_str(&text).map_err(|error| {
+            Failure::plain("internal_error", &format!("the answer is not JSON: {error}"), false)
+        })?;
+        self.remember(name, &answer);
+        Ok((text, answer))
+    }
+
+    /// A tool's answer to nobody's connection.
+    async fn ask(&self, name: &'static str, arguments: Value) -> Result<String, Failure> {
         self.backend.call(ToolCall { name, arguments, via: Via::default() }).await
     }
 }
@@ -129,10 +141,11 @@ impl ServerHandler for Handler {
         };
         let arguments = Value::Object(request.arguments.unwrap_or_default());
         let via = self.via(&context)?;
-        match self.backend.call(ToolCall { name: tool.name, arguments, via }).await {
-            Ok(answer) => {
-                self.remember(tool.name, &answer);
-                Ok(CallToolResult::structured(answer).into())
+        match self.answer(ToolCall { name: tool.name, arguments, via }).await {
+            Ok((text, answer)) => {
+                let mut result = CallToolResult::success(vec![ContentBlock::text(text)]);
+                result.structured_content = Some(answer);
+                Ok(result.into())
             }
             Err(failure) => {
                 Ok(CallToolResult::error(vec![ContentBlock::text(failure.text())]).into())
@@ -150,6 +163,7 @@ impl ServerHandler for Handler {
             None => json!({}),
         };
         let page = self.ask("list_sessions", arguments).await.map_err(|error| refused(&error))?;
+        let page: Value = serde_json::from_str(&page).unwrap_or_default();
         let sessions = page.get("sessions").and_then(Value::as_array);
         let listed = sessions.into_iter().flatten().filter_map(|session| {
             let text = |name: &str| session.get(name).and_then(Value::as_str);
@@ -205,8 +219,8 @@ impl ServerHandler for Handler {
             }
             Err(failure) => return Err(refused(&failure)),
         };
-        let contents = ResourceContents::text(answer.to_string(), request.uri.clone())
-            .with_mime_type("application/json");
+        let contents =
+            ResourceContents::text(answer, request.uri.clone()).with_mime_type("application/json");
         Ok(ReadResourceResult::new(vec![contents]).into())
     }
 
@@ -239,11 +253,10 @@ impl ServerHandler for Handler {
         let arguments = session.map_or_else(|| json!({}), |id| json!({ "sessionId": id }));
         let via = self.via(&context)?;
         let name = "get_research_session";
-        let answer = self.backend.call(ToolCall { name, arguments, via }).await;
-        let answer = answer.map_err(|failure| {
+        let answer = self.answer(ToolCall { name, arguments, via }).await;
+        let (answer, _) = answer.map_err(|failure| {
             ErrorData::invalid_params(failure.text(), Some(json!({ "kind": failure.code })))
         })?;
-        self.remember(name, &answer);
         let text = format!(
             "Go on with this work where it was left. {NOTICE} For one step in full call \
              get_research_session with its stepId.\n\n{answer}"

@@ -5,11 +5,9 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
 use super::{
-    answer::{
-        ClearAnswer, HistoryAnswer, PastOut, ResearchAnswer, SessionOut, SessionsAnswer,
-        SourcesAnswer, bound_by,
-    },
+    answer::{ResearchAnswer, bound_by},
     events::{EmitAnswer, EmitEvent, EventsAnswer, GetEvents, Order},
+    lists::{ClearAnswer, HistoryAnswer, PastOut, SessionOut, SessionsAnswer, SourcesAnswer},
     research::{
         AddSources, ClearSession, GetResearchSession, ListSessions, ReviewHistory, SequentialSearch,
     },
@@ -39,7 +37,8 @@ const EVENTS_MAX: usize = 1_000;
 /// Surroundings of a point when the caller does not say.
 const AROUND_DEFAULT: u64 = 5;
 
-/// Calls a tool. `key` names the call: a retry with the same key does not happen twice.
+/// Calls a tool; answers its structured content as JSON text, written once from the answer itself.
+/// `key` names the call: a retry with the same key does not happen twice.
 ///
 /// # Errors
 /// `invalid_request` naming the argument, and those of the verb; with the call to make next where
@@ -51,7 +50,7 @@ pub async fn call(
     key: Option<&BatchKey>,
     name: &str,
     arguments: Value,
-) -> ServiceResult<Value> {
+) -> ServiceResult<String> {
     let asked = Asked::of(name, &arguments);
     match dispatch(service, caller, via, key, name, arguments).await {
         Err(error) => {
@@ -70,7 +69,7 @@ async fn dispatch(
     key: Option<&BatchKey>,
     name: &str,
     arguments: Value,
-) -> ServiceResult<Value> {
+) -> ServiceResult<String> {
     match name {
         "sequential_search" => {
             let arguments: SequentialSearch = parse(arguments)?;
@@ -106,7 +105,7 @@ async fn recover(
     caller: &Caller,
     via: &Via,
     arguments: GetResearchSession,
-) -> ServiceResult<Value> {
+) -> ServiceResult<String> {
     if arguments.step_id == Some(0) {
         return Err(ServiceError::invalid("stepId", "steps are numbered from 1"));
     }
@@ -141,7 +140,7 @@ async fn add_sources(
     via: &Via,
     key: Option<&BatchKey>,
     arguments: AddSources,
-) -> ServiceResult<Value> {
+) -> ServiceResult<String> {
     let session = session_id(arguments.session_id.as_deref())?;
     let sources = arguments.sources.into_iter().map(|source| SourceBody {
         url: source.url,
@@ -164,7 +163,7 @@ async fn list_sessions(
     service: &Service,
     caller: &Caller,
     arguments: ListSessions,
-) -> ServiceResult<Value> {
+) -> ServiceResult<String> {
     let limit = arguments.limit.unwrap_or(SESSIONS_MAX);
     if limit == 0 || limit > SESSIONS_MAX {
         return Err(ServiceError::invalid("limit", format!("from 1 to {SESSIONS_MAX}")));
@@ -193,7 +192,7 @@ async fn review_history(
     service: &Service,
     caller: &Caller,
     arguments: ReviewHistory,
-) -> ServiceResult<Value> {
+) -> ServiceResult<String> {
     let limit = arguments.limit.unwrap_or(HISTORY_MAX);
     if limit == 0 || limit > HISTORY_MAX {
         return Err(ServiceError::invalid("limit", format!("from 1 to {HISTORY_MAX}")));
@@ -212,7 +211,7 @@ async fn emit_event(
     via: &Via,
     key: Option<&BatchKey>,
     arguments: EmitEvent,
-) -> ServiceResult<Value> {
+) -> ServiceResult<String> {
     let session = session_id(arguments.session_id.as_deref())?;
     let text = Value::Object(arguments.event).to_string();
     let event = json::event(&text, caller.origin)?;
@@ -232,7 +231,7 @@ async fn get_events(
     caller: &Caller,
     via: &Via,
     arguments: GetEvents,
-) -> ServiceResult<Value> {
+) -> ServiceResult<String> {
     let session = session_id(arguments.session_id.as_deref())?;
     let limit = arguments.limit.unwrap_or(EVENTS_DEFAULT);
     if limit == 0 || limit > EVENTS_MAX {
@@ -264,8 +263,8 @@ async fn get_events(
     answer_json(&EventsAnswer::of(&session, by, &slice, descending, bytes_max))
 }
 
-fn answer_json<T: Serialize>(answer: &T) -> ServiceResult<Value> {
-    serde_json::to_value(answer).map_err(|error| {
+fn answer_json<T: Serialize>(answer: &T) -> ServiceResult<String> {
+    serde_json::to_string(answer).map_err(|error| {
         ServiceError::new(Code::InternalError, format!("the answer is not JSON: {error}"))
     })
 }

@@ -111,14 +111,18 @@ impl Desk {
 
     pub async fn call(&self, tool: &str, arguments: Value) -> Result<Value, ServiceError> {
         self.clock.advance(Duration::from_millis(1));
-        tools::call(&self.service, &self.caller, &self.via, None, tool, arguments).await
+        let (service, caller) = (&self.service, &self.caller);
+        let answer = tools::call(service, caller, &self.via, None, tool, arguments).await;
+        answer.map(|text| serde_json::from_str(&text).unwrap())
     }
 
     /// A first step under a key of the caller's.
     pub async fn keyed(&self, key: &str, arguments: Value) -> Result<Value, ServiceError> {
         let key = BatchKey::new(key).unwrap();
         let tool = "sequential_search";
-        tools::call(&self.service, &self.caller, &self.via, Some(&key), tool, arguments).await
+        let (service, caller) = (&self.service, &self.caller);
+        let answer = tools::call(service, caller, &self.via, Some(&key), tool, arguments).await;
+        answer.map(|text| serde_json::from_str(&text).unwrap())
     }
 
     pub async fn ok(&self, tool: &str, arguments: Value) -> Value {

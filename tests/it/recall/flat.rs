@@ -52,7 +52,8 @@ impl Counted {
     async fn call(&self, tool: &str, arguments: Value) -> Value {
         let caller = Caller { scope: Scope::local(), origin: Origin::Model };
         let via = Via { connection: Some("c".to_owned()), ..Via::default() };
-        tools::call(&self.service, &caller, &via, None, tool, arguments).await.unwrap()
+        let answer = tools::call(&self.service, &caller, &via, None, tool, arguments).await;
+        serde_json::from_str(&answer.unwrap()).unwrap()
     }
 
     /// Records the next step of about a kilobyte; answers the bytes of its arguments.
