@@ -152,29 +152,49 @@ fn a_peer_is_measured_or_said_to_be_missing() {
     }
 }
 
-#[test]
-fn an_interrupted_run_takes_everything_down() {
+/// Starts a run that would last for long, interrupts it once it is that far, and looks at what it
+/// left: nothing.
+fn interrupted(arguments: &[&str], signal: rustix::process::Signal, far: impl Fn(&Path) -> bool) {
     let home = tempfile::tempdir().unwrap();
     let mut child = Command::new(env!("CARGO_BIN_EXE_sessionlog"))
-        .args(["bench", "http.append", "--seconds", "600", "--dir"])
+        .arg("bench")
+        .args(arguments)
+        .arg("--dir")
         .arg(home.path())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let has_server = || processes_in(home.path()).iter().any(|line| line.contains("serve"));
-    while !has_server() {
+    while !far(home.path()) {
         assert!(child.try_wait().unwrap().is_none(), "it ended before it was interrupted");
         std::thread::yield_now();
     }
     let pid = rustix::process::Pid::from_child(&child);
-    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    rustix::process::kill_process(pid, signal).unwrap();
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(said.contains("interrupted"), "{said}");
     assert_eq!(processes_in(home.path()), Vec::<String>::new());
     assert_eq!(fs::read_dir(home.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn an_interrupted_run_takes_everything_down() {
+    let has_server = |home: &Path| processes_in(home).iter().any(|line| line.contains("serve"));
+    let arguments = ["http.append", "--seconds", "600"];
+    interrupted(&arguments, rustix::process::Signal::INT, has_server);
+}
+
+#[test]
+fn a_long_session_on_its_way_is_interrupted_like_a_round() {
+    // A million steps; the first thousands are in a file of the journal.
+    let is_filling = |home: &Path| {
+        let journal = fs::read_dir(home).unwrap().next().map(|entry| entry.unwrap().path());
+        journal.is_some_and(|site| site.join("research/journal/0").exists())
+    };
+    let arguments = ["research", "--sessions", "100000", "--rounds", "1"];
+    interrupted(&arguments, rustix::process::Signal::TERM, is_filling);
 }
 
 #[test]

@@ -74,6 +74,7 @@ pub(super) fn run(wanted: &Bench, screen: &mut Screen) -> Outcome {
     let load_before = machine::load();
     warn_of_load(&mut site, load_before);
     let bar = progress_bar(plan.steps(site.settings.rounds), screen);
+    site.bar = bar.clone();
     let rows = plan.run(&mut site, &mut |what| {
         bar.inc(1);
         bar.set_message(what.to_owned());

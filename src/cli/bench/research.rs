@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::{
     cell::{Found, Group, Probe, figure},
     machine,
-    runner::{float, median, stop_here},
+    runner::{float, median},
     sample::Samples,
     site::Site,
 };
@@ -70,28 +70,30 @@ fn run(site: &mut Site) -> Outcome<Found> {
     site.notes.push(note);
     let mut desk = Desk::open(site)?;
     for steps in sizes {
-        stop_here(site)?;
-        site.runtime.block_on(fill(&desk.local, &mut site.samples, steps))?;
+        fill(site, &desk.local, steps)?;
     }
-    let (pages, largest) = site.runtime.block_on(page_through(&desk, sizes[2]))?;
+    site.bar.set_message(format!("research: all {} steps", sizes[2]));
+    let (pages, largest) = site.wait(page_through(&desk, sizes[2]))??;
     let mut found = vec![Vec::new(); 9];
     let mut put = |at: usize, value: f64| found.get_mut(at).into_iter().for_each(|f| f.push(value));
     for _ in 0..site.settings.rounds {
-        stop_here(site)?;
-        let times = site.runtime.block_on(overviews(&desk, &*site.clock, sizes))?;
+        site.bar.set_message("research: overviews");
+        let times = site.wait(overviews(&desk, &*site.clock, sizes))??;
         (0..).zip(times).for_each(|(at, time)| put(at, time));
         put(3, times[2] / times[1]);
-        site.runtime.block_on(desk.local.close());
+        site.bar.set_message("research: a restart");
+        site.wait(desk.local.close())?;
         desk = Desk::open(site)?;
         for (at, steps) in [(6, sizes[1]), (7, sizes[2])] {
             let began = site.clock.monotonic();
-            site.runtime.block_on(desk.overview(steps))?;
+            site.wait(desk.overview(steps))??;
             put(at, site.clock.monotonic().saturating_sub(began).as_secs_f64() * 1e3);
         }
     }
     put(4, float(largest as u64));
     put(5, float(pages as u64));
-    site.runtime.block_on(desk.local.close());
+    site.wait(desk.local.close())?;
+    drop(desk);
     put(8, written(site, sizes[1])?);
     Ok(Found { values: found, unjudged: unjudged(site) })
 }
@@ -123,16 +125,21 @@ impl Desk {
         Ok(Self { local, service, caller })
     }
 
-    async fn call(&self, tool: &str, arguments: Value) -> Outcome<Value> {
+    /// A tool's answer as the text that is sent.
+    async fn call(&self, tool: &str, arguments: Value) -> Outcome<String> {
         let via = Via::default();
         tools::call(&self.service, &self.caller, &via, None, tool, arguments).await.map_err(|why| {
             io::Error::other(format!("{tool}: {} {}", why.code.as_str(), why.message)).into()
         })
     }
 
-    async fn overview(&self, steps: usize) -> Outcome<Value> {
+    async fn overview(&self, steps: usize) -> Outcome<String> {
         self.call("get_research_session", json!({"sessionId": name(steps)})).await
     }
+}
+
+fn read(answer: &str) -> Outcome<Value> {
+    Ok(serde_json::from_str(answer).map_err(io::Error::other)?)
 }
 
 fn name(steps: usize) -> String {
@@ -172,12 +179,12 @@ pub(super) fn arguments(step: &StepBody, session: Option<&str>) -> Value {
 }
 
 /// Makes a session of so many steps, many in a batch: what is read does not tell.
-async fn fill(local: &Arc<Local>, samples: &mut Samples, steps: usize) -> Outcome {
+fn fill(site: &mut Site, local: &Local, steps: usize) -> Outcome {
     let scope = Scope::local();
     let id = SessionId::new(&name(steps)).expect("letters, a dash and digits are an id");
     let key = SessionKey { scope: scope.clone(), session: id.clone() };
     let new = NewSession { id: Some(id), ..NewSession::default() };
-    local.create(&scope, new).await.map_err(io::Error::other)?;
+    site.wait(local.create(&scope, new))?.map_err(io::Error::other)?;
     let kind = EventType::new(kind::STEP).expect("it keeps to the alphabet");
     let mut number = 0;
     while number < steps {
@@ -188,10 +195,12 @@ async fn fill(local: &Arc<Local>, samples: &mut Samples, steps: usize) -> Outcom
             origin: Origin::Model,
             created_at: None,
             position: None,
-            body: body::write(&step(samples, number)),
+            body: body::write(&step(&mut site.samples, number)),
         };
         let events = (number + 1..=to).map(event).collect();
-        local.append(&key, Batch { events, ..Batch::default() }).await.map_err(io::Error::other)?;
+        let batch = Batch { events, ..Batch::default() };
+        site.wait(local.append(&key, batch))?.map_err(io::Error::other)?;
+        site.bar.set_message(format!("research: {to} of {steps} steps"));
         number = to;
     }
     Ok(())
@@ -203,7 +212,7 @@ async fn overviews(desk: &Desk, clock: &dyn Clock, sizes: [usize; 3]) -> Outcome
     for call in 0..=CALLS {
         for (steps, taken) in sizes.into_iter().zip(&mut taken) {
             let began = clock.monotonic();
-            let text = desk.overview(steps).await?.to_string();
+            let text = desk.overview(steps).await?;
             let time: Duration = clock.monotonic().saturating_sub(began);
             // The first one folds.
             if call > 0 && !text.is_empty() {
@@ -216,9 +225,10 @@ async fn overviews(desk: &Desk, clock: &dyn Clock, sizes: [usize; 3]) -> Outcome
 
 /// Reads the index to its end: how many answers it took, and the largest one's bytes.
 async fn page_through(desk: &Desk, steps: usize) -> Outcome<(usize, usize)> {
-    let mut answer = desk.overview(steps).await?;
+    let mut text = desk.overview(steps).await?;
+    let mut answer = read(&text)?;
     let mut next = answer.pointer("/cursors/steps").cloned();
-    let (mut largest, mut left) = (answer.to_string().len(), steps as u64);
+    let (mut largest, mut left) = (text.len(), steps as u64);
     for page in 1..PAGES_MAX {
         for line in answer.get("stepIndex").and_then(Value::as_array).into_iter().flatten().rev() {
             if line.get("stepNumber").and_then(Value::as_u64) != Some(left) {
@@ -233,8 +243,9 @@ async fn page_through(desk: &Desk, steps: usize) -> Outcome<(usize, usize)> {
             };
         };
         let arguments = json!({"sessionId": name(steps), "cursor": cursor});
-        answer = desk.call("get_research_session", arguments).await?;
-        largest = largest.max(answer.to_string().len());
+        text = desk.call("get_research_session", arguments).await?;
+        answer = read(&text)?;
+        largest = largest.max(text.len());
         next = answer.get("nextCursor").cloned();
     }
     Err(Failure::Damaged("paging does not end".to_owned()))
@@ -245,16 +256,15 @@ async fn page_through(desk: &Desk, steps: usize) -> Outcome<(usize, usize)> {
 /// made.
 fn written(site: &mut Site, steps: usize) -> Outcome<f64> {
     let desk = Desk::open(site)?;
-    let runtime = site.runtime.handle().clone();
+    site.bar.set_message("research: bytes of steps");
     let mut samples = site.samples.clone();
     let (mut payload, mut session, mut before) = (0, None, None);
     for number in 1..=2 * steps {
-        stop_here(site)?;
         let arguments = arguments(&step(&mut samples, number), session.as_deref());
         if number > steps {
             payload += arguments.to_string().len();
         }
-        let answer = runtime.block_on(desk.call("sequential_search", arguments))?;
+        let answer = read(&site.wait(desk.call("sequential_search", arguments))??)?;
         session = answer.get("sessionId").and_then(Value::as_str).map(str::to_owned);
         if number == steps {
             desk.local.settle()?;
@@ -263,7 +273,7 @@ fn written(site: &mut Site, steps: usize) -> Outcome<f64> {
     }
     desk.local.settle()?;
     let after = machine::written_bytes(std::process::id());
-    runtime.block_on(desk.local.close());
+    site.wait(desk.local.close())?;
     let bytes = after.zip(before).map_or(0, |(after, before)| after.saturating_sub(before));
     Ok(float(bytes) / float(payload as u64))
 }

@@ -129,7 +129,7 @@ pub(super) fn stop_here(site: &Site) -> Outcome {
     if site.stop.load(Ordering::Relaxed) { Err(interrupted()) } else { Ok(()) }
 }
 
-fn interrupted() -> Failure {
+pub(super) fn interrupted() -> Failure {
     Failure::Refused {
         code: "owner_unavailable",
         message: "the benchmark was interrupted; its processes and its directory are gone"

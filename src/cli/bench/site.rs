@@ -5,15 +5,21 @@
 use std::{
     io::Write as _,
     path::{Path, PathBuf},
-    sync::{Arc, atomic::AtomicBool},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
 };
 
+use indicatif::ProgressBar;
 use tokio::runtime::Runtime;
 
 use super::{
     machine::Disk,
     postgres::Postgres,
     redis::Redis,
+    runner::{interrupted, stop_here},
     sample::Samples,
     server::{SETTLE_AFTER, Server},
 };
@@ -21,6 +27,9 @@ use crate::{
     cli::failure::Outcome,
     env::{Clock, Env, clock::SystemClock, files, host::Scratch},
 };
+
+/// How often something that lasts is asked whether the user wants to leave.
+const STOP_LOOK: Duration = Duration::from_millis(20);
 
 /// How much a run does.
 #[derive(Clone, Debug)]
@@ -65,6 +74,8 @@ pub(super) struct Site {
     pub(super) samples: Samples,
     /// Set when the user wants to leave.
     pub(super) stop: Arc<AtomicBool>,
+    /// Where a person sees how far it is.
+    pub(super) bar: ProgressBar,
     pub(super) disk: Disk,
     /// Whether the device counts flushes: without it nothing can be said about durability.
     pub(super) counts_flushes: bool,
@@ -89,6 +100,7 @@ impl Site {
             clock: Arc::new(SystemClock::new()),
             samples: Samples::new(),
             stop: Arc::default(),
+            bar: ProgressBar::hidden(),
             counts_flushes: false,
             notes: Vec::new(),
         };
@@ -97,6 +109,23 @@ impl Site {
         settings.finish()?;
         site.counts_flushes = site.sees_a_flush()?;
         Ok(site)
+    }
+
+    /// Waits for what may last, but not longer than the user wants to.
+    pub(super) fn wait<T>(&self, work: impl Future<Output = T>) -> Outcome<T> {
+        stop_here(self)?;
+        let wants_to_leave = async {
+            while !self.stop.load(Ordering::Relaxed) {
+                tokio::time::sleep(STOP_LOOK).await;
+            }
+        };
+        let done = self.runtime.block_on(async {
+            tokio::select! {
+                done = work => Some(done),
+                () = wants_to_leave => None,
+            }
+        });
+        done.map_or_else(|| Err(interrupted()), Ok)
     }
 
     /// A place in the directory.

@@ -17,7 +17,7 @@ use super::{
     machine,
     process::{self, Process},
     research::{arguments, many, step, unjudged},
-    runner::{float, median, stop_here},
+    runner::{float, median},
     sample::Samples,
     server::{Server, without_settings},
     site::Site,
@@ -49,24 +49,38 @@ const TIMED: usize = 5;
 const BEFORE: usize = 7;
 /// Short sessions in a round.
 const SHORT: usize = 10;
+/// How long the other program is given in all: where a step costs the more the more there are, a
+/// thousand take their time.
+const REFERENCE_MAX: Duration = Duration::from_secs(60);
 /// How long one answer may take.
 const ANSWER: Duration = Duration::from_secs(60);
 
 fn run(site: &mut Site) -> Outcome<Found> {
-    let ours = {
-        let server = Server::start(site, &site.path("stdio"))?;
-        let measured = measure(site, || Speaker::ours(site));
-        drop(server);
-        measured?
-    };
-    let theirs = match reference(site) {
-        Some(program) => Some(measure(site, || Speaker::theirs(site, &program))?),
-        None => {
-            site.notes.push(format!("{REFERENCE} was not compared: it is not in PATH"));
-            None
-        }
-    };
-    let theirs = theirs.unwrap_or_default();
+    let program = reference(site);
+    if program.is_none() {
+        site.notes.push(format!("{REFERENCE} was not compared: it is not in PATH"));
+    }
+    let server = Server::start(site, &site.path("stdio"))?;
+    let (mut ours, mut theirs) = (Figures::default(), Figures::default());
+    let late = many(site);
+    let mut left = REFERENCE_MAX;
+    for round in 1..=site.settings.rounds {
+        site.bar.set_message(format!("research: steps, round {round}"));
+        ours.round(site, late, Duration::MAX, || Speaker::ours(site))?;
+        let Some(program) = program.as_ref().filter(|_| !left.is_zero()) else { continue };
+        site.bar.set_message(format!("research: {REFERENCE}, round {round}"));
+        let began = site.clock.monotonic();
+        theirs.round(site, late, left, || Speaker::theirs(site, program))?;
+        left = left.saturating_sub(site.clock.monotonic().saturating_sub(began));
+    }
+    drop(server);
+    let (reached, rounds) = (theirs.reached, theirs.ratio.len());
+    if rounds > 0 && (reached < late || rounds < site.settings.rounds as usize) {
+        let seconds = REFERENCE_MAX.as_secs();
+        site.notes.push(format!(
+            "{REFERENCE} had {seconds} s: {rounds} round(s), late steps up to step {reached}"
+        ));
+    }
     let values = vec![
         ours.early,
         ours.late,
@@ -97,49 +111,61 @@ struct Figures {
     bytes: Vec<f64>,
     recall: Vec<f64>,
     written: Vec<f64>,
+    /// The number of the last late step; the least of the rounds.
+    reached: usize,
 }
 
-fn measure(site: &Site, start: impl Fn() -> Outcome<Speaker>) -> Outcome<Figures> {
-    let mut found = Figures::default();
-    let mut samples = site.samples.clone();
-    for _ in 0..site.settings.rounds {
+impl Figures {
+    /// Takes a long session to `late` steps, or as far as it gets in that time, and times steps
+    /// there in turn with early ones of new sessions.
+    fn round(
+        &mut self,
+        site: &Site,
+        late: usize,
+        time: Duration,
+        start: impl Fn() -> Outcome<Speaker>,
+    ) -> Outcome {
+        let mut samples = site.samples.clone();
         // A front end of its own for each: a first step starts a session and binds it.
         let (mut long, mut short) = (start()?, start()?);
         let before = machine::written_bytes(long.process.pid());
         let mut line = Steps::default();
-        for _ in 1..many(site).saturating_sub(TIMED * SHORT / 2) {
-            stop_here(site)?;
-            line.next(&mut long, &mut samples)?;
+        let began = site.clock.monotonic();
+        while line.number < late.saturating_sub(TIMED * SHORT / 2)
+            && site.clock.monotonic().saturating_sub(began) < time
+        {
+            line.next(site, &mut long, &mut samples)?;
         }
         let (mut early, mut late) = (Vec::new(), Vec::new());
         for _ in 0..SHORT {
-            stop_here(site)?;
             let mut other = Steps::default();
             for _ in 0..BEFORE {
-                other.next(&mut short, &mut samples)?;
+                other.next(site, &mut short, &mut samples)?;
             }
             for _ in 0..TIMED {
-                early.push(other.next(&mut short, &mut samples)?);
-                late.push(line.next(&mut long, &mut samples)?);
+                early.push(other.next(site, &mut short, &mut samples)?);
+                late.push(line.next(site, &mut long, &mut samples)?);
             }
         }
-        found.bytes.push(float(long.last as u64));
+        let reached = if self.reached == 0 { usize::MAX } else { self.reached };
+        self.reached = reached.min(line.number);
+        self.bytes.push(float(long.last as u64));
         let told = float(line.payload as u64);
         if let (Some(before), Some(now)) = (before, machine::written_bytes(long.process.pid())) {
             // What it said on standard output is counted, too.
             let bytes = now.saturating_sub(before).saturating_sub(long.heard);
-            found.written.push(float(bytes) / told);
+            self.written.push(float(bytes) / told);
         }
         let ask = json!({"sessionId": line.session});
-        let recall = (0..TIMED).map(|_| long.call("get_research_session", &ask));
+        let recall = (0..TIMED).map(|_| long.call(site, "get_research_session", &ask));
         let recall = recall.map(|taken| Ok(taken?.0)).collect::<Outcome<Vec<_>>>()?;
-        found.recall.push(median(&recall));
+        self.recall.push(median(&recall));
         let (early, late) = (median(&early), median(&late));
-        found.early.push(early);
-        found.late.push(late);
-        found.ratio.push(late / early);
+        self.early.push(early);
+        self.late.push(late);
+        self.ratio.push(late / early);
+        Ok(())
     }
-    Ok(found)
 }
 
 /// The steps of one session.
@@ -152,11 +178,11 @@ struct Steps {
 
 impl Steps {
     /// Sends the next step; answers how many microseconds it took.
-    fn next(&mut self, speaker: &mut Speaker, samples: &mut Samples) -> Outcome<f64> {
+    fn next(&mut self, site: &Site, speaker: &mut Speaker, samples: &mut Samples) -> Outcome<f64> {
         self.number += 1;
         let arguments = arguments(&step(samples, self.number), self.session.as_deref());
         self.payload += arguments.to_string().len();
-        let (micros, answer) = speaker.call("sequential_search", &arguments)?;
+        let (micros, answer) = speaker.call(site, "sequential_search", &arguments)?;
         let session = answer.pointer("/result/structuredContent/sessionId").and_then(Value::as_str);
         let Some(session) = session else {
             return Err(io::Error::other(format!("a step was refused: {answer}")).into());
@@ -171,8 +197,6 @@ struct Speaker {
     process: Process,
     input: ChildStdin,
     output: Lines<BufReader<ChildStdout>>,
-    runtime: tokio::runtime::Handle,
-    clock: std::sync::Arc<dyn crate::env::Clock>,
     calls: u64,
     /// Bytes of all answers, and of the last one.
     heard: u64,
@@ -208,39 +232,36 @@ impl Speaker {
             process,
             input,
             output: BufReader::with_capacity(1 << 20, output).lines(),
-            runtime: site.runtime.handle().clone(),
-            clock: std::sync::Arc::clone(&site.clock),
             calls: 0,
             heard: 0,
             last: 0,
         };
         let about = json!({"protocolVersion": "2025-06-18", "capabilities": {},
             "clientInfo": {"name": "sessionlog-bench", "version": env!("CARGO_PKG_VERSION")}});
-        speaker.ask("initialize", &about)?;
-        speaker.say(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}))?;
+        speaker.ask(site, "initialize", &about)?;
+        speaker.say(site, &json!({"jsonrpc": "2.0", "method": "notifications/initialized"}))?;
         Ok(speaker)
     }
 
-    fn call(&mut self, tool: &str, arguments: &Value) -> Outcome<(f64, Value)> {
-        self.ask("tools/call", &json!({"name": tool, "arguments": arguments}))
+    fn call(&mut self, site: &Site, tool: &str, arguments: &Value) -> Outcome<(f64, Value)> {
+        self.ask(site, "tools/call", &json!({"name": tool, "arguments": arguments}))
     }
 
     /// Microseconds from the first byte of the request to the last of the answer, and the answer.
-    fn ask(&mut self, method: &str, params: &Value) -> Outcome<(f64, Value)> {
+    fn ask(&mut self, site: &Site, method: &str, params: &Value) -> Outcome<(f64, Value)> {
         self.calls += 1;
         let id = self.calls;
         let mut line =
             json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string();
         line.push('\n');
-        let runtime = self.runtime.clone();
-        let began = self.clock.monotonic();
-        let answer = runtime.block_on(async {
+        let began = site.clock.monotonic();
+        let answer = site.wait(async {
             self.input.write_all(line.as_bytes()).await?;
             self.input.flush().await?;
             tokio::time::timeout(ANSWER, self.output.next_line()).await?
         });
-        let took = self.clock.monotonic().saturating_sub(began);
-        let text = answer?.ok_or_else(|| io::Error::other("the program left"))?;
+        let took = site.clock.monotonic().saturating_sub(began);
+        let text = answer??.ok_or_else(|| io::Error::other("the program left"))?;
         self.heard += text.len() as u64 + 1;
         self.last = text.len();
         let answer: Value = serde_json::from_str(&text).map_err(io::Error::other)?;
@@ -250,13 +271,12 @@ impl Speaker {
         }
     }
 
-    fn say(&mut self, message: &Value) -> Outcome {
+    fn say(&mut self, site: &Site, message: &Value) -> Outcome {
         let line = format!("{message}\n");
-        let runtime = self.runtime.clone();
-        runtime.block_on(async {
+        site.wait(async {
             self.input.write_all(line.as_bytes()).await?;
             self.input.flush().await
-        })?;
+        })??;
         Ok(())
     }
 }
