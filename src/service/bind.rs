@@ -142,6 +142,7 @@ impl Service {
         match self.store.info(&caller.key(session)).await.map_err(ServiceError::from) {
             Ok(_) => Ok(true),
             Err(error) if error.code == Code::SessionNotFound => Ok(false),
+            Err(error) if error.code.is_gone() => Ok(true),
             Err(error) => Err(error),
         }
     }
@@ -174,14 +175,12 @@ impl Service {
 
     /// Adds to an error about a session that cannot be used the ones that can.
     pub async fn offer(&self, caller: &Caller, mut error: ServiceError) -> ServiceError {
-        let gone = matches!(
-            error.code,
-            Code::SessionNotFound | Code::SessionDeleted | Code::SessionExpired
-        );
-        if gone && let Ok(latest) = self.offered(caller, None).await {
+        if error.code.is_gone()
+            && let Ok(latest) = self.offered(caller, None).await
+        {
             error.hint.action = Some(
-                "name one of the candidates as sessionId, or start a session with \
-                 sequential_search stepNumber 1"
+                "name one of the candidates as sessionId, or leave this session with \
+                 clear_session and start another with sequential_search stepNumber 1"
                     .to_owned(),
             );
             error.hint.candidates = candidates(latest);

@@ -92,6 +92,14 @@ codes! {
     Unauthenticated = "unauthenticated",
 }
 
+impl Code {
+    /// Whether it says that a session is not there, or not any more.
+    #[must_use]
+    pub fn is_gone(self) -> bool {
+        matches!(self, Self::SessionNotFound | Self::SessionDeleted | Self::SessionExpired)
+    }
+}
+
 /// What to do about an error, in facts; `recovery_hint` on the wire leaves absent ones out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hint {

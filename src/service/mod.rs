@@ -13,6 +13,8 @@ mod research;
 mod retention;
 mod sessions;
 mod slice;
+mod sources;
+mod step;
 mod store_error;
 mod verify;
 
@@ -26,10 +28,11 @@ pub use emit::Emitted;
 pub use error::{Candidate, Code, Hint, NextCall, ServiceError, ServiceResult};
 pub use flow::{Answered, Asked, Flow};
 pub use recover::{ListPage, Past, RecoverCall, Recovered};
-pub use research::{ResearchOptions, SourcesAdded, StepAnswer, StepCall};
+pub use research::{ResearchOptions, StepAnswer, StepCall};
 pub use retention::Retention;
 pub use sessions::{SessionPage, SessionQuery, Status, status};
 pub use slice::{Around, EventQuery, EventSlice, Follow, Step, Window};
+pub use sources::SourcesAdded;
 pub use verify::Counts;
 
 pub use crate::store::{

@@ -139,8 +139,7 @@ impl Service {
             let past = self.peek_facts(&info.key, |info, facts| past(info.clone(), facts)).await;
             match past {
                 Ok(past) => history.push(past),
-                Err(error)
-                    if matches!(error.code, Code::SessionNotFound | Code::SessionDeleted) => {}
+                Err(error) if error.code.is_gone() => {}
                 // One damaged session does not hide the others: it says so itself.
                 Err(error) if error.code == Code::SessionDamaged => history.push(Past {
                     info,

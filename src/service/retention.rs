@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use super::{Caller, Service, ServiceResult, sessions::page_limit, store_error::unwritten};
 use crate::{
     event::{SessionId, Timestamp},
-    store::{Aging, Change, Lifetimes, SessionInfo, Swept},
+    store::{Aging, Change, Lifetimes, SessionInfo, StoreError, Swept},
 };
 
 /// Rounds of one sweep that an operator asks for.
@@ -42,7 +42,8 @@ impl Service {
         self.durable(self.store.change(&caller.key(session), change)).await.map_err(unwritten)
     }
 
-    /// Brings an expired session back; one that is there is used by it.
+    /// Brings an expired session back, and says whether there was one to bring back; one that is
+    /// there is used by it.
     ///
     /// # Errors
     /// `session_not_found`, `session_deleted`, and those of the disk.
@@ -50,9 +51,13 @@ impl Service {
         &self,
         caller: &Caller,
         session: &SessionId,
-    ) -> ServiceResult<SessionInfo> {
+    ) -> ServiceResult<(SessionInfo, bool)> {
+        let key = caller.key(session);
+        let before = self.store.info(&key).await;
+        let expired = matches!(before, Err(StoreError::SessionExpired { .. }));
         let change = Change { restore: true, ..Change::default() };
-        self.durable(self.store.change(&caller.key(session), change)).await.map_err(unwritten)
+        let info = self.durable(self.store.change(&key, change)).await.map_err(unwritten)?;
+        Ok((info, expired))
     }
 
     /// What is to come of the caller's sessions. Changes nothing.

@@ -28,8 +28,11 @@ impl From<StoreError> for ServiceError {
                  DELETE /v1/sessions/{session}/hold"
             )),
             StoreError::SessionArchived { session } => {
-                let problem = format!("session {session} is archived: read it, do not write to it");
-                Self::invalid("session", problem).action("write to another session")
+                let problem = format!("{session} is archived: it can be read, not written to");
+                Self::invalid("session", problem).action(
+                    "go on in another session: over HTTP create one; a tool's caller leaves this \
+                     one with clear_session and starts another with stepNumber 1",
+                )
             }
             StoreError::PositionConflict { tail, .. } => {
                 let mut conflict = plain(Code::PositionConflict)

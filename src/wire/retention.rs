@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 #[cfg(feature = "http")]
 use utoipa::ToSchema;
 
+use super::types::Session;
 use crate::{
     event::Timestamp,
     service::{Aging, Keeps, Retention, SessionInfo, Stage},
@@ -31,6 +32,17 @@ pub struct RetentionAnswer {
     pub grace_seconds: u64,
     /// How far the count of idle time is behind the clock: by what the clock jumped over.
     pub behind_seconds: i64,
+}
+
+/// A session that was asked back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(ToSchema))]
+pub struct Restored {
+    /// The session.
+    #[serde(flatten)]
+    pub session: Session,
+    /// Whether it had expired; false when there was nothing to restore.
+    pub restored: bool,
 }
 
 /// A session with an end in sight.

@@ -1,33 +1,24 @@
-//! Answers of the research tools: views in the names their clients know. Lists are never null, an
-//! absent member is absent. It must not cut anything: harness has.
+//! The answer of the two research tools: a session, a step of it, or the rest of a list. Lists are
+//! never null, an absent member is absent. It must not cut anything: harness has.
 
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{NOTICE, TRUST, research::Depth};
-use crate::{
-    event::{SessionId, Timestamp},
-    harness::{
-        BranchLine, Coverage, Cursor, GapLine, IndexLine, More, OutcomesView, Overview,
-        PatternLine, ProviderLine, RejectedLine, SourceLine, StepView, TalkView, fit,
+use super::{
+    NOTICE, TRUST,
+    parts::{
+        ActivityOut, BranchOut, CoverageOut, CursorsOut, GapOut, IndexOut, PatternOut, ProviderOut,
+        RejectedOut, SourceOut, StepOut, none, providers, time,
     },
-    projection::Confidence,
-    service::{BoundBy, ListPage, Past, Recovered, SessionInfo, StepAnswer},
+    research::Depth,
 };
-
-fn none<T>(value: &Option<T>) -> bool {
-    value.is_none()
-}
-
-fn sure(confidence: Confidence) -> &'static str {
-    match confidence {
-        Confidence::High => "high",
-        Confidence::Medium => "medium",
-        Confidence::Low => "low",
-    }
-}
+use crate::{
+    event::SessionId,
+    harness::{OutcomesView, Overview},
+    service::{BoundBy, ListPage, Recovered, StepAnswer},
+};
 
 /// By what the session was found, for a model.
 pub(super) fn bound_by(by: BoundBy) -> &'static str {
@@ -38,10 +29,6 @@ pub(super) fn bound_by(by: BoundBy) -> &'static str {
         BoundBy::Directory => "directory",
         BoundBy::New => "new",
     }
-}
-
-fn time(at: Timestamp) -> String {
-    at.to_string()
 }
 
 /// A session, a step of it, or the rest of a list.
@@ -129,265 +116,6 @@ pub(super) struct ResearchAnswer {
     truncated: bool,
     trust: &'static str,
     notice: &'static str,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-struct CoverageOut {
-    source_count: u64,
-    unique_domains: u64,
-    /// Domains a source, 0 to 1.
-    domain_spread: f64,
-    /// The domain most sources are from.
-    #[serde(skip_serializing_if = "none")]
-    dominant_domain: Option<String>,
-    /// How many of each kind.
-    source_types: BTreeMap<String, u64>,
-    /// What is lacking.
-    gaps: Vec<String>,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-struct IndexOut {
-    step_number: u64,
-    #[serde(skip_serializing_if = "none")]
-    branch_id: Option<String>,
-    one_liner: String,
-    #[serde(skip_serializing_if = "none")]
-    confidence: Option<&'static str>,
-    #[serde(skip_serializing_if = "none")]
-    superseded_by: Option<u64>,
-}
-
-impl From<IndexLine> for IndexOut {
-    fn from(line: IndexLine) -> Self {
-        Self {
-            step_number: line.number,
-            branch_id: line.branch_id,
-            one_liner: line.line,
-            confidence: line.confidence.map(sure),
-            superseded_by: line.superseded_by,
-        }
-    }
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-struct StepOut {
-    step_number: u64,
-    description: String,
-    #[serde(skip_serializing_if = "none")]
-    reasoning: Option<String>,
-    #[serde(skip_serializing_if = "none")]
-    confidence: Option<&'static str>,
-    rejected_approaches: Vec<String>,
-    is_revision: bool,
-    #[serde(skip_serializing_if = "none")]
-    revises_step: Option<u64>,
-    #[serde(skip_serializing_if = "none")]
-    superseded_by: Option<u64>,
-    #[serde(skip_serializing_if = "none")]
-    branch_id: Option<String>,
-    #[serde(skip_serializing_if = "none")]
-    branch_from_step: Option<u64>,
-    is_final: bool,
-    timestamp: String,
-    position: u64,
-    truncated: bool,
-}
-
-impl From<StepView> for StepOut {
-    fn from(step: StepView) -> Self {
-        Self {
-            step_number: step.number,
-            description: step.description,
-            reasoning: step.reasoning,
-            confidence: step.confidence.map(sure),
-            rejected_approaches: step.rejected,
-            is_revision: step.is_revision,
-            revises_step: step.revises,
-            superseded_by: step.superseded_by,
-            branch_id: step.branch_id,
-            branch_from_step: step.branch_from,
-            is_final: step.is_final,
-            timestamp: time(step.at),
-            position: step.position.0,
-            truncated: step.truncated,
-        }
-    }
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-struct GapOut {
-    gap_id: String,
-    description: String,
-    #[serde(skip_serializing_if = "none")]
-    found_in_step: Option<u64>,
-}
-
-impl From<GapLine> for GapOut {
-    fn from(gap: GapLine) -> Self {
-        Self { gap_id: gap.id, description: gap.description, found_in_step: gap.step }
-    }
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-struct SourceOut {
-    url: String,
-    #[serde(skip_serializing_if = "none")]
-    title: Option<String>,
-    #[serde(skip_serializing_if = "none")]
-    relevance: Option<String>,
-    #[serde(skip_serializing_if = "none")]
-    found_in_step: Option<u64>,
-    /// server: recorded from a tool's result; model: reported.
-    found_by: &'static str,
-}
-
-impl From<SourceLine> for SourceOut {
-    fn from(source: SourceLine) -> Self {
-        Self {
-            url: source.url,
-            title: source.title,
-            relevance: source.kind,
-            found_in_step: source.step,
-            found_by: if source.by_server { "server" } else { "model" },
-        }
-    }
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-struct RejectedOut {
-    approach: String,
-    #[serde(skip_serializing_if = "none")]
-    found_in_step: Option<u64>,
-}
-
-impl From<RejectedLine> for RejectedOut {
-    fn from(line: RejectedLine) -> Self {
-        Self { approach: line.text, found_in_step: line.step }
-    }
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-struct BranchOut {
-    branch_id: String,
-    #[serde(skip_serializing_if = "none")]
-    from_step: Option<u64>,
-    last_step: u64,
-}
-
-impl From<BranchLine> for BranchOut {
-    fn from(branch: BranchLine) -> Self {
-        Self { branch_id: branch.id, from_step: branch.from, last_step: branch.last }
-    }
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-struct PatternOut {
-    kind: &'static str,
-    count: u64,
-    affected_urls: Vec<String>,
-    suggestion: &'static str,
-    last_seen: String,
-}
-
-impl From<PatternLine> for PatternOut {
-    fn from(line: PatternLine) -> Self {
-        Self {
-            kind: line.trouble.as_str(),
-            count: line.count,
-            affected_urls: line.urls,
-            suggestion: line.suggestion,
-            last_seen: time(line.last_at),
-        }
-    }
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-struct ProviderOut {
-    attempts: u64,
-    successes: u64,
-}
-
-fn providers(lines: Vec<ProviderLine>) -> BTreeMap<String, ProviderOut> {
-    let named = |line: ProviderLine| {
-        (line.name, ProviderOut { attempts: line.attempts, successes: line.successes })
-    };
-    lines.into_iter().map(named).collect()
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-struct ActivityOut {
-    events: u64,
-    types: Vec<CountOut>,
-    recent: Vec<RecentOut>,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-struct CountOut {
-    r#type: String,
-    count: u64,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-struct RecentOut {
-    position: u64,
-    r#type: String,
-    text: String,
-    timestamp: String,
-}
-
-impl From<TalkView> for ActivityOut {
-    fn from(talk: TalkView) -> Self {
-        let count = |(kind, count): (String, u64)| CountOut { r#type: kind, count };
-        let recent = talk.recent.into_iter().map(|line| RecentOut {
-            position: line.position.0,
-            r#type: line.kind.to_string(),
-            text: line.text,
-            timestamp: time(line.at),
-        });
-        Self {
-            events: talk.events,
-            types: talk.counts.into_iter().map(count).collect(),
-            recent: recent.collect(),
-        }
-    }
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-struct CursorsOut {
-    #[serde(skip_serializing_if = "none")]
-    steps: Option<String>,
-    #[serde(skip_serializing_if = "none")]
-    sources: Option<String>,
-    #[serde(skip_serializing_if = "none")]
-    gaps: Option<String>,
-    #[serde(skip_serializing_if = "none")]
-    rejected_approaches: Option<String>,
-}
-
-impl CursorsOut {
-    fn of(more: &More) -> Option<Self> {
-        let text = |cursor: Option<Cursor>| cursor.map(|cursor| cursor.to_string());
-        (*more != More::default()).then(|| Self {
-            steps: text(more.steps),
-            sources: text(more.sources),
-            gaps: text(more.gaps),
-            rejected_approaches: text(more.rejected),
-        })
-    }
 }
 
 fn list<T, U: From<T>>(items: Vec<T>) -> Option<Vec<U>> {
@@ -491,126 +219,6 @@ impl ResearchAnswer {
                 made.next_cursor = next.map(|cursor| cursor.to_string());
                 made
             }
-        }
-    }
-}
-
-impl From<Coverage> for CoverageOut {
-    fn from(coverage: Coverage) -> Self {
-        Self {
-            source_count: coverage.sources,
-            unique_domains: coverage.domains,
-            #[allow(clippy::cast_precision_loss)]
-            domain_spread: coverage.spread_percent as f64 / 100.0,
-            dominant_domain: coverage.dominant,
-            source_types: coverage.kinds.into_iter().collect(),
-            gaps: coverage.lacks,
-        }
-    }
-}
-
-/// What became of reported sources.
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct SourcesAnswer {
-    pub(super) session_id: String,
-    pub(super) bound_by: &'static str,
-    /// Sources that were not known before.
-    pub(super) added: u64,
-    /// Sources of the session.
-    pub(super) source_count: u64,
-}
-
-/// A fresh start.
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct ClearAnswer {
-    /// The session this connection was bound to.
-    #[serde(skip_serializing_if = "none")]
-    pub(super) cleared_session_id: Option<String>,
-    pub(super) message: &'static str,
-}
-
-/// Sessions, the newest first.
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct SessionsAnswer {
-    pub(super) sessions: Vec<SessionOut>,
-    #[serde(skip_serializing_if = "none")]
-    pub(super) next_cursor: Option<String>,
-    pub(super) trust: &'static str,
-    pub(super) notice: &'static str,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct SessionOut {
-    session_id: String,
-    #[serde(skip_serializing_if = "none")]
-    title: Option<String>,
-    #[serde(skip_serializing_if = "none")]
-    workspace: Option<String>,
-    created_at: String,
-    updated_at: String,
-    /// How many events it has.
-    events: u64,
-}
-
-/// Sessions written to last.
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct HistoryAnswer {
-    pub(super) sessions: Vec<PastOut>,
-    pub(super) trust: &'static str,
-    pub(super) notice: &'static str,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct PastOut {
-    session_id: String,
-    research_goal: String,
-    summary: String,
-    step_count: u64,
-    open_gaps: u64,
-    is_complete: bool,
-    created_at: String,
-    updated_at: String,
-    #[serde(skip_serializing_if = "none")]
-    workspace: Option<String>,
-}
-
-impl From<Past> for PastOut {
-    fn from(past: Past) -> Self {
-        let workspace = past.info.workspace.as_ref();
-        Self {
-            session_id: past.info.key.session.to_string(),
-            research_goal: past.goal,
-            summary: past.summary,
-            step_count: past.steps,
-            open_gaps: past.gaps_open,
-            is_complete: past.complete,
-            created_at: time(past.info.created_at),
-            updated_at: time(past.info.updated_at),
-            workspace: workspace.map(|text| fit(text, NAME_BYTES_MAX).text),
-        }
-    }
-}
-
-/// Bytes of a title or a workspace in a list.
-const NAME_BYTES_MAX: usize = 240;
-
-impl From<&SessionInfo> for SessionOut {
-    fn from(info: &SessionInfo) -> Self {
-        let short =
-            |text: &Option<String>| text.as_ref().map(|text| fit(text, NAME_BYTES_MAX).text);
-        Self {
-            session_id: info.key.session.to_string(),
-            title: short(&info.title),
-            workspace: short(&info.workspace),
-            created_at: time(info.created_at),
-            updated_at: time(info.updated_at),
-            events: info.tail.0,
         }
     }
 }

@@ -6,6 +6,8 @@ mod answer;
 mod call;
 mod events;
 mod failure;
+mod lists;
+mod parts;
 mod research;
 mod schema;
 pub mod via;
@@ -128,7 +130,7 @@ pub const TOOLS: &[Tool] = &[
         read_only: false,
         idempotent: true,
         input: schema::input::<research::AddSources>,
-        output: schema::output::<answer::SourcesAnswer>,
+        output: schema::output::<lists::SourcesAnswer>,
     },
     Tool {
         name: "list_sessions",
@@ -138,7 +140,7 @@ pub const TOOLS: &[Tool] = &[
         read_only: true,
         idempotent: true,
         input: schema::input::<research::ListSessions>,
-        output: schema::output::<answer::SessionsAnswer>,
+        output: schema::output::<lists::SessionsAnswer>,
     },
     Tool {
         name: "review_history",
@@ -148,7 +150,7 @@ pub const TOOLS: &[Tool] = &[
         read_only: true,
         idempotent: true,
         input: schema::input::<research::ReviewHistory>,
-        output: schema::output::<answer::HistoryAnswer>,
+        output: schema::output::<lists::HistoryAnswer>,
     },
     Tool {
         name: "clear_session",
@@ -159,7 +161,7 @@ pub const TOOLS: &[Tool] = &[
         read_only: false,
         idempotent: true,
         input: schema::input::<research::ClearSession>,
-        output: schema::output::<answer::ClearAnswer>,
+        output: schema::output::<lists::ClearAnswer>,
     },
     Tool {
         name: "emit_event",

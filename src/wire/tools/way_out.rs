@@ -51,7 +51,11 @@ impl Asked {
                     let named = json!({ "sessionId": latest.session.as_str() });
                     whole("get_research_session", named)
                 }
-                None if self.step.is_some() && self.session.is_none() => renumbered(1),
+                None if self.step.is_some() && self.session.is_none() => match error.code {
+                    Code::SessionRequired => renumbered(1),
+                    // Whoever was started for it would be led to it again.
+                    _ => whole("clear_session", json!({})),
+                },
                 None => whole("list_sessions", json!({})),
             },
             Code::StepConflict => match hint.next_step {
@@ -60,6 +64,10 @@ impl Asked {
             },
             Code::PointNotFound if self.tool == "get_events" => {
                 self.about("get_events", json!({ "from": "0" }))
+            }
+            // Archived: it is left as one that is full.
+            Code::InvalidRequest if hint.field.as_deref() == Some("session") => {
+                whole("clear_session", json!({}))
             }
             Code::InvalidRequest if hint.field.as_deref() != Some("cursor") => return None,
             Code::InvalidRequest if self.tool == "list_sessions" => {

@@ -3,7 +3,10 @@
 use serde_json::{Value, json};
 use sessionlog::service::{Code, ResearchOptions};
 
-use super::desk::{Desk, assert_no_null, session_of, step, with};
+use super::{
+    desk::{Desk, assert_no_null, session_of, step, with},
+    door::steps_listed,
+};
 
 /// Bytes of one answer's structured content.
 pub const ANSWER_BYTES: usize = 10_000;
@@ -89,17 +92,8 @@ async fn paging_an_overview_yields_every_step_once() {
     for number in 1..=300 {
         desk.ok("sequential_search", with(step(number), json!({"delta": true}))).await;
     }
-    let mut page = desk.recover().await;
-    let mut cursor = page["cursors"]["steps"].clone();
-    let mut seen = Vec::new();
-    loop {
-        let lines = page["stepIndex"].as_array().unwrap();
-        seen.extend(lines.iter().rev().map(|line| line["stepNumber"].as_u64().unwrap()));
-        let Some(text) = cursor.as_str() else { break };
-        page = desk.ok("get_research_session", json!({"cursor": text})).await;
-        assert_eq!(page["responseMode"], "page");
-        cursor = page["nextCursor"].clone();
-    }
+    let ask = async |arguments| desk.ok("get_research_session", arguments).await;
+    let seen = steps_listed(ask).await;
     assert_eq!(seen, (1..=300).rev().collect::<Vec<_>>());
 }
 

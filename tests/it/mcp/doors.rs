@@ -2,118 +2,17 @@
 //! generations of streamable HTTP, and plain HTTP. What a verb decides is tested where it is
 //! decided; here it is shown that no door loses it.
 
-use std::{
-    sync::atomic::{AtomicU64, Ordering},
-    time::Duration,
-};
+use std::time::Duration;
 
 use serde_json::{Value, json};
-use sessionlog::{
-    mcp::StdioOptions,
-    service::ResearchOptions,
-    wire::{
-        tools::{Failure, Toolset},
-        types::ErrorBody,
-    },
-};
+use sessionlog::service::ResearchOptions;
 
 use super::{
     bounds::{ANSWER_BYTES, hostile},
-    desk::{Desk, assert_no_null, step, with},
-    front_end::{Pipes, named},
+    desk::{Desk, step, with},
+    door::{DOORS, Door, PATH, next_call, steps_listed},
     server::{Server, Speaker},
 };
-
-const PATH: &str = "/mcp?toolsets=research,events";
-
-/// A way to the tools, with a connection of its own.
-enum Door {
-    Stdio(Pipes),
-    Connected(Speaker),
-    Alone(Speaker),
-    Plain(String, String),
-}
-
-const DOORS: [&str; 4] = ["stdio", "/mcp 2025-11-25", "/mcp 2026-07-28", "/v1/tools"];
-
-impl Door {
-    async fn open(which: &str, server: &Server) -> Self {
-        static OPENED: AtomicU64 = AtomicU64::new(0);
-        let name = format!("door-{}", OPENED.fetch_add(1, Ordering::Relaxed));
-        match which {
-            "stdio" => {
-                let toolsets = Toolset::ALL.to_vec();
-                let options = StdioOptions { toolsets, ..named(&name) };
-                let mut pipes = Pipes::open(&server.url("/"), options);
-                pipes.initialize().await;
-                Self::Stdio(pipes)
-            }
-            "/mcp 2025-11-25" => {
-                let mut speaker = Speaker::new(server, PATH);
-                speaker.initialize("2025-11-25").await;
-                Self::Connected(speaker)
-            }
-            "/mcp 2026-07-28" => {
-                let mut speaker = Speaker::new(server, PATH);
-                speaker.headers.push(("sessionlog-connection", name));
-                Self::Alone(speaker)
-            }
-            _ => Self::Plain(server.url("/v1/tools/"), name),
-        }
-    }
-
-    /// Calls a tool: its structured answer, or the facts of the refusal.
-    async fn call(&mut self, tool: &str, arguments: &Value) -> Result<Value, Value> {
-        let params = json!({"name": tool, "arguments": arguments});
-        let result = match self {
-            Self::Stdio(pipes) => pipes.call(tool, arguments.clone()).await,
-            Self::Connected(speaker) => speaker.ask("tools/call", params).await["result"].take(),
-            Self::Alone(speaker) => speaker.ask_alone("tools/call", params).await["result"].take(),
-            Self::Plain(url, name) => return plain(&format!("{url}{tool}"), name, arguments).await,
-        };
-        let text = result["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{result}"));
-        if result["isError"] == true {
-            let (_, facts) = text.split_once("\n\n").unwrap();
-            return Err(serde_json::from_str::<Value>(facts).unwrap()["error"].take());
-        }
-        let told: Value = serde_json::from_str(text).unwrap();
-        assert_eq!(told, result["structuredContent"], "the same twice");
-        Ok(told)
-    }
-
-    async fn ok(&mut self, tool: &str, arguments: Value) -> Value {
-        let answer = self.call(tool, &arguments).await;
-        let answer = answer.unwrap_or_else(|error| panic!("{tool} {arguments}: {error}"));
-        assert_no_null(&answer);
-        answer
-    }
-}
-
-async fn plain(url: &str, connection: &str, arguments: &Value) -> Result<Value, Value> {
-    let request = reqwest::Client::new().post(url).header("sessionlog-connection", connection);
-    let request = request.header("content-type", "application/json").body(arguments.to_string());
-    let response = request.send().await.unwrap();
-    let refused = !response.status().is_success();
-    let body: Value = serde_json::from_str(&response.text().await.unwrap()).unwrap();
-    if !refused {
-        return Ok(body);
-    }
-    // The same facts as through the others, in HTTP's spelling.
-    let body: ErrorBody = serde_json::from_value(body).unwrap();
-    let text = Failure::of_body(&body).text();
-    Err(serde_json::from_str::<Value>(text.split_once("\n\n").unwrap().1).unwrap()["error"].take())
-}
-
-/// A tool call as a hint names it, made literally.
-fn next_call(refused: &Value, error: &Value) -> Option<(String, Value)> {
-    let call = error["recoveryHint"].get("call")?;
-    let arguments = match call.get("otherArguments").map(|others| others == "unchanged") {
-        Some(true) => with(refused.clone(), call["arguments"].clone()),
-        Some(false) => panic!("{call}"),
-        None => call["arguments"].clone(),
-    };
-    Some((call["tool"].as_str().unwrap().to_owned(), arguments))
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_door_gives_an_answer_larger_than_its_bound() {
@@ -161,17 +60,11 @@ async fn paging_yields_every_step_once_through_each_door() {
             let answer = door.ok("sequential_search", with(step(number), json!({"delta": true})));
             assert_eq!(answer.await["responseMode"], "delta", "{which}");
         }
-        let mut page = door.ok("get_research_session", json!({})).await;
-        let mut cursor = page["cursors"]["steps"].clone();
-        assert!(cursor.is_string(), "{which}: 150 steps do not fit one answer");
-        let mut seen = Vec::new();
-        loop {
-            let lines = page["stepIndex"].as_array().unwrap();
-            seen.extend(lines.iter().rev().map(|line| line["stepNumber"].as_u64().unwrap()));
-            let Some(text) = cursor.as_str() else { break };
-            page = door.ok("get_research_session", json!({ "cursor": text })).await;
-            cursor = page["nextCursor"].clone();
-        }
+        let first = door.ok("get_research_session", json!({})).await;
+        let more = &first["cursors"]["steps"];
+        assert!(more.is_string(), "{which}: 150 steps do not fit one answer");
+        let ask = async |arguments| door.ok("get_research_session", arguments).await;
+        let seen = steps_listed(ask).await;
         assert_eq!(seen, (1..=150).rev().collect::<Vec<_>>(), "{which}");
         let one = door.ok("get_research_session", json!({"stepId": 77})).await;
         assert_eq!(one["step"]["description"], step(77)["searchStep"], "{which}");

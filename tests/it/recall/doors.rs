@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use super::planted::{SHAPES, session};
 use crate::mcp::{
     desk::{Desk, assert_no_null, with},
+    door::steps_listed,
     server::{Server, Speaker},
 };
 
@@ -262,15 +263,8 @@ async fn two_hundred_steps_are_bounded_paged_and_told_through_the_protocol() {
     let told = super::facts::told(&summary, &made).len();
     assert!(told >= 16, "the summary alone tells {told} of 40: {summary:#?}");
 
-    let (mut page, mut seen) = (found.clone(), Vec::new());
-    let mut cursor = found["cursors"]["steps"].clone();
-    loop {
-        let lines = page["stepIndex"].as_array().unwrap();
-        seen.extend(lines.iter().rev().map(|line| line["stepNumber"].as_u64().unwrap()));
-        let Some(text) = cursor.as_str() else { break };
-        page = door.ok("get_research_session", json!({ "cursor": text })).await;
-        cursor = page["nextCursor"].clone();
-    }
+    let ask = async |arguments| door.ok("get_research_session", arguments).await;
+    let seen = steps_listed(ask).await;
     assert_eq!(seen, (1..=200).rev().collect::<Vec<_>>());
     server.stop().await;
 }

@@ -1,0 +1,69 @@
+//! `add_sources`: sources a caller reports, once each. It must not fetch anything.
+
+use super::{BoundBy, Caller, Service, ServiceError, ServiceResult, Via};
+use crate::{
+    event::{Batch, BatchKey, EventType, NewEvent, SessionId},
+    projection::{
+        Facts,
+        body::{self, SourceBody, kind},
+    },
+};
+
+/// What became of reported sources.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourcesAdded {
+    /// The session.
+    pub session: SessionId,
+    /// By what it was found.
+    pub bound_by: BoundBy,
+    /// How many were not known before.
+    pub added: u64,
+    /// How many the session has now.
+    pub total: u64,
+}
+
+impl Service {
+    /// Records sources a caller reports; known ones stay as they are.
+    ///
+    /// # Errors
+    /// `session_required`, `invalid_request`, and those of the disk.
+    pub async fn add_sources(
+        &self,
+        caller: &Caller,
+        via: &Via,
+        session: Option<&SessionId>,
+        sources: Vec<SourceBody>,
+        key: Option<BatchKey>,
+    ) -> ServiceResult<SourcesAdded> {
+        if sources.is_empty() {
+            return Err(ServiceError::invalid("sources", "send at least one"));
+        }
+        if sources.iter().any(|source| source.url.trim().is_empty()) {
+            return Err(ServiceError::invalid("sources", "a source needs a url"));
+        }
+        let (session, bound_by) = self.bound(caller, via, session).await?;
+        let count = |facts: &Facts| facts.research.sources().len() as u64;
+        let session_key = caller.key(&session);
+        // What says nothing new is not written: the same call again changes nothing.
+        let news = |facts: &Facts| {
+            let new = |source: &&SourceBody| facts.research.wants_source(source);
+            (count(facts), sources.iter().filter(new).cloned().collect::<Vec<_>>())
+        };
+        let (before, sources) = self.with_facts(&session_key, |_, facts| news(facts)).await?;
+        let event = |source: &SourceBody| NewEvent {
+            id: None,
+            kind: EventType::new(kind::SOURCE).expect("it keeps to the alphabet"),
+            origin: caller.origin,
+            created_at: None,
+            position: None,
+            body: body::write(source),
+        };
+        let events: Vec<NewEvent> = sources.iter().map(event).collect();
+        if !events.is_empty() {
+            self.emit(caller, &session, Batch { events, if_position: None, key }, false).await?;
+        }
+        self.bind(caller, via, &session);
+        let total = self.with_facts(&session_key, |_, facts| count(facts)).await?;
+        Ok(SourcesAdded { session, bound_by, added: total.saturating_sub(before), total })
+    }
+}

@@ -1,0 +1,211 @@
+//! What a step may be, judged from the facts, and what it is recorded as: its number, what it
+//! revises, branches from and closes. It must not read or write a session.
+
+use super::{Code, ServiceError, ServiceResult, StepCall};
+use crate::{
+    event::{Event, EventType, NewEvent, Origin, Position, Range},
+    harness::{self, GapLine},
+    projection::{
+        Facts, Research,
+        body::{self, GapBody, GoalBody, StepBody, SummaryBody, kind},
+        text::one_line,
+    },
+};
+
+/// Characters of a branch's name.
+const BRANCH_CHARS_MAX: usize = 64;
+
+/// What a look at the facts says about a step.
+pub(super) enum Verdict {
+    /// Its number is taken by what lies there.
+    Taken(Range),
+    /// It can be written at that position.
+    Write(Position, Option<String>),
+}
+
+/// Whether a recorded event is the one the call would write. A closed gap is told by either of its
+/// names: which of them the call used does not matter.
+pub(super) fn alike(found: &Event, wanted: &NewEvent, call: &StepCall) -> bool {
+    if found.kind != wanted.kind {
+        return false;
+    }
+    if found.kind.as_str() != kind::GAP_CLOSED {
+        return found.body == wanted.body;
+    }
+    let Some(closed) = body::read::<GapBody>(&found.body) else { return false };
+    let name = call.closes_gap.as_deref().map(str::trim);
+    name.is_some() && (closed.gap_id.as_deref() == name || closed.description.as_deref() == name)
+}
+
+/// Trims what is said and refuses what cannot be a step, naming the argument.
+pub(super) fn checked(mut call: StepCall) -> ServiceResult<StepCall> {
+    let step = &mut call.step;
+    if step.number == 0 {
+        return Err(ServiceError::invalid("stepNumber", "steps are numbered from 1"));
+    }
+    if step.description.trim().is_empty() {
+        return Err(ServiceError::invalid("searchStep", "say what this step did and found"));
+    }
+    let blank = |text: &Option<String>| text.as_ref().is_some_and(|text| text.trim().is_empty());
+    for text in [&mut call.goal, &mut call.gap, &mut call.closes_gap, &mut call.summary] {
+        if blank(text) {
+            *text = None;
+        }
+    }
+    if blank(&step.branch_id) {
+        step.branch_id = None;
+    }
+    if let Some(name) = &step.branch_id
+        && (name.chars().count() > BRANCH_CHARS_MAX || *name != one_line(name, BRANCH_CHARS_MAX))
+    {
+        let problem = format!("one line of at most {BRANCH_CHARS_MAX} characters");
+        return Err(ServiceError::invalid("branchId", problem));
+    }
+    if step.branch_from.is_some() && step.branch_id.is_none() {
+        let problem = "a branch needs a name: send branchId with it";
+        return Err(ServiceError::invalid("branchFromStep", problem));
+    }
+    Ok(call)
+}
+
+/// Whether the step may be written now, and where.
+pub(super) fn judge(facts: &Facts, call: &StepCall, steps_max: u64) -> ServiceResult<Verdict> {
+    let research = &facts.research;
+    let step = &call.step;
+    let branch = step.branch_id.as_deref();
+    if let Some(found) = research.find_on(step.number, branch)
+        && let Some(found) = research.steps().get(found)
+    {
+        return Ok(Verdict::Taken(found.extent));
+    }
+    let (next, next_any) = next_numbers(research, step);
+    if step.number != next && step.number != next_any {
+        let message = format!("step {} cannot follow: the next one is {next}", step.number);
+        let go_on = format!("send this step as stepNumber {next}");
+        let mut error = conflict(research, call, message, &go_on);
+        error.hint.next_step = Some(next);
+        return Err(error);
+    }
+    if let Some(revised) = step.revises
+        && research.find(revised, branch).or_else(|| research.find(revised, None)).is_none()
+    {
+        let problem = format!("there is no step {revised} to revise");
+        return Err(last_step(ServiceError::invalid("revisesStep", problem), research));
+    }
+    if let (Some(from), None) = (step.branch_from, branch.and_then(|name| research.branch(name)))
+        && research.find(from, None).is_none()
+    {
+        let problem = format!("there is no step {from} to branch from");
+        return Err(last_step(ServiceError::invalid("branchFromStep", problem), research));
+    }
+    if steps_max > 0 && research.steps().len() as u64 >= steps_max {
+        let message = format!("this session has {steps_max} steps, the most that is allowed");
+        let error = ServiceError::new(Code::LimitReached, message).action(
+            "nothing was recorded; start another session with stepNumber 1 after clear_session",
+        );
+        return Err(last_step(error, research));
+    }
+    let closes = call.closes_gap.as_deref().map(|name| gap_named(research, name)).transpose()?;
+    Ok(Verdict::Write(facts.position, closes))
+}
+
+/// The numbers the next step may have: next on its own line, or next of all.
+fn next_numbers(research: &Research, step: &StepBody) -> (u64, u64) {
+    let last = match &step.branch_id {
+        None => research.last_main(),
+        Some(name) => match research.branch(name) {
+            Some(branch) => branch.last,
+            None => step.branch_from.unwrap_or(research.last_main()),
+        },
+    };
+    (last.saturating_add(1), research.last_any().saturating_add(1))
+}
+
+pub(super) fn conflict(
+    research: &Research,
+    call: &StepCall,
+    message: String,
+    first: &str,
+) -> ServiceError {
+    let (next, _) = next_numbers(research, &call.step);
+    let action = format!("{first}; new work goes on as stepNumber {next}");
+    last_step(ServiceError::new(Code::StepConflict, message).action(action), research)
+}
+
+fn last_step(mut error: ServiceError, research: &Research) -> ServiceError {
+    error.hint.last_step = Some(research.last_any());
+    error
+}
+
+/// Id of the open gap of that name or text.
+fn gap_named(research: &Research, name: &str) -> ServiceResult<String> {
+    let gap = research.gap_at(name).and_then(|at| research.gaps().get(at));
+    if let Some(gap) = gap.filter(|gap| gap.closed.is_none()) {
+        return Ok(gap.id.to_string());
+    }
+    let problem = if gap.is_some() { "is closed already" } else { "is no open gap" };
+    let open: Vec<String> = research
+        .gaps_open()
+        .iter()
+        .rev()
+        .take(5)
+        .filter_map(|at| {
+            let gap = research.gaps().get(*at)?;
+            Some(format!("{} ({})", gap.id, one_line(&gap.description, 60)))
+        })
+        .collect();
+    let error = ServiceError::invalid("closesGap", format!("{:?} {problem}", one_line(name, 80)));
+    Err(if open.is_empty() {
+        error.action("no gap is open: leave closesGap out")
+    } else {
+        error.action(format!("name an open gap by its id: {}", open.join(", ")))
+    })
+}
+
+pub(super) fn gap_line(research: &Research, name: Option<&str>) -> Option<GapLine> {
+    let at = research.gap_at(name?)?;
+    research.gaps().get(at).map(harness::gap_line)
+}
+
+/// Name of the gap a step opens: a retry opens the same.
+pub(super) fn gap_id(step: &StepBody) -> String {
+    match &step.branch_id {
+        None => format!("g{}", step.number),
+        Some(branch) => format!("g{}@{branch}", step.number),
+    }
+}
+
+/// The batch of a step: the goal before it, gaps and summary after it, each saying whose they are.
+pub(super) fn events_of(call: &StepCall, origin: Origin, closes: Option<String>) -> Vec<NewEvent> {
+    let (step, branch_id) = (Some(call.step.number), call.step.branch_id.clone());
+    let mut events = Vec::new();
+    let mut add = |name: &str, body| {
+        events.push(NewEvent {
+            id: None,
+            kind: EventType::new(name).expect("the research types keep to the alphabet"),
+            origin,
+            created_at: None,
+            position: None,
+            body,
+        });
+    };
+    if let Some(goal) = call.goal.clone() {
+        add(kind::GOAL, body::write(&GoalBody { goal, step, branch_id: branch_id.clone() }));
+    }
+    add(kind::STEP, body::write(&call.step));
+    if let Some(text) = &call.gap {
+        let (gap_id, description) = (Some(gap_id(&call.step)), Some(text.clone()));
+        let gap = GapBody { gap_id, description, step, branch_id: branch_id.clone() };
+        add(kind::GAP_OPENED, body::write(&gap));
+    }
+    if let Some(gap_id) = closes {
+        let description = call.closes_gap.as_deref().map(|name| name.trim().to_owned());
+        let gap_id = Some(gap_id);
+        let gap = GapBody { gap_id, description, step, branch_id: branch_id.clone() };
+        add(kind::GAP_CLOSED, body::write(&gap));
+    }
+    if let Some(summary) = call.summary.clone() {
+        add(kind::SUMMARY, body::write(&SummaryBody { summary, step, branch_id }));
+    }
+    events
+}

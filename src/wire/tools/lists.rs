@@ -1,0 +1,117 @@
+//! Answers about sessions and what was done to them: lists, a history, a fresh start, sources
+//! added. They must not cut a list: service has.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::parts::{none, time};
+use crate::{
+    harness::fit,
+    service::{Past, SessionInfo},
+};
+
+/// What became of reported sources.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct SourcesAnswer {
+    pub(super) session_id: String,
+    pub(super) bound_by: &'static str,
+    /// Sources that were not known before.
+    pub(super) added: u64,
+    /// Sources of the session.
+    pub(super) source_count: u64,
+}
+
+/// A fresh start.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ClearAnswer {
+    /// The session this connection was bound to.
+    #[serde(skip_serializing_if = "none")]
+    pub(super) cleared_session_id: Option<String>,
+    pub(super) message: &'static str,
+}
+
+/// Sessions, the newest first.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct SessionsAnswer {
+    pub(super) sessions: Vec<SessionOut>,
+    #[serde(skip_serializing_if = "none")]
+    pub(super) next_cursor: Option<String>,
+    pub(super) trust: &'static str,
+    pub(super) notice: &'static str,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct SessionOut {
+    session_id: String,
+    #[serde(skip_serializing_if = "none")]
+    title: Option<String>,
+    #[serde(skip_serializing_if = "none")]
+    workspace: Option<String>,
+    created_at: String,
+    updated_at: String,
+    /// How many events it has.
+    events: u64,
+}
+
+/// Sessions written to last.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct HistoryAnswer {
+    pub(super) sessions: Vec<PastOut>,
+    pub(super) trust: &'static str,
+    pub(super) notice: &'static str,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct PastOut {
+    session_id: String,
+    research_goal: String,
+    summary: String,
+    step_count: u64,
+    open_gaps: u64,
+    is_complete: bool,
+    created_at: String,
+    updated_at: String,
+    #[serde(skip_serializing_if = "none")]
+    workspace: Option<String>,
+}
+
+impl From<Past> for PastOut {
+    fn from(past: Past) -> Self {
+        let workspace = past.info.workspace.as_ref();
+        Self {
+            session_id: past.info.key.session.to_string(),
+            research_goal: past.goal,
+            summary: past.summary,
+            step_count: past.steps,
+            open_gaps: past.gaps_open,
+            is_complete: past.complete,
+            created_at: time(past.info.created_at),
+            updated_at: time(past.info.updated_at),
+            workspace: workspace.map(|text| fit(text, NAME_BYTES_MAX).text),
+        }
+    }
+}
+
+/// Bytes of a title or a workspace in a list.
+const NAME_BYTES_MAX: usize = 240;
+
+impl From<&SessionInfo> for SessionOut {
+    fn from(info: &SessionInfo) -> Self {
+        let short =
+            |text: &Option<String>| text.as_ref().map(|text| fit(text, NAME_BYTES_MAX).text);
+        Self {
+            session_id: info.key.session.to_string(),
+            title: short(&info.title),
+            workspace: short(&info.workspace),
+            created_at: time(info.created_at),
+            updated_at: time(info.updated_at),
+            events: info.tail.0,
+        }
+    }
+}

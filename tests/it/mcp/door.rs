@@ -1,0 +1,126 @@
+//! The doors that tools are served at, each with a connection of its own, and what a caller of any
+//! of them does: call, follow a hint, read a list to its end. It must not know what a test expects.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde_json::{Value, json};
+use sessionlog::{
+    mcp::StdioOptions,
+    wire::{
+        tools::{Failure, Toolset},
+        types::ErrorBody,
+    },
+};
+
+use super::{
+    desk::{assert_no_null, with},
+    front_end::{Pipes, named},
+    server::{Server, Speaker},
+};
+
+pub const PATH: &str = "/mcp?toolsets=research,events";
+
+/// A way to the tools, with a connection of its own.
+pub enum Door {
+    Stdio(Pipes),
+    Connected(Speaker),
+    Alone(Speaker),
+    Plain(String, String),
+}
+
+pub const DOORS: [&str; 4] = ["stdio", "/mcp 2025-11-25", "/mcp 2026-07-28", "/v1/tools"];
+
+impl Door {
+    pub async fn open(which: &str, server: &Server) -> Self {
+        static OPENED: AtomicU64 = AtomicU64::new(0);
+        let name = format!("door-{}", OPENED.fetch_add(1, Ordering::Relaxed));
+        match which {
+            "stdio" => {
+                let toolsets = Toolset::ALL.to_vec();
+                let options = StdioOptions { toolsets, ..named(&name) };
+                let mut pipes = Pipes::open(&server.url("/"), options);
+                pipes.initialize().await;
+                Self::Stdio(pipes)
+            }
+            "/mcp 2025-11-25" => {
+                let mut speaker = Speaker::new(server, PATH);
+                speaker.initialize("2025-11-25").await;
+                Self::Connected(speaker)
+            }
+            "/mcp 2026-07-28" => {
+                let mut speaker = Speaker::new(server, PATH);
+                speaker.headers.push(("sessionlog-connection", name));
+                Self::Alone(speaker)
+            }
+            _ => Self::Plain(server.url("/v1/tools/"), name),
+        }
+    }
+
+    /// Calls a tool: its structured answer, or the facts of the refusal.
+    pub async fn call(&mut self, tool: &str, arguments: &Value) -> Result<Value, Value> {
+        let params = json!({"name": tool, "arguments": arguments});
+        let result = match self {
+            Self::Stdio(pipes) => pipes.call(tool, arguments.clone()).await,
+            Self::Connected(speaker) => speaker.ask("tools/call", params).await["result"].take(),
+            Self::Alone(speaker) => speaker.ask_alone("tools/call", params).await["result"].take(),
+            Self::Plain(url, name) => return plain(&format!("{url}{tool}"), name, arguments).await,
+        };
+        let text = result["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{result}"));
+        if result["isError"] == true {
+            let (_, facts) = text.split_once("\n\n").unwrap();
+            return Err(serde_json::from_str::<Value>(facts).unwrap()["error"].take());
+        }
+        let told: Value = serde_json::from_str(text).unwrap();
+        assert_eq!(told, result["structuredContent"], "the same twice");
+        Ok(told)
+    }
+
+    pub async fn ok(&mut self, tool: &str, arguments: Value) -> Value {
+        let answer = self.call(tool, &arguments).await;
+        let answer = answer.unwrap_or_else(|error| panic!("{tool} {arguments}: {error}"));
+        assert_no_null(&answer);
+        answer
+    }
+}
+
+async fn plain(url: &str, connection: &str, arguments: &Value) -> Result<Value, Value> {
+    let request = reqwest::Client::new().post(url).header("sessionlog-connection", connection);
+    let request = request.header("content-type", "application/json").body(arguments.to_string());
+    let response = request.send().await.unwrap();
+    let refused = !response.status().is_success();
+    let body: Value = serde_json::from_str(&response.text().await.unwrap()).unwrap();
+    if !refused {
+        return Ok(body);
+    }
+    // The same facts as through the others, in HTTP's spelling.
+    let body: ErrorBody = serde_json::from_value(body).unwrap();
+    let text = Failure::of_body(&body).text();
+    Err(serde_json::from_str::<Value>(text.split_once("\n\n").unwrap().1).unwrap()["error"].take())
+}
+
+/// A tool call as a hint names it, made literally.
+pub fn next_call(refused: &Value, error: &Value) -> Option<(String, Value)> {
+    let call = error["recoveryHint"].get("call")?;
+    let arguments = match call.get("otherArguments").map(|others| others == "unchanged") {
+        Some(true) => with(refused.clone(), call["arguments"].clone()),
+        Some(false) => panic!("{call}"),
+        None => call["arguments"].clone(),
+    };
+    Some((call["tool"].as_str().unwrap().to_owned(), arguments))
+}
+
+/// Numbers of all steps as the index lists them, page by page, the newest first; `ask` answers
+/// get_research_session.
+pub async fn steps_listed(mut ask: impl AsyncFnMut(Value) -> Value) -> Vec<u64> {
+    let mut page = ask(json!({})).await;
+    let mut cursor = page["cursors"]["steps"].clone();
+    let mut seen = Vec::new();
+    loop {
+        let lines = page["stepIndex"].as_array().unwrap();
+        seen.extend(lines.iter().rev().map(|line| line["stepNumber"].as_u64().unwrap()));
+        let Some(text) = cursor.as_str() else { return seen };
+        page = ask(json!({ "cursor": text })).await;
+        assert_eq!(page["responseMode"], "page");
+        cursor = page["nextCursor"].clone();
+    }
+}
