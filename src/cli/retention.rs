@@ -20,25 +20,24 @@ pub(super) async fn hold(client: &Client, wanted: &Hold, screen: &mut Screen) ->
     let path = session_path(&wanted.session, "/hold");
     let request = if wanted.release { Request::delete(path) } else { Request::put(path) };
     let done = if wanted.release { "released" } else { "held" };
-    said(client, request, &wanted.session, done, screen).await
-}
-
-pub(super) async fn restore(client: &Client, id: &SessionId, screen: &mut Screen) -> Outcome {
-    said(client, Request::post(session_path(id, "/restore")), id, "restored", screen).await
-}
-
-async fn said(
-    client: &Client,
-    request: Request,
-    id: &SessionId,
-    done: &str,
-    screen: &mut Screen,
-) -> Outcome {
     let body = client.send(request).await?.body;
     if screen.json {
         return Ok(screen.answer(&body)?);
     }
-    screen.line(format!("{done} {id}"))?;
+    screen.line(format!("{done} {}", wanted.session))?;
+    Ok(())
+}
+
+pub(super) async fn restore(client: &Client, id: &SessionId, screen: &mut Screen) -> Outcome {
+    let body = client.send(Request::post(session_path(id, "/restore"))).await?.body;
+    if screen.json {
+        return Ok(screen.answer(&body)?);
+    }
+    let told: Value = serde_json::from_slice(&body).unwrap_or_default();
+    screen.line(match told.get("restored").and_then(Value::as_bool) {
+        Some(false) => format!("nothing to restore: {id} has not expired"),
+        _ => format!("restored {id}"),
+    })?;
     Ok(())
 }
 

@@ -68,10 +68,19 @@ pub(super) async fn list(client: &Client, wanted: args::Sessions, screen: &mut S
     Ok(())
 }
 
+/// What is lost of a session.
+fn gaps(session: &Value) -> impl Iterator<Item = &Value> {
+    session.get("damage").and_then(Value::as_array).into_iter().flatten()
+}
+
+/// Whether a person accepted the loss: then it refuses nothing any more.
+fn is_given_up(gap: &Value) -> bool {
+    gap.get("accepted_at").is_some_and(Value::is_string)
+}
+
 fn row(session: &Value) -> Vec<String> {
-    let damaged = session.get("damage").and_then(Value::as_array).is_some_and(|d| !d.is_empty());
     let mut title = one_line(&text(session, "title"), TITLE_CHARS);
-    if damaged {
+    if gaps(session).any(|gap| !is_given_up(gap)) {
         title = format!("DAMAGED {title}");
     }
     vec![
@@ -107,9 +116,10 @@ pub(super) async fn show(client: &Client, id: &SessionId, screen: &mut Screen) -
         let value = value.as_str().unwrap_or_default();
         lines.push(("metadata", one_line(&format!("{name} = {value}"), 200)));
     }
-    for gap in session.get("damage").and_then(Value::as_array).into_iter().flatten() {
+    for gap in gaps(&session) {
         let range = format!("{}..{}", number(gap, "from"), number(gap, "to"));
-        lines.push(("damaged", one_line(&format!("{range} {}", text(gap, "reason")), 200)));
+        let name = if is_given_up(gap) { "given up" } else { "damaged" };
+        lines.push((name, one_line(&format!("{range} {}", text(gap, "reason")), 200)));
     }
     for (name, value) in lines.iter().filter(|(_, value)| !value.is_empty()) {
         let name = screen.paint(Tone::Faint, &format!("{name:<13}"));

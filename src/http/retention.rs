@@ -9,7 +9,10 @@ use super::{
     params::Params,
     refuse::Refusal,
 };
-use crate::wire::{retention::RetentionAnswer, types};
+use crate::wire::{
+    retention::{Restored, RetentionAnswer},
+    types,
+};
 
 /// Holds a session: it neither expires nor is deleted until the hold is released.
 #[utoipa::path(
@@ -45,15 +48,15 @@ pub(super) async fn release(
 #[utoipa::path(
     post, path = "/v1/sessions/{session}/restore", operation_id = "restoreSession", tag = "sessions",
     params(("session" = String, Path, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", description = "The session's id")),
-    responses((status = 200, description = "The session, there again", body = types::Session), Refusals)
+    responses((status = 200, description = "The session, there again", body = Restored), Refusals)
 )]
 pub(super) async fn restore(
     State(door): Shared,
     Who(caller): Who,
     InPath(session): InPath,
-) -> Result<Json<types::Session>, Refusal> {
-    let info = door.app.service.restore_session(&caller, &session).await?;
-    Ok(Json((&info).into()))
+) -> Result<Json<Restored>, Refusal> {
+    let (info, restored) = door.app.service.restore_session(&caller, &session).await?;
+    Ok(Json(Restored { session: (&info).into(), restored }))
 }
 
 /// What is to come of idle sessions: which expire, when and why. Changes nothing.

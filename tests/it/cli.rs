@@ -581,6 +581,7 @@ fn a_damaged_segment_is_told_with_exit_code_3_and_the_other_sessions_are_whole()
     assert_eq!(place.events("other")[0]["content"], json!("whole"));
     place.run_with(&["append", "other"], &event("user.message", "on")).ok();
 
+    assert!(place.run(&["sessions"]).ok().contains("DAMAGED"), "before anybody gave it up");
     let shown = place.run(&["repair", "trip"]);
     assert_eq!(shown.code, 3, "{shown:?}");
     assert!(shown.out.contains("positions") && shown.out.contains("--accept-loss"), "{shown:?}");
@@ -593,6 +594,9 @@ fn a_damaged_segment_is_told_with_exit_code_3_and_the_other_sessions_are_whole()
     let again = place.run(&["repair", "trip", "--accept-loss"]);
     assert!(again.code == 0 && again.out.contains("nothing to do"), "{again:?}");
     assert_eq!(place.run(&["verify"]).code, 0);
+    assert!(!place.run(&["sessions"]).ok().contains("DAMAGED"), "what was given up is no news");
+    let shown = place.run(&["show", "trip"]).ok();
+    assert!(shown.contains("given up") && !shown.contains("damaged"), "{shown}");
     let rest = place.run(&["events", "trip"]);
     assert!(rest.code == 0 && rest.err.contains("are missing"), "{rest:?}");
     assert_eq!(place.run(&["repair", "--store", "--json"]).code, 0);
@@ -623,7 +627,9 @@ fn a_session_is_held_and_what_is_to_come_is_told_and_done() {
     place.run(&["hold", "trip", "--release"]).ok();
     let swept = place.run(&["retention", "--json"]).json();
     assert_eq!((&swept["expired"], &swept["data"][0]["next"]), (&json!([]), &json!("expire")));
-    place.run(&["restore", "trip"]).ok();
+    let live = place.run(&["restore", "trip"]).ok();
+    assert_eq!(live, "nothing to restore: trip has not expired\n");
+    assert_eq!(place.run(&["restore", "trip", "--json"]).json()["restored"], false);
     place.run(&["delete", "trip"]).ok();
     let config = place.run(&["config", "--json"]).json();
     for (name, value) in [("ttl", "4h"), ("retention", "30d"), ("grace", "7d"), ("max_steps", "0")]

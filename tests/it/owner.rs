@@ -283,6 +283,62 @@ fn an_owner_that_is_silent_is_told_of_in_seconds() {
 }
 
 #[test]
+fn a_front_end_whose_owner_freezes_says_so_in_seconds_and_goes_on_when_it_thaws() {
+    let place = Place::new();
+    let mut client = McpClient::start(&place, &[]);
+    let step = |number: u64| json!({"searchStep": format!("step {number}"), "stepNumber": number, "nextStepNeeded": true});
+    client.call("sequential_search", &step(1));
+    let pid = eventually("an owner", || place.owner_pid());
+    signal(pid, rustix::process::Signal::STOP);
+    // Each on the connection that worked a moment ago.
+    let refused = [("sequential_search", step(2)), ("get_research_session", json!({}))].map(
+        |(tool, arguments)| {
+            client.ask("tools/call", &json!({"name": tool, "arguments": arguments}))
+        },
+    );
+    signal(pid, rustix::process::Signal::CONT);
+    for (answer, kind) in refused.iter().zip(["outcome_unknown", "owner_unavailable"]) {
+        assert_eq!(answer["result"]["isError"], true, "{answer}");
+        let text = answer["result"]["content"][0]["text"].as_str().unwrap();
+        let facts: Value = serde_json::from_str(text.split_once("\n\n").unwrap().1).unwrap();
+        assert_eq!(facts["error"]["kind"], kind, "{text}");
+        assert_eq!(facts["error"]["retryable"], true, "{text}");
+        assert!(text.contains(&format!("process {pid}")), "{text}");
+    }
+    client.call("sequential_search", &step(2));
+    let found = client.call("get_research_session", &json!({}));
+    assert_eq!(found["stepCount"], 2, "the step in doubt is there once");
+    assert_eq!(place.owner_pid(), Some(pid));
+}
+
+#[test]
+fn the_limit_of_steps_reaches_an_owner_from_a_flag_and_from_the_environment() {
+    let step = |number: u64| json!({"searchStep": format!("step {number}"), "stepNumber": number, "nextStepNeeded": true});
+    let refused_at_three = |client: &mut McpClient| {
+        for number in 1..=2 {
+            client.call("sequential_search", &step(number));
+        }
+        let answer =
+            client.ask("tools/call", &json!({"name": "sequential_search", "arguments": step(3)}));
+        let text = answer["result"]["content"][0]["text"].as_str().unwrap().to_owned();
+        assert_eq!(answer["result"]["isError"], true, "{text}");
+        assert!(text.contains("\"kind\":\"limit_reached\""), "{text}");
+        assert_eq!(client.call("get_research_session", &json!({}))["stepCount"], 2);
+    };
+    let place = Place::new();
+    refused_at_three(&mut McpClient::start(&place, &["--max-steps", "2"]));
+
+    let place = Place::new();
+    let mut command = place.command(&["serve", "--listen", "127.0.0.1:0", "--json"]);
+    let mut server = command.env("SESSIONLOG_MAX_STEPS", "2").spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(server.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    refused_at_three(&mut McpClient::start(&place, &[]));
+    server.kill().unwrap();
+    server.wait().unwrap();
+}
+
+#[test]
 fn a_data_directory_with_a_long_path_works_like_any_other() {
     let place = Place::new();
     let long = place.path(&"long-name/".repeat(15));

@@ -44,6 +44,9 @@ async fn an_idle_session_expires_and_is_brought_back_and_a_held_one_stays() {
         assert_eq!(listed["data"].as_array().unwrap().len(), 2);
         let back = call("POST", "/v1/sessions/idle/restore").await;
         assert_eq!((back.status, &back.json()["id"]), (200, &json!("idle")));
+        assert_eq!(back.json()["restored"], true);
+        let again = call("POST", "/v1/sessions/idle/restore").await;
+        assert_eq!((again.status, &again.json()["restored"]), (200, &json!(false)));
         assert_eq!(house.get("/v1/sessions/idle/events").await.status, 200);
 
         let released = call("DELETE", "/v1/sessions/held/hold").await.json();
