@@ -2,7 +2,7 @@
 //! any number of steps. For whoever changes a projection or a view; what a caller waits for is
 //! measured by `sessionlog bench research`. They must not read a log.
 
-#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
 
 use std::{hint::black_box, time::Duration};
 

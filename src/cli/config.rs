@@ -317,7 +317,7 @@ mod tests {
     use clap::Parser as _;
 
     use super::*;
-    use crate::cli::{args::Arguments, settings::Flags};
+    use crate::cli::args::Arguments;
 
     fn environment(pairs: &[(&str, &str)]) -> Environment {
         let pair = |(name, value): &(&str, &str)| ((*name).to_owned(), OsString::from(value));
@@ -334,8 +334,9 @@ mod tests {
         let file = home.path().join("sessionlog.toml");
         std::fs::write(&file, "listen = \"127.0.0.1:1\"\nlog = \"warn\"\ndata_dir = \"d\"\n")
             .expect("written");
-        let flags = Flags::of(&[("listen", "127.0.0.1:3")]);
-        let common = Common { config: Some(file.clone()), flags, ..Common::default() };
+        let words = ["sessionlog", "sessions", "--listen", "127.0.0.1:3"];
+        let typed = Arguments::try_parse_from(words).expect("typed").common;
+        let common = Common { config: Some(file.clone()), ..typed };
         let variables = [("SESSIONLOG_LISTEN", "127.0.0.1:2"), ("SESSIONLOG_LOG", "debug")];
         let config = Config::load(&common, &environment(&variables)).expect("loaded");
         assert_eq!((config.listen.port(), &*config.log), (3, "debug"));

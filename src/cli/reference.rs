@@ -23,10 +23,10 @@ pub(super) fn manual(screen: &mut Screen) -> Outcome {
 fn settings(text: &mut String) {
     text.push_str(
         "\n## Settings\n\nEvery setting has a flag of the same name (`--max-steps` for `max_steps`), \
-         which every verb takes: what an\nowner needs is handed on to one that is started on demand. A \
-         flag beats an environment variable, that beats the\nfile, that beats the default; `sessionlog \
-         config` prints the result. A value that does not parse and a name that\nis none are errors.\n\n\
-         | setting | environment | meaning |\n|---|---|---|\n",
+         which every verb takes:\nwhat an owner needs is handed on to one that is started on \
+         demand. A flag beats an environment\nvariable, that beats the file, that beats the \
+         default; `sessionlog config` prints the result. A value\nthat does not parse and a name \
+         that is none are errors.\n\n| setting | environment | meaning |\n|---|---|---|\n",
     );
     for setting in SETTINGS {
         let (name, variable, help) = (setting.name, setting.variable(), setting.help());

@@ -180,11 +180,6 @@ impl Flags {
     pub(super) fn iter(&self) -> impl Iterator<Item = (&'static str, &str)> {
         self.0.iter().map(|(name, value)| (*name, value.as_str()))
     }
-
-    #[cfg(test)]
-    pub(super) fn of(given: &[(&'static str, &str)]) -> Self {
-        Self(given.iter().map(|(name, value)| (*name, (*value).to_owned())).collect())
-    }
 }
 
 impl Args for Flags {

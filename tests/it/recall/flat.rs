@@ -33,6 +33,8 @@ fn options() -> Options {
         segment_bytes_max: 64 << 20,
         scrub_every: std::time::Duration::ZERO,
         background: false,
+        // What is read again is asked of the disk again, where it is counted.
+        warm_bytes_max: 0,
         ..Options::default()
     }
 }
