@@ -69,6 +69,7 @@ fn header(count: usize, payload: &[u8]) -> FrameHeader {
         chain: Chain::events_of(session()),
         control_chain: Chain::controls_of(session()),
         copy_lsn: Lsn(0),
+        encrypted: None,
     }
 }
 
@@ -138,19 +139,20 @@ fn indexes(c: &mut Criterion) {
         chain: Chain::events_of(session()),
         control_chain: Chain::controls_of(session()),
         sealed: true,
+        key: None,
     };
     let records: Vec<(Lsn, Record)> =
         (0..SEGMENT).map(|number| (Lsn(1 + number as u64), record(number))).collect();
-    let bytes = seal(segment, &records, Timestamp(0));
+    let bytes = seal(segment, &records, Timestamp(0), None);
     let home = tempfile::tempdir().unwrap();
     let env = Env::real(home.path()).unwrap();
     let file = env.storage.create("segment").unwrap();
     file.write_at(0, &bytes).unwrap();
     let length = bytes.len() as u64;
     group.bench_function("read a sealed segment's tables", |b| {
-        b.iter(|| Sealed::of(&*file, &segment, length).unwrap());
+        b.iter(|| Sealed::of(&*file, &segment, length, None).unwrap());
     });
-    let sealed = Sealed::of(&*file, &segment, length).unwrap();
+    let sealed = Sealed::of(&*file, &segment, length, None).unwrap();
     let hash = name_hash("e7777");
     group.throughput(Throughput::Elements(1));
     group.bench_function("find an id in them", |b| {

@@ -41,6 +41,7 @@ fn header(choice: u8, payload: &[u8]) -> FrameHeader {
         chain: Chain::events_of(session),
         control_chain: Chain::controls_of(session),
         copy_lsn: Lsn(0),
+        encrypted: None,
     }
 }
 

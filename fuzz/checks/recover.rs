@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use sessionlog::{
-    env::sim::Sim,
+    env::{MasterKeys, secrets::Secret, sim::Sim},
     event::{
         Batch, Event, EventId, EventType, NewEvent, Origin, Position, Range, Scope, SessionId,
         SessionKey,
@@ -24,6 +24,8 @@ pub struct Image {
     /// Path and bytes of every file.
     pub files: Vec<(String, Vec<u8>)>,
     sessions: Vec<(SessionKey, Vec<Event>)>,
+    /// Whether it was made with a key, and is opened with it.
+    pub encrypted: bool,
 }
 
 /// Files small enough that forty events rotate, settle and seal.
@@ -48,17 +50,32 @@ fn runtime() -> &'static Runtime {
 /// The image of a clean stop.
 pub fn stopped() -> &'static Image {
     static IMAGE: OnceLock<Image> = OnceLock::new();
-    IMAGE.get_or_init(|| runtime().block_on(make(true)))
+    IMAGE.get_or_init(|| runtime().block_on(make(true, false)))
 }
 
 /// The image of a power loss after an idle moment.
 pub fn killed() -> &'static Image {
     static IMAGE: OnceLock<Image> = OnceLock::new();
-    IMAGE.get_or_init(|| runtime().block_on(make(false)))
+    IMAGE.get_or_init(|| runtime().block_on(make(false, false)))
 }
 
-async fn make(clean: bool) -> Image {
-    let sim = Sim::new(11);
+/// The same two of an encrypted store.
+pub fn encrypted() -> [&'static Image; 2] {
+    static IMAGES: OnceLock<[Image; 2]> = OnceLock::new();
+    let both = || [true, false].map(|clean| runtime().block_on(make(clean, true)));
+    IMAGES.get_or_init(both).each_ref()
+}
+
+fn machine(seed: u64, encrypted: bool) -> Sim {
+    let sim = Sim::new(seed);
+    let key = std::array::from_fn(|n| n as u8 ^ 0x5a);
+    let keys = MasterKeys { current: Secret::new(key), previous: None };
+    sim.set_keys(encrypted.then_some(keys));
+    sim
+}
+
+async fn make(clean: bool, encrypted: bool) -> Image {
+    let sim = machine(11, encrypted);
     let store = Local::open_local(&sim.env(), OPTIONS).expect("an empty disk");
     let mut sessions = Vec::new();
     for name in ["a", "b", "c"] {
@@ -100,7 +117,8 @@ async fn make(clean: bool) -> Image {
     }
     sim.power_loss();
     let read = |path: String| sim.read_durable(&path).map(|bytes| (path, bytes));
-    Image { files: sim.files().into_iter().filter_map(read).collect(), sessions: kept }
+    let files = sim.files().into_iter().filter_map(read).collect();
+    Image { files, sessions: kept, encrypted }
 }
 
 fn everything(allow_gaps: bool) -> Read {
@@ -128,7 +146,7 @@ pub enum Fate {
 
 /// Opens the image with a change and judges what it serves.
 pub fn survive(image: &Image, change: impl FnOnce(&Sim)) -> Fate {
-    let sim = Sim::new(1);
+    let sim = machine(1, image.encrypted);
     for (path, bytes) in &image.files {
         sim.write_durable(path, 0, bytes);
     }

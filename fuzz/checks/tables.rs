@@ -76,7 +76,7 @@ fn any_control(bytes: &[u8]) {
 
 /// A settled file of two chunks with any content: each entry rests in memory as what it is.
 fn any_settled(bytes: &[u8]) {
-    let mut out = settled_header(STORE, SALT);
+    let mut out = settled_header(STORE, SALT, false);
     let (first, second) = bytes.split_at(bytes.len() / 2);
     for payload in [bytes, first, second] {
         let Some(length) = payload.len().checked_sub(8) else { continue };
@@ -92,8 +92,8 @@ fn any_settled(bytes: &[u8]) {
         let place = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(out.len());
         Ok(out.slice(place(from)..place(to)))
     };
-    let Ok(settled) = Settled::of(STORE, &read) else { return };
-    let _ = settled.entries(&read, &mut |_, entry, bytes| {
+    let Ok(settled) = Settled::of(STORE, None, &read) else { return };
+    let _ = settled.entries(None, &read, &mut |_, entry, bytes| {
         let packed = Packed::of(&entry, bytes);
         let [tenant, user] = scope_of(&entry.encode());
         assert_eq!(packed.entry(&tenant, &user), entry);
@@ -120,6 +120,7 @@ fn header() -> SegmentHeader {
         chain: Chain::events_of(session),
         control_chain: Chain::controls_of(session),
         sealed: true,
+        key: None,
     }
 }
 
@@ -150,7 +151,7 @@ fn any_tables(bytes: &[u8]) {
     out.extend_from_slice(&body);
     let file = file(&out);
     drop(inspect(&*file));
-    let Ok(sealed) = Sealed::of(&*file, &header(), out.len() as u64) else { return };
+    let Ok(sealed) = Sealed::of(&*file, &header(), out.len() as u64, None) else { return };
     for hash in [[0; 16], [0xff; 16], name_hash("e0")] {
         let _ = sealed.find(&hash);
     }
@@ -175,7 +176,7 @@ fn any_sealed(bytes: &[u8]) {
             (Lsn(11 + number as u64 * 2), record)
         })
         .collect();
-    let mut written = seal(header(), &records, Timestamp(i64::from(keys % 2)));
+    let mut written = seal(header(), &records, Timestamp(i64::from(keys % 2)), None);
     let whole = opened(&written).expect("what was sealed opens");
     let read: Vec<_> =
         whole.index.iter().flat_map(|at| block(&written, at).expect("a block")).collect();
@@ -200,7 +201,7 @@ fn any_sealed(bytes: &[u8]) {
 }
 
 fn opened(bytes: &[u8]) -> Result<Sealed, sessionlog::log::LogError> {
-    Sealed::of(&*file(bytes), &header(), bytes.len() as u64)
+    Sealed::of(&*file(bytes), &header(), bytes.len() as u64, None)
 }
 
 fn block(bytes: &[u8], at: &sessionlog::log::segment::FrameIndex) -> Option<Vec<(Lsn, Record)>> {

@@ -15,6 +15,7 @@ use url::Url;
 
 use super::{
     args::Common,
+    keys::KeySource,
     layers::{self, DEFAULT, ENVIRONMENT, FILE, FLAG, text_of},
     settings::{SETTINGS, Setting},
 };
@@ -59,6 +60,8 @@ pub(super) enum ConfigError {
     Unknown { name: String, source_name: String, known: String },
     #[error("configuration file {path}: {problem}")]
     File { path: String, problem: String },
+    #[error("{source_name}: {problem}")]
+    Key { source_name: String, problem: String },
     #[error("setting data_dir: there is no home directory; give --data-dir or SESSIONLOG_DATA_DIR")]
     NoHome,
 }
@@ -70,6 +73,7 @@ impl ConfigError {
             Self::Value { name, .. } => name,
             Self::Unknown { name, .. } => name,
             Self::File { .. } => "config",
+            Self::Key { .. } => "key",
             Self::NoHome => "data_dir",
         }
     }
@@ -100,6 +104,8 @@ pub(super) struct Config {
     pub(super) max_steps: u64,
     pub(super) url: Option<Url>,
     pub(super) store: Options,
+    /// Where the store's master key comes from.
+    pub(super) keys: KeySource,
     /// The configuration file that was read.
     pub(super) file: Option<PathBuf>,
     found: Vec<Found>,
@@ -182,6 +188,12 @@ impl Config {
         }
         let from_file = one("data_dir").is_some_and(|found| found.source.starts_with(FILE));
         let base = file.as_deref().and_then(Path::parent).filter(|_| from_file);
+        let given = |name: &str| one(name).and_then(|found| found.value.clone());
+        let key_file = given("key_file").map(|path| {
+            let from_file = one("key_file").is_some_and(|found| found.source.starts_with(FILE));
+            place(&path, file.as_deref().and_then(Path::parent).filter(|_| from_file), environment)
+        });
+        let keys = KeySource::of(environment, key_file, given("key_command"))?;
         Ok(Self {
             data_dir: place(&data_dir, base, environment),
             listen: listen.parse().unwrap_or_else(|_| SocketAddr::from(([127, 0, 0, 1], 0))),
@@ -191,6 +203,7 @@ impl Config {
             max_steps: max_steps.parse().unwrap_or_default(),
             url: server(&url),
             store,
+            keys,
             file,
             found,
         })
@@ -416,7 +429,8 @@ mod tests {
             ("SESSIONLOG_DATA_DIR", "", "data_dir"),
             ("SESSIONLOG_JOURNAL_FILE_BYTES", "1KiB", "journal_file_bytes"),
             ("SESSIONLOG_SEGMENT_BYTES_MAX", "many", "segment_bytes_max"),
-            ("SESSIONLOG_KEY", "secret", "SESSIONLOG_KEY"),
+            ("SESSIONLOG_KEY", "secret", "key"),
+            ("SESSIONLOG_KEY_PREVIOUS", &"ab".repeat(32), "key"),
         ] {
             let variables = environment(&[("HOME", "/h"), (variable, value)]);
             let error = Config::load(&Common::default(), &variables).expect_err(variable);

@@ -12,6 +12,7 @@ use figment::{
 use super::{
     args::Common,
     config::{ConfigError, Environment},
+    keys,
     settings::{PREFIX, SETTINGS, Setting},
 };
 use crate::env::files;
@@ -97,7 +98,7 @@ pub(super) fn variables(environment: &Environment) -> Result<Layer, ConfigError>
     let mut values = Dict::new();
     for (variable, value) in &environment.variables {
         let Some(name) = variable.strip_prefix(PREFIX) else { continue };
-        if variable == FILE_VARIABLE {
+        if variable == FILE_VARIABLE || keys::VARIABLES.contains(&variable.as_str()) {
             continue;
         }
         let Some(setting) =

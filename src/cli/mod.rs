@@ -11,6 +11,7 @@ mod demo;
 mod events;
 mod failure;
 mod inspect;
+mod keys;
 mod layers;
 mod mcp;
 mod page;

@@ -21,6 +21,7 @@ use super::{
     config::Config,
     connect,
     failure::{Failure, Outcome},
+    keys,
     screen::Screen,
 };
 use crate::{
@@ -86,6 +87,9 @@ async fn serve(config: &Config, on_demand: bool, screen: &mut Screen) -> Outcome
         }
     };
     let env = Env::real(&config.data_dir).map_err(|error| connect::unusable(config, &error))?;
+    let env = env.with_keys(config.keys.read()?);
+    // With a key that is wrong not even a line of the log is written.
+    Local::check_keys(&env).map_err(|error| unopened(config, &error))?;
     log_to(config, on_demand)?;
     let store = own(&env, config, on_demand).await?;
     let socket = connect::socket(config)?;
@@ -268,6 +272,7 @@ fn unopened(config: &Config, error: &OpenError) -> Failure {
             "data directory {data_dir}: {error}; nothing was changed: keep a copy, then see \
              docs/operations.md"
         )),
+        OpenError::Key { problem } => keys::unopened(&data_dir.to_string(), problem),
         OpenError::Io { .. } => connect::unusable(config, error),
     }
 }

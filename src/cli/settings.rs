@@ -109,6 +109,8 @@ pub(super) const SETTINGS: &[Setting] = &[
     )
     .or("24h")
     .nowhere(),
+    Setting::new("key_file", "FILE", "the store's master key, in a file that only its owner reads"),
+    Setting::new("key_command", "COMMAND", "prints the store's master key; run without a shell"),
     Setting::new("warm_bytes_max", "SIZE", "memory for events that were read lately, 0 for none")
         .or("32MiB")
         .nowhere(),

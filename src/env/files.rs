@@ -10,6 +10,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use zeroize::Zeroizing;
+
 /// A file somebody named for reading, with its size for a progress bar.
 pub struct Input {
     /// Its bytes.
@@ -52,6 +54,26 @@ pub fn read(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
 pub fn read_text(path: &Path, bytes_max: u64) -> io::Result<String> {
     String::from_utf8(read(path, bytes_max)?)
         .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+}
+
+/// Reads a whole UTF-8 file of at most `bytes_max` bytes that nobody but its owner may read.
+///
+/// # Errors
+/// Those of [`read_text`]; `PermissionDenied` when others may read or write it, or it is no file.
+pub fn read_private(path: &Path, bytes_max: u64) -> io::Result<Zeroizing<String>> {
+    let mut file = fs::File::open(path)?;
+    let about = file.metadata()?;
+    let mode = about.permissions().mode() & 0o777;
+    if !about.is_file() || mode & 0o077 != 0 {
+        let what = format!("it is no file of mode 0600 but {mode:04o}");
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, what));
+    }
+    let mut text = Zeroizing::new(String::new());
+    (&mut file).take(bytes_max.saturating_add(1)).read_to_string(&mut text)?;
+    if text.len() as u64 > bytes_max {
+        return Err(io::ErrorKind::FileTooLarge.into());
+    }
+    Ok(text)
 }
 
 /// A file being written beside its final name; it appears there, whole, with [`Output::finish`].

@@ -5,6 +5,7 @@
 #![expect(clippy::disallowed_types, reason = "one of the rooms of the file system")]
 
 use std::{
+    ffi::OsStr,
     fs, io,
     io::Write,
     os::{
@@ -15,10 +16,15 @@ use std::{
         },
     },
     path::{Path, PathBuf},
+    process::{Command, Stdio},
     sync::OnceLock,
 };
 
-use rustix::fs::{Mode, OFlags};
+use rustix::{
+    fs::{Mode, OFlags},
+    process::{Resource, Rlimit},
+};
+use zeroize::Zeroizing;
 
 use super::{Entropy, disk::DataDir, entropy::SystemEntropy, files};
 
@@ -102,6 +108,50 @@ impl OwnerSocket {
     pub fn remove(&self) -> io::Result<()> {
         if self.is_ours()? { files::remove(&self.path) } else { Ok(()) }
     }
+}
+
+/// What a command prints. Its words are its arguments: no shell reads them, and none of our own
+/// variables is handed on.
+///
+/// # Errors
+/// When it cannot be run, fails, or prints more than so many bytes or no text.
+pub fn output_of(command: &str, bytes_max: u64) -> io::Result<Zeroizing<String>> {
+    let mut words = command.split_whitespace();
+    let program = words.next().ok_or(io::ErrorKind::InvalidInput)?;
+    let mut run = Command::new(program);
+    run.args(words).stdin(Stdio::null()).stderr(Stdio::inherit());
+    for (name, _) in std::env::vars_os().filter(|(name, _)| is_ours(name)) {
+        run.env_remove(name);
+    }
+    let output = run.output()?;
+    if !output.status.success() {
+        return Err(io::Error::other(format!("{program} ended with {}", output.status)));
+    }
+    let text = Zeroizing::new(String::from_utf8(output.stdout).map_err(|error| {
+        drop(Zeroizing::new(error.into_bytes()));
+        io::Error::other(format!("{program} did not print text"))
+    })?);
+    if text.len() as u64 > bytes_max {
+        return Err(io::Error::other(format!("{program} printed too much")));
+    }
+    Ok(text)
+}
+
+fn is_ours(name: &OsStr) -> bool {
+    name.as_encoded_bytes().starts_with(b"SESSIONLOG_")
+}
+
+/// Lets no core be dumped of this process, and nobody but root look into its memory: it holds
+/// keys.
+///
+/// # Errors
+/// What the system said.
+pub fn keep_memory_private() -> io::Result<()> {
+    let nothing = Rlimit { current: Some(0), maximum: Some(0) };
+    rustix::process::setrlimit(Resource::Core, nothing)?;
+    #[cfg(target_os = "linux")]
+    rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)?;
+    Ok(())
 }
 
 fn identity(path: &Path) -> io::Result<(u64, u64)> {

@@ -8,6 +8,7 @@ pub mod entropy;
 pub mod files;
 pub mod host;
 pub mod planted;
+pub mod secrets;
 #[cfg(feature = "sim")]
 pub mod sim;
 pub mod sync;
@@ -15,6 +16,7 @@ pub mod sync;
 use std::{io, path::Path, sync::Arc, time::Duration};
 
 use crate::event::Timestamp;
+pub use secrets::MasterKeys;
 
 /// An open file. Reads and writes name their byte offset; there is no cursor.
 pub trait File: Send + Sync {
@@ -196,6 +198,8 @@ pub struct Env {
     pub clock: Arc<dyn Clock>,
     /// Randomness.
     pub entropy: Arc<dyn Entropy>,
+    /// The keys that the data directory is encrypted with; `None` for one in plaintext.
+    pub keys: Option<Arc<MasterKeys>>,
 }
 
 impl Env {
@@ -208,7 +212,14 @@ impl Env {
             storage: Arc::new(disk::DataDir::open(data_dir)?),
             clock: Arc::new(clock::SystemClock::new()),
             entropy: Arc::new(entropy::SystemEntropy),
+            keys: None,
         })
+    }
+
+    /// The same with the keys that the data directory is encrypted with.
+    #[must_use]
+    pub fn with_keys(self, keys: Option<Arc<MasterKeys>>) -> Self {
+        Self { keys, ..self }
     }
 
     /// `N` random bytes.

@@ -17,6 +17,8 @@ pub enum Defect {
     ForgetShared,
     /// The checksum of a payload is not looked at.
     HeaderOnlyChecksum,
+    /// A key is not made durable before something is written under it.
+    LateKey,
     /// The thread that leadership of the journal is handed to is not told.
     LoseWakeUp,
     /// A journal file that is used again keeps its salt.
@@ -27,6 +29,8 @@ pub enum Defect {
     RecyclePastOlder,
     /// The end of a poisoned file is named behind what failed, whose positions are given again.
     ReuseAfterPoison,
+    /// One nonce for everything.
+    SameNonce,
     /// Readers see what a failed sync left.
     ServePastDurable,
     /// A replaced segment is unlinked while the older settled file names it.

@@ -3,7 +3,9 @@
 //!
 //! ```text
 //! STORE     0  magic "SLSTORE1"   8  version u32  12  checksum u32 of 16..256  16  store id 16
-//!          32  created at i64    40  key ids and check values, zero in a plaintext store   256
+//!          32  created at i64    40  cipher u8    41  zero 7    48  the store's own key 96
+//!         144  the same under the master key before, during a rotation   240  zero to 256
+//! key       0  key id 8           8  check 16    24  nonce 24    48  wrapped 48
 //! ```
 
 use std::collections::BTreeMap;
@@ -11,9 +13,11 @@ use std::collections::BTreeMap;
 use bincode::{Decode, Encode};
 
 use super::{
-    bytes::{file_header, open_file_header},
+    bytes::{Fields, file_header, open_file_header},
+    cipher::XCHACHA20_POLY1305,
     damage::Damage,
     error::Fault,
+    keyring::{STORED_BYTES, StoredKey},
     record::{decode_front, decode_value, encode_value},
 };
 
@@ -56,6 +60,83 @@ pub struct Entry {
     pub(crate) bytes: u64,
     pub(crate) segments: Vec<SegmentEntry>,
     pub(crate) damage: Vec<Damage>,
+    /// Number of its key in `keys/`; 0 in a plaintext store.
+    pub(crate) key: u64,
+    /// When it was erased: whatever bytes of it come back, nobody is served them.
+    pub(crate) erased_at: Option<i64>,
+    /// Events whose bodies are never served again, in order.
+    pub(crate) redacted: Vec<Redaction>,
+}
+
+/// An event that was redacted.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Encode, Decode)]
+pub struct Redaction {
+    pub(crate) position: u64,
+    /// Whether no file has its body any more.
+    pub(crate) cleared: bool,
+}
+
+/// An entry of a settled file of version 2: of a store that knew no keys.
+#[derive(Decode)]
+pub(super) struct EntryV2 {
+    tenant: String,
+    user: String,
+    session: String,
+    incarnation: [u8; 16],
+    title: Option<String>,
+    metadata: BTreeMap<String, String>,
+    workspace: Option<String>,
+    ttl_seconds: Option<u64>,
+    create_key: Option<String>,
+    created_at: i64,
+    updated_at: i64,
+    archived_at: Option<i64>,
+    deleted_at: Option<i64>,
+    held_at: Option<i64>,
+    expired_at: Option<i64>,
+    used_after: i64,
+    reclaimed: bool,
+    tail: u64,
+    end_lsn: u64,
+    chain: [u8; 32],
+    control_chain: [u8; 32],
+    bytes: u64,
+    segments: Vec<SegmentEntry>,
+    damage: Vec<Damage>,
+}
+
+impl From<EntryV2> for Entry {
+    fn from(v2: EntryV2) -> Self {
+        Self {
+            tenant: v2.tenant,
+            user: v2.user,
+            session: v2.session,
+            incarnation: v2.incarnation,
+            title: v2.title,
+            metadata: v2.metadata,
+            workspace: v2.workspace,
+            ttl_seconds: v2.ttl_seconds,
+            create_key: v2.create_key,
+            created_at: v2.created_at,
+            updated_at: v2.updated_at,
+            archived_at: v2.archived_at,
+            deleted_at: v2.deleted_at,
+            held_at: v2.held_at,
+            expired_at: v2.expired_at,
+            used_after: v2.used_after,
+            reclaimed: v2.reclaimed,
+            tail: v2.tail,
+            end_lsn: v2.end_lsn,
+            chain: v2.chain,
+            control_chain: v2.control_chain,
+            bytes: v2.bytes,
+            segments: v2.segments,
+            damage: v2.damage,
+            key: 0,
+            erased_at: None,
+            redacted: Vec::new(),
+        }
+    }
 }
 
 /// An entry of a settled file of version 1: of a store that knew no lifetimes.
@@ -83,7 +164,7 @@ pub(super) struct EntryV1 {
     damage: Vec<Damage>,
 }
 
-impl From<EntryV1> for Entry {
+impl From<EntryV1> for EntryV2 {
     fn from(v1: EntryV1) -> Self {
         Self {
             tenant: v1.tenant,
@@ -236,6 +317,16 @@ fn names(tenant: &str, user: &str) -> Vec<u8> {
     bytes
 }
 
+/// The store's own key, wrapped: under the master key in force and, while a rotation is under way,
+/// under the one before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StoreKeys {
+    /// Under the master key in force.
+    pub current: StoredKey,
+    /// Under the one before.
+    pub previous: Option<StoredKey>,
+}
+
 /// The file `STORE`: what makes a directory a data directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoreFile {
@@ -243,6 +334,8 @@ pub struct StoreFile {
     pub id: [u8; 16],
     /// When it was made, microseconds.
     pub created_at: i64,
+    /// The store's own key; `None` for a store in plaintext.
+    pub keys: Option<StoreKeys>,
 }
 
 impl StoreFile {
@@ -251,6 +344,11 @@ impl StoreFile {
     pub fn encode(&self) -> Vec<u8> {
         let mut body = self.id.to_vec();
         body.extend_from_slice(&self.created_at.to_le_bytes());
+        if let Some(StoreKeys { current, previous }) = &self.keys {
+            body.extend_from_slice(&[XCHACHA20_POLY1305, 0, 0, 0, 0, 0, 0, 0]);
+            current.encode(&mut body);
+            previous.iter().for_each(|previous| previous.encode(&mut body));
+        }
         body.resize(STORE_BYTES - 16, 0);
         file_header(STORE_MAGIC, FORMAT, &body)
     }
@@ -262,8 +360,27 @@ impl StoreFile {
     pub fn decode(bytes: &[u8]) -> Result<Self, Fault> {
         let header = bytes.get(..bytes.len().min(STORE_BYTES)).unwrap_or_default();
         let mut fields = open_file_header(STORE_MAGIC, FORMAT, header)?;
-        let mut body = || Some(Self { id: fields.array()?, created_at: fields.i64()? });
-        body().ok_or(Fault::Short)
+        Self::fields(&mut fields).ok_or(Fault::Short)?
+    }
+
+    fn fields(fields: &mut Fields<'_>) -> Option<Result<Self, Fault>> {
+        let (id, created_at) = (fields.array()?, fields.i64()?);
+        let [cipher, ..] = fields.array::<8>()?;
+        let keys = match cipher {
+            0 => None,
+            XCHACHA20_POLY1305 => {
+                let current = StoredKey::decode(fields)?;
+                let previous = fields.bytes(STORED_BYTES)?;
+                let there = previous.iter().any(|byte| *byte != 0);
+                let previous = StoredKey::decode(&mut Fields(previous)).filter(|_| there);
+                Some(StoreKeys { current, previous })
+            }
+            other => {
+                let value = u32::from(other);
+                return Some(Err(Fault::Unknown { what: "cipher", value }));
+            }
+        };
+        Some(Ok(Self { id, created_at, keys }))
     }
 }
 
@@ -299,6 +416,9 @@ mod tests {
             bytes: 5,
             segments: Vec::new(),
             damage: Vec::new(),
+            key: 0,
+            erased_at: None,
+            redacted: Vec::new(),
         };
         let told = Entry {
             title: Some("a line".repeat(100)),
@@ -318,9 +438,11 @@ mod tests {
                 reason: "torn".to_owned(),
                 accepted_at: Some(9),
             }],
+            key: 300,
+            redacted: vec![Redaction { position: 7, cleared: true }],
             ..plain.clone()
         };
-        let deleted = Entry { deleted_at: Some(-1), ..plain.clone() };
+        let deleted = Entry { deleted_at: Some(-1), erased_at: Some(-1), ..plain.clone() };
         let expired = Entry { expired_at: Some(7), held_at: Some(1), ..plain.clone() };
         for entry in [plain, told, deleted, expired] {
             let packed = Packed::of(&entry, &entry.encode());

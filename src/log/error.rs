@@ -35,6 +35,18 @@ pub enum Fault {
     /// Bytes of another session, store or place.
     #[error("bytes of another place")]
     Misplaced,
+    /// Under a key, where the store has none.
+    #[error("encrypted, and there is no key")]
+    Encrypted,
+    /// Not under a key, where everything is.
+    #[error("plaintext in an encrypted store")]
+    Plaintext,
+    /// Not what was encrypted for this place.
+    #[error("authentication failed")]
+    Authentication,
+    /// The key is gone.
+    #[error("its key was destroyed, or is missing")]
+    NoKey,
     /// The chain does not lead from one record to the next.
     #[error("chain mismatch")]
     Chain,

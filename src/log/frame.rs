@@ -18,6 +18,7 @@ use bytes::Bytes;
 use super::{
     Chain,
     bytes::{Fields, checksum},
+    cipher::{Encrypted, KeyNumber, XCHACHA20_POLY1305},
     columns,
     error::Fault,
     record::{self, Layout, Record},
@@ -41,6 +42,7 @@ const CODEC_COLUMNS_V1: u8 = 2;
 const COMPRESSION_NONE: u8 = 0;
 const COMPRESSION_ZSTD: u8 = 1;
 const CIPHER_NONE: u8 = 0;
+const NO_KEY: Encrypted = Encrypted { key: KeyNumber(0), nonce: [0; 24] };
 /// Blocks are written when nothing presses, and mostly once: level 5 takes half of the time and 3 %
 /// more room, level 12 six times as long and 1 % less (docs/decisions/0021).
 const ZSTD_LEVEL: i32 = 9;
@@ -64,7 +66,7 @@ pub enum FrameKind {
 
 impl FrameKind {
     /// Kind and record codec as they lie on disk.
-    const fn ordinals(self) -> [u8; 2] {
+    pub(super) const fn ordinals(self) -> [u8; 2] {
         match self {
             Self::Request => [1, CODEC_RECORD_V1],
             Self::Watermark => [2, CODEC_RECORD_V1],
@@ -114,6 +116,8 @@ pub struct FrameHeader {
     /// In the journal, of a frame copied forward: the number this copy takes of the journal's
     /// count, so that its loss is a gap like any other. 0 for every other frame.
     pub copy_lsn: Lsn,
+    /// How the payload is encrypted, where it is.
+    pub encrypted: Option<Encrypted>,
 }
 
 impl FrameHeader {
@@ -160,10 +164,13 @@ impl FrameHeader {
         out.extend_from_slice(&checksum(salt, &[payload]).to_le_bytes());
         let compression = if self.compressed { COMPRESSION_ZSTD } else { COMPRESSION_NONE };
         let [kind, codec] = self.kind.ordinals();
-        out.extend_from_slice(&[kind, codec, compression, CIPHER_NONE]);
+        let cipher = self.encrypted.map_or(CIPHER_NONE, |_| XCHACHA20_POLY1305);
+        let Encrypted { key, nonce } = self.encrypted.unwrap_or(NO_KEY);
+        out.extend_from_slice(&[kind, codec, compression, cipher]);
         out.extend_from_slice(&self.count.to_le_bytes());
         out.extend_from_slice(&self.events.to_le_bytes());
-        out.extend_from_slice(&[0; 8 + 24]);
+        out.extend_from_slice(&key.0.to_le_bytes());
+        out.extend_from_slice(&nonce);
         for number in [self.first_lsn.0, self.synced_lsn.0, self.first_position.0] {
             out.extend_from_slice(&number.to_le_bytes());
         }
@@ -217,11 +224,11 @@ impl FrameHeader {
         if compression > COMPRESSION_ZSTD {
             return Some(unknown("compression", compression));
         }
-        if cipher != CIPHER_NONE {
+        if cipher > XCHACHA20_POLY1305 {
             return Some(unknown("cipher", cipher));
         }
         let (count, events) = (fields.u32()?, fields.u32()?);
-        let _key_id_and_nonce: [u8; 32] = fields.array()?;
+        let encrypted = Encrypted { key: KeyNumber(fields.u64()?), nonce: fields.array()? };
         let header = Self {
             kind,
             length,
@@ -235,6 +242,7 @@ impl FrameHeader {
             chain: Chain(fields.array()?),
             control_chain: Chain(fields.array()?),
             copy_lsn: Lsn(fields.u64()?),
+            encrypted: (cipher != CIPHER_NONE).then_some(encrypted),
         };
         Some(Ok((header, payload_checksum)))
     }
@@ -319,6 +327,9 @@ impl Frame {
     /// The payload without compression, and where its records begin: behind their numbers, if they
     /// have some. It has room for as many records as the header says.
     fn plain(&self) -> Result<(Bytes, usize), Fault> {
+        if self.header.encrypted.is_some() {
+            return Err(Fault::Encrypted);
+        }
         let plain = match self.header.compressed {
             true => Bytes::from(
                 zstd::bulk::decompress(&self.payload, plain_bytes(&self.payload))

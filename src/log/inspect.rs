@@ -7,7 +7,7 @@ use super::{
     frame::FrameKind,
     journal::{self, JournalHeader},
     scan::{Piece, scan_file},
-    seal::{Sealed, frames_end},
+    seal::frames_end,
     segment::{self, SegmentHeader},
 };
 use crate::env::File;
@@ -43,7 +43,8 @@ pub struct InspectedFrame {
     pub header: Option<FrameHeader>,
     /// What is wrong, when something is.
     pub fault: Option<String>,
-    /// Type and id of its events, in order; empty for bad places, watermarks and controls.
+    /// Type and id of its events, in order; empty for bad places, watermarks, controls and what is
+    /// encrypted.
     pub events: Vec<(String, String)>,
 }
 
@@ -61,8 +62,8 @@ pub fn inspect(file: &dyn File) -> Result<Inspected, LogError> {
         }
     };
     let (to, tables) = match header {
-        FileHeader::Segment(header) if header.sealed => match Sealed::of(file, &header, length) {
-            Ok(sealed) => (frames_end(&sealed.index), None),
+        FileHeader::Segment(header) if header.sealed => match frames_end(file, &header, length) {
+            Ok(end) => (end, None),
             Err(LogError::Fault { byte_offset, fault }) => (length, Some((byte_offset, fault))),
             Err(error) => return Err(error),
         },
@@ -94,6 +95,7 @@ fn piece(piece: &Piece) -> InspectedFrame {
         },
         Piece::Frame { byte_offset, frame } => {
             let records = match frame.header.kind {
+                _ if frame.header.encrypted.is_some() => Ok(Vec::new()),
                 FrameKind::Watermark => Ok(Vec::new()),
                 FrameKind::Request | FrameKind::Block | FrameKind::Columns => frame.records(),
             };

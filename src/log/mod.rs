@@ -4,6 +4,7 @@
 
 mod bytes;
 mod chain;
+mod cipher;
 mod columns;
 mod damage;
 mod entry;
@@ -11,6 +12,7 @@ mod error;
 pub mod frame;
 pub mod inspect;
 pub mod journal;
+pub mod keyring;
 pub mod record;
 pub mod scan;
 pub mod seal;
@@ -18,9 +20,12 @@ pub mod segment;
 mod settled;
 
 pub use chain::{Chain, body_digest};
+pub use cipher::{Cipher, Encrypted, Encryptor, KeyNumber, NONCE_BYTES, Nonce, TAG_BYTES};
 pub use damage::Damage;
-pub use entry::{Entry, FORMAT, Listed, Packed, SegmentEntry, StoreFile};
+pub use entry::{Entry, FORMAT, Listed, Packed, Redaction, SegmentEntry, StoreFile, StoreKeys};
 pub use error::{Fault, LogError};
 pub use frame::{Frame, FrameHeader, FrameKind};
 pub use record::{Change, Control, Create, Head, KnownBatch, Life, Loss, Record, RecordBody};
-pub use settled::{Chunks, Delta, Settled, decode_settled, encode_delta, settled_header};
+pub use settled::{
+    Chunks, Delta, SETTLED_AT, Settled, decode_settled, encode_delta, settled_header,
+};

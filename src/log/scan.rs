@@ -171,7 +171,7 @@ fn next_whole(salt: u64, bad: u64, to: u64, get: Source<'_>) -> Result<Option<u6
         let mut start = 0;
         while let Some(head) = window.get(start..start + HEADER_BYTES) {
             // kind, codec, compression and cipher of any frame this version writes.
-            let likely = matches!(head.get(12..16), Some([1..=3, 1..=2, 0..=1, 0]));
+            let likely = matches!(head.get(12..16), Some([1..=3, 1..=2, 0..=1, 0..=1]));
             if likely && FrameHeader::read(salt, head).is_ok() {
                 return Ok(Some(at + start as u64));
             }
@@ -210,6 +210,7 @@ mod tests {
             chain: Chain([2; 32]),
             control_chain: Chain([3; 32]),
             copy_lsn: Lsn(0),
+            encrypted: None,
         }
     }
 

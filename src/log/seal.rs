@@ -15,15 +15,18 @@
 //!          80  event chain 32   112  control chain 32  144  checksum u32 of the tables
 //!         148  in version 1 of some builds: 1 without a table of ids; else 0     152  zero
 //! ```
-//! The checksum of a footer covers bytes 16..192, in version 2 the version before them, too.
+//! The checksum of a footer covers bytes 16..192, in version 2 the version before them, too. In an
+//! encrypted segment a nonce (24), the tables encrypted and a tag lie from `index at` on; the
+//! places of the footer are those the tables have before that.
 
 use bytes::Bytes;
 
 use super::{
     Chain,
     bytes::{Fields, checksum},
+    cipher::{Cipher, Encryptor, NONCE_BYTES, TAG_BYTES},
     error::{Fault, LogError},
-    frame::{self, FrameHeader, FrameKind, block_payload},
+    frame::{Frame, FrameHeader, FrameKind, block_payload},
     journal::read,
     record::{self, Control, KnownBatch, Record},
     segment::{FRAMES_AT, FrameIndex, SegmentHeader, name_hash},
@@ -39,6 +42,8 @@ const BLOCK_RECORDS: usize = 64;
 /// A block is closed early at this many bytes of bodies, to bound what one read unpacks.
 const BLOCK_BYTES: u64 = 1 << 20;
 const FOOTER_BYTES: usize = 192;
+/// Bytes from a footer's version to the checksum of the tables.
+const FOOTER_SAID: usize = 144 - 16;
 const INDEX_BYTES: usize = 48;
 const ID_BYTES: usize = 24;
 const MAGIC: [u8; 8] = *b"SLSEALF1";
@@ -68,8 +73,9 @@ pub struct Sealed {
 }
 
 /// Collects what a sealed segment consists of.
-struct Builder {
+struct Builder<'a> {
     header: SegmentHeader,
+    encryptor: Option<Encryptor<'a>>,
     out: Vec<u8>,
     index: Vec<u8>,
     blocks: u64,
@@ -85,9 +91,16 @@ struct Builder {
 /// Encodes a sealed segment of `records`, in order, the first of them the header's first.
 /// Batch keys older than `keys_from` are left out.
 #[must_use]
-pub fn seal(header: SegmentHeader, records: &[(Lsn, Record)], keys_from: Timestamp) -> Vec<u8> {
+pub fn seal(
+    header: SegmentHeader,
+    records: &[(Lsn, Record)],
+    keys_from: Timestamp,
+    encryptor: Option<Encryptor<'_>>,
+) -> Vec<u8> {
+    let header = SegmentHeader { key: encryptor.map(|one| one.cipher.number()), ..header };
     let mut builder = Builder {
         header,
+        encryptor,
         out: header.encode(),
         index: Vec::new(),
         blocks: 0,
@@ -115,7 +128,7 @@ pub fn seal(header: SegmentHeader, records: &[(Lsn, Record)], keys_from: Timesta
     builder.finish()
 }
 
-impl Builder {
+impl Builder<'_> {
     fn block(&mut self, records: &[(Lsn, Record)], keys_from: Timestamp) {
         let Some((first_lsn, first)) = records.first() else { return };
         let (payload, compressed) = block_payload(records);
@@ -133,6 +146,12 @@ impl Builder {
             chain: self.chain,
             control_chain: self.control_chain,
             copy_lsn: Lsn(0),
+            encrypted: None,
+        };
+        let frame = Frame { header, payload: payload.into() };
+        let Frame { header, payload } = match self.encryptor {
+            None => frame,
+            Some(encryptor) => frame.encrypt(encryptor),
         };
         let numbers =
             [self.out.len() as u64, self.position.0, first_lsn.0, first.processed_at as u64];
@@ -182,8 +201,6 @@ impl Builder {
         }
         let batches_at = self.out.len() as u64;
         record::encode_value(&self.batches, &mut self.out);
-        let tables = self.out.get(tables_at..).unwrap_or_default();
-        let tables_checksum = checksum(self.header.salt, &[tables]);
         let mut body = Vec::with_capacity(FOOTER_BYTES);
         let places = [tables_at as u64, ids_at, batches_at];
         let ends = [self.position.0, self.last_lsn.0, self.records];
@@ -192,6 +209,12 @@ impl Builder {
         }
         body.extend_from_slice(&self.chain.0);
         body.extend_from_slice(&self.control_chain.0);
+        let mut tables = self.out.split_off(tables_at);
+        if let Some(Encryptor { cipher, nonce }) = self.encryptor {
+            tables = cipher.seal_apart(nonce(), &tables_place(cipher, &self.header, &body), tables);
+        }
+        let tables_checksum = checksum(self.header.salt, &[&tables]);
+        self.out.append(&mut tables);
         body.extend_from_slice(&tables_checksum.to_le_bytes());
         body.resize(FOOTER_BYTES - 16, 0);
         let version = if nameless { NAMELESS } else { NAMED };
@@ -204,7 +227,17 @@ impl Builder {
     }
 }
 
+/// Where the tables of a segment lie, and what its footer says of them.
+fn tables_place(cipher: &Cipher, header: &SegmentHeader, footer: &[u8]) -> Vec<u8> {
+    let header = header.encode();
+    let header = header.get(16..).unwrap_or_default();
+    let footer = footer.get(..FOOTER_SAID).unwrap_or_default();
+    cipher.place("sessionlog v1 tables", &[header, footer])
+}
+
 struct Footer {
+    /// What it says, as it lies there: from byte 16 to the checksum of the tables.
+    said: Bytes,
     blocks: u64,
     ids: u64,
     index_at: u64,
@@ -218,7 +251,7 @@ struct Footer {
     nameless: bool,
 }
 
-fn footer(salt: u64, bytes: &[u8]) -> Option<Result<Footer, Fault>> {
+fn footer(salt: u64, bytes: &Bytes) -> Option<Result<Footer, Fault>> {
     let mut fields = Fields(bytes);
     if fields.array()? != MAGIC {
         return Some(Err(Fault::Magic));
@@ -233,6 +266,7 @@ fn footer(salt: u64, bytes: &[u8]) -> Option<Result<Footer, Fault>> {
     let [blocks, ids, index_at, ids_at, batches_at, end, last_lsn, _records] =
         [(); 8].map(|()| fields.u64().unwrap_or_default());
     Some(Ok(Footer {
+        said: bytes.slice(16..16 + FOOTER_SAID),
         blocks,
         ids,
         index_at,
@@ -255,28 +289,56 @@ fn footer_checksum(salt: u64, version: u32, body: &[u8]) -> u32 {
     }
 }
 
+impl Footer {
+    /// Reads the footer of a sealed segment of `length` bytes; answers also where it lies.
+    fn of(file: &dyn File, header: &SegmentHeader, length: u64) -> Result<(Self, u64), LogError> {
+        let footer_at = length.saturating_sub(FOOTER_BYTES as u64);
+        let wrong = |fault| LogError::Fault { byte_offset: footer_at, fault };
+        let bytes = read(file, footer_at, length)?;
+        let found = footer(header.salt, &bytes).ok_or(wrong(Fault::Short))?.map_err(wrong)?;
+        let more = header.key.map_or(0, |_| NONCE_BYTES + TAG_BYTES) as u64;
+        let ordered = FRAMES_AT <= found.index_at
+            && found.blocks.checked_mul(INDEX_BYTES as u64)
+                == found.ids_at.checked_sub(found.index_at)
+            && found.ids.checked_mul(ID_BYTES as u64) == found.batches_at.checked_sub(found.ids_at)
+            && found.batches_at.checked_add(more).is_some_and(|end| end <= footer_at);
+        if !ordered {
+            return Err(wrong(Fault::Payload));
+        }
+        Ok((found, footer_at))
+    }
+}
+
+/// Where the frames of a sealed segment of `length` bytes end and its tables start.
+///
+/// # Errors
+/// What the file system said, or what is wrong with the footer.
+pub fn frames_end(file: &dyn File, header: &SegmentHeader, length: u64) -> Result<u64, LogError> {
+    Footer::of(file, header, length).map(|(footer, _)| footer.index_at)
+}
+
 impl Sealed {
     /// Reads the tables of a sealed segment of `length` bytes.
     ///
     /// # Errors
     /// What the file system said, or what is wrong with footer or tables.
-    pub fn of(file: &dyn File, header: &SegmentHeader, length: u64) -> Result<Self, LogError> {
-        let footer_at = length.saturating_sub(FOOTER_BYTES as u64);
+    pub fn of(
+        file: &dyn File,
+        header: &SegmentHeader,
+        length: u64,
+        cipher: Option<&Cipher>,
+    ) -> Result<Self, LogError> {
+        let (found, footer_at) = Footer::of(file, header, length)?;
         let wrong = |fault| LogError::Fault { byte_offset: footer_at, fault };
-        let bytes = read(file, footer_at, length)?;
-        let found = footer(header.salt, &bytes).ok_or(wrong(Fault::Short))?.map_err(wrong)?;
-        let ordered = FRAMES_AT <= found.index_at
-            && found.blocks.checked_mul(INDEX_BYTES as u64)
-                == found.ids_at.checked_sub(found.index_at)
-            && found.ids.checked_mul(ID_BYTES as u64) == found.batches_at.checked_sub(found.ids_at)
-            && found.batches_at <= footer_at;
-        if !ordered {
-            return Err(wrong(Fault::Payload));
-        }
-        let tables = read(file, found.index_at, footer_at)?;
+        header.check_key(cipher.map(Cipher::number)).map_err(wrong)?;
+        let mut tables = read(file, found.index_at, footer_at)?;
+        let damaged = |fault| LogError::Fault { byte_offset: found.index_at, fault };
         if checksum(header.salt, &[&tables]) != found.tables_checksum {
-            let fault = Fault::PayloadChecksum;
-            return Err(LogError::Fault { byte_offset: found.index_at, fault });
+            return Err(damaged(Fault::PayloadChecksum));
+        }
+        if let Some(cipher) = cipher {
+            let place = tables_place(cipher, header, &found.said);
+            tables = cipher.open_apart(&place, &tables).map_err(damaged)?.into();
         }
         Self::tables(&found, &tables).ok_or(wrong(Fault::Payload))
     }
@@ -328,10 +390,4 @@ impl Sealed {
         }
         None
     }
-}
-
-/// Where the frames of a sealed segment end and its tables start.
-#[must_use]
-pub fn frames_end(index: &[FrameIndex]) -> u64 {
-    index.last().map_or(FRAMES_AT, |last| frame::align(last.byte_offset + u64::from(last.stride)))
 }

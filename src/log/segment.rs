@@ -7,7 +7,7 @@
 //!  16  store id 16        32  salt u64      40  session hash 32
 //!  72  base u64           80  start u64     88  first lsn u64
 //!  96  event chain at the base 32          128  control chain at the base 32
-//! 160  sealed u8         161  zero         192  frames
+//! 160  sealed u8         161  cipher u8    162  zero    168  key number u64   176  zero   192  frames
 //! ```
 
 use bytes::Bytes;
@@ -15,6 +15,7 @@ use bytes::Bytes;
 use super::{
     Chain,
     bytes::{Fields, file_header, open_file_header},
+    cipher::{KeyNumber, XCHACHA20_POLY1305},
     error::{Fault, LogError},
     journal::read,
 };
@@ -49,6 +50,8 @@ pub struct SegmentHeader {
     pub control_chain: Chain,
     /// Whether it is sealed.
     pub sealed: bool,
+    /// The key that it is encrypted under, where it is.
+    pub key: Option<KeyNumber>,
 }
 
 impl SegmentHeader {
@@ -65,6 +68,9 @@ impl SegmentHeader {
         body.extend_from_slice(&self.chain.0);
         body.extend_from_slice(&self.control_chain.0);
         body.push(u8::from(self.sealed));
+        body.push(self.key.map_or(0, |_| XCHACHA20_POLY1305));
+        body.extend_from_slice(&[0; 6]);
+        body.extend_from_slice(&self.key.map_or(0, |key| key.0).to_le_bytes());
         body.resize(FRAMES_AT as usize - 16, 0);
         file_header(MAGIC, VERSION, &body)
     }
@@ -75,11 +81,11 @@ impl SegmentHeader {
     /// What is wrong with it.
     pub fn decode(bytes: &[u8]) -> Result<Self, Fault> {
         let header = bytes.get(..FRAMES_AT as usize).ok_or(Fault::Short)?;
-        Self::fields(open_file_header(MAGIC, VERSION, header)?).ok_or(Fault::Short)
+        Self::fields(open_file_header(MAGIC, VERSION, header)?).ok_or(Fault::Short)?
     }
 
-    fn fields(mut fields: Fields<'_>) -> Option<Self> {
-        Some(Self {
+    fn fields(mut fields: Fields<'_>) -> Option<Result<Self, Fault>> {
+        let mut header = Self {
             store: fields.array()?,
             salt: fields.u64()?,
             session: SessionHash(fields.array()?),
@@ -89,7 +95,31 @@ impl SegmentHeader {
             chain: Chain(fields.array()?),
             control_chain: Chain(fields.array()?),
             sealed: fields.u8()? != 0,
-        })
+            key: None,
+        };
+        let [cipher, ..] = fields.array::<7>()?;
+        let key = KeyNumber(fields.u64()?);
+        match cipher {
+            0 => {}
+            XCHACHA20_POLY1305 => header.key = Some(key),
+            other => {
+                let value = u32::from(other);
+                return Some(Err(Fault::Unknown { what: "cipher", value }));
+            }
+        }
+        Some(Ok(header))
+    }
+
+    /// Whether it is encrypted as the store is: under that key, or not at all.
+    ///
+    /// # Errors
+    /// How it is not.
+    pub fn check_key(&self, key: Option<KeyNumber>) -> Result<(), Fault> {
+        match (key, self.key) {
+            (None, Some(_)) => Err(Fault::Encrypted),
+            (Some(_), None) => Err(Fault::Plaintext),
+            (ours, theirs) => (ours == theirs).then_some(()).ok_or(Fault::Misplaced),
+        }
     }
 
     /// Reads the header of a file.

@@ -5,9 +5,11 @@
 //!
 //! ```text
 //! settled   0  magic "SLSETTL1"   8  version u32  12  checksum u32 of 16..64  16  store id 16
-//!          32  salt u64          40  version again u32 (zero in version 1)    64  chunks
+//!          32  salt u64          40  version again u32 (zero in version 1)    44  cipher u8
+//!          45  zero              64  chunks
 //! chunk     0  length u32         4  checksum u32 of the rest   8  generation u64
-//!          16  bincode of ChunkV2, zero-padded to a multiple of 8
+//!          16  bincode of ChunkV2, zero-padded to a multiple of 8; with a cipher a nonce 24 and
+//!              that, encrypted, bound to salt, generation and the chunk's byte offset
 //! ```
 
 use bincode::{Decode, Encode};
@@ -15,15 +17,17 @@ use bytes::Bytes;
 
 use super::{
     bytes::{Fields, checksum, file_header, open_file_header},
-    entry::{Entry, EntryV1},
+    cipher::{Cipher, Encryptor, NONCE_BYTES, TAG_BYTES, XCHACHA20_POLY1305},
+    entry::{Entry, EntryV1, EntryV2},
     error::{Fault, LogError},
     frame::{self, PAYLOAD_BYTES_MAX},
     record::{decode_front, encode_value},
 };
 
 const MAGIC: [u8; 8] = *b"SLSETTL1";
-/// Version that is written; 1 is read: its entries know no lifetimes.
-const VERSION: u32 = 2;
+/// Version that is written; 1 and 2 are read: the entries of 1 know no lifetimes, those of 2 no
+/// keys, erasures and redactions.
+const VERSION: u32 = 3;
 const HEADER_BYTES: usize = 64;
 const CHUNK_HEADER_BYTES: u64 = 16;
 /// A chunk takes no further entry once it has so many bytes, so that it stays far below the limit
@@ -64,20 +68,29 @@ type Source<'a> = &'a dyn Fn(u64, u64) -> Result<Bytes, LogError>;
 
 /// Header of a settled file.
 #[must_use]
-pub fn settled_header(store: [u8; 16], salt: u64) -> Vec<u8> {
+pub fn settled_header(store: [u8; 16], salt: u64, encrypted: bool) -> Vec<u8> {
     let mut body = Vec::new();
     body.extend_from_slice(&store);
     body.extend_from_slice(&salt.to_le_bytes());
     body.extend_from_slice(&VERSION.to_le_bytes());
+    body.push(if encrypted { XCHACHA20_POLY1305 } else { 0 });
     body.resize(HEADER_BYTES - 16, 0);
     file_header(MAGIC, VERSION, &body)
 }
 
-/// Chunks of one generation, to be appended to a settled file with that salt.
+/// Where the first chunk of a settled file lies.
+pub const SETTLED_AT: u64 = HEADER_BYTES as u64;
+
+/// Chunks of one generation, to be appended to a settled file with that salt at a byte offset.
 #[must_use]
-pub fn encode_delta(salt: u64, generation: u64, delta: &Delta) -> Vec<u8> {
+pub fn encode_delta(
+    (salt, at): (u64, u64),
+    generation: u64,
+    delta: &Delta,
+    encryptor: Option<Encryptor<'_>>,
+) -> Vec<u8> {
     let mut out = Vec::new();
-    let mut chunks = Chunks::new(salt, generation, delta);
+    let mut chunks = Chunks::new((salt, at), generation, delta, encryptor);
     for entry in &delta.entries {
         chunks.push(&entry.encode(), &mut out);
     }
@@ -86,20 +99,29 @@ pub fn encode_delta(salt: u64, generation: u64, delta: &Delta) -> Vec<u8> {
 }
 
 /// Encodes a generation whose entries come one by one.
-pub struct Chunks {
+pub struct Chunks<'a> {
     salt: u64,
+    /// Where the next chunk goes.
+    at: u64,
+    encryptor: Option<Encryptor<'a>>,
     generation: u64,
     delta: Delta,
     count: u64,
     entries: Vec<u8>,
 }
 
-impl Chunks {
+impl<'a> Chunks<'a> {
     /// A generation that says of the store what `delta` does; the entries of `delta` are left out.
+    /// Its first chunk goes to the byte offset `at`.
     #[must_use]
-    pub fn new(salt: u64, generation: u64, delta: &Delta) -> Self {
+    pub fn new(
+        (salt, at): (u64, u64),
+        generation: u64,
+        delta: &Delta,
+        encryptor: Option<Encryptor<'a>>,
+    ) -> Self {
         let delta = delta.without_entries();
-        Self { salt, generation, delta, count: 0, entries: Vec::new() }
+        Self { salt, at, encryptor, generation, delta, count: 0, entries: Vec::new() }
     }
 
     /// Adds an entry as [`Entry::encode`] gives it. A chunk that is full goes to `out` before it.
@@ -117,19 +139,34 @@ impl Chunks {
     }
 
     fn chunk(&mut self, more: bool, out: &mut Vec<u8>) {
-        let mut payload = self.generation.to_le_bytes().to_vec();
-        encode_value(&ChunkV2 { more, delta: self.delta.clone() }, &mut payload);
+        let mut value = Vec::with_capacity(self.entries.len() + 256);
+        encode_value(&ChunkV2 { more, delta: self.delta.clone() }, &mut value);
         // The list of entries is the last field, and the count of an empty one is one byte.
-        payload.pop();
-        encode_value(&std::mem::take(&mut self.count), &mut payload);
-        payload.append(&mut self.entries);
+        value.pop();
+        encode_value(&std::mem::take(&mut self.count), &mut value);
+        value.append(&mut self.entries);
+        if let Some(Encryptor { cipher, nonce }) = self.encryptor {
+            let place = place(cipher, self.salt, self.generation, self.at);
+            value = cipher.seal_apart(nonce(), &place, value);
+        }
+        let mut payload = self.generation.to_le_bytes().to_vec();
+        payload.append(&mut value);
         let length = u32::try_from(payload.len() - 8).expect("a chunk holds bounded entries");
+        let before = out.len();
         out.extend_from_slice(&length.to_le_bytes());
         let sum = checksum(self.salt, &[&length.to_le_bytes(), &payload]);
         out.extend_from_slice(&sum.to_le_bytes());
         out.extend_from_slice(&payload);
-        out.resize(frame::align(out.len() as u64) as usize, 0);
+        let end = frame::align((out.len() - before) as u64);
+        out.resize(before + end as usize, 0);
+        self.at += end;
     }
+}
+
+fn place(cipher: &Cipher, salt: u64, generation: u64, at: u64) -> Vec<u8> {
+    let fields = [salt, generation, at].map(u64::to_le_bytes);
+    let [salt, generation, at] = &fields;
+    cipher.place("sessionlog v1 settled", &[salt, generation, at])
 }
 
 impl Delta {
@@ -163,14 +200,23 @@ impl Settled {
     ///
     /// # Errors
     /// What the file system said, or what is wrong with the header.
-    pub fn of(store: [u8; 16], read: Source<'_>) -> Result<Self, LogError> {
+    pub fn of(
+        store: [u8; 16],
+        cipher: Option<&Cipher>,
+        read: Source<'_>,
+    ) -> Result<Self, LogError> {
+        let wrong = |fault| LogError::Fault { byte_offset: 0, fault };
         let header = read(0, HEADER_BYTES as u64)?;
-        let (version, salt) = version_and_salt(store, &header)
-            .map_err(|fault| LogError::Fault { byte_offset: 0, fault })?;
+        let (version, salt, encrypted) = version_and_salt(store, &header).map_err(wrong)?;
+        match (encrypted, cipher) {
+            (true, None) => return Err(wrong(Fault::Encrypted)),
+            (false, Some(_)) => return Err(wrong(Fault::Plaintext)),
+            _ => {}
+        }
         let first = HEADER_BYTES as u64;
         let mut settled = Self { version, salt, last_at: first, end: first, ..Self::default() };
         let (mut at, mut from) = (first, first);
-        while let Some(chunk) = Chunk::read(version, salt, at, read)? {
+        while let Some(chunk) = Chunk::read(version, salt, at, cipher, read)? {
             at = chunk.next;
             if chunk.more {
                 continue;
@@ -199,13 +245,14 @@ impl Settled {
     /// What the file system said; a fault where the file is no longer what [`Self::of`] read.
     pub fn entries(
         &self,
+        cipher: Option<&Cipher>,
         read: Source<'_>,
         take: &mut dyn FnMut(u64, Entry, &[u8]),
     ) -> Result<(), LogError> {
         let mut at = HEADER_BYTES as u64;
         while at < self.end {
             let gone = |fault| LogError::Fault { byte_offset: at, fault };
-            let chunk = Chunk::read(self.version, self.salt, at, read)?
+            let chunk = Chunk::read(self.version, self.salt, at, cipher, read)?
                 .ok_or_else(|| gone(Fault::PayloadChecksum))?;
             let mut rest: &[u8] = &chunk.entries;
             for _ in 0..chunk.count {
@@ -227,29 +274,36 @@ impl Settled {
 
     /// The entry at the front of some bytes, and how many it takes.
     fn entry(&self, bytes: &[u8]) -> Option<(Entry, usize)> {
-        if self.is_current() {
-            return decode_front(bytes);
+        match self.version {
+            1 => decode_front(bytes)
+                .map(|(v1, used): (EntryV1, usize)| (EntryV2::from(v1).into(), used)),
+            2 => decode_front(bytes).map(|(v2, used): (EntryV2, usize)| (v2.into(), used)),
+            _ => decode_front(bytes),
         }
-        decode_front(bytes).map(|(v1, used): (EntryV1, usize)| (v1.into(), used))
     }
 }
 
 /// A header's version stands where every file's does and, from 2 on, again where the checksum
-/// sees it: entries must not be read in another version's shape.
-fn version_and_salt(store: [u8; 16], header: &[u8]) -> Result<(u32, u64), Fault> {
+/// sees it: entries must not be read in another version's shape. Answers also whether the chunks
+/// are encrypted.
+fn version_and_salt(store: [u8; 16], header: &[u8]) -> Result<(u32, u64, bool), Fault> {
     let header = header.get(..HEADER_BYTES).ok_or(Fault::Short)?;
-    let old = header.get(8..12) == Some(1_u32.to_le_bytes().as_slice());
-    let version = if old { 1 } else { VERSION };
+    let found = header.get(8..12).and_then(|found| found.try_into().ok()).map(u32::from_le_bytes);
+    let version = found.filter(|found| (1..VERSION).contains(found)).unwrap_or(VERSION);
     let mut fields = open_file_header(MAGIC, version, header)?;
     if fields.array() != Some(store) {
         return Err(Fault::Misplaced);
     }
     let salt = fields.u64().ok_or(Fault::Short)?;
     let again = fields.u32().ok_or(Fault::Short)?;
-    if again != if old { 0 } else { version } {
+    if again != if version == 1 { 0 } else { version } {
         return Err(Fault::Unknown { what: "version", value: again });
     }
-    Ok((version, salt))
+    match fields.u8().ok_or(Fault::Short)? {
+        0 => Ok((version, salt, false)),
+        XCHACHA20_POLY1305 => Ok((version, salt, true)),
+        other => Err(Fault::Unknown { what: "cipher", value: u32::from(other) }),
+    }
 }
 
 struct Chunk {
@@ -265,11 +319,17 @@ struct Chunk {
 
 impl Chunk {
     /// Reads the chunk at a byte offset; `None` when none is whole there.
-    fn read(version: u32, salt: u64, at: u64, read: Source<'_>) -> Result<Option<Self>, LogError> {
+    fn read(
+        version: u32,
+        salt: u64,
+        at: u64,
+        cipher: Option<&Cipher>,
+        read: Source<'_>,
+    ) -> Result<Option<Self>, LogError> {
         let header = read(at, at + CHUNK_HEADER_BYTES)?;
         let mut fields = Fields(&header);
         let (Some(length), Some(stored)) = (fields.u32(), fields.u32()) else { return Ok(None) };
-        if length as usize > PAYLOAD_BYTES_MAX {
+        if length as usize > PAYLOAD_BYTES_MAX + NONCE_BYTES + TAG_BYTES {
             return Ok(None);
         }
         let end = at + CHUNK_HEADER_BYTES + u64::from(length);
@@ -279,12 +339,18 @@ impl Chunk {
         {
             return Ok(None);
         }
-        Ok(Self::fields(version, &payload, frame::align(end)))
+        let Some(generation) = Fields(&payload).u64() else { return Ok(None) };
+        let mut value = payload.slice(8..);
+        if let Some(cipher) = cipher {
+            match cipher.open_apart(&place(cipher, salt, generation, at), &value) {
+                Ok(plain) => value = plain.into(),
+                Err(_) => return Ok(None),
+            }
+        }
+        Ok(Self::fields(version, generation, &value, frame::align(end)))
     }
 
-    fn fields(version: u32, payload: &Bytes, next: u64) -> Option<Self> {
-        let generation = Fields(payload).u64()?;
-        let value = payload.get(8..)?;
+    fn fields(version: u32, generation: u64, value: &Bytes, next: u64) -> Option<Self> {
         type Fixed = (bool, bool, u64, u64, u64, u64, i64);
         let (fixed, mut used): (Fixed, usize) = decode_front(value)?;
         let (more, clean, start, order, byte_offset, lsn, at) = fixed;
@@ -295,7 +361,7 @@ impl Chunk {
             used += bytes;
         }
         let (count, more_used): (u64, usize) = decode_front(value.get(used..)?)?;
-        let entries = payload.slice(8 + used + more_used..);
+        let entries = value.slice(used + more_used..);
         let fixed =
             Delta { clean, start, order, byte_offset, lsn, at, counted, seen, entries: Vec::new() };
         Some(Self { generation, more, delta: fixed, count, entries, next })
@@ -311,9 +377,9 @@ pub fn decode_settled(store: [u8; 16], bytes: &Bytes) -> Result<(Settled, Vec<En
         let place = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(bytes.len());
         Ok(bytes.slice(place(from)..place(to)))
     };
-    let settled = Settled::of(store, &read)?;
+    let settled = Settled::of(store, None, &read)?;
     let mut entries = Vec::new();
-    settled.entries(&read, &mut |_, entry, _| entries.push(entry))?;
+    settled.entries(None, &read, &mut |_, entry, _| entries.push(entry))?;
     Ok((settled, entries))
 }
 
@@ -350,6 +416,9 @@ mod tests {
             bytes: 5,
             segments: vec![SegmentEntry { base: 0, start: 1, sealed: true, bytes: 9, end: 9 }],
             damage: vec![Damage { from: 1, to: 2, reason: "torn".to_owned(), accepted_at: None }],
+            key: 8,
+            erased_at: None,
+            redacted: Vec::new(),
         }
     }
 
@@ -368,8 +437,8 @@ mod tests {
                 seen: 7,
                 entries: (0..count).map(entry).collect(),
             };
-            let mut bytes = settled_header(store, salt);
-            bytes.extend(encode_delta(salt, 4, &delta));
+            let mut bytes = settled_header(store, salt, false);
+            bytes.extend(encode_delta((salt, SETTLED_AT), 4, &delta, None));
             let length = bytes.len() as u64;
             let (read, entries) = decode_settled(store, &bytes.into()).unwrap();
             assert_eq!((read.generation, read.end), (4, length), "{count}");
@@ -392,10 +461,10 @@ mod tests {
             seen: 0,
             entries: (0..count).map(entry).collect(),
         };
-        let mut bytes = settled_header(store, salt);
-        bytes.extend(encode_delta(salt, 1, &delta(1)));
+        let mut bytes = settled_header(store, salt, false);
+        bytes.extend(encode_delta((salt, SETTLED_AT), 1, &delta(1), None));
         let whole = bytes.len();
-        bytes.extend(encode_delta(salt, 2, &delta(400)));
+        bytes.extend(encode_delta((salt, whole as u64), 2, &delta(400), None));
         for cut in [whole + 5, whole + 5_000_000, bytes.len() - 9] {
             let torn = Bytes::copy_from_slice(&bytes[..cut]);
             let (read, entries) = decode_settled(store, &torn).unwrap();

@@ -9,10 +9,13 @@ with problems. Compressed blocks need the `zstd` command; without it their check
 around them are checked, their events are left out and `frames_skipped` counts them. What is lost of
 a session is listed under its `gaps`: as a problem, unless a record says that a person gave it up.
 
+An encrypted store is read with its master key, 64 hex digits, in SESSIONLOG_KEY.
+
     decode.py DATA
 """
 
 import json
+import os
 import re
 import shutil
 import struct
@@ -23,6 +26,7 @@ from collections import namedtuple
 from pathlib import Path
 
 from blake3 import blake3, derive_key
+from xchacha import derived, opened
 
 FRAME_HEADER = 192
 BLOCK = 4096
@@ -32,7 +36,7 @@ REQUEST, WATERMARK, SEALED_BLOCK = 1, 2, 3
 ORIGINS = {0: None, 1: "user", 2: "model", 3: "tool", 4: "web", 5: "harness", 6: "import"}
 NO_SALT = bytes(8)
 # Kind, codec, compression and cipher of any frame of this version.
-LIKELY = re.compile(rb"(?=[\x01-\x03][\x01\x02][\x00\x01]\x00)")
+LIKELY = re.compile(rb"(?=[\x01-\x03][\x01\x02][\x00\x01][\x00\x01])")
 
 
 class Bad(Exception):
@@ -178,6 +182,64 @@ def link(chain, place, record):
 # ---- frames
 
 
+# ---- what is encrypted
+
+
+class Keys:
+    """The keys of an encrypted store: its own, and those of its sessions by their numbers."""
+
+    def __init__(self, root, store, master):
+        self.store, self.root, self.master, self.known = store[16:32], root, master, {}
+        stored = [at for at in (48, 144) if store[at:at + 8] == self.expand(b"key id", b"", 8)]
+        need(stored, "the store is encrypted under another key")
+        at = stored[0]
+        need(store[at + 8:at + 24] == self.expand(b"key check", self.store, 16), "a check is wrong")
+        place = (b"sessionlog v1 own key" + self.store + bytes(8) + store[at:at + 8] + store[32:40])
+        wrap = self.expand(b"store key", self.store, 32)
+        self.own = opened(wrap, store[at + 24:at + 48], place, store[at + 48:at + 96])
+        need(self.own, "the store's own key does not open")
+        need(not any(store[41:48]) and not any(store[240:]), "STORE has something behind its keys")
+
+    def expand(self, info, salt, length):
+        return derived(self.master, salt, b"sessionlog v1 " + info, length)
+
+    def key(self, number):
+        if number == 0:
+            return self.own
+        if number not in self.known:
+            found = [self.slot((self.root / "keys" / name).read_bytes(), number)
+                     for name in ("0", "1") if (self.root / "keys" / name).exists()]
+            found = [key for key in found if key]
+            need(found, f"the key {number} is gone")
+            self.known[number] = found[0]
+        return self.known[number]
+
+    def slot(self, data, number):
+        need(data[:8] == b"SLKEYS01" and u32(data, 8) == 1 and data[16:32] == self.store
+             and u32(data, 12) == checksum(NO_SALT, data[16:128]), "a header of keys is wrong")
+        slot = data[128 * number:128 * number + 128]
+        if len(slot) < 128 or u32(slot, 0) != checksum(NO_SALT, slot[4:]) or slot[4] != 1:
+            return None
+        need(u64(slot, 8) == number and slot[32:40] == self.expand(b"key id", b"", 8),
+             "a key is another's, or wrapped under another master key")
+        tenant = self.expand(b"tenant key" + slot[16:32], self.store, 32)
+        place = (b"sessionlog v1 session key" + self.store + slot[8:16] + slot[32:40] + slot[16:32])
+        return opened(tenant, slot[40:64], place, slot[64:112])
+
+    def tag(self, tenant):
+        return derived(self.own, self.store, b"sessionlog v1 tenant" + tenant.encode(), 16)
+
+
+KEYS = None
+
+
+def open_sealed(number, nonce, what, fields, sealed):
+    place = what + KEYS.store + struct.pack("<Q", number) + fields
+    text = opened(KEYS.key(number), nonce, place, sealed)
+    need(text is not None, "something was not encrypted for its place")
+    return text
+
+
 class Frame:
     """A frame whose header and payload checksums hold."""
 
@@ -200,7 +262,12 @@ class Frame:
         # The numbers it takes of the journal's count.
         self.numbers = (copy_lsn, copy_lsn + 1) if copy_lsn else (
             self.first_lsn, self.first_lsn + self.count)
-        need(self.cipher == 0, "a frame is encrypted")
+        need(self.cipher in (0, 1), "a cipher is unknown")
+        self.key, self.nonce, self.bound = u64(head, 24), head[32:56], (
+            head[12:24] + head[72:176])
+        need(self.cipher or not any(head[24:56]), "a frame without a cipher has a key")
+        need((self.cipher == 1) == (KEYS is not None) or self.kind == WATERMARK,
+             "a frame is not encrypted as its store is")
         codecs = (1, 2) if self.kind == SEALED_BLOCK else (1,)
         need(self.codec in codecs, "a frame has an unknown record codec")
         need(self.kind in (REQUEST, WATERMARK, SEALED_BLOCK), "a frame is of an unknown kind")
@@ -208,6 +275,8 @@ class Frame:
     def records(self):
         """(lsn, record) of each, or None where zstd is needed and not at hand."""
         payload = self.payload
+        if self.cipher:
+            payload = open_sealed(self.key, self.nonce, b"sessionlog v1 frame", self.bound, payload)
         if self.compression == 1:
             payload = decompressed(payload)
             if payload is None:
@@ -448,6 +517,8 @@ class Segment:
         self.salt = head[32:40]
         self.base, self.start, self.first_lsn = struct.unpack_from("<QQQ", head, 72)
         self.chain, self.control, self.sealed = head[96:128], head[128:160], head[160] == 1
+        need(head[161] == (1 if KEYS else 0), "a segment is not encrypted as its store is")
+        self.key = u64(head, 168)
 
     def frames(self, session, end, kind):
         """Folds the frames up to `end`, and yields each; what is not whole is lost."""
@@ -491,6 +562,12 @@ class Segment:
         tables_end = len(self.data) - FRAME_HEADER
         need(u32(foot, 144) == checksum(self.salt, self.data[index_at:tables_end]),
              "the tables of a segment are wrong")
+        if KEYS:
+            # From here on as it was before it was encrypted.
+            tables = self.data[index_at:tables_end]
+            fields = self.data[16:FRAME_HEADER] + foot[16:144]
+            tables = open_sealed(self.key, tables[:24], b"sessionlog v1 tables", fields, tables[24:])
+            self.data, tables_end = self.data[:index_at] + tables, index_at + len(tables)
         need(index_at + 48 * blocks == ids_at and ids_at + 24 * ids == batches_at,
              "the tables do not follow each other")
         need(end_position == end, "a footer has another end")
@@ -563,23 +640,31 @@ def take_entry(data, version):
         "tail": number(), "end_lsn": number(),
         "chain": data.raw(32), "control": data.raw(32), "bytes": number(),
         "segments": data.list(lambda: (number(), number(), data.flag(), number(), number())),
-        "damage": data.list(lambda: (number(), number(), text()))}
+        "damage": data.list(lambda: (number(), number(), text())),
+        **({"key": 0, "erased_at": None, "redacted": []} if version < 3 else
+           {"key": number(), "erased_at": data.option(time),
+            "redacted": data.list(lambda: (number(), data.flag()))})}
 
 
 def settled_file(data, store_id):
     """The youngest whole generation of one file: (generation, place, entries by session hash)."""
     version = u32(data, 8)
-    need(data[:8] == b"SLSETTL1" and version in (1, 2), "no settled file")
+    need(data[:8] == b"SLSETTL1" and version in (1, 2, 3), "no settled file")
     need(u32(data, 40) == (0 if version == 1 else version), "a settled header has two versions")
     need(u32(data, 12) == checksum(NO_SALT, data[16:64]), "a settled header is wrong")
     need(data[16:32] == store_id, "a settled file of another store")
+    need(data[44] == (1 if KEYS else 0), "a settled file is not encrypted as its store is")
     salt, at, entries, pending, last = data[32:40], 64, {}, [], None
     while at + 16 <= len(data):
         length, end = u32(data, at), at + 16 + u32(data, at)
         if end > len(data) or u32(data, at + 4) != checksum(
                 salt, data[at:at + 4], data[at + 8:end]):
             break
-        generation, body = u64(data, at + 8), Bytes(data[at + 16:at + 16 + length])
+        generation, body = u64(data, at + 8), data[at + 16:at + 16 + length]
+        if KEYS:
+            fields = salt + struct.pack("<QQ", generation, at)
+            body = open_sealed(0, body[:24], b"sessionlog v1 settled", fields, body[24:])
+        body = Bytes(body)
         more = body.flag()
         place = Place(body.flag(), *(body.number() for _ in range(4)), body.signed())
         if version > 1:
@@ -629,6 +714,10 @@ class Decoder:
         need(u32(store, 8) == 1, "a store of another version")
         need(u32(store, 12) == checksum(NO_SALT, store[16:256]), "STORE is wrong")
         self.id = store[16:32]
+        need(store[40] in (0, 1), "a cipher is unknown")
+        if store[40]:
+            global KEYS
+            KEYS = Keys(self.root, store, bytes.fromhex(os.environ["SESSIONLOG_KEY"]))
         generation, place, entries = self.settled()
         for digest, entry in entries.items():
             self.guarded(lambda: self.settled_session(digest, entry), digest.hex())
@@ -666,6 +755,7 @@ class Decoder:
             return
         session = self.sessions[digest] = Session(digest)
         session.entry = entry
+        need((entry["key"] > 0) == (KEYS is not None), "an entry has a key where there are none")
         if entry["deleted_at"] is not None:
             # Its segments may be gone.
             for name in ("names", "title", "metadata", "workspace", "archived_at", "deleted_at",

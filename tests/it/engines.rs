@@ -50,6 +50,9 @@ pub fn all() -> Vec<Engine> {
     let disk = Arc::new(DataDir::open(&home.path().join("data")).unwrap());
     let (simulated, sim_clock) = machine(Sim::new(2).env().storage);
     let (real, real_clock) = machine(disk);
+    let (machine_of, keys) = (Sim::new(4).env(), Sim::encrypted(4).env().keys);
+    let (encrypted, encrypted_clock) = machine(machine_of.storage);
+    let encrypted = encrypted.with_keys(keys);
     let (memory, memory_clock) = machine(Sim::new(1).env().storage);
     let local = |env: &Env, options| Local::open(env, options).unwrap();
     vec![
@@ -66,6 +69,12 @@ pub fn all() -> Vec<Engine> {
             _home: None,
         },
         Engine {
+            name: "local, encrypted",
+            store: local(&encrypted, small()),
+            clock: encrypted_clock,
+            _home: None,
+        },
+        Engine {
             name: "local, on the real disk",
             store: local(&real, Options::default()),
             clock: real_clock,
@@ -77,7 +86,7 @@ pub fn all() -> Vec<Engine> {
 pub fn machine(storage: Arc<dyn sessionlog::env::Storage>) -> (Env, Arc<ManualClock>) {
     let clock = Arc::new(ManualClock::default());
     let entropy = Arc::new(SeededEntropy::new(3));
-    (Env { storage, clock: clock.clone(), entropy }, clock)
+    (Env { storage, clock: clock.clone(), entropy, keys: None }, clock)
 }
 
 pub fn key(session: &str) -> SessionKey {

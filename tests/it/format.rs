@@ -21,8 +21,9 @@ use std::{
 use serde_json::{Value, json};
 use sessionlog::{
     env::{
-        Env,
+        Env, MasterKeys,
         disk::DataDir,
+        secrets::Secret,
         sim::{Fault, ManualClock, Op, SeededEntropy, Sim},
     },
     event::{BatchKey, EventId, EventType, NewEvent, Origin, Scope, SessionKey, Timestamp},
@@ -57,12 +58,23 @@ enum Stop {
 }
 
 /// Directories of builds that differ in what they wrote, and how those were left.
-const STOPS: [(&str, Stop); 4] = [
+const STOPS: [(&str, Stop); 6] = [
     ("plain", Stop::Clean),
     ("killed", Stop::Killed),
     ("torn", Stop::Torn),
     ("columns", Stop::Clean),
+    ("encrypted", Stop::Clean),
+    ("encrypted-killed", Stop::Killed),
 ];
+
+/// The master key of the encrypted ones, as somebody may set it.
+const KEY: &str = "a1c3e5f708192a3b4c5d6e7f8091a2b3c4d5e6f70819fa0b1c2d3e4f50617283";
+
+/// The keys that a directory wants: by its name, since another test may have copied it anywhere.
+fn keys_of(name: &str) -> Option<Arc<MasterKeys>> {
+    let current = Secret::parse(KEY).unwrap();
+    name.starts_with("encrypted").then(|| Arc::new(MasterKeys { current, previous: None }))
+}
 
 fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/format-v1").join(name)
@@ -76,9 +88,9 @@ fn sessions() -> [SessionKey; 3] {
     [key("open"), key("sealed"), SessionKey { scope: other_scope(), ..key("journal") }]
 }
 
-fn open(directory: &Path) -> (Local, Arc<ManualClock>) {
+fn open(name: &str, directory: &Path) -> (Local, Arc<ManualClock>) {
     let (env, clock) = machine(Arc::new(DataDir::open(directory).unwrap()));
-    (free(&env), clock)
+    (free(&env.with_keys(keys_of(name))), clock)
 }
 
 /// A store that nobody owns any more. A child that another test just forks holds the lock of this
@@ -94,10 +106,10 @@ fn free(env: &Env) -> Local {
 
 /// A start with random bytes that no other start had, as on a real machine: a salt that comes again
 /// brings back the frames of an earlier use.
-fn open_anew(directory: &Path, start: u64) -> Local {
+fn open_anew(name: &str, directory: &Path, start: u64) -> Local {
     let (mut env, _) = machine(Arc::new(DataDir::open(directory).unwrap()));
     env.entropy = Arc::new(SeededEntropy::new(100 + start));
-    free(&env)
+    free(&env.with_keys(keys_of(name)))
 }
 
 /// Everything a store says of the sessions, in the decoder's words.
@@ -142,8 +154,8 @@ fn pairs<V>(pairs: impl IntoIterator<Item = (&'static str, V)>) -> BTreeMap<Stri
 
 /// Makes a data directory: one session with sealed segments, one with open ones, one that is only
 /// in the journal, and one that was deleted. Answers what the store said last.
-async fn fill(directory: &Path, stop: Stop) -> Value {
-    let (store, clock) = open(directory);
+async fn fill(name: &str, directory: &Path, stop: Stop) -> Value {
+    let (store, clock) = open(name, directory);
     let [open, sealed, journal] = sessions();
     let new = NewSession {
         id: Some(sealed.session.clone()),
@@ -251,7 +263,7 @@ async fn old_data_directories_open_and_say_what_they_said() {
     for (name, stop) in STOPS {
         let home = tempfile::tempdir().unwrap();
         if std::env::var_os("UPDATE").is_some() && !fixture(name).exists() {
-            let expected = fill(&home.path().join("new"), stop).await;
+            let expected = fill(name, &home.path().join("new"), stop).await;
             copy(&home.path().join("new"), &fixture(name).join("data"));
             let text = serde_json::to_string_pretty(&expected).unwrap();
             fs::write(fixture(name).join("expected.json"), text + "\n").unwrap();
@@ -259,7 +271,7 @@ async fn old_data_directories_open_and_say_what_they_said() {
         let expected = expected(name);
         let data = home.path().join("data");
         copy(&fixture(name).join("data"), &data);
-        let (store, _) = open(&data);
+        let (store, _) = open(name, &data);
         assert_eq!(said(&store).await, expected, "{name}");
         let recovery = store.recovery();
         let found = (recovery.clean, recovery.frames_replayed > 0, recovery.torn_bytes > 0);
@@ -268,7 +280,7 @@ async fn old_data_directories_open_and_say_what_they_said() {
         // It goes on from there, and nothing of before moves.
         append(&store, &key("open"), batch([event("{\"new\":1}")])).await.unwrap();
         store.close().await;
-        let (store, _) = open(&data);
+        let (store, _) = open(name, &data);
         let mut after = said(&store).await;
         let events = after[0]["events"].as_array_mut().unwrap();
         assert_eq!(events.pop().unwrap()["body"], "{\"new\":1}", "{name}");
@@ -285,7 +297,9 @@ async fn old_data_directories_open_and_say_what_they_said() {
 fn decoded(directory: &Path) -> Option<Value> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/decoder/decode.py");
     // -B: it leaves no compiled files beside the sources.
-    let run = Command::new("python3").arg("-B").arg(script).arg(directory).output();
+    let mut run = Command::new("python3");
+    let run = run.arg("-B").arg(script).arg(directory).env("SESSIONLOG_KEY", KEY);
+    let run = run.output();
     let Ok(run) = run else {
         skipped("the independent decoder of docs/format.md: there is no python3");
         return None;
@@ -345,10 +359,10 @@ fn a_decoder_written_from_the_document_reads_old_data_directories() {
 async fn a_decoder_written_from_the_document_reads_what_is_written_now() {
     for (name, stop) in STOPS {
         let home = tempfile::tempdir().unwrap();
-        let expected = fill(home.path(), stop).await;
+        let expected = fill(name, home.path(), stop).await;
         check_decoder(home.path(), &expected, name);
         // A start more, with the journal gone round, left alone.
-        let (store, _) = open(home.path());
+        let (store, _) = open(name, home.path());
         for n in 0..80 {
             append(&store, &key("open"), batch([varied(1_000 + n, &"again ".repeat(80))]))
                 .await
@@ -361,7 +375,7 @@ async fn a_decoder_written_from_the_document_reads_what_is_written_now() {
         drop(store);
         check_decoder(home.path(), &expected, &format!("{name}, a second start"));
         // Another, of many events a request: what it seals has several blocks.
-        let store = open_anew(home.path(), 1);
+        let store = open_anew(name, home.path(), 1);
         for n in 0..8 {
             let events = (0..25).map(|m| varied(2_000 + 25 * n + m, "much"));
             append(&store, &key("open"), batch(events)).await.unwrap();
@@ -390,11 +404,11 @@ async fn names_of_an_older_table_are_found_when_its_segment_is_sealed_anew() {
         ..Change::default()
     };
     for start in 0..2 {
-        let store = open_anew(&data, 50 + start);
+        let store = open_anew("plain", &data, 50 + start);
         store.change(sealed, much(start as usize)).await.unwrap();
         store.settle().unwrap();
     }
-    let store = open_anew(&data, 52);
+    let store = open_anew("plain", &data, 52);
     let id = |n: usize| EventId::new(&format!("e{n}")).unwrap();
     let found = store.find(sealed, &id(40)).await.unwrap();
     assert!(found.is_some());

@@ -120,9 +120,10 @@ impl Run {
         Self::flawed(seed, None, ROOMY)
     }
 
+    /// A machine whose store is encrypted with every other seed.
     pub fn flawed(seed: u64, flaw: Option<Flaw>, options: Options) -> Self {
         Self {
-            sim: Sim::new(seed),
+            sim: if seed % 2 == 1 { Sim::encrypted(seed) } else { Sim::new(seed) },
             ledger: Ledger::default(),
             tally: Tally { runs: 1, ..Tally::default() },
             options,

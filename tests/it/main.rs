@@ -38,6 +38,8 @@ mod witness;
 mod rest;
 // Files cut, gone, put back from before or copied over each other.
 mod tamper;
+// What lies on disk under a key.
+mod encrypted;
 // The bytes of a data directory, old and new, and a second reader of them.
 mod format;
 // What the fuzzer was given and what it found.

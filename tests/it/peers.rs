@@ -56,6 +56,7 @@ fn a_frame_whose_payload_is_zeros_is_no_frame() {
         chain: Chain([2; 32]),
         control_chain: Chain([3; 32]),
         copy_lsn: Lsn(0),
+        encrypted: None,
     };
     let mut bytes = Vec::new();
     header.write(9, &[7; 64], &mut bytes);

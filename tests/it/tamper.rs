@@ -4,7 +4,7 @@
 
 use sessionlog::env::sim::Sim;
 
-use crate::fuzz_seeds::recover::{Fate, Image, killed, stopped, survive};
+use crate::fuzz_seeds::recover::{Fate, Image, encrypted, killed, stopped, survive};
 
 /// Judges a change of the file at `path`.
 fn told_or_harmless(image: &Image, path: &str, what: &str, change: impl FnOnce(&Sim)) -> Fate {
@@ -13,13 +13,19 @@ fn told_or_harmless(image: &Image, path: &str, what: &str, change: impl FnOnce(&
     fate
 }
 
+/// Stores as their owners left them, in plaintext and encrypted.
+fn images() -> [&'static Image; 4] {
+    let [clean, dead] = encrypted();
+    [stopped(), killed(), clean, dead]
+}
+
 fn kind(path: &str) -> &str {
     path.split('/').next().unwrap()
 }
 
 #[test]
 fn a_file_that_is_cut_or_gone_is_told() {
-    for image in [stopped(), killed()] {
+    for image in images() {
         let mut told = 0;
         for (path, bytes) in &image.files {
             for length in [0, bytes.len() / 2, bytes.len().saturating_sub(1)] {
@@ -35,7 +41,7 @@ fn a_file_that_is_cut_or_gone_is_told() {
 
 #[test]
 fn either_settled_file_is_enough() {
-    for image in [stopped(), killed()] {
+    for image in images() {
         for path in ["settled/0", "settled/1"] {
             let gone = survive(image, |sim| sim.remove_durable(path));
             assert_eq!(gone, Fate::Whole, "{path} is gone");
@@ -47,19 +53,22 @@ fn either_settled_file_is_enough() {
 
 #[test]
 fn an_older_copy_of_a_file_is_told_or_harmless() {
-    let (old, new) = (killed(), stopped());
-    for (path, _) in &new.files {
-        let Some((_, bytes)) = old.files.iter().find(|(other, _)| other == path) else { continue };
-        told_or_harmless(new, path, "put back", |sim| {
-            sim.truncate_durable(path, 0);
-            sim.write_durable(path, 0, bytes);
-        });
+    let [clean, dead] = encrypted();
+    for (old, new) in [(killed(), stopped()), (dead, clean)] {
+        for (path, _) in &new.files {
+            let before = old.files.iter().find(|(other, _)| other == path);
+            let Some((_, bytes)) = before else { continue };
+            told_or_harmless(new, path, "put back", |sim| {
+                sim.truncate_durable(path, 0);
+                sim.write_durable(path, 0, bytes);
+            });
+        }
     }
 }
 
 #[test]
 fn a_file_copied_over_another_is_told_or_harmless() {
-    for image in [stopped(), killed()] {
+    for image in images() {
         for ((path, _), (other, bytes)) in image.files.iter().zip(image.files.iter().skip(1)) {
             if kind(path) == kind(other) {
                 told_or_harmless(image, path, &format!("overwritten by {other}"), |sim| {
@@ -73,7 +82,7 @@ fn a_file_copied_over_another_is_told_or_harmless() {
 
 #[test]
 fn a_store_nobody_changed_is_whole() {
-    for image in [stopped(), killed()] {
+    for image in images() {
         assert_eq!(survive(image, |_| {}), Fate::Whole);
     }
 }

@@ -27,7 +27,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use super::Env;
+use super::{Env, MasterKeys, secrets::Secret};
 pub use clock::{ManualClock, SeededEntropy};
 use disk::{Disk, Planned, When};
 
@@ -122,6 +122,11 @@ pub struct Sim {
     disk: Arc<Mutex<Disk>>,
     clock: Arc<ManualClock>,
     entropy: Arc<SeededEntropy>,
+    keys: Arc<Mutex<Option<Arc<MasterKeys>>>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Sim {
@@ -132,11 +137,26 @@ impl Sim {
             disk: Arc::new(Mutex::new(Disk::new(seed))),
             clock: Arc::new(ManualClock::default()),
             entropy: Arc::new(SeededEntropy::new(seed)),
+            keys: Arc::default(),
         }
     }
 
+    /// The same machine, started with a master key that its seed decides.
+    #[must_use]
+    pub fn encrypted(seed: u64) -> Self {
+        let sim = Self::new(seed);
+        let key = std::array::from_fn(|n| (seed as u8).wrapping_mul(31).wrapping_add(n as u8));
+        sim.set_keys(Some(MasterKeys { current: Secret::new(key), previous: None }));
+        sim
+    }
+
+    /// The keys that the next start is given.
+    pub fn set_keys(&self, keys: Option<MasterKeys>) {
+        *lock(&self.keys) = keys.map(Arc::new);
+    }
+
     fn disk(&self) -> MutexGuard<'_, Disk> {
-        self.disk.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.disk)
     }
 
     /// The machine as a process sees it, until the next crash: then every call through this
@@ -147,6 +167,7 @@ impl Sim {
             storage: Arc::new(storage::SimStorage::new(&self.disk)),
             clock: self.clock.clone(),
             entropy: self.entropy.clone(),
+            keys: lock(&self.keys).clone(),
         }
     }
 

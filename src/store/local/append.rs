@@ -16,8 +16,8 @@ use super::{
 use crate::{
     event::{Batch, Event, Lsn, Position, Range, SessionHash, Timestamp, limits},
     log::{
-        Chain, Change, Control, Create, Frame, FrameHeader, FrameKind, Head, KnownBatch, Loss,
-        Record, body_digest,
+        Chain, Change, Control, Create, Encryptor, Frame, FrameHeader, FrameKind, Head, KnownBatch,
+        Loss, Record, TAG_BYTES, body_digest,
         frame::PAYLOAD_BYTES_MAX,
         record::{self, batch_digest},
         segment::name_hash,
@@ -182,14 +182,8 @@ impl Shared {
         self.queue(session, &mut state, epoch, request)
     }
 
-    /// Builds the frame of a request and queues it behind what is in flight.
-    pub(super) fn queue(
-        &self,
-        session: &Arc<Session>,
-        state: &mut State,
-        epoch: u64,
-        mut request: Request<'_>,
-    ) -> StoreResult<Planned> {
+    /// Whether a session as it stands takes a request of that kind.
+    fn takes(&self, session: &Session, state: &State, request: &Request<'_>) -> StoreResult<()> {
         let deletes = request.change.as_ref().is_some_and(|change| change.delete);
         if self.reserve.is_given() && !deletes {
             return Err(StoreError::DiskFull);
@@ -205,6 +199,19 @@ impl Shared {
             let source = io::Error::other(unwritable.error.clone());
             return Err(StoreError::Io { doing: "writing the session's segment", source });
         }
+        Ok(())
+    }
+
+    /// Builds the frame of a request and queues it behind what is in flight.
+    pub(super) fn queue(
+        &self,
+        session: &Arc<Session>,
+        state: &mut State,
+        epoch: u64,
+        mut request: Request<'_>,
+    ) -> StoreResult<Planned> {
+        self.takes(session, state, &request)?;
+        let cipher = self.key_of(session, state)?;
         let durable = state.receipt();
         let ahead = state.end(epoch);
         let batch = &request.batch.batch;
@@ -223,8 +230,9 @@ impl Shared {
             return Ok(if wait { Planned::Wait } else { Planned::Answered(nothing(durable)) });
         }
         let draft = self.draft(session.hash, ahead, &mut request);
-        if draft.payload.len() > PAYLOAD_BYTES_MAX {
-            let (bytes, max) = (draft.payload.len(), PAYLOAD_BYTES_MAX);
+        let bytes = draft.payload.len() + cipher.as_ref().map_or(0, |_| TAG_BYTES);
+        if bytes > PAYLOAD_BYTES_MAX {
+            let max = PAYLOAD_BYTES_MAX;
             return Err(StoreError::BatchTooLarge { bytes, max });
         }
         let (first_position, next) =
@@ -232,9 +240,13 @@ impl Shared {
         let (done, wait) = oneshot::channel();
         let mut control_chain = ahead.control_chain;
         let owner = Arc::clone(session);
+        // Before the queue: who waits for that one waits for nobody's cipher.
+        let (plain, draft) = draft.frame();
+        let encrypted = |one: Option<Encryptor<'_>>| one.map(|one| plain.encrypt(one));
+        let stored = self.keys.with(cipher.as_ref(), encrypted);
         let names = &mut request.batch.names;
-        let queued = self.journal.enqueue(epoch, draft.count, |first| {
-            let item = draft.finish(first, std::mem::take(names), owner, done);
+        let queued = self.journal.enqueue(epoch, plain.header.count, |first| {
+            let item = draft.finish(first, (plain, stored), std::mem::take(names), owner, done);
             control_chain = item.effect.as_ref().map_or(control_chain, |end| end.control_chain);
             item
         });
@@ -528,9 +540,34 @@ impl Draft {
         }
     }
 
+    /// Its frame, in plaintext and without a number, and what is left of it.
+    fn frame(mut self) -> (Frame, Self) {
+        let payload = std::mem::take(&mut self.payload);
+        let (first_position, chain, control_chain) = self.before;
+        let events = self.effect.tail.0 - first_position.0;
+        let header = FrameHeader {
+            kind: FrameKind::Request,
+            length: u32::try_from(payload.len()).expect("limits keep a batch below 4 GiB"),
+            compressed: false,
+            count: self.count,
+            events: u32::try_from(events).expect("limits keep a batch below 4 G events"),
+            first_lsn: Lsn(0),
+            synced_lsn: Lsn(0),
+            first_position,
+            session: self.hash,
+            chain,
+            control_chain,
+            copy_lsn: Lsn(0),
+            encrypted: None,
+        };
+        (Frame { header, payload: Bytes::from(payload) }, self)
+    }
+
+    /// Gives the frame, and its encryption if there is one, a number.
     fn finish(
         mut self,
         first: Lsn,
+        (plain, stored): (Frame, Option<Frame>),
         names: Vec<Name>,
         session: Arc<Session>,
         done: oneshot::Sender<StoreResult<()>>,
@@ -539,26 +576,12 @@ impl Draft {
             let lsn = first.0 + u64::from(*place);
             self.effect.control_chain = self.effect.control_chain.after(lsn, record);
         }
-        let (first_position, chain, control_chain) = self.before;
-        let events = self.effect.tail.0 - first_position.0;
-        let header = FrameHeader {
-            kind: FrameKind::Request,
-            length: u32::try_from(self.payload.len()).expect("limits keep a batch below 4 GiB"),
-            compressed: false,
-            count: self.count,
-            events: u32::try_from(events).expect("limits keep a batch below 4 G events"),
-            first_lsn: first,
-            synced_lsn: Lsn(0),
-            first_position,
-            session: self.hash,
-            chain,
-            control_chain,
-            copy_lsn: Lsn(0),
-        };
-        self.effect.end_lsn = header.end_lsn();
+        let payload = stored.is_some().then(|| plain.payload.clone());
+        let mut frame = stored.unwrap_or(plain);
+        frame.header.first_lsn = first;
+        self.effect.end_lsn = frame.header.end_lsn();
         self.effect.names = names;
-        let frame = Frame { header, payload: Bytes::from(self.payload) };
-        Item { session, frame, effect: Some(self.effect), done }
+        Item { session, frame, plain: payload, effect: Some(self.effect), done }
     }
 }
 

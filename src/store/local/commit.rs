@@ -124,11 +124,20 @@ impl Shared {
                     continue;
                 }
             };
+            let cipher = match blocking(|| self.keys.take(&scope.tenant)) {
+                Ok(cipher) => cipher,
+                Err(error) => {
+                    self.forget(&session);
+                    return Err(write_error("making its key", &error));
+                }
+            };
             let planned = {
                 let mut batch = self.prepare(new.events.clone());
                 let request =
                     Request { create: Some(create), change: None, loss: None, batch: &mut batch };
                 let mut state = session.state();
+                state.entry.key = cipher.as_ref().map_or(0, |cipher| cipher.number().0);
+                state.cipher = cipher;
                 state.opened = Some(Opened::new(self.env.clock.monotonic()));
                 lock(&self.in_use).push_back(Arc::clone(&session));
                 let epoch = self.journal.epoch();

@@ -5,6 +5,7 @@
 
 use std::{io, time::Duration};
 
+use bytes::Bytes;
 use tokio::sync::{oneshot, watch};
 
 use super::{
@@ -42,6 +43,8 @@ const FAILURES_MAX: u32 = 2;
 pub(super) struct Item<S> {
     pub(super) session: S,
     pub(super) frame: Frame,
+    /// The payload as memory keeps it, where the frame's is encrypted.
+    pub(super) plain: Option<Bytes>,
     /// What it does to its session; `None` for a copy of a frame that was durable before.
     pub(super) effect: Option<Effect>,
     pub(super) done: oneshot::Sender<StoreResult<()>>,

@@ -2,10 +2,13 @@
 
 use std::io;
 
-use super::OpenError;
+use super::{OpenError, keys};
 use crate::{
     env::{Env, File},
-    log::{Delta, FORMAT, Fault, StoreFile, encode_delta, journal, settled_header},
+    log::{
+        Cipher, Delta, Encryptor, FORMAT, Fault, SETTLED_AT, StoreFile, StoreKeys, encode_delta,
+        journal, keyring::Master, settled_header,
+    },
 };
 
 /// The file that makes a directory a data directory.
@@ -15,6 +18,7 @@ pub(super) const SETTLED: &str = "settled";
 pub(super) const SEGMENTS: &str = "segments";
 pub(super) const QUARANTINE: &str = "quarantine";
 pub(super) const RESERVE: &str = "reserve";
+pub(super) const KEYS: &str = "keys";
 
 /// Path of a journal file of the ring.
 pub(super) fn journal_path(number: u32) -> String {
@@ -24,6 +28,11 @@ pub(super) fn journal_path(number: u32) -> String {
 /// Path of one of the two settled files.
 pub(super) fn settled_path(slot: usize) -> String {
     format!("{SETTLED}/{slot}")
+}
+
+/// Path of one of the two files of keys.
+pub(super) fn keys_path(file: usize) -> String {
+    format!("{KEYS}/{file}")
 }
 
 /// Names what was being done when the file system refused.
@@ -48,12 +57,20 @@ pub(super) fn identify(env: &Env) -> Result<StoreFile, OpenError> {
         }
         return make(env).map_err(doing("making a new store"));
     }
-    let file = storage.open_read(STORE).map_err(doing("opening STORE"))?;
+    known(env)?.ok_or_else(|| OpenError::Damaged { what: "STORE is gone".to_owned() })
+}
+
+/// Reads `STORE`, where there is one.
+pub(super) fn known(env: &Env) -> Result<Option<StoreFile>, OpenError> {
+    let file = match env.storage.open_read(STORE) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        file => file.map_err(doing("opening STORE"))?,
+    };
     let bytes = match journal::read(&*file, 0, 4096) {
         Ok(bytes) => bytes,
         Err(error) => return Err(OpenError::Damaged { what: format!("STORE: {error}") }),
     };
-    StoreFile::decode(&bytes).map_err(|fault| match fault {
+    StoreFile::decode(&bytes).map(Some).map_err(|fault| match fault {
         Fault::Unknown { value, .. } if value > FORMAT => {
             OpenError::Newer { found: value, supported: FORMAT }
         }
@@ -64,20 +81,26 @@ pub(super) fn identify(env: &Env) -> Result<StoreFile, OpenError> {
 /// Makes the names durable that this start finds. Its predecessor may have been killed between
 /// making one and syncing it, and acknowledgements of this start will rest on them.
 pub(super) fn sync_names(env: &Env) -> io::Result<()> {
-    ["", JOURNAL, SETTLED].into_iter().try_for_each(|directory| env.storage.sync_dir(directory))
+    let keys = env.keys.is_some().then_some(KEYS);
+    let mut directories = ["", JOURNAL, SETTLED].into_iter().chain(keys);
+    directories.try_for_each(|directory| env.storage.sync_dir(directory))
 }
 
 /// Makes directories and both settled files, then `STORE`: until its rename is durable there is no
 /// store, and the next start makes it anew.
 fn make(env: &Env) -> io::Result<StoreFile> {
     let storage = &env.storage;
-    let store = StoreFile { id: env.random(), created_at: env.clock.now().0 };
+    let (id, created_at) = (env.random(), env.clock.now().0);
     for directory in [JOURNAL, SETTLED, SEGMENTS, QUARANTINE] {
         storage.create_dir(directory)?;
     }
+    let store = StoreFile { id, created_at, keys: keys::make(env, id, created_at)? };
+    let cipher = own_cipher(env, &store);
+    let nonce = || env.secret();
+    let encryptor = cipher.as_ref().map(|cipher| Encryptor { cipher, nonce: &nonce });
     for slot in 0..2 {
         let salt = u64::from_le_bytes(env.random());
-        let mut bytes = settled_header(store.id, salt);
+        let mut bytes = settled_header(store.id, salt, encryptor.is_some());
         let nothing = Delta {
             clean: true,
             start: 0,
@@ -89,13 +112,21 @@ fn make(env: &Env) -> io::Result<StoreFile> {
             seen: store.created_at,
             entries: Vec::new(),
         };
-        bytes.extend(encode_delta(salt, slot as u64 + 1, &nothing));
+        let place = (salt, SETTLED_AT);
+        bytes.extend(encode_delta(place, slot as u64 + 1, &nothing, encryptor));
         replace(env, &settled_path(slot), &mut |file| file.write_at(0, &bytes))?;
     }
     // STORE must not be durable before them: names reach the device in any order.
     storage.sync_dir("")?;
     replace(env, STORE, &mut |file| file.write_at(0, &store.encode()))?;
     Ok(store)
+}
+
+/// The store's own key, as the master key that it was made with opens it.
+fn own_cipher(env: &Env, store: &StoreFile) -> Option<Cipher> {
+    let (given, StoreKeys { current, .. }) = (env.keys.as_ref()?, store.keys.as_ref()?);
+    let own = Master::new(given.current.bytes()).own(store.id, store.created_at, current);
+    Some(own.ok()?.cipher())
 }
 
 /// Writes a file whole: under another name, synced, renamed over the old one, the name synced.

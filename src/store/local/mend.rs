@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use super::{
     catalogue::ByHash,
+    keys::Keys,
     layout::SEGMENTS,
     recover::{Lost, Named, Recovered},
 };
@@ -25,7 +26,12 @@ use crate::{
 type Stand = (Position, Chain, Chain);
 
 /// Puts frames found in segments in the place of those lost, and forgets the losses they end.
-pub(super) fn make_good(env: &Env, store: [u8; 16], known: &ByHash, recovered: &mut Recovered) {
+pub(super) fn make_good(
+    env: &Env,
+    (store, keys): ([u8; 16], &Keys),
+    known: &ByHash,
+    recovered: &mut Recovered,
+) {
     if recovered.lost.is_empty() {
         return;
     }
@@ -54,7 +60,7 @@ pub(super) fn make_good(env: &Env, store: [u8; 16], known: &ByHash, recovered: &
         if session.is_some_and(|session| to.0 <= session.state().entry.end_lsn) {
             // Settling was ahead of the place it named: nothing is lost.
             recovered.see(from, to);
-        } else if fits(known, recovered, &frame) {
+        } else if fits(known, keys, recovered, &frame) {
             recovered.see(from, to);
             recovered.frames.insert(lsn, frame);
         }
@@ -98,7 +104,8 @@ fn frames_of(env: &Env, store: [u8; 16], path: &str) -> Option<Vec<Frame>> {
 }
 
 /// Whether a frame is what was lost: by its numbers, and byte for byte where the journal's own
-/// header still says what was there.
+/// header still says what was there. One that is encrypted is so anew in each file: its key and its
+/// place vouch for it once it is decrypted.
 fn replaces(lost: &Lost, frame: &Frame) -> bool {
     let header = &frame.header;
     match &lost.named {
@@ -107,22 +114,23 @@ fn replaces(lost: &Lost, frame: &Frame) -> bool {
             let place = (header.session, header.first_lsn, header.count, header.first_position);
             place == (was.session, was.first_lsn, was.count, was.first_position)
                 && (header.chain, header.control_chain) == (was.chain, was.control_chain)
-                && payload_fits(*salt, &frame.payload, *checksum)
+                && (frame.header.encrypted.is_some()
+                    || payload_fits(*salt, &frame.payload, *checksum))
         }
     }
 }
 
 /// Whether a frame follows what its session has before it and leads to what it has behind it.
-fn fits(known: &ByHash, recovered: &Recovered, frame: &Frame) -> bool {
+fn fits(known: &ByHash, keys: &Keys, recovered: &Recovered, frame: &Frame) -> bool {
     let (session, lsn) = (frame.header.session, frame.header.first_lsn);
     let of_session = |other: &&Frame| other.header.session == session;
     let before = recovered.frames.range(..lsn).rev().map(|(_, frame)| frame).find(of_session);
     let stand = match before {
-        Some(before) => end_of(before),
+        Some(before) => end_of(keys, before),
         None => Some(settled_end(known, session)),
     };
     let behind = recovered.frames.range(Lsn(lsn.0 + 1)..).map(|(_, frame)| frame).find(of_session);
-    let end = end_of(frame);
+    let end = end_of(keys, frame);
     let leads = behind.is_none_or(|behind| end == Some(begin_of(behind)));
     stand == Some(begin_of(frame)) && end.is_some() && leads
 }
@@ -142,9 +150,9 @@ fn begin_of(frame: &Frame) -> Stand {
     (frame.header.first_position, frame.header.chain, frame.header.control_chain)
 }
 
-fn end_of(frame: &Frame) -> Option<Stand> {
+fn end_of(keys: &Keys, frame: &Frame) -> Option<Stand> {
     let (mut position, mut chain, mut control_chain) = begin_of(frame);
-    for (lsn, record) in frame.records().ok()? {
+    for (lsn, record) in keys.decrypted(frame).ok()?.records().ok()? {
         if record.is_event() {
             chain = chain.after(position.0, &record);
             position = position.plus(1);

@@ -7,6 +7,7 @@ mod commit;
 mod forward;
 mod inspect;
 mod journal;
+mod keys;
 mod layout;
 mod lifetimes;
 mod mend;
@@ -45,12 +46,14 @@ use tokio::{
 
 use catalogue::Catalogue;
 use journal::{Item, Journal, error_of};
+use keys::Keys;
 use session::Session;
 use slots::Slots;
 use warm::Warm;
 use writer::Failure;
 
 pub use inspect::{Inspection, InspectionLine, inspect};
+pub use keys::KeyProblem;
 
 use super::{
     Aging, Appended, Change, Health, Lifetimes, Listing, NewSession, Read, Recovery, Repaired,
@@ -129,6 +132,12 @@ pub enum OpenError {
         /// What was found, where.
         what: String,
     },
+    /// The keys given are not those it wants.
+    #[error("{problem}")]
+    Key {
+        /// What is wrong with them.
+        problem: KeyProblem,
+    },
     /// The file system refused.
     #[error("{doing}: {source}")]
     Io {
@@ -164,6 +173,7 @@ struct Shared {
     env: Env,
     options: Options,
     store: StoreFile,
+    keys: Keys,
     journal: Journal<Arc<Session>>,
     catalogue: RwLock<Catalogue>,
     slots: Mutex<Slots>,
@@ -231,6 +241,15 @@ impl Local {
     /// [`OpenError`]; nothing was changed then.
     pub fn open(env: &Env, options: Options) -> Result<Arc<dyn Store>, OpenError> {
         Self::open_local(env, options).map(|local| Arc::new(local) as Arc<dyn Store>)
+    }
+
+    /// Whether the store would open with the keys given; changes nothing. A directory without a
+    /// store takes any.
+    ///
+    /// # Errors
+    /// [`OpenError::Key`], or what else is wrong with the file that says which key it wants.
+    pub fn check_keys(env: &Env) -> Result<(), OpenError> {
+        layout::known(env)?.map_or(Ok(()), |store| Keys::open(env, &store).map(drop))
     }
 
     /// [`Self::open`] for those who settle by hand: tests on the simulated disk.
@@ -347,7 +366,7 @@ impl Shared {
                     if item.effect.as_ref().is_some_and(|effect| effect.create) {
                         self.forget(&item.session);
                     } else if planted(Defect::ServePastDurable) {
-                        let frame = std::iter::once((item.frame, item.effect));
+                        let frame = std::iter::once((item.frame.as_kept(item.plain), item.effect));
                         item.session.publish(frame, self.counted());
                     }
                     let _ = item.done.send(Err(error_of(&failure)));
@@ -375,7 +394,7 @@ impl Shared {
                 let same = |item: &Item<Arc<Session>>| Arc::ptr_eq(&item.session, &session);
                 let item = next.take().or_else(|| items.next_if(same))?;
                 waiting.push(item.done);
-                Some((item.frame, item.effect))
+                Some((item.frame.as_kept(item.plain), item.effect))
             });
             if session.publish(frames, counted) {
                 lock(&self.dirty).push(session);

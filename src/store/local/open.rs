@@ -7,6 +7,7 @@ use super::{
     OpenError, Options, Shared,
     catalogue::{ByHash, Catalogue, Settling, keys_live_from},
     journal::{Journal, Resume},
+    keys::Keys,
     layout::{self, doing},
     lifetimes::use_entry,
     mend::make_good,
@@ -25,7 +26,7 @@ use crate::{
         },
     },
     event::{Position, Range, SessionHash, Timestamp},
-    log::{Chain, Control, Frame, Record},
+    log::{Chain, Control, Fault, Frame, FrameHeader, KeyNumber, LogError, Record},
     store::{Recovery, lifetime::Count},
 };
 
@@ -35,17 +36,12 @@ pub(super) fn open(env: &Env, options: Options) -> Result<(Shared, Box<dyn Lock>
     let locked = env.storage.lock().map_err(doing("locking the data directory"))?;
     let lock = locked.ok_or(OpenError::Owned)?;
     let store = layout::identify(env)?;
+    let keys = Keys::open(env, &store)?;
     layout::sync_names(env).map_err(doing("making the names of the store durable"))?;
-    let (mut catalogue, mut slots, found, deleted) = settled(env, store.id)?;
+    let (mut catalogue, mut slots, found, deleted) = settled(env, store.id, &keys)?;
     let mut recovered = recover(env, store.id, found.place, found.clean)?;
-    let mut known = if recovered.lost.is_empty() {
-        let named = recovered.frames.values().map(|frame| frame.header.session).collect();
-        catalogue.by_hash(Some(&named))
-    } else {
-        // Frames that make losses good may be anybody's.
-        catalogue.by_hash(None)
-    };
-    let mut refused = mend(env, store.id, &known, &mut recovered);
+    let mut known = named(&mut catalogue, &recovered);
+    let mut refused = mend(env, (store.id, &keys), &known, &mut recovered);
     let mut recovery = Recovery {
         clean: found.clean && recovered.frames.is_empty() && recovered.lost.is_empty(),
         frames_replayed: recovered.frames.len() as u64,
@@ -54,7 +50,8 @@ pub(super) fn open(env: &Env, options: Options) -> Result<(Shared, Box<dyn Lock>
     };
     let count = Count::resume(&*env.clock, found.told);
     let counted = count.now(&*env.clock);
-    let (dirty, touched) = replay(&mut known, &recovered, counted, &mut recovery, &mut refused);
+    let [dirty, touched] =
+        replay(&mut known, &keys, &recovered, counted, &mut recovery, &mut refused)?;
     enter(known, &mut catalogue, &mut slots);
     let start = found.start.max(recovered.start_max);
     let ring = recovered.ring;
@@ -69,6 +66,7 @@ pub(super) fn open(env: &Env, options: Options) -> Result<(Shared, Box<dyn Lock>
         env: env.clone(),
         options,
         store,
+        keys,
         journal,
         catalogue: RwLock::new(catalogue),
         slots: Mutex::new(slots),
@@ -103,6 +101,16 @@ pub(super) fn open(env: &Env, options: Options) -> Result<(Shared, Box<dyn Lock>
     Ok((shared, lock))
 }
 
+/// The sessions that the journal may name.
+fn named(catalogue: &mut Catalogue, recovered: &Recovered) -> ByHash {
+    if recovered.lost.is_empty() {
+        let named = recovered.frames.values().map(|frame| frame.header.session).collect();
+        return catalogue.by_hash(Some(&named));
+    }
+    // Frames that make losses good may be anybody's.
+    catalogue.by_hash(None)
+}
+
 /// Why the store takes no writes.
 fn lost_for_good(what: &str) -> String {
     format!(
@@ -112,7 +120,7 @@ fn lost_for_good(what: &str) -> String {
 }
 
 /// Makes good what the journal lost where something else has it, and copies what stays lost.
-fn mend(env: &Env, store: [u8; 16], known: &ByHash, recovered: &mut Recovered) -> Refused {
+fn mend(env: &Env, store: ([u8; 16], &Keys), known: &ByHash, recovered: &mut Recovered) -> Refused {
     recovered.lost.retain(|lost| !settled_covers(known, lost));
     make_good(env, store, known, recovered);
     let mut refused = Refused::default();
@@ -141,23 +149,24 @@ fn enter(known: ByHash, catalogue: &mut Catalogue, slots: &mut Slots) {
 type Settled = (Catalogue, Slots, Found, Vec<Arc<Session>>);
 
 /// What the settled files say; also the deleted sessions whose files are not all unlinked.
-fn settled(env: &Env, store: [u8; 16]) -> Result<Settled, OpenError> {
+fn settled(env: &Env, store: [u8; 16], keys: &Keys) -> Result<Settled, OpenError> {
     let mut catalogue = Settling::default();
     let (mut differing, mut nameless, mut deleted) = (Vec::new(), false, Vec::new());
     let live = keys_live_from(env.clock.now());
-    let (mut slots, found) = Slots::open(env, store, &mut |entry, bytes, differs| {
-        let left = entry.deleted_at.is_some() && !entry.segments.is_empty();
-        let Some(key) = catalogue.take(entry, bytes, live) else {
-            nameless = true;
-            return;
-        };
-        if left {
-            deleted.push(key.clone());
-        }
-        if differs {
-            differing.push(key);
-        }
-    })?;
+    let (mut slots, found) =
+        Slots::open(env, store, keys.own().cloned(), &mut |entry, bytes, differs| {
+            let left = entry.deleted_at.is_some() && !entry.segments.is_empty();
+            let Some(key) = catalogue.take(entry, bytes, live) else {
+                nameless = true;
+                return;
+            };
+            if left {
+                deleted.push(key.clone());
+            }
+            if differs {
+                differing.push(key);
+            }
+        })?;
     if nameless {
         let what = "settled/ names a session whose id is no id".to_owned();
         return Err(OpenError::Damaged { what });
@@ -184,15 +193,34 @@ fn settled_covers(known: &ByHash, lost: &Lost) -> bool {
 /// a session is refused.
 fn replay(
     known: &mut ByHash,
+    keys: &Keys,
     recovered: &Recovered,
     counted: Timestamp,
     recovery: &mut Recovery,
     refused: &mut Refused,
-) -> (Vec<Arc<Session>>, Vec<Arc<Session>>) {
+) -> Result<[Vec<Arc<Session>>; 2], OpenError> {
     let mut dirty = Vec::new();
     let mut touched = Vec::new();
     for frame in recovered.frames.values() {
-        match replay_frame(known, frame, counted) {
+        if is_settled(known, &frame.header) {
+            continue;
+        }
+        let plain = match decrypted(known, keys, frame) {
+            Ok(plain) => Ok(plain),
+            Err(LogError::Io(error)) => return Err(doing("reading keys/")(error)),
+            Err(LogError::Fault { fault, .. }) => {
+                let what = format!("frame {}: {fault}", frame.header.first_lsn.0);
+                if let Some(session) = lose(known, frame.header, &what) {
+                    // Whatever it is, it is this session's: nobody else is held up by it.
+                    recovery.damage.push(what);
+                    touched.push(session);
+                    continue;
+                }
+                Err(what)
+            }
+        };
+        let key = frame.header.encrypted.map_or(0, |encrypted| encrypted.key.0);
+        match plain.and_then(|plain| replay_frame(known, &plain, key, counted)) {
             Ok(Some(session)) => dirty.push(session),
             Ok(None) => {}
             Err(what) => {
@@ -212,12 +240,19 @@ fn replay(
     }
     for lost in &recovered.lost {
         recovery.damage.push(lost.what.clone());
-        match lose(known, lost) {
+        let named = lost.named.and_then(|named| lose(known, named.header, &lost.what));
+        match named {
             Some(session) => touched.push(session),
             None => refused.unnamed.push(lost.what.clone()),
         }
     }
-    (dirty, touched)
+    Ok([dirty, touched])
+}
+
+/// Whether a session's segments hold a frame already: settling may be ahead of its place.
+fn is_settled(known: &ByHash, header: &FrameHeader) -> bool {
+    let session = known.get(&header.session);
+    session.is_some_and(|session| header.end_lsn().0 <= session.state().entry.end_lsn)
 }
 
 /// Answers the session when this frame is the first of it that waits. Whoever wrote it used the
@@ -225,6 +260,7 @@ fn replay(
 fn replay_frame(
     known: &mut ByHash,
     frame: &Frame,
+    key: u64,
     counted: Timestamp,
 ) -> Result<Option<Arc<Session>>, String> {
     let header = frame.header;
@@ -235,15 +271,13 @@ fn replay_frame(
         None => {
             let session = created_session(frame, &records)
                 .ok_or_else(|| nameless("the creation of its session is lost"))?;
+            session.state().entry.key = key;
             known.insert(session.hash, Arc::clone(&session));
             session
         }
     };
     let mut state = session.state();
     let state = &mut *state;
-    if header.end_lsn().0 <= state.entry.end_lsn {
-        return Ok(None);
-    }
     if header.first_position.0 != state.entry.tail || header.chain.0 != state.entry.chain {
         let from = Position(state.entry.tail.min(header.first_position.0));
         let _ = state.damage(Range::new(from, header.first_position), "lost from the journal");
@@ -280,6 +314,28 @@ fn replay_frame(
     Ok(state.list().then_some(session))
 }
 
+/// A frame of the journal, decrypted; its session keeps the key for those that follow.
+fn decrypted(known: &ByHash, keys: &Keys, frame: &Frame) -> Result<Frame, LogError> {
+    let wrong = |fault| LogError::Fault { byte_offset: 0, fault };
+    let Some(session) = known.get(&frame.header.session) else { return keys.decrypted(frame) };
+    let number = KeyNumber(session.state().entry.key);
+    let named = frame.header.encrypted.map(|encrypted| encrypted.key);
+    match named {
+        Some(named) if named == number && keys.own().is_some() => {}
+        None | Some(KeyNumber::STORE) => return keys.decrypted(frame),
+        Some(_) => return Err(wrong(Fault::Misplaced)),
+    }
+    let known = session.state().cipher.clone();
+    let cipher = match known {
+        Some(cipher) => cipher,
+        None => {
+            let read = keys.cipher(number)?;
+            Arc::clone(session.state().cipher.insert(read))
+        }
+    };
+    frame.clone().decrypt(Some(&cipher)).map_err(wrong)
+}
+
 fn created_session(frame: &Frame, records: &[(crate::event::Lsn, Record)]) -> Option<Arc<Session>> {
     let (_, first) = records.first()?;
     let Some(Control::Create(create)) = first.to_control() else { return None };
@@ -290,13 +346,12 @@ fn created_session(frame: &Frame, records: &[(crate::event::Lsn, Record)]) -> Op
     fits.then(|| Session::new(key, hash, entry, false))
 }
 
-/// Marks what a damaged frame took from the session it names; `None` when it names none.
-fn lose(known: &ByHash, lost: &Lost) -> Option<Arc<Session>> {
-    let header = lost.named?.header;
+/// Marks what a damaged frame took from the session it names; `None` when nobody knows that one.
+fn lose(known: &ByHash, header: FrameHeader, what: &str) -> Option<Arc<Session>> {
     let session = known.get(&header.session)?;
     let mut state = session.state();
     let range = header.range();
-    state.damage(range, &lost.what);
+    state.damage(range, what);
     if state.entry.tail < range.to.0 {
         // Acknowledged positions are never given again, even when what they held is lost.
         state.entry.tail = range.to.0;

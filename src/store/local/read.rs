@@ -21,7 +21,7 @@ use crate::{
     },
     event::{Position, Range, SessionHash, Timestamp},
     log::{
-        Fault, Frame, KnownBatch, LogError, SegmentEntry,
+        Cipher, Fault, Frame, FrameHeader, KeyNumber, KnownBatch, LogError, SegmentEntry,
         journal::read as read_bytes,
         scan::{Piece, scan},
         seal::Sealed,
@@ -123,15 +123,19 @@ impl Opened {
 }
 
 /// The index entry of a frame at a byte offset.
-pub(super) fn index_of(byte_offset: u64, held: &Held) -> FrameIndex {
+pub(super) fn index_of(
+    byte_offset: u64,
+    header: &FrameHeader,
+    first_time: Timestamp,
+) -> FrameIndex {
     FrameIndex {
         byte_offset,
-        stride: u32::try_from(held.header.stride()).unwrap_or(u32::MAX),
-        first_position: held.header.first_position,
-        events: held.header.events,
-        count: held.header.count,
-        first_lsn: held.header.first_lsn,
-        first_time: held.first_time,
+        stride: u32::try_from(header.stride()).unwrap_or(u32::MAX),
+        first_position: header.first_position,
+        events: header.events,
+        count: header.count,
+        first_lsn: header.first_lsn,
+        first_time,
     }
 }
 
@@ -143,16 +147,18 @@ impl Shared {
         session: &'a Arc<Session>,
     ) -> StoreResult<MutexGuard<'a, State>> {
         loop {
-            let (segments, waiting) = {
+            let (segments, waiting, cipher) = {
                 let mut state = session.visible()?;
                 if let Some(opened) = &mut state.opened {
                     opened.used_at = self.env.clock.monotonic();
                     return Ok(state);
                 }
                 let waiting: Vec<Held> = state.unsettled.iter().cloned().collect();
-                (state.entry.segments.clone(), waiting)
+                let cipher = self.key_of(session, &mut state)?;
+                (state.entry.segments.clone(), waiting, cipher)
             };
-            let (opened, gaps) = blocking(|| self.load(session.hash, &segments, &waiting))?;
+            let load = || self.load(session.hash, cipher.as_deref(), &segments, &waiting);
+            let (opened, gaps) = blocking(load)?;
             let mut state = session.visible()?;
             // Settled, sealed or opened meanwhile: what was read is not how it is now.
             let same = state.entry.segments == segments && state.unsettled.len() == waiting.len();
@@ -170,13 +176,14 @@ impl Shared {
     fn load(
         &self,
         session: SessionHash,
+        cipher: Option<&Cipher>,
         segments: &[SegmentEntry],
         waiting: &[Held],
     ) -> StoreResult<(Opened, Vec<Gap>)> {
         let mut opened = Opened::new(self.env.clock.monotonic());
         let mut gaps = Vec::new();
         for file in segments {
-            match self.open_segment(session, file, &mut opened.names) {
+            match self.open_segment((session, cipher), file, &mut opened.names) {
                 Ok((segment, found)) => {
                     gaps.extend(found);
                     opened.segments.push(segment);
@@ -205,7 +212,7 @@ impl Shared {
 
     fn open_segment(
         &self,
-        session: SessionHash,
+        (session, cipher): (SessionHash, Option<&Cipher>),
         entry: &SegmentEntry,
         names: &mut Names,
     ) -> Result<(OpenSegment, Vec<Gap>), LogError> {
@@ -219,6 +226,8 @@ impl Shared {
         if misplaced {
             return Err(LogError::Fault { byte_offset: 0, fault: Fault::Misplaced });
         }
+        let wrong = |fault| LogError::Fault { byte_offset: 0, fault };
+        header.check_key(cipher.map(Cipher::number)).map_err(wrong)?;
         if file.len()? < entry.bytes {
             return Err(LogError::Fault { byte_offset: file.len()?, fault: Fault::Short });
         }
@@ -230,7 +239,7 @@ impl Shared {
             sealed: None,
         };
         if entry.sealed {
-            match sealed_tables(&*file, &header, entry, names) {
+            match sealed_tables(&*file, &header, entry, names, cipher) {
                 Ok(sealed) => {
                     segment.index.clone_from(&sealed.index);
                     segment.sealed = Some(sealed);
@@ -244,7 +253,7 @@ impl Shared {
         let beyond = planted(Defect::BelieveBeyondSettled);
         let end = if beyond { file.len()? } else { entry.bytes };
         let region = read_bytes(&*file, FRAMES_AT, end)?;
-        let gaps = self.index_segment(&mut segment, session, &region, names);
+        let gaps = self.index_segment(&mut segment, (session, cipher), &region, names);
         Ok((segment, gaps))
     }
 
@@ -253,7 +262,7 @@ impl Shared {
     fn index_segment(
         &self,
         segment: &mut OpenSegment,
-        session: SessionHash,
+        (session, cipher): (SessionHash, Option<&Cipher>),
         region: &Bytes,
         names: &mut Names,
     ) -> Vec<Gap> {
@@ -279,7 +288,7 @@ impl Shared {
                 }
             };
             let header = frame.header;
-            let records = match frame.records() {
+            let records = match frame.decrypt(cipher).and_then(|frame| frame.records()) {
                 Ok(records) if header.session == session => records,
                 Ok(_) => {
                     wrong = Some((byte_offset, Fault::Misplaced));
@@ -296,8 +305,7 @@ impl Shared {
             names.add(header.first_position, &records);
             let first_time =
                 records.first().map_or(Timestamp(0), |(_, first)| first.processed_at());
-            let held = Held { header, payload: Bytes::new(), first_time };
-            segment.index.push(index_of(byte_offset, &held));
+            segment.index.push(index_of(byte_offset, &header, first_time));
             expected = header.range().to;
         }
         let end = Position(segment.file.end);
@@ -306,6 +314,40 @@ impl Shared {
             gap(expected, end.max(expected), wrong.or(rest));
         }
         gaps
+    }
+
+    /// The key of a session, where it has one.
+    pub(super) fn cipher(&self, session: &Session) -> Result<Option<Arc<Cipher>>, LogError> {
+        self.cipher_in(&mut session.state())
+    }
+
+    /// [`Self::cipher`] for who holds its lock: the first time it is read from `keys/`.
+    pub(super) fn cipher_in(&self, state: &mut State) -> Result<Option<Arc<Cipher>>, LogError> {
+        if self.keys.own().is_none() {
+            return Ok(None);
+        }
+        if state.cipher.is_none() {
+            let (number, tenant) = (KeyNumber(state.entry.key), state.entry.tenant.as_str());
+            state.cipher = Some(self.keys.cipher_of(number, tenant)?);
+        }
+        Ok(state.cipher.clone())
+    }
+
+    /// [`Self::cipher_in`] for a client: a session whose key is gone is damaged.
+    pub(super) fn key_of(
+        &self,
+        session: &Arc<Session>,
+        state: &mut State,
+    ) -> StoreResult<Option<Arc<Cipher>>> {
+        match self.cipher_in(state) {
+            Ok(cipher) => Ok(cipher),
+            Err(LogError::Io(source)) => Err(StoreError::Io { doing: "reading its key", source }),
+            Err(LogError::Fault { fault, .. }) => {
+                let range = Range::new(Position::ZERO, Position(state.entry.tail));
+                self.note(session, state, range, &fault.to_string());
+                Err(session.damaged(state))
+            }
+        }
     }
 
     /// Remembers damage of a session, and has it settled when it is new.
@@ -329,11 +371,12 @@ fn sealed_tables(
     header: &SegmentHeader,
     entry: &SegmentEntry,
     names: &mut Names,
+    cipher: Option<&Cipher>,
 ) -> Result<Sealed, LogError> {
-    let sealed = Sealed::of(file, header, entry.bytes)?;
+    let sealed = Sealed::of(file, header, entry.bytes, cipher)?;
     if sealed.nameless {
         let wrong = |fault| LogError::Fault { byte_offset: FRAMES_AT, fault };
-        for frame in whole_frames(file, header, entry)? {
+        for frame in whole_frames(file, header, entry, cipher)? {
             names.add(frame.header.first_position, &frame.records().map_err(wrong)?);
         }
     }

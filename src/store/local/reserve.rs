@@ -10,7 +10,7 @@ use super::{Shared, blocking, layout::RESERVE, lock, session::Session};
 use crate::{
     env::sync::atomic::{AtomicBool, Ordering},
     event::SessionHash,
-    log::{self, segment},
+    log::{self, KeyNumber, segment},
     store::{StoreError, StoreResult},
 };
 
@@ -199,8 +199,15 @@ impl Shared {
     /// a start that finds one that does not unlinks what is left.
     pub(super) fn unlink_deleted(&self, settled: u64) {
         let mut waiting = std::mem::take(&mut *lock(&self.deleted));
+        let known = waiting.values().filter(|(_, generation)| *generation < settled);
+        let numbers: Vec<_> =
+            known.map(|(session, _)| KeyNumber(session.state().entry.key)).collect();
+        let destroyed = self.keys.destroy(&numbers);
+        if let Err(error) = &destroyed {
+            tracing::warn!(%error, "keys of deleted sessions are left");
+        }
         waiting.retain(|_, (session, generation)| {
-            if *generation >= settled {
+            if *generation >= settled || destroyed.is_err() {
                 return true;
             }
             let mut state = session.state();
@@ -209,6 +216,7 @@ impl Shared {
                 return true;
             }
             state.opened = None;
+            state.cipher = None;
             if !std::mem::take(&mut state.entry.segments).is_empty() {
                 lock(&self.touched).push(Arc::clone(session));
             }

@@ -15,7 +15,7 @@ use crate::{
     env::{File, sync::atomic::Ordering},
     event::{Lsn, Position, limits},
     log::{
-        Chain, Fault, LogError, Record, SegmentEntry,
+        Chain, Cipher, Fault, LogError, Record, SegmentEntry,
         seal::{self, Sealed},
         segment::{self, SegmentHeader},
     },
@@ -84,7 +84,7 @@ impl Shared {
             }
             self.sync_sealed(&written)?;
             for (session, one) in written {
-                let read = read_back(&*one.file, &one.entry, &one.records);
+                let read = read_back(&*one.file, &one.entry, &one.records, one.cipher.as_deref());
                 if let Some((salt, sealed)) = unless_damaged(&session, read)? {
                     // Names from tables that go are in no memory: whoever comes reads the block.
                     let forget = sealed.nameless && one.run.iter().any(|old| old.sealed);
@@ -103,7 +103,8 @@ impl Shared {
         let (Some(first), Some(last)) = (run.first(), run.last()) else { return Err(short) };
         let start = self.journal.start();
         let path = self.free_name(session, Position(first.base), true)?;
-        let (bytes, records) = self.encode_sealed(session, &run, start)?;
+        let cipher = self.cipher(session)?;
+        let (bytes, records) = self.encode_sealed(session, &run, start, cipher.as_ref())?;
         let storage = &self.env.storage;
         let file = match storage.create(&path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -115,7 +116,7 @@ impl Shared {
         file.write_at(0, &bytes)?;
         let (base, end, bytes) = (first.base, last.end, bytes.len() as u64);
         let entry = SegmentEntry { base, start, sealed: true, bytes, end };
-        Ok(Sealing { run, entry, path, file, records })
+        Ok(Sealing { run, entry, path, file, records, cipher })
     }
 
     fn sync_sealed(&self, written: &[(Arc<Session>, Sealing)]) -> io::Result<()> {
@@ -165,6 +166,7 @@ impl Shared {
         session: &Session,
         run: &[SegmentEntry],
         start: u64,
+        cipher: Option<&Arc<Cipher>>,
     ) -> Result<(Vec<u8>, Records), LogError> {
         let mut header: Option<SegmentHeader> = None;
         let mut records = Records::new();
@@ -173,7 +175,7 @@ impl Shared {
             let file = self.env.storage.open_read(&path)?;
             let found = SegmentHeader::of(&*file)?;
             header.get_or_insert(found);
-            for frame in whole_frames(&*file, &found, entry)? {
+            for frame in whole_frames(&*file, &found, entry, cipher.map(|cipher| &**cipher))? {
                 let fault = |fault| LogError::Fault { byte_offset: 0, fault };
                 records.extend(frame.records().map_err(fault)?);
             }
@@ -186,7 +188,9 @@ impl Shared {
         let end = run.last().map_or(0, |last| last.end);
         prove(&header, &records, end, self.chains_behind(session, run)?)?;
         let live = self.env.clock.now().plus_micros(-limits::BATCH_KEY_MICROS);
-        Ok((seal::seal(header, &records, live), records))
+        let bytes =
+            self.keys.with(cipher, |encryptor| seal::seal(header, &records, live, encryptor));
+        Ok((bytes, records))
     }
 
     /// The chains that must stand behind a run: those before the next segment, before the first
@@ -222,6 +226,7 @@ struct Sealing {
     path: String,
     file: Box<dyn File>,
     records: Records,
+    cipher: Option<Arc<Cipher>>,
 }
 
 /// Leaves a session alone of which something cannot be read: whoever reads it next says so.
@@ -264,12 +269,13 @@ fn read_back(
     file: &dyn File,
     entry: &SegmentEntry,
     records: &Records,
+    cipher: Option<&Cipher>,
 ) -> Result<(u64, Sealed), LogError> {
     let header = SegmentHeader::of(file)?;
-    let sealed = Sealed::of(file, &header, entry.bytes)?;
+    let sealed = Sealed::of(file, &header, entry.bytes, cipher)?;
     let wrong = |fault| LogError::Fault { byte_offset: 0, fault };
     let mut read = Records::new();
-    for frame in whole_frames(file, &header, entry)? {
+    for frame in whole_frames(file, &header, entry, cipher)? {
         read.extend(frame.records().map_err(wrong)?);
     }
     if read != *records || sealed.end != Position(entry.end) {

@@ -18,7 +18,8 @@ use crate::{
     env::sync::{Mutex, MutexGuard, PoisonError},
     event::{Incarnation, Lsn, Position, Range, SessionHash, SessionKey, Timestamp},
     log::{
-        Chain, Change, Create, Damage, Entry, Frame, FrameHeader, KnownBatch, Loss, Packed, segment,
+        Chain, Change, Cipher, Create, Damage, Entry, Frame, FrameHeader, KnownBatch, Loss, Packed,
+        segment,
     },
     store::{Gap, Receipt, SessionInfo, StoreError},
 };
@@ -54,6 +55,8 @@ pub(super) struct State {
     pub(super) unwritable: Option<Unwritable>,
     /// The number in the journal behind which nothing of it stands, once it was given up.
     pub(super) leaves_behind: Option<Lsn>,
+    /// Its key, once somebody needed it.
+    pub(super) cipher: Option<Arc<Cipher>>,
 }
 
 /// A session whose segment takes no writes.
@@ -139,6 +142,9 @@ pub(super) fn fresh_entry(create: &Create, hash: SessionHash, now: Timestamp) ->
         bytes: 0,
         segments: Vec::new(),
         damage: Vec::new(),
+        key: 0,
+        erased_at: None,
+        redacted: Vec::new(),
     }
 }
 
@@ -198,6 +204,7 @@ impl Session {
             opened: None,
             unwritable: None,
             leaves_behind: None,
+            cipher: None,
         };
         Arc::new(Self { key, hash, state: Mutex::new(state), tail })
     }

@@ -20,10 +20,10 @@ use crate::{
     },
     event::{Lsn, Position, SessionHash},
     log::{
-        Delta, Entry, Frame, FrameHeader, LogError, SegmentEntry,
+        Cipher, Delta, Encryptor, Entry, Frame, FrameHeader, KeyNumber, LogError, SegmentEntry,
         journal::read as read_bytes,
         scan::{Piece, scan},
-        seal::{self, Sealed},
+        seal,
         segment::{self, FRAMES_AT, FrameIndex, SegmentHeader},
     },
     store::lifetime::Told,
@@ -161,6 +161,8 @@ impl Shared {
             let failed = state.unwritable.is_some();
             (state.entry.clone(), first.header, state.unsettled.len(), failed, salt)
         };
+        let cipher = self.cipher(session).map_err(io::Error::other)?;
+        let key = cipher.as_ref().map(|cipher| cipher.number());
         let start = self.journal.start();
         let active = entry.segments.last().filter(|segment| {
             let room = segment.bytes < self.options.segment_bytes_max;
@@ -181,11 +183,13 @@ impl Shared {
                 (path, salt, segment.bytes, file, false)
             }
             None => {
-                let (path, salt, file) = self.create_segment(session, &first, start)?;
+                let (path, salt, file) = self.create_segment(session, &first, start, key)?;
                 (path, salt, FRAMES_AT, file, true)
             }
         };
-        let (new, bytes) = write_frames(session, frames, &*file, salt, at)?;
+        let (new, bytes) = self.keys.with(cipher.as_ref(), |encryptor| {
+            write_frames(session, frames, &*file, (salt, at), encryptor)
+        })?;
         let segment = SegmentEntry { base, start, sealed: false, bytes, end: entry.tail };
         match entry.segments.last_mut().filter(|_| !created) {
             Some(last) => *last = segment,
@@ -202,6 +206,7 @@ impl Shared {
         session: &Session,
         first: &FrameHeader,
         start: u64,
+        key: Option<KeyNumber>,
     ) -> io::Result<(String, u64, Box<dyn File>)> {
         let storage = &self.env.storage;
         let header = SegmentHeader {
@@ -214,6 +219,7 @@ impl Shared {
             chain: first.chain,
             control_chain: first.control_chain,
             sealed: false,
+            key,
         };
         let path = self.free_name(session, header.base, false)?;
         self.make_directory(session.hash)?;
@@ -376,8 +382,8 @@ fn write_frames(
     session: &Session,
     frames: usize,
     file: &dyn File,
-    salt: u64,
-    mut at: u64,
+    (salt, mut at): (u64, u64),
+    encryptor: Option<Encryptor<'_>>,
 ) -> io::Result<(Vec<FrameIndex>, u64)> {
     let (mut buffer, mut new) = (Vec::new(), Vec::with_capacity(frames));
     while new.len() < frames {
@@ -386,9 +392,13 @@ fn write_frames(
             if buffer.len() >= part {
                 break;
             }
-            new.push(index_of(at + buffer.len() as u64, held));
             let header = FrameHeader { copy_lsn: Lsn(0), ..held.header };
-            header.write(salt, &held.payload, &mut buffer);
+            let mut frame = Frame { header, payload: held.payload.clone() };
+            if let Some(encryptor) = encryptor {
+                frame = frame.encrypt(encryptor);
+            }
+            new.push(index_of(at + buffer.len() as u64, &frame.header, held.first_time));
+            frame.header.write(salt, &frame.payload, &mut buffer);
         }
         drop(state);
         if buffer.len() >= WRITE_BYTES || new.len() == frames {
@@ -414,15 +424,16 @@ fn is_everybodys(error: &io::Error) -> bool {
     full || error.raw_os_error().is_some_and(|number| TOO_MANY_OPEN_FILES.contains(&number))
 }
 
-/// The frames of a segment, all whole, or the first fault.
+/// The frames of a segment, all whole and decrypted, or the first fault.
 pub(super) fn whole_frames(
     file: &dyn File,
     header: &SegmentHeader,
     entry: &SegmentEntry,
+    cipher: Option<&Cipher>,
 ) -> Result<Vec<Frame>, LogError> {
     let end = match entry.sealed {
         false => entry.bytes,
-        true => seal::frames_end(&Sealed::of(file, header, entry.bytes)?.index),
+        true => seal::frames_end(file, header, entry.bytes)?,
     };
     let region = read_bytes(file, FRAMES_AT, end)?;
     let found = scan(header.salt, &region, FRAMES_AT);
@@ -430,7 +441,9 @@ pub(super) fn whole_frames(
         return Err(LogError::Fault { byte_offset: found.end, fault });
     }
     let whole = |piece| match piece {
-        Piece::Frame { frame, .. } => Ok(frame),
+        Piece::Frame { frame, byte_offset } => {
+            frame.decrypt(cipher).map_err(|fault| LogError::Fault { byte_offset, fault })
+        }
         Piece::Bad { byte_offset, fault, .. } => Err(LogError::Fault { byte_offset, fault }),
     };
     found.pieces.into_iter().map(whole).collect()

@@ -15,7 +15,7 @@ use super::{
 use crate::{
     event::{Event, Position, Range, SessionHash, Timestamp},
     log::{
-        Fault, Frame, LogError,
+        Cipher, Fault, Frame, LogError,
         frame::HEADER_BYTES,
         journal::{read as read_bytes, read_cached},
         segment::FrameIndex,
@@ -67,18 +67,19 @@ impl Shared {
     }
 
     fn slice_once(&self, session: &Arc<Session>, read: &Read) -> StoreResult<Option<Slice>> {
-        let (sources, range, tail, known, segments) = {
-            let state = self.opened(session)?;
+        let (sources, range, tail, known, segments, cipher) = {
+            let mut state = self.opened(session)?;
+            let cipher = self.key_of(session, &mut state)?;
             let tail = Position(state.entry.tail);
             let range = Range::new(read.range.from.min(tail), read.range.to.min(tail));
             let segments = state.entry.segments.clone();
-            (self.sources(&state, range, read), range, tail, state.gaps(), segments)
+            (self.sources(&state, range, read), range, tail, state.gaps(), segments, cipher)
         };
         let mut taken = Taken::new(range, read);
         let mut found = Vec::new();
         for source in sources {
             let large = source.work() > WORK_BYTES;
-            let take = || self.take(session, source, &mut taken);
+            let take = || self.take((session, cipher.as_deref()), source, &mut taken);
             found.extend(if large { blocking(take) } else { take() }?);
             if taken.full {
                 break;
@@ -180,7 +181,7 @@ impl Shared {
 
     fn take(
         &self,
-        session: &Session,
+        (session, cipher): (&Session, Option<&Cipher>),
         source: Source,
         taken: &mut Taken<'_>,
     ) -> StoreResult<Vec<Gap>> {
@@ -222,14 +223,15 @@ impl Shared {
                         }
                         Err(LogError::Fault { .. }) => Bytes::new(),
                     };
-                    if let Ok(group) = Group::of(session.hash, salt, &frames, &bytes) {
+                    if let Ok(group) = Group::of((session.hash, cipher), salt, &frames, &bytes) {
                         let group = Arc::new(group);
                         if keep {
                             self.warm.keep(Place { salt, byte_offset: from }, &group);
                         }
                         taken.events(&group.events);
                     } else {
-                        gaps.extend(taken.whole(session.hash, (&path, salt), &frames, &bytes));
+                        let place = (path.as_str(), salt);
+                        gaps.extend(taken.whole((session.hash, cipher), place, &frames, &bytes));
                     }
                     if taken.full {
                         return Ok(gaps);
@@ -250,7 +252,8 @@ impl Shared {
             let state = self.opened(session)?;
             let settled = state.opened.iter().flat_map(|opened| &opened.segments);
             let settled = settled.flat_map(|segment| segment.index.iter().copied());
-            let memory = state.unsettled.iter().map(|held| index_of(0, held));
+            let memory =
+                state.unsettled.iter().map(|held| index_of(0, &held.header, held.first_time));
             let before = settled.chain(memory).take_while(|frame| frame.first_time < time).last();
             let from = before.map_or(Position::ZERO, |frame| frame.first_position);
             (from, Position(state.entry.tail))
@@ -387,7 +390,7 @@ impl<'a> Taken<'a> {
     /// Takes what is whole of frames that are not all whole; answers what is lost of the range.
     fn whole(
         &mut self,
-        session: SessionHash,
+        session: (SessionHash, Option<&Cipher>),
         (path, salt): (&str, u64),
         frames: &[FrameIndex],
         bytes: &Bytes,
@@ -414,9 +417,9 @@ impl<'a> Taken<'a> {
     }
 }
 
-/// Reads one frame out of bytes that start at `from` in its file.
+/// Reads one frame out of bytes that start at `from` in its file, and decrypts it.
 pub(super) fn one(
-    session: SessionHash,
+    (session, cipher): (SessionHash, Option<&Cipher>),
     salt: u64,
     index: &FrameIndex,
     from: u64,
@@ -431,7 +434,7 @@ pub(super) fn one(
     if frame.header.session != session || frame.header.range() != range {
         return Err(Fault::Misplaced);
     }
-    Ok(frame)
+    frame.decrypt(cipher)
 }
 
 fn span(frames: &[FrameIndex]) -> Range {

@@ -15,7 +15,10 @@ use crate::{
         planted::{Defect, planted},
     },
     event::{Lsn, SessionHash, Timestamp},
-    log::{Chunks, Delta, Entry, LogError, Settled, encode_delta, journal, settled_header},
+    log::{
+        Chunks, Cipher, Delta, Encryptor, Entry, LogError, SETTLED_AT, Settled, encode_delta,
+        journal, settled_header,
+    },
     store::lifetime::Told,
 };
 
@@ -62,6 +65,8 @@ struct Slot {
 /// Both settled files.
 pub(super) struct Slots {
     store: [u8; 16],
+    /// What entries are encrypted with, where they are.
+    cipher: Option<Arc<Cipher>>,
     slots: [Slot; 2],
 }
 
@@ -77,6 +82,7 @@ pub(super) struct Found {
 /// A settled file that could be read.
 struct Readable {
     file: Box<dyn File>,
+    cipher: Option<Arc<Cipher>>,
     settled: Settled,
     length: u64,
 }
@@ -90,9 +96,10 @@ impl Slots {
     pub(super) fn open(
         env: &Env,
         store: [u8; 16],
+        cipher: Option<Arc<Cipher>>,
         take: &mut dyn FnMut(Entry, &[u8], bool),
     ) -> Result<(Self, Found), OpenError> {
-        let read = [read_slot(env, store, 0)?, read_slot(env, store, 1)?];
+        let read = [read_slot(env, store, &cipher, 0)?, read_slot(env, store, &cipher, 1)?];
         let mut slots = read.each_ref().map(|slot| Slot::of(slot.as_ref()));
         let [first, second] = read;
         let swapped = slots[1].generation > slots[0].generation;
@@ -124,7 +131,7 @@ impl Slots {
             place: place_of(&last),
             told: Told { counted: Timestamp(last.counted), seen: Timestamp(last.seen) },
         };
-        Ok((Self { store, slots }, found))
+        Ok((Self { store, cipher, slots }, found))
     }
 
     /// Notes that the older file may not have the last settled entry of these sessions.
@@ -163,7 +170,7 @@ impl Slots {
     pub(super) fn check(&mut self, env: &Env) -> Vec<String> {
         let mut found = Vec::new();
         for (number, slot) in self.slots.iter_mut().enumerate().filter(|(_, slot)| !slot.stale) {
-            let read = read_slot(env, self.store, number).ok().flatten();
+            let read = read_slot(env, self.store, &self.cipher, number).ok().flatten();
             let whole = read.is_some_and(|read| {
                 let end = (read.settled.generation, read.settled.end);
                 end == (slot.generation, slot.end) && read.entries(&mut |_, _, _| {}).is_ok()
@@ -221,15 +228,17 @@ impl Slots {
         let older = usize::from(second.generation < first.generation);
         let generation = first.generation.max(second.generation) + 1;
         let store = self.store;
+        let nonce = || env.secret();
+        let encryptor = self.cipher.as_deref().map(|cipher| Encryptor { cipher, nonce: &nonce });
         let Some(slot) = self.slots.get_mut(older) else { return Ok(()) };
         let outgrown = slot.end > BASE_BYTES_MIN.max(2 * slot.base);
         let place = place_of(&delta);
         if slot.stale || outgrown {
-            slot.rewrite(env, older, store, generation, &delta, all)?;
+            slot.rewrite(env, older, (store, encryptor), generation, &delta, all)?;
         } else {
             let touched = slot.touched.values();
             delta.entries = touched.filter_map(|session| session.state().settled_entry()).collect();
-            slot.append(env, older, generation, &delta)?;
+            slot.append(env, older, generation, &delta, encryptor)?;
         }
         slot.generation = generation;
         slot.place = place;
@@ -243,7 +252,12 @@ fn place_of(delta: &Delta) -> Place {
 }
 
 /// `None` when the file is not there or no settled file of this store can be read in it.
-fn read_slot(env: &Env, store: [u8; 16], slot: usize) -> Result<Option<Readable>, OpenError> {
+fn read_slot(
+    env: &Env,
+    store: [u8; 16],
+    cipher: &Option<Arc<Cipher>>,
+    slot: usize,
+) -> Result<Option<Readable>, OpenError> {
     let path = settled_path(slot);
     let file = match env.storage.open_read(&path) {
         Ok(file) => file,
@@ -253,8 +267,9 @@ fn read_slot(env: &Env, store: [u8; 16], slot: usize) -> Result<Option<Readable>
     let length = file.len().map_err(doing(format!("reading {path}")))?;
     // The page cache of a process that died may hold what the device never got.
     file.sync().and_then(|()| file.evict()).map_err(doing(format!("reading {path}")))?;
-    match Settled::of(store, &|from, to| journal::read(&*file, from, to)) {
-        Ok(settled) => Ok(Some(Readable { file, settled, length })),
+    let cipher = cipher.clone();
+    match Settled::of(store, cipher.as_deref(), &|from, to| journal::read(&*file, from, to)) {
+        Ok(settled) => Ok(Some(Readable { file, cipher, settled, length })),
         Err(error) => {
             tracing::warn!(path, %error, "a settled file could not be read");
             Ok(None)
@@ -266,7 +281,9 @@ impl Readable {
     fn entries(&self, take: &mut dyn FnMut(Entry, &[u8], bool)) -> Result<(), LogError> {
         let read = |from, to| journal::read(&*self.file, from, to);
         let settled = &self.settled;
-        settled.entries(&read, &mut |at, entry, bytes| take(entry, bytes, at >= settled.last_at))
+        settled.entries(self.cipher.as_deref(), &read, &mut |at, entry, bytes| {
+            take(entry, bytes, at >= settled.last_at);
+        })
     }
 }
 
@@ -287,8 +304,15 @@ impl Slot {
         }
     }
 
-    fn append(&mut self, env: &Env, slot: usize, generation: u64, delta: &Delta) -> io::Result<()> {
-        let bytes = encode_delta(self.salt, generation, delta);
+    fn append(
+        &mut self,
+        env: &Env,
+        slot: usize,
+        generation: u64,
+        delta: &Delta,
+        encryptor: Option<Encryptor<'_>>,
+    ) -> io::Result<()> {
+        let bytes = encode_delta((self.salt, self.end), generation, delta, encryptor);
         let file = env.storage.open(&settled_path(slot))?;
         let written = file.write_at(self.end, &bytes);
         // Where there was no room nothing counts that was written, and the next writes over it: a
@@ -306,7 +330,7 @@ impl Slot {
         &mut self,
         env: &Env,
         slot: usize,
-        store: [u8; 16],
+        (store, encryptor): ([u8; 16], Option<Encryptor<'_>>),
         generation: u64,
         delta: &Delta,
         all: EachEntry<'_>,
@@ -315,8 +339,8 @@ impl Slot {
         self.stale = true;
         let mut end = 0;
         replace(env, &settled_path(slot), &mut |file| {
-            let mut bytes = settled_header(store, salt);
-            let mut chunks = Chunks::new(salt, generation, delta);
+            let mut bytes = settled_header(store, salt, encryptor.is_some());
+            let mut chunks = Chunks::new((salt, SETTLED_AT), generation, delta, encryptor);
             let mut flush = |bytes: &mut Vec<u8>| {
                 file.write_at(end, bytes)?;
                 end += bytes.len() as u64;

@@ -7,17 +7,18 @@ use super::{Shared, session::Session};
 use crate::{
     event::{Lsn, Position, Range},
     log::{
-        Chain, Entry, Fault, Frame, LogError, SegmentEntry,
+        Chain, Cipher, Entry, Fault, Frame, LogError, SegmentEntry,
         journal::read,
         scan::{Piece, Scan, scan},
         seal::{self, Sealed},
         segment::{self, FRAMES_AT, SegmentHeader},
     },
-    store::{Gap, StoreResult, Verified},
+    store::{Gap, StoreError, StoreResult, Verified},
 };
 
 /// Chains followed so far.
 struct Walk {
+    cipher: Option<Arc<Cipher>>,
     position: Position,
     chain: Chain,
     control_chain: Chain,
@@ -55,11 +56,18 @@ impl Shared {
         verified: &mut Verified,
         unreadable: &mut Vec<(Range, io::Error)>,
     ) -> StoreResult<bool> {
+        let cipher;
         let (entry, memory) = {
-            let state = session.visible()?;
+            let mut state = session.visible()?;
+            // Without its key nothing of it is whole, and that is noted.
+            cipher = match self.key_of(session, &mut state) {
+                Err(error @ StoreError::Io { .. }) => return Err(error),
+                other => other.unwrap_or_default(),
+            };
             (state.entry.clone(), state.unsettled.iter().cloned().collect::<Vec<_>>())
         };
         let mut walk = Walk {
+            cipher,
             position: Position::ZERO,
             chain: Chain::events_of(session.hash),
             control_chain: Chain::controls_of(session.hash),
@@ -74,7 +82,7 @@ impl Shared {
         }
         for held in memory {
             walk.bytes += held.header.stride();
-            walk.frame(&Frame { header: held.header, payload: held.payload });
+            walk.records(Frame { header: held.header, payload: held.payload });
         }
         if unreadable.is_empty() {
             walk.end(&entry);
@@ -103,17 +111,20 @@ impl Shared {
         walk: &mut Walk,
     ) -> io::Result<()> {
         let path = segment::path(session.hash, Position(file.base), file.start, file.sealed);
+        let cipher = walk.cipher.clone();
         let found = || -> Result<(Scan, Option<Fault>), LogError> {
             let handle = self.env.storage.open_read(&path)?;
             handle.evict()?;
             let header = SegmentHeader::of(&*handle)?;
+            let wrong = |fault| LogError::Fault { byte_offset: 0, fault };
             if header.session != session.hash || header.base.0 != file.base {
-                return Err(LogError::Fault { byte_offset: 0, fault: Fault::Misplaced });
+                return Err(wrong(Fault::Misplaced));
             }
+            header.check_key(cipher.as_ref().map(|cipher| cipher.number())).map_err(wrong)?;
             let (end, tables) = match file.sealed {
                 false => (file.bytes, None),
-                true => match Sealed::of(&*handle, &header, file.bytes) {
-                    Ok(sealed) => (seal::frames_end(&sealed.index), None),
+                true => match Sealed::of(&*handle, &header, file.bytes, cipher.as_deref()) {
+                    Ok(_) => (seal::frames_end(&*handle, &header, file.bytes)?, None),
                     Err(LogError::Fault { fault, .. }) => (file.bytes, Some(fault)),
                     Err(error) => return Err(error),
                 },
@@ -153,12 +164,23 @@ impl Walk {
                 Piece::Bad { byte_offset, fault, .. } => {
                     wrong.get_or_insert(format!("{path} at byte {byte_offset}: {fault}"));
                 }
-                Piece::Frame { frame, .. } => {
+                Piece::Frame { frame, byte_offset } => {
                     let first = frame.header.first_position;
                     if let Some(reason) = wrong.take() {
                         self.damaged(Range::new(self.position.min(first), first), reason);
                     }
-                    self.frame(&frame);
+                    let header = frame.header;
+                    match frame.decrypt(self.cipher.clone().as_deref()) {
+                        Ok(frame) => self.records(frame),
+                        Err(fault) => {
+                            self.damaged(
+                                header.range(),
+                                format!("{path} at byte {byte_offset}: {fault}"),
+                            );
+                            self.position = header.range().to;
+                            self.chain = Chain([0; 32]);
+                        }
+                    }
                 }
             }
         }
@@ -174,7 +196,7 @@ impl Walk {
         }
     }
 
-    fn frame(&mut self, frame: &Frame) {
+    fn records(&mut self, frame: Frame) {
         let header = frame.header;
         let known = self.damage.iter().any(|gap| gap.range.to == header.first_position);
         let follows = header.first_position == self.position && header.chain == self.chain;

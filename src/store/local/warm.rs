@@ -12,7 +12,7 @@ use quick_cache::{OptionsBuilder, Weighter, sync::Cache};
 use super::slice::one;
 use crate::{
     event::{Event, Position, Range, SessionHash},
-    log::{Fault, segment::FrameIndex},
+    log::{Cipher, Fault, segment::FrameIndex},
 };
 
 /// Parts of the cache with a lock of their own; the same on every machine, so that a seed replays
@@ -46,7 +46,7 @@ impl Group {
     /// # Errors
     /// What is wrong with the first frame that is not whole.
     pub(super) fn of(
-        session: SessionHash,
+        session: (SessionHash, Option<&Cipher>),
         salt: u64,
         frames: &[FrameIndex],
         bytes: &Bytes,
@@ -60,7 +60,7 @@ impl Group {
             let frame = one(session, salt, index, from, bytes)?;
             let before = group.events.len();
             frame.events(everything, &mut group.events)?;
-            if frame.header.compressed {
+            if frame.header.compressed || session.1.is_some() {
                 let new = group.events.iter().skip(before);
                 group.bytes += new.map(|event| event.body.len()).sum::<usize>();
             }

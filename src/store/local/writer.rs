@@ -246,6 +246,7 @@ impl Writer {
             chain: Chain([0; 32]),
             control_chain: Chain([0; 32]),
             copy_lsn: Lsn(0),
+            encrypted: None,
         };
         let mut buffer = Vec::new();
         header.write(current.salt, &[], &mut buffer);

@@ -42,7 +42,7 @@ async fn hurt(directory: &Path) {
     let mut known = Vec::new();
     let mut flips = Vec::new();
     for (start, (name, ..)) in (1..).zip(SESSIONS) {
-        let store = open_anew(directory, start);
+        let store = open_anew("plain", directory, start);
         create(&store, name).await;
         let (count, text) = match name {
             // Smaller than a block of the file system: a stop leaves it open.
@@ -68,7 +68,7 @@ async fn hurt(directory: &Path) {
         if name == "given-up" {
             let (path, at) = flips.pop().unwrap();
             flip(&path, at);
-            let store = open_anew(directory, 10 + start);
+            let store = open_anew("plain", directory, 10 + start);
             let lost = store.repair(&key(name), true).await.unwrap();
             assert!(lost.accepted);
             append(&store, &key(name), batch([varied(60, "behind"), event("{}")])).await.unwrap();
@@ -117,7 +117,7 @@ async fn an_old_damaged_directory_answers_what_is_whole_and_names_what_is_lost()
         let new = home.path().join("new");
         hurt(&new).await;
         copy(&new, &fixture("damaged").join("data"));
-        let store = open_anew(&new, 20);
+        let store = open_anew("plain", &new, 20);
         let text = serde_json::to_string_pretty(&all_said(&store).await).unwrap();
         fs::write(fixture("damaged").join("expected.json"), text + "\n").unwrap();
     }
@@ -125,7 +125,7 @@ async fn an_old_damaged_directory_answers_what_is_whole_and_names_what_is_lost()
     let data = home.path().join("data");
     copy(&fixture("damaged").join("data"), &data);
     for start in 0..2 {
-        let store = open_anew(&data, 30 + start);
+        let store = open_anew("plain", &data, 30 + start);
         assert_eq!(store.recovery().damage, Vec::<String>::new(), "nothing of the journal is lost");
         for ((name, given_up, takes), expected) in SESSIONS.iter().zip(expected.as_array().unwrap())
         {
@@ -159,7 +159,7 @@ async fn an_old_damaged_directory_answers_what_is_whole_and_names_what_is_lost()
         assert_eq!((verified.damage.len(), verified.accepted.len()), (2, 1), "start {start}");
         store.close().await;
     }
-    let store = open_anew(&data, 40);
+    let store = open_anew("plain", &data, 40);
     for (name, _, takes) in SESSIONS {
         let answer = append(&store, &key(name), batch([event("{}")])).await;
         assert_eq!(answer.is_ok(), takes, "{name}");

@@ -121,8 +121,8 @@ const LIFE: &[&str] =
 
 /// The header of a settled file.
 const SETTLED: &[&str] = &[
-    "534c534554544c31020000002feef2f861616161616161616161616161616161",
-    "0807060504030201020000000000000000000000000000000000000000000000",
+    "534c534554544c3103000000088bd77961616161616161616161616161616161",
+    "0807060504030201030000000000000000000000000000000000000000000000",
 ];
 
 /// A generation without entries.
@@ -130,6 +130,22 @@ const EMPTY_CHUNK: &[&str] = &["1000000068f774f8050000000000000000011f20fb0020fc
 
 /// A generation with one entry.
 const CHUNK: &[&str] = &[
+    "a50000009e90dbfe060000000000000000011f20fb0020fc7011010042444501",
+    "0461636d6503616e6e0273315353535353535353535353535353535301015401",
+    "016b017601022f7701fb100e01036b65791617011a011c011e012021010f1081",
+    "8181818181818181818181818181818181818181818181818181818181818182",
+    "8282828282828282828282828282828282828282828282828282828282828211",
+    "011213011415011617037768791801320219011a00000000",
+];
+
+/// The header of a settled file of version 2: read, never written.
+const SETTLED_V2: &[&str] = &[
+    "534c534554544c31020000002feef2f861616161616161616161616161616161",
+    "0807060504030201020000000000000000000000000000000000000000000000",
+];
+
+/// A generation of it with one entry.
+const CHUNK_V2: &[&str] = &[
     "9d0000008d62a86b060000000000000000011f20fb0020fc7011010042444501",
     "0461636d6503616e6e0273315353535353535353535353535353535301015401",
     "016b017601022f7701fb100e01036b65791617011a011c011e012021010f1081",
@@ -189,7 +205,9 @@ const SAYS_ENTRY: &[&str] = &[
     "deleted_at: Some(14), held_at: Some(15), expired_at: Some(16), used_after: -17, ",
     "reclaimed: true, tail: 15, end_lsn: 16, chain: [0x81; 32], control_chain: [0x82; 32], ",
     "bytes: 17, segments: [SegmentEntry { base: 18, start: 19, sealed: true, bytes: 20, ",
-    r#"end: 21 }], damage: [Damage { from: 22, to: 23, reason: "why", accepted_at: None }] }"#,
+    r#"end: 21 }], damage: [Damage { from: 22, to: 23, reason: "why", accepted_at: None }], "#,
+    "key: 24, erased_at: Some(25), redacted: [Redaction { position: 25, cleared: true }, ",
+    "Redaction { position: 26, cleared: false }] }",
 ];
 
 pub(super) fn hex(bytes: &[u8]) -> Vec<String> {
@@ -229,6 +247,7 @@ fn a_frame_lies_as_it_is_drawn() {
         chain: Chain([0x42; 32]),
         control_chain: Chain([0x43; 32]),
         copy_lsn: Lsn(0),
+        encrypted: None,
     };
     let mut written = Vec::new();
     header.write(SALT, b"payload", &mut written);
@@ -259,6 +278,7 @@ fn a_watermark_lies_as_it_is_drawn() {
         chain: Chain([0; 32]),
         control_chain: Chain([0; 32]),
         copy_lsn: Lsn(0),
+        encrypted: None,
     };
     let mut written = Vec::new();
     header.write(SALT, &[], &mut written);
@@ -330,7 +350,7 @@ fn salt_of(record: &Record) -> [u8; 16] {
 
 #[test]
 fn the_headers_of_files_lie_as_they_are_drawn() {
-    let store = StoreFile { id: STORE_ID, created_at: 1_767_225_600_000_005 };
+    let store = StoreFile { id: STORE_ID, created_at: 1_767_225_600_000_005, keys: None };
     let written = store.encode();
     assert_eq!((hex(&written[..64]), &written[64..]), (hex(&unhex(STORE)), &[0; 192][..]));
     assert_eq!(StoreFile::decode(&written), Ok(store));
@@ -369,26 +389,37 @@ fn the_headers_of_files_lie_as_they_are_drawn() {
         chain: Chain([0x42; 32]),
         control_chain: Chain([0x43; 32]),
         sealed: true,
+        key: None,
     };
     assert_eq!(hex(&segment.encode()), SEGMENT);
 }
 
 #[test]
 fn a_settled_file_lies_as_it_is_drawn() {
-    assert_eq!(hex(&settled_header(STORE_ID, SALT)), SETTLED);
+    assert_eq!(hex(&settled_header(STORE_ID, SALT, false)), SETTLED);
     let empty = [unhex(SETTLED), unhex(EMPTY_CHUNK)].concat();
     let (read, _) = decode_settled(STORE_ID, &empty.into()).unwrap();
     let last = read.last.unwrap();
     let place = "order: 32, byte_offset: 8192, lsn: 70000";
     let times = ", at: 33, counted: 34, seen: -35, entries: [] }";
     check_says(&last, &["Delta { clean: true, start: 31, ", place, times]);
-    assert_eq!(hex(&encode_delta(SALT, 5, &last)), EMPTY_CHUNK);
+    assert_eq!(hex(&encode_delta((SALT, 64), 5, &last, None)), EMPTY_CHUNK);
 
     let whole = [unhex(SETTLED), unhex(EMPTY_CHUNK), unhex(CHUNK)].concat();
     let (read, entries) = decode_settled(STORE_ID, &whole.into()).unwrap();
     assert_eq!((read.salt, read.generation), (SALT, 6));
     check_says(&entries[0], SAYS_ENTRY);
     assert!(read.is_current());
+}
+
+#[test]
+fn a_settled_file_of_version_2_is_read_as_one_that_knew_no_keys() {
+    let whole = [unhex(SETTLED_V2), unhex(EMPTY_CHUNK), unhex(CHUNK_V2)].concat();
+    let (read, entries) = decode_settled(STORE_ID, &whole.into()).unwrap();
+    assert!(!read.is_current(), "it is written anew, never appended to");
+    let said = SAYS_ENTRY.concat();
+    let (before, _) = said.split_once("key: 24").unwrap();
+    check_says(&entries[0], &[before, "key: 0, erased_at: None, redacted: [] }"]);
 }
 
 #[test]
@@ -400,7 +431,8 @@ fn a_settled_file_of_version_1_is_read_as_one_that_knew_no_lifetimes() {
     let said =
         said.replace("held_at: Some(15), expired_at: Some(16)", "held_at: None, expired_at: None");
     let said = said.replace("used_after: -17, reclaimed: true", "used_after: 0, reclaimed: false");
-    check_says(&entries[0], &[&said]);
+    let (before, _) = said.split_once("key: 24").unwrap();
+    check_says(&entries[0], &[before, "key: 0, erased_at: None, redacted: [] }"]);
     let last = read.last.unwrap();
     check_says(
         &last,
@@ -409,7 +441,7 @@ fn a_settled_file_of_version_1_is_read_as_one_that_knew_no_lifetimes() {
             "at: 33, counted: 33, seen: 33, entries: [] }",
         ],
     );
-    for version in [0, 2, 3] {
+    for version in [0, 2, 3, 4] {
         let mut other = whole.clone();
         other[8] = version;
         decode_settled(STORE_ID, &other.into()).unwrap_err();

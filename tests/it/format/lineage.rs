@@ -92,6 +92,7 @@ fn write_lineage(directory: &Path) {
         chain,
         control_chain,
         copy_lsn: Lsn(0),
+        encrypted: None,
     };
     let mut bytes = fs::read(&path).unwrap();
     let mut frame = Vec::new();
@@ -103,12 +104,12 @@ fn write_lineage(directory: &Path) {
 
 /// Makes the fixture's data directory: the first record is sealed, the second in the journal only.
 async fn make(directory: &Path) {
-    let store = open_anew(directory, 1);
+    let store = open_anew("plain", directory, 1);
     create(&store, SESSION).await;
     append(&store, &key(SESSION), batch([varied(0, "first")])).await.unwrap();
     drop(store);
     write_lineage(directory);
-    let store = open_anew(directory, 2);
+    let store = open_anew("plain", directory, 2);
     for n in 1..40 {
         let text = "lorem ipsum ".repeat(40);
         append(&store, &key(SESSION), batch([varied(n, &text)])).await.unwrap();
@@ -117,7 +118,7 @@ async fn make(directory: &Path) {
         }
     }
     store.close().await;
-    let store = open_anew(directory, 3);
+    let store = open_anew("plain", directory, 3);
     append(&store, &key(SESSION), batch([varied(40, "late")])).await.unwrap();
     drop(store);
     write_lineage(directory);
@@ -138,7 +139,7 @@ async fn a_record_of_a_kind_that_is_reserved_is_kept_and_means_nothing() {
         let new = home.path().join("new");
         make(&new).await;
         copy(&new, &fixture("lineage").join("data"));
-        let store = open_anew(&new, 4);
+        let store = open_anew("plain", &new, 4);
         let text = serde_json::to_string_pretty(&said(&store).await).unwrap();
         fs::write(fixture("lineage").join("expected.json"), text + "\n").unwrap();
     }
@@ -147,7 +148,7 @@ async fn a_record_of_a_kind_that_is_reserved_is_kept_and_means_nothing() {
     copy(&fixture("lineage").join("data"), &data);
     // In the journal, then settled, then sealed anew together with what came since.
     for start in 0..3 {
-        let store = open_anew(&data, 4 + start);
+        let store = open_anew("plain", &data, 4 + start);
         assert_eq!(said(&store).await, expected, "start {start}");
         assert_eq!(store.recovery().damage, Vec::<String>::new(), "start {start}");
         let verified = store.verify(&key(SESSION).scope, None).await.unwrap();
@@ -158,7 +159,7 @@ async fn a_record_of_a_kind_that_is_reserved_is_kept_and_means_nothing() {
         }
     }
     // It says no more than it did: who writes behind it is not refused, and a delete counts.
-    let store = open_anew(&data, 7);
+    let store = open_anew("plain", &data, 7);
     append(&store, &key(SESSION), batch([event("{}")])).await.unwrap();
     let delete = sessionlog::store::Change { delete: true, ..Default::default() };
     store.change(&key(SESSION), delete).await.unwrap();

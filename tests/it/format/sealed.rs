@@ -89,7 +89,7 @@ fn tables_of(bytes: &[u8]) -> Sealed {
     let sim = Sim::new(1);
     sim.write_durable("one.sealed", 0, bytes);
     let file = sim.env().storage.open_read("one.sealed").unwrap();
-    Sealed::of(&*file, &header_of(bytes), bytes.len() as u64).unwrap()
+    Sealed::of(&*file, &header_of(bytes), bytes.len() as u64, None).unwrap()
 }
 
 fn u32_at(bytes: &[u8], at: usize) -> u32 {
@@ -108,9 +108,9 @@ fn a_sealed_segment_lies_as_it_is_drawn() {
     let frame = Frame::read(SALT, &golden.slice(192..)).unwrap();
     let records = frame.records().unwrap();
     assert_eq!(Frame::read(SALT, &rows.slice(192..)).unwrap().records().unwrap(), records);
-    assert_eq!(hex(&seal(header, &records, TIME)), COLUMNS);
+    assert_eq!(hex(&seal(header, &records, TIME, None)), COLUMNS);
     // Keys that no longer count are left out.
-    assert_eq!(tables_of(&seal(header, &records, KEY_TIME.plus_micros(1))).batches, []);
+    assert_eq!(tables_of(&seal(header, &records, KEY_TIME.plus_micros(1), None)).batches, []);
 
     let sealed = tables_of(&golden);
     assert!(sealed.nameless);
@@ -135,6 +135,7 @@ fn two_blocks() -> Vec<u8> {
         chain: Chain([0x42; 32]),
         control_chain: Chain([0x43; 32]),
         sealed: true,
+        key: None,
     };
     let record = |n: u64| {
         let id = EventId::new(&format!("e{n}")).unwrap();
@@ -142,7 +143,7 @@ fn two_blocks() -> Vec<u8> {
         record.process_at(TIME);
         (Lsn(100 + n), record)
     };
-    seal(header, &(0..65).map(record).collect::<Vec<_>>(), TIME)
+    seal(header, &(0..65).map(record).collect::<Vec<_>>(), TIME, None)
 }
 
 #[test]
@@ -190,7 +191,7 @@ fn a_footer_is_of_one_version_only() {
         let sim = Sim::new(1);
         sim.write_durable("one.sealed", 0, &changed);
         let file = sim.env().storage.open_read("one.sealed").unwrap();
-        let read = Sealed::of(&*file, &header_of(&bytes), bytes.len() as u64);
+        let read = Sealed::of(&*file, &header_of(&bytes), bytes.len() as u64, None);
         assert!(read.is_err(), "version {other}");
     }
     let whole = Bytes::from(two_blocks());

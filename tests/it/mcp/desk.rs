@@ -44,7 +44,8 @@ impl Desk {
     pub fn new() -> Self {
         let clock = Arc::new(ManualClock::default());
         let entropy = Arc::new(SeededEntropy::new(7));
-        let machine = Env { storage: Sim::new(7).env().storage, clock: clock.clone(), entropy };
+        let storage = Sim::new(7).env().storage;
+        let machine = Env { storage, clock: clock.clone(), entropy, keys: None };
         let store = Local::open(&machine, small()).unwrap();
         Self { machine: Some(machine), ..Self::over(store, clock) }
     }

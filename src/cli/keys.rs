@@ -1,0 +1,130 @@
+//! Where the master key of an encrypted store comes from: a variable, a file that only its owner
+//! reads, or the output of a command; never an argument. It must not show a key, keep one longer
+//! than it takes to open the store, nor put up with a file that others may read.
+
+use std::{io, path::PathBuf, sync::Arc};
+
+use super::{
+    config::{ConfigError, Environment},
+    failure::{Failure, Outcome},
+};
+use crate::{
+    env::{MasterKeys, files, host, secrets::Secret},
+    store::local::KeyProblem,
+};
+
+/// The variables that hold keys: settings without a flag, a line in a file or a place in a listing.
+pub(super) const VARIABLES: [&str; 2] = ["SESSIONLOG_KEY", "SESSIONLOG_KEY_PREVIOUS"];
+const WANTED: &str = "32 random bytes, as `openssl rand -hex 32` or `-base64 32` writes them";
+const FILE_BYTES_MAX: u64 = 4096;
+
+/// Where the keys come from.
+#[derive(Clone, Debug, Default)]
+pub(super) struct KeySource {
+    current: Option<Secret>,
+    previous: Option<Secret>,
+    file: Option<PathBuf>,
+    command: Option<String>,
+}
+
+impl KeySource {
+    /// What the settings say; a key in the environment is looked at, nothing is read or run yet.
+    pub(super) fn of(
+        environment: &Environment,
+        file: Option<PathBuf>,
+        command: Option<String>,
+    ) -> Result<Self, ConfigError> {
+        let key = |variable: &'static str| {
+            let Some(value) = environment.variables.get(variable) else { return Ok(None) };
+            let key = value.to_str().and_then(Secret::parse);
+            let problem = format!("it is not a key: {WANTED}");
+            key.map(Some).ok_or(ConfigError::Key { source_name: variable.to_owned(), problem })
+        };
+        let [current, previous] = VARIABLES;
+        let source = Self { current: key(current)?, previous: key(previous)?, file, command };
+        let given = [source.current.is_some(), source.file.is_some(), source.command.is_some()];
+        let twice = given.into_iter().filter(|given| *given).count() > 1;
+        let alone = source.previous.is_some() && !given.contains(&true);
+        if twice || alone {
+            let problem = if twice { "two of them are set" } else { "only the one before is set" };
+            return Err(ConfigError::Key {
+                source_name: "key, key_file, key_command".to_owned(),
+                problem: format!("{problem}: set one"),
+            });
+        }
+        Ok(source)
+    }
+
+    /// Reads the keys; from then on no core is dumped and no other process looks into this one.
+    pub(super) fn read(&self) -> Outcome<Option<Arc<MasterKeys>>> {
+        let keys = match (&self.current, &self.file, &self.command) {
+            (Some(current), _, _) => {
+                MasterKeys { current: current.clone(), previous: self.previous.clone() }
+            }
+            (_, Some(path), _) => {
+                let text = files::read_private(path, FILE_BYTES_MAX).map_err(|error| {
+                    let problem = match error.kind() {
+                        io::ErrorKind::PermissionDenied => {
+                            format!("{error}; only its owner may read it: chmod 600")
+                        }
+                        _ => error.to_string(),
+                    };
+                    refused(format!("key_file {}: {problem}", path.display()))
+                })?;
+                self.lines(&text, &format!("key_file {}", path.display()))?
+            }
+            (_, _, Some(command)) => {
+                let text = host::output_of(command, FILE_BYTES_MAX)
+                    .map_err(|error| refused(format!("key_command: {error}")))?;
+                self.lines(&text, "key_command")?
+            }
+            (None, None, None) => return Ok(None),
+        };
+        host::keep_memory_private()?;
+        Ok(Some(Arc::new(keys)))
+    }
+
+    /// The key on the first line, and the one before on the second.
+    fn lines(&self, text: &str, source: &str) -> Outcome<MasterKeys> {
+        let mut keys = text.lines().filter(|line| !line.trim().is_empty()).map(Secret::parse);
+        let wrong = || refused(format!("{source}: it holds no key: {WANTED}, one on each line"));
+        let current = keys.next().flatten().ok_or_else(wrong)?;
+        let previous = keys.next().map(|key| key.ok_or_else(wrong)).transpose()?;
+        if keys.next().is_some() {
+            return Err(wrong());
+        }
+        Ok(MasterKeys { current, previous: previous.or_else(|| self.previous.clone()) })
+    }
+}
+
+fn refused(message: String) -> Failure {
+    let action = "give one key: SESSIONLOG_KEY, SESSIONLOG_KEY_FILE (mode 0600) or \
+                  SESSIONLOG_KEY_COMMAND"
+        .to_owned();
+    Failure::Refused { code: "invalid_request", message, action }
+}
+
+/// Why a store is not opened with these keys, and what to do.
+pub(super) fn unopened(data_dir: &str, problem: &KeyProblem) -> Failure {
+    let action = match problem {
+        KeyProblem::Missing { .. } => {
+            "give its key: SESSIONLOG_KEY, SESSIONLOG_KEY_FILE or SESSIONLOG_KEY_COMMAND"
+        }
+        KeyProblem::Wrong { .. } => {
+            "give the key it was encrypted with; the one before as SESSIONLOG_KEY_PREVIOUS"
+        }
+        KeyProblem::Rotating { .. } => {
+            "give both keys, the new one as SESSIONLOG_KEY and the one before as \
+             SESSIONLOG_KEY_PREVIOUS, then run `sessionlog keys rotate` again"
+        }
+        KeyProblem::Plaintext => {
+            "take the key away; or make a new data directory with the key and bring the sessions \
+             over with `sessionlog export` and `import` (docs/operations.md, Encryption)"
+        }
+    };
+    Failure::Refused {
+        code: "forbidden",
+        message: format!("data directory {data_dir}: {problem}; nothing was changed"),
+        action: action.to_owned(),
+    }
+}

@@ -1,0 +1,111 @@
+//! Master keys as somebody gave them: thirty-two bytes, wiped when they go. It must not know what
+//! they open, nor ever show one.
+
+use std::fmt;
+
+use zeroize::Zeroizing;
+
+/// Bytes of a master key.
+pub const KEY_BYTES: usize = 32;
+
+/// A key that is wiped from memory when it is dropped, and shows nothing of itself.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(Zeroizing<[u8; KEY_BYTES]>);
+
+impl Secret {
+    /// A key of these bytes.
+    #[must_use]
+    pub fn new(bytes: [u8; KEY_BYTES]) -> Self {
+        Self(Zeroizing::new(bytes))
+    }
+
+    /// Reads a key as `openssl rand -hex 32` or `openssl rand -base64 32` write one.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let text = text.trim();
+        let bytes = if text.len() == 2 * KEY_BYTES { from_hex(text) } else { from_base64(text) }?;
+        // A key that nobody drew is no key.
+        let random = bytes.iter().any(|byte| Some(byte) != bytes.first());
+        random.then_some(Self(bytes))
+    }
+
+    /// The key.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8; KEY_BYTES] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret")
+    }
+}
+
+/// The keys a store is opened with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MasterKeys {
+    /// What is written is written under this one.
+    pub current: Secret,
+    /// What was written under the one before can still be read.
+    pub previous: Option<Secret>,
+}
+
+fn from_hex(text: &str) -> Option<Zeroizing<[u8; KEY_BYTES]>> {
+    let mut key = Zeroizing::new([0; KEY_BYTES]);
+    for (byte, pair) in key.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
+        let mut digits = pair.iter().map(|digit| (*digit as char).to_digit(16));
+        let (high, low) = (digits.next()??, digits.next()??);
+        *byte = u8::try_from(high << 4 | low).ok()?;
+    }
+    Some(key)
+}
+
+fn from_base64(text: &str) -> Option<Zeroizing<[u8; KEY_BYTES]>> {
+    let digits = text.strip_suffix('=').filter(|digits| digits.len() == 43)?;
+    let mut key = Zeroizing::new([0; KEY_BYTES]);
+    let (mut bits, mut held, mut at) = (Zeroizing::new(0_u32), 0, 0);
+    for digit in digits.bytes() {
+        let value = match digit {
+            b'A'..=b'Z' => digit - b'A',
+            b'a'..=b'z' => digit - b'a' + 26,
+            b'0'..=b'9' => digit - b'0' + 52,
+            b'+' | b'-' => 62,
+            b'/' | b'_' => 63,
+            _ => return None,
+        };
+        *bits = (*bits & 0xff) << 6 | u32::from(value);
+        held += 6;
+        if held >= 8 {
+            held -= 8;
+            *key.get_mut(at)? = u8::try_from((*bits >> held) & 0xff).ok()?;
+            at += 1;
+        }
+    }
+    (at == KEY_BYTES).then_some(key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_read_as_hex_or_base64_and_nothing_else() {
+        let bytes: [u8; 32] = std::array::from_fn(|n| n as u8 * 7 + 3);
+        let hex = "030a11181f262d343b424950575e656c737a81888f969da4abb2b9c0c7ced5dc";
+        let base64 = "AwoRGB8mLTQ7QklQV15lbHN6gYiPlp2kq7K5wMfO1dw=";
+        for text in [hex, &hex.to_uppercase(), base64, &format!(" {base64}\n")] {
+            assert_eq!(Secret::parse(text), Some(Secret::new(bytes)), "{text}");
+        }
+        let zeros = "0".repeat(64);
+        for text in ["", "secret", &hex[1..], &hex.replace('a', "g"), &base64[1..], &zeros] {
+            assert_eq!(Secret::parse(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_key_shows_nothing_of_itself() {
+        let keys = MasterKeys { current: Secret::new([0xab; 32]), previous: None };
+        assert_eq!(format!("{keys:?}"), "MasterKeys { current: Secret, previous: None }");
+    }
+}

@@ -1,0 +1,426 @@
+//! From a master key to the key of a session: what is derived, what is random and wrapped, and how
+//! both lie in `STORE` and `keys/`. It must not read files, keep a master key longer than the store
+//! is open, nor derive what must be destroyable.
+//!
+//! ```text
+//! HKDF-SHA-256 of a master key, salt = store id (none for the key id), info:
+//!   "sessionlog v1 key id"                  8 bytes   names it
+//!   "sessionlog v1 key check"              16 bytes   proves it before anything is decrypted
+//!   "sessionlog v1 store key"              32 bytes   wraps the store's own key
+//!   "sessionlog v1 tenant key" tag 16      32 bytes   wraps the keys of that tenant's sessions
+//! of the store's own key, salt = store id, info:
+//!   "sessionlog v1 tenant" tenant          16 bytes   the tag that stands for a tenant
+//!
+//! keys file   0  magic "SLKEYS01"   8  version u32  12  checksum u32 of 16..128  16  store id 16
+//! slot n    128·n: checksum u32 of 4..128   4  state u8: 1 a key, 2 destroyed   5  zero 3
+//!             8  number u64    16  tenant tag 16    32  key id 8    40  nonce 24
+//!            64  wrapped key 48 (32 and a tag)     112  zero 16
+//! wrapped: XChaCha20-Poly1305; associated data: "sessionlog v1 session key" store id 16, number
+//!   u64, key id 8, tenant tag 16; for the store's own "sessionlog v1 own key" store id 16, zero 8,
+//!   key id 8, created at i64
+//! ```
+
+use std::fmt;
+
+use hkdf::Hkdf;
+use sha2::Sha256;
+use zeroize::Zeroizing;
+
+use super::{
+    bytes::{Fields, checksum, file_header, open_file_header},
+    cipher::{Cipher, KeyNumber, Nonce, TAG_BYTES},
+    error::Fault,
+};
+
+/// Bytes of a slot of `keys/`, and of its header.
+pub const SLOT_BYTES: u64 = 128;
+/// Bytes of a key with its tag.
+const WRAPPED_BYTES: usize = 32 + TAG_BYTES;
+/// Bytes of a key in `STORE`.
+pub(super) const STORED_BYTES: usize = 8 + 16 + 24 + WRAPPED_BYTES;
+const KEYS_MAGIC: [u8; 8] = *b"SLKEYS01";
+const KEYS_VERSION: u32 = 1;
+const KEY: u8 = 1;
+const DESTROYED: u8 = 2;
+
+/// Names a master key; tells nothing of it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct KeyId(pub [u8; 8]);
+
+impl fmt::Display for KeyId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for KeyId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+/// Stands for a tenant beside a wrapped key: without the store's own key it names nobody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TenantTag(pub [u8; 16]);
+
+/// A master key in use.
+pub struct Master {
+    key: Zeroizing<[u8; 32]>,
+    id: KeyId,
+}
+
+impl fmt::Debug for Master {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Master").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+fn derive<const N: usize>(key: &[u8], salt: &[u8], info: &[&[u8]]) -> Zeroizing<[u8; N]> {
+    let mut out = Zeroizing::new([0; N]);
+    let expanded = Hkdf::<Sha256>::new(Some(salt), key).expand_multi_info(info, &mut *out);
+    expanded.expect("what is derived is a few bytes long");
+    out
+}
+
+impl Master {
+    /// The master key of these bytes.
+    #[must_use]
+    pub fn new(key: &[u8; 32]) -> Self {
+        let id = KeyId(*derive(key, &[], &[b"sessionlog v1 key id"]));
+        Self { key: Zeroizing::new(*key), id }
+    }
+
+    /// Which one it is.
+    #[must_use]
+    pub fn id(&self) -> KeyId {
+        self.id
+    }
+
+    fn check(&self, store: [u8; 16]) -> [u8; 16] {
+        *derive(&*self.key, &store, &[b"sessionlog v1 key check"])
+    }
+
+    /// Wraps the store's own key.
+    #[must_use]
+    pub fn store_own(&self, own: &Own, nonce: Nonce) -> StoredKey {
+        let mut wrapped = own.key.to_vec();
+        let wrap = self.own_wrap(own.store);
+        wrap.seal(nonce, &self.own_place(&wrap, own.created_at), &mut wrapped);
+        let check = self.check(own.store);
+        StoredKey { id: self.id, check, nonce, wrapped: array(&wrapped) }
+    }
+
+    /// Whether this is the master key that `stored` was wrapped under: by its id and its check
+    /// value, and nothing is decrypted to find out.
+    #[must_use]
+    pub fn fits(&self, store: [u8; 16], stored: &StoredKey) -> bool {
+        stored.id == self.id && stored.check == self.check(store)
+    }
+
+    /// Unwraps the store's own key.
+    ///
+    /// # Errors
+    /// [`Fault::Authentication`] when it is not this master key's.
+    pub fn own(&self, store: [u8; 16], at: i64, stored: &StoredKey) -> Result<Own, Fault> {
+        if !self.fits(store, stored) {
+            return Err(Fault::Authentication);
+        }
+        let mut text = stored.wrapped.to_vec();
+        let wrap = self.own_wrap(store);
+        wrap.open(stored.nonce, &self.own_place(&wrap, at), &mut text)?;
+        Ok(Own { key: Zeroizing::new(array(&Zeroizing::new(text))), store, created_at: at })
+    }
+
+    fn own_wrap(&self, store: [u8; 16]) -> Cipher {
+        let key = derive(&*self.key, &store, &[b"sessionlog v1 store key"]);
+        Cipher::new(&key, store, KeyNumber::STORE)
+    }
+
+    fn own_place(&self, wrap: &Cipher, created_at: i64) -> Vec<u8> {
+        wrap.place("sessionlog v1 own key", &[&self.id.0, &created_at.to_le_bytes()])
+    }
+
+    /// Wraps the key of a session.
+    #[must_use]
+    pub fn wrap(
+        &self,
+        store: [u8; 16],
+        number: KeyNumber,
+        tag: TenantTag,
+        key: &[u8; 32],
+        nonce: Nonce,
+    ) -> WrappedKey {
+        let mut wrapped = key.to_vec();
+        let tenant = self.tenant(store, tag, number);
+        tenant.seal(nonce, &self.key_place(&tenant, tag), &mut wrapped);
+        WrappedKey { number, tag, master: self.id, nonce, wrapped: array(&wrapped) }
+    }
+
+    /// Unwraps the key of a session.
+    ///
+    /// # Errors
+    /// [`Fault::Misplaced`] when another master key wrapped it, [`Fault::Authentication`] when it
+    /// is not what was wrapped for its place.
+    pub fn unwrap(
+        &self,
+        store: [u8; 16],
+        wrapped: &WrappedKey,
+    ) -> Result<Zeroizing<[u8; 32]>, Fault> {
+        if wrapped.master != self.id {
+            return Err(Fault::Misplaced);
+        }
+        let tenant = self.tenant(store, wrapped.tag, wrapped.number);
+        let mut text = wrapped.wrapped.to_vec();
+        tenant.open(wrapped.nonce, &self.key_place(&tenant, wrapped.tag), &mut text)?;
+        Ok(Zeroizing::new(array(&Zeroizing::new(text))))
+    }
+
+    fn tenant(&self, store: [u8; 16], tag: TenantTag, number: KeyNumber) -> Cipher {
+        let key = derive(&*self.key, &store, &[b"sessionlog v1 tenant key", &tag.0]);
+        Cipher::new(&key, store, number)
+    }
+
+    fn key_place(&self, tenant: &Cipher, tag: TenantTag) -> Vec<u8> {
+        tenant.place("sessionlog v1 session key", &[&self.id.0, &tag.0])
+    }
+}
+
+/// The store's own key: random, so that a rotation need not encrypt anything anew.
+pub struct Own {
+    key: Zeroizing<[u8; 32]>,
+    store: [u8; 16],
+    created_at: i64,
+}
+
+impl fmt::Debug for Own {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Own")
+    }
+}
+
+impl Own {
+    /// A key of these random bytes for a store.
+    #[must_use]
+    pub fn new(key: [u8; 32], store: [u8; 16], created_at: i64) -> Self {
+        Self { key: Zeroizing::new(key), store, created_at }
+    }
+
+    /// Ready for use.
+    #[must_use]
+    pub fn cipher(&self) -> Cipher {
+        Cipher::new(&self.key, self.store, KeyNumber::STORE)
+    }
+
+    /// What stands for a tenant in `keys/`.
+    #[must_use]
+    pub fn tag(&self, tenant: &str) -> TenantTag {
+        let info: [&[u8]; 2] = [b"sessionlog v1 tenant", tenant.as_bytes()];
+        TenantTag(*derive(&*self.key, &self.store, &info))
+    }
+}
+
+/// The store's own key as it lies in `STORE`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StoredKey {
+    /// The master key it is wrapped under.
+    pub id: KeyId,
+    check: [u8; 16],
+    nonce: Nonce,
+    wrapped: [u8; WRAPPED_BYTES],
+}
+
+impl StoredKey {
+    pub(super) fn encode(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.id.0);
+        out.extend_from_slice(&self.check);
+        out.extend_from_slice(&self.nonce);
+        out.extend_from_slice(&self.wrapped);
+    }
+
+    pub(super) fn decode(fields: &mut Fields<'_>) -> Option<Self> {
+        Some(Self {
+            id: KeyId(fields.array()?),
+            check: fields.array()?,
+            nonce: fields.array()?,
+            wrapped: fields.array()?,
+        })
+    }
+}
+
+/// The key of a session as it lies in `keys/`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WrappedKey {
+    /// Which key.
+    pub number: KeyNumber,
+    /// Whose.
+    pub tag: TenantTag,
+    /// The master key it is wrapped under.
+    pub master: KeyId,
+    nonce: Nonce,
+    wrapped: [u8; WRAPPED_BYTES],
+}
+
+/// What a slot of `keys/` holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeySlot {
+    /// Nothing was ever written there.
+    Empty,
+    /// A key.
+    Key(WrappedKey),
+    /// There was a key.
+    Destroyed,
+}
+
+impl KeySlot {
+    /// The slot of that number as it lies in the file.
+    #[must_use]
+    pub fn encode(&self, number: KeyNumber) -> Vec<u8> {
+        let mut body = Vec::with_capacity(SLOT_BYTES as usize);
+        let state = match self {
+            Self::Empty => return vec![0; SLOT_BYTES as usize],
+            Self::Key(_) => KEY,
+            Self::Destroyed => DESTROYED,
+        };
+        body.extend_from_slice(&[state, 0, 0, 0]);
+        body.extend_from_slice(&number.0.to_le_bytes());
+        if let Self::Key(key) = self {
+            body.extend_from_slice(&key.tag.0);
+            body.extend_from_slice(&key.master.0);
+            body.extend_from_slice(&key.nonce);
+            body.extend_from_slice(&key.wrapped);
+        }
+        body.resize(SLOT_BYTES as usize - 4, 0);
+        let mut slot = checksum(0, &[&body]).to_le_bytes().to_vec();
+        slot.append(&mut body);
+        slot
+    }
+
+    /// Reads the slot of that number.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn decode(number: KeyNumber, bytes: &[u8]) -> Result<Self, Fault> {
+        let slot = bytes.get(..SLOT_BYTES as usize).ok_or(Fault::Short)?;
+        if slot.iter().all(|byte| *byte == 0) {
+            return Ok(Self::Empty);
+        }
+        let mut fields = Fields(slot);
+        if fields.u32() != Some(checksum(0, &[slot.get(4..).unwrap_or_default()])) {
+            return Err(Fault::PayloadChecksum);
+        }
+        Self::fields(number, &mut fields).ok_or(Fault::Short)?
+    }
+
+    fn fields(number: KeyNumber, fields: &mut Fields<'_>) -> Option<Result<Self, Fault>> {
+        let [state, ..] = fields.array::<4>()?;
+        if fields.u64()? != number.0 {
+            return Some(Err(Fault::Misplaced));
+        }
+        Some(Ok(match state {
+            DESTROYED => Self::Destroyed,
+            KEY => Self::Key(WrappedKey {
+                number,
+                tag: TenantTag(fields.array()?),
+                master: KeyId(fields.array()?),
+                nonce: fields.array()?,
+                wrapped: fields.array()?,
+            }),
+            other => {
+                let value = u32::from(other);
+                return Some(Err(Fault::Unknown { what: "state of a key", value }));
+            }
+        }))
+    }
+}
+
+/// The header of a keys file.
+#[must_use]
+pub fn keys_header(store: [u8; 16]) -> Vec<u8> {
+    let mut body = store.to_vec();
+    body.resize(SLOT_BYTES as usize - 16, 0);
+    file_header(KEYS_MAGIC, KEYS_VERSION, &body)
+}
+
+/// Whether the front of a file is the header of a keys file of that store.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn check_keys_header(store: [u8; 16], bytes: &[u8]) -> Result<(), Fault> {
+    let header = bytes.get(..SLOT_BYTES as usize).ok_or(Fault::Short)?;
+    let mut fields = open_file_header(KEYS_MAGIC, KEYS_VERSION, header)?;
+    (fields.array() == Some(store)).then_some(()).ok_or(Fault::Misplaced)
+}
+
+fn array<const N: usize>(bytes: &[u8]) -> [u8; N] {
+    bytes.try_into().expect("a wrapped key has its length")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STORE: [u8; 16] = [6; 16];
+
+    fn master(byte: u8) -> Master {
+        Master::new(&[byte; 32])
+    }
+
+    #[test]
+    fn the_stores_own_key_is_unwrapped_by_its_master_key_alone() {
+        let own = Own::new([3; 32], STORE, 77);
+        let stored = master(1).store_own(&own, [4; 24]);
+        let mut bytes = Vec::new();
+        stored.encode(&mut bytes);
+        assert_eq!(bytes.len(), STORED_BYTES);
+        assert_eq!(StoredKey::decode(&mut Fields(&bytes)), Some(stored));
+        let read = master(1).own(STORE, 77, &stored).expect("its own");
+        assert_eq!(*read.key, [3; 32]);
+        for (told, found) in [
+            ("another master key", master(2).own(STORE, 77, &stored)),
+            ("another store", master(1).own([7; 16], 77, &stored)),
+            ("another time", master(1).own(STORE, 78, &stored)),
+        ] {
+            assert_eq!(found.map(drop), Err(Fault::Authentication), "{told}");
+        }
+    }
+
+    #[test]
+    fn a_wrapped_key_fits_its_number_tenant_store_and_master_key_alone() {
+        let own = Own::new([3; 32], STORE, 77);
+        let (tag, other) = (own.tag("acme"), own.tag("Acme"));
+        assert_ne!(tag, other);
+        let wrapped = master(1).wrap(STORE, KeyNumber(5), tag, &[9; 32], [4; 24]);
+        let bytes = KeySlot::Key(wrapped).encode(KeyNumber(5));
+        assert_eq!(KeySlot::decode(KeyNumber(5), &bytes), Ok(KeySlot::Key(wrapped)));
+        assert_eq!(KeySlot::decode(KeyNumber(6), &bytes), Err(Fault::Misplaced));
+        assert_eq!(*master(1).unwrap(STORE, &wrapped).expect("its own"), [9; 32]);
+        let wrong = |wrapped: WrappedKey| master(1).unwrap(STORE, &wrapped).map(drop);
+        let authentication = Err(Fault::Authentication);
+        assert_eq!(wrong(WrappedKey { number: KeyNumber(6), ..wrapped }), authentication);
+        assert_eq!(wrong(WrappedKey { tag: other, ..wrapped }), authentication);
+        assert_eq!(wrong(WrappedKey { master: KeyId([0; 8]), ..wrapped }), Err(Fault::Misplaced));
+        assert_eq!(master(1).unwrap([7; 16], &wrapped).map(drop), authentication);
+    }
+
+    #[test]
+    fn a_slot_is_empty_or_a_key_or_destroyed_or_told_apart() {
+        for slot in [KeySlot::Empty, KeySlot::Destroyed] {
+            let bytes = slot.encode(KeyNumber(2));
+            assert_eq!(bytes.len() as u64, SLOT_BYTES);
+            assert_eq!(KeySlot::decode(KeyNumber(2), &bytes), Ok(slot));
+        }
+        let bytes = KeySlot::Destroyed.encode(KeyNumber(2));
+        for byte in 0..bytes.len() {
+            let mut changed = bytes.clone();
+            changed[byte] ^= 4;
+            assert!(KeySlot::decode(KeyNumber(2), &changed).is_err(), "byte {byte}");
+        }
+    }
+
+    #[test]
+    fn a_keys_file_belongs_to_its_store() {
+        let header = keys_header(STORE);
+        assert_eq!(check_keys_header(STORE, &header), Ok(()));
+        assert_eq!(check_keys_header([7; 16], &header), Err(Fault::Misplaced));
+    }
+}

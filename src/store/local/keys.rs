@@ -1,0 +1,415 @@
+//! The keys of an encrypted store: which master key opens it, and a random key for each session,
+//! wrapped in two files that are changed one after the other. It must not be asked on the path of
+//! an append, hand out a key that is not durable, nor tell a key to anybody but a cipher.
+//!
+//! Keys are made before they are needed, each time twice as many: a creation waits for a sync of
+//! its own at the first, second, fourth, … session of a tenant and at each thousandth later on.
+
+use std::{collections::BTreeMap, io, sync::Arc};
+
+use super::{
+    OpenError,
+    layout::{KEYS, doing, keys_path, replace},
+    lock,
+};
+use crate::{
+    env::{
+        Env, MasterKeys,
+        planted::{Defect, planted},
+        sync::Mutex,
+    },
+    event::TenantId,
+    log::{
+        Cipher, Encryptor, Fault, Frame, KeyNumber, LogError, Nonce, StoreFile, StoreKeys,
+        journal::read,
+        keyring::{
+            KeyId, KeySlot, Master, Own, SLOT_BYTES, StoredKey, TenantTag, WrappedKey,
+            check_keys_header, keys_header,
+        },
+    },
+};
+
+/// Keys that are made at once, at most.
+const MADE_AT_ONCE_MAX: u64 = 1024;
+
+/// Why a data directory is not opened with the keys that were given. No byte was changed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum KeyProblem {
+    /// It is encrypted.
+    #[error("the data directory is encrypted under the key {wanted}, and no key is set")]
+    Missing {
+        /// The id of the key it wants.
+        wanted: KeyId,
+    },
+    /// It is encrypted under another key.
+    #[error("the data directory is encrypted under the key {wanted}; the keys given are {given:?}")]
+    Wrong {
+        /// The id of the key it wants.
+        wanted: KeyId,
+        /// The ids of those it was given.
+        given: Vec<KeyId>,
+    },
+    /// A rotation was interrupted: both keys are needed to end it.
+    #[error("a rotation to the key {current} is under way: the key before, {previous}, is needed")]
+    Rotating {
+        /// The key that the rotation leads to.
+        current: KeyId,
+        /// The one it comes from.
+        previous: KeyId,
+    },
+    /// A key is set, and it is in plaintext.
+    #[error("a key is set, and the data directory is in plaintext")]
+    Plaintext,
+}
+
+/// The keys of a store.
+pub(super) struct Keys {
+    env: Env,
+    store: [u8; 16],
+    ring: Option<Ring>,
+}
+
+/// Those of an encrypted one.
+struct Ring {
+    masters: Masters,
+    own: Own,
+    cipher: Arc<Cipher>,
+    files: Mutex<Files>,
+}
+
+/// The master keys in use: the one in force first.
+struct Masters(Vec<Master>);
+
+/// What is known of the two files.
+struct Files {
+    /// The number of the next key.
+    next: u64,
+    /// Not what it should be: written anew, from the other, before anything rests on it.
+    stale: [bool; 2],
+    /// Keys that nobody has yet.
+    made: BTreeMap<TenantTag, Made>,
+}
+
+#[derive(Default)]
+struct Made {
+    /// How many were made the last time.
+    count: u64,
+    keys: Vec<Arc<Cipher>>,
+}
+
+/// The key files and the store's own key of a store that is made.
+pub(super) fn make(env: &Env, store: [u8; 16], created_at: i64) -> io::Result<Option<StoreKeys>> {
+    let Some(keys) = &env.keys else { return Ok(None) };
+    let own = Own::new(env.secret(), store, created_at);
+    let current = Master::new(keys.current.bytes()).store_own(&own, env.secret());
+    env.storage.create_dir(KEYS)?;
+    for file in 0..2 {
+        let header = keys_header(store);
+        replace(env, &keys_path(file), &mut |file| file.write_at(0, &header))?;
+    }
+    Ok(Some(StoreKeys { current, previous: None }))
+}
+
+/// The master keys that a store wants, out of those given.
+fn choose(
+    store: &StoreFile,
+    stored: &StoreKeys,
+    given: &MasterKeys,
+) -> Result<(Masters, Own), KeyProblem> {
+    let given = [Some(&given.current), given.previous.as_ref()].into_iter().flatten();
+    let given: Vec<Master> = given.map(|key| Master::new(key.bytes())).collect();
+    let ids: Vec<KeyId> = given.iter().map(Master::id).collect();
+    let wanted = stored.current.id;
+    let wrong = || KeyProblem::Wrong { wanted, given: ids.clone() };
+    let fits = |key: &StoredKey| given.iter().position(|master| master.fits(store.id, key));
+    let first = fits(&stored.current).ok_or_else(wrong)?;
+    let second = match &stored.previous {
+        None => None,
+        Some(previous) => Some(
+            fits(previous)
+                .ok_or(KeyProblem::Rotating { current: wanted, previous: previous.id })?,
+        ),
+    };
+    let master = given.get(first).ok_or_else(wrong)?;
+    let own = master.own(store.id, store.created_at, &stored.current).map_err(|_| wrong())?;
+    let chosen = |(at, master)| (Some(at) == Some(first) || Some(at) == second).then_some(master);
+    let mut masters: Vec<Master> = given.into_iter().enumerate().filter_map(chosen).collect();
+    masters.sort_by_key(|master| master.id() != wanted);
+    Ok((Masters(masters), own))
+}
+
+impl Keys {
+    /// The keys of a store, from those that were given; changes nothing.
+    pub(super) fn open(env: &Env, store: &StoreFile) -> Result<Self, OpenError> {
+        let problem = |problem| OpenError::Key { problem };
+        let (stored, given) = match (&store.keys, &env.keys) {
+            (None, None) => return Ok(Self { env: env.clone(), store: store.id, ring: None }),
+            (None, Some(_)) => return Err(problem(KeyProblem::Plaintext)),
+            (Some(stored), None) => {
+                return Err(problem(KeyProblem::Missing { wanted: stored.current.id }));
+            }
+            (Some(stored), Some(given)) => (stored, given),
+        };
+        let (masters, own) = choose(store, stored, given).map_err(problem)?;
+        let mut files = Files { next: 1, stale: [false; 2], made: BTreeMap::new() };
+        for (file, stale) in files.stale.iter_mut().enumerate() {
+            match slots_in(env, store.id, file) {
+                Ok(slots) => files.next = files.next.max(slots),
+                Err(LogError::Io(error)) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(doing(format!("reading {}", keys_path(file)))(error));
+                }
+                Err(error) => {
+                    tracing::warn!(file, %error, "a file of keys is damaged");
+                    *stale = true;
+                }
+            }
+        }
+        if files.stale == [true; 2] {
+            let what = "neither file in keys/ can be read".to_owned();
+            return Err(OpenError::Damaged { what });
+        }
+        let cipher = Arc::new(own.cipher());
+        let ring = Some(Ring { masters, own, cipher, files: Mutex::new(files) });
+        // A key that is used again must be what is durable, not what a cache has.
+        Ok(Self { env: env.clone(), store: store.id, ring })
+    }
+
+    /// The store's own key, where it is encrypted.
+    pub(super) fn own(&self) -> Option<&Arc<Cipher>> {
+        self.ring.as_ref().map(|ring| &ring.cipher)
+    }
+
+    /// A nonce that nobody had before.
+    pub(super) fn nonce(&self) -> Nonce {
+        if planted(Defect::SameNonce) { [7; 24] } else { self.env.secret() }
+    }
+
+    /// Runs `write` with what encrypts under a key, if there is one.
+    pub(super) fn with<T>(
+        &self,
+        cipher: Option<&Arc<Cipher>>,
+        write: impl FnOnce(Option<Encryptor<'_>>) -> T,
+    ) -> T {
+        let nonce = || self.nonce();
+        write(cipher.map(|cipher| Encryptor { cipher, nonce: &nonce }))
+    }
+
+    /// A key for a new session of that tenant; `None` in a plaintext store.
+    ///
+    /// # Errors
+    /// What the file system said when keys had to be made.
+    pub(super) fn take(&self, tenant: &TenantId) -> io::Result<Option<Arc<Cipher>>> {
+        let Some(ring) = &self.ring else { return Ok(None) };
+        let tag = ring.own.tag(tenant.as_str());
+        let mut files = lock(&ring.files);
+        let ready = files.made.entry(tag).or_default().keys.pop();
+        if ready.is_some() {
+            return Ok(ready);
+        }
+        self.make_keys(ring, &mut files, tag)?;
+        Ok(files.made.entry(tag).or_default().keys.pop())
+    }
+
+    /// Makes keys for a tenant and makes them durable in both files.
+    fn make_keys(&self, ring: &Ring, files: &mut Files, tag: TenantTag) -> io::Result<()> {
+        let made = files.made.entry(tag).or_default();
+        let count = (made.count * 2).clamp(1, MADE_AT_ONCE_MAX);
+        let first = files.next;
+        // Numbers are never given twice, whatever becomes of this write.
+        files.next += count;
+        let master = ring.masters.in_force();
+        let (mut slots, mut keys) = (Vec::new(), Vec::new());
+        for number in (first..first + count).map(KeyNumber) {
+            let key = zeroize::Zeroizing::new(self.env.secret());
+            let wrapped = master.wrap(self.store, number, tag, &key, self.env.secret());
+            slots.extend(KeySlot::Key(wrapped).encode(number));
+            keys.push(Arc::new(Cipher::new(&key, self.store, number)));
+        }
+        keys.reverse();
+        if !planted(Defect::LateKey) {
+            self.write(files, &[(KeyNumber(first), &slots)])?;
+        }
+        let made = files.made.entry(tag).or_default();
+        made.count = count;
+        made.keys = keys;
+        Ok(())
+    }
+
+    /// Writes slots into one file and then into the other, each durably: at any time one of them
+    /// is whole.
+    fn write(&self, files: &mut Files, changes: &[(KeyNumber, &[u8])]) -> io::Result<()> {
+        for (file, path) in [(0, keys_path(0)), (1, keys_path(1))] {
+            let stale = files.stale.get(file).copied().unwrap_or(false);
+            if stale {
+                let bytes = self.merged()?;
+                replace(&self.env, &path, &mut |file| file.write_at(0, &bytes))?;
+            }
+            let write = || -> io::Result<()> {
+                let file = self.env.storage.open(&path)?;
+                for (first, slots) in changes {
+                    file.write_at(SLOT_BYTES * first.0, slots)?;
+                }
+                file.sync()
+            };
+            let written = write();
+            if let Some(stale) = files.stale.get_mut(file) {
+                *stale = written.is_err();
+            }
+            written?;
+        }
+        Ok(())
+    }
+
+    /// Both files as one: of each key what is whole in either, and destroyed where either says so.
+    fn merged(&self) -> io::Result<Vec<u8>> {
+        let mut bytes = keys_header(self.store);
+        let files = [self.slots(0), self.slots(1)];
+        let count = files.iter().flatten().map(Vec::len).max().unwrap_or(0);
+        if files.iter().all(Result::is_err) {
+            return Err(io::Error::other("neither file in keys/ can be read"));
+        }
+        for number in 1..count {
+            let found = files.iter().flatten().filter_map(|slots| slots.get(number).copied());
+            let merged = found.flatten().fold(KeySlot::Empty, either);
+            bytes.extend(merged.encode(KeyNumber(number as u64)));
+        }
+        Ok(bytes)
+    }
+
+    /// The slots of a file by their numbers; the first stands for its header.
+    fn slots(&self, file: usize) -> Result<Vec<Result<KeySlot, Fault>>, LogError> {
+        let handle = self.env.storage.open_read(&keys_path(file))?;
+        let bytes = read(&*handle, 0, u64::MAX)?;
+        let wrong = |fault| LogError::Fault { byte_offset: 0, fault };
+        check_keys_header(self.store, &bytes).map_err(wrong)?;
+        let slots = bytes.chunks(SLOT_BYTES as usize).enumerate();
+        Ok(slots.map(|(number, slot)| KeySlot::decode(KeyNumber(number as u64), slot)).collect())
+    }
+
+    /// The key of that number, ready for use.
+    ///
+    /// # Errors
+    /// What the file system said, or what is wrong with the key in both files.
+    pub(super) fn cipher(&self, number: KeyNumber) -> Result<Arc<Cipher>, LogError> {
+        self.wrapped(number).map(|(_, cipher)| cipher)
+    }
+
+    /// A frame of any session, decrypted under the key that it names.
+    ///
+    /// # Errors
+    /// What is wrong with the frame, or with its key.
+    pub(super) fn decrypted(&self, frame: &Frame) -> Result<Frame, LogError> {
+        let encrypted = frame.header.encrypted.filter(|_| self.ring.is_some());
+        let cipher = match encrypted.map(|encrypted| encrypted.key) {
+            None => self.own().map(Arc::clone),
+            Some(KeyNumber::STORE) => self.own().map(Arc::clone),
+            Some(number) => Some(self.cipher(number)?),
+        };
+        let wrong = |fault| LogError::Fault { byte_offset: 0, fault };
+        frame.clone().decrypt(cipher.as_deref()).map_err(wrong)
+    }
+
+    /// [`Self::cipher`] of a session of that tenant.
+    pub(super) fn cipher_of(
+        &self,
+        number: KeyNumber,
+        tenant: &str,
+    ) -> Result<Arc<Cipher>, LogError> {
+        let (tag, cipher) = self.wrapped(number)?;
+        let own = self.ring.as_ref().map(|ring| ring.own.tag(tenant));
+        if own != Some(tag) {
+            return Err(LogError::Fault { byte_offset: 0, fault: Fault::Misplaced });
+        }
+        Ok(cipher)
+    }
+
+    fn wrapped(&self, number: KeyNumber) -> Result<(TenantTag, Arc<Cipher>), LogError> {
+        let byte_offset = SLOT_BYTES.saturating_mul(number.0);
+        let wrong = |fault| LogError::Fault { byte_offset, fault };
+        let ring = self.ring.as_ref().ok_or_else(|| wrong(Fault::Encrypted))?;
+        if number == KeyNumber::STORE {
+            return Err(wrong(Fault::Plaintext));
+        }
+        let mut trouble = None;
+        let mut slot = KeySlot::Empty;
+        for path in [keys_path(0), keys_path(1)] {
+            let found = || -> Result<KeySlot, LogError> {
+                let file = self.env.storage.open_read(&path)?;
+                let bytes = read(&*file, byte_offset, byte_offset + SLOT_BYTES)?;
+                KeySlot::decode(number, &bytes).map_err(wrong)
+            };
+            match found() {
+                Ok(found) => slot = either(slot, found),
+                Err(LogError::Io(error)) if error.kind() != io::ErrorKind::NotFound => {
+                    trouble = Some(LogError::Io(error));
+                }
+                Err(_) => {}
+            }
+        }
+        match slot {
+            KeySlot::Key(wrapped) => {
+                let key = ring.masters.unwrap(self.store, &wrapped).map_err(wrong)?;
+                Ok((wrapped.tag, Arc::new(Cipher::new(&key, self.store, number))))
+            }
+            // Not to be told from a key that was never there: whoever wants it is told it is gone.
+            KeySlot::Empty => Err(trouble.unwrap_or_else(|| wrong(Fault::NoKey))),
+            KeySlot::Destroyed => Err(wrong(Fault::NoKey)),
+        }
+    }
+
+    /// Destroys keys in both files, durably: what lies under them is noise from then on.
+    ///
+    /// # Errors
+    /// What the file system said.
+    pub(super) fn destroy(&self, numbers: &[KeyNumber]) -> io::Result<()> {
+        let Some(ring) = &self.ring else { return Ok(()) };
+        let slots: Vec<(KeyNumber, Vec<u8>)> = numbers
+            .iter()
+            .filter(|number| **number != KeyNumber::STORE)
+            .map(|number| (*number, KeySlot::Destroyed.encode(*number)))
+            .collect();
+        if slots.is_empty() {
+            return Ok(());
+        }
+        let changes: Vec<(KeyNumber, &[u8])> =
+            slots.iter().map(|(number, slot)| (*number, slot.as_slice())).collect();
+        self.write(&mut lock(&ring.files), &changes)
+    }
+}
+
+impl Masters {
+    /// The one that everything new is wrapped under.
+    fn in_force(&self) -> &Master {
+        self.0.first().expect("a ring has a master key")
+    }
+
+    fn unwrap(
+        &self,
+        store: [u8; 16],
+        wrapped: &WrappedKey,
+    ) -> Result<zeroize::Zeroizing<[u8; 32]>, Fault> {
+        let master = self.0.iter().find(|master| master.id() == wrapped.master);
+        master.ok_or(Fault::Misplaced)?.unwrap(store, wrapped)
+    }
+}
+
+/// Of two copies of a slot the one that says more: destroyed before a key before nothing.
+fn either(one: KeySlot, other: KeySlot) -> KeySlot {
+    match (one, other) {
+        (KeySlot::Destroyed, _) | (_, KeySlot::Destroyed) => KeySlot::Destroyed,
+        (KeySlot::Empty, other) => other,
+        (one, _) => one,
+    }
+}
+
+/// How many slots a file has, its header among them.
+fn slots_in(env: &Env, store: [u8; 16], file: usize) -> Result<u64, LogError> {
+    let handle = env.storage.open_read(&keys_path(file))?;
+    // Dirty pages of a process that died reach the device now; then it is asked, not the cache.
+    handle.sync()?;
+    handle.evict()?;
+    let header = read(&*handle, 0, SLOT_BYTES)?;
+    let wrong = |fault| LogError::Fault { byte_offset: 0, fault };
+    check_keys_header(store, &header).map_err(wrong)?;
+    Ok(handle.len()?.div_ceil(SLOT_BYTES))
+}

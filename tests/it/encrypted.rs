@@ -1,0 +1,432 @@
+//! A store under a key: nothing of it can be read without, nothing moves within it unseen, and a
+//! key that is wrong or missing changes no byte. What a crash leaves of it is told in `crash`, whose
+//! seeds are odd for encrypted stores. It must not look into the engine.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+use sessionlog::{
+    env::{
+        MasterKeys,
+        secrets::Secret,
+        sim::{SeededEntropy, Sim},
+    },
+    event::{BatchKey, EventType, NewEvent, Scope, SessionId, SessionKey, TenantId, UserId},
+    log::{
+        FrameHeader,
+        journal::JournalHeader,
+        scan::{Piece, scan},
+        segment::SegmentHeader,
+    },
+    store::{
+        Change, NewSession, Store,
+        local::{KeyProblem, Local, OpenError},
+    },
+};
+
+use crate::{
+    engines::{append, batch, create, event, events_of, key, named, small},
+    fuzz_seeds::recover::{Fate, Image, encrypted, survive},
+    life::runtime,
+};
+
+fn keys(byte: u8) -> MasterKeys {
+    let key = std::array::from_fn(|n| byte.wrapping_add(n as u8));
+    MasterKeys { current: Secret::new(key), previous: None }
+}
+
+fn with_previous(current: u8, previous: u8) -> MasterKeys {
+    MasterKeys { previous: Some(keys(previous).current), ..keys(current) }
+}
+
+/// Every file as the device has it.
+fn tree(sim: &Sim) -> BTreeMap<String, Vec<u8>> {
+    sim.files()
+        .into_iter()
+        .filter_map(|path| Some((path.clone(), sim.read_durable(&path)?)))
+        .collect()
+}
+
+fn refusal(sim: &Sim) -> String {
+    match Local::open_local(&sim.env(), small()) {
+        Err(OpenError::Key { problem }) => match problem {
+            KeyProblem::Missing { .. } => "missing".to_owned(),
+            KeyProblem::Wrong { .. } => "wrong".to_owned(),
+            KeyProblem::Rotating { .. } => "rotating".to_owned(),
+            KeyProblem::Plaintext => "plaintext".to_owned(),
+        },
+        Err(other) => other.to_string(),
+        Ok(_) => "it opened".to_owned(),
+    }
+}
+
+#[test]
+fn a_key_that_is_wrong_or_missing_or_not_wanted_changes_no_byte() {
+    for (made, given, expected) in [
+        (Some(keys(1)), None, "missing"),
+        (Some(keys(1)), Some(keys(2)), "wrong"),
+        (Some(keys(1)), Some(with_previous(2, 3)), "wrong"),
+        (None, Some(keys(1)), "plaintext"),
+        (Some(keys(1)), Some(with_previous(2, 1)), "it opened"),
+        (Some(keys(1)), Some(keys(1)), "it opened"),
+    ] {
+        for clean in [true, false] {
+            let sim = Sim::new(5);
+            sim.set_keys(made.clone());
+            runtime().block_on(async {
+                let store = Local::open_local(&sim.env(), small()).unwrap();
+                create(&store, "s").await;
+                append(&store, &key("s"), batch([event("{}")])).await.unwrap();
+                if clean {
+                    store.close().await;
+                }
+            });
+            sim.power_loss();
+            sim.set_keys(given.clone());
+            let before = tree(&sim);
+            assert_eq!(refusal(&sim), expected, "{clean}");
+            if expected != "it opened" {
+                assert_eq!(tree(&sim), before, "{expected}");
+            }
+            sim.kill();
+            sim.set_keys(made.clone());
+            runtime().block_on(async {
+                let store = Local::open_local(&sim.env(), small()).unwrap();
+                assert_eq!(events_of(&store, &key("s")).await.len(), 1);
+            });
+        }
+    }
+}
+
+/// A text that no cipher writes by chance, in every place where a client may put one.
+struct Canaries(SeededEntropy, Vec<String>);
+
+impl Canaries {
+    fn next(&mut self, what: &str) -> String {
+        let text = format!("{what}{:016x}{:016x}", self.0.next(), self.0.next());
+        self.1.push(text.clone());
+        text
+    }
+}
+
+async fn plant(store: &Local, canaries: &mut Canaries, round: usize) {
+    let scope = Scope {
+        tenant: TenantId::new(&canaries.next("tenant")).unwrap(),
+        user: UserId::new(&canaries.next("user")).unwrap(),
+    };
+    let id = SessionId::new(&canaries.next("session")).unwrap();
+    let mut events: Vec<NewEvent> = Vec::new();
+    for n in 0..3 {
+        let body = format!("{{\"text\":\"{}\"}}", canaries.next("body").repeat(1 + 40 * (n % 2)));
+        let kind = EventType::new(&format!("x.{}", canaries.next("type"))).unwrap();
+        events.push(NewEvent { kind, ..named(&canaries.next("id"), &body) });
+    }
+    let mut first = batch(events);
+    first.key = Some(BatchKey::new(&canaries.next("batch")).unwrap());
+    let new = NewSession {
+        id: Some(id.clone()),
+        title: Some(canaries.next("title")),
+        metadata: [(canaries.next("name"), canaries.next("value"))].into(),
+        workspace: Some(format!("/{}", canaries.next("workspace"))),
+        key: Some(BatchKey::new(&canaries.next("create")).unwrap()),
+        events: first,
+        ..NewSession::default()
+    };
+    store.create(&scope, new).await.unwrap();
+    let session = SessionKey { scope, session: id };
+    let title = Some(Some(canaries.next("renamed")));
+    store.change(&session, Change { title, ..Change::default() }).await.unwrap();
+    for _ in 0..4 + round {
+        let body = canaries.next("later").repeat(30);
+        append(store, &session, batch([event(&body)])).await.unwrap();
+    }
+}
+
+#[test]
+fn no_word_of_a_client_is_on_disk_in_clear() {
+    let mut scanned = 0;
+    for seed in 0..6 {
+        let sim = Sim::encrypted(seed);
+        let mut canaries = Canaries(SeededEntropy::new(seed ^ 0xc0ffee), Vec::new());
+        for round in 0..6 {
+            runtime().block_on(async {
+                let store = Local::open_local(&sim.env(), small()).unwrap();
+                for session in 0..3 {
+                    plant(&store, &mut canaries, session * round).await;
+                    if session == round % 3 {
+                        store.settle().unwrap();
+                    }
+                }
+                match round % 3 {
+                    0 => store.close().await,
+                    1 => store.idle(),
+                    // A damaged segment is copied to quarantine when somebody reads it.
+                    _ => {
+                        store.settle().unwrap();
+                        let paths = sim.files().into_iter().filter(|path| path.ends_with(".seg"));
+                        paths.for_each(|path| sim.flip(&path, 500, 3));
+                    }
+                }
+            });
+            if round % 2 == 0 {
+                sim.kill()
+            } else {
+                sim.power_loss()
+            }
+            let files = tree(&sim);
+            let kinds = ["journal", "settled", "segments", "keys", "STORE"];
+            kinds.iter().for_each(|kind| assert!(files.keys().any(|path| path.starts_with(kind))));
+            for (path, bytes) in &files {
+                scanned += bytes.len();
+                for canary in &canaries.1 {
+                    assert!(!path.contains(canary.as_str()), "{canary} names {path}");
+                    // Half of it, since a text may lie across what is compressed.
+                    let part = &canary.as_bytes()[canary.len() - 16..];
+                    let found = memchr(bytes, part);
+                    assert!(!found, "{canary} is in {path} after round {round}");
+                }
+            }
+        }
+        assert!(canaries.1.len() > 400, "{} canaries", canaries.1.len());
+    }
+    eprintln!("{scanned} bytes scanned, no canary found");
+}
+
+fn memchr(bytes: &[u8], part: &[u8]) -> bool {
+    let mut rest = bytes;
+    while let Some(at) = rest.iter().position(|byte| *byte == part[0]) {
+        if rest[at..].starts_with(part) {
+            return true;
+        }
+        rest = &rest[at + 1..];
+    }
+    false
+}
+
+/// The encrypted frames of a file: header and payload, and where each lies.
+fn frames(path: &str, bytes: &[u8]) -> Vec<(u64, FrameHeader, Bytes)> {
+    let bytes = Bytes::copy_from_slice(bytes);
+    let (salt, from) = if path.starts_with("journal") {
+        let Ok(header) = JournalHeader::decode(&bytes) else { return Vec::new() };
+        (header.salt, 8192)
+    } else {
+        let Ok(header) = SegmentHeader::decode(&bytes) else { return Vec::new() };
+        (header.salt, 192)
+    };
+    let pieces = scan(salt, &bytes.slice(from..), from as u64).pieces;
+    let whole = pieces.into_iter().filter_map(|piece| match piece {
+        Piece::Frame { byte_offset, frame } if frame.header.encrypted.is_some() => {
+            Some((byte_offset, frame.header, frame.payload))
+        }
+        _ => None,
+    });
+    whole.collect()
+}
+
+#[test]
+fn no_nonce_comes_twice_over_a_thousand_crashes() {
+    let (mut seen, mut crashes) = (BTreeMap::new(), 0);
+    for seed in 0..20 {
+        let sim = Sim::encrypted(seed);
+        for life in 0..50 {
+            runtime().block_on(async {
+                let store = Local::open_local(&sim.env(), small()).unwrap();
+                if life == 0 {
+                    create(&store, "s").await;
+                }
+                append(&store, &key("s"), batch([event(&format!("{{\"n\":{life}}}"))]))
+                    .await
+                    .unwrap();
+                if life % 3 == 0 {
+                    store.settle().unwrap();
+                }
+                if life % 16 == 15 {
+                    store.close().await;
+                }
+            });
+            if life % 2 == 0 {
+                sim.kill()
+            } else {
+                sim.power_loss()
+            }
+            crashes += 1;
+            for (path, bytes) in tree(&sim) {
+                for (_, header, payload) in frames(&path, &bytes) {
+                    let encrypted = header.encrypted.unwrap();
+                    let known = seen.entry((seed, encrypted.key, encrypted.nonce));
+                    // A frame that is repeated in the journal is the same message.
+                    assert_eq!(*known.or_insert(payload.clone()), payload, "{path}");
+                }
+            }
+        }
+    }
+    assert!(crashes >= 1_000 && seen.len() >= 1_000, "{crashes} crashes, {} nonces", seen.len());
+    eprintln!("{crashes} crashes, {} nonces, none twice", seen.len());
+}
+
+/// A file with these frames behind its header, their checksums made to fit: what somebody can do
+/// who may write to the disk and has no key.
+fn forged(bytes: &[u8], frames: &[(FrameHeader, Bytes)]) -> Vec<u8> {
+    let salt = SegmentHeader::decode(bytes).unwrap().salt;
+    let mut out = bytes[..192].to_vec();
+    frames.iter().for_each(|(header, payload)| header.write(salt, payload, &mut out));
+    out
+}
+
+fn replace(sim: &Sim, path: &str, bytes: &[u8]) {
+    sim.truncate_durable(path, 0);
+    sim.write_durable(path, 0, bytes);
+}
+
+type Segment = (String, Vec<u8>, Vec<(FrameHeader, Bytes)>);
+
+fn segments(image: &Image) -> Vec<Segment> {
+    let files = image.files.iter().filter(|(path, _)| path.starts_with("segments"));
+    let read = |(path, bytes): &(String, Vec<u8>)| {
+        let frames = frames(path, bytes).into_iter().map(|(_, header, payload)| (header, payload));
+        (path.clone(), bytes.clone(), frames.collect::<Vec<_>>())
+    };
+    // Beside what a session consists of lie files that were replaced, and nobody reads them.
+    let used = |path: &str| survive(image, |sim| sim.remove_durable(path)) != Fate::Whole;
+    files.map(read).filter(|(path, _, frames)| frames.len() > 2 && used(path)).collect()
+}
+
+/// What was done, and whether it was told, refused or harmless.
+#[derive(Default)]
+struct Table(BTreeMap<&'static str, (u64, BTreeSet<String>)>);
+
+impl Table {
+    fn judge(&mut self, image: &Image, what: &'static str, path: &str, bytes: &[u8]) {
+        let fate = survive(image, |sim| replace(sim, path, bytes));
+        assert_ne!(fate, Fate::Shorter, "{what}: {path} is silently shorter");
+        assert_ne!(fate, Fate::Whole, "{what}: {path} passes for whole");
+        let row = self.0.entry(what).or_default();
+        row.0 += 1;
+        row.1.insert(format!("{fate:?}"));
+    }
+}
+
+#[test]
+fn whoever_moves_frames_about_without_a_key_is_found_out() {
+    let mut table = Table::default();
+    let [_, image] = encrypted();
+    let segments = segments(image);
+    assert!(segments.len() > 1, "{} segments", segments.len());
+    for (nth, (path, bytes, frames)) in segments.iter().enumerate() {
+        // What follows the frames of a sealed segment is cut off: it would tell by itself.
+        for at in [0, frames.len() / 2, frames.len() - 2] {
+            let mut swapped = frames.clone();
+            swapped.swap(at, at + 1);
+            table.judge(image, "swap", path, &forged(bytes, &swapped));
+            let mut renamed = swapped.clone();
+            for (place, other) in [(at, at + 1), (at + 1, at)] {
+                // The header stays in its place, so that nothing but the cipher can tell.
+                let (encrypted, length) = (frames[other].0.encrypted, frames[other].0.length);
+                renamed[place].0 = FrameHeader { encrypted, length, ..frames[place].0 };
+            }
+            table.judge(image, "swap behind their headers", path, &forged(bytes, &renamed));
+            let mut dropped = frames.clone();
+            dropped.remove(at);
+            table.judge(image, "drop", path, &forged(bytes, &dropped));
+            let mut twice = frames.clone();
+            twice[at + 1] = frames[at].clone();
+            table.judge(image, "duplicate", path, &forged(bytes, &twice));
+            let mut counted = frames.clone();
+            counted[at].0.first_position.0 += 1;
+            table.judge(image, "renumber", path, &forged(bytes, &counted));
+            let mut plain = frames.clone();
+            plain[at].0.encrypted = None;
+            table.judge(image, "call it plaintext", path, &forged(bytes, &plain));
+            let (_, _, others) = &segments[(nth + 1) % segments.len()];
+            let other = &others[at.min(others.len() - 1)];
+            let mut moved = frames.clone();
+            moved[at] = other.clone();
+            table.judge(image, "move between sessions", path, &forged(bytes, &moved));
+            let (encrypted, length) = (other.0.encrypted, other.0.length);
+            moved[at].0 = FrameHeader { encrypted, length, ..frames[at].0 };
+            table.judge(image, "move behind its header", path, &forged(bytes, &moved));
+            let own = frames[at].0.encrypted.map(|own| sessionlog::log::Encrypted {
+                nonce: other.0.encrypted.unwrap().nonce,
+                ..own
+            });
+            moved[at].0 = FrameHeader { encrypted: own, length, ..frames[at].0 };
+            table.judge(image, "move under its key number", path, &forged(bytes, &moved));
+        }
+    }
+    for (what, (times, fates)) in &table.0 {
+        eprintln!("{what:<28} {times:>4} undetected 0 {fates:?}");
+    }
+}
+
+#[test]
+fn whoever_changes_wrapped_keys_is_found_out() {
+    let mut told = 0;
+    for image in encrypted() {
+        let (_, slots) = image.files.iter().find(|(path, _)| path == "keys/0").unwrap();
+        let count = slots.len() / 128;
+        assert!(count > 2, "{count} slots");
+        let mut change = |what: &str, change: &dyn Fn(&mut Vec<u8>)| {
+            let mut changed = slots.clone();
+            change(&mut changed);
+            for slot in changed[128..].chunks_mut(128) {
+                let mut sum = crc32fast::Hasher::new();
+                sum.update(&[0; 8]);
+                sum.update(&slot[4..]);
+                slot[..4].copy_from_slice(&sum.finalize().to_le_bytes());
+            }
+            let fate = survive(image, |sim| {
+                replace(sim, "keys/0", &changed);
+                replace(sim, "keys/1", &changed);
+            });
+            assert!(matches!(fate, Fate::Told | Fate::Refused), "{what}: {fate:?}");
+            told += 1;
+        };
+        change("swapped", &|slots| {
+            let (first, second) = (slots[128..256].to_vec(), slots[256..384].to_vec());
+            slots[128..256].copy_from_slice(&second);
+            slots[256..384].copy_from_slice(&first);
+        });
+        change("swapped behind their numbers", &|slots| {
+            let (first, second) = (slots[144..256].to_vec(), slots[272..384].to_vec());
+            slots[144..256].copy_from_slice(&second);
+            slots[272..384].copy_from_slice(&first);
+        });
+        for byte in [16, 33, 45, 70, 111] {
+            change("flipped", &|slots| slots[128 + byte] ^= 1);
+        }
+        change("emptied", &|slots| slots[128..].fill(0));
+    }
+    assert_eq!(told, 16);
+}
+
+#[test]
+fn one_file_of_keys_is_enough_and_a_lost_one_is_written_anew() {
+    for image in encrypted() {
+        for path in ["keys/0", "keys/1"] {
+            let gone = survive(image, |sim| sim.remove_durable(path));
+            assert_eq!(gone, Fate::Whole, "{path} is gone");
+            let spoiled = survive(image, |sim| sim.zero_sector(path, 0));
+            assert_eq!(spoiled, Fate::Whole, "{path} is spoiled");
+        }
+        let both = survive(image, |sim| {
+            sim.remove_durable("keys/0");
+            sim.remove_durable("keys/1");
+        });
+        assert_eq!(both, Fate::Refused);
+    }
+    let sim = Sim::encrypted(9);
+    runtime().block_on(async {
+        let store = Local::open_local(&sim.env(), small()).unwrap();
+        create(&store, "a").await;
+        sim.kill();
+        sim.remove_durable("keys/0");
+        let store = Local::open_local(&sim.env(), small()).unwrap();
+        create(&store, "b").await;
+        sim.kill();
+        sim.remove_durable("keys/1");
+        let store = Local::open_local(&sim.env(), small()).unwrap();
+        for name in ["a", "b"] {
+            assert_eq!(events_of(&store, &key(name)).await.len(), 0);
+        }
+    });
+}
