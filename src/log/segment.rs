@@ -7,7 +7,8 @@
 //!  16  store id 16        32  salt u64      40  session hash 32
 //!  72  base u64           80  start u64     88  first lsn u64
 //!  96  event chain at the base 32          128  control chain at the base 32
-//! 160  sealed u8         161  cipher u8    162  zero    168  key number u64   176  zero   192  frames
+//! 160  sealed u8        161  cipher u8     162  zero         168  key number u64
+//! 176  zero            192  frames
 //! ```
 
 use bytes::Bytes;

@@ -1,6 +1,6 @@
 //! A store under a key: nothing of it can be read without, nothing moves within it unseen, and a
-//! key that is wrong or missing changes no byte. What a crash leaves of it is told in `crash`, whose
-//! seeds are odd for encrypted stores. It must not look into the engine.
+//! key that is wrong or missing changes no byte. What a crash leaves is told in `crash`: odd seeds
+//! run encrypted. It must not look into the engine.
 
 use std::collections::{BTreeMap, BTreeSet};
 

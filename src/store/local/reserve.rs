@@ -86,6 +86,8 @@ impl Shared {
         let mut noise = vec![0; usize::try_from(bytes).unwrap_or(0)];
         self.env.entropy.fill(&mut noise);
         let made = file.write_at(0, &noise).and_then(|()| file.sync());
+        // Else a power loss on a full disk could take the name, and the room with it.
+        let made = made.and_then(|()| storage.sync_dir(""));
         made.inspect_err(|_| {
             let _ = storage.remove(RESERVE);
         })

@@ -45,7 +45,7 @@ async fn day(store: &Local, clock: &ManualClock) {
 
 /// Makes the directory and answers what the store said last, without a clean stop.
 async fn fill(directory: &Path) -> Value {
-    let (store, clock) = open(directory);
+    let (store, clock) = open("plain", directory);
     for session in ["went", "named_again"] {
         begin(&store, session, Some(3_600)).await;
     }
@@ -113,7 +113,7 @@ async fn an_old_directory_knows_what_is_held_expired_and_gone() {
         assert_eq!(bytes[8], 2, "{}", path.display());
     }
     copy(&data, &home.path().join("data"));
-    let (store, clock) = open(&home.path().join("data"));
+    let (store, clock) = open("plain", &home.path().join("data"));
     let expected = expected(NAME);
     let found = said(&store).await;
     for (found, expected) in found.as_array().unwrap().iter().zip(expected.as_array().unwrap()) {
