@@ -94,9 +94,11 @@ async fn a_name_that_is_free_again_keeps_its_new_session_over_every_start() {
             until_gone(&sim, &store, "s").await;
         } else {
             // Free at the very sweep, nothing settled behind it.
-            while !is_gone(&store, "s").await {
-                sim.clock().advance(6 * HOUR);
-                store.sweep().await.unwrap();
+            for _ in 0..60 {
+                if !is_gone(&store, "s").await {
+                    sim.clock().advance(6 * HOUR);
+                    store.sweep().await.unwrap();
+                }
             }
         }
         create(&store, "s").await;
@@ -175,8 +177,9 @@ async fn a_clock_that_is_wrong_after_a_stop_expires_nothing() {
         while store.sweep().await.unwrap().expired != [key("s")] {
             sim.clock().advance(6 * HOUR);
             lived += 6 * HOUR;
+            assert!(lived < 3 * LIMIT, "{how}: it does not expire");
         }
-        assert!(lived >= LIMIT && lived < 3 * LIMIT, "{how}: it expires after {lived:?}");
+        assert!(lived >= LIMIT, "{how}: it expires after {lived:?}");
     }
 }
 

@@ -17,6 +17,7 @@ use sessionlog::env::{Clock, clock::SystemClock};
 
 use crate::{
     life::{Tally, asked, life, runtime},
+    mortal::expiring,
     mutants::Check,
 };
 
@@ -38,6 +39,9 @@ fn regressions_stay_mended() {
     }
 }
 
+/// Of so many lives sessions expire in one.
+const MORTAL: u64 = 8;
+
 /// Runs lives until the time is over, on so many threads; answers what they did and which failed.
 fn lives(
     first: u64,
@@ -57,8 +61,11 @@ fn lives(
                     if seed >= first + seeds_min && clock.monotonic() >= began + time {
                         return;
                     }
-                    let run = AssertUnwindSafe(life(seed, None)).catch_unwind();
-                    let outcome = runtime().block_on(run);
+                    let one = async {
+                        let mortal = seed % MORTAL == MORTAL - 1;
+                        if mortal { expiring(seed, None).await } else { life(seed, None).await }
+                    };
+                    let outcome = runtime().block_on(AssertUnwindSafe(one).catch_unwind());
                     let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
                     match outcome {
                         Ok(tally) => all.0.add(&tally),
@@ -90,6 +97,9 @@ fn lives_on_a_disk_that_breaks_add_up() {
     eprintln!("  failing calls    {}", done.failures);
     eprintln!("  acknowledged     {}", done.acknowledged);
     eprintln!("  sent again       {}", done.repeated);
+    eprintln!("  expired          {}", done.expired);
+    eprintln!("  brought back     {}", done.brought_back);
+    eprintln!("  reclaimed        {}", done.reclaimed);
     for (what, times) in &done.within {
         eprintln!("  died {what:<22} {times}");
     }
@@ -102,7 +112,8 @@ fn lives_on_a_disk_that_breaks_add_up() {
         eprintln!("FAILED life {seed}: {said}");
     }
     assert_eq!(failed.len(), 0, "add these seeds to tests/proof/regressions");
-    let died = ["starting", "committing", "rotating", "settling", "naming what is settled"];
+    let died =
+        ["starting", "committing", "rotating", "settling", "naming what is settled", "expiring"];
     for what in died {
         assert!(done.within.contains_key(what), "nothing died {what}: {:?}", done.within);
     }

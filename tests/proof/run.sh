@@ -71,7 +71,7 @@ lives() {
     figure first_seed "$(number 'from seed')"
     figure lives "$lives"
     figure crashes "$crashes"
-    for name in power_losses process_kills failing_calls acknowledged sent_again; do
+    for name in power_losses process_kills failing_calls acknowledged sent_again expired brought_back reclaimed; do
         figure "$name" "$(number "${name//_/ }")"
     done
     for name in lost phantoms duplicates; do
@@ -84,6 +84,7 @@ lives() {
     row "of them within a call of the engine" \
         "$(sed -nE 's/^ +died (.*[^ ]) +([0-9]+)$/\2 \1/p' "$said" | paste -sd, | sed 's/,/, /g')"
     row "calls that failed besides" "$(number 'failing calls')"
+    row "sessions" "$(number expired) expired, $(number 'brought back') brought back, $(number reclaimed) went and their names were free"
     row "answers" "$(number acknowledged) acknowledged, $(number 'sent again') sent again; ${lost#, }"
 }
 mutants() {

@@ -40,9 +40,13 @@ struct Stray {
     nobodys: bool,
 }
 
-fn mark(bytes: &[u8]) -> u64 {
-    let hash = blake3::hash(bytes);
-    hash.as_bytes().first_chunk().map_or(0, |first| u64::from_le_bytes(*first))
+/// Eight bytes that tell a hash from others.
+fn mark(hash: &[u8]) -> u64 {
+    hash.first_chunk().map_or(0, |first| u64::from_le_bytes(*first))
+}
+
+fn mark_of(path: &str) -> u64 {
+    mark(&segment::name_hash(path))
 }
 
 impl Seen {
@@ -52,12 +56,12 @@ impl Seen {
         let state = session.state();
         for entry in [Some(&state.entry), state.settled.as_deref()].into_iter().flatten() {
             let paths = entry.segments.iter().map(|one| path_of(session.hash, one));
-            self.files.extend(paths.map(|path| mark(path.as_bytes())));
+            self.files.extend(paths.map(|path| mark_of(&path)));
         }
     }
 
-    fn knows(seen: &[u64], bytes: &[u8]) -> bool {
-        seen.binary_search(&mark(bytes)).is_ok()
+    fn knows(seen: &[u64], mark: u64) -> bool {
+        seen.binary_search(&mark).is_ok()
     }
 }
 
@@ -104,8 +108,8 @@ impl Shared {
             for file in storage.list(&directory)? {
                 let path = format!("{directory}/{}", file.name);
                 let Some((session, of_start)) = segment::of_name(&file.name) else { continue };
-                if of_start < start && !Seen::knows(&seen.files, path.as_bytes()) {
-                    let nobodys = !Seen::knows(&seen.sessions, &session.0);
+                if of_start < start && !Seen::knows(&seen.files, mark_of(&path)) {
+                    let nobodys = !Seen::knows(&seen.sessions, mark(&session.0));
                     strays.push(Stray { session, path, nobodys });
                 }
                 if strays.len() >= STRAYS_MAX {
