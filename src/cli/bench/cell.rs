@@ -84,9 +84,6 @@ pub(super) struct Cell {
     pub(super) effect: Effect,
     /// Sets it up; `None` when what it needs is not on this machine, which the site has noted.
     pub(super) prepare: Prepare,
-    /// Name of a second row: the same rounds with the time counted that the store needed for what
-    /// they left to be done.
-    pub(super) lasting: Option<&'static str>,
 }
 
 impl Cell {
@@ -99,8 +96,7 @@ impl Cell {
         in_flight: u64,
         prepare: Prepare,
     ) -> Self {
-        let effect = Effect::Durable { in_flight };
-        Self { id, group, what, clients, effect, prepare, lasting: None }
+        Self { id, group, what, clients, effect: Effect::Durable { in_flight }, prepare }
     }
 
     /// Operations that write nothing.
@@ -111,12 +107,7 @@ impl Cell {
         clients: usize,
         prepare: Prepare,
     ) -> Self {
-        Self { id, group, what, clients, effect: Effect::Reads, prepare, lasting: None }
-    }
-
-    /// With a second row of that name.
-    pub(super) const fn lasting(self, id: &'static str) -> Self {
-        Self { lasting: Some(id), ..self }
+        Self { id, group, what, clients, effect: Effect::Reads, prepare }
     }
 }
 
@@ -131,24 +122,20 @@ pub(super) trait Load {
     fn round(&mut self, limits: &Limits) -> Outcome<Round>;
 
     /// Lets end what the store put off, so that it does not run within somebody else's round;
-    /// answers what that took. `None` where nothing is put off.
-    fn finish(&mut self) -> Outcome<Option<Behind>> {
+    /// answers how many processor seconds that took. `None` where nothing is put off.
+    fn finish(&mut self) -> Outcome<Option<f64>> {
         Ok(None)
+    }
+
+    /// Why no target must be judged by its rounds; `None` when one may.
+    fn unjudged(&self) -> Option<String> {
+        None
     }
 
     /// Events acknowledged so far, and events found in the store; `None` where nothing is kept.
     fn kept(&mut self) -> Outcome<Option<Kept>> {
         Ok(None)
     }
-}
-
-/// What a round left to be done behind it.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Behind {
-    /// How long it took, where waiting for it is not a part of that.
-    pub(super) elapsed: Option<Duration>,
-    /// Processor seconds it took.
-    pub(super) processor: f64,
 }
 
 /// What a store was told to keep, and what it has.
@@ -172,7 +159,12 @@ pub(super) struct Limits {
 impl Limits {
     /// Whether a round that has run so long is over.
     pub(super) fn over(&self, elapsed: Duration) -> bool {
-        elapsed >= self.duration || self.stop.load(Ordering::Relaxed)
+        elapsed >= self.duration || self.stopped()
+    }
+
+    /// Whether the user wants to leave.
+    pub(super) fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
     }
 }
 

@@ -1,12 +1,12 @@
 //! The engine in this process: one writer and many, on one session and over many. It must not use
 //! anything a caller of `store` has not.
 
-use std::{io, sync::Arc};
+use std::{io, sync::Arc, time::Duration};
 
 use super::{
-    cell::{Behind, Cell, Group, Kept, Limits, Load, Prepare, Prepared, Round},
+    cell::{Cell, Group, Kept, Limits, Load, Prepare, Prepared, Round},
     machine::Processor,
-    sample::{Numbers, Sample, Samples, TYPE},
+    sample::{EVENT_BYTES, Numbers, Sample, Samples, TYPE},
     site::Site,
 };
 use crate::{
@@ -20,11 +20,12 @@ use crate::{
 };
 
 pub(super) const CELLS: &[Cell] = &[
-    append("engine.append.1", "1 writer, 1 session", 1, one_session).lasting("engine.lasting.1"),
-    append("engine.append.64", "64 writers, 1 session", 64, one_session)
-        .lasting("engine.lasting.64"),
-    append("engine.append.64.sessions", "64 writers, many sessions", 64, many_sessions)
-        .lasting("engine.lasting.64.sessions"),
+    append("engine.append.1", "1 writer, 1 session", 1, one),
+    append("engine.append.64", "64 writers, 1 session", 64, one),
+    append("engine.append.64.sessions", "64 writers, many sessions", 64, many),
+    append("engine.lasting.1", "1 writer, 1 session, settled", 1, one_lasting),
+    append("engine.lasting.64", "64 writers, 1 session, settled over and over", 64, one_lasting),
+    append("engine.lasting.64.sessions", "the same, many sessions", 64, many_lasting),
 ];
 
 const fn append(id: &'static str, what: &'static str, clients: usize, prepare: Prepare) -> Cell {
@@ -33,21 +34,51 @@ const fn append(id: &'static str, what: &'static str, clients: usize, prepare: P
 
 /// Sessions that are created at once.
 const CREATED_AT_ONCE: usize = 64;
+/// Longer than any run.
+const NEVER: Duration = Duration::from_secs(24 * 3600);
+/// Sessions that the target of lasting rates speaks of.
+const SESSIONS: usize = 10_000;
+/// Clients that write [`lasting_bytes`] together.
+const WRITERS: u64 = 64;
+/// What a lasting round writes where nothing is judged by it.
+pub(super) const QUICK_BYTES: u64 = 16 << 20;
 
-fn one_session(site: &mut Site, cell: &Cell) -> Prepared {
-    prepare(site, cell, 1)
+/// What a lasting round writes: twice the journal's room, so that by far the most of it is settled
+/// while others write, when the engine thinks fit.
+pub(super) fn lasting_bytes() -> u64 {
+    2 * Options::default().journal_retained_bytes
 }
 
-fn many_sessions(site: &mut Site, cell: &Cell) -> Prepared {
+fn one(site: &mut Site, cell: &Cell) -> Prepared {
+    prepare(site, cell, 1, false)
+}
+
+fn many(site: &mut Site, cell: &Cell) -> Prepared {
     let sessions = site.settings.sessions;
-    prepare(site, cell, sessions)
+    prepare(site, cell, sessions, false)
 }
 
-fn prepare(site: &mut Site, cell: &Cell, sessions: usize) -> Prepared {
+fn one_lasting(site: &mut Site, cell: &Cell) -> Prepared {
+    prepare(site, cell, 1, true)
+}
+
+fn many_lasting(site: &mut Site, cell: &Cell) -> Prepared {
+    let sessions = site.settings.sessions;
+    prepare(site, cell, sessions, true)
+}
+
+fn prepare(site: &mut Site, cell: &Cell, sessions: usize, lasts: bool) -> Prepared {
     let env = site.env(cell.id)?;
-    let local = Arc::new(Local::open_local(&env, Options::default()).map_err(io::Error::other)?);
+    let usual = Options::default();
+    // Sealing waits for a quiet time, which a writer who never stops never leaves.
+    let settle_after = if lasts { NEVER } else { usual.settle_after };
+    let options = Options { settle_after, ..usual };
+    let local = Arc::new(Local::open_local(&env, options).map_err(io::Error::other)?);
     let keys = keys(sessions);
     site.runtime.block_on(create(&local, &keys)).map_err(io::Error::other)?;
+    local.settle()?;
+    let bytes = site.settings.lasting_bytes;
+    let least = if lasts { bytes / (EVENT_BYTES as u64 * WRITERS) } else { 0 };
     let writers = (0..cell.clients)
         .map(|number| Writer {
             store: Arc::clone(&local) as Arc<dyn Store>,
@@ -55,11 +86,30 @@ fn prepare(site: &mut Site, cell: &Cell, sessions: usize) -> Prepared {
             samples: site.samples.starting_at(number),
             numbers: Numbers::from(number),
             clock: Arc::clone(&site.clock),
+            least,
         })
         .collect();
     let runtime = site.runtime.handle().clone();
     let clock = Arc::clone(&site.clock);
-    Ok(Some(Box::new(Engine { local, keys, writers, runtime, clock, acknowledged: 0 })))
+    let other = bytes < lasting_bytes() || sessions != 1 && sessions != SESSIONS;
+    let unjudged = (lasts && other).then(|| {
+        let wanted = lasting_bytes() >> 20;
+        format!(
+            "with {} MiB a round over {sessions} sessions; the target speaks of {wanted} MiB over \
+             {SESSIONS}",
+            bytes >> 20
+        )
+    });
+    Ok(Some(Box::new(Engine {
+        local,
+        keys,
+        writers,
+        runtime,
+        clock,
+        lasts,
+        unjudged,
+        acknowledged: 0,
+    })))
 }
 
 /// An event as the engine takes it.
@@ -102,6 +152,9 @@ struct Engine {
     writers: Vec<Writer>,
     runtime: tokio::runtime::Handle,
     clock: Arc<dyn Clock>,
+    /// A round lasts until all it wrote is settled.
+    lasts: bool,
+    unjudged: Option<String>,
     acknowledged: u64,
 }
 
@@ -112,6 +165,8 @@ struct Writer {
     samples: Samples,
     numbers: Numbers,
     clock: Arc<dyn Clock>,
+    /// Events that it writes at least.
+    least: u64,
 }
 
 impl Writer {
@@ -128,7 +183,8 @@ impl Writer {
             let now = self.clock.monotonic();
             round.add(1, now.saturating_sub(asked));
             round.elapsed = now.saturating_sub(began);
-            if limits.over(round.elapsed) {
+            let enough = round.events >= self.least || limits.stopped();
+            if enough && limits.over(round.elapsed) {
                 return Ok(round);
             }
             asked = now;
@@ -139,6 +195,7 @@ impl Writer {
 impl Load for Engine {
     fn round(&mut self, limits: &Limits) -> Outcome<Round> {
         let mut all = Round::default();
+        let began = self.clock.monotonic();
         if let [writer] = self.writers.as_slice() {
             // Nothing to hand over to: the caller's thread is the writer.
             let written = self.runtime.block_on(writer.clone().write(limits.clone()));
@@ -157,16 +214,24 @@ impl Load for Engine {
             writer.numbers = Numbers::from(number + usize::try_from(all.events).unwrap_or(0));
         }
         self.acknowledged += all.events;
+        if self.lasts {
+            self.local.settle_under_load()?;
+            all.elapsed = self.clock.monotonic().saturating_sub(began);
+        }
         Ok(all)
     }
 
-    fn finish(&mut self) -> Outcome<Option<Behind>> {
-        let (began, processor) = (self.clock.monotonic(), Processor::now());
-        // Under load nothing is sealed, so that is no part of a rate that lasts.
-        self.local.settle_under_load()?;
-        let elapsed = Some(self.clock.monotonic().saturating_sub(began));
+    fn finish(&mut self) -> Outcome<Option<f64>> {
+        if self.lasts {
+            return Ok(None);
+        }
+        let processor = Processor::now();
         self.local.settle()?;
-        Ok(Some(Behind { elapsed, processor: Processor::now().since(processor).own }))
+        Ok(Some(Processor::now().since(processor).own))
+    }
+
+    fn unjudged(&self) -> Option<String> {
+        self.unjudged.clone()
     }
 
     fn kept(&mut self) -> Outcome<Option<Kept>> {

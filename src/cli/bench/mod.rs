@@ -158,6 +158,7 @@ fn settings(wanted: &Bench) -> Settings {
         rounds: wanted.rounds.unwrap_or(rounds),
         seconds: wanted.seconds.unwrap_or(seconds),
         sessions: wanted.sessions.unwrap_or(sessions),
+        lasting_bytes: if wanted.quick { engine::QUICK_BYTES } else { engine::lasting_bytes() },
         start_sessions: wanted.sessions.unwrap_or(if wanted.quick { sessions } else { SESSIONS }),
         start_bytes: wanted.fill.unwrap_or(0),
         events,

@@ -16,7 +16,7 @@ use tokio::{
 };
 
 use super::{
-    cell::{Behind, Kept, Limits, Load, Round},
+    cell::{Kept, Limits, Load, Round},
     protocol::Protocol,
     server,
 };
@@ -202,7 +202,7 @@ impl<C: Client> Load for Network<C> {
         Ok(all)
     }
 
-    fn finish(&mut self) -> Outcome<Option<Behind>> {
+    fn finish(&mut self) -> Outcome<Option<f64>> {
         let writes = self.clients.iter().any(|client| client.count().is_some());
         let server = self.manner.server.filter(|_| writes);
         Ok(server.map(|pid| alone(server::at_rest(pid, &*self.clock))).transpose()?)

@@ -110,6 +110,7 @@ impl Report<'_> {
                 "rounds": settings.rounds,
                 "seconds": settings.seconds,
                 "sessions": settings.sessions,
+                "lasting_bytes": settings.lasting_bytes,
                 "start_sessions": settings.start_sessions,
                 "start_bytes": settings.start_bytes,
                 "events": settings.events,

@@ -5,7 +5,7 @@
 use std::{sync::atomic::Ordering, time::Duration};
 
 use super::{
-    cell::{Behind, Cell, Effect, Kept, Limits, Load, Round},
+    cell::{Cell, Effect, Kept, Limits, Load, Round},
     machine::Processor,
     site::Site,
 };
@@ -80,8 +80,6 @@ struct Figures {
     timing: Timing,
     device: Device,
     left: Option<Left>,
-    /// The rate with the time counted that was needed behind the round, and the device likewise.
-    lasting: Option<(f64, Device)>,
 }
 
 struct Prepared<'a> {
@@ -120,8 +118,7 @@ pub(super) fn run(
             one.rounds.push(figures.map_err(|why| of_cell(one.cell, &why))?);
         }
     }
-    let rows: Outcome<Vec<_>> = prepared.into_iter().map(|one| rows(site, one)).collect();
-    Ok(rows?.into_iter().flatten().collect())
+    prepared.into_iter().map(|one| row(site, one)).collect()
 }
 
 /// Leaves when the user wants to.
@@ -170,18 +167,10 @@ fn measure(site: &Site, cell: &Cell, load: &mut dyn Load, limits: &Limits) -> Ou
         bytes_per_event: float(moved.bytes) / events,
         durable: site.counts_flushes.then(|| enough(cell, &round, moved.flushes)),
     };
-    let left = |behind: Behind| Left {
-        micros_per_event: behind.processor * MICROS / events,
+    let left = |processor: f64| Left {
+        micros_per_event: processor * MICROS / events,
         bytes_per_event: float(later.bytes) / events,
     };
-    let lasting = behind.and_then(|behind| behind.elapsed).map(|more| {
-        let device = Device {
-            flushes_per_event: float(moved.flushes + later.flushes) / events,
-            bytes_per_event: float(moved.bytes + later.bytes) / events,
-            ..device
-        };
-        (events / (elapsed + more.as_secs_f64()), device)
-    });
     Ok(Figures {
         rate: if cell.effect == Effect::Reads { float(round.operations) } else { events } / elapsed,
         timing: Timing {
@@ -192,7 +181,6 @@ fn measure(site: &Site, cell: &Cell, load: &mut dyn Load, limits: &Limits) -> Ou
         },
         device,
         left: behind.map(left),
-        lasting,
     })
 }
 
@@ -207,8 +195,8 @@ fn enough(cell: &Cell, round: &Round, flushes: u64) -> bool {
     }
 }
 
-/// The row of a cell, and its second one, where it has that.
-fn rows(site: &Site, prepared: Prepared<'_>) -> Outcome<Vec<Row>> {
+/// The row of a cell.
+fn row(site: &Site, prepared: Prepared<'_>) -> Outcome<Row> {
     let Prepared { cell, mut load, rounds } = prepared;
     let middle = |of: fn(&Figures) -> f64| median(&rounds.iter().map(of).collect::<Vec<_>>());
     let timing = Timing {
@@ -233,7 +221,7 @@ fn rows(site: &Site, prepared: Prepared<'_>) -> Outcome<Vec<Row>> {
         return Err(Failure::Damaged(what));
     }
     let devices = rounds.iter().map(|round| round.device).collect();
-    let row = Row {
+    Ok(Row {
         id: cell.id,
         group: cell.group.name(),
         what: cell.what,
@@ -244,21 +232,8 @@ fn rows(site: &Site, prepared: Prepared<'_>) -> Outcome<Vec<Row>> {
         device: writes.then(|| device(devices)),
         left,
         kept,
-        unjudged: None,
-    };
-    let lasting = rounds.iter().filter_map(|round| round.lasting);
-    let (values, devices): (Vec<f64>, Vec<Device>) = lasting.unzip();
-    let second = cell.lasting.filter(|_| !values.is_empty()).map(|id| Row {
-        id,
-        values,
-        timing: None,
-        device: writes.then(|| device(devices)),
-        left: None,
-        kept: None,
-        unjudged: None,
-        ..row
-    });
-    Ok(std::iter::once(row).chain(second).collect())
+        unjudged: load.unjudged(),
+    })
 }
 
 /// The middle of what the device did in the rounds.

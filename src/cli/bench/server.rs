@@ -11,8 +11,8 @@ use tokio::{
 };
 
 use super::{
-    cell::Behind, engine, http::tail, machine::Work, network::Manner, process::Process,
-    protocol::Protocol, site::Site,
+    engine, http::tail, machine::Work, network::Manner, process::Process, protocol::Protocol,
+    site::Site,
 };
 use crate::{
     cli::{connect, failure::Outcome, settings},
@@ -90,9 +90,10 @@ impl Server {
     }
 }
 
-/// Waits until a server does nothing any more, and answers what it took: it settles and seals what
+/// Waits until a server does nothing any more, and answers how many processor
+/// seconds that took: it settles and seals what
 /// was appended behind the answers.
-pub(super) async fn at_rest(pid: u32, clock: &dyn Clock) -> io::Result<Behind> {
+pub(super) async fn at_rest(pid: u32, clock: &dyn Clock) -> io::Result<f64> {
     let (began, first) = (clock.monotonic(), Work::of(pid));
     let (mut last, mut since) = (first, began);
     loop {
@@ -101,7 +102,7 @@ pub(super) async fn at_rest(pid: u32, clock: &dyn Clock) -> io::Result<Behind> {
         if work != last || work.waits {
             (last, since) = (work, now);
         } else if now.saturating_sub(since) >= REST {
-            return Ok(Behind { elapsed: None, processor: work.processor - first.processor });
+            return Ok(work.processor - first.processor);
         }
         if now.saturating_sub(began) > REST_MAX {
             return Err(io::Error::other("the server does not come to rest"));

@@ -40,6 +40,8 @@ pub(super) struct Settings {
     pub(super) seconds: f64,
     /// Sessions of the rows with many sessions.
     pub(super) sessions: usize,
+    /// Bytes of events that a round of the lasting rows with many writers writes.
+    pub(super) lasting_bytes: u64,
     /// Sessions of the directory that a server is started on, and bytes of their events at least.
     pub(super) start_sessions: usize,
     pub(super) start_bytes: u64,
