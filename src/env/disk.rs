@@ -14,7 +14,7 @@ use std::{
 };
 
 use rustix::{
-    fs::{Advice, AtFlags, Dir, FileType, Mode, OFlags},
+    fs::{Advice, AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags},
     io::{Errno, ReadWriteFlags},
 };
 
@@ -75,10 +75,37 @@ impl DataDir {
         Ok(at)
     }
 
+    /// Opens an existing file in one call that follows no link at any depth; `None` where the
+    /// system has none (Linux before 5.6, a sandbox), or a new file is asked for.
+    fn existing(&self, path: &str, flags: OFlags) -> Option<io::Result<OwnedFd>> {
+        if flags.contains(OFlags::CREATE) {
+            return None;
+        }
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+        let open = || {
+            check_path(path)?;
+            let flags = flags | FILE_FLAGS;
+            Ok(rustix::fs::openat2(&self.root, path, flags, Mode::empty(), resolve)?)
+        };
+        let known = |error: &io::Error| {
+            ![Errno::NOSYS, Errno::PERM, Errno::AGAIN]
+                .map(Errno::raw_os_error)
+                .contains(&error.raw_os_error().unwrap_or_default())
+        };
+        let opened: io::Result<OwnedFd> = open();
+        opened.as_ref().err().is_none_or(known).then_some(opened)
+    }
+
     fn file(&self, path: &str, flags: OFlags) -> io::Result<DiskFile> {
-        let opened = self.at(path, |directory, name| {
-            rustix::fs::openat(directory, name, flags | FILE_FLAGS, FILE_MODE)
-        })?;
+        let walk = || {
+            self.at(path, |directory, name| {
+                rustix::fs::openat(directory, name, flags | FILE_FLAGS, FILE_MODE)
+            })
+        };
+        let opened = match self.existing(path, flags) {
+            Some(opened) => opened?,
+            None => walk()?,
+        };
         let file = fs::File::from(opened);
         if !file.metadata()?.is_file() {
             let why = format!("{path} in the data directory is not a regular file");
