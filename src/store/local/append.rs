@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 
 use super::{
     Shared,
-    journal::{Item, Refused},
+    journal::{Item, Refused, Told},
     names::{self, Name},
     session::{Ahead, ControlEffect, Effect, Session, State, given, key_hash},
 };
@@ -40,7 +40,7 @@ pub(super) struct Queued {
     /// Whether the caller must lead the journal.
     pub(super) lead: bool,
     /// Told when the frame is durable and visible, or void.
-    pub(super) done: oneshot::Receiver<StoreResult<()>>,
+    pub(super) done: oneshot::Receiver<StoreResult<Told>>,
     /// The answer, should it become durable.
     pub(super) answer: Appended,
 }
@@ -570,7 +570,7 @@ impl Draft {
         (plain, stored): (Frame, Option<Frame>),
         names: Vec<Name>,
         session: Arc<Session>,
-        done: oneshot::Sender<StoreResult<()>>,
+        done: oneshot::Sender<StoreResult<Told>>,
     ) -> Item<Arc<Session>> {
         for (place, record) in &self.controls {
             let lsn = first.0 + u64::from(*place);
@@ -581,7 +581,7 @@ impl Draft {
         frame.header.first_lsn = first;
         self.effect.end_lsn = frame.header.end_lsn();
         self.effect.names = names;
-        Item { session, frame, plain: payload, effect: Some(self.effect), done }
+        Item { session, frame, plain: payload, effect: Some(self.effect), done: Some(done) }
     }
 }
 

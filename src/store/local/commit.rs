@@ -6,7 +6,9 @@ use std::{collections::HashSet, sync::Arc};
 use super::{
     Shared,
     append::{self, Planned, Queued, Request},
-    blocking, lock,
+    blocking,
+    journal::Told,
+    lock,
     read::Opened,
     session::{Session, fresh_entry},
     write_error,
@@ -56,7 +58,9 @@ impl Shared {
             blocking(|| self.journal.lead(false, &|round, result| self.outcome(round, result)));
         }
         let lost = || StoreError::OutcomeUnknown { reason: "the store was closed".to_owned() };
-        queued.done.await.map_err(|_| lost())??;
+        if queued.done.await.map_err(|_| lost())?? == Told::Show {
+            self.journal.show(&|round, result| self.outcome(round, result));
+        }
         Ok(queued.answer)
     }
 

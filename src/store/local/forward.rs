@@ -78,12 +78,12 @@ impl Shared {
                 frame: self.keys.with(cipher.as_ref(), encrypted).unwrap_or(frame),
                 plain: None,
                 effect: None,
-                done: tell,
+                done: Some(tell),
             });
         }
         let bytes = copies.iter().map(|copy| copy.frame.header.stride()).sum();
         self.journal.copy_forward(copies, &|round, result| self.outcome(round, result));
-        let whole = done.iter_mut().all(|told| matches!(told.try_recv(), Ok(Ok(()))));
+        let whole = done.iter_mut().all(|told| matches!(told.try_recv(), Ok(Ok(_))));
         whole.then_some(bytes).ok_or_else(|| io::Error::other("frames could not be copied forward"))
     }
 

@@ -47,7 +47,27 @@ pub(super) struct Item<S> {
     pub(super) plain: Option<Bytes>,
     /// What it does to its session; `None` for a copy of a frame that was durable before.
     pub(super) effect: Option<Effect>,
-    pub(super) done: oneshot::Sender<StoreResult<()>>,
+    /// Taken from one who is told before the others.
+    pub(super) done: Option<oneshot::Sender<StoreResult<Told>>>,
+}
+
+/// What is told to who waits for a frame that is durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Told {
+    /// Readers see it.
+    Seen,
+    /// Readers see it once its round is shown, by who is told so: [`Journal::show`].
+    Show,
+}
+
+/// The last round that is durable, until it is visible, too.
+struct Last<S> {
+    /// Its frames; none once they are visible.
+    items: Vec<Item<S>>,
+    /// Where they end.
+    end: Place,
+    /// The end of what is durable and visible to readers.
+    visible: Place,
 }
 
 /// Makes the frames of a round visible, or void; leaves the list empty.
@@ -72,6 +92,8 @@ pub(super) struct Journal<S> {
     wake: Condvar,
     /// Held across a write and its sync: what an append asks for lies beside it.
     writer: Mutex<Writer>,
+    /// Held while a round is made visible, so that one becomes so behind the other.
+    last: Mutex<Last<S>>,
     /// The start of this owner.
     start: u64,
     /// Frames that were queued in an earlier epoch are void.
@@ -147,6 +169,7 @@ impl<S> Journal<S> {
             queue: Mutex::new(queue),
             wake: Condvar::new(),
             writer: Mutex::new(writer),
+            last: Mutex::new(Last { items: Vec::new(), end: place, visible: place }),
             start,
             epoch: AtomicU64::new(0),
             written: AtomicU64::new(0),
@@ -247,25 +270,36 @@ impl<S> Journal<S> {
     }
 
     /// Leads: writes rounds until the queue is empty, or, when a committer thread runs and this is
-    /// not it, hands over after the first.
+    /// not it, hands over after the first. Who ends leading has shown all that is durable.
     pub(super) fn lead(&self, committer: bool, outcome: Outcome<'_, S>) {
         let mut empty = Vec::new();
         while let Some(mut round) = self.take(empty) {
             let frames = round.iter().map(|item| &item.frame);
-            let result = self.busy(|| lock(&self.writer).commit(frames));
+            let (result, end) = self.busy(|| {
+                let mut writer = lock(&self.writer);
+                (writer.commit(frames), writer.durable())
+            });
             self.written.fetch_add(bytes_of(&round), Ordering::Relaxed);
             self.note(result.as_ref().err().map(|failure| {
                 let (Failure::Refused(error) | Failure::Unknown(error)) = failure;
                 error
             }));
+            // What was durable before is built upon: it is visible before anything becomes void.
+            self.show(outcome);
             if let Err(failure) = &result {
                 let mut behind = self.void(failure, &round);
                 round.append(&mut behind);
+                outcome(&mut round, result);
+                self.tell();
             }
-            outcome(&mut round, result);
+            let mut last = lock(&self.last);
+            last.end = end;
+            std::mem::swap(&mut last.items, &mut round);
+            drop(last);
             empty = round;
-            lock(&self.writer).publish();
-            self.tell();
+            if !(committer && self.is_awaited() && self.tell_one()) {
+                self.show(outcome);
+            }
             if self.background && !committer {
                 let mut queue = lock(&self.queue);
                 queue.handover = !queue.items.is_empty() && !queue.stopped;
@@ -279,6 +313,39 @@ impl<S> Journal<S> {
                 }
             }
         }
+    }
+
+    /// Whether another round is queued.
+    fn is_awaited(&self) -> bool {
+        !lock(&self.queue).items.is_empty()
+    }
+
+    /// Has one of the writers of the last round show it, so that the next is written meanwhile;
+    /// `false` when nobody waits for it any more. Who leads shows it before the next, whatever
+    /// became of that writer.
+    fn tell_one(&self) -> bool {
+        loop {
+            let mut last = lock(&self.last);
+            let Some(done) = last.items.iter_mut().find_map(|item| item.done.take()) else {
+                return false;
+            };
+            drop(last);
+            if done.send(Ok(Told::Show)).is_ok() {
+                return true;
+            }
+        }
+    }
+
+    /// Makes the last round visible, unless it is; then tells who waits.
+    pub(super) fn show(&self, outcome: Outcome<'_, S>) {
+        let mut last = lock(&self.last);
+        if last.items.is_empty() {
+            return;
+        }
+        outcome(&mut last.items, Ok(()));
+        last.visible = last.end;
+        drop(last);
+        self.tell();
     }
 
     /// Wakes whoever waits for frames in flight.
@@ -435,7 +502,7 @@ impl<S> Journal<S> {
 
     /// The place of the journal up to which everything is durable and visible.
     pub(super) fn place(&self) -> Place {
-        lock(&self.writer).published()
+        lock(&self.last).visible
     }
 
     /// The start of this owner.
@@ -475,7 +542,8 @@ impl<S> Journal<S> {
         self.busy(|| {
             let mut writer = lock(&self.writer);
             let result = write(&mut writer);
-            writer.publish();
+            let (end, mut last) = (writer.durable(), lock(&self.last));
+            (last.end, last.visible) = (end, end);
             result
         })
     }

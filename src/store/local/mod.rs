@@ -45,7 +45,7 @@ use tokio::{
 };
 
 use catalogue::Catalogue;
-use journal::{Item, Journal, error_of};
+use journal::{Item, Journal, Told, error_of};
 use keys::Keys;
 use session::Session;
 use slots::Slots;
@@ -357,7 +357,7 @@ impl Shared {
         match result {
             Ok(()) => {
                 // Nobody waits any more when a client went away: the frame stands all the same.
-                self.publish(round).into_iter().for_each(|done| drop(done.send(Ok(()))));
+                self.publish(round).into_iter().for_each(|done| drop(done.send(Ok(Told::Seen))));
             }
             Err(failure) => {
                 let (Failure::Refused(error) | Failure::Unknown(error)) = &failure;
@@ -369,7 +369,7 @@ impl Shared {
                         let frame = std::iter::once((item.frame.as_kept(item.plain), item.effect));
                         item.session.publish(frame, self.counted());
                     }
-                    let _ = item.done.send(Err(error_of(&failure)));
+                    let _ = item.done.map(|done| done.send(Err(error_of(&failure))));
                 }
             }
         }
@@ -383,7 +383,7 @@ impl Shared {
     fn publish(
         &self,
         round: &mut Vec<Item<Arc<Session>>>,
-    ) -> Vec<oneshot::Sender<StoreResult<()>>> {
+    ) -> Vec<oneshot::Sender<StoreResult<Told>>> {
         let counted = self.counted();
         let mut waiting = Vec::with_capacity(round.len());
         let mut items = round.drain(..).peekable();
@@ -393,7 +393,7 @@ impl Shared {
             let frames = std::iter::from_fn(|| {
                 let same = |item: &Item<Arc<Session>>| Arc::ptr_eq(&item.session, &session);
                 let item = next.take().or_else(|| items.next_if(same))?;
-                waiting.push(item.done);
+                waiting.extend(item.done);
                 Some((item.frame.as_kept(item.plain), item.effect))
             });
             if session.publish(frames, counted) {

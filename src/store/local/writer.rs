@@ -55,8 +55,6 @@ pub(super) struct Writer {
     order: u64,
     /// The end of what is durable.
     durable: Place,
-    /// The end of what is durable and visible to readers.
-    published: Place,
     started: bool,
     recyclable_order: u64,
     /// Acknowledged frames that end in the file's last block, to be repeated should it be poisoned.
@@ -99,7 +97,6 @@ impl Writer {
             env,
             order,
             durable: end,
-            published: end,
             started: false,
             recyclable_order: 0,
             recent: Vec::new(),
@@ -110,14 +107,9 @@ impl Writer {
         }
     }
 
-    /// The end of what is durable and visible to readers.
-    pub(super) fn published(&self) -> Place {
-        self.published
-    }
-
-    /// What is durable is visible now.
-    pub(super) fn publish(&mut self) {
-        self.published = self.durable;
+    /// The end of what is durable.
+    pub(super) fn durable(&self) -> Place {
+        self.durable
     }
 
     /// Whether this start is durable.
