@@ -24,6 +24,9 @@ use crate::{
     store::{Gap, Receipt, SessionInfo, StoreError},
 };
 
+/// So many frames between two settlings are worth keeping the room for, and not too much of it.
+const KEPT_FRAMES: std::ops::RangeInclusive<usize> = 4..=64;
+
 /// A session of the store.
 pub(super) struct Session {
     pub(super) key: SessionKey,
@@ -254,7 +257,10 @@ impl Session {
             }
         }
         let now = Position(state.entry.tail);
-        self.tail.send_if_modified(|tail| std::mem::replace(tail, now) != now);
+        // Whoever begins to watch looks at the tail first: without a watcher nobody need be woken.
+        self.tail.send_if_modified(|tail| {
+            std::mem::replace(tail, now) != now && self.tail.receiver_count() > 0
+        });
         state.list()
     }
 
@@ -419,6 +425,17 @@ impl State {
     /// Whether its expiry is on its way to the disk, in that epoch of the journal.
     pub(super) fn is_ending(&self, epoch: u64) -> bool {
         self.ahead.as_ref().is_some_and(|ahead| ahead.ends && ahead.epoch == epoch)
+    }
+
+    /// Takes away the first frames that wait. A session that is written to all the time keeps the
+    /// room for the next.
+    pub(super) fn take_settled(&mut self, frames: usize) -> VecDeque<Held> {
+        let frames = frames.min(self.unsettled.len());
+        if KEPT_FRAMES.contains(&frames) {
+            return self.unsettled.drain(..frames).collect();
+        }
+        let rest = self.unsettled.split_off(frames);
+        std::mem::replace(&mut self.unsettled, rest)
     }
 
     /// Bytes of the frames that no segment has yet.

@@ -2,7 +2,7 @@
 //! there, named in `settled/`, and only then are journal files free again. Also sealing of full
 //! segments. It must not be on the path of an append.
 
-use std::{collections::BTreeMap, io, sync::Arc};
+use std::{collections::BTreeMap, io, sync::Arc, time::Duration};
 
 use super::{
     Shared,
@@ -16,7 +16,7 @@ use crate::{
     env::{
         File,
         planted::{Defect, planted},
-        sync::atomic::Ordering,
+        sync::{PoisonError, atomic::Ordering},
     },
     event::{Lsn, Position, SessionHash},
     log::{
@@ -35,6 +35,12 @@ pub(super) const FEW_SESSIONS_MAX: usize = 32;
 const WRITE_BYTES: usize = 256 << 10;
 /// Bytes of frames that are encoded while their session is locked.
 const PART_BYTES: usize = 32 << 10;
+/// While others write, so many times as many bytes are settled as they write...
+const PACE: u64 = 2;
+/// ...and so many more: a few writes.
+const PACE_AHEAD_BYTES: u64 = 4 * WRITE_BYTES as u64;
+/// Who waits for the pace of writers looks again after so long; when none wrote he waits no more.
+const PACE_LOOK: Duration = Duration::from_millis(1);
 
 /// What one settling wrote of a session, not yet synced.
 struct Written {
@@ -50,6 +56,55 @@ struct Written {
     /// Frames written: what is settled of the session's waiting frames.
     frames: usize,
     created: bool,
+}
+
+/// What a settling writes with. It goes at the pace of those who write meanwhile: what it has the
+/// disk do at once, they wait for.
+struct Hand<'a> {
+    shared: &'a Shared,
+    /// What is put together before it is written.
+    buffer: Vec<u8>,
+    /// Bytes of the journal when it began.
+    began: u64,
+    done: u64,
+    /// Others write.
+    paced: bool,
+}
+
+impl Hand<'_> {
+    /// Writes the buffer, and waits while that is ahead of the pace.
+    fn write(&mut self, file: &dyn File, at: u64) -> io::Result<u64> {
+        let bytes = self.buffer.len() as u64;
+        file.write_at(at, &self.buffer)?;
+        file.hurry(at, bytes);
+        self.buffer.clear();
+        self.done += bytes;
+        while self.is_ahead() {
+            self.wait();
+        }
+        Ok(at + bytes)
+    }
+
+    fn is_ahead(&self) -> bool {
+        let written = self.shared.journal.written().saturating_sub(self.began);
+        // Near the end of the room haste is better than a writer that must wait.
+        let room = self.shared.pressure() < self.shared.options.journal_retained_bytes / 8 * 7;
+        self.paced && room && self.done > PACE_AHEAD_BYTES + PACE * written
+    }
+
+    fn wait(&mut self) {
+        let before = self.shared.journal.written();
+        let signal = &self.shared.settle_now;
+        let wanted = lock(&signal.state);
+        if wanted.stop {
+            self.paced = false;
+            return;
+        }
+        let waited = signal.changed.wait_timeout(wanted, PACE_LOOK);
+        let (wanted, waited) = waited.unwrap_or_else(PoisonError::into_inner);
+        drop(wanted);
+        self.paced = !waited.timed_out() || self.shared.journal.written() > before;
+    }
 }
 
 impl Shared {
@@ -123,12 +178,14 @@ impl Shared {
     ) -> io::Result<(Vec<Written>, Vec<Arc<Session>>)> {
         let keep_open = dirty.len() <= FEW_SESSIONS_MAX;
         let sync_each = self.take_sync_each();
+        let (began, paced) = (self.journal.written(), self.options.background);
+        let mut hand = Hand { shared: self, buffer: Vec::new(), began, done: 0, paced };
         let (mut written, mut stuck) = (Vec::new(), Vec::new());
         for session in dirty {
             if self.forget_frames(session) {
                 continue;
             }
-            let one = self.write_session(session).and_then(|one| {
+            let one = self.write_session(session, &mut hand).and_then(|one| {
                 let file = one.as_ref().and_then(|one| one.file.as_ref()).filter(|_| sync_each);
                 file.map_or(Ok(()), |file| file.sync()).map(|()| one)
             });
@@ -152,7 +209,11 @@ impl Shared {
     }
 
     /// Writes a session's waiting frames to its segment.
-    fn write_session(&self, session: &Arc<Session>) -> io::Result<Option<Written>> {
+    fn write_session(
+        &self,
+        session: &Arc<Session>,
+        hand: &mut Hand<'_>,
+    ) -> io::Result<Option<Written>> {
         let (mut entry, first, frames, failed, salt) = {
             let state = session.state();
             let Some(first) = state.unsettled.front() else { return Ok(None) };
@@ -188,7 +249,7 @@ impl Shared {
             }
         };
         let (new, bytes) = self.keys.with(cipher.as_ref(), |encryptor| {
-            write_frames(session, frames, &*file, (salt, at), encryptor)
+            write_frames(session, frames, &*file, (salt, at), encryptor, hand)
         })?;
         let segment = SegmentEntry { base, start, sealed: false, bytes, end: entry.tail };
         match entry.segments.last_mut().filter(|_| !created) {
@@ -310,8 +371,7 @@ impl Shared {
         for one in written {
             let mut locked = one.session.state();
             let state = &mut *locked;
-            let rest = state.unsettled.split_off(one.frames.min(state.unsettled.len()));
-            let done = std::mem::replace(&mut state.unsettled, rest);
+            let done = state.take_settled(one.frames);
             state.entry.segments.clone_from(&one.entry.segments);
             state.ever_settled = true;
             state.unwritable = None;
@@ -384,12 +444,14 @@ fn write_frames(
     file: &dyn File,
     (salt, mut at): (u64, u64),
     encryptor: Option<Encryptor<'_>>,
+    hand: &mut Hand<'_>,
 ) -> io::Result<(Vec<FrameIndex>, u64)> {
-    let (mut buffer, mut new) = (Vec::new(), Vec::with_capacity(frames));
+    hand.buffer.clear();
+    let mut new = Vec::with_capacity(frames);
     while new.len() < frames {
-        let (state, part) = (session.state(), buffer.len() + PART_BYTES);
+        let (state, part) = (session.state(), hand.buffer.len() + PART_BYTES);
         for held in state.unsettled.range(new.len()..frames) {
-            if buffer.len() >= part {
+            if hand.buffer.len() >= part {
                 break;
             }
             let header = FrameHeader { copy_lsn: Lsn(0), ..held.header };
@@ -397,15 +459,12 @@ fn write_frames(
             if let Some(encryptor) = encryptor {
                 frame = frame.encrypt(encryptor);
             }
-            new.push(index_of(at + buffer.len() as u64, &frame.header, held.first_time));
-            frame.header.write(salt, &frame.payload, &mut buffer);
+            new.push(index_of(at + hand.buffer.len() as u64, &frame.header, held.first_time));
+            frame.header.write(salt, &frame.payload, &mut hand.buffer);
         }
         drop(state);
-        if buffer.len() >= WRITE_BYTES || new.len() == frames {
-            file.write_at(at, &buffer)?;
-            file.hurry(at, buffer.len() as u64);
-            at += buffer.len() as u64;
-            buffer.clear();
+        if hand.buffer.len() >= WRITE_BYTES || new.len() == frames {
+            at = hand.write(file, at)?;
         }
     }
     Ok((new, at))
