@@ -207,3 +207,31 @@ impl Site {
         Wanted::Missing
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_never_ends_is_left_when_the_user_wants_to() {
+        let home = tempfile::tempdir().expect("a temporary directory");
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+        let settings = Settings {
+            rounds: 1,
+            seconds: 0.1,
+            sessions: 1,
+            start_sessions: 1,
+            start_bytes: 0,
+            events: 1,
+            peers: false,
+            transcripts: Vec::new(),
+            reference: None,
+        };
+        let site = Site::new(home.path(), settings, runtime.expect("a runtime")).expect("a site");
+        assert_eq!(site.wait(async { 7 }).expect("nobody wants to leave"), 7);
+        let stop = Arc::clone(&site.stop);
+        site.runtime.spawn(async move { stop.store(true, Ordering::Relaxed) });
+        assert!(site.wait(std::future::pending::<()>()).is_err());
+        assert!(site.wait(async { 7 }).is_err(), "nor is anything begun any more");
+    }
+}
