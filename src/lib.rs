@@ -2,14 +2,17 @@
 //! per session, outside the model's context window, and views of it under a budget.
 //!
 //! The rooms, bottom to top; each sees only what lies beneath it (docs/architecture.md):
-//! event, env, log, store | projection, harness | service | wire | client | http, mcp, import |
-//! cli.
+//! event, env, access, log, store | projection, harness | service | wire | client |
+//! http, mcp, import | cli.
 
 #![deny(clippy::undocumented_unsafe_blocks)]
 
 pub mod event;
 
 pub mod env;
+
+pub mod access;
+
 pub mod log;
 pub mod store;
 

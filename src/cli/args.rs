@@ -6,7 +6,10 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use super::settings::{EVERY_VERB, Flags, OfAnOwner};
-use crate::event::{Point, SessionId};
+use crate::{
+    access::Grant,
+    event::{Point, SessionId},
+};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -75,6 +78,10 @@ pub(super) enum Verb {
     Restore(OneSession),
     /// Let sessions expire whose time has come, or show which and when
     Retention(Retention),
+    /// Make, list and revoke the tokens that a server lets in
+    Tokens(Tokens),
+    /// Print the tenant's audit log: what was ruled, deleted and refused
+    Audit(Audit),
     /// Read everything back and check every checksum and the chain
     Verify(Verify),
     /// Show what is damaged for good, and go on without it when told to
@@ -307,6 +314,68 @@ pub(super) struct Retention {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "\
+The file is the setting tokens_file. A server reads it again when it changes: a token that is
+revoked is refused at the next request.")]
+pub(super) struct Tokens {
+    #[command(subcommand)]
+    pub(super) verb: TokensVerb,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum TokensVerb {
+    /// Make a token and print it, this once
+    Create(NewToken),
+    /// List the tokens, without what is secret
+    List,
+    /// Refuse a token from now on
+    Revoke(OneToken),
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example: sessionlog tokens create --tokens-file tokens.json --tenant acme --user ada --expires 90d
+Scopes: read, write, delete, admin (a tenant's affairs, and the three before) and operator (the
+server's affairs, of all tenants: metrics, reports).")]
+pub(super) struct NewToken {
+    /// Whose sessions it opens
+    #[arg(long, value_name = "T", default_value = "default")]
+    pub(super) tenant: String,
+    /// The user of the tenant; users do not see each other's sessions
+    #[arg(long, value_name = "U")]
+    pub(super) user: String,
+    /// What it may do
+    #[arg(long, value_name = "A,B", value_delimiter = ',', default_value = "read,write", value_parser = grant)]
+    pub(super) scopes: Vec<Grant>,
+    /// When it ends: after 90d or 12h, or at an instant; never when not said
+    #[arg(long, value_name = "WHEN")]
+    pub(super) expires: Option<String>,
+    /// What to remember it by
+    #[arg(long, value_name = "TEXT")]
+    pub(super) label: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct OneToken {
+    /// Its id, as `list` shows it
+    #[arg(value_name = "ID")]
+    pub(super) id: String,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Audit {
+    /// The first position wanted
+    #[arg(long, value_name = "POINT", value_parser = point, allow_hyphen_values = true)]
+    pub(super) from: Option<String>,
+    /// Lines at most
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    pub(super) limit: Option<u64>,
+    /// Which come first
+    #[arg(long, value_enum, value_name = "ORDER", default_value = "asc")]
+    pub(super) order: Order,
+}
+
+#[derive(Debug, Args)]
 pub(super) struct Verify {
     /// Only this session
     #[arg(value_name = "S", value_parser = session)]
@@ -424,6 +493,11 @@ pub(super) struct Completions {
 fn session(text: &str) -> Result<SessionId, String> {
     SessionId::new(text)
         .map_err(|error| format!("{error}; an id is [A-Za-z0-9][A-Za-z0-9._-]{{0,127}}"))
+}
+
+fn grant(text: &str) -> Result<Grant, String> {
+    let wrong = || "the scopes are read, write, delete, admin and operator".to_owned();
+    Grant::parse(text).ok_or_else(wrong)
 }
 
 fn point(text: &str) -> Result<String, String> {

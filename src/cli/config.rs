@@ -15,6 +15,7 @@ use url::Url;
 
 use super::{
     args::Common,
+    doors::Doors,
     keys::KeySource,
     layers::{self, DEFAULT, ENVIRONMENT, FILE, FLAG, text_of},
     settings::{SETTINGS, Setting},
@@ -62,6 +63,8 @@ pub(super) enum ConfigError {
     File { path: String, problem: String },
     #[error("{source_name}: {problem}")]
     Key { source_name: String, problem: String },
+    #[error("setting {name} says something only together with {other}")]
+    Alone { name: &'static str, other: &'static str },
     #[error("setting data_dir: there is no home directory; give --data-dir or SESSIONLOG_DATA_DIR")]
     NoHome,
 }
@@ -72,6 +75,7 @@ impl ConfigError {
         match self {
             Self::Value { name, .. } => name,
             Self::Unknown { name, .. } => name,
+            Self::Alone { name, .. } => name,
             Self::File { .. } => "config",
             Self::Key { .. } => "key",
             Self::NoHome => "data_dir",
@@ -89,6 +93,7 @@ pub(super) struct Found {
     pub(super) help: String,
     hidden: bool,
     shared: bool,
+    secret: bool,
 }
 
 /// The settings in force.
@@ -106,6 +111,8 @@ pub(super) struct Config {
     pub(super) store: Options,
     /// Where the store's master key comes from.
     pub(super) keys: KeySource,
+    /// Who may come in, and what a client shows.
+    pub(super) doors: Doors,
     /// The configuration file that was read.
     pub(super) file: Option<PathBuf>,
     found: Vec<Found>,
@@ -182,6 +189,13 @@ impl Config {
             warm_bytes_max: usize::try_from(warm).unwrap_or(usize::MAX),
             ..Options::default()
         };
+        let path = |name: &str| {
+            let found = one(name)?;
+            let text = found.value.as_deref().filter(|text| !text.is_empty())?;
+            let base = file.as_deref().and_then(Path::parent);
+            Some(place(text, base.filter(|_| found.source.starts_with(FILE)), environment))
+        };
+        let doors = Doors::parse(&typed, &path)?;
         let data_dir = typed("data_dir", "a path", &|text| !text.is_empty())?;
         if data_dir.is_empty() {
             return Err(ConfigError::NoHome);
@@ -189,11 +203,7 @@ impl Config {
         let from_file = one("data_dir").is_some_and(|found| found.source.starts_with(FILE));
         let base = file.as_deref().and_then(Path::parent).filter(|_| from_file);
         let given = |name: &str| one(name).and_then(|found| found.value.clone());
-        let key_file = given("key_file").map(|path| {
-            let from_file = one("key_file").is_some_and(|found| found.source.starts_with(FILE));
-            place(&path, file.as_deref().and_then(Path::parent).filter(|_| from_file), environment)
-        });
-        let keys = KeySource::of(environment, key_file, given("key_command"))?;
+        let keys = KeySource::of(environment, path("key_file"), given("key_command"))?;
         Ok(Self {
             data_dir: place(&data_dir, base, environment),
             listen: listen.parse().unwrap_or_else(|_| SocketAddr::from(([127, 0, 0, 1], 0))),
@@ -204,6 +214,7 @@ impl Config {
             url: server(&url),
             store,
             keys,
+            doors,
             file,
             found,
         })
@@ -243,6 +254,12 @@ impl Config {
 }
 
 impl Found {
+    /// The value for whoever looks at the settings: a secret is only said to be there.
+    pub(super) fn shown(&self) -> Option<String> {
+        let value = self.value.clone()?;
+        Some(if self.secret { "(set, not shown)".to_owned() } else { value })
+    }
+
     /// The value, when it is what is wanted.
     fn typed(&self, wanted: &str, fits: &dyn Fn(&str) -> bool) -> Result<String, ConfigError> {
         let value = self.value.clone().unwrap_or_default();
@@ -251,7 +268,7 @@ impl Found {
         }
         Err(ConfigError::Value {
             name: self.name,
-            value,
+            value: if self.secret { "what was given".to_owned() } else { value },
             source_name: self.source.clone(),
             wanted: wanted.to_owned(),
         })
@@ -272,8 +289,8 @@ fn find(figment: &Figment, setting: &Setting, file: Option<&Path>) -> Found {
         FLAG => format!("{FLAG} --{}", setting.flag()),
         other => other.to_owned(),
     };
-    let (name, shared) = (setting.name, setting.shared);
-    Found { name, value, source, help: setting.help(), hidden: setting.is_hidden(), shared }
+    let Setting { name, shared, secret, .. } = *setting;
+    Found { name, value, source, help: setting.help(), hidden: setting.is_hidden(), shared, secret }
 }
 
 /// The absolute path a setting means: `~/` is the home directory, a relative path lies below
@@ -288,7 +305,7 @@ fn place(text: &str, base: Option<&Path>, environment: &Environment) -> PathBuf 
 
 fn server(text: &str) -> Option<Url> {
     let url = Url::parse(text).ok()?;
-    (url.scheme() == "http" && url.host().is_some()).then_some(url)
+    (matches!(url.scheme(), "http" | "https") && url.host().is_some()).then_some(url)
 }
 
 /// Levels have numbers, too, that nobody should have to know.
@@ -297,7 +314,7 @@ fn is_number(text: &str) -> bool {
 }
 
 /// Parses a number with a unit: `500ms`, `60s`, `15m`, `4h`, `30d`; a bare number is seconds.
-fn duration(text: &str) -> Option<Duration> {
+pub(super) fn duration(text: &str) -> Option<Duration> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let number: u64 = digits.parse().ok()?;
     let millis = match text.strip_prefix(digits)? {
@@ -363,7 +380,7 @@ mod tests {
 
     #[test]
     fn every_setting_has_a_flag_of_its_name_on_every_verb() {
-        for setting in SETTINGS {
+        for setting in SETTINGS.iter().filter(|setting| !setting.secret) {
             let value = match setting.name {
                 "url" => "http://127.0.0.1:1",
                 other => Setting::named(other).and_then(|one| one.default).unwrap_or("x"),

@@ -15,15 +15,17 @@ use crate::{
 
 /// Settings that an owner is started with in any case, and what only a front end uses: they are
 /// not handed on again.
-const REPLACED: [&str; 4] = ["data_dir", "owner_idle", "log", "url"];
+const REPLACED: [&str; 7] = ["data_dir", "owner_idle", "log", "url", "token", "token_file", "ca"];
 
 /// A client of what the settings name.
 pub(super) fn client(config: &Config, environment: &Environment) -> Outcome<Client> {
-    let target = match &config.url {
-        Some(url) => Target::Server(url.clone()),
-        None => Target::Owner(owner(config, environment)?),
-    };
-    Ok(Client::new(target, random_text())?)
+    match &config.url {
+        Some(url) => {
+            let shown = config.doors.shown()?;
+            Ok(Client::with(Target::Server(url.clone()), random_text(), shown)?)
+        }
+        None => Ok(Client::new(Target::Owner(owner(config, environment)?), random_text())?),
+    }
 }
 
 /// The owner of the data directory, started when nobody answers.

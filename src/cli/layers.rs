@@ -82,8 +82,13 @@ pub(super) fn file(
     let read = Toml::string(&text).data().map_err(|error| wrong(error.to_string()))?;
     let mut values = Dict::new();
     for (name, value) in read.into_values().flatten() {
-        if Setting::named(&name).is_none() {
-            return Err(unknown(name, format!("{FILE} {}", path.display())));
+        match Setting::named(&name) {
+            Some(setting) if setting.secret => {
+                let problem = "it is a secret and comes from the environment; or use token_file";
+                return Err(wrong(format!("setting {name}: {problem}")));
+            }
+            Some(_) => {}
+            None => return Err(unknown(name, format!("{FILE} {}", path.display()))),
         }
         let Some(text) = text_of(&value) else {
             return Err(wrong(format!("setting {name}: it must be a text or a number")));
@@ -109,7 +114,10 @@ pub(super) fn variables(environment: &Environment) -> Result<Layer, ConfigError>
         let Some(text) = value.to_str() else {
             return Err(ConfigError::Value {
                 name: setting.name,
-                value: value.to_string_lossy().into_owned(),
+                value: match setting.secret {
+                    true => "what was given".to_owned(),
+                    false => value.to_string_lossy().into_owned(),
+                },
                 source_name: format!("{ENVIRONMENT} {variable}"),
                 wanted: "UTF-8 text".to_owned(),
             });

@@ -8,6 +8,7 @@ mod bench;
 mod config;
 mod connect;
 mod demo;
+mod doors;
 mod events;
 mod failure;
 mod inspect;
@@ -22,6 +23,7 @@ mod screen;
 mod serve;
 mod sessions;
 mod settings;
+mod tokens;
 mod transfer;
 mod verify;
 
@@ -103,6 +105,9 @@ fn execute(arguments: Arguments, environment: &Environment, screen: &mut Screen)
     if let Verb::Config = &verb {
         return show_config(&config, screen);
     }
+    if let Verb::Tokens(wanted) = verb {
+        return tokens::run(&config, wanted.verb, screen);
+    }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     if let Verb::Demo(demo) = &verb {
         return runtime.block_on(demo::run(demo, screen));
@@ -122,6 +127,7 @@ fn execute(arguments: Arguments, environment: &Environment, screen: &mut Screen)
             Verb::Import(import) => transfer::import(&client, import, screen).await,
             Verb::Export(export) => transfer::export(&client, export, screen).await,
             Verb::Mcp(wanted) => mcp::run(client, wanted, environment, screen).await,
+            Verb::Audit(wanted) => tokens::audit(&client, wanted, screen).await,
             Verb::Verify(verify) => verify::run(&client, verify.session.as_ref(), screen).await,
             Verb::Repair(wanted) => repair::run(&client, wanted, screen).await,
             _ => Ok(()),
@@ -135,7 +141,7 @@ fn show_config(config: &Config, screen: &mut Screen) -> Outcome {
             .listed()
             .map(|found| {
                 let about = serde_json::json!({
-                    "value": found.value, "source": found.source, "help": found.help,
+                    "value": found.shown(), "source": found.source, "help": found.help,
                 });
                 (found.name.to_owned(), about)
             })
@@ -147,7 +153,7 @@ fn show_config(config: &Config, screen: &mut Screen) -> Outcome {
     let rows = config
         .listed()
         .map(|found| {
-            let value = found.value.clone().unwrap_or_else(|| "(none)".to_owned());
+            let value = found.shown().unwrap_or_else(|| "(none)".to_owned());
             vec![found.name.to_owned(), value, found.source.clone()]
         })
         .collect();

@@ -47,6 +47,9 @@ pub fn markdown() -> String {
     for verb in root.get_subcommands_mut().filter(|verb| !verb.is_hide_set()) {
         if verb.get_name() != "help" {
             section(&mut text, verb, 2);
+            for below in verb.get_subcommands_mut().filter(|below| below.get_name() != "help") {
+                section(&mut text, below, 3);
+            }
         }
     }
     settings(&mut text);

@@ -5,7 +5,7 @@ use std::{
     collections::BTreeMap,
     convert::Infallible,
     io::{self, IsTerminal, Write},
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -25,6 +25,7 @@ use super::{
     screen::Screen,
 };
 use crate::{
+    access::{Access, Certificates},
     client::{Client, ClientError, StartReport, Target},
     env::{
         Env,
@@ -79,13 +80,11 @@ pub(super) fn not_started(failure: &Failure, screen: &mut Screen) -> Outcome {
 async fn serve(config: &Config, on_demand: bool, screen: &mut Screen) -> Outcome {
     // Listened to, it does not end the process: a file that may not grow is an error like others.
     let _heard = signal(SignalKind::from_raw(host::FILE_SIZE_SIGNAL))?;
-    let tcp = match on_demand {
-        true => None,
-        false => {
-            refuse_a_second_server(config).await?;
-            Some(listen(config.listen).await?)
-        }
-    };
+    let mut doors = NetDoors::default();
+    if !on_demand {
+        refuse_a_second_server(config).await?;
+        doors = NetDoors::open(config).await?;
+    }
     let env = Env::real(&config.data_dir).map_err(|error| connect::unusable(config, &error))?;
     let env = env.with_keys(config.keys.read()?);
     // With a key that is wrong not even a line of the log is written.
@@ -97,11 +96,10 @@ async fn serve(config: &Config, on_demand: bool, screen: &mut Screen) -> Outcome
     let stop = CancellationToken::new();
     stop_on_signals(&stop)?;
     let mut listeners = vec![Listener::Unix(UnixListener::from_std(local)?)];
-    let address = tcp.as_ref().and_then(|tcp| tcp.local_addr().ok());
-    listeners.extend(tcp.map(Listener::Tcp));
-    let router = router(&env, Arc::clone(&store), config, on_demand, &stop);
+    let router = router(&env, Arc::clone(&store), config, &doors, &stop);
     let idle = on_demand.then_some(config.owner_idle);
-    announce(config, address, screen)?;
+    announce(config, &doors, screen)?;
+    listeners.extend(doors.listener());
     info!(data_dir = %config.data_dir.display(), on_demand, "owner started");
     let options = ServeOptions { idle, ..ServeOptions::default() };
     tokio::select! {
@@ -117,11 +115,13 @@ fn router(
     env: &Env,
     store: Arc<dyn Store>,
     config: &Config,
-    on_demand: bool,
+    doors: &NetDoors,
     stop: &CancellationToken,
 ) -> axum::Router {
+    let on_demand = doors.tcp.is_none();
     let research = ResearchOptions { steps_max: config.max_steps, ..ResearchOptions::default() };
     let service = Service::new(store, Arc::clone(&env.clock)).with_research(research);
+    let service = service.with_quotas(config.doors.quotas);
     tokio::spawn(sweep(service.clone(), config.sweep_every, stop.clone()));
     let owner = OwnerInfo {
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -131,9 +131,19 @@ fn router(
         step_down: stop.clone(),
     };
     let exporters = BTreeMap::from([("openai".to_owned(), Arc::new(openai) as Exporter)]);
-    let options = HttpOptions { exporters, ..HttpOptions::default() };
+    let (allowed_hosts, allowed_origins) =
+        (doors.names(config), config.doors.allowed_origins.clone());
+    let options = HttpOptions {
+        exporters,
+        access: doors.access.clone(),
+        allowed_hosts: allowed_hosts.clone(),
+        allowed_origins: allowed_origins.clone(),
+        ..HttpOptions::default()
+    };
     let app = App { service: service.clone(), owner, options };
-    let options = McpHttpOptions { stop: stop.clone(), ..McpHttpOptions::default() };
+    let stop = stop.clone();
+    let options =
+        McpHttpOptions { stop, allowed_hosts, allowed_origins, ..McpHttpOptions::default() };
     crate::http::router(app, mcp::http_router_with(service, options))
 }
 
@@ -182,15 +192,72 @@ async fn close(socket: &OwnerSocket, store: &Arc<dyn Store>) {
     info!("owner stopped");
 }
 
-async fn listen(address: SocketAddr) -> Outcome<TcpListener> {
+/// What leads in from the network: nothing for an owner started on demand.
+#[derive(Default)]
+struct NetDoors {
+    tcp: Option<TcpListener>,
+    certificates: Option<Arc<Certificates>>,
+    access: Option<Arc<Access>>,
+}
+
+impl NetDoors {
+    async fn open(config: &Config) -> Outcome<Self> {
+        let (access, certificates) = (config.doors.access()?, config.doors.certificates()?);
+        let tcp = Some(listen(config, access.is_some()).await?);
+        Ok(Self { tcp, certificates, access })
+    }
+
+    fn address(&self) -> Option<SocketAddr> {
+        self.tcp.as_ref()?.local_addr().ok()
+    }
+
+    fn listener(self) -> Option<Listener> {
+        let tcp = self.tcp?;
+        Some(match self.certificates {
+            Some(certificates) => Listener::Tls(tcp, certificates),
+            None => Listener::Tcp(tcp),
+        })
+    }
+
+    /// The names requests may call this server by: those that are configured, and its address.
+    fn names(&self, config: &Config) -> Vec<String> {
+        let mut names = config.doors.allowed_hosts.clone();
+        let own = self.address().map(|address| address.ip()).filter(|ip| !ip.is_unspecified());
+        names.extend(own.map(|ip| match ip {
+            IpAddr::V4(ip) => ip.to_string(),
+            IpAddr::V6(ip) => format!("[{ip}]"),
+        }));
+        names
+    }
+}
+
+async fn listen(config: &Config, asks: bool) -> Outcome<TcpListener> {
+    let address = config.listen;
+    let refused = |message: String, action: &str| {
+        Err(Failure::Refused { code: "forbidden", message, action: action.to_owned() })
+    };
     if !address.ip().is_loopback() {
-        return Err(Failure::Refused {
-            code: "forbidden",
-            message: format!("listen: {address} can be reached from other machines"),
-            action: "this version has no credentials, so it serves this machine only: listen on \
-                     127.0.0.1 and reach it from elsewhere through a tunnel, such as ssh -L"
-                .to_owned(),
-        });
+        if !asks {
+            return refused(
+                format!(
+                    "listen: {address} can be reached from other machines, and no credentials \
+                         are asked for"
+                ),
+                "make a token (`sessionlog tokens create --tokens-file FILE --user NAME`) and \
+                 serve with --tokens-file FILE; or listen on 127.0.0.1 and reach it from elsewhere \
+                 through a tunnel, such as ssh -L",
+            );
+        }
+        if address.ip().is_unspecified() && config.doors.allowed_hosts.is_empty() {
+            return refused(
+                format!(
+                    "listen: {address} is every address of this machine, and no name is \
+                         allowed: nobody could call this server by one"
+                ),
+                "say which names it goes by with --allowed-hosts, such as logs.example.org; or \
+                 listen on one address",
+            );
+        }
     }
     TcpListener::bind(address).await.map_err(|error| Failure::Refused {
         code: "owner_unavailable",
@@ -290,14 +357,18 @@ fn stop_on_signals(stop: &CancellationToken) -> io::Result<()> {
 }
 
 /// Tells whoever started us that we listen, and where.
-fn announce(config: &Config, address: Option<SocketAddr>, screen: &mut Screen) -> Outcome {
+fn announce(config: &Config, doors: &NetDoors, screen: &mut Screen) -> Outcome {
     let data_dir = config.data_dir.display().to_string();
-    let Some(address) = address else {
+    let Some(address) = doors.address() else {
         screen.line(r#"{"ready":true}"#)?;
         screen.flush()?;
         return Ok(host::close_stdout()?);
     };
-    let url = format!("http://{address}");
+    let scheme = if doors.certificates.is_some() { "https" } else { "http" };
+    let url = format!("{scheme}://{address}");
+    if doors.certificates.is_none() && !address.ip().is_loopback() {
+        tracing::warn!(%address, "tokens and sessions cross the network in clear: no TLS is set up");
+    }
     if screen.json {
         let pid = std::process::id();
         let line = serde_json::json!({ "listening": url, "data_dir": data_dir, "pid": pid });

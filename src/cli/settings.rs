@@ -25,6 +25,9 @@ pub(super) struct Setting {
     shown: Shown,
     /// Whether an owner must have it like its front ends: they compare it.
     pub(super) shared: bool,
+    /// Whether it is a secret: it comes from the environment alone, for others can read a command
+    /// line and a file of settings, and it is never shown.
+    pub(super) secret: bool,
 }
 
 /// Whose help shows a setting's flag. Every verb takes it all the same: any may start an owner.
@@ -41,15 +44,38 @@ pub(super) const SETTINGS: &[Setting] = &[
     Setting::new("data_dir", "DIR", "where sessions are kept; default: in the XDG data home")
         .everywhere(),
     Setting::new("url", "URL", "server to talk to instead of a data directory").everywhere(),
+    Setting::new("token", "TOKEN", "credential to show to the server of url; environment only")
+        .secret(),
+    Setting::new("token_file", "FILE", "file that holds the credential; readable by you alone")
+        .everywhere(),
+    Setting::new("ca", "FILE", "certificates to believe the server of url by, in PEM").everywhere(),
     Setting::new("log", "LEVEL", "what to log: off, error, warn, info, debug or trace")
         .or("info")
         .everywhere(),
     Setting::new(
         "listen",
         "ADDRESS",
-        "address to listen on, of this machine only; port 0: a free one",
+        "address to listen on; beyond this machine with credentials only; port 0: a free one",
     )
     .or("127.0.0.1:7717"),
+    Setting::new("tokens_file", "FILE", "tokens that are let in; made by `sessionlog tokens`"),
+    Setting::new("jwt_keys", "FILE", "public keys (a JWK Set) of who signs JWTs that are let in"),
+    Setting::new("jwt_issuer", "ISS", "who must have issued a JWT"),
+    Setting::new("jwt_audience", "AUD", "whom a JWT must be for"),
+    Setting::new("jwt_tenant_claim", "CLAIM", "claim of a JWT that names the tenant").or("tenant"),
+    Setting::new("jwt_user_claim", "CLAIM", "claim of a JWT that names the user").or("sub"),
+    Setting::new("tls_cert", "FILE", "certificate chain to serve TLS with, in PEM"),
+    Setting::new("tls_key", "FILE", "private key of tls_cert, in PEM; readable by you alone"),
+    Setting::new("allowed_hosts", "A,B", "names the server goes by, beside those of loopback"),
+    Setting::new("allowed_origins", "A,B", "origins whose pages may call, beside loopback ones"),
+    Setting::new("tenant_sessions_max", "N", "sessions of a tenant, 0 for no limit").or("0"),
+    Setting::new("tenant_bytes_max", "SIZE", "bytes of a tenant's events, 0 for no limit").or("0"),
+    Setting::new("tenant_requests_max", "N", "requests of a tenant at once, 0 for no limit")
+        .or("0"),
+    Setting::new("tenant_readers_max", "N", "streams and long polls of a tenant at once, 0: any")
+        .or("0"),
+    Setting::new("tenant_rate_max", "N", "requests of a tenant in a second, 0 for no limit")
+        .or("0"),
     Setting::new(
         "ttl",
         "DURATION",
@@ -118,7 +144,15 @@ pub(super) const SETTINGS: &[Setting] = &[
 
 impl Setting {
     const fn new(name: &'static str, value: &'static str, meaning: &'static str) -> Self {
-        Self { name, value, default: None, meaning, shown: Shown::Serve, shared: false }
+        Self {
+            name,
+            value,
+            default: None,
+            meaning,
+            shown: Shown::Serve,
+            shared: false,
+            secret: false,
+        }
     }
 
     const fn or(self, default: &'static str) -> Self {
@@ -135,6 +169,10 @@ impl Setting {
 
     const fn shared(self) -> Self {
         Self { shared: true, ..self }
+    }
+
+    const fn secret(self) -> Self {
+        Self { secret: true, ..self }
     }
 
     /// The setting of that name.
@@ -186,7 +224,7 @@ impl Flags {
 
 impl Args for Flags {
     fn augment_args(command: Command) -> Command {
-        SETTINGS.iter().fold(command, |command, setting| {
+        SETTINGS.iter().filter(|setting| !setting.secret).fold(command, |command, setting| {
             let hide = setting.shown != Shown::Everywhere;
             command.arg(setting.argument().global(true).help_heading(EVERY_VERB).hide(hide))
         })
@@ -200,6 +238,9 @@ impl Args for Flags {
 impl FromArgMatches for Flags {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let given = |setting: &Setting| {
+            if setting.secret {
+                return None;
+            }
             let value = matches.get_one::<String>(setting.name)?;
             Some((setting.name, value.clone()))
         };
@@ -218,7 +259,8 @@ pub(super) struct OfAnOwner;
 
 impl Args for OfAnOwner {
     fn augment_args(command: Command) -> Command {
-        let shown = SETTINGS.iter().filter(|setting| setting.shown == Shown::Serve);
+        let shown =
+            SETTINGS.iter().filter(|setting| setting.shown == Shown::Serve && !setting.secret);
         shown.fold(command, |command, setting| {
             command.arg(setting.argument().help_heading(OF_AN_OWNER))
         })

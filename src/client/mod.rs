@@ -19,6 +19,10 @@ use std::{
     time::Duration,
 };
 
+use reqwest::{
+    ClientBuilder,
+    header::{AUTHORIZATION, HeaderMap, HeaderValue},
+};
 use url::Url;
 
 pub use error::{ClientError, Refusal};
@@ -43,6 +47,31 @@ pub enum Target {
     Owner(OwnerTarget),
     /// A server.
     Server(Url),
+}
+
+/// What a client shows to a server, and believes it by.
+#[derive(Clone, Default)]
+pub struct Shown {
+    /// The credential, sent with every call.
+    pub token: Option<String>,
+    /// Certificates to believe, in PEM, beside those the machine believes.
+    pub ca: Option<Vec<u8>>,
+}
+
+impl Shown {
+    fn into(self, mut builder: reqwest::ClientBuilder) -> Result<ClientBuilder, ClientError> {
+        if let Some(pem) = &self.ca {
+            let certificates = reqwest::Certificate::from_pem_bundle(pem)
+                .map_err(|error| ClientError::Setup(format!("ca: {error}")))?;
+            builder = builder.tls_certs_merge(certificates);
+        }
+        let Some(token) = self.token else { return Ok(builder) };
+        // What it says is not said again: it may be printed.
+        let wrong = |_| ClientError::Setup("the token is no credential".to_owned());
+        let mut value = HeaderValue::from_str(&format!("Bearer {token}")).map_err(wrong)?;
+        value.set_sensitive(true);
+        Ok(builder.default_headers(HeaderMap::from_iter([(AUTHORIZATION, value)])))
+    }
 }
 
 /// A client of one owner or server. Cheap to clone; clones share connections.
@@ -71,7 +100,22 @@ impl Client {
     /// # Errors
     /// [`ClientError::Setup`] when the machine has no means for a connection.
     pub fn new(target: Target, key_prefix: impl Into<String>) -> Result<Self, ClientError> {
-        let builder = reqwest::Client::builder()
+        Self::with(target, key_prefix, Shown::default())
+    }
+
+    /// A client that shows a credential, to a server and to nobody else.
+    ///
+    /// # Errors
+    /// [`ClientError::Setup`], also when what is shown cannot be.
+    pub fn with(
+        target: Target,
+        key_prefix: impl Into<String>,
+        shown: Shown,
+    ) -> Result<Self, ClientError> {
+        // Asked for again it is as it was.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let builder = shown
+            .into(reqwest::Client::builder())?
             .no_proxy()
             .user_agent(concat!("sessionlog/", env!("CARGO_PKG_VERSION")))
             .connect_timeout(CONNECT_TIMEOUT)

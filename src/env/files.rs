@@ -230,6 +230,44 @@ pub fn look(path: &Path) -> io::Result<Option<Found>> {
     }))
 }
 
+/// What tells a file from what its path named before: another file, or other content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity {
+    file: (u64, u64),
+    bytes: u64,
+    written: (i64, i64),
+    changed: (i64, i64),
+}
+
+/// What a path names now, links followed.
+///
+/// # Errors
+/// What the file system said.
+pub fn identity(path: &Path) -> io::Result<Identity> {
+    let about = fs::metadata(path)?;
+    Ok(Identity {
+        file: (about.dev(), about.ino()),
+        bytes: about.len(),
+        written: (about.mtime(), about.mtime_nsec()),
+        changed: (about.ctime(), about.ctime_nsec()),
+    })
+}
+
+/// Waits until nobody else changes a file, and keeps others from it until what is answered is
+/// dropped: a lock on a file beside it, `NAME.lock`, for the file itself is replaced.
+///
+/// # Errors
+/// What the file system said.
+pub fn lock_beside(path: &Path) -> io::Result<impl Sized + use<>> {
+    let mut name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_owned();
+    name.push(".lock");
+    let path = path.with_file_name(name);
+    let mut options = fs::OpenOptions::new();
+    let file = options.write(true).create(true).truncate(false).mode(0o600).open(path)?;
+    file.lock()?;
+    Ok(file)
+}
+
 /// The one absolute spelling of an existing path: links, `.` and `..` resolved.
 ///
 /// # Errors

@@ -12,11 +12,14 @@ use super::{
     Shared,
     body::{JsonBody, Who, session_id},
     describe::Refusals,
+    gate::Asking,
+    params::Params,
     refuse::Refusal,
 };
 use crate::{
+    access::Grant,
     service::{Code, Health, ServiceError},
-    wire::types,
+    wire::{answer, types},
 };
 
 /// Who owns the data directory.
@@ -76,6 +79,7 @@ pub(super) async fn verify(
 )]
 pub(super) async fn repair(
     State(door): Shared,
+    Asking(who): Asking,
     Who(caller): Who,
     JsonBody(asked): JsonBody<types::RepairRequest>,
 ) -> Result<Json<types::RepairAnswer>, Refusal> {
@@ -84,8 +88,36 @@ pub(super) async fn repair(
         let error = ServiceError::invalid("session", "name a session, or say store: true");
         return Err(error.into());
     }
+    if asked.store {
+        who.require(&[Grant::Operator]).map_err(ServiceError::from)?;
+    }
     let repaired = door.app.service.repair(&caller, session.as_ref(), asked.accept_loss).await?;
     Ok(Json(repaired.into()))
+}
+
+/// The tenant's audit log: what was ruled, deleted and refused, in order. Nobody writes to it.
+#[utoipa::path(
+    get, path = "/v1/admin/audit", operation_id = "getAudit", tag = "operations",
+    params(
+        ("from" = Option<String>, Query, description = "Point of the first event; 0 when not said"),
+        ("to" = Option<String>, Query, description = "Point after the last event; the tail when not said"),
+        ("limit" = Option<u32>, Query, minimum = 1, maximum = 10000, description = "Events at most: 1 000 when not said, 10 000 at most"),
+        ("order" = Option<String>, Query, description = "asc, or desc for the newest first"),
+        ("types[]" = Option<Vec<String>>, Query, description = "Only these types"),
+        ("created_at[gte]" = Option<String>, Query, description = "Processed at or after; also gt, lt, lte"),
+        ("page" = Option<String>, Query, description = "next_page of the answer before"),
+    ),
+    responses((status = 200, description = "The events, where to go on, and the tail", body = types::EventsAnswer), Refusals)
+)]
+pub(super) async fn audit(
+    State(door): Shared,
+    Who(caller): Who,
+    params: Params,
+) -> Result<Response, Refusal> {
+    let mut query = params.events()?;
+    query.wait = std::time::Duration::ZERO;
+    let slice = door.app.service.audit_log(&caller, &query).await?;
+    Ok(([(header::CONTENT_TYPE, "application/json")], answer::slice(&slice)).into_response())
 }
 
 /// What the last start found and did.

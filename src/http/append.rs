@@ -18,12 +18,14 @@ use super::{
     Shared,
     body::{Who, is_of},
     describe::Refusals,
+    gate::{Asking, reader},
     guard::RequestId,
     params::Params,
     refuse::Refusal,
     serve::Stopping,
 };
 use crate::{
+    access::Reading,
     event::Origin,
     service::{Answered, Asked, Code, Flow, ServiceError},
     wire::{
@@ -74,6 +76,7 @@ impl<S: Send + Sync> FromRequest<S> for Lines {
 )]
 pub(super) async fn append(
     State(door): Shared,
+    Asking(who): Asking,
     Who(caller): Who,
     params: Params,
     stopping: Stopping,
@@ -94,6 +97,7 @@ pub(super) async fn append(
         idle: door.app.options.append_idle,
         stop: stopping.token(),
         request,
+        _place: reader(&who)?,
     };
     let answers = Body::from_stream(stream::unfold(appending, Appending::answers));
     let headers = [(header::CONTENT_TYPE.as_str(), MEDIA_TYPE), ("x-accel-buffering", "no")];
@@ -140,6 +144,8 @@ struct Appending {
     idle: Duration,
     stop: CancellationToken,
     request: RequestId,
+    /// Its place among its tenant's readers: it stays as long as one.
+    _place: Option<Reading>,
 }
 
 impl Appending {

@@ -17,9 +17,9 @@ use futures_util::{FutureExt as _, Stream, StreamExt as _};
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
-use super::{Door, refuse::Refusal};
+use super::{Door, gate::Asking, refuse::Refusal};
 use crate::{
-    event::{BatchKey, Origin, Position, Scope, SessionId},
+    event::{BatchKey, Origin, Position, SessionId},
     service::{Caller, Code, ServiceError},
     wire::{json, protobuf},
 };
@@ -33,17 +33,18 @@ const JSON: &str = "application/json";
 /// How a front end says what kind of door it is; `import` is the one kind that counts.
 const ORIGIN_HEADER: &str = "sessionlog-origin";
 
-/// Who asks. Without credentials configured it is the one scope of this machine.
+/// On whose behalf, by the credential alone.
 pub(super) struct Who(pub(super) Caller);
 
 impl FromRequestParts<Arc<Door>> for Who {
     type Rejection = Refusal;
 
-    async fn from_request_parts(parts: &mut Parts, _: &Arc<Door>) -> Result<Self, Refusal> {
+    async fn from_request_parts(parts: &mut Parts, door: &Arc<Door>) -> Result<Self, Refusal> {
+        let Asking(who) = Asking::from_request_parts(parts, door).await?;
         // A door for other programs' transcripts calls through this one, and says so.
         let imports = parts.headers.get(ORIGIN_HEADER).is_some_and(|value| value == "import");
         let origin = if imports { Origin::Import } else { Origin::Harness };
-        Ok(Self(Caller { scope: Scope::local(), origin }))
+        Ok(Self(Caller { scope: who.scope.clone(), origin }))
     }
 }
 

@@ -51,6 +51,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Door>> {
         .routes(routes!(admin::step_down))
         .routes(routes!(admin::verify))
         .routes(routes!(admin::repair))
+        .routes(routes!(admin::audit))
         .routes(routes!(admin::recovery_report))
         .routes(routes!(admin::healthz))
         .routes(routes!(admin::readyz))

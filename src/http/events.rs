@@ -11,6 +11,7 @@ use super::{
     Shared,
     body::{Conditions, InPath, Payload, Who, wants_protobuf},
     describe::Refusals,
+    gate::Asking,
     params::Params,
     refuse::Refusal,
     serve::Stopping,
@@ -103,6 +104,7 @@ fn encoded(media_type: &'static str, body: impl Into<Body>) -> Response {
 )]
 pub(super) async fn get(
     State(door): Shared,
+    Asking(who): Asking,
     Who(caller): Who,
     InPath(session): InPath,
     params: Params,
@@ -123,7 +125,7 @@ pub(super) async fn get(
     if slice.events.is_empty() && !wait.is_zero() {
         // Whoever waits keeps no room; what was waited for is small.
         drop(held);
-        let _reader = door.admit()?;
+        let _reader = door.admit(&who)?;
         let (waiting, stop) = (EventQuery { wait, ..query.clone() }, stopping.token());
         slice = tokio::select! {
             slice = door.app.service.get_events(&caller, &session, &waiting) => slice?,

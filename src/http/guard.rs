@@ -1,7 +1,12 @@
 //! What every route goes through: request ids, host and origin, logs and counts without bodies,
 //! and the writing out of refusals. It must not look at a body.
 
-use std::{net::IpAddr, panic::AssertUnwindSafe, sync::atomic::Ordering, time::Duration};
+use std::{
+    net::IpAddr,
+    panic::AssertUnwindSafe,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use axum::{
     body::Body,
@@ -15,6 +20,7 @@ use futures_util::FutureExt as _;
 use super::{
     Door, HttpOptions, Shared, append,
     body::{announced, to_its_end},
+    gate::{NO_ROUTE, Noted},
     hold::Held,
     refuse::{Refusal, panicked},
 };
@@ -54,16 +60,19 @@ pub(super) async fn guard(
     let id = request_id(&door, request.headers());
     request.extensions_mut().insert(id.clone());
     let method = request.method().clone();
-    let route = route.as_ref().map_or("none", MatchedPath::as_str);
+    let route = route.as_ref().map_or(NO_ROUTE, MatchedPath::as_str);
     let began = door.app.service.monotonic();
     let options = &door.app.options;
-    let admitted = match knock(options, &request) {
-        Ok(()) => admit(&door, route, request.headers()).await,
-        Err(error) => Err(error.into()),
+    let knocked = knock(options, &request).map_err(Refusal::from);
+    let admitted = match knocked.and_then(|()| door.let_in(route, &mut request)) {
+        Ok(who) => admit(&door, route, request.headers()).await.map(|room| (who, room)),
+        Err(refusal) => Err(refusal),
     };
+    let who = admitted.as_ref().ok().map(|(admitted, _)| Arc::clone(&admitted.who));
+    let path = options.access.is_some().then(|| request.uri().path().to_owned());
     let request = to_its_end(request, options.body_bytes_max);
     let mut response = match admitted {
-        Ok(_room) => {
+        Ok(_until_answered) => {
             let answered = AssertUnwindSafe(next.run(request)).catch_unwind().await;
             answered.unwrap_or_else(panicked)
         }
@@ -74,6 +83,12 @@ pub(super) async fn guard(
     };
     let refusal = response.extensions_mut().remove::<Refusal>();
     let refusal = refusal.or_else(|| unshaped(route, &response));
+    if let Some(path) = &path {
+        let (who, refusal, status) = (who.as_deref(), refusal.as_ref(), response.status());
+        let (method, request) = (&method, id.as_str());
+        let session = path.strip_prefix("/v1/sessions/").and_then(|rest| rest.split('/').next());
+        door.note(Noted { who, refusal, method, route, session, status, request }).await;
+    }
     let code = refusal.as_ref().map_or("", |refusal| refusal.code().as_str());
     if let Some(refusal) = &refusal {
         response = refusal.write(id.as_str());

@@ -7,6 +7,7 @@ mod append;
 mod body;
 mod describe;
 mod events;
+mod gate;
 mod guard;
 mod hold;
 mod metrics;
@@ -35,6 +36,7 @@ pub use refuse::status;
 pub use serve::{Listener, ServeOptions, serve};
 
 use crate::{
+    access::{Access, Principal},
     event::{Event, Timestamp, limits},
     service::{Service, ServiceResult},
 };
@@ -81,6 +83,9 @@ pub struct HttpOptions {
     pub append_idle: Duration,
     /// How often a quiet stream tells its tail; default 15 s.
     pub heartbeat: Duration,
+    /// Who may come in over a network; `None` lets everybody in who reaches the port, as the user
+    /// of this machine.
+    pub access: Option<Arc<Access>>,
     /// Export formats beside `jsonl`, by name.
     pub exporters: BTreeMap<String, Exporter>,
 }
@@ -98,6 +103,7 @@ impl Default for HttpOptions {
             answers_patience: Duration::from_secs(10),
             append_idle: Duration::from_secs(300),
             heartbeat: Duration::from_secs(15),
+            access: None,
             exporters: BTreeMap::new(),
         }
     }
@@ -124,6 +130,8 @@ struct Door {
     began: Timestamp,
     requests: AtomicU64,
     metrics: metrics::Metrics,
+    /// Who comes in without a credential, where that is allowed.
+    local: Arc<Principal>,
     document: String,
 }
 
@@ -143,6 +151,7 @@ pub fn router(app: App, more: Router) -> Router {
         began: app.service.now(),
         requests: AtomicU64::new(0),
         metrics: metrics::Metrics::new(),
+        local: Arc::new(Principal::local()),
         document: describe::text(&document),
         app,
     });

@@ -2,7 +2,7 @@
 //! guard writes it out, because only there the request's id is known. It must not word a message
 //! that service could word.
 
-use std::any::Any;
+use std::{any::Any, sync::Arc};
 
 use axum::{
     body::Body,
@@ -11,6 +11,7 @@ use axum::{
 };
 
 use crate::{
+    access::Tenant,
     service::{Code, ServiceError},
     wire::convert,
 };
@@ -20,6 +21,8 @@ use crate::{
 pub(super) struct Refusal {
     status: StatusCode,
     error: ServiceError,
+    /// Whose audit log it goes into, and the credential's name there.
+    pub(super) noted: Option<(Arc<Tenant>, Arc<str>)>,
 }
 
 /// The status of a code.
@@ -63,7 +66,7 @@ pub fn status(code: Code) -> u16 {
 impl Refusal {
     /// A refusal with a status that says more than its code's own.
     pub(super) fn with_status(status: StatusCode, error: ServiceError) -> Self {
-        Self { status, error }
+        Self { status, error, noted: None }
     }
 
     /// `invalid_request`, naming the field.
@@ -86,7 +89,12 @@ impl Refusal {
         if self.status == StatusCode::TOO_MANY_REQUESTS
             || self.status == StatusCode::SERVICE_UNAVAILABLE
         {
-            headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+            let seconds = self.error.hint.retry_after_seconds.unwrap_or(1);
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        if self.status == StatusCode::UNAUTHORIZED {
+            let scheme = HeaderValue::from_static("Bearer realm=\"sessionlog\"");
+            headers.insert(header::WWW_AUTHENTICATE, scheme);
         }
         response
     }
@@ -94,7 +102,7 @@ impl Refusal {
 
 impl From<ServiceError> for Refusal {
     fn from(error: ServiceError) -> Self {
-        Self { status: status_of(error.code), error }
+        Self { status: status_of(error.code), error, noted: None }
     }
 }
 

@@ -12,12 +12,14 @@ use hyper_util::{
 };
 use tokio::{
     io::{AsyncRead, AsyncWrite},
-    net::{TcpListener, UnixListener, UnixStream},
+    net::{TcpListener, TcpStream, UnixListener, UnixStream},
     sync::{OwnedSemaphorePermit, Semaphore, watch},
 };
+use tokio_rustls::TlsAcceptor;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::progress::Progress;
+use super::{gate::OwnSocket, progress::Progress};
+use crate::access::Certificates;
 
 /// Pause after a failed accept: most often there are no file descriptors left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -26,6 +28,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 pub enum Listener {
     /// A TCP socket.
     Tcp(TcpListener),
+    /// A TCP socket that speaks TLS.
+    Tls(TcpListener, Arc<Certificates>),
     /// A socket file; only processes of the same user are let in.
     Unix(UnixListener),
 }
@@ -107,7 +111,12 @@ pub async fn serve(
         tracker: TaskTracker::new(),
     };
     for listener in listeners {
-        floor.tracker.spawn(accept(listener, floor.clone()));
+        let mut floor = floor.clone();
+        if let Listener::Unix(_) = listener {
+            floor.router = floor.router.layer(Extension(OwnSocket));
+        }
+        let tracker = floor.tracker.clone();
+        tracker.spawn(accept(listener, floor));
     }
     tokio::select! {
         () = stop.cancelled() => tracing::info!("stopping"),
@@ -171,6 +180,12 @@ async fn one(listener: &Listener, floor: &Floor, permit: OwnedSemaphorePermit) -
             stream.set_nodelay(true)?;
             floor.tracker.spawn(converse(stream, floor.clone(), permit));
         }
+        Listener::Tls(listener, certificates) => {
+            let (stream, _) = listener.accept().await?;
+            stream.set_nodelay(true)?;
+            let Some(config) = certificates.current() else { return Ok(()) };
+            floor.tracker.spawn(greet(stream, TlsAcceptor::from(config), floor.clone(), permit));
+        }
         Listener::Unix(listener) => {
             let (stream, _) = listener.accept().await?;
             if same_user(&stream) {
@@ -181,6 +196,25 @@ async fn one(listener: &Listener, floor: &Floor, permit: OwnedSemaphorePermit) -
         }
     }
     Ok(())
+}
+
+/// A connection over TLS: its greeting has the time that a request's head has.
+async fn greet(
+    stream: TcpStream,
+    acceptor: TlsAcceptor,
+    floor: Floor,
+    permit: OwnedSemaphorePermit,
+) {
+    let greeting = tokio::time::timeout(floor.options.header_timeout, acceptor.accept(stream));
+    let greeted = tokio::select! {
+        greeted = greeting => greeted,
+        () = floor.closing.cancelled() => return,
+    };
+    match greeted {
+        Ok(Ok(stream)) => converse(stream, floor, permit).await,
+        Ok(Err(error)) => tracing::debug!(%error, "a connection was not greeted"),
+        Err(_) => tracing::debug!("a connection took too long to greet"),
+    }
 }
 
 fn same_user(stream: &UnixStream) -> bool {

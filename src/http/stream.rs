@@ -18,6 +18,7 @@ use super::{
     Door, Shared,
     body::{InPath, Who, last_event_id},
     describe::Refusals,
+    gate::{Asking, reader},
     guard::RequestId,
     hold::Held,
     params::Params,
@@ -25,14 +26,21 @@ use super::{
     serve::Stopping,
 };
 use crate::{
+    access::{Principal, Reading},
     event::{Event, Point},
     service::{Code, Follow, Gap, ServiceError, Step},
     wire::{answer, convert},
 };
 
 impl Door {
-    /// Admits one more reader, or says that there are too many.
-    pub(super) fn admit(&self) -> Result<OwnedSemaphorePermit, Refusal> {
+    /// Admits one more reader, or says that there are too many: of its tenant's, or of all.
+    pub(super) fn admit(&self, who: &Principal) -> Result<Reader, Refusal> {
+        let of_tenant = reader(who)?;
+        let of_all = self.one_of_all()?;
+        Ok(Reader { _of_tenant: of_tenant, _of_all: of_all })
+    }
+
+    fn one_of_all(&self) -> Result<OwnedSemaphorePermit, Refusal> {
         Arc::clone(&self.readers).try_acquire_owned().map_err(|_| {
             let max = self.app.options.readers_max;
             let mut error =
@@ -44,18 +52,24 @@ impl Door {
     }
 }
 
+/// A place among the readers, given back when dropped.
+pub(super) struct Reader {
+    _of_tenant: Option<Reading>,
+    _of_all: OwnedSemaphorePermit,
+}
+
 /// A client of a stream.
-struct Reader {
+struct Tail {
     follow: Follow,
     heartbeat: Duration,
     stop: CancellationToken,
     request: String,
     begun: bool,
     ended: bool,
-    _admitted: OwnedSemaphorePermit,
+    _admitted: Reader,
 }
 
-impl Reader {
+impl Tail {
     /// The next frames; `None` ends the stream. The first is a heartbeat, sent at once, so that a
     /// client knows from which position on it will miss nothing.
     async fn frames(mut self) -> Option<(Result<Bytes, io::Error>, Self)> {
@@ -102,6 +116,7 @@ impl Reader {
 )]
 pub(super) async fn tail(
     State(door): Shared,
+    Asking(who): Asking,
     Who(caller): Who,
     InPath(session): InPath,
     params: Params,
@@ -109,20 +124,20 @@ pub(super) async fn tail(
     stopping: Stopping,
     axum::Extension(request): axum::Extension<RequestId>,
 ) -> Result<Response, Refusal> {
-    let _admitted = door.admit()?;
+    let _admitted = door.admit(&who)?;
     let from = last_event_id(&headers)?.map(Point::At).or(params.point("from")?);
     let follow = door.app.service.follow(&caller, &session, from.as_ref(), None).await?;
     let follow = follow.only(params.types()?);
     let heartbeat = door.app.options.heartbeat;
     let (begun, ended) = (false, false);
     let (request, stop) = (request.as_str().to_owned(), stopping.token());
-    let reader = Reader { follow, heartbeat, stop, request, begun, ended, _admitted };
+    let reader = Tail { follow, heartbeat, stop, request, begun, ended, _admitted };
     let headers = [
         (header::CONTENT_TYPE.as_str(), "text/event-stream"),
         (header::CACHE_CONTROL.as_str(), "no-store, no-transform"),
         ("x-accel-buffering", "no"),
     ];
-    Ok((headers, Body::from_stream(stream::unfold(reader, Reader::frames))).into_response())
+    Ok((headers, Body::from_stream(stream::unfold(reader, Tail::frames))).into_response())
 }
 
 /// A whole session: as JSON lines, one event each, or in another program's format.
@@ -139,11 +154,12 @@ pub(super) async fn tail(
 )]
 pub(super) async fn export(
     State(door): Shared,
+    Asking(who): Asking,
     Who(caller): Who,
     InPath(session): InPath,
     params: Params,
 ) -> Result<Response, Refusal> {
-    let _admitted = door.admit()?;
+    let _admitted = door.admit(&who)?;
     let format = params.text("format")?.unwrap_or("jsonl");
     let end = door.app.service.resolve(&caller, &session, &Point::End).await?;
     let begin = Point::At(crate::event::Position::ZERO);
@@ -166,7 +182,7 @@ pub(super) async fn export(
 struct Export {
     follow: Follow,
     next: Option<Found>,
-    _admitted: OwnedSemaphorePermit,
+    _admitted: Reader,
 }
 
 /// Events, and what is lost for good among them.

@@ -11,11 +11,13 @@ use super::{
     Shared,
     body::{Conditions, JsonBody, Who},
     describe::Refusals,
+    gate::Asking,
     refuse::Refusal,
 };
 use crate::{
+    access::Grant,
     event::Origin,
-    service::Caller,
+    service::{Caller, ServiceError},
     wire::tools::{self, via},
 };
 
@@ -35,6 +37,7 @@ use crate::{
 )]
 pub(super) async fn call(
     State(door): Shared,
+    Asking(who): Asking,
     Who(caller): Who,
     Path(name): Path<String>,
     headers: HeaderMap,
@@ -43,6 +46,9 @@ pub(super) async fn call(
 ) -> Result<([(HeaderName, &'static str); 1], String), Refusal> {
     // What comes through a tool was caused by a model, whoever runs it.
     let caller = Caller { origin: Origin::Model, ..caller };
+    if let Some(tool) = tools::tool(&name) {
+        who.require(Grant::of_tool(tool.read_only)).map_err(ServiceError::from)?;
+    }
     let text = |name: &str| headers.get(name)?.to_str().ok().map(str::to_owned);
     let via = via::read(text)?;
     let key = conditions.key.as_ref();

@@ -1,12 +1,16 @@
 //! Where a tool call goes: to the verbs in this process, or through the client to an owner. Both
 //! fail in the same words. It must not retry: the client does, with the call's own key.
 
+use std::sync::Arc;
+
 use futures_util::{FutureExt as _, future::BoxFuture};
 use serde_json::Value;
 
 use crate::{
+    access::{Grant, Principal},
     client::{Client, ClientError, Request},
-    service::{Caller, Service, Via},
+    event::Origin,
+    service::{Caller, Code, Service, ServiceError, ServiceResult, Via},
     wire::{
         tools::{self, Failure, via},
         types::ErrorBody,
@@ -19,6 +23,8 @@ pub(super) struct ToolCall {
     pub(super) name: &'static str,
     pub(super) arguments: Value,
     pub(super) via: Via,
+    /// Who asks, where the transport knows.
+    pub(super) who: Option<Arc<Principal>>,
 }
 
 /// Who answers tool calls.
@@ -30,19 +36,29 @@ pub(super) trait Backend: Send + Sync {
 /// The verbs in this process.
 pub(super) struct InProcess {
     pub(super) service: Service,
-    pub(super) caller: Caller,
 }
 
 impl Backend for InProcess {
     fn call(&self, call: ToolCall) -> BoxFuture<'_, Result<String, Failure>> {
         async move {
-            let ToolCall { name, arguments, via } = call;
-            let answer =
-                tools::call(&self.service, &self.caller, &via, None, name, arguments).await;
+            let ToolCall { name, arguments, via, who } = call;
+            let caller = caller(name, who.as_deref()).map_err(|error| Failure::from(&error))?;
+            let answer = tools::call(&self.service, &caller, &via, None, name, arguments).await;
             answer.map_err(|error| Failure::from(&error))
         }
         .boxed()
     }
+}
+
+/// On whose behalf a tool is called, when it may be.
+fn caller(name: &str, who: Option<&Principal>) -> ServiceResult<Caller> {
+    let Some(who) = who else {
+        return Err(ServiceError::new(Code::Unauthenticated, "no one was let in"));
+    };
+    // An unknown name is refused further on, in the same words for everybody.
+    let read_only = tools::tool(name).is_none_or(|tool| tool.read_only);
+    who.require(Grant::of_tool(read_only))?;
+    Ok(Caller { scope: who.scope.clone(), origin: Origin::Model })
 }
 
 /// An owner or a server, through the client: it finds or starts one, and repeats a call whose

@@ -23,6 +23,7 @@ use super::{
     resources,
 };
 use crate::{
+    access::Principal,
     event::SessionId,
     service::{Remembered, Via},
     wire::tools::{self, Failure, NOTICE, Toolset},
@@ -101,8 +102,14 @@ impl Handler {
     }
 
     /// A tool's answer to nobody's connection.
-    async fn ask(&self, name: &'static str, arguments: Value) -> Result<String, Failure> {
-        self.backend.call(ToolCall { name, arguments, via: Via::default() }).await
+    async fn ask(
+        &self,
+        context: &RequestContext<RoleServer>,
+        name: &'static str,
+        arguments: Value,
+    ) -> Result<String, Failure> {
+        let (via, who) = (Via::default(), who(context));
+        self.backend.call(ToolCall { name, arguments, via, who }).await
     }
 }
 
@@ -140,8 +147,8 @@ impl ServerHandler for Handler {
             return Err(ErrorData::invalid_params(problem, None));
         };
         let arguments = Value::Object(request.arguments.unwrap_or_default());
-        let via = self.via(&context)?;
-        match self.answer(ToolCall { name: tool.name, arguments, via }).await {
+        let (via, who) = (self.via(&context)?, who(&context));
+        match self.answer(ToolCall { name: tool.name, arguments, via, who }).await {
             Ok((text, answer)) => {
                 let mut result = CallToolResult::success(vec![ContentBlock::text(text)]);
                 result.structured_content = Some(answer);
@@ -156,13 +163,14 @@ impl ServerHandler for Handler {
     async fn list_resources(
         &self,
         request: Option<PaginatedRequestParams>,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
         let arguments = match request.and_then(|page| page.cursor) {
             Some(cursor) => json!({ "cursor": cursor }),
             None => json!({}),
         };
-        let page = self.ask("list_sessions", arguments).await.map_err(|error| refused(&error))?;
+        let page = self.ask(&context, "list_sessions", arguments).await;
+        let page = page.map_err(|error| refused(&error))?;
         let page: Value = serde_json::from_str(&page).unwrap_or_default();
         let sessions = page.get("sessions").and_then(Value::as_array);
         let listed = sessions.into_iter().flatten().filter_map(|session| {
@@ -205,14 +213,14 @@ impl ServerHandler for Handler {
     async fn read_resource(
         &self,
         request: ReadResourceRequestParams,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
         let unknown = || {
             let data = json!({ "uri": request.uri });
             ErrorData::resource_not_found(format!("no resource {}", request.uri), Some(data))
         };
         let (tool, arguments) = resources::call_of(&request.uri).ok_or_else(unknown)?;
-        let answer = match self.ask(tool, arguments).await {
+        let answer = match self.ask(&context, tool, arguments).await {
             Ok(answer) => answer,
             Err(failure) if matches!(&*failure.code, "session_not_found" | "invalid_request") => {
                 return Err(unknown());
@@ -251,9 +259,9 @@ impl ServerHandler for Handler {
         }
         let session = request.arguments.as_ref().and_then(|given| given.get("sessionId")).cloned();
         let arguments = session.map_or_else(|| json!({}), |id| json!({ "sessionId": id }));
-        let via = self.via(&context)?;
+        let (via, who) = (self.via(&context)?, who(&context));
         let name = "get_research_session";
-        let answer = self.answer(ToolCall { name, arguments, via }).await;
+        let answer = self.answer(ToolCall { name, arguments, via, who }).await;
         let (answer, _) = answer.map_err(|failure| {
             ErrorData::invalid_params(failure.text(), Some(json!({ "kind": failure.code })))
         })?;
@@ -265,6 +273,11 @@ impl ServerHandler for Handler {
         let result = GetPromptResult::new(vec![message]);
         Ok(result.with_description("Where the session stands").into())
     }
+}
+
+/// Who asks, as the HTTP door found out. A connection on stdio has nobody: its owner knows.
+fn who(context: &RequestContext<RoleServer>) -> Option<Arc<Principal>> {
+    context.extensions.get::<Parts>()?.extensions.get().cloned()
 }
 
 fn described(tool: &tools::Tool) -> Tool {

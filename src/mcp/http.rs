@@ -2,9 +2,13 @@
 //! with a header of their own; later ones are stateless. It must not check who knocks: the HTTP
 //! door's layers cover this route.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
-use axum::Router;
+use axum::{Router, body::Body, extract::Request, routing::any};
 use rmcp::{
     ServerHandler,
     transport::streamable_http_server::{
@@ -15,13 +19,17 @@ use tokio_util::sync::CancellationToken;
 
 use super::{backend::InProcess, handler::Handler};
 use crate::{
-    event::{Origin, Scope, limits},
-    service::{Caller, Service, Via},
+    access::Principal,
+    event::{Scope, limits},
+    service::{Service, Via},
     wire::tools::Toolset,
 };
 
 /// How long a connection nobody uses is kept: a pause of a person's, not a client that is gone.
 const IDLE_CONNECTION: Duration = Duration::from_secs(3_600);
+
+/// Scopes whose connections are kept; those of the least recently used go first.
+const SCOPES_MAX: usize = 10_000;
 
 /// What an operator may change about MCP over HTTP.
 #[derive(Clone, Debug)]
@@ -62,10 +70,9 @@ pub fn http_router_with(service: Service, options: McpHttpOptions) -> Router {
 pub fn http_router_around<H, F>(service: Service, options: McpHttpOptions, around: F) -> Router
 where
     H: ServerHandler,
-    F: Fn(Handler) -> H + Send + Sync + 'static,
+    F: Fn(Handler) -> H + Clone + Send + Sync + 'static,
 {
-    let caller = Caller { scope: Scope::local(), origin: Origin::Model };
-    let backend = Arc::new(InProcess { service, caller });
+    let backend = Arc::new(InProcess { service });
     let toolsets = options.toolsets;
     let handler = move || {
         let toolsets = toolsets.clone();
@@ -80,8 +87,43 @@ where
         .with_allowed_origins(origins.chain(options.allowed_origins));
     config.cancellation_token = options.stop;
     config.max_request_body_bytes = limits::BATCH_BYTES_MAX;
-    let mut connections = LocalSessionManager::default();
-    connections.session_config.keep_alive = Some(IDLE_CONNECTION);
-    let service = StreamableHttpService::new(handler, Arc::new(connections), config);
-    Router::new().route_service("/mcp", service)
+    let open = move || {
+        let mut connections = LocalSessionManager::default();
+        connections.session_config.keep_alive = Some(IDLE_CONNECTION);
+        StreamableHttpService::new(handler.clone(), Arc::new(connections), config.clone())
+    };
+    let halls = Arc::new(Halls { open, table: Mutex::new((HashMap::new(), 0)) });
+    let serve = move |request: Request| {
+        let hall = halls.of(request.extensions().get::<Arc<Principal>>());
+        async move { hall.handle(request).await.map(Body::new) }
+    };
+    Router::new().route("/mcp", any(serve))
+}
+
+/// A transport of its own for each scope: the connections of another are not there, so that their
+/// names are worth nothing to who learns one.
+struct Halls<H, F> {
+    open: F,
+    /// Halls with the number of their last use, and how many uses there were.
+    table: Mutex<(HashMap<Option<Scope>, (Hall<H>, u64)>, u64)>,
+}
+
+type Hall<H> = StreamableHttpService<H, LocalSessionManager>;
+
+impl<H, F: Fn() -> Hall<H>> Halls<H, F> {
+    fn of(&self, who: Option<&Arc<Principal>>) -> Hall<H> {
+        let scope = who.map(|who| who.scope.clone());
+        let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
+        let (by_scope, uses) = &mut *table;
+        *uses += 1;
+        if by_scope.len() >= SCOPES_MAX && !by_scope.contains_key(&scope) {
+            let oldest = by_scope.iter().min_by_key(|(_, (_, used))| *used);
+            if let Some(oldest) = oldest.map(|(scope, _)| scope.clone()) {
+                by_scope.remove(&oldest);
+            }
+        }
+        let (hall, used) = by_scope.entry(scope).or_insert_with(|| ((self.open)(), 0));
+        *used = *uses;
+        hall.clone()
+    }
 }

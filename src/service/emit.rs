@@ -71,6 +71,7 @@ impl Service {
         create: bool,
     ) -> ServiceResult<Appended> {
         let bytes = check_batch(&batch)?;
+        self.room_for(&caller.scope.tenant, 0, batch.events.len(), bytes).await?;
         let key = caller.key(session);
         let again = create.then(|| batch.clone());
         let appended = match (self.durable(self.store.append(&key, batch)).await, again) {

@@ -1,7 +1,10 @@
 //! The closed list of error codes, and the hint that says what to do. It must not know a status
 //! code of HTTP or an exit code: each door has one match of its own.
 
-use crate::event::{Point, Position, SessionId};
+use crate::{
+    access::Lacking,
+    event::{Point, Position, SessionId},
+};
 
 /// Result of a verb.
 pub type ServiceResult<T> = Result<T, ServiceError>;
@@ -107,6 +110,8 @@ pub struct Hint {
     pub action: Option<String>,
     /// Whether the same call may succeed later, unchanged.
     pub retryable: bool,
+    /// After how many seconds, when that is known.
+    pub retry_after_seconds: Option<u64>,
     /// The position the next event will get.
     pub tail: Option<Position>,
     /// What is whole, half-open ranges.
@@ -159,6 +164,13 @@ pub struct ServiceError {
     pub message: String,
     /// What to do.
     pub hint: Box<Hint>,
+}
+
+impl From<Lacking> for ServiceError {
+    fn from(lacking: Lacking) -> Self {
+        let action = format!("use a credential with the scope {}", lacking.0.as_str());
+        Self::new(Code::Forbidden, lacking.to_string()).action(action)
+    }
 }
 
 impl ServiceError {

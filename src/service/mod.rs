@@ -1,6 +1,7 @@
 //! VERBS: one method per thing a client can ask. The only room that sees both the store and what
 //! events mean. It must not know HTTP, MCP or a command line, and must not format for a client.
 
+mod audit;
 mod bind;
 mod emit;
 mod error;
@@ -8,6 +9,7 @@ mod facts;
 mod flow;
 mod page;
 mod point;
+mod quota;
 mod recover;
 mod research;
 mod retention;
@@ -23,10 +25,12 @@ use std::{
     time::Duration,
 };
 
+pub use audit::Audit;
 pub use bind::{BoundBy, Remembered, Via};
 pub use emit::Emitted;
 pub use error::{Candidate, Code, Hint, NextCall, ServiceError, ServiceResult};
 pub use flow::{Answered, Asked, Flow};
+pub use quota::Quotas;
 pub use recover::{ListPage, Past, RecoverCall, Recovered};
 pub use research::{ResearchOptions, StepAnswer, StepCall};
 pub use retention::Retention;
@@ -84,6 +88,7 @@ pub struct Service {
     options: ResearchOptions,
     facts: Arc<facts::FactsCache>,
     bindings: Arc<bind::Bindings>,
+    ledger: Arc<quota::Ledger>,
 }
 
 impl Service {
@@ -98,6 +103,7 @@ impl Service {
             options,
             facts: Arc::new(facts::FactsCache::new(options.facts_bytes_max)),
             bindings: Arc::default(),
+            ledger: Arc::default(),
         }
     }
 
@@ -107,6 +113,13 @@ impl Service {
         let answer_bytes_max = options.answer_bytes_max.max(crate::harness::ANSWER_BYTES_MIN);
         self.options = ResearchOptions { answer_bytes_max, ..options };
         self.facts = Arc::new(facts::FactsCache::new(options.facts_bytes_max));
+        self
+    }
+
+    /// The same verbs with limits of what a tenant may keep.
+    #[must_use]
+    pub fn with_quotas(mut self, quotas: Quotas) -> Self {
+        self.ledger = Arc::new(quota::Ledger::new(quotas));
         self
     }
 

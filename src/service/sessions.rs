@@ -83,6 +83,7 @@ impl Service {
         }
         let first = !new.events.events.is_empty();
         let bytes = if first { super::emit::check_batch(&new.events)? } else { 0 };
+        self.room_for(&caller.scope.tenant, 1, new.events.events.len(), bytes).await?;
         let events = new.events.events.clone();
         let (info, appended) =
             self.durable(self.store.create(&caller.scope, new)).await.map_err(unwritten)?;
@@ -215,6 +216,7 @@ impl Service {
         session: &SessionId,
         batch: Batch,
     ) -> ServiceResult<Option<Appended>> {
+        self.room_for(&caller.scope.tenant, 1, 0, 0).await?;
         let new = NewSession { id: Some(session.clone()), events: batch, ..NewSession::default() };
         match self.durable(self.store.create(&caller.scope, new)).await {
             Ok((_, appended)) => Ok(Some(appended)),

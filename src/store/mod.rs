@@ -15,7 +15,8 @@ pub use error::{StoreError, StoreResult};
 pub use lifetime::Lifetimes;
 
 use crate::event::{
-    Batch, BatchKey, Event, EventId, Position, Range, Scope, SessionId, SessionKey, Timestamp,
+    Batch, BatchKey, Event, EventId, Position, Range, Scope, SessionId, SessionKey, TenantId,
+    Timestamp, UserId,
 };
 
 /// What a new session is told about itself.
@@ -292,6 +293,15 @@ pub struct Scrub {
     pub found: Vec<String>,
 }
 
+/// What a tenant keeps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Sessions that are there, those of all its users.
+    pub sessions: u64,
+    /// Bytes of their records before compression.
+    pub bytes: u64,
+}
+
 /// Where a session stands on its way out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
@@ -497,6 +507,9 @@ pub trait Store: Send + Sync {
         scope: &'a Scope,
         limit: usize,
     ) -> BoxFuture<'a, StoreResult<Vec<Aging>>>;
+
+    /// What a tenant keeps, counted session by session, those of one user left out.
+    fn usage<'a>(&'a self, tenant: &'a TenantId, but: &'a UserId) -> BoxFuture<'a, Usage>;
 
     /// What the last start found and did.
     fn recovery(&self) -> Recovery;

@@ -12,13 +12,13 @@ use futures_util::{FutureExt, future::BoxFuture};
 use super::{
     Aging, Appended, Change, Fill, Health, Keeps, Lifetimes, Listing, NewSession, Placed, Read,
     Receipt, Recovery, Repaired, SessionInfo, Slice, Stage, Store, StoreError, StoreResult, Swept,
-    Verified, Watch, lifetime::Count,
+    Usage, Verified, Watch, lifetime::Count,
 };
 use crate::{
     env::{Clock, Entropy},
     event::{
         Batch, BatchKey, Event, EventId, NewEvent, Position, Range, Scope, SessionId, SessionKey,
-        Timestamp, limits,
+        TenantId, Timestamp, UserId, limits,
     },
 };
 
@@ -538,6 +538,21 @@ impl Store for Model {
             found.sort_by(|a, b| (a.ends_at, &a.session).cmp(&(b.ends_at, &b.session)));
             found.truncate(limit);
             Ok(found)
+        }
+        .boxed()
+    }
+
+    fn usage<'a>(&'a self, tenant: &'a TenantId, but: &'a UserId) -> BoxFuture<'a, Usage> {
+        async move {
+            let sessions = self.sessions();
+            let there = sessions.values().filter(|one| {
+                let scope = &one.info.key.scope;
+                scope.tenant == *tenant && scope.user != *but && !one.deleted && !one.expired
+            });
+            there.fold(Usage::default(), |usage, one| Usage {
+                sessions: usage.sessions + 1,
+                bytes: usage.bytes + one.info.bytes,
+            })
         }
         .boxed()
     }

@@ -180,6 +180,7 @@ pub fn hint(hint: &Hint) -> types::RecoveryHint {
     types::RecoveryHint {
         action: hint.action.clone(),
         retryable: hint.retryable,
+        retry_after_seconds: hint.retry_after_seconds,
         field: hint.field.clone(),
         tail: hint.tail.map(|Position(tail)| tail),
         whole: hint.whole.iter().map(range).collect(),

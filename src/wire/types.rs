@@ -378,6 +378,9 @@ pub struct RecoveryHint {
     pub action: Option<String>,
     /// Whether the same call may succeed later, unchanged.
     pub retryable: bool,
+    /// After how many seconds, when that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry_after_seconds: Option<u64>,
     /// The field that was refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub field: Option<String>,

@@ -82,6 +82,9 @@ mod owner;
 // The README, followed by a newcomer.
 #[cfg(feature = "cli")]
 mod readme;
+// Credentials, tenants, limits, and clients that mean harm.
+#[cfg(feature = "cli")]
+mod access;
 // The HTTP door: routes, refusals, tails, limits.
 #[cfg(feature = "cli")]
 mod http;

@@ -137,11 +137,14 @@ impl Place {
 
     /// Starts `serve` on a free port.
     pub fn serve(&self) -> Server {
-        let mut child = self
-            .command(&["serve", "--listen", "127.0.0.1:0", "--json"])
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
+        self.serve_with(&[])
+    }
+
+    /// The same with more arguments.
+    pub fn serve_with(&self, arguments: &[&str]) -> Server {
+        let usual = ["serve", "--listen", "127.0.0.1:0", "--json"];
+        let mut child =
+            self.command(&[&usual, arguments].concat()).stderr(Stdio::null()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let said: Value = serde_json::from_str(&line).unwrap_or_else(|e| panic!("{e}: {line}"));
@@ -158,7 +161,7 @@ impl Drop for Place {
     }
 }
 
-fn ran(child: Child) -> Ran {
+pub fn ran(child: Child) -> Ran {
     let output = child.wait_with_output().unwrap();
     Ran {
         code: output.status.code().unwrap_or(-1),

@@ -19,10 +19,10 @@ use super::{
 };
 use crate::{
     env::sync::atomic::Ordering,
-    event::{Batch, Scope, SessionId, SessionKey, Timestamp},
+    event::{Batch, Scope, SessionId, SessionKey, TenantId, Timestamp, UserId},
     log::{Change, Entry, Life},
     store::{
-        Aging, Keeps, SessionInfo, Stage, StoreError, StoreResult, Swept,
+        Aging, Keeps, SessionInfo, Stage, StoreError, StoreResult, Swept, Usage,
         lifetime::{Told, micros},
     },
 };
@@ -301,6 +301,22 @@ impl Shared {
         });
         soonest(&mut found);
         found
+    }
+
+    /// What the sessions of a tenant take that are there, those of one user left out. Nobody waits
+    /// for it longer than for one user's.
+    pub(super) fn usage(&self, tenant: &TenantId, but: &UserId) -> Usage {
+        let scopes = self.catalogue().scopes();
+        let mut usage = Usage::default();
+        for scope in scopes.iter().filter(|scope| scope.tenant == *tenant && scope.user != *but) {
+            self.catalogue().each_entry(scope, &mut |entry| {
+                if entry.deleted_at.is_none() && entry.expired_at.is_none() {
+                    usage.sessions += 1;
+                    usage.bytes += entry.bytes;
+                }
+            });
+        }
+        usage
     }
 
     fn age(&self, entry: &Entry) -> Option<Aging> {

@@ -57,7 +57,7 @@ pub use keys::KeyProblem;
 
 use super::{
     Aging, Appended, Change, Health, Lifetimes, Listing, NewSession, Read, Recovery, Repaired,
-    Scrub, SessionInfo, Slice, Store, StoreError, StoreResult, Swept, Verified, Watch,
+    Scrub, SessionInfo, Slice, Store, StoreError, StoreResult, Swept, Usage, Verified, Watch,
     lifetime::Count,
 };
 use crate::{
@@ -70,7 +70,10 @@ use crate::{
             thread::{self, JoinHandle},
         },
     },
-    event::{Batch, EventId, Position, Scope, SessionHash, SessionId, SessionKey, Timestamp},
+    event::{
+        Batch, EventId, Position, Scope, SessionHash, SessionId, SessionKey, TenantId, Timestamp,
+        UserId,
+    },
     log::{self, StoreFile, segment::name_hash},
 };
 
@@ -663,6 +666,10 @@ impl Store for Local {
         limit: usize,
     ) -> BoxFuture<'a, StoreResult<Vec<Aging>>> {
         async move { Ok(self.shared.aging(scope, limit)) }.boxed()
+    }
+
+    fn usage<'a>(&'a self, tenant: &'a TenantId, but: &'a UserId) -> BoxFuture<'a, Usage> {
+        async move { blocking(|| self.shared.usage(tenant, but)) }.boxed()
     }
 
     fn recovery(&self) -> Recovery {

@@ -7,10 +7,10 @@ use std::sync::{
 
 use futures_util::future::BoxFuture;
 use sessionlog::{
-    event::{Batch, EventId, Position, Scope, SessionId, SessionKey, Timestamp},
+    event::{Batch, EventId, Position, Scope, SessionId, SessionKey, TenantId, Timestamp, UserId},
     store::{
         Aging, Appended, Change, Health, Lifetimes, Listing, NewSession, Read, Recovery, Repaired,
-        SessionInfo, Slice, Store, StoreResult, Swept, Verified, Watch,
+        SessionInfo, Slice, Store, StoreResult, Swept, Usage, Verified, Watch,
     },
 };
 use tokio::sync::watch;
@@ -95,6 +95,10 @@ impl Store for Gate {
 
     fn counted(&self) -> Timestamp {
         self.store.counted()
+    }
+
+    fn usage<'a>(&'a self, tenant: &'a TenantId, but: &'a UserId) -> BoxFuture<'a, Usage> {
+        self.store.usage(tenant, but)
     }
 
     fn recovery(&self) -> Recovery {

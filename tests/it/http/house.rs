@@ -19,7 +19,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::engines;
+use crate::{engines, say};
 
 /// Longer than anything here takes; a test that hangs fails instead.
 pub const PATIENCE: Duration = Duration::from_secs(60);
@@ -64,6 +64,8 @@ pub struct Plan {
     pub serving: ServeOptions,
     pub on_demand: bool,
     pub more: Router,
+    /// The verbs, when they are not the plain ones over the store.
+    pub service: Option<Service>,
 }
 
 impl Default for Plan {
@@ -73,6 +75,7 @@ impl Default for Plan {
             serving: ServeOptions::default(),
             on_demand: false,
             more: Router::new(),
+            service: None,
         }
     }
 }
@@ -93,7 +96,7 @@ impl House {
         let address = listener.local_addr().unwrap().to_string();
         let step_down = CancellationToken::new();
         let app = App {
-            service: Service::new(store, clock.clone()),
+            service: plan.service.unwrap_or_else(|| Service::new(store, clock.clone())),
             owner: OwnerInfo {
                 version: "1.2.3".to_owned(),
                 on_demand: plan.on_demand,
@@ -106,7 +109,7 @@ impl House {
         let stop = CancellationToken::new();
         let listeners = vec![Listener::Tcp(listener)];
         let serving = serve(listeners, router(app, plan.more), plan.serving, stop.clone());
-        let client = reqwest::Client::builder().timeout(PATIENCE).no_proxy().build().unwrap();
+        let client = say::http_client().timeout(PATIENCE).build().unwrap();
         let served = tokio::spawn(serving);
         Self { address, stop, step_down, served, clock, client }
     }

@@ -5,7 +5,7 @@
 mod appends;
 mod broken;
 mod gate;
-mod house;
+pub mod house;
 mod knock;
 mod lifetimes;
 mod refused;

@@ -84,7 +84,11 @@ impl Door {
 }
 
 async fn plain(url: &str, connection: &str, arguments: &Value) -> Result<Value, Value> {
-    let request = reqwest::Client::new().post(url).header("sessionlog-connection", connection);
+    let request = crate::say::http_client()
+        .build()
+        .unwrap()
+        .post(url)
+        .header("sessionlog-connection", connection);
     let request = request.header("content-type", "application/json").body(arguments.to_string());
     let response = request.send().await.unwrap();
     let refused = !response.status().is_success();

@@ -150,8 +150,10 @@ async fn an_archived_session_is_read_and_left_by_the_call_that_is_named_through_
         let mut door = Door::open(which, &server).await;
         let session = started(&mut door, which).await;
         let id = session.as_str().unwrap();
-        let archive =
-            reqwest::Client::new().post(server.url(&format!("/v1/sessions/{id}/archive")));
+        let archive = crate::say::http_client()
+            .build()
+            .unwrap()
+            .post(server.url(&format!("/v1/sessions/{id}/archive")));
         assert!(archive.send().await.unwrap().status().is_success());
         assert_eq!(door.ok("get_research_session", json!({})).await["stepCount"], 1, "{which}");
         for (tool, arguments) in calls() {

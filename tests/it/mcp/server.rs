@@ -74,7 +74,11 @@ pub struct Speaker {
 
 impl Speaker {
     pub fn new(server: &Server, path: &str) -> Self {
-        Self { http: reqwest::Client::new(), url: server.url(path), headers: Vec::new() }
+        Self {
+            http: crate::say::http_client().build().unwrap(),
+            url: server.url(path),
+            headers: Vec::new(),
+        }
     }
 
     pub async fn post(&self, message: &Value) -> Answer {

@@ -44,7 +44,9 @@ impl Door {
                 Ok(structured)
             }
             Self::Plain { address } => {
-                let request = reqwest::Client::new()
+                let request = crate::say::http_client()
+                    .build()
+                    .unwrap()
                     .post(format!("{address}{tool}"))
                     .header("sessionlog-directory", "/home/me/recall")
                     .header("content-type", "application/json")

@@ -1,0 +1,101 @@
+//! What a credential may do: five scopes, each a bit. It must not know a route.
+
+use std::fmt;
+
+/// One thing a credential may be good for; clients know it as a scope of their token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Grant {
+    /// Reading sessions and listing them.
+    Read,
+    /// Creating sessions, appending, changing what a session says about itself.
+    Write,
+    /// Deleting, erasing and redacting.
+    Delete,
+    /// The tenant's affairs: holds, retention, verification, repair, the audit log.
+    Admin,
+    /// The server's affairs, of all tenants together: metrics, reports, the owner.
+    Operator,
+}
+
+impl Grant {
+    /// Every grant.
+    pub const ALL: [Self; 5] = [Self::Read, Self::Write, Self::Delete, Self::Admin, Self::Operator];
+
+    /// Its name in tokens and messages.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Delete => "delete",
+            Self::Admin => "admin",
+            Self::Operator => "operator",
+        }
+    }
+
+    /// The grant of that name.
+    #[must_use]
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|grant| grant.as_str() == name)
+    }
+
+    /// What calling a tool of a model needs: one that writes answers with what is kept, too.
+    #[must_use]
+    pub fn of_tool(read_only: bool) -> &'static [Self] {
+        if read_only { &[Self::Read] } else { &[Self::Read, Self::Write] }
+    }
+}
+
+/// A set of grants.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Grants(u8);
+
+impl Grants {
+    /// All of them.
+    pub const ALL: Self = Self(0b1_1111);
+
+    /// Whether the grant is among them. Who may administer a tenant may read, write and delete
+    /// there; what concerns all tenants is a grant of its own.
+    #[must_use]
+    pub fn has(self, grant: Grant) -> bool {
+        let named = |grant: Grant| self.0 & 1 << grant as u8 != 0;
+        named(grant) || grant != Grant::Operator && named(Grant::Admin)
+    }
+
+    /// The set with one more.
+    #[must_use]
+    pub fn with(self, grant: Grant) -> Self {
+        Self(self.0 | 1 << grant as u8)
+    }
+}
+
+impl FromIterator<Grant> for Grants {
+    fn from_iter<I: IntoIterator<Item = Grant>>(grants: I) -> Self {
+        grants.into_iter().fold(Self::default(), Self::with)
+    }
+}
+
+impl fmt::Display for Grants {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let named = Grant::ALL.into_iter().filter(|grant| self.0 & 1 << *grant as u8 != 0);
+        let names: Vec<&str> = named.map(Grant::as_str).collect();
+        f.write_str(&names.join(","))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn admin_is_all_of_a_tenant_and_nothing_of_the_server() {
+        let admin: Grants = [Grant::Admin].into_iter().collect();
+        for grant in [Grant::Read, Grant::Write, Grant::Delete, Grant::Admin] {
+            assert!(admin.has(grant), "{grant:?}");
+            assert!(!Grants::default().with(Grant::Operator).has(grant), "{grant:?}");
+        }
+        assert!(!admin.has(Grant::Operator) && Grants::ALL.has(Grant::Operator));
+        let writes = Grants::default().with(Grant::Write);
+        assert!(!writes.has(Grant::Read) && writes.to_string() == "write");
+    }
+}

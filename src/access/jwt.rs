@@ -1,0 +1,235 @@
+//! JSON Web Tokens of somebody else's: signed by a key of a file of public keys (JWKS), for this
+//! server, in their time. Each key has one algorithm and a token must name it, so that nothing is
+//! confused with anything; there is no shared key and no `none`. It must not fetch anything.
+
+use std::{path::PathBuf, sync::Arc};
+
+use ring::signature::{self, RsaPublicKeyComponents, UnparsedPublicKey};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::{
+    Grant, Grants, Unusable,
+    base64url::decode,
+    principal,
+    watched::{self, Privacy, Watched},
+};
+use crate::event::{Scope, Timestamp};
+
+const FILE_BYTES_MAX: u64 = 1 << 20;
+/// How far the clock of who signed may be off.
+const LEEWAY_SECONDS: f64 = 30.0;
+
+/// What a token must be to be believed.
+#[derive(Clone, Debug)]
+pub struct JwtRules {
+    /// The file of public keys, a JWK Set.
+    pub keys: PathBuf,
+    /// Who must have issued it (`iss`).
+    pub issuer: String,
+    /// Whom it must be for (`aud`).
+    pub audience: String,
+    /// The claim that names the tenant.
+    pub tenant_claim: String,
+    /// The claim that names the user.
+    pub user_claim: String,
+}
+
+/// What a token that is believed says.
+pub(super) struct Claims {
+    pub(super) scope: Scope,
+    pub(super) grants: Grants,
+}
+
+/// The rules, and the keys as they are.
+pub(super) struct Jwt {
+    rules: JwtRules,
+    keys: Watched<Vec<Key>>,
+}
+
+/// Algorithms that are taken; the list is closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Algorithm {
+    EdDsa,
+    Es256,
+    Rs256,
+}
+
+impl Algorithm {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::EdDsa => "EdDSA",
+            Self::Es256 => "ES256",
+            Self::Rs256 => "RS256",
+        }
+    }
+}
+
+struct Key {
+    id: Option<String>,
+    algorithm: Algorithm,
+    public: Public,
+}
+
+enum Public {
+    Ed25519(Vec<u8>),
+    /// The point, uncompressed.
+    P256(Vec<u8>),
+    Rsa {
+        modulus: Vec<u8>,
+        exponent: Vec<u8>,
+    },
+}
+
+#[derive(Deserialize)]
+struct KeySet {
+    keys: Vec<Map<String, Value>>,
+}
+
+#[derive(Deserialize)]
+struct Header {
+    alg: String,
+    kid: Option<String>,
+    crit: Option<Value>,
+}
+
+impl Jwt {
+    pub(super) fn open(rules: JwtRules) -> Result<Self, Unusable> {
+        let path = rules.keys.clone();
+        let make = Box::new(move |_: Option<&Arc<Vec<Key>>>| {
+            let bytes = watched::read(&path, Privacy::Readable, FILE_BYTES_MAX)?;
+            keys(&bytes).map_err(|problem| Unusable::new(&path, problem))
+        });
+        let keys = Watched::open(vec![rules.keys.clone()], false, make)?;
+        Ok(Self { rules, keys })
+    }
+
+    /// What a token says, when it is to be believed now; a sentence for its bearer otherwise.
+    pub(super) fn check(&self, token: &str, now: Timestamp) -> Result<Claims, &'static str> {
+        let keys = self.keys.current().ok_or("the keys of this server cannot be read now")?;
+        let claims = verified(&keys, token).ok_or("it is not signed by a key of this server's")?;
+        self.rules.judge(&claims, now)
+    }
+}
+
+/// The claims of a token that one of the keys signed.
+fn verified(keys: &[Key], token: &str) -> Option<Map<String, Value>> {
+    let (signed, signature) = token.rsplit_once('.')?;
+    let (header, payload) = signed.split_once('.')?;
+    if payload.contains('.') {
+        return None;
+    }
+    let header: Header = serde_json::from_slice(&decode(header)?).ok()?;
+    let (payload, signature) = (decode(payload)?, decode(signature)?);
+    if header.crit.is_some() {
+        return None;
+    }
+    let meant = keys.iter().filter(|key| {
+        key.algorithm.as_str() == header.alg && (header.kid.is_none() || key.id == header.kid)
+    });
+    let mut meant = meant;
+    meant.find(|key| key.signed(signed.as_bytes(), &signature))?;
+    serde_json::from_slice(&payload).ok()
+}
+
+impl Key {
+    fn signed(&self, text: &[u8], signature: &[u8]) -> bool {
+        match &self.public {
+            Public::Ed25519(public) => {
+                UnparsedPublicKey::new(&signature::ED25519, public).verify(text, signature).is_ok()
+            }
+            Public::P256(public) => {
+                let algorithm = &signature::ECDSA_P256_SHA256_FIXED;
+                UnparsedPublicKey::new(algorithm, public).verify(text, signature).is_ok()
+            }
+            Public::Rsa { modulus, exponent } => {
+                let public = RsaPublicKeyComponents { n: modulus, e: exponent };
+                let algorithm = &signature::RSA_PKCS1_2048_8192_SHA256;
+                public.verify(algorithm, text, signature).is_ok()
+            }
+        }
+    }
+}
+
+impl JwtRules {
+    fn judge(&self, claims: &Map<String, Value>, now: Timestamp) -> Result<Claims, &'static str> {
+        let text = |name: &str| claims.get(name).and_then(Value::as_str);
+        if text("iss") != Some(&self.issuer) {
+            return Err("it is of another issuer");
+        }
+        let meant = match claims.get("aud") {
+            Some(Value::String(one)) => *one == self.audience,
+            Some(Value::Array(all)) => all.iter().any(|one| one.as_str() == Some(&self.audience)),
+            _ => false,
+        };
+        if !meant {
+            return Err("it is for another audience");
+        }
+        let now = now.0 as f64 / 1e6;
+        let instant = |name: &str| claims.get(name).map(|value| value.as_f64().unwrap_or(f64::NAN));
+        match instant("exp") {
+            Some(end) if now < end + LEEWAY_SECONDS => {}
+            Some(end) if !end.is_nan() => return Err("it has expired"),
+            _ => return Err("it does not say when it expires"),
+        }
+        if instant("nbf").is_some_and(|begin| begin.is_nan() || now < begin - LEEWAY_SECONDS) {
+            return Err("it is not valid yet");
+        }
+        let tenant = text(&self.tenant_claim).unwrap_or_default();
+        let user = text(&self.user_claim).unwrap_or_default();
+        let scope = principal::scope(tenant, user);
+        let scope = scope.ok_or("its tenant or user is missing, or is no name of one here")?;
+        Ok(Claims { scope, grants: grants(claims) })
+    }
+}
+
+/// The scopes of ours among a token's: `scope` in words, or `scopes` as a list.
+fn grants(claims: &Map<String, Value>) -> Grants {
+    let words = claims.get("scope").and_then(Value::as_str).unwrap_or_default().split(' ');
+    let list = claims.get("scopes").and_then(Value::as_array).into_iter().flatten();
+    words.chain(list.filter_map(Value::as_str)).filter_map(Grant::parse).collect()
+}
+
+fn keys(bytes: &[u8]) -> Result<Vec<Key>, String> {
+    let set: KeySet =
+        serde_json::from_slice(bytes).map_err(|_| "it is no JWK Set: {\"keys\":[…]}".to_owned())?;
+    let keys: Vec<Key> = set.keys.iter().map(key).collect::<Result<_, _>>()?;
+    if keys.is_empty() { Err("it holds no key".to_owned()) } else { Ok(keys) }
+}
+
+fn key(jwk: &Map<String, Value>) -> Result<Key, String> {
+    let text = |name: &str| jwk.get(name).and_then(Value::as_str);
+    let id = text("kid").map(str::to_owned);
+    let wrong = |problem: &str| format!("key {:?}: {problem}", id.as_deref().unwrap_or_default());
+    if jwk.contains_key("d") || jwk.contains_key("k") {
+        return Err(wrong("it is not public; only public keys belong here"));
+    }
+    if text("use").is_some_and(|usage| usage != "sig") {
+        return Err(wrong("it is not for signatures"));
+    }
+    let part = |name: &str| text(name).and_then(decode).ok_or_else(|| wrong("a part is missing"));
+    let sized = |name: &str, bytes: usize| {
+        part(name).and_then(|part| {
+            if part.len() == bytes { Ok(part) } else { Err(wrong("a part has another length")) }
+        })
+    };
+    let (algorithm, public) = match (text("kty"), text("crv")) {
+        (Some("OKP"), Some("Ed25519")) => (Algorithm::EdDsa, Public::Ed25519(sized("x", 32)?)),
+        (Some("EC"), Some("P-256")) => {
+            let point = [vec![4], sized("x", 32)?, sized("y", 32)?].concat();
+            (Algorithm::Es256, Public::P256(point))
+        }
+        (Some("RSA"), None) => {
+            let modulus = part("n")?;
+            if modulus.len() < 256 {
+                return Err(wrong("2048 bits are the least"));
+            }
+            (Algorithm::Rs256, Public::Rsa { modulus, exponent: part("e")? })
+        }
+        _ => return Err(wrong("taken are OKP Ed25519, EC P-256 and RSA")),
+    };
+    if text("alg").is_some_and(|named| named != algorithm.as_str()) {
+        return Err(wrong("taken are the algorithms EdDSA, ES256 and RS256, each with its key"));
+    }
+    Ok(Key { id, algorithm, public })
+}

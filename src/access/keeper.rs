@@ -1,0 +1,223 @@
+//! The one place that says who somebody is: a credential in, a principal or a refusal out. It must
+//! not tell a stranger more than that the credential is not valid.
+
+use std::{
+    collections::HashMap,
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError, RwLock},
+};
+
+use super::{
+    JwtRules, Limits, Principal, Tenant, Unusable,
+    jwt::Jwt,
+    record::{self, Checked, Record},
+    token::{self, TokenHash},
+    watched::Watched,
+};
+use crate::{
+    env::Clock,
+    event::{TenantId, Timestamp},
+};
+
+/// Bytes of a credential.
+const CREDENTIAL_BYTES_MAX: usize = 8 << 10;
+/// Changes of tokens that wait to be noted.
+const CHANGES_MAX: usize = 1_000;
+
+/// Where credentials are checked.
+#[derive(Clone, Debug, Default)]
+pub struct AccessOptions {
+    /// The file of tokens.
+    pub tokens: Option<PathBuf>,
+    /// Whose JWTs are believed.
+    pub jwt: Option<JwtRules>,
+    /// What each tenant may take at once.
+    pub limits: Limits,
+}
+
+/// A refused credential.
+#[derive(Clone, Debug)]
+pub struct Denied {
+    /// What its bearer is told.
+    pub problem: &'static str,
+    /// Whose it is, when it is a token of ours that is not valid any more, and its id.
+    pub known: Option<(Arc<Tenant>, Arc<str>)>,
+}
+
+/// What became of a token since the file was read before.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TokenChange {
+    /// Whose it is.
+    pub tenant: TenantId,
+    /// Its id.
+    pub id: String,
+    /// `created`, `revoked`, `changed` or `removed`.
+    pub change: &'static str,
+}
+
+/// Who may come in.
+pub struct Access {
+    tokens: Option<Watched<Table>>,
+    jwt: Option<Jwt>,
+    tenants: Arc<Tenants>,
+    clock: Arc<dyn Clock>,
+}
+
+/// Tenants that were seen, for as long as the process lives: what they use is counted there.
+struct Tenants {
+    limits: Limits,
+    by_id: RwLock<HashMap<TenantId, Arc<Tenant>>>,
+    changes: Mutex<Vec<TokenChange>>,
+}
+
+struct Table {
+    by_id: HashMap<String, Entry>,
+}
+
+struct Entry {
+    hash: TokenHash,
+    expires_at: Option<Timestamp>,
+    revoked: bool,
+    principal: Arc<Principal>,
+}
+
+impl Access {
+    /// Reads what there is.
+    ///
+    /// # Errors
+    /// The file that cannot be used.
+    pub fn open(options: AccessOptions, clock: Arc<dyn Clock>) -> Result<Self, Unusable> {
+        let tenants = Arc::new(Tenants {
+            limits: options.limits,
+            by_id: RwLock::default(),
+            changes: Mutex::default(),
+        });
+        let tokens = options.tokens.map(|path| {
+            let (file, tenants) = (path.clone(), Arc::clone(&tenants));
+            let make = Box::new(move |before: Option<&Arc<Table>>| {
+                let records = record::list(&file)?;
+                let table = table(&records, &tenants);
+                let table = table.map_err(|problem| Unusable::new(&file, problem))?;
+                if let Some(before) = before {
+                    tenants.note(before, &table);
+                }
+                Ok(table)
+            });
+            Watched::open(vec![path], false, make)
+        });
+        let jwt = options.jwt.map(Jwt::open).transpose()?;
+        Ok(Self { tokens: tokens.transpose()?, jwt, tenants, clock })
+    }
+
+    /// Who somebody is who shows this.
+    ///
+    /// # Errors
+    /// [`Denied`]; what is unknown and what is wrong look the same.
+    pub fn authenticate(&self, credential: &str) -> Result<Arc<Principal>, Denied> {
+        let stranger = |problem| Denied { problem, known: None };
+        if credential.len() > CREDENTIAL_BYTES_MAX {
+            return Err(stranger("the credential is longer than any is"));
+        }
+        if token::is_one(credential) {
+            return self.of_token(credential);
+        }
+        let Some(jwt) = &self.jwt else { return Err(stranger(NOT_VALID)) };
+        let claims = jwt.check(credential, self.clock.now()).map_err(stranger)?;
+        let name = format!("jwt:{}", claims.scope.user);
+        let tenant = self.tenants.get(&claims.scope.tenant);
+        let (scope, grants) = (claims.scope, claims.grants);
+        Ok(Arc::new(Principal { scope, grants, name: name.into(), tenant }))
+    }
+
+    fn of_token(&self, credential: &str) -> Result<Arc<Principal>, Denied> {
+        let stranger = || Denied { problem: NOT_VALID, known: None };
+        let Some(tokens) = &self.tokens else { return Err(stranger()) };
+        let table = tokens.current().ok_or(Denied {
+            problem: "the tokens of this server cannot be read now",
+            known: None,
+        })?;
+        // Hashed whether its name is known or not, so that both take as long.
+        let hash = TokenHash::of(credential);
+        let entry = token::name_of(credential).and_then(|name| table.by_id.get(name));
+        let Some(entry) = entry.filter(|entry| entry.hash == hash) else { return Err(stranger()) };
+        let known = || {
+            let Principal { tenant, name, .. } = &*entry.principal;
+            Some((Arc::clone(tenant), Arc::clone(name)))
+        };
+        if entry.revoked {
+            return Err(Denied { problem: "the token was revoked", known: known() });
+        }
+        if entry.expires_at.is_some_and(|end| self.clock.now() >= end) {
+            return Err(Denied { problem: "the token has expired", known: known() });
+        }
+        Ok(Arc::clone(&entry.principal))
+    }
+
+    /// Changes of tokens that were seen since this was asked for; they happened outside.
+    #[must_use]
+    pub fn changes(&self) -> Vec<TokenChange> {
+        std::mem::take(&mut *self.tenants.changes())
+    }
+}
+
+const NOT_VALID: &str = "the credential is not valid";
+
+impl Tenants {
+    fn get(&self, id: &TenantId) -> Arc<Tenant> {
+        let known = self.by_id.read().unwrap_or_else(PoisonError::into_inner).get(id).cloned();
+        known.unwrap_or_else(|| {
+            let mut by_id = self.by_id.write().unwrap_or_else(PoisonError::into_inner);
+            let new = || Arc::new(Tenant::new(id.clone(), self.limits));
+            Arc::clone(by_id.entry(id.clone()).or_insert_with(new))
+        })
+    }
+
+    fn changes(&self) -> std::sync::MutexGuard<'_, Vec<TokenChange>> {
+        self.changes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn note(&self, before: &Table, now: &Table) {
+        let mut changes = self.changes();
+        let mut add = |entry: &Entry, id: &String, change| {
+            if changes.len() < CHANGES_MAX {
+                let tenant = entry.principal.scope.tenant.clone();
+                changes.push(TokenChange { tenant, id: id.clone(), change });
+            }
+        };
+        for (id, entry) in &now.by_id {
+            match before.by_id.get(id) {
+                None => add(entry, id, "created"),
+                Some(old) if entry.revoked && !old.revoked => add(entry, id, "revoked"),
+                Some(old) if old.is_as(entry) => {}
+                Some(_) => add(entry, id, "changed"),
+            }
+        }
+        for (id, entry) in before.by_id.iter().filter(|(id, _)| !now.by_id.contains_key(*id)) {
+            add(entry, id, "removed");
+        }
+        drop(changes);
+    }
+}
+
+impl Entry {
+    fn is_as(&self, other: &Self) -> bool {
+        let rights = |entry: &Self| (entry.hash, entry.expires_at, entry.revoked);
+        rights(self) == rights(other)
+            && self.principal.scope == other.principal.scope
+            && self.principal.grants == other.principal.grants
+    }
+}
+
+fn table(records: &[Record], tenants: &Tenants) -> Result<Table, String> {
+    let mut by_id = HashMap::with_capacity(records.len());
+    for record in records {
+        let Checked { hash, scope, grants, expires_at, revoked } = record.check()?;
+        let tenant = tenants.get(&scope.tenant);
+        let principal = Principal { scope, grants, name: record.id.as_str().into(), tenant };
+        let entry = Entry { hash, expires_at, revoked, principal: Arc::new(principal) };
+        if by_id.insert(record.id.clone(), entry).is_some() {
+            return Err(format!("token {:?}: there are two of that id", record.id));
+        }
+    }
+    Ok(Table { by_id })
+}

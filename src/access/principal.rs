@@ -1,0 +1,57 @@
+//! Who asks, once a credential was checked. It must not hold a secret.
+
+use std::sync::Arc;
+
+use super::{Grant, Grants, Limits, Tenant};
+use crate::event::{Scope, TenantId, UserId};
+
+/// The user in whose name a tenant's audit log is kept. No credential has it.
+pub const AUDIT_USER: &str = "sessionlog.audit";
+/// Users whose names begin so are the server's own.
+const RESERVED: &str = "sessionlog.";
+
+/// Who asks.
+#[derive(Clone, Debug)]
+pub struct Principal {
+    /// On whose behalf.
+    pub scope: Scope,
+    /// What it may do.
+    pub grants: Grants,
+    /// What the credential is called in logs: a token's id, a JWT's user, or `local`.
+    pub name: Arc<str>,
+    /// What its tenant uses of the server just now.
+    pub tenant: Arc<Tenant>,
+}
+
+/// The grant a credential lacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("this credential lacks the scope {}", .0.as_str())]
+pub struct Lacking(pub Grant);
+
+impl Principal {
+    /// The user of this machine, for whom nothing is closed.
+    #[must_use]
+    pub fn local() -> Self {
+        let scope = Scope::local();
+        let tenant = Arc::new(Tenant::new(scope.tenant.clone(), Limits::default()));
+        Self { scope, grants: Grants::ALL, name: "local".into(), tenant }
+    }
+
+    /// Whether it has all of these grants.
+    ///
+    /// # Errors
+    /// The first it lacks.
+    pub fn require(&self, needed: &[Grant]) -> Result<(), Lacking> {
+        match needed.iter().find(|grant| !self.grants.has(**grant)) {
+            Some(grant) => Err(Lacking(*grant)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The scope of a credential; `None` when a name is none, or is the server's own.
+#[must_use]
+pub fn scope(tenant: &str, user: &str) -> Option<Scope> {
+    let (tenant, user) = (TenantId::new(tenant).ok()?, UserId::new(user).ok()?);
+    (!user.as_str().starts_with(RESERVED)).then_some(Scope { tenant, user })
+}

@@ -1,0 +1,259 @@
+//! The file of tokens: who may come in, in JSON, written whole and renamed into place. It must not
+//! hold a secret: a token's hash is kept, and the token is told once.
+//!
+//! ```text
+//! {"format":1,"tokens":[{"id":"5kq0v7rz","hash":"…","tenant":"acme","user":"ada",
+//!  "scopes":["read","write"],"label":"laptop","created_at":"…","expires_at":null,"revoked_at":null}]}
+//! ```
+
+use std::{io::Write as _, path::Path};
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Grant, Grants, Unusable, principal,
+    token::{self, TokenHash},
+    watched::{self, Privacy},
+};
+use crate::{
+    env::{Entropy, files},
+    event::{Scope, Timestamp},
+};
+
+const FORMAT: u32 = 1;
+const FILE_BYTES_MAX: u64 = 64 << 20;
+const LABEL_CHARS_MAX: usize = 128;
+
+/// The file.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Document {
+    format: u32,
+    tokens: Vec<Record>,
+}
+
+/// A token as the file has it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Record {
+    /// Its name, which is part of it.
+    pub id: String,
+    /// Hash of the whole token.
+    hash: String,
+    /// Whose it is.
+    pub tenant: String,
+    /// The user of the tenant.
+    pub user: String,
+    /// What it may do.
+    pub scopes: Vec<String>,
+    /// What a person calls it.
+    pub label: Option<String>,
+    /// When it was made.
+    pub created_at: String,
+    /// From when on it is refused.
+    pub expires_at: Option<String>,
+    /// Since when it is refused.
+    pub revoked_at: Option<String>,
+}
+
+/// A record that was read, and found to make sense.
+pub(super) struct Checked {
+    pub(super) hash: TokenHash,
+    pub(super) scope: Scope,
+    pub(super) grants: Grants,
+    pub(super) expires_at: Option<Timestamp>,
+    pub(super) revoked: bool,
+}
+
+/// What a new token is to be.
+#[derive(Clone, Debug)]
+pub struct NewToken {
+    /// Whose it is.
+    pub tenant: String,
+    /// The user of the tenant.
+    pub user: String,
+    /// What it may do.
+    pub scopes: Vec<Grant>,
+    /// What a person calls it.
+    pub label: Option<String>,
+    /// From when on it is refused.
+    pub expires_at: Option<Timestamp>,
+}
+
+/// Why the tokens are not as somebody wants them.
+#[derive(Debug, thiserror::Error)]
+pub enum TokensError {
+    /// The file cannot be used.
+    #[error("tokens file {0}")]
+    File(#[from] Unusable),
+    /// What is asked for makes no sense.
+    #[error("{0}: {1}")]
+    Wrong(&'static str, &'static str),
+    /// No token has that name.
+    #[error("no token has that id")]
+    Unknown,
+}
+
+impl Record {
+    pub(super) fn check(&self) -> Result<Checked, String> {
+        let wrong = |what: &str| format!("token {:?}: its {what} makes no sense", self.id);
+        let instant = |text: &Option<String>, what: &str| match text {
+            Some(text) => Timestamp::parse(text).map(Some).ok_or_else(|| wrong(what)),
+            None => Ok(None),
+        };
+        let grants = self.scopes.iter().map(|name| Grant::parse(name));
+        Ok(Checked {
+            hash: TokenHash::parse(&self.hash).ok_or_else(|| wrong("hash"))?,
+            scope: principal::scope(&self.tenant, &self.user)
+                .ok_or_else(|| wrong("tenant or user"))?,
+            grants: grants.collect::<Option<Grants>>().ok_or_else(|| wrong("scopes"))?,
+            expires_at: instant(&self.expires_at, "expires_at")?,
+            revoked: instant(&self.revoked_at, "revoked_at")?.is_some(),
+        })
+    }
+}
+
+/// Every token of a file.
+///
+/// # Errors
+/// The file cannot be used.
+pub fn list(path: &Path) -> Result<Vec<Record>, Unusable> {
+    let bytes = watched::read(path, Privacy::Private, FILE_BYTES_MAX)?;
+    let wrong = |problem: String| Unusable::new(path, problem);
+    // The place in the text, not the text: it is nobody's to see.
+    let read: Result<Document, _> = serde_json::from_slice(&bytes);
+    let document = read.map_err(|error| {
+        let (line, column) = (error.line(), error.column());
+        wrong(format!("it is no file of tokens, at line {line} column {column}"))
+    })?;
+    match document.format {
+        FORMAT => Ok(document.tokens),
+        other => Err(wrong(format!("it has format {other}; this version reads {FORMAT}"))),
+    }
+}
+
+fn list_or_none(path: &Path) -> Result<Vec<Record>, Unusable> {
+    match files::look(path) {
+        Ok(None) => Ok(Vec::new()),
+        _ => list(path),
+    }
+}
+
+fn write(path: &Path, tokens: Vec<Record>) -> Result<(), Unusable> {
+    let document = Document { format: FORMAT, tokens };
+    let text = serde_json::to_string_pretty(&document).expect("texts and lists are JSON");
+    let written = files::create(path).and_then(|mut file| {
+        file.write_all(text.as_bytes())?;
+        file.write_all(b"\n")?;
+        file.finish()
+    });
+    written.map_err(|error| Unusable::new(path, error))
+}
+
+/// Makes a token and answers it; it is told this once and never again.
+///
+/// # Errors
+/// [`TokensError`]; then there is no new token.
+pub fn create(
+    path: &Path,
+    new: NewToken,
+    now: Timestamp,
+    entropy: &dyn Entropy,
+) -> Result<(String, Record), TokensError> {
+    if principal::scope(&new.tenant, &new.user).is_none() {
+        let wanted =
+            "names are [A-Za-z0-9][A-Za-z0-9._-]{0,127}, and no user is called sessionlog.…";
+        return Err(TokensError::Wrong("tenant, user", wanted));
+    }
+    let label = new.label.as_deref().unwrap_or_default();
+    if label.chars().count() > LABEL_CHARS_MAX || label.chars().any(char::is_control) {
+        return Err(TokensError::Wrong("label", "128 printable characters at most"));
+    }
+    if new.scopes.is_empty() {
+        return Err(TokensError::Wrong("scopes", "name one at least"));
+    }
+    let _alone = files::lock_beside(path).map_err(|error| Unusable::new(path, error))?;
+    let mut tokens = list_or_none(path)?;
+    let (token, id) = loop {
+        let (token, id) = token::mint(entropy);
+        if !tokens.iter().any(|known| known.id == id) {
+            break (token, id);
+        }
+    };
+    let granted = Grant::ALL.into_iter().filter(|grant| new.scopes.contains(grant));
+    let record = Record {
+        id,
+        hash: TokenHash::of(&token).to_hex(),
+        tenant: new.tenant,
+        user: new.user,
+        scopes: granted.map(|grant| grant.as_str().to_owned()).collect(),
+        label: new.label,
+        created_at: now.to_string(),
+        expires_at: new.expires_at.map(|at| at.to_string()),
+        revoked_at: None,
+    };
+    tokens.push(record.clone());
+    write(path, tokens)?;
+    Ok((token, record))
+}
+
+/// Revokes a token, by its id or by the beginning of the token that shows it. Twice is once.
+///
+/// # Errors
+/// [`TokensError`]; then the token is as it was.
+pub fn revoke(path: &Path, name: &str, now: Timestamp) -> Result<Record, TokensError> {
+    let _alone = files::lock_beside(path).map_err(|error| Unusable::new(path, error))?;
+    let mut tokens = list(path)?;
+    let id = name.strip_prefix("sl_").unwrap_or(name);
+    let found = tokens.iter_mut().find(|record| record.id == id).ok_or(TokensError::Unknown)?;
+    found.revoked_at.get_or_insert_with(|| now.to_string());
+    let record = found.clone();
+    write(path, tokens)?;
+    Ok(record)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::env::entropy::SystemEntropy;
+
+    fn new(user: &str) -> NewToken {
+        NewToken {
+            tenant: "acme".to_owned(),
+            user: user.to_owned(),
+            scopes: vec![Grant::Write, Grant::Read],
+            label: None,
+            expires_at: None,
+        }
+    }
+
+    #[test]
+    fn a_file_of_tokens_is_private_and_holds_no_secret() {
+        let home = tempfile::tempdir().expect("a temporary directory");
+        let path = home.path().join("tokens.json");
+        let (token, record) =
+            create(&path, new("ada"), Timestamp(0), &SystemEntropy).expect("made");
+        assert_eq!(token::name_of(&token), Some(&*record.id));
+        assert_eq!(files::look(&path).expect("looked").expect("there").mode, 0o600);
+        let text = files::read_text(&path, 1 << 20).expect("read");
+        let secret = token.rsplit('_').next().expect("a part");
+        assert!(!text.contains(secret) && text.contains(&record.id), "{text}");
+        let revoked = revoke(&path, &format!("sl_{}", record.id), Timestamp(1)).expect("revoked");
+        assert_eq!(revoke(&path, &record.id, Timestamp(2)).expect("again"), revoked);
+        assert!(matches!(revoke(&path, "nobody", Timestamp(2)), Err(TokensError::Unknown)));
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o640))
+            .expect("changed");
+        assert!(list(&path).expect_err("refused").problem.contains("chmod 600"));
+    }
+
+    #[test]
+    fn names_that_are_none_are_refused_before_anything_is_written() {
+        let home = tempfile::tempdir().expect("a temporary directory");
+        let path = home.path().join("tokens.json");
+        for user in ["", "../x", "a b", "sessionlog.audit", "a\u{202e}b", &"x".repeat(129)] {
+            let refused = create(&path, new(user), Timestamp(0), &SystemEntropy);
+            assert!(matches!(refused, Err(TokensError::Wrong("tenant, user", _))), "{user:?}");
+        }
+        assert_eq!(files::look(&path).expect("looked"), None);
+    }
+}

@@ -1,0 +1,192 @@
+//! What a tenant may take of the server at once: requests under way, readers, and requests in a
+//! second. Counted by atomics of the tenant's own, so that tenants never wait for each other. It
+//! must not know what a request does.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use crate::event::TenantId;
+
+/// Limits of each tenant; 0 stands for none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// Requests under way at once.
+    pub requests_max: u32,
+    /// Streams, long polls, exports and append streams at once.
+    pub readers_max: u32,
+    /// Requests in a second, on average; a second's worth may come at once.
+    pub requests_per_second: u32,
+}
+
+/// A tenant as the server sees it at work.
+#[derive(Debug)]
+pub struct Tenant {
+    id: TenantId,
+    limits: Limits,
+    requests: AtomicU32,
+    readers: AtomicU32,
+    /// When the last request would have come at the even pace, in nanoseconds of the door's clock.
+    paced: AtomicU64,
+    /// When the last refusal went into the audit log, in seconds of the door's clock, plus one.
+    noted: AtomicU64,
+}
+
+/// Which limit is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Full {
+    /// Too many requests are under way.
+    Requests(u32),
+    /// Too many readers are connected.
+    Readers(u32),
+    /// They come too fast; one may come after this time.
+    Pace(u32, Duration),
+}
+
+/// Refusals of a tenant's credentials go into its audit log so many seconds apart at least.
+const NOTED_SECONDS: u64 = 10;
+const SECOND: u64 = 1_000_000_000;
+
+impl Tenant {
+    /// A tenant nobody has asked for yet.
+    #[must_use]
+    pub fn new(id: TenantId, limits: Limits) -> Self {
+        let zero = AtomicU64::new;
+        let none = AtomicU32::new;
+        Self { id, limits, requests: none(0), readers: none(0), paced: zero(0), noted: zero(0) }
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn id(&self) -> &TenantId {
+        &self.id
+    }
+
+    /// Lets a request in, until what is answered is dropped.
+    ///
+    /// # Errors
+    /// The limit that is reached.
+    pub fn enter(self: &Arc<Self>, now: Duration) -> Result<Option<Reading>, Full> {
+        self.pace(now)?;
+        let max = self.limits.requests_max;
+        match Reading::take(self, max, |tenant| &tenant.requests) {
+            Some(held) => Ok(held),
+            None => Err(Full::Requests(max)),
+        }
+    }
+
+    /// Lets a reader in, until what is answered is dropped.
+    ///
+    /// # Errors
+    /// [`Full::Readers`].
+    pub fn read(self: &Arc<Self>) -> Result<Option<Reading>, Full> {
+        let max = self.limits.readers_max;
+        Reading::take(self, max, |tenant| &tenant.readers).ok_or(Full::Readers(max))
+    }
+
+    /// Requests at an even pace, a second's worth ahead of it at most (GCRA).
+    fn pace(&self, now: Duration) -> Result<(), Full> {
+        let rate = self.limits.requests_per_second;
+        if rate == 0 {
+            return Ok(());
+        }
+        let now = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
+        let step = SECOND / u64::from(rate).max(1);
+        let next = |paced: u64| {
+            let due = paced.max(now);
+            (due + step <= now + SECOND.max(step)).then_some(due + step)
+        };
+        match self.paced.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next) {
+            Ok(_) => Ok(()),
+            Err(paced) => {
+                let wait = (paced + step).saturating_sub(now + SECOND.max(step));
+                Err(Full::Pace(rate, Duration::from_nanos(wait)))
+            }
+        }
+    }
+
+    /// Whether a refusal is to be noted now: a flood of them must not fill the audit log.
+    pub fn notes(&self, now: Duration) -> bool {
+        let now = now.as_secs() + 1;
+        let due = |last: u64| (last == 0 || now >= last + NOTED_SECONDS).then_some(now);
+        self.noted.fetch_update(Ordering::Relaxed, Ordering::Relaxed, due).is_ok()
+    }
+}
+
+/// A place among a tenant's requests or readers, given back when dropped.
+#[derive(Debug)]
+pub struct Reading {
+    tenant: Arc<Tenant>,
+    counter: fn(&Tenant) -> &AtomicU32,
+}
+
+impl Reading {
+    /// `None` when all are taken; an inner `None` where nothing is counted.
+    #[expect(clippy::option_option, reason = "no place and no count are different answers")]
+    fn take(
+        tenant: &Arc<Tenant>,
+        max: u32,
+        counter: fn(&Tenant) -> &AtomicU32,
+    ) -> Option<Option<Self>> {
+        if max == 0 {
+            return Some(None);
+        }
+        let one_more = |held: u32| (held < max).then_some(held + 1);
+        counter(tenant).fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more).ok()?;
+        Some(Some(Self { tenant: Arc::clone(tenant), counter }))
+    }
+}
+
+impl Drop for Reading {
+    fn drop(&mut self) {
+        (self.counter)(&self.tenant).fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tenant(limits: Limits) -> Arc<Tenant> {
+        Arc::new(Tenant::new(TenantId::new("t").expect("a name"), limits))
+    }
+
+    #[test]
+    fn a_place_is_given_back_and_no_more_are_given_than_there_are() {
+        let tenant = tenant(Limits { requests_max: 2, readers_max: 1, ..Limits::default() });
+        let now = Duration::ZERO;
+        let first = tenant.enter(now).expect("a place");
+        let _second = tenant.enter(now).expect("a place");
+        assert_eq!(tenant.enter(now).err(), Some(Full::Requests(2)));
+        let _reader = tenant.read().expect("readers are counted apart");
+        assert_eq!(tenant.read().err(), Some(Full::Readers(1)));
+        drop(first);
+        assert!(tenant.enter(now).is_ok());
+    }
+
+    #[test]
+    fn a_pace_is_kept_with_a_second_ahead() {
+        let tenant = tenant(Limits { requests_per_second: 10, ..Limits::default() });
+        let at = |millis: u64| Duration::from_secs(5) + Duration::from_millis(millis);
+        for _ in 0..10 {
+            assert!(tenant.enter(at(0)).is_ok());
+        }
+        assert_eq!(tenant.enter(at(0)).err(), Some(Full::Pace(10, Duration::from_millis(100))));
+        assert!(tenant.enter(at(99)).is_err());
+        assert!(tenant.enter(at(100)).is_ok() && tenant.enter(at(100)).is_err());
+        // An hour of quiet saves up a second, not an hour.
+        let later = Duration::from_secs(3_600);
+        assert_eq!((0..100).filter(|_| tenant.enter(later).is_ok()).count(), 10);
+    }
+
+    #[test]
+    fn refusals_are_noted_now_and_then() {
+        let tenant = tenant(Limits::default());
+        let noted = (0..100).filter(|second| tenant.notes(Duration::from_secs(*second)));
+        assert_eq!(noted.count(), 10);
+    }
+}

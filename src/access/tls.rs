@@ -1,0 +1,65 @@
+//! The server's certificate and its key, read again when they change, so that a renewal needs no
+//! restart. It must not offer what is broken: TLS 1.2 and 1.3 by rustls, with ring.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use rustls::{
+    ServerConfig,
+    crypto::ring,
+    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _},
+};
+
+use super::{
+    Unusable,
+    watched::{self, Privacy, Watched},
+};
+
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// A certificate chain and its key.
+pub struct Certificates {
+    watched: Watched<ServerConfig>,
+}
+
+impl Certificates {
+    /// Reads both files, in PEM. A renewal that cannot be used leaves what was in force.
+    ///
+    /// # Errors
+    /// What is wrong with which file.
+    pub fn open(certificate: PathBuf, key: PathBuf) -> Result<Self, Unusable> {
+        let paths = vec![certificate.clone(), key.clone()];
+        let make = Box::new(move |_: Option<&Arc<_>>| load(&certificate, &key));
+        Ok(Self { watched: Watched::open(paths, true, make)? })
+    }
+
+    /// What the next connection is greeted with.
+    #[must_use]
+    pub fn current(&self) -> Option<Arc<ServerConfig>> {
+        self.watched.current()
+    }
+}
+
+fn load(certificate: &Path, key: &Path) -> Result<ServerConfig, Unusable> {
+    let chain = watched::read(certificate, Privacy::Readable, FILE_BYTES_MAX)?;
+    let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(&chain)
+        .collect::<Result<_, _>>()
+        .map_err(|_| Unusable::new(certificate, "it holds no certificate in PEM"))?;
+    if chain.is_empty() {
+        return Err(Unusable::new(certificate, "it holds no certificate in PEM"));
+    }
+    let private = watched::read(key, Privacy::Private, FILE_BYTES_MAX)?;
+    let private = PrivateKeyDer::from_pem_slice(&private)
+        .map_err(|_| Unusable::new(key, "it holds no private key in PEM"))?;
+    let builder = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| Unusable::new(certificate, error))?;
+    let mut config = builder
+        .with_no_client_auth()
+        .with_single_cert(chain, private)
+        .map_err(|error| Unusable::new(certificate, error))?;
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(config)
+}

@@ -1,0 +1,98 @@
+//! A token: `sl_` + 8 characters that name it + `_` + 32 characters that nobody can guess + 4 that
+//! catch a slip of the pen. It must not keep the secret: what is kept is a hash.
+//!
+//! ```text
+//! sl_5kq0v7rz_3m9w…………………………8d2tq
+//!    name     160 random bits    check
+//! ```
+
+use crate::env::Entropy;
+
+const MARK: &str = "sl_";
+const NAME_CHARS: usize = 8;
+const SECRET_CHARS: usize = 32;
+const CHECK_CHARS: usize = 4;
+/// Digits and small letters without those that look like others.
+const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+
+/// What is kept of a token. Compared in constant time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct TokenHash(blake3::Hash);
+
+impl TokenHash {
+    /// The hash of a whole token.
+    pub(super) fn of(token: &str) -> Self {
+        let mut hasher = blake3::Hasher::new_derive_key("sessionlog v1 token");
+        hasher.update(token.as_bytes());
+        Self(hasher.finalize())
+    }
+
+    pub(super) fn parse(hex: &str) -> Option<Self> {
+        blake3::Hash::from_hex(hex).ok().map(Self)
+    }
+
+    pub(super) fn to_hex(self) -> String {
+        self.0.to_hex().to_string()
+    }
+}
+
+/// Whether a credential is meant to be a token of ours.
+pub(super) fn is_one(credential: &str) -> bool {
+    credential.starts_with(MARK)
+}
+
+/// The name of a token that is whole; `None` for anything else.
+pub(super) fn name_of(token: &str) -> Option<&str> {
+    let (name, rest) = token.strip_prefix(MARK)?.split_once('_')?;
+    let fits = name.len() == NAME_CHARS && rest.len() == SECRET_CHARS + CHECK_CHARS;
+    let (body, check) = token.split_at_checked(token.len().checked_sub(CHECK_CHARS)?)?;
+    let plain = token.bytes().all(|byte| byte == b'_' || ALPHABET.contains(&byte) || byte == b'l');
+    (fits && plain && checked(body) == check).then_some(name)
+}
+
+/// A new token, and its name.
+pub(super) fn mint(entropy: &dyn Entropy) -> (String, String) {
+    let mut random = [0; 25];
+    entropy.fill_secret(&mut random);
+    let (name, secret) = random.split_at(5);
+    let (name, secret) = (text(name), text(secret));
+    let body = format!("{MARK}{name}_{secret}");
+    let token = format!("{body}{}", checked(&body));
+    (token, name)
+}
+
+fn checked(body: &str) -> String {
+    let hash = blake3::derive_key("sessionlog v1 token check", body.as_bytes());
+    text(hash.get(..5).unwrap_or_default()).chars().take(CHECK_CHARS).collect()
+}
+
+/// Five bits a character, from the front.
+fn text(bytes: &[u8]) -> String {
+    let bit = |at: usize| bytes.get(at / 8).map_or(0, |byte| byte >> (7 - at % 8) & 1);
+    let symbol = |at: usize| (at..at + 5).fold(0, |value, at| value << 1 | usize::from(bit(at)));
+    let symbols = (0..bytes.len() * 8 / 5).map(|number| symbol(number * 5));
+    symbols.filter_map(|symbol| ALPHABET.get(symbol).map(|byte| char::from(*byte))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::env::entropy::SystemEntropy;
+
+    #[test]
+    fn a_token_is_read_back_and_a_slip_of_the_pen_is_seen() {
+        let (token, name) = mint(&SystemEntropy);
+        assert_eq!((token.len(), name_of(&token)), (48, Some(&*name)));
+        assert_eq!(TokenHash::parse(&TokenHash::of(&token).to_hex()), Some(TokenHash::of(&token)));
+        for at in 0..token.len() {
+            let mut wrong = token.clone().into_bytes();
+            wrong[at] = if wrong[at] == b'q' { b'r' } else { b'q' };
+            let wrong = String::from_utf8(wrong).expect("ASCII");
+            assert_eq!(name_of(&wrong), None, "{wrong}");
+        }
+        for other in ["", "sl_", "sl__", "sl_é", &token[..40], &format!("{token}0")] {
+            assert_eq!(name_of(other), None, "{other}");
+        }
+        assert_ne!(mint(&SystemEntropy), mint(&SystemEntropy));
+    }
+}

@@ -1,0 +1,120 @@
+//! Files that are read again when they change: asked of the file system at each use, which is a
+//! system call, so that a credential that was taken back is refused at the next request. It must
+//! not go on with what a file said before when it cannot be read, unless told to.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use arc_swap::ArcSwap;
+
+use crate::env::files::{self, Identity};
+
+/// A file that cannot be used, and why.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}: {problem}", path.display())]
+pub struct Unusable {
+    /// The file.
+    pub path: PathBuf,
+    /// What is wrong with it.
+    pub problem: String,
+}
+
+impl Unusable {
+    pub(super) fn new(path: &Path, problem: impl std::fmt::Display) -> Self {
+        Self { path: path.to_path_buf(), problem: problem.to_string() }
+    }
+}
+
+/// Who may have rights on a file beside its owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Privacy {
+    /// Nobody: it holds secrets, or decides who is let in.
+    Private,
+    /// Others may read it.
+    Readable,
+}
+
+/// What a file must be to be believed.
+pub(super) fn read(path: &Path, privacy: Privacy, bytes_max: u64) -> Result<Vec<u8>, Unusable> {
+    let wrong = |problem: String| Unusable::new(path, problem);
+    let found = files::look(path).map_err(|error| wrong(error.to_string()))?;
+    let found = found.ok_or_else(|| wrong("there is no such file".to_owned()))?;
+    let (others, rights) = match privacy {
+        Privacy::Private => (0o077, "others than its owner have rights on it; chmod 600 it"),
+        Privacy::Readable => (0o022, "others than its owner may write to it; chmod 644 it"),
+    };
+    if found.is_dir {
+        return Err(wrong("it is a directory".to_owned()));
+    }
+    if found.mode & others != 0 {
+        return Err(wrong(rights.to_owned()));
+    }
+    files::read(path, bytes_max).map_err(|error| wrong(error.to_string()))
+}
+
+/// Makes a value of what the files hold, and of the value before.
+type Make<T> = Box<dyn Fn(Option<&Arc<T>>) -> Result<T, Unusable> + Send + Sync>;
+
+/// A value made of files.
+pub(super) struct Watched<T> {
+    paths: Vec<PathBuf>,
+    make: Make<T>,
+    /// Whether what the files said before stays in force while they cannot be used.
+    lenient: bool,
+    seen: ArcSwap<Seen<T>>,
+    making: Mutex<()>,
+}
+
+struct Seen<T> {
+    identities: Vec<Option<Identity>>,
+    value: Option<Arc<T>>,
+}
+
+impl<T> Watched<T> {
+    /// Reads the files for the first time.
+    pub(super) fn open(
+        paths: Vec<PathBuf>,
+        lenient: bool,
+        make: Make<T>,
+    ) -> Result<Self, Unusable> {
+        let identities = identities(&paths);
+        let value = Some(Arc::new(make(None)?));
+        let seen = ArcSwap::from_pointee(Seen { identities, value });
+        Ok(Self { paths, make, lenient, seen, making: Mutex::new(()) })
+    }
+
+    /// The value of the files as they are; `None` while they cannot be used.
+    pub(super) fn current(&self) -> Option<Arc<T>> {
+        let seen = self.seen.load();
+        if seen.identities == identities(&self.paths) {
+            return seen.value.clone();
+        }
+        self.make_again()
+    }
+
+    fn make_again(&self) -> Option<Arc<T>> {
+        let _one_at_a_time = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+        let seen = self.seen.load_full();
+        // Asked before the files are read: a change in between is seen the next time.
+        let identities = identities(&self.paths);
+        if seen.identities == identities {
+            return seen.value.clone();
+        }
+        let value = match (self.make)(seen.value.as_ref()) {
+            Ok(value) => Some(Arc::new(value)),
+            Err(error) => {
+                let stays = self.lenient;
+                tracing::error!(%error, stays, "a file that decides who is let in cannot be used");
+                seen.value.clone().filter(|_| stays)
+            }
+        };
+        self.seen.store(Arc::new(Seen { identities, value: value.clone() }));
+        value
+    }
+}
+
+fn identities(paths: &[PathBuf]) -> Vec<Option<Identity>> {
+    paths.iter().map(|path| files::identity(path).ok()).collect()
+}

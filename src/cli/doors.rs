@@ -1,0 +1,195 @@
+//! Settings of who may come in over the network, and of what a client shows to be let in. It must
+//! not check a credential: access does.
+
+use std::{path::PathBuf, sync::Arc};
+
+use super::{
+    config::{ConfigError, size},
+    failure::{Failure, Outcome},
+};
+use crate::{
+    access::{Access, AccessOptions, Certificates, JwtRules, Limits, Unusable},
+    client::Shown,
+    env::{clock::SystemClock, files},
+    service::Quotas,
+};
+
+const TOKEN_BYTES_MAX: u64 = 16 << 10;
+const CA_BYTES_MAX: u64 = 1 << 20;
+
+/// The doors' settings.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Doors {
+    pub(super) tokens_file: Option<PathBuf>,
+    jwt: Jwt,
+    tls_cert: Option<PathBuf>,
+    tls_key: Option<PathBuf>,
+    pub(super) allowed_hosts: Vec<String>,
+    pub(super) allowed_origins: Vec<String>,
+    limits: Limits,
+    pub(super) quotas: Quotas,
+    token: Option<Token>,
+    token_file: Option<PathBuf>,
+    ca: Option<PathBuf>,
+}
+
+/// What was said of JWTs.
+#[derive(Clone, Debug, Default)]
+struct Jwt {
+    keys: Option<PathBuf>,
+    issuer: Option<String>,
+    audience: Option<String>,
+    tenant_claim: String,
+    user_claim: String,
+}
+
+/// A credential; it prints as nothing.
+#[derive(Clone)]
+struct Token(String);
+
+impl std::fmt::Debug for Token {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Token")
+    }
+}
+
+/// The text of a setting, when it is what is wanted; empty when nobody said anything.
+type Typed<'a> = dyn Fn(&str, &str, &dyn Fn(&str) -> bool) -> Result<String, ConfigError> + 'a;
+
+impl Doors {
+    pub(super) fn parse(
+        typed: &Typed<'_>,
+        path: &dyn Fn(&str) -> Option<PathBuf>,
+    ) -> Result<Self, ConfigError> {
+        let text = |name: &str| typed(name, "a text", &|_| true);
+        let said = |name: &str| text(name).map(|text| Some(text).filter(|text| !text.is_empty()));
+        let list = |name: &str| {
+            text(name).map(|text| {
+                let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
+                names.map(str::to_owned).collect::<Vec<_>>()
+            })
+        };
+        let number = |name: &str| {
+            let fits = |text: &str| text.parse::<u32>().is_ok();
+            let text = typed(name, "a whole number, 0 for no limit", &fits)?;
+            Ok::<_, ConfigError>(text.parse::<u32>().unwrap_or_default())
+        };
+        let bytes = typed("tenant_bytes_max", "a size such as 10GiB, 0 for no limit", &|text| {
+            size(text).is_some()
+        })?;
+        let printable = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_graphic());
+        let token = typed("token", "a credential: printable, without blanks", &printable)?;
+        Ok(Self {
+            tokens_file: path("tokens_file"),
+            jwt: Jwt {
+                keys: path("jwt_keys"),
+                issuer: said("jwt_issuer")?,
+                audience: said("jwt_audience")?,
+                tenant_claim: text("jwt_tenant_claim")?,
+                user_claim: text("jwt_user_claim")?,
+            },
+            tls_cert: path("tls_cert"),
+            tls_key: path("tls_key"),
+            allowed_hosts: list("allowed_hosts")?,
+            allowed_origins: list("allowed_origins")?,
+            limits: Limits {
+                requests_max: number("tenant_requests_max")?,
+                readers_max: number("tenant_readers_max")?,
+                requests_per_second: number("tenant_rate_max")?,
+            },
+            quotas: Quotas {
+                sessions_max: number("tenant_sessions_max")?.into(),
+                bytes_max: size(&bytes).unwrap_or_default(),
+            },
+            token: Some(token).filter(|token| !token.is_empty()).map(Token),
+            token_file: path("token_file"),
+            ca: path("ca"),
+        })
+    }
+
+    /// Who may come in; `None` where nobody is asked.
+    pub(super) fn access(&self) -> Outcome<Option<Arc<Access>>> {
+        let jwt = self.jwt.rules()?;
+        if self.tokens_file.is_none() && jwt.is_none() {
+            return Ok(None);
+        }
+        let (tokens, limits) = (self.tokens_file.clone(), self.limits);
+        let options = AccessOptions { tokens, jwt, limits };
+        let access = Access::open(options, Arc::new(SystemClock::new())).map_err(unusable)?;
+        Ok(Some(Arc::new(access)))
+    }
+
+    /// What TLS is spoken with; `None` for plain HTTP.
+    pub(super) fn certificates(&self) -> Outcome<Option<Arc<Certificates>>> {
+        let (certificate, key) = (self.tls_cert.clone(), self.tls_key.clone());
+        let both = together("tls_cert", certificate, "tls_key", key)?;
+        let Some((certificate, key)) = both else { return Ok(None) };
+        let certificates = Certificates::open(certificate, key).map_err(unusable)?;
+        Ok(Some(Arc::new(certificates)))
+    }
+
+    /// What a client shows to a server, and believes it by.
+    pub(super) fn shown(&self) -> Outcome<Shown> {
+        let mut shown = Shown { token: self.token.clone().map(|token| token.0), ca: None };
+        if let (None, Some(path)) = (&shown.token, &self.token_file) {
+            let found = files::look(path).map_err(|source| file(path, source))?;
+            if found.is_some_and(|found| found.mode & 0o077 != 0) {
+                return Err(Failure::Refused {
+                    code: "invalid_request",
+                    message: format!("{}: others than you can read it", path.display()),
+                    action: format!("chmod 600 {}", path.display()),
+                });
+            }
+            let text = files::read_text(path, TOKEN_BYTES_MAX);
+            shown.token = Some(text.map_err(|source| file(path, source))?.trim().to_owned());
+        }
+        if let Some(path) = &self.ca {
+            shown.ca = Some(files::read(path, CA_BYTES_MAX).map_err(|error| file(path, error))?);
+        }
+        Ok(shown)
+    }
+}
+
+fn file(path: &std::path::Path, source: std::io::Error) -> Failure {
+    Failure::File { path: path.to_path_buf(), source }
+}
+
+impl Jwt {
+    fn rules(&self) -> Result<Option<JwtRules>, ConfigError> {
+        let Self { keys, issuer, audience, tenant_claim, user_claim } = self.clone();
+        let keys = together("jwt_keys", keys, "jwt_issuer", issuer)?;
+        let keys = together("jwt_keys", keys, "jwt_audience", audience)?;
+        let rules = |((keys, issuer), audience)| JwtRules {
+            keys,
+            issuer,
+            audience,
+            tenant_claim,
+            user_claim,
+        };
+        Ok(keys.map(rules))
+    }
+}
+
+/// Two settings that come together or not at all.
+fn together<A, B>(
+    name: &'static str,
+    a: Option<A>,
+    other: &'static str,
+    b: Option<B>,
+) -> Result<Option<(A, B)>, ConfigError> {
+    match (a, b) {
+        (Some(a), Some(b)) => Ok(Some((a, b))),
+        (None, None) => Ok(None),
+        (Some(_), None) => Err(ConfigError::Alone { name, other }),
+        (None, Some(_)) => Err(ConfigError::Alone { name: other, other: name }),
+    }
+}
+
+fn unusable(error: Unusable) -> Failure {
+    Failure::Refused {
+        code: "invalid_request",
+        message: error.to_string(),
+        action: "a file of tokens is made by `sessionlog tokens create`; see docs/operations.md"
+            .to_owned(),
+    }
+}

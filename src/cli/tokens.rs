@@ -1,0 +1,153 @@
+//! Tokens of a server: made, listed and revoked in their file; and the audit log, which tells what
+//! became of them. It must not print a secret twice.
+
+use serde_json::{Map, Value, json};
+
+use super::{
+    args::{Audit, NewToken, TokensVerb},
+    config::{Config, duration},
+    failure::{Failure, Outcome},
+    screen::{Screen, instant, one_line},
+};
+use crate::{
+    access::{self, Record, TokensError},
+    client::{Client, Request},
+    env::{Clock as _, clock::SystemClock, entropy::SystemEntropy},
+    event::Timestamp,
+};
+
+const LABEL_CHARS: usize = 32;
+
+pub(super) fn run(config: &Config, verb: TokensVerb, screen: &mut Screen) -> Outcome {
+    let Some(path) = &config.doors.tokens_file else {
+        return Err(Failure::Usage(
+            "no file of tokens is named: give --tokens-file FILE, or set SESSIONLOG_TOKENS_FILE, \
+             here and where the server starts"
+                .to_owned(),
+        ));
+    };
+    let now = SystemClock::new().now();
+    match verb {
+        TokensVerb::Create(wanted) => {
+            let new = new_token(wanted, now)?;
+            let (token, record) = access::create(path, new, now, &SystemEntropy).map_err(failed)?;
+            created(&token, &record, now, screen)
+        }
+        TokensVerb::List => {
+            let records = access::list(path).map_err(|error| failed(error.into()))?;
+            listed(&records, now, screen)
+        }
+        TokensVerb::Revoke(wanted) => {
+            let record = access::revoke(path, &wanted.id, now).map_err(failed)?;
+            if screen.json {
+                return Ok(screen.value(&Value::Object(described(&record, now)))?);
+            }
+            screen.line(format!("revoked sl_{}; it is refused from now on", record.id))?;
+            Ok(())
+        }
+    }
+}
+
+fn new_token(wanted: NewToken, now: Timestamp) -> Outcome<access::NewToken> {
+    let NewToken { tenant, user, scopes, expires, label } = wanted;
+    let end = |text: String| {
+        let after = duration(&text).and_then(|after| i64::try_from(after.as_micros()).ok());
+        let end = after.map(|micros| now.plus_micros(micros)).or_else(|| Timestamp::parse(&text));
+        end.filter(|end| *end > now).ok_or_else(|| {
+            let wanted = "a time to come, such as 90d or 2027-01-31T00:00:00Z, is expected";
+            Failure::Usage(format!("--expires {text:?}: {wanted}"))
+        })
+    };
+    let expires_at = expires.map(end).transpose()?;
+    Ok(access::NewToken { tenant, user, scopes, label, expires_at })
+}
+
+fn failed(error: TokensError) -> Failure {
+    let (code, action) = match &error {
+        TokensError::Unknown => ("invalid_request", "`sessionlog tokens list` shows their ids"),
+        TokensError::File(_) => ("invalid_request", "name a file that is yours with --tokens-file"),
+        TokensError::Wrong(..) => ("invalid_request", "see `sessionlog tokens create --help`"),
+    };
+    Failure::Refused { code, message: error.to_string(), action: action.to_owned() }
+}
+
+fn created(token: &str, record: &Record, now: Timestamp, screen: &mut Screen) -> Outcome {
+    if screen.json {
+        let mut told = Map::from_iter([("token".to_owned(), Value::from(token))]);
+        told.extend(described(record, now));
+        return Ok(screen.value(&Value::Object(told))?);
+    }
+    screen.line(token)?;
+    screen.flush()?;
+    let end = record
+        .expires_at
+        .as_deref()
+        .map_or("does not expire".to_owned(), |at| format!("expires {}", instant(at)));
+    screen.note(format!(
+        "This is shown once: keep it. It is user {} of tenant {}, may {}, and {end}.",
+        record.user,
+        record.tenant,
+        record.scopes.join(", "),
+    ));
+    Ok(())
+}
+
+fn state(record: &Record, now: Timestamp) -> &'static str {
+    let ended = |at: &str| Timestamp::parse(at).is_none_or(|end| now >= end);
+    match (&record.revoked_at, &record.expires_at) {
+        (Some(_), _) => "revoked",
+        (None, Some(at)) if ended(at) => "expired",
+        _ => "valid",
+    }
+}
+
+fn described(record: &Record, now: Timestamp) -> Map<String, Value> {
+    let told = json!({
+        "id": record.id, "prefix": format!("sl_{}", record.id), "state": state(record, now),
+        "tenant": record.tenant, "user": record.user, "scopes": record.scopes,
+        "label": record.label, "created_at": record.created_at, "expires_at": record.expires_at,
+        "revoked_at": record.revoked_at,
+    });
+    match told {
+        Value::Object(members) => members,
+        _ => Map::new(),
+    }
+}
+
+fn listed(records: &[Record], now: Timestamp, screen: &mut Screen) -> Outcome {
+    if screen.json {
+        let data: Vec<_> =
+            records.iter().map(|record| Value::Object(described(record, now))).collect();
+        return Ok(screen.value(&json!({ "data": data }))?);
+    }
+    let rows = records.iter().map(|record| {
+        vec![
+            format!("sl_{}", record.id),
+            record.tenant.clone(),
+            record.user.clone(),
+            record.scopes.join(","),
+            state(record, now).to_owned(),
+            record.expires_at.as_deref().map(instant).unwrap_or_default(),
+            one_line(record.label.as_deref().unwrap_or_default(), LABEL_CHARS),
+        ]
+    });
+    let heads = ["TOKEN", "TENANT", "USER", "SCOPES", "STATE", "EXPIRES", "LABEL"];
+    screen.table(&heads, rows.collect())?;
+    Ok(())
+}
+
+pub(super) async fn audit(client: &Client, wanted: Audit, screen: &mut Screen) -> Outcome {
+    let request = Request::get("/v1/admin/audit")
+        .query_opt("from", wanted.from.as_ref())
+        .query_opt("limit", wanted.limit)
+        .query("order", wanted.order.as_str());
+    let body = client.send(request).await?.body;
+    if screen.json {
+        return Ok(screen.answer(&body)?);
+    }
+    let told: Value = serde_json::from_slice(&body).unwrap_or_default();
+    for line in told.get("data").and_then(Value::as_array).into_iter().flatten() {
+        screen.line(line.to_string())?;
+    }
+    Ok(())
+}

@@ -1,0 +1,209 @@
+//! Who asks, and whether the route is theirs: a credential becomes a principal before a handler
+//! runs, on every route, and what a route needs is said here once. It must not look at a body; a
+//! tenant and a user come from the credential alone.
+
+use std::{sync::Arc, time::Duration};
+
+use axum::{
+    extract::{FromRequestParts, Request},
+    http::{HeaderMap, Method, StatusCode, header, request::Parts},
+};
+
+use super::{Door, refuse::Refusal};
+use crate::{
+    access::{Denied, Full, Grant, Principal, Reading, Tenant},
+    service::{Audit, Code, ServiceError},
+};
+
+/// A connection of this machine's user, over the owner's socket: it needs no credential.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OwnSocket;
+
+/// Paths that tell nothing of anybody, for whoever watches over the process.
+const OPEN: &[&str] = &["/healthz", "/readyz"];
+/// What the guard calls the route of a path that has none.
+pub(super) const NO_ROUTE: &str = "none";
+/// Where a key may stand beside `Authorization`.
+const API_KEY: &str = "x-api-key";
+/// Routes of the server's affairs, which are all tenants'.
+const OF_OPERATORS: &[&str] =
+    &["/metrics", "/v1/admin/owner", "/v1/admin/recovery-report", "/v1/admin/step-down"];
+
+/// Who was let in, and its place among its tenant's requests until it is answered.
+pub(super) struct Admitted {
+    pub(super) who: Arc<Principal>,
+    _place: Option<Reading>,
+}
+
+/// Who asks, for handlers.
+pub(super) struct Asking(pub(super) Arc<Principal>);
+
+impl FromRequestParts<Arc<Door>> for Asking {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<Door>) -> Result<Self, Refusal> {
+        // Without the guard nobody was asked for a credential, and nobody is let in.
+        parts.extensions.get().cloned().map(Self).ok_or_else(|| missing("no one was let in"))
+    }
+}
+
+/// What a route needs. A route that nobody thought of needs what its method says, and every route
+/// of an administrator's more than a session's user has.
+pub(super) fn needed(method: &Method, route: &str) -> &'static [Grant] {
+    let tail = |name: &str| route.ends_with(name);
+    if OPEN.contains(&route)
+        || matches!(route, "/openapi.json" | "/mcp" | "/v1/tools/{name}" | NO_ROUTE)
+    {
+        // Tools are asked for one by one, where it is known which they are.
+        return &[];
+    }
+    if OF_OPERATORS.contains(&route) {
+        return &[Grant::Operator];
+    }
+    if route.starts_with("/v1/admin/") || tail("/hold") || tail("/restore") {
+        return &[Grant::Admin];
+    }
+    if tail("/erase") || tail("/redact") {
+        return &[Grant::Delete];
+    }
+    match *method {
+        Method::GET | Method::HEAD | Method::OPTIONS => &[Grant::Read],
+        Method::DELETE => &[Grant::Delete],
+        _ => &[Grant::Write],
+    }
+}
+
+/// Whether a call goes into the tenant's audit log: what takes something away or rules over it.
+fn audited(method: &Method, route: &str) -> bool {
+    let reads = matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS);
+    !reads && needed(method, route).iter().any(|grant| !matches!(grant, Grant::Read | Grant::Write))
+}
+
+impl Door {
+    /// Lets a request in: its principal goes with it.
+    pub(super) fn let_in(&self, route: &str, request: &mut Request) -> Result<Admitted, Refusal> {
+        let who = self.who(route, request)?;
+        let now = self.app.service.monotonic();
+        let place = who.tenant.enter(now).map_err(|full| refused(full, &who.tenant))?;
+        if let Err(lacking) = who.require(needed(request.method(), route)) {
+            let refusal = Refusal::from(ServiceError::from(lacking));
+            return Err(self.noting(refusal, &who.tenant, &who.name));
+        }
+        request.extensions_mut().insert(Arc::clone(&who));
+        Ok(Admitted { who, _place: place })
+    }
+
+    fn who(&self, route: &str, request: &Request) -> Result<Arc<Principal>, Refusal> {
+        let Some(access) = &self.app.options.access else { return Ok(Arc::clone(&self.local)) };
+        if request.extensions().get::<OwnSocket>().is_some() || OPEN.contains(&route) {
+            return Ok(Arc::clone(&self.local));
+        }
+        let credential = credential(request.headers())?;
+        access.authenticate(credential).map_err(|denied| self.denied(denied))
+    }
+
+    /// A refusal of a credential, noted where it is known whose it was.
+    fn denied(&self, denied: Denied) -> Refusal {
+        let refusal = missing(denied.problem);
+        match denied.known {
+            Some((tenant, name)) => self.noting(refusal, &tenant, &name),
+            None => refusal,
+        }
+    }
+
+    /// The refusal, to go into the tenant's audit log unless one went there just now.
+    fn noting(&self, mut refusal: Refusal, tenant: &Arc<Tenant>, name: &Arc<str>) -> Refusal {
+        if tenant.notes(self.app.service.monotonic()) {
+            refusal.noted = Some((Arc::clone(tenant), Arc::clone(name)));
+        }
+        refusal
+    }
+
+    /// Writes down what was done, or refused, before it is answered.
+    pub(super) async fn note(&self, noted: Noted<'_>) {
+        let Some(access) = &self.app.options.access else { return };
+        for change in access.changes() {
+            let audit = Audit::token(&change.id, change.change);
+            self.app.service.audit(&change.tenant, audit).await;
+        }
+        let Noted { who, refusal, method, route, session, status, request } = noted;
+        let refused_for = refusal.and_then(|refusal| refusal.noted.as_ref());
+        let (tenant, name): (&Tenant, &str) = match (who, refused_for) {
+            (_, Some((tenant, name))) => (tenant, name),
+            (Some(who), None) if audited(method, route) => (&who.tenant, &who.name),
+            _ => return,
+        };
+        let code = refusal.map_or("done", |refusal| refusal.code().as_str());
+        let audit = Audit::call(name, method.as_str(), route, session, status.as_u16(), code);
+        self.app.service.audit(tenant.id(), audit.of_request(request)).await;
+    }
+}
+
+/// A request as the audit log has it.
+pub(super) struct Noted<'a> {
+    pub(super) who: Option<&'a Principal>,
+    pub(super) refusal: Option<&'a Refusal>,
+    pub(super) method: &'a Method,
+    pub(super) route: &'a str,
+    pub(super) session: Option<&'a str>,
+    pub(super) status: StatusCode,
+    pub(super) request: &'a str,
+}
+
+/// The one credential a request shows.
+fn credential(headers: &HeaderMap) -> Result<&str, Refusal> {
+    let bearers = headers.get_all(header::AUTHORIZATION).iter().map(|value| {
+        let (scheme, rest) = value.to_str().ok()?.split_once(' ')?;
+        scheme.eq_ignore_ascii_case("bearer").then(|| rest.trim_start_matches(' '))
+    });
+    let keys = headers.get_all(API_KEY).iter().map(|value| value.to_str().ok());
+    let mut shown = bearers.chain(keys);
+    let Some(first) = shown.next() else { return Err(missing("no credential was sent")) };
+    let first = first.ok_or_else(|| missing("the credential is no bearer token"))?;
+    // Some clients send one under both names.
+    if shown.any(|other| other != Some(first)) {
+        return Err(missing("two credentials were sent"));
+    }
+    Ok(first)
+}
+
+fn missing(problem: &str) -> Refusal {
+    let action = "send `Authorization: Bearer TOKEN` or `X-Api-Key: TOKEN` with a token of this \
+                  server; its operator makes one with `sessionlog tokens create`";
+    ServiceError::new(Code::Unauthenticated, problem).action(action).into()
+}
+
+/// What a tenant is told that takes too much.
+fn refused(full: Full, tenant: &Tenant) -> Refusal {
+    let tenant = tenant.id();
+    let (code, message, wait) = match full {
+        Full::Requests(max) => {
+            (Code::LimitReached, format!("{max} requests of tenant {tenant} are under way"), None)
+        }
+        Full::Readers(max) => {
+            (Code::LimitReached, format!("{max} readers of tenant {tenant} are connected"), None)
+        }
+        Full::Pace(rate, wait) => (
+            Code::RateLimited,
+            format!("tenant {tenant} may ask {rate} times a second"),
+            Some(wait),
+        ),
+    };
+    let action = match full {
+        Full::Readers(_) => "end streams that nobody reads, or come back later",
+        _ => "come back after Retry-After, with less at once",
+    };
+    let mut error = ServiceError::new(code, message).action(action);
+    error.hint.retryable = true;
+    error.hint.retry_after_seconds = Some(whole_seconds(wait.unwrap_or_default()));
+    error.into()
+}
+
+fn whole_seconds(wait: Duration) -> u64 {
+    (wait.as_secs() + u64::from(wait.subsec_nanos() > 0)).max(1)
+}
+
+/// A place among its tenant's readers.
+pub(super) fn reader(who: &Principal) -> Result<Option<Reading>, Refusal> {
+    who.tenant.read().map_err(|full| refused(full, &who.tenant))
+}

@@ -1,0 +1,144 @@
+//! The audit log of a tenant: a session of the server's own, in a scope that no credential has, so
+//! that it is appended to and read here and reached by no other verb. It must not hold a body, a
+//! token or anything else a client wrote beside names.
+
+use serde_json::{Map, Value};
+
+use super::{Caller, Code, EventQuery, EventSlice, Service, ServiceError, ServiceResult};
+use crate::{
+    access::AUDIT_USER,
+    event::{Batch, EventType, NewEvent, Origin, Position, Scope, SessionId, TenantId, UserId},
+    store::{NewSession, StoreError},
+};
+
+/// The session's name in its scope.
+const SESSION: &str = "audit";
+const TITLE: &str = "What was ruled, deleted and refused here";
+
+/// One line of an audit log.
+#[derive(Clone, Debug)]
+pub struct Audit {
+    kind: &'static str,
+    body: Map<String, Value>,
+}
+
+impl Audit {
+    /// A call: who made it, on what, and how it ended.
+    #[must_use]
+    pub fn call(
+        credential: &str,
+        method: &str,
+        route: &str,
+        session: Option<&str>,
+        status: u16,
+        outcome: &str,
+    ) -> Self {
+        let kind = match status {
+            401 => "audit.credential_refused",
+            403 => "audit.forbidden",
+            _ => "audit.call",
+        };
+        let mut body = Map::new();
+        for (name, text) in
+            [("credential", credential), ("method", method), ("route", route), ("outcome", outcome)]
+        {
+            body.insert(name.to_owned(), Value::from(text));
+        }
+        // What is no session's id is a client's text: it stays out.
+        if let Some(session) = session.filter(|text| SessionId::new(text).is_ok()) {
+            body.insert("session".to_owned(), Value::from(session));
+        }
+        body.insert("status".to_owned(), Value::from(status));
+        Self { kind, body }
+    }
+
+    /// A token that was made, revoked, changed or removed.
+    #[must_use]
+    pub fn token(id: &str, change: &str) -> Self {
+        let pair = |name: &str, text: &str| (name.to_owned(), Value::from(text));
+        let body = [pair("credential", id), pair("change", change)].into_iter().collect();
+        Self { kind: "audit.token", body }
+    }
+
+    /// The same with the request's id.
+    #[must_use]
+    pub fn of_request(mut self, request: &str) -> Self {
+        self.body.insert("request".to_owned(), Value::from(request));
+        self
+    }
+}
+
+/// Whose log it is: the server's own user in the tenant.
+fn keeper(tenant: &TenantId) -> (Caller, SessionId) {
+    let user = UserId::new(AUDIT_USER).expect("a constant that is a name");
+    let session = SessionId::new(SESSION).expect("a constant that is a name");
+    let scope = Scope { tenant: tenant.clone(), user };
+    (Caller { scope, origin: Origin::Harness }, session)
+}
+
+impl Service {
+    /// Writes a line into a tenant's audit log, durable when this returns. A disk that takes no
+    /// line does not stop what the line is about: the process's own log has it then.
+    pub async fn audit(&self, tenant: &TenantId, audit: Audit) {
+        let (kind, body) = (audit.kind, Value::Object(audit.body).to_string());
+        if let Err(error) = self.audited(tenant, kind, &body).await {
+            tracing::error!(%tenant, kind, line = %body, %error, "the audit log took no line");
+        }
+    }
+
+    async fn audited(&self, tenant: &TenantId, kind: &str, body: &str) -> ServiceResult<()> {
+        let (caller, session) = keeper(tenant);
+        let kind = EventType::new(kind).map_err(|error| ServiceError::invalid("type", error))?;
+        let event = NewEvent {
+            id: None,
+            position: None,
+            kind,
+            origin: caller.origin,
+            created_at: None,
+            body: bytes::Bytes::copy_from_slice(body.as_bytes()),
+        };
+        let batch = || Batch { events: vec![event.clone()], ..Batch::default() };
+        let key = caller.key(&session);
+        let appended = match self.durable(self.store.append(&key, batch())).await {
+            Err(StoreError::SessionNotFound { .. }) => {
+                let new = NewSession {
+                    id: Some(session),
+                    title: Some(TITLE.to_owned()),
+                    ttl_seconds: Some(0),
+                    events: batch(),
+                    ..NewSession::default()
+                };
+                match self.durable(self.store.create(&caller.scope, new)).await {
+                    Err(StoreError::SessionExists { .. }) => {
+                        self.durable(self.store.append(&key, batch())).await.map(drop)
+                    }
+                    created => created.map(drop),
+                }
+            }
+            appended => appended.map(drop),
+        };
+        Ok(appended?)
+    }
+
+    /// A slice of the audit log of the caller's tenant; an empty one when nothing was written yet.
+    ///
+    /// # Errors
+    /// Those of [`Self::get_events`].
+    pub async fn audit_log(
+        &self,
+        caller: &Caller,
+        query: &EventQuery,
+    ) -> ServiceResult<EventSlice> {
+        let (keeper, session) = keeper(&caller.scope.tenant);
+        match self.get_events(&keeper, &session, query).await {
+            Err(error) if error.code == Code::SessionNotFound => Ok(EventSlice {
+                events: Vec::new(),
+                next_page: None,
+                next_position: Position::ZERO,
+                tail: Position::ZERO,
+                gaps: Vec::new(),
+            }),
+            answer => answer,
+        }
+    }
+}

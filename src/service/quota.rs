@@ -1,0 +1,135 @@
+//! What a tenant may keep: sessions and bytes. It is counted once from the store and then by
+//! adding, in numbers of the tenant's own; the store is asked again only when they say that a
+//! limit is reached. It must not make tenants wait for each other, nor look at a body.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, PoisonError, RwLock,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use super::{Code, Service, ServiceError, ServiceResult};
+use crate::{
+    access::AUDIT_USER,
+    event::{TenantId, UserId},
+};
+
+/// What an event takes beside its body, at most.
+const EVENT_BYTES: u64 = 256;
+/// How long a full tenant stays full before the store is asked again.
+const RECOUNT: Duration = Duration::from_secs(1);
+
+/// Limits of what each tenant may keep; 0 stands for none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Quotas {
+    /// Sessions.
+    pub sessions_max: u64,
+    /// Bytes of records, before compression.
+    pub bytes_max: u64,
+}
+
+/// What tenants keep, as far as it was asked for.
+#[derive(Default)]
+pub(super) struct Ledger {
+    quotas: Quotas,
+    by_tenant: RwLock<HashMap<TenantId, Arc<Kept>>>,
+}
+
+#[derive(Default)]
+struct Kept {
+    sessions: AtomicU64,
+    bytes: AtomicU64,
+    /// When the store was asked last.
+    counted: Mutex<Option<Duration>>,
+}
+
+impl Ledger {
+    pub(super) fn new(quotas: Quotas) -> Self {
+        Self { quotas, by_tenant: RwLock::default() }
+    }
+
+    fn of(&self, tenant: &TenantId) -> Arc<Kept> {
+        let known = self.by_tenant.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(kept) = known.get(tenant) {
+            return Arc::clone(kept);
+        }
+        drop(known);
+        let mut known = self.by_tenant.write().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(known.entry(tenant.clone()).or_default())
+    }
+}
+
+impl Kept {
+    /// Takes room, when there is so much.
+    fn take(&self, quotas: &Quotas, sessions: u64, bytes: u64) -> Result<(), ServiceError> {
+        let over = |counter: &AtomicU64, more: u64, max: u64| {
+            let sum = counter.fetch_add(more, Ordering::AcqRel) + more;
+            let over = max != 0 && more != 0 && sum > max;
+            if over {
+                counter.fetch_sub(more, Ordering::AcqRel);
+            }
+            over
+        };
+        if over(&self.sessions, sessions, quotas.sessions_max) {
+            return Err(full(&format!("the tenant keeps {} sessions", quotas.sessions_max)));
+        }
+        if over(&self.bytes, bytes, quotas.bytes_max) {
+            self.sessions.fetch_sub(sessions, Ordering::AcqRel);
+            return Err(full(&format!("the tenant keeps {} bytes of events", quotas.bytes_max)));
+        }
+        Ok(())
+    }
+
+    /// Whether the store is to be asked now: at first, and now and then while a limit is reached.
+    fn is_due(&self, now: Duration, only_first: bool) -> bool {
+        let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
+        let due = counted.is_none_or(|last| !only_first && now >= last + RECOUNT);
+        if due {
+            *counted = Some(now);
+        }
+        due
+    }
+}
+
+impl Service {
+    /// Takes room for what a tenant is about to write.
+    pub(super) async fn room_for(
+        &self,
+        tenant: &TenantId,
+        sessions: u64,
+        events: usize,
+        body_bytes: usize,
+    ) -> ServiceResult<()> {
+        let quotas = &self.ledger.quotas;
+        if *quotas == Quotas::default() {
+            return Ok(());
+        }
+        let bytes = (body_bytes as u64).saturating_add((events as u64).saturating_mul(EVENT_BYTES));
+        let kept = self.ledger.of(tenant);
+        if kept.is_due(self.clock.monotonic(), true) {
+            self.recount(tenant, &kept).await;
+        }
+        let Err(error) = kept.take(quotas, sessions, bytes) else { return Ok(()) };
+        if !kept.is_due(self.clock.monotonic(), false) {
+            return Err(error);
+        }
+        self.recount(tenant, &kept).await;
+        kept.take(quotas, sessions, bytes)
+    }
+
+    async fn recount(&self, tenant: &TenantId, kept: &Kept) {
+        // What the server keeps for itself is nobody's to pay for.
+        let own = UserId::new(AUDIT_USER).expect("a constant that is a name");
+        let usage = self.store.usage(tenant, &own).await;
+        kept.sessions.store(usage.sessions, Ordering::Release);
+        kept.bytes.store(usage.bytes, Ordering::Release);
+    }
+}
+
+fn full(problem: &str) -> ServiceError {
+    ServiceError::new(Code::QuotaExceeded, format!("{problem}, as many as it may"))
+        .action("delete sessions that nobody needs, or ask the server's operator for more")
+}

@@ -1,0 +1,83 @@
+//! The audit log, and what no log may hold.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use sessionlog::{access, access::Grant, env::Clock as _};
+
+use super::house::Walled;
+
+async fn lines(walled: &Walled, token: &str) -> Vec<Value> {
+    let log = walled.get(token, "/v1/admin/audit").await;
+    assert_eq!(log.status, 200, "{}", log.text);
+    log.json()["data"].as_array().unwrap().clone()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_ruled_deleted_and_refused_is_in_the_tenants_audit_log() {
+    let walled = Walled::plain().await;
+    let ada = walled.admin(("acme", "ada"));
+    assert_eq!(lines(&walled, &ada).await, Vec::<Value>::new());
+    assert_eq!(walled.post(&ada, "/v1/sessions", &json!({"id": "s"})).await.status, 201);
+    let path = "/v1/sessions/s/events";
+    let secret = json!({"events": [{"type": "user.message", "text": "canary-of-a-body"}]});
+    assert_eq!(walled.post(&ada, path, &secret).await.status, 200);
+    walled.call(&ada, "PUT", "/v1/sessions/s/hold", None).await;
+    assert_eq!(walled.call(&ada, "DELETE", "/v1/sessions/s", None).await.status, 423);
+    walled.call(&ada, "DELETE", "/v1/sessions/s/hold", None).await;
+    assert_eq!(walled.call(&ada, "DELETE", "/v1/sessions/s", None).await.status, 200);
+    walled.call(&ada, "POST", "/v1/admin/retention", None).await;
+    walled.post(&ada, "/v1/admin/verify", &json!({})).await;
+    let reader = walled.token(("acme", "bob"), &[Grant::Read]);
+    assert_eq!(walled.post(&reader, "/v1/sessions", &json!({})).await.status, 403);
+    walled.clock.advance(Duration::from_secs(60));
+    let id = reader.split('_').nth(1).unwrap();
+    access::revoke(&walled.tokens, id, walled.clock.now()).unwrap();
+    for _ in 0..20 {
+        assert_eq!(walled.get(&reader, "/v1/sessions").await.status, 401);
+    }
+    let log = lines(&walled, &ada).await;
+    let told: Vec<String> = log
+        .iter()
+        .map(|line| {
+            let of = |name: &str| line[name].as_str().unwrap_or("-").to_owned();
+            match line["type"].as_str().unwrap() {
+                "audit.token" => format!("token {} {}", of("change"), of("credential") == id),
+                kind => format!("{kind} {} {} {}", of("method"), of("route"), of("outcome")),
+            }
+        })
+        .collect();
+    assert_eq!(
+        told,
+        [
+            "token created false",
+            "audit.call PUT /v1/sessions/{session}/hold done",
+            "audit.call DELETE /v1/sessions/{session} session_held",
+            "audit.call DELETE /v1/sessions/{session}/hold done",
+            "audit.call DELETE /v1/sessions/{session} done",
+            "audit.call POST /v1/admin/retention done",
+            "audit.call POST /v1/admin/verify done",
+            "token created true",
+            "audit.forbidden POST /v1/sessions forbidden",
+            "token revoked true",
+            "audit.credential_refused GET /v1/sessions unauthenticated",
+        ]
+    );
+    assert!(log.iter().all(|line| line["position"].is_u64()), "in order, for ever");
+    let text = Value::from(log).to_string();
+    assert!(!text.contains("canary") && !text.contains(&ada) && !text.contains(&reader[12..]));
+    // It is of its tenant, and of nobody's sessions.
+    let other = walled.admin(("other", "eve"));
+    assert_eq!(lines(&walled, &other).await, Vec::<Value>::new());
+    let listed = walled.get(&ada, "/v1/sessions?include_archived=true").await.json();
+    assert_eq!(listed["data"], json!([]));
+    assert_eq!(walled.get(&ada, "/v1/sessions/audit").await.status, 404);
+    for (method, path) in [("POST", "/v1/admin/audit"), ("DELETE", "/v1/admin/audit")] {
+        assert_eq!(walled.call(&ada, method, path, None).await.status, 405, "{method}");
+    }
+    // One that is called the same is another.
+    assert_eq!(walled.post(&ada, "/v1/sessions", &json!({"id": "audit"})).await.status, 201);
+    let event = json!({"events": [{"type": "audit.call", "outcome": "forged"}]});
+    assert_eq!(walled.post(&ada, "/v1/sessions/audit/events", &event).await.status, 200);
+    assert!(!lines(&walled, &ada).await.iter().any(|line| line["outcome"] == "forged"));
+}

@@ -1,0 +1,342 @@
+//! What is another's is as what is not there: on every route of the description and every tool,
+//! the same status, headers and body. The lists are made from what is published, so that a route
+//! or a tool that comes is in them.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+use sessionlog::{access::Grant, wire::tools};
+
+use super::house::Walled;
+use crate::{engines, http::house::Reply, say};
+
+/// As long as each other: no length gives one away.
+const FOREIGN: &str = "foreign-session-1";
+const UNKNOWN: &str = "unknown-session-1";
+/// What all who ask may do.
+const ALL: &[Grant] = &Grant::ALL;
+const RECORDED: &str = "canary-of-ada";
+
+/// An answer without what differs from one request to the next, the asked id blanked.
+#[derive(Debug, PartialEq)]
+struct Seen {
+    status: u16,
+    headers: BTreeMap<String, String>,
+    text: String,
+}
+
+fn seen(reply: &Reply, id: &str) -> Seen {
+    let headers = reply.headers.iter().filter_map(|(name, value)| {
+        let passing = ["x-request-id", "request-id", "date", "mcp-session-id"];
+        let value = value.to_str().unwrap().to_owned();
+        (!passing.contains(&name.as_str())).then(|| (name.to_string(), value))
+    });
+    let text = reply.text.replace(id, "ID");
+    Seen { status: reply.status, headers: headers.collect(), text: without_chains(&text) }
+}
+
+/// Chain values are of random bits.
+fn without_chains(text: &str) -> String {
+    let digits = |c: char| c.is_ascii_hexdigit();
+    let words = text.split_inclusive(|c: char| !digits(c)).map(|word| {
+        let hex = word.trim_end_matches(|c: char| !digits(c));
+        if hex.len() == 64 { word.replace(hex, "CHAIN") } else { word.to_owned() }
+    });
+    words.collect()
+}
+
+/// A request about a session.
+struct Asked {
+    name: String,
+    method: String,
+    path: String,
+    headers: Vec<(&'static str, String)>,
+    body: Option<String>,
+}
+
+/// Everything the HTTP door can be asked about one session.
+fn asked(document: &Value, id: &str) -> Vec<Asked> {
+    let json = || vec![("content-type", "application/json".to_owned())];
+    let mut all = Vec::new();
+    let mut ask = |name: &str, method: &str, path: String, headers, body: Option<Value>| {
+        let (name, method) = (name.to_owned(), method.to_uppercase());
+        all.push(Asked { name, method, path, headers, body: body.map(|body| body.to_string()) });
+    };
+    for (path, methods) in document["paths"].as_object().unwrap() {
+        for (method, operation) in methods.as_object().unwrap() {
+            let name = operation["operationId"].as_str().unwrap();
+            if path.contains("{session}") {
+                let path = path.replace("{session}", id).replace("{event}", "e0");
+                let bodies = match name {
+                    "emitEvent" => {
+                        let events = json!({"events": [{"type": "user.message", "n": 1}]});
+                        vec![Some(events), Some(json!({"events": []}))]
+                    }
+                    _ if matches!(&**method, "get" | "delete") => vec![None],
+                    _ => vec![None, Some(json!({}))],
+                };
+                for body in bodies {
+                    ask(name, method, path.clone(), json(), body);
+                }
+                let points = ["event:e0", "step:1", "end", "-1", "0", "time:2020-01-01T00:00:00Z"]
+                    .map(|p| p);
+                for point in points.iter().filter(|_| method == "get") {
+                    let more = format!("{path}?from={point}&wait_ms=1&allow_gaps=true");
+                    ask(name, method, more, json(), None);
+                }
+            }
+        }
+    }
+    let verify = json!({"session": id});
+    ask("verify", "post", "/v1/admin/verify".to_owned(), json(), Some(verify));
+    for accept in [false, true] {
+        let repair = json!({"session": id, "accept_loss": accept});
+        ask("repair", "post", "/v1/admin/repair".to_owned(), json(), Some(repair));
+    }
+    let line = json!({"session": id, "events": [{"type": "user.message"}]});
+    let lines = vec![("content-type", "application/x-ndjson".to_owned())];
+    ask("appendStream", "post", "/v1/append".to_owned(), lines, Some(line));
+    for tool in tools::TOOLS {
+        for arguments in calls(tool, id) {
+            let path = format!("/v1/tools/{}", tool.name);
+            ask("callTool", "post", path.clone(), json(), Some(arguments));
+            // Bound by what a front end says instead of an argument.
+            for header in ["sessionlog-session", "sessionlog-connection-session"] {
+                let mut headers = json();
+                headers.extend([
+                    (header, id.to_owned()),
+                    ("sessionlog-connection", "ada-connection".to_owned()),
+                    ("sessionlog-directory", "%2Fhome%2Fada".to_owned()),
+                ]);
+                ask("callTool", "post", path.clone(), headers, Some(json!({})));
+            }
+        }
+    }
+    all
+}
+
+/// Calls of a tool that mean a session, the least that its schema takes.
+fn calls(tool: &tools::Tool, id: &str) -> Vec<Value> {
+    let schema = Value::Object(tool.input_schema());
+    // A tool without arguments says nothing of any.
+    let named = schema["properties"].as_object().cloned().unwrap_or_default();
+    let mut least = json!({});
+    let required = schema["required"].as_array().cloned().unwrap_or_default();
+    for name in required.iter().filter_map(Value::as_str) {
+        least[name] = match named[name]["type"].as_str() {
+            Some("integer" | "number") => json!(2),
+            Some("boolean") => json!(true),
+            Some("array") => json!([{"url": "https://example.org/a"}]),
+            Some("object") => json!({"type": "user.message"}),
+            _ => json!("user.message"),
+        };
+    }
+    if !named.contains_key("sessionId") {
+        return vec![least];
+    }
+    least["sessionId"] = json!(id);
+    let mut step = least.clone();
+    step["stepId"] = json!(1);
+    if named.contains_key("stepId") { vec![least, step] } else { vec![least] }
+}
+
+async fn fill(walled: &Walled, ada: &str) {
+    let events = json!({"id": FOREIGN, "title": RECORDED, "workspace": "/home/ada",
+        "initial_events": [{"type": "user.message", "id": "e0", "text": RECORDED}]});
+    let made = walled.post(ada, "/v1/sessions", &events).await;
+    assert_eq!(made.status, 201, "{}", made.text);
+    for number in 1..=3 {
+        let step = json!({"sessionId": FOREIGN, "searchStep": RECORDED, "stepNumber": number,
+            "totalStepsEstimate": 3, "nextStepNeeded": true});
+        let path = "/v1/tools/sequential_search";
+        let bearer = format!("Bearer {ada}");
+        let headers = [
+            ("authorization", bearer.as_str()),
+            ("content-type", "application/json"),
+            ("sessionlog-connection", "ada-connection"),
+            ("sessionlog-directory", "%2Fhome%2Fada"),
+        ];
+        let body = Some(step.to_string().into_bytes());
+        let reply = walled.house.call("POST", path, &headers, body).await;
+        assert_eq!(reply.status, 200, "{}", reply.text);
+    }
+}
+
+/// Guarantee G11: one who may do everything in a tenant of her own learns nothing of another's,
+/// nor of another user's of her tenant.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_anothers_is_as_what_is_not_there_on_every_route_and_tool() {
+    let (mut compared, mut names) = (0, std::collections::BTreeSet::new());
+    for engine in engines::all() {
+        let walled = Walled::over(engine.store.clone(), engine.clock.clone(), Default::default());
+        let walled = walled.await;
+        let ada = walled.token(("acme", "ada"), ALL);
+        fill(&walled, &ada).await;
+        let document = walled.get(&ada, "/openapi.json").await.json();
+        let export = format!("/v1/sessions/{FOREIGN}/export");
+        let before = walled.get(&ada, &export).await.text;
+        for who in [("other", "eve"), ("other", "ada"), ("acme", "eve")] {
+            let eve = walled.token(who, ALL);
+            let bearer = format!("Bearer {eve}");
+            let both = asked(&document, FOREIGN).into_iter().zip(asked(&document, UNKNOWN));
+            for (foreign, unknown) in both {
+                let mut answers = Vec::new();
+                for (request, id) in [(&foreign, FOREIGN), (&unknown, UNKNOWN)] {
+                    let mut headers =
+                        vec![("authorization", bearer.as_str()), ("x-request-id", "the-same")];
+                    headers.extend(request.headers.iter().map(|(name, text)| (*name, &**text)));
+                    let body = request.body.clone().map(String::into_bytes);
+                    let reply =
+                        walled.house.call(&request.method, &request.path, &headers, body).await;
+                    assert!(!reply.text.contains(RECORDED), "{} {}", request.path, reply.text);
+                    answers.push(seen(&reply, id));
+                }
+                assert_eq!(answers[0], answers[1], "{} {}", foreign.method, foreign.path);
+                names.insert(foreign.name);
+                compared += 1;
+            }
+            let listed = walled.get(&eve, "/v1/sessions?include_archived=true").await;
+            assert_eq!(listed.json()["data"], json!([]), "{who:?}: nothing came into being");
+        }
+        assert_eq!(walled.get(&ada, &export).await.text, before, "nothing was done to it");
+        walled.store.close().await;
+    }
+    // A route with a session that is not in the list of questions would be a hole in this test.
+    assert!(compared > 600 && names.contains("emitEvent"), "{compared}");
+    say::told(&format!(
+        "G11: {compared} pairs of answers over {} verbs, 0 differences",
+        names.len()
+    ));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_name_taken_by_another_is_free_and_no_list_page_or_key_crosses_over() {
+    let walled = Walled::plain().await;
+    let (ada, eve) = (walled.token(("acme", "ada"), ALL), walled.token(("other", "eve"), ALL));
+    fill(&walled, &ada).await;
+    for number in 0..3 {
+        let made = json!({"id": format!("own-{number}")});
+        assert_eq!(walled.post(&ada, "/v1/sessions", &made).await.status, 201);
+    }
+    let made = walled.post(&eve, "/v1/sessions", &json!({"id": FOREIGN})).await;
+    assert_eq!((made.status, &made.json()["tail"]), (201, &json!(0)));
+    let path = format!("/v1/sessions/{FOREIGN}/events");
+    let event = json!({"events": [{"type": "user.message", "id": "e0", "text": "of eve"}]});
+    assert_eq!(walled.post(&eve, &path, &event).await.json()["first_position"], 0);
+    let own = walled.get(&eve, &path).await.text;
+    assert!(own.contains("of eve") && !own.contains(RECORDED), "{own}");
+    // A page of another's listing leads through one's own.
+    let page = walled.get(&ada, "/v1/sessions?limit=1").await.json();
+    let next = page["next_page"].as_str().unwrap();
+    let taken = walled.get(&eve, &format!("/v1/sessions?page={next}")).await.text;
+    assert!(!taken.contains("own-") && !taken.contains(RECORDED), "{taken}");
+    // The same key of another creates, and answers nothing of the first.
+    let with_key = async |token: &str, id: &str| {
+        let bearer = format!("Bearer {token}");
+        let headers = [
+            ("authorization", bearer.as_str()),
+            ("content-type", "application/json"),
+            ("idempotency-key", "the-same"),
+        ];
+        let body = Some(json!({"id": id}).to_string().into_bytes());
+        walled.house.call("POST", "/v1/sessions", &headers, body).await.json()["id"].clone()
+    };
+    assert_eq!(with_key(&ada, "keyed-a").await, "keyed-a");
+    assert_eq!(with_key(&eve, "keyed-e").await, "keyed-e");
+    // Deleted by one, it is there for the other.
+    let gone = walled.call(&eve, "DELETE", &format!("/v1/sessions/{FOREIGN}"), None).await;
+    assert_eq!(gone.status, 200, "{}", gone.text);
+    assert_eq!(walled.get(&ada, &path).await.status, 200);
+    assert_eq!(walled.get(&eve, &path).await.status, 410);
+}
+
+/// One message of MCP on HTTP; answers the session's header, too.
+async fn say_mcp(
+    walled: &Walled,
+    token: &str,
+    connection: Option<&str>,
+    message: &Value,
+) -> (Reply, Value) {
+    let bearer = format!("Bearer {token}");
+    let mut headers = vec![
+        ("authorization", bearer.as_str()),
+        ("content-type", "application/json"),
+        ("accept", "application/json, text/event-stream"),
+    ];
+    headers.extend(connection.map(|name| ("mcp-session-id", name)));
+    let body = Some(message.to_string().into_bytes());
+    let reply = walled.house.call("POST", "/mcp", &headers, body).await;
+    let data = |line: &str| serde_json::from_str(line.strip_prefix("data:")?.trim()).ok();
+    let told: Option<Value> = reply.text.lines().find_map(data);
+    let told = told.or_else(|| serde_json::from_str(&reply.text).ok()).unwrap_or_default();
+    (reply, told)
+}
+
+async fn connected(walled: &Walled, token: &str) -> String {
+    let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": "2025-06-18", "capabilities": {},
+        "clientInfo": {"name": "t", "version": "0"}}});
+    let (reply, _) = say_mcp(walled, token, None, &hello).await;
+    assert_eq!(reply.status, 200, "{}", reply.text);
+    let connection = reply.header("mcp-session-id").to_owned();
+    let ready = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+    say_mcp(walled, token, Some(&connection), &ready).await;
+    connection
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn mcp_keeps_to_its_principal_with_tools_resources_prompts_and_connections() {
+    let walled = Walled::plain().await;
+    let (ada, eve) = (walled.token(("acme", "ada"), ALL), walled.token(("other", "eve"), ALL));
+    fill(&walled, &ada).await;
+    let (of_ada, of_eve) = (connected(&walled, &ada).await, connected(&walled, &eve).await);
+    // Another's connection is not there, whatever it is asked.
+    let ping = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": {}});
+    let (stolen, _) = say_mcp(&walled, &eve, Some(&of_ada), &ping).await;
+    let (none, _) =
+        say_mcp(&walled, &eve, Some("11111111-2222-3333-4444-555555555555"), &ping).await;
+    assert_eq!((stolen.status, &stolen.text), (none.status, &none.text));
+    assert_eq!(stolen.status, 404);
+    assert_eq!(say_mcp(&walled, &ada, Some(&of_ada), &ping).await.0.status, 200);
+    let mut compared = 0;
+    let asks = |id: &str| {
+        let mut all = vec![
+            ("resources/read", json!({"uri": format!("session://{id}/index")})),
+            ("resources/read", json!({"uri": format!("session://{id}/events/0-9")})),
+            ("prompts/get", json!({"name": "continue", "arguments": {"sessionId": id}})),
+        ];
+        for tool in tools::TOOLS {
+            for arguments in calls(tool, id) {
+                all.push(("tools/call", json!({"name": tool.name, "arguments": arguments})));
+            }
+        }
+        all
+    };
+    for (foreign, unknown) in asks(FOREIGN).into_iter().zip(asks(UNKNOWN)) {
+        let mut answers = Vec::new();
+        for ((method, params), id) in [(&foreign, FOREIGN), (&unknown, UNKNOWN)] {
+            let ask = json!({"jsonrpc": "2.0", "id": 7, "method": method, "params": params});
+            let (reply, told) = say_mcp(&walled, &eve, Some(&of_eve), &ask).await;
+            assert!(!reply.text.contains(RECORDED), "{method} {params}: {}", reply.text);
+            answers.push((reply.status, told.to_string().replace(id, "ID")));
+        }
+        assert_eq!(answers[0], answers[1], "{foreign:?}");
+        compared += 1;
+    }
+    let list = json!({"jsonrpc": "2.0", "id": 8, "method": "resources/list", "params": {}});
+    let (listed, _) = say_mcp(&walled, &eve, Some(&of_eve), &list).await;
+    assert!(!listed.text.contains(FOREIGN) && listed.status == 200, "{}", listed.text);
+    let (own, _) = say_mcp(&walled, &ada, Some(&of_ada), &list).await;
+    assert!(own.text.contains(FOREIGN), "its own are listed: {}", own.text);
+    // A tool that writes needs the scope, through this door as through the other.
+    let reader = walled.token(("acme", "ada"), &[Grant::Read]);
+    let connection = connected(&walled, &reader).await;
+    let arguments = json!({"sessionId": FOREIGN, "searchStep": "x", "stepNumber": 4,
+        "totalStepsEstimate": 4, "nextStepNeeded": false});
+    let params = json!({"name": "sequential_search", "arguments": arguments});
+    let step = json!({"jsonrpc": "2.0", "id": 9, "method": "tools/call", "params": params});
+    let (refused, told) = say_mcp(&walled, &reader, Some(&connection), &step).await;
+    assert!(told["result"]["isError"] == json!(true), "{}", refused.text);
+    assert!(refused.text.contains("lacks the scope write"), "{}", refused.text);
+    assert!(compared > 10);
+}

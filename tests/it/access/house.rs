@@ -1,0 +1,103 @@
+//! A server that asks for credentials, and the tokens it lets in. It must not assert anything.
+
+use std::{path::PathBuf, sync::Arc};
+
+use sessionlog::{
+    access::{self, Access, AccessOptions, Grant, JwtRules, Limits, NewToken},
+    env::{Clock as _, entropy::SystemEntropy, sim::ManualClock},
+    http::HttpOptions,
+    mcp,
+    service::{Quotas, Service},
+    store::Store,
+};
+
+use crate::{
+    engines,
+    http::house::{House, Plan, Reply},
+};
+
+/// What a walled house is built with.
+#[derive(Default)]
+pub struct Wall {
+    pub limits: Limits,
+    pub quotas: Quotas,
+    pub jwt: Option<JwtRules>,
+}
+
+/// A house behind a wall.
+pub struct Walled {
+    pub house: House,
+    pub tokens: PathBuf,
+    pub clock: Arc<ManualClock>,
+    pub store: Arc<dyn Store>,
+    _home: tempfile::TempDir,
+}
+
+impl Walled {
+    pub async fn plain() -> Self {
+        Self::build(Wall::default()).await
+    }
+
+    pub async fn build(wall: Wall) -> Self {
+        let engine = engines::all().into_iter().next().unwrap();
+        Self::over(engine.store, engine.clock, wall).await
+    }
+
+    pub async fn over(store: Arc<dyn Store>, clock: Arc<ManualClock>, wall: Wall) -> Self {
+        let home = tempfile::tempdir().unwrap();
+        let tokens = home.path().join("tokens.json");
+        // A server starts with a file, whoever is in it.
+        token(&tokens, &clock, ("nobody", "nobody"), &[Grant::Read]);
+        let options =
+            AccessOptions { tokens: Some(tokens.clone()), jwt: wall.jwt, limits: wall.limits };
+        let access = Access::open(options, clock.clone()).unwrap();
+        let options = HttpOptions { access: Some(Arc::new(access)), ..HttpOptions::default() };
+        let service = Service::new(store.clone(), clock.clone()).with_quotas(wall.quotas);
+        let more = mcp::http_router(service.clone());
+        let plan = Plan { options, more, service: Some(service), ..Plan::default() };
+        let house = House::over(store.clone(), clock.clone(), plan).await;
+        Self { house, tokens, clock, store, _home: home }
+    }
+
+    /// A token of a user of a tenant.
+    pub fn token(&self, who: (&str, &str), grants: &[Grant]) -> String {
+        token(&self.tokens, &self.clock, who, grants)
+    }
+
+    /// A token that may do all there is in its tenant.
+    pub fn admin(&self, who: (&str, &str)) -> String {
+        self.token(who, &[Grant::Admin])
+    }
+
+    pub async fn call(
+        &self,
+        token: &str,
+        method: &str,
+        path: &str,
+        body: Option<&serde_json::Value>,
+    ) -> Reply {
+        let bearer = format!("Bearer {token}");
+        let headers = [("authorization", bearer.as_str()), ("content-type", "application/json")];
+        let body = body.map(|body| body.to_string().into_bytes());
+        self.house.call(method, path, &headers, body).await
+    }
+
+    pub async fn get(&self, token: &str, path: &str) -> Reply {
+        self.call(token, "GET", path, None).await
+    }
+
+    pub async fn post(&self, token: &str, path: &str, body: &serde_json::Value) -> Reply {
+        self.call(token, "POST", path, Some(body)).await
+    }
+}
+
+fn token(path: &std::path::Path, clock: &ManualClock, who: (&str, &str), of: &[Grant]) -> String {
+    let new = NewToken {
+        tenant: who.0.to_owned(),
+        user: who.1.to_owned(),
+        scopes: of.to_vec(),
+        label: None,
+        expires_at: None,
+    };
+    access::create(path, new, clock.now(), &SystemEntropy).unwrap().0
+}

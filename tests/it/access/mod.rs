@@ -1,0 +1,10 @@
+//! Who is let in, and that nobody meets what is another's: tokens, scopes, JWTs, TLS, limits, the
+//! audit log, and clients that mean harm. Each through a door.
+
+mod audit;
+mod foreign;
+mod house;
+mod jwt;
+mod limits;
+mod tls;
+mod tokens;
