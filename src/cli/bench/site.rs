@@ -222,6 +222,7 @@ mod tests {
             sessions: 1,
             start_sessions: 1,
             start_bytes: 0,
+            lasting_bytes: 0,
             events: 1,
             peers: false,
             transcripts: Vec::new(),
