@@ -28,8 +28,6 @@ use crate::{
 const BLOCK_BYTES: u64 = 4096;
 /// Bytes of a new file where the disk is full: for deletions.
 const SPARING_BYTES: u64 = 64 << 10;
-/// A buffer larger than this is not kept for the next round.
-const BUFFER_BYTES_MAX: usize = 1 << 20;
 
 /// Why a round failed.
 #[derive(Debug)]
@@ -62,7 +60,7 @@ pub(super) struct Writer {
     repeat: bool,
     failures: u32,
     watermarked: bool,
-    /// What a round is put together in.
+    /// What a round is put together in, kept until nobody writes.
     buffer: Vec<u8>,
 }
 
@@ -151,6 +149,7 @@ impl Writer {
         };
         let at = current.end;
         let end = at + buffer.len() as u64 + need;
+        buffer.reserve(need as usize);
         let block = end - end % BLOCK_BYTES;
         let (mut last, mut next) = (Vec::new(), self.durable.lsn);
         for frame in round {
@@ -170,9 +169,7 @@ impl Writer {
         self.recent.retain(|(end, _)| *end > block);
         self.recent.append(&mut last);
         self.watermarked = false;
-        if buffer.capacity() <= BUFFER_BYTES_MAX {
-            self.buffer = buffer;
-        }
+        self.buffer = buffer;
         Ok(())
     }
 
@@ -220,6 +217,7 @@ impl Writer {
 
     /// Syncs an empty frame at the next 4 KiB boundary, once after the last round.
     pub(super) fn watermark(&mut self) -> io::Result<()> {
+        self.buffer = Vec::new();
         let Some(current) = &self.current else { return Ok(()) };
         let boundary = current.end.next_multiple_of(WATERMARK_ALIGN_BYTES);
         if self.watermarked || boundary + frame::HEADER_BYTES as u64 > current.bytes {
