@@ -592,3 +592,75 @@ pub(super) fn error_of(failure: &Failure) -> StoreError {
         Failure::Refused(error) => super::write_error("opening a journal file", error),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+    use crate::{
+        env::sim::{Fault, Op, Sim},
+        event::{Position, SessionHash},
+        log::{Chain, FrameHeader, FrameKind},
+    };
+
+    /// A frame of so many bytes, and who waits for it.
+    fn item(first_lsn: Lsn, bytes: usize) -> (Item<()>, oneshot::Receiver<StoreResult<Told>>) {
+        let header = FrameHeader {
+            kind: FrameKind::Request,
+            length: bytes as u32,
+            compressed: false,
+            count: 1,
+            events: 0,
+            first_lsn,
+            synced_lsn: Lsn(0),
+            first_position: Position(0),
+            session: SessionHash([7; 32]),
+            chain: Chain([0; 32]),
+            control_chain: Chain([0; 32]),
+            copy_lsn: Lsn(0),
+            encrypted: None,
+        };
+        let (done, told) = oneshot::channel();
+        let frame = Frame { header, payload: Bytes::from(vec![1; bytes]) };
+        (Item { session: (), frame, plain: None, effect: None, done: Some(done) }, told)
+    }
+
+    #[test]
+    fn what_is_durable_is_shown_before_a_failure_makes_anything_void() {
+        const FILE_BYTES: u64 = 8 << 20;
+        let sim = Sim::new(1);
+        sim.env().storage.create_dir("journal").unwrap();
+        let place = Place { order: 0, byte_offset: 0, lsn: Lsn(0) };
+        let resume = Resume { place, order: 0, start: 0, ring: Vec::new() };
+        let options =
+            Options { journal_file_bytes: FILE_BYTES, background: false, ..Options::default() };
+        let journal: Journal<()> = Journal::new(sim.env(), options, [3; 16], resume);
+        let seen = RefCell::new(Vec::new());
+        let outcome = |round: &mut Vec<Item<()>>, result: Result<(), Failure>| {
+            seen.borrow_mut().push((round.len(), result.is_ok(), journal.epoch()));
+            round.clear();
+        };
+        let mut waiting = Vec::new();
+        let mut queue = |bytes: usize| {
+            let queued = journal.enqueue(0, 1, |lsn| {
+                let (item, told) = item(lsn, bytes);
+                waiting.push(told);
+                item
+            });
+            assert!(queued.is_ok());
+        };
+        queue(100);
+        journal.lead(true, &outcome);
+        // Two rounds: the first goes into the file that there is, the second finds no other.
+        queue(5 << 20);
+        queue(5 << 20);
+        sim.fail_next(Op::Create, Fault::Io, true);
+        journal.lead(true, &outcome);
+        assert_eq!(seen.take(), [(1, true, 0), (1, true, 0), (1, false, 1)]);
+        let mut told = waiting.into_iter().map(|mut told| told.try_recv().map(|told| told.ok()));
+        assert!(told.next().is_some(), "the first is told by the outcome");
+        assert_eq!(told.next(), Some(Ok(Some(Told::Show))), "one of a round that another follows");
+        assert_eq!(journal.place().lsn, Lsn(2));
+    }
+}
