@@ -150,45 +150,14 @@ impl Config {
         let idle = typed("owner_idle", "a duration such as 500ms, 60s or 4h", &|text| {
             duration(text).is_some()
         })?;
-        let scrub = typed("scrub_interval", "a duration such as 24h, or 0s", &|text| {
-            duration(text).is_some()
-        })?;
-        let settle = typed("settle_after", "a duration from 10ms on, such as 5s", &|text| {
-            duration(text).is_some_and(|after| after >= SETTLE_AFTER_MIN)
-        })?;
-        let lasts = |name: &str, example: &str| {
-            let wanted = format!("a duration such as {example}, or 0s");
-            let text = typed(name, &wanted, &|text| duration(text).is_some())?;
-            Ok::<_, ConfigError>(duration(&text).unwrap_or_default())
-        };
-        let lifetimes = Lifetimes {
-            hot: lasts("ttl", "4h")?,
-            retention: lasts("retention", "30d")?,
-            grace: lasts("grace", "7d")?,
-        };
         let max_steps = typed("max_steps", "a whole number, 0 for no limit", &|text| {
             text.parse::<u64>().is_ok()
         })?;
-        let sweep_every = lasts("sweep_interval", "10s")?;
+        let sweep_every = lasts(&typed, "sweep_interval", "10s")?;
+        let store = store_options(&typed)?;
         let url = typed("url", "an address such as http://127.0.0.1:7717", &|text| {
             server(text).is_some()
         })?;
-        let bytes = |name: &str, least: u64| {
-            let wanted = format!("a size from {least} bytes on, such as 32MiB");
-            let fits = |text: &str| size(text).is_some_and(|bytes| bytes >= least);
-            typed(name, &wanted, &fits).map(|text| size(&text).unwrap_or(least))
-        };
-        let warm = bytes("warm_bytes_max", 0)?;
-        let store = Options {
-            journal_file_bytes: bytes("journal_file_bytes", JOURNAL_FILE_BYTES_MIN)?,
-            journal_retained_bytes: bytes("journal_retained_bytes", JOURNAL_FILE_BYTES_MIN)?,
-            segment_bytes_max: bytes("segment_bytes_max", SEGMENT_BYTES_MIN)?,
-            settle_after: duration(&settle).unwrap_or(SETTLE_AFTER_MIN),
-            scrub_every: duration(&scrub).unwrap_or_default(),
-            lifetimes,
-            warm_bytes_max: usize::try_from(warm).unwrap_or(usize::MAX),
-            ..Options::default()
-        };
         let path = |name: &str| {
             let found = one(name)?;
             let text = found.value.as_deref().filter(|text| !text.is_empty())?;
@@ -251,6 +220,45 @@ impl Config {
         let shared = self.found.iter().filter(|found| found.shared);
         shared.map(one).collect::<Vec<_>>().join(" ")
     }
+}
+
+/// The text of a setting, when it is what is wanted; empty when nobody said anything.
+pub(super) type Typed<'a> =
+    dyn Fn(&str, &str, &dyn Fn(&str) -> bool) -> Result<String, ConfigError> + 'a;
+
+/// A setting that is a duration, zero included.
+fn lasts(typed: &Typed<'_>, name: &str, example: &str) -> Result<Duration, ConfigError> {
+    let wanted = format!("a duration such as {example}, or 0s");
+    let text = typed(name, &wanted, &|text| duration(text).is_some())?;
+    Ok(duration(&text).unwrap_or_default())
+}
+
+/// The settings of the store.
+fn store_options(typed: &Typed<'_>) -> Result<Options, ConfigError> {
+    let settle = typed("settle_after", "a duration from 10ms on, such as 5s", &|text| {
+        duration(text).is_some_and(|after| after >= SETTLE_AFTER_MIN)
+    })?;
+    let lifetimes = Lifetimes {
+        hot: lasts(typed, "ttl", "4h")?,
+        retention: lasts(typed, "retention", "30d")?,
+        grace: lasts(typed, "grace", "7d")?,
+    };
+    let bytes = |name: &str, least: u64| {
+        let wanted = format!("a size from {least} bytes on, such as 32MiB");
+        let fits = |text: &str| size(text).is_some_and(|bytes| bytes >= least);
+        typed(name, &wanted, &fits).map(|text| size(&text).unwrap_or(least))
+    };
+    let warm = bytes("warm_bytes_max", 0)?;
+    Ok(Options {
+        journal_file_bytes: bytes("journal_file_bytes", JOURNAL_FILE_BYTES_MIN)?,
+        journal_retained_bytes: bytes("journal_retained_bytes", JOURNAL_FILE_BYTES_MIN)?,
+        segment_bytes_max: bytes("segment_bytes_max", SEGMENT_BYTES_MIN)?,
+        settle_after: duration(&settle).unwrap_or(SETTLE_AFTER_MIN),
+        scrub_every: lasts(typed, "scrub_interval", "24h")?,
+        lifetimes,
+        warm_bytes_max: usize::try_from(warm).unwrap_or(usize::MAX),
+        ..Options::default()
+    })
 }
 
 impl Found {

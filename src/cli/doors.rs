@@ -4,7 +4,7 @@
 use std::{path::PathBuf, sync::Arc};
 
 use super::{
-    config::{ConfigError, size},
+    config::{ConfigError, Typed, size},
     failure::{Failure, Outcome},
 };
 use crate::{
@@ -52,9 +52,6 @@ impl std::fmt::Debug for Token {
         f.write_str("Token")
     }
 }
-
-/// The text of a setting, when it is what is wanted; empty when nobody said anything.
-type Typed<'a> = dyn Fn(&str, &str, &dyn Fn(&str) -> bool) -> Result<String, ConfigError> + 'a;
 
 impl Doors {
     pub(super) fn parse(
