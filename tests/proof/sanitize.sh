@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# The codecs under Miri, what the fuzzer was given under AddressSanitizer, and the commit path under
-# ThreadSanitizer: one line `sanitize: NAME …` each. All need a nightly toolchain with miri and
-# rust-src, the second cargo-fuzz; what is not installed is said, and skipped.
+# The codecs and what the fuzzer was given under valgrind's memcheck, the codecs under Miri, what the
+# fuzzer was given under AddressSanitizer, and the commit path under ThreadSanitizer: one line
+# `sanitize: NAME …` each. All but the first need a nightly toolchain with miri and rust-src, the
+# third cargo-fuzz; what is not installed is said, and skipped.
 #   FUZZ_SECONDS=60   fuzzes each target for so long, besides
 #   tests/proof/sanitize.sh miri tsan   only these
 set -uo pipefail
@@ -19,6 +20,19 @@ verdict() { # name, exit code, figures
     echo "sanitize: $1 $([ "$2" = 0 ] && echo passed || echo FAILED), $3"
 }
 passed() { sed -nE 's/^test result: [A-Za-z]+\. ([0-9]+) passed.*/\1/p' "$said" | awk '{ all += $1 } END { print all + 0 }'; }
+
+memcheck() { # the usual build, and C's compression, too: minutes, where the others take an hour
+    valgrind --version >/dev/null 2>&1 || { echo "sanitize: memcheck SKIPPED (apt install valgrind)"; return; }
+    local host runner result=0 tests
+    host=$(rustc -vV | sed -n 's/^host: //p' | tr 'a-z-' 'A-Z_')
+    runner='valgrind -q --error-exitcode=9 --errors-for-leak-kinds=none'
+    run env "CARGO_TARGET_${host}_RUNNER=$runner" cargo test --locked --no-default-features --lib -- \
+        log:: event:: --test-threads 1 --skip whatever_the_windows --skip calendar || result=1
+    tests=$(passed)
+    run env "CARGO_TARGET_${host}_RUNNER=$runner" cargo test --locked --no-default-features --test it -- \
+        fuzz_seeds:: --test-threads 1 || result=1
+    verdict memcheck "$result" "$tests tests of codecs, $(passed) of the fuzzer's inputs"
+}
 
 miri() {
     cargo +nightly miri --version >/dev/null 2>&1 ||
@@ -60,7 +74,7 @@ tsan() {
     verdict tsan $? "$(passed) tests of stores under many threads"
 }
 
-for name in "${@:-miri asan tsan}"; do
+for name in "${@:-memcheck miri asan tsan}"; do
     for one in $name; do "$one"; done
 done
 exit "$failed"
