@@ -95,4 +95,34 @@ mod tests {
         }
         assert_ne!(mint(&SystemEntropy), mint(&SystemEntropy));
     }
+
+    #[cfg(feature = "http")]
+    #[test]
+    fn the_name_of_a_token_without_its_secret_opens_nothing() {
+        use crate::access::{Access, AccessOptions, Grant, NewToken, create};
+        let home = tempfile::tempdir().expect("a temporary directory");
+        let path = home.path().join("tokens.json");
+        let new = NewToken {
+            tenant: "acme".to_owned(),
+            user: "ada".to_owned(),
+            scopes: vec![Grant::Read],
+            label: None,
+            expires_at: None,
+        };
+        let now = crate::event::Timestamp(0);
+        let (token, record) = create(&path, new, now, &SystemEntropy).expect("made");
+        let options = AccessOptions { tokens: Some(path), ..AccessOptions::default() };
+        let clock = std::sync::Arc::new(crate::env::clock::SystemClock::new());
+        let access = Access::open(options, clock).expect("opened");
+        assert_eq!(&*access.authenticate(&token).expect("let in").name, &*record.id);
+        for _ in 0..100 {
+            // Whole in every way, and its name is known: only the secret is another.
+            let (other, name) = mint(&SystemEntropy);
+            let body = other[..other.len() - CHECK_CHARS].replace(&name, &record.id);
+            let forged = format!("{body}{}", checked(&body));
+            assert_eq!(name_of(&forged), Some(&*record.id));
+            let refused = access.authenticate(&forged).expect_err("refused");
+            assert_eq!(refused.problem, "the credential is not valid");
+        }
+    }
 }

@@ -142,9 +142,13 @@ impl Place {
 
     /// The same with more arguments.
     pub fn serve_with(&self, arguments: &[&str]) -> Server {
+        self.serve_to(arguments, Stdio::null())
+    }
+
+    /// The same with its log somewhere.
+    pub fn serve_to(&self, arguments: &[&str], log: Stdio) -> Server {
         let usual = ["serve", "--listen", "127.0.0.1:0", "--json"];
-        let mut child =
-            self.command(&[&usual, arguments].concat()).stderr(Stdio::null()).spawn().unwrap();
+        let mut child = self.command(&[&usual, arguments].concat()).stderr(log).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let said: Value = serde_json::from_str(&line).unwrap_or_else(|e| panic!("{e}: {line}"));

@@ -3,6 +3,7 @@
 
 mod audit;
 mod foreign;
+mod hostile;
 mod house;
 mod jwt;
 mod limits;

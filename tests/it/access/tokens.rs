@@ -137,6 +137,7 @@ async fn a_token_that_is_revoked_or_has_expired_is_refused_at_the_next_request()
 
     // A file that cannot be read lets nobody in, and is heard again when it can.
     let good = walled.token(("acme", "ada"), &[Grant::Read]);
+    assert_eq!(walled.get(&good, "/v1/sessions").await.status, 200, "it is known by now");
     let text = std::fs::read(&walled.tokens).unwrap();
     for broken in [&b"{"[..], b"{\"format\":9,\"tokens\":[]}", b""] {
         std::fs::write(&walled.tokens, broken).unwrap();
