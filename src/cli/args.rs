@@ -74,6 +74,8 @@ pub(super) enum Verb {
     Delete(OneSession),
     /// Keep a session from expiring and from being deleted, or let it go
     Hold(Hold),
+    /// Make a session unreadable for ever, whatever lies in files; nothing brings it back
+    Erase(OneSession),
     /// Bring back a session that has expired, until its grace ends
     Restore(OneSession),
     /// Let sessions expire whose time has come, or show which and when

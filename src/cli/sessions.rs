@@ -136,3 +136,12 @@ pub(super) async fn delete(client: &Client, id: &SessionId, screen: &mut Screen)
     screen.line(format!("deleted {id}"))?;
     Ok(())
 }
+
+pub(super) async fn erase(client: &Client, id: &SessionId, screen: &mut Screen) -> Outcome {
+    let body = client.send(Request::post(session_path(id, "/erase"))).await?.body;
+    if screen.json {
+        return Ok(screen.answer(&body)?);
+    }
+    screen.line(format!("erased {id}"))?;
+    Ok(())
+}

@@ -15,6 +15,8 @@ pub enum Defect {
     DropIdempotency,
     /// What shared a block with a failed write is not written again.
     ForgetShared,
+    /// The key of an erased session stays.
+    KeepErasedKey,
     /// The checksum of a payload is not looked at.
     HeaderOnlyChecksum,
     /// A key is not made durable before something is written under it.

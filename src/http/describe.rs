@@ -40,6 +40,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Door>> {
         .routes(routes!(sessions::create, sessions::list))
         .routes(routes!(sessions::get, sessions::update, sessions::delete))
         .routes(routes!(sessions::archive))
+        .routes(routes!(sessions::erase))
         .routes(routes!(retention::hold, retention::release))
         .routes(routes!(retention::restore))
         .routes(routes!(retention::look, retention::sweep))

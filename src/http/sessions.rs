@@ -149,3 +149,19 @@ pub(super) async fn delete(
     let kind = "session_deleted".to_owned();
     Ok(Json(types::SessionDeleted { id: session.to_string(), kind }))
 }
+
+/// Erases a session: nothing of it can be read once this is answered, and nothing brings it back.
+#[utoipa::path(
+    post, path = "/v1/sessions/{session}/erase", operation_id = "eraseSession", tag = "sessions",
+    params(("session" = String, Path, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", description = "The session's id")),
+    responses((status = 200, description = "The session is erased", body = types::SessionDeleted), Refusals)
+)]
+pub(super) async fn erase(
+    State(door): Shared,
+    Who(caller): Who,
+    InPath(session): InPath,
+) -> Result<Json<types::SessionDeleted>, Refusal> {
+    door.app.service.erase_session(&caller, &session).await?;
+    let kind = "session_erased".to_owned();
+    Ok(Json(types::SessionDeleted { id: session.to_string(), kind }))
+}

@@ -25,7 +25,9 @@ pub use damage::Damage;
 pub use entry::{Entry, FORMAT, Listed, Packed, Redaction, SegmentEntry, StoreFile, StoreKeys};
 pub use error::{Fault, LogError};
 pub use frame::{Frame, FrameHeader, FrameKind};
-pub use record::{Change, Control, Create, Head, KnownBatch, Life, Loss, Record, RecordBody};
+pub use record::{
+    Change, Control, Create, Head, KnownBatch, Life, Loss, Record, RecordBody, Tombstone,
+};
 pub use settled::{
     Chunks, Delta, SETTLED_AT, Settled, decode_settled, encode_delta, settled_header,
 };

@@ -29,6 +29,7 @@ const KIND_CHANGE: u8 = 17;
 const KIND_BATCH: u8 = 18;
 const KIND_LOSS: u8 = 19;
 const KIND_LIFE: u8 = 21;
+const KIND_ERASE: u8 = 22;
 
 /// A record as the engine handles it: an event (takes a position) or a control record (takes none).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -244,6 +245,8 @@ pub enum Control {
     Batch(KnownBatch),
     /// A person gave up what was damaged.
     Loss(Loss),
+    /// It is erased: its last record.
+    Erase(Tombstone),
     /// Written by a later version: kept, and folded to nothing.
     Unknown(u8),
 }
@@ -264,15 +267,56 @@ pub struct Create {
 }
 
 impl Create {
+    /// What a tombstone still says of a creation.
+    #[must_use]
+    pub fn of(tombstone: &Tombstone) -> Self {
+        Self {
+            tenant: tombstone.tenant.clone(),
+            user: tombstone.user.clone(),
+            session: tombstone.session.clone(),
+            incarnation: tombstone.incarnation,
+            title: None,
+            metadata: BTreeMap::new(),
+            workspace: None,
+            ttl_seconds: None,
+            key: None,
+        }
+    }
+
     /// The session's key and incarnation; `None` when the ids are not ids.
     #[must_use]
     pub fn identity(&self) -> Option<(SessionKey, Incarnation)> {
-        let scope = Scope {
-            tenant: TenantId::new(&self.tenant).ok()?,
-            user: UserId::new(&self.user).ok()?,
-        };
-        let session = SessionId::new(&self.session).ok()?;
-        Some((SessionKey { scope, session }, Incarnation(self.incarnation)))
+        identity(&self.tenant, &self.user, &self.session, self.incarnation)
+    }
+}
+
+fn identity(
+    tenant: &str,
+    user: &str,
+    session: &str,
+    incarnation: [u8; 16],
+) -> Option<(SessionKey, Incarnation)> {
+    let scope = Scope { tenant: TenantId::new(tenant).ok()?, user: UserId::new(user).ok()? };
+    let session = SessionId::new(session).ok()?;
+    Some((SessionKey { scope, session }, Incarnation(incarnation)))
+}
+
+/// Whose session was erased, for a start that can read nothing else of it.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct Tombstone {
+    pub(crate) tenant: String,
+    pub(crate) user: String,
+    pub(crate) session: String,
+    pub(crate) incarnation: [u8; 16],
+    /// Number of the key that is to be destroyed; 0 in plaintext.
+    pub(crate) key: u64,
+}
+
+impl Tombstone {
+    /// The session's key and incarnation; `None` when the ids are not ids.
+    #[must_use]
+    pub fn identity(&self) -> Option<(SessionKey, Incarnation)> {
+        identity(&self.tenant, &self.user, &self.session, self.incarnation)
     }
 }
 
@@ -392,6 +436,10 @@ impl Record {
                 encode_value(loss, &mut body);
                 KIND_LOSS
             }
+            Control::Erase(tombstone) => {
+                encode_value(tombstone, &mut body);
+                KIND_ERASE
+            }
             Control::Unknown(kind) => unreachable!("control kind {kind} is read, never written"),
         };
         Self {
@@ -462,6 +510,7 @@ impl Record {
             KIND_LIFE => decode_value(body).map(Control::Change),
             KIND_BATCH => decode_value(body).map(Control::Batch),
             KIND_LOSS => decode_value(body).map(Control::Loss),
+            KIND_ERASE => decode_value(body).map(Control::Erase),
             other => Some(Control::Unknown(other)),
         }
     }

@@ -209,6 +209,14 @@ impl Service {
         Ok(())
     }
 
+    /// Erases a session: nobody can read it once this is answered.
+    ///
+    /// # Errors
+    /// `session_not_found`, `session_held`; after another error, asked again, it is erased.
+    pub async fn erase_session(&self, caller: &Caller, session: &SessionId) -> ServiceResult<()> {
+        self.durable(self.store.erase(&caller.key(session))).await.map_err(unwritten)
+    }
+
     /// Creates the session with a batch as its first events, unless it exists by now.
     pub(super) async fn create_with(
         &self,

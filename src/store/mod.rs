@@ -467,6 +467,14 @@ pub trait Store: Send + Sync {
         session: Option<&'a SessionId>,
     ) -> BoxFuture<'a, StoreResult<Verified>>;
 
+    /// Makes a session unreadable for ever, whatever lies in files: not what a deletion does, which
+    /// hides it. Its id answers [`StoreError::SessionDeleted`] until the grace of a deletion ends.
+    ///
+    /// # Errors
+    /// [`StoreError::SessionNotFound`], [`StoreError::SessionHeld`], and those of an append. After an
+    /// error it may be erased or not; asked again, it is.
+    fn erase<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, StoreResult<()>>;
+
     /// What is damaged of a session; with `accept` gives it up for good: the loss is recorded, its
     /// positions stay gaps for ever, and appends go on behind them. Copies come first.
     ///

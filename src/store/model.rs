@@ -345,6 +345,21 @@ impl Store for Model {
         .boxed()
     }
 
+    fn erase<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, StoreResult<()>> {
+        async move {
+            let unknown = || StoreError::SessionNotFound { session: key.session.clone() };
+            let mut sessions = self.sessions();
+            let session = sessions.get_mut(key).ok_or_else(unknown)?;
+            if session.info.held_at.is_some() {
+                return Err(StoreError::SessionHeld { session: key.session.clone() });
+            }
+            session.deleted = true;
+            session.events.clear();
+            Ok(())
+        }
+        .boxed()
+    }
+
     fn info<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, StoreResult<SessionInfo>> {
         async move { self.with(key, |session| Ok(session.info.clone())) }.boxed()
     }

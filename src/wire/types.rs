@@ -137,7 +137,7 @@ pub struct SessionList {
 pub struct SessionDeleted {
     /// The session.
     pub id: String,
-    /// Always `session_deleted`.
+    /// `session_deleted`, or `session_erased`.
     #[serde(rename = "type")]
     pub kind: String,
 }

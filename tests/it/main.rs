@@ -40,6 +40,7 @@ mod rest;
 mod tamper;
 // What lies on disk under a key.
 mod encrypted;
+mod erased;
 // The bytes of a data directory, old and new, and a second reader of them.
 mod format;
 // What the fuzzer was given and what it found.
@@ -79,6 +80,9 @@ mod main_job;
 // One owner per data directory, whatever happens to it.
 #[cfg(feature = "cli")]
 mod owner;
+// A data directory under a key.
+#[cfg(feature = "cli")]
+mod keyed;
 // The README, followed by a newcomer.
 #[cfg(feature = "cli")]
 mod readme;

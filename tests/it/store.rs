@@ -129,6 +129,29 @@ async fn an_id_is_given_once_in_a_scope() {
     .await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn an_erased_session_answers_what_a_deleted_one_does_and_a_held_one_stays() {
+    on_every_engine(async |store, _| {
+        for name in ["s", "held", "other"] {
+            create(store, name).await;
+            append(store, &key(name), batch([event("{}")])).await.unwrap();
+        }
+        let hold = Change { hold: Some(true), ..Change::default() };
+        store.change(&key("held"), hold).await.unwrap();
+        store.erase(&key("s")).await.unwrap();
+        let gone = store.info(&key("s")).await.unwrap_err();
+        assert!(matches!(gone, StoreError::SessionDeleted { .. }), "{gone}");
+        let held = store.erase(&key("held")).await.unwrap_err();
+        assert!(matches!(held, StoreError::SessionHeld { .. }), "{held}");
+        let unknown = store.erase(&key("nobody")).await.unwrap_err();
+        assert!(matches!(unknown, StoreError::SessionNotFound { .. }), "{unknown}");
+        for name in ["held", "other"] {
+            assert_eq!(events_of(store, &key(name)).await.len(), 1, "{name}");
+        }
+    })
+    .await;
+}
+
 // -- append ----------------------------------------------------------------------------------
 
 #[tokio::test(flavor = "multi_thread")]

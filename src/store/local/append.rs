@@ -17,7 +17,7 @@ use crate::{
     event::{Batch, Event, Lsn, Position, Range, SessionHash, Timestamp, limits},
     log::{
         Chain, Change, Control, Create, Encryptor, Frame, FrameHeader, FrameKind, Head, KnownBatch,
-        Loss, Record, TAG_BYTES, body_digest,
+        Loss, Record, TAG_BYTES, Tombstone, body_digest,
         frame::PAYLOAD_BYTES_MAX,
         record::{self, batch_digest},
         segment::name_hash,
@@ -50,7 +50,16 @@ pub(super) struct Request<'a> {
     pub(super) create: Option<Create>,
     pub(super) change: Option<Change>,
     pub(super) loss: Option<Loss>,
+    pub(super) erase: Option<Tombstone>,
     pub(super) batch: &'a mut Prepared,
+}
+
+impl Request<'_> {
+    /// Whether it says something of the session itself.
+    fn is_control(&self) -> bool {
+        let changes = self.change.is_some() || self.loss.is_some();
+        self.create.is_some() || changes || self.erase.is_some()
+    }
 }
 
 /// A batch with everything about it that does not depend on its place, so that little is left to
@@ -133,8 +142,13 @@ impl Shared {
             match known(&mut state, epoch, prepared)? {
                 Known::Wait => return Ok(Planned::Wait),
                 Known::Nothing => {
-                    let request =
-                        Request { create: None, change: None, loss: None, batch: prepared };
+                    let request = Request {
+                        create: None,
+                        change: None,
+                        loss: None,
+                        erase: None,
+                        batch: prepared,
+                    };
                     return self.queue(session, &mut state, epoch, request);
                 }
                 Known::Batch(known) => known,
@@ -164,8 +178,13 @@ impl Shared {
             return Err(StoreError::SessionHeld { session: session.key.session.clone() });
         }
         let nothing = &mut self.prepare(Batch::default());
-        let request =
-            Request { create: None, change: Some(change.clone()), loss: None, batch: nothing };
+        let request = Request {
+            create: None,
+            change: Some(change.clone()),
+            loss: None,
+            erase: None,
+            batch: nothing,
+        };
         self.queue(session, &mut state, epoch, request)
     }
 
@@ -177,13 +196,22 @@ impl Shared {
             return Ok(Planned::Wait);
         }
         let nothing = &mut self.prepare(Batch::default());
-        let request =
-            Request { create: None, change: None, loss: Some(loss.clone()), batch: nothing };
+        let request = Request {
+            create: None,
+            change: None,
+            loss: Some(loss.clone()),
+            erase: None,
+            batch: nothing,
+        };
         self.queue(session, &mut state, epoch, request)
     }
 
     /// Whether a session as it stands takes a request of that kind.
     fn takes(&self, session: &Session, state: &State, request: &Request<'_>) -> StoreResult<()> {
+        if request.erase.is_some() {
+            // Whatever else is wrong with it.
+            return Ok(());
+        }
         let deletes = request.change.as_ref().is_some_and(|change| change.delete);
         if self.reserve.is_given() && !deletes {
             return Err(StoreError::DiskFull);
@@ -211,7 +239,11 @@ impl Shared {
         mut request: Request<'_>,
     ) -> StoreResult<Planned> {
         self.takes(session, state, &request)?;
-        let cipher = self.key_of(session, state)?;
+        // A tombstone must be readable without the key that is to be destroyed.
+        let cipher = match request.erase {
+            Some(_) => self.keys.own().map(Arc::clone),
+            None => self.key_of(session, state)?,
+        };
         let durable = state.receipt();
         let ahead = state.end(epoch);
         let batch = &request.batch.batch;
@@ -223,8 +255,7 @@ impl Shared {
             let refused = StoreError::PositionConflict { expected, tail };
             return if decided { Err(refused) } else { Ok(Planned::Wait) };
         }
-        let control =
-            request.create.is_some() || request.change.is_some() || request.loss.is_some();
+        let control = request.is_control();
         if empty && !control {
             let wait = ahead.frames > 0 && batch.if_position.is_some();
             return Ok(if wait { Planned::Wait } else { Planned::Answered(nothing(durable)) });
@@ -305,6 +336,7 @@ impl Shared {
             },
         };
         let (change, loss) = (request.change.take(), request.loss.take());
+        let erase = request.erase.take();
         let control = |control: &Control| Record::control(control, now, self.env.random());
         if let Some(create) = request.create.take() {
             draft.control(control(&Control::Create(create)));
@@ -315,12 +347,17 @@ impl Shared {
         if let Some(loss) = &loss {
             draft.control(control(&Control::Loss(loss.clone())));
         }
+        if let Some(tombstone) = &erase {
+            draft.control(control(&Control::Erase(tombstone.clone())));
+        }
         draft.events(prepared, now);
         if let Some(batch) = &batch {
             draft.control(control(&Control::Batch(batch.clone())));
         }
-        if batch.is_some() || change.is_some() || loss.is_some() {
-            draft.effect.control = Some(Box::new(ControlEffect { batch, change, loss }));
+        let erased = erase.is_some();
+        if batch.is_some() || change.is_some() || loss.is_some() || erased {
+            let effect = ControlEffect { batch, change, loss, erased };
+            draft.effect.control = Some(Box::new(effect));
         }
         draft
     }

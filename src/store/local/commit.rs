@@ -137,8 +137,13 @@ impl Shared {
             };
             let planned = {
                 let mut batch = self.prepare(new.events.clone());
-                let request =
-                    Request { create: Some(create), change: None, loss: None, batch: &mut batch };
+                let request = Request {
+                    create: Some(create),
+                    change: None,
+                    loss: None,
+                    erase: None,
+                    batch: &mut batch,
+                };
                 let mut state = session.state();
                 state.entry.key = cipher.as_ref().map_or(0, |cipher| cipher.number().0);
                 state.cipher = cipher;

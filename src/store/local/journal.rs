@@ -500,6 +500,14 @@ impl<S> Journal<S> {
         }
     }
 
+    /// Runs what nobody may write beside: the caller leads meanwhile, and writes what was queued.
+    pub(super) fn alone<T>(&self, run: impl FnOnce() -> T, outcome: Outcome<'_, S>) -> T {
+        self.wait_for_lead();
+        let done = self.busy(run);
+        self.lead(true, outcome);
+        done
+    }
+
     /// The place of the journal up to which everything is durable and visible.
     pub(super) fn place(&self) -> Place {
         lock(&self.last).visible

@@ -251,7 +251,7 @@ impl Shared {
         let life = Life { expire: true, ..Life::default() };
         let change = Some(Change { life, ..Change::default() });
         let nothing = &mut self.prepare(Batch::default());
-        let request = Request { create: None, change, loss: None, batch: nothing };
+        let request = Request { create: None, change, loss: None, erase: None, batch: nothing };
         let planned = self.queue(session, &mut state, epoch, request)?;
         if let (Planned::Queued(_), Some(ahead)) = (&planned, &mut state.ahead) {
             ahead.ends = true;

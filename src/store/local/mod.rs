@@ -4,6 +4,7 @@
 mod append;
 mod catalogue;
 mod commit;
+mod erase;
 mod forward;
 mod inspect;
 mod journal;
@@ -224,6 +225,8 @@ struct Shared {
     /// Acknowledged records are lost and name no session: the evidence stays as it is.
     frozen: AtomicBool,
     refused: Mutex<repair::Refused>,
+    /// Sessions whose tombstone is durable and of which something may be left.
+    erasing: Mutex<Vec<Arc<Session>>>,
     /// Held by a repair of the store, and by the close that ends all of them.
     repairing: Mutex<()>,
     recovery: Recovery,
@@ -628,6 +631,14 @@ impl Store for Local {
                 }
             }
             Ok(verified)
+        }
+        .boxed()
+    }
+
+    fn erase<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, StoreResult<()>> {
+        async move {
+            let session = self.shared.session(key)?;
+            self.shared.erase(&session).await
         }
         .boxed()
     }

@@ -6,6 +6,7 @@ use std::{collections::HashSet, sync::Arc};
 use super::{
     OpenError, Options, Shared,
     catalogue::{ByHash, Catalogue, Settling, keys_live_from},
+    erase::erase_entry,
     journal::{Journal, Resume},
     keys::Keys,
     layout::{self, doing},
@@ -26,7 +27,7 @@ use crate::{
         },
     },
     event::{Position, Range, SessionHash, Timestamp},
-    log::{Chain, Control, Fault, Frame, FrameHeader, KeyNumber, LogError, Record},
+    log::{Chain, Control, Create, Fault, Frame, FrameHeader, KeyNumber, LogError, Record},
     store::{Recovery, lifetime::Count},
 };
 
@@ -50,6 +51,7 @@ pub(super) fn open(env: &Env, options: Options) -> Result<(Shared, Box<dyn Lock>
     };
     let count = Count::resume(&*env.clock, found.told);
     let counted = count.now(&*env.clock);
+    let erased = tombstones(&mut known, &keys, &recovered)?;
     let [dirty, touched] =
         replay(&mut known, &keys, &recovered, counted, &mut recovery, &mut refused)?;
     enter(known, &mut catalogue, &mut slots);
@@ -95,6 +97,7 @@ pub(super) fn open(env: &Env, options: Options) -> Result<(Shared, Box<dyn Lock>
         frozen: AtomicBool::new(!refused.unnamed.is_empty()),
         refused: Mutex::new(refused),
         repairing: Mutex::default(),
+        erasing: Mutex::new(erased),
         recovery,
     };
     deleted.iter().for_each(|session| shared.reclaim(session));
@@ -247,6 +250,53 @@ fn replay(
         }
     }
     Ok([dirty, touched])
+}
+
+/// Applies the tombstones of the journal before anything else: what lies before them need not be
+/// readable. Answers the sessions that they erase.
+fn tombstones(
+    known: &mut ByHash,
+    keys: &Keys,
+    recovered: &Recovered,
+) -> Result<Vec<Arc<Session>>, OpenError> {
+    let mut erased = Vec::new();
+    let encrypted = keys.own().is_some();
+    for frame in recovered.frames.values() {
+        let header = frame.header;
+        let own = header.encrypted.is_some_and(|one| one.key == KeyNumber::STORE);
+        if header.events > 0 || own != encrypted {
+            continue;
+        }
+        let plain = match keys.decrypted(frame) {
+            Ok(plain) => plain,
+            Err(LogError::Io(error)) => return Err(doing("reading keys/")(error)),
+            // Whoever replays it says so.
+            Err(LogError::Fault { .. }) => continue,
+        };
+        let Ok(records) = plain.records() else { continue };
+        let Some((lsn, record)) = records.first() else { continue };
+        let Some(Control::Erase(tombstone)) = record.to_control() else { continue };
+        let Some((key, incarnation)) = tombstone.identity() else { continue };
+        let hash = SessionHash::of(&key, incarnation);
+        if hash != header.session {
+            continue;
+        }
+        let session = known.entry(hash).or_insert_with(|| {
+            let create = Create::of(&tombstone);
+            Session::new(key, hash, fresh_entry(&create, hash, record.processed_at()), true)
+        });
+        let mut state = session.state();
+        let entry = &mut state.entry;
+        entry.key = tombstone.key;
+        entry.tail = header.first_position.0;
+        entry.chain = header.chain.0;
+        entry.control_chain = header.control_chain.after(lsn.0, record).0;
+        entry.end_lsn = entry.end_lsn.max(header.end_lsn().0);
+        entry.updated_at = entry.updated_at.max(record.processed_at().0);
+        erase_entry(entry, record.processed_at().0);
+        erased.push(Arc::clone(session));
+    }
+    Ok(erased)
 }
 
 /// Whether a session's segments hold a frame already: settling may be ahead of its place.

@@ -231,7 +231,7 @@ impl Shared {
         }
     }
 
-    fn unlink_files(&self, session: SessionHash) -> io::Result<()> {
+    pub(super) fn unlink_files(&self, session: SessionHash) -> io::Result<()> {
         let (storage, directory) = (&self.env.storage, segment::directory(session));
         let names = match storage.list(&directory) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),

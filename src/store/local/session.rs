@@ -10,6 +10,7 @@ use bytes::Bytes;
 use tokio::sync::watch;
 
 use super::{
+    erase::erase_entry,
     lifetimes::{use_entry, used_at},
     names::Name,
     read::Opened,
@@ -116,6 +117,7 @@ pub(super) struct ControlEffect {
     pub(super) batch: Option<KnownBatch>,
     pub(super) change: Option<Change>,
     pub(super) loss: Option<Loss>,
+    pub(super) erased: bool,
 }
 
 /// The entry of a session of which nothing is durable yet.
@@ -385,6 +387,9 @@ impl State {
             }
             if let Some(loss) = &control.loss {
                 apply_loss(entry, loss, effect.updated_at);
+            }
+            if control.erased {
+                erase_entry(entry, effect.updated_at.0);
             }
         }
         self.exists |= effect.create;

@@ -120,6 +120,9 @@ impl Shared {
             return Ok(());
         }
         self.leave_room()?;
+        if !lock(&self.erasing).is_empty() {
+            self.finish_erasures()?;
+        }
         let idle = lock(&self.dirty).is_empty() && lock(&self.touched).is_empty();
         if idle && lock(&self.slots).even() && !clean && !self.count_is_due() {
             return Ok(());

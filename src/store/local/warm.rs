@@ -99,6 +99,11 @@ impl Warm {
         self.0.get(&place).filter(|group| group.frames >= frames)
     }
 
+    /// Forgets everything.
+    pub(super) fn clear(&self) {
+        self.0.clear();
+    }
+
     /// Keeps a group for who comes next.
     pub(super) fn keep(&self, place: Place, group: &Arc<Group>) {
         self.0.insert(place, Arc::clone(group));

@@ -1,0 +1,241 @@
+//! Erasing a session: a tombstone first, then its key, then everything that lies under it or, in a
+//! store in plaintext, every byte of it that is left. It must not answer before nobody can read the
+//! session any more, nor touch a byte of another one's.
+//!
+//! The tombstone is the session's last control record, in a frame that is readable without the
+//! session's key. A start that meets it first finishes what was begun: the steps below may each be
+//! the last before a crash, and all of them may be taken again.
+
+use std::{collections::BTreeMap, io, sync::Arc};
+
+use super::{
+    Shared,
+    append::{self, Planned, Request},
+    blocking,
+    layout::{JOURNAL, QUARANTINE},
+    lock,
+    session::{Session, State},
+};
+use crate::{
+    env::planted::{Defect, planted},
+    event::{Batch, SessionHash},
+    log::{
+        Entry, KeyNumber, Tombstone, frame,
+        journal::{self, JournalHeader},
+    },
+    store::{StoreError, StoreResult},
+};
+
+/// Bytes that are looked at together for what an earlier use left.
+const BLOCK_BYTES: usize = 4096;
+/// Where the hash of its session lies in a frame's header.
+const HASH_AT: usize = 80;
+/// The kind of a request's frame, and where it lies in a header.
+const REQUEST: (usize, u8) = (12, 1);
+/// Where the first log sequence number lies in a header.
+const LSN_AT: usize = 56;
+
+/// Leaves of an entry what a tombstone says.
+pub(super) fn erase_entry(entry: &mut Entry, at: i64) {
+    entry.erased_at.get_or_insert(at);
+    entry.deleted_at.get_or_insert(at);
+    entry.title = None;
+    entry.metadata.clear();
+    entry.workspace = None;
+    entry.create_key = None;
+    entry.redacted.clear();
+    entry.damage.clear();
+    entry.bytes = 0;
+}
+
+impl Shared {
+    /// Erases a session; nobody can read it once this returns.
+    pub(super) async fn erase(&self, session: &Arc<Session>) -> StoreResult<()> {
+        self.drive(|| self.plan_erasure(session)).await?;
+        lock(&self.erasing).push(Arc::clone(session));
+        let failed = |source| StoreError::Io { doing: "erasing a session", source };
+        blocking(|| {
+            self.finish_erasures()?;
+            // Where payloads are zeros now, no start needs to read.
+            let zeroed = self.keys.own().is_none();
+            let settled = (0..2).filter(|_| zeroed).try_for_each(|_| self.settle(false));
+            settled.unwrap_or_else(|error| tracing::warn!(%error, "zeros stay in the journal"));
+            Ok(())
+        })
+        .map_err(failed)
+    }
+
+    fn plan_erasure(&self, session: &Arc<Session>) -> StoreResult<Planned> {
+        let mut state = session.state();
+        if !state.exists || state.entry.reclaimed {
+            return Err(session.not_found());
+        }
+        if state.entry.held_at.is_some() {
+            return Err(StoreError::SessionHeld { session: session.key.session.clone() });
+        }
+        if state.entry.erased_at.is_some() {
+            return Ok(Planned::Answered(append::nothing(state.receipt())));
+        }
+        let epoch = self.journal.epoch();
+        if state.end(epoch).frames > 0 {
+            // What is on its way would lie behind the tombstone, or be answered as if it did not.
+            return Ok(Planned::Wait);
+        }
+        let entry = &state.entry;
+        let tombstone = Tombstone {
+            tenant: entry.tenant.clone(),
+            user: entry.user.clone(),
+            session: entry.session.clone(),
+            incarnation: entry.incarnation,
+            key: entry.key,
+        };
+        let batch = &mut self.prepare(Batch::default());
+        let request =
+            Request { create: None, change: None, loss: None, erase: Some(tombstone), batch };
+        self.queue(session, &mut state, epoch, request)
+    }
+
+    /// Takes what is left of sessions whose tombstone is durable; what fails is taken again by the
+    /// next settling.
+    pub(super) fn finish_erasures(&self) -> io::Result<()> {
+        let begun = std::mem::take(&mut *lock(&self.erasing));
+        for (at, session) in begun.iter().enumerate() {
+            if let Err(error) = self.finish_erasure(session) {
+                tracing::error!(session = %session.hash, %error, "an erasure is not finished");
+                lock(&self.erasing).extend(begun.iter().skip(at).map(Arc::clone));
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    fn finish_erasure(&self, session: &Arc<Session>) -> io::Result<()> {
+        // Nobody settles or seals it meanwhile.
+        let _settling = lock(&self.settling);
+        let number = KeyNumber(session.state().entry.key);
+        if !planted(Defect::KeepErasedKey) {
+            self.keys.destroy(&[number])?;
+        }
+        self.forget_frames(session);
+        {
+            let mut state = session.state();
+            let State { opened, cipher, .. } = &mut *state;
+            (*opened, *cipher) = (None, None);
+        }
+        self.warm.clear();
+        self.clear_quarantine(session.hash)?;
+        // Titles and metadata lie in both settled files: they are written anew without them.
+        lock(&self.slots).spoil();
+        self.touch_settled();
+        for _ in 0..2 {
+            let mut slots = lock(&self.slots);
+            let place = slots.latest();
+            let delta = self.delta(false, place, self.told());
+            slots.write(&self.env, delta, &|take| self.catalogue().each_settled(take))?;
+        }
+        self.unlink_files(session.hash)?;
+        session.state().entry.segments.clear();
+        lock(&self.touched).push(Arc::clone(session));
+        if self.keys.own().is_none() {
+            let tombstone = session.state().entry.end_lsn.saturating_sub(1);
+            self.zero_journal(session.hash, &|lsn| lsn != tombstone)?;
+        }
+        tracing::info!(session = %session.hash, "a session was erased");
+        Ok(())
+    }
+
+    /// Removes copies of refused bytes that may be the session's.
+    pub(super) fn clear_quarantine(&self, session: SessionHash) -> io::Result<()> {
+        let storage = &self.env.storage;
+        let copies = match storage.list(QUARANTINE) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            copies => copies?,
+        };
+        let own = session.to_string();
+        let mut removed = false;
+        for copy in copies.iter().filter(|copy| !copy.name.ends_with(".reason")) {
+            let path = format!("{QUARANTINE}/{}", copy.name);
+            let bytes = journal::read(&*storage.open_read(&path)?, 0, u64::MAX);
+            let bytes = bytes.map_err(io::Error::other)?;
+            let named = bytes.windows(session.0.len()).any(|part| part == session.0);
+            if named || copy.name.starts_with(&own) {
+                storage.remove(&path)?;
+                let _ = storage.remove(&format!("{path}.reason"));
+                removed = true;
+            }
+        }
+        if removed { storage.sync_dir(QUARANTINE) } else { Ok(()) }
+    }
+
+    /// Zeroes the payloads of a session's frames in every file of the journal, as far as `wanted`
+    /// takes their first log sequence numbers, and what earlier uses left behind the frames of each
+    /// file: of those no header may be left that names anybody. Nobody writes to it meanwhile.
+    pub(super) fn zero_journal(
+        &self,
+        session: SessionHash,
+        wanted: &dyn Fn(u64) -> bool,
+    ) -> io::Result<()> {
+        let zero = || -> io::Result<()> {
+            let mut files = Vec::new();
+            let (place, needed) = (self.journal.place(), lock(&self.slots).recyclable().order);
+            let mut ends = BTreeMap::from([(place.order, place.byte_offset)]);
+            for name in self.env.storage.list(JOURNAL)? {
+                let file = self.env.storage.open(&format!("{JOURNAL}/{}", name.name))?;
+                let header = JournalHeader::of(&*file).ok();
+                if let Some(header) = header {
+                    ends.entry(header.previous_order).or_insert(header.previous_end);
+                }
+                files.push((file, header.map(|header| header.order)));
+            }
+            for (file, order) in files {
+                let bytes = journal::read(&*file, 0, u64::MAX).map_err(io::Error::other)?;
+                let end = order.and_then(|order| ends.get(&order)).copied();
+                // Of a file that a start may read and nobody says where it ends, nothing is stale.
+                let free = order.is_some_and(|order| order < needed);
+                let end = end.or(free.then_some(0)).unwrap_or(u64::MAX);
+                let end = end.max(journal::FRAMES_AT).min(bytes.len() as u64) as usize;
+                let frames = payloads(bytes.get(..end).unwrap_or_default(), session, wanted);
+                let stale = (end..bytes.len()).step_by(BLOCK_BYTES);
+                let stale = stale.map(|at| (at, bytes.len().min(at + BLOCK_BYTES)));
+                let mut changed = false;
+                for (from, to) in frames.into_iter().chain(stale) {
+                    let part = bytes.get(from..to).unwrap_or_default();
+                    if part.iter().any(|byte| *byte != 0) {
+                        file.write_at(from as u64, &vec![0; to - from])?;
+                        changed = true;
+                    }
+                }
+                if changed {
+                    file.sync()?;
+                }
+            }
+            Ok(())
+        };
+        self.journal.alone(zero, &|round, result| self.outcome(round, result))
+    }
+}
+
+/// Where the payloads of a session's frames lie, whatever salt their checksums have.
+fn payloads(
+    bytes: &[u8],
+    session: SessionHash,
+    wanted: &dyn Fn(u64) -> bool,
+) -> Vec<(usize, usize)> {
+    let mut found = Vec::new();
+    let field = |at: usize, width: usize| bytes.get(at..at + width);
+    let step = frame::ALIGN_BYTES as usize;
+    for at in (journal::FRAMES_AT as usize..bytes.len()).step_by(step) {
+        let named = field(at + HASH_AT, session.0.len()) == Some(session.0.as_slice());
+        if !named || field(at + REQUEST.0, 1) != Some(&[REQUEST.1]) {
+            continue;
+        }
+        let length = field(at, 4).and_then(|field| field.try_into().ok()).map(u32::from_le_bytes);
+        let lsn = field(at + LSN_AT, 8).and_then(|field| field.try_into().ok());
+        let from = at + frame::HEADER_BYTES;
+        let to = from.saturating_add(length.unwrap_or(0) as usize).min(bytes.len());
+        if from < to && wanted(lsn.map_or(0, u64::from_le_bytes)) {
+            found.push((from, to));
+        }
+    }
+    found
+}

@@ -1,0 +1,241 @@
+//! What is left of a session that was erased: nothing that can be read, whatever it lay in before,
+//! whenever the machine died, and whatever is put back; and nothing of any other is touched. It
+//! must not look into the engine.
+
+use std::collections::BTreeMap;
+
+use sessionlog::{
+    env::sim::{Fault, Sim},
+    event::{Position, SessionId},
+    store::{Change, NewSession, Store, StoreError, local::Local},
+};
+
+use crate::{
+    engines::{append, batch, create, event, events_of, key, small},
+    life::{asked, runtime},
+};
+
+const CANARY: &str = "canary-5d1f0c7be2";
+
+fn machine(seed: u64, encrypted: bool) -> Sim {
+    if encrypted { Sim::encrypted(seed) } else { Sim::new(seed) }
+}
+
+fn open(sim: &Sim) -> Local {
+    Local::open_local(&sim.env(), small()).unwrap()
+}
+
+/// How far a session got before it is erased.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Age {
+    Journal,
+    Settled,
+    Sealed,
+    Restarted,
+}
+
+const AGES: [Age; 4] = [Age::Journal, Age::Settled, Age::Sealed, Age::Restarted];
+
+/// Two sessions, side by side in everything.
+async fn fill(sim: &Sim, age: Age) -> Local {
+    let mut store = open(sim);
+    for (name, word) in [("gone", CANARY), ("stays", "other")] {
+        let new = NewSession {
+            id: Some(SessionId::new(name).unwrap()),
+            title: Some(format!("{word} title")),
+            metadata: [("k".to_owned(), format!("{word} value"))].into(),
+            ..NewSession::default()
+        };
+        store.create(&key(name).scope, new).await.unwrap();
+    }
+    for n in 0..30 {
+        for (name, word) in [("gone", CANARY), ("stays", "other")] {
+            let body = format!("{{\"n\":{n},\"text\":\"{}\"}}", format!("{word} ").repeat(40));
+            append(&store, &key(name), batch([event(&body)])).await.unwrap();
+        }
+        if age != Age::Journal && n % 10 == 9 {
+            store.settle().unwrap();
+        }
+    }
+    let renamed = Change { title: Some(Some(format!("{CANARY} new"))), ..Change::default() };
+    store.change(&key("gone"), renamed).await.unwrap();
+    match age {
+        Age::Journal => {}
+        Age::Settled => store.settle().unwrap(),
+        Age::Sealed | Age::Restarted => {
+            store.close().await;
+            drop(store);
+            store = open(sim);
+            if age == Age::Restarted {
+                let body = format!("{{\"late\":\"{CANARY}\"}}");
+                append(&store, &key("gone"), batch([event(&body)])).await.unwrap();
+                sim.kill();
+                store = open(sim);
+            }
+        }
+    }
+    store
+}
+
+fn tree(sim: &Sim) -> BTreeMap<String, Vec<u8>> {
+    let read = |path: String| Some((path.clone(), sim.read_durable(&path)?));
+    sim.files().into_iter().filter_map(read).collect()
+}
+
+fn holding(sim: &Sim, text: &str) -> Vec<String> {
+    let holds = |bytes: &[u8]| bytes.windows(text.len()).any(|part| part == text.as_bytes());
+    tree(sim).into_iter().filter(|(_, bytes)| holds(bytes)).map(|(path, _)| path).collect()
+}
+
+async fn is_gone(store: &Local) -> bool {
+    match store.info(&key("gone")).await {
+        Err(StoreError::SessionDeleted { .. }) => true,
+        Ok(info) => {
+            assert!(info.tail >= Position(30), "it is whole, or it is gone");
+            assert!(events_of(store, &key("gone")).await.len() >= 30);
+            false
+        }
+        Err(other) => panic!("{other}"),
+    }
+}
+
+async fn other_is_whole(store: &Local) {
+    assert_eq!(events_of(store, &key("stays")).await.len(), 30);
+    assert_eq!(store.info(&key("stays")).await.unwrap().title.as_deref(), Some("other title"));
+    let verified = store.verify(&key("stays").scope, None).await.unwrap();
+    assert_eq!(verified.damage, []);
+}
+
+#[test]
+fn an_erased_session_is_in_no_file_and_stays_so_over_every_stop() {
+    for encrypted in [false, true] {
+        for age in AGES {
+            let told = format!("{age:?}, encrypted: {encrypted}");
+            let sim = machine(61, encrypted);
+            runtime().block_on(async {
+                let store = fill(&sim, age).await;
+                assert_eq!(holding(&sim, CANARY).is_empty(), encrypted, "{told}");
+                store.erase(&key("gone")).await.unwrap();
+                assert!(is_gone(&store).await, "{told}");
+                assert_eq!(holding(&sim, CANARY), Vec::<String>::new(), "{told}");
+                store.erase(&key("gone")).await.expect("again");
+                other_is_whole(&store).await;
+                for clean in [false, true, false] {
+                    sim.power_loss();
+                    let store = open(&sim);
+                    assert_eq!(store.recovery().damage, Vec::<String>::new(), "{told}");
+                    assert!(is_gone(&store).await, "{told}");
+                    other_is_whole(&store).await;
+                    create(&store, &format!("new{}", sim.lives())).await;
+                    store.settle().unwrap();
+                    if clean {
+                        store.close().await;
+                    }
+                    assert_eq!(holding(&sim, CANARY), Vec::<String>::new(), "{told}");
+                }
+            });
+        }
+    }
+}
+
+/// Somebody kept copies of everything but of `keys/`.
+#[test]
+fn what_is_put_back_of_an_erased_session_cannot_be_read_without_its_key() {
+    for age in AGES {
+        let sim = machine(62, true);
+        runtime().block_on(async {
+            let store = fill(&sim, age).await;
+            drop(store);
+            sim.power_loss();
+            let before = tree(&sim);
+            let store = open(&sim);
+            store.erase(&key("gone")).await.unwrap();
+            drop(store);
+            sim.power_loss();
+            for path in sim.files().iter().filter(|path| !path.starts_with("keys/")) {
+                sim.remove_durable(path);
+            }
+            for (path, bytes) in before.iter().filter(|(path, _)| !path.starts_with("keys/")) {
+                sim.write_durable(path, 0, bytes);
+            }
+            let store = open(&sim);
+            let everything =
+                sessionlog::store::Read { allow_gaps: true, ..crate::engines::everything() };
+            if let Ok(slice) = store.read(&key("gone"), everything).await {
+                assert_eq!(slice.events, [], "{age:?}");
+            }
+            assert_eq!(events_of(&store, &key("stays")).await.len(), 30, "{age:?}");
+        });
+    }
+}
+
+#[test]
+fn a_session_that_is_held_is_not_erased() {
+    let sim = machine(63, true);
+    runtime().block_on(async {
+        let store = fill(&sim, Age::Settled).await;
+        let hold = |hold| Change { hold: Some(hold), ..Change::default() };
+        store.change(&key("gone"), hold(true)).await.unwrap();
+        let refused = store.erase(&key("gone")).await;
+        assert!(matches!(refused, Err(StoreError::SessionHeld { .. })), "{refused:?}");
+        assert!(!is_gone(&store).await);
+        store.change(&key("gone"), hold(false)).await.unwrap();
+        store.erase(&key("gone")).await.unwrap();
+        assert!(is_gone(&store).await);
+        let unknown = store.erase(&key("nobody")).await;
+        assert!(matches!(unknown, Err(StoreError::SessionNotFound { .. })), "{unknown:?}");
+    });
+}
+
+/// The calls that an erasure makes, and the disk after the one that fails.
+fn interrupted(encrypted: bool, age: Age, call: u64, fault: Option<Fault>) -> u64 {
+    let sim = machine(64, encrypted);
+    runtime().block_on(async {
+        let store = fill(&sim, age).await;
+        let first = sim.calls();
+        if let Some(fault) = fault {
+            sim.fail_call(first + call, fault, false);
+        }
+        let answer = store.erase(&key("gone")).await;
+        let calls = sim.calls() - first;
+        let told = format!("{age:?}, encrypted: {encrypted}, call {call}: {fault:?}");
+        if answer.is_ok() && sim.lives() == 0 {
+            assert!(is_gone(&store).await, "{told}");
+        }
+        drop(store);
+        sim.heal();
+        sim.power_loss();
+        let store = open(&sim);
+        let gone = is_gone(&store).await;
+        assert!(gone || answer.is_err(), "{told}: it was answered");
+        other_is_whole(&store).await;
+        if gone {
+            // The start knows of it and finishes what was begun.
+            store.settle().unwrap();
+        } else {
+            store.erase(&key("gone")).await.unwrap();
+        }
+        assert_eq!(holding(&sim, CANARY), Vec::<String>::new(), "{told}");
+        other_is_whole(&store).await;
+        calls
+    })
+}
+
+#[test]
+fn an_erasure_that_is_cut_off_leaves_a_session_whole_or_erased() {
+    let stride = asked("SESSIONLOG_SEEDS").map_or(7, |_| 1);
+    for encrypted in [false, true] {
+        for age in [Age::Journal, Age::Settled] {
+            let calls = interrupted(encrypted, age, 0, None);
+            assert!(calls > 20, "{calls} calls are hardly an erasure");
+            for (call, fault) in (0..calls)
+                .flat_map(|call| {
+                    [Fault::Kill, Fault::PowerLoss, Fault::Io].map(|fault| (call, fault))
+                })
+                .step_by(stride)
+            {
+                interrupted(encrypted, age, call, Some(fault));
+            }
+        }
+    }
+}
