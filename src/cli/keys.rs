@@ -119,12 +119,13 @@ pub(super) fn unopened(data_dir: &str, problem: &KeyProblem) -> Failure {
         }
         KeyProblem::Plaintext => {
             "take the key away; or make a new data directory with the key and bring the sessions \
-             over with `sessionlog export` and `import` (docs/operations.md, Encryption)"
+             over with `sessionlog export` and `import`"
         }
     };
     Failure::Refused {
         code: "forbidden",
-        message: format!("data directory {data_dir}: {problem}; nothing was changed"),
-        action: action.to_owned(),
+        // Who started this owner is told the message alone.
+        message: format!("data directory {data_dir}: {problem}; nothing was changed: {action}"),
+        action: "see docs/operations.md, Encryption".to_owned(),
     }
 }

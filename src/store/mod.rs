@@ -471,8 +471,8 @@ pub trait Store: Send + Sync {
     /// hides it. Its id answers [`StoreError::SessionDeleted`] until the grace of a deletion ends.
     ///
     /// # Errors
-    /// [`StoreError::SessionNotFound`], [`StoreError::SessionHeld`], and those of an append. After an
-    /// error it may be erased or not; asked again, it is.
+    /// [`StoreError::SessionNotFound`], [`StoreError::SessionHeld`], and those of an append. After
+    /// an error it may be erased or not; asked again, it is.
     fn erase<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, StoreResult<()>>;
 
     /// What is damaged of a session; with `accept` gives it up for good: the loss is recorded, its

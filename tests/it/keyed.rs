@@ -1,5 +1,5 @@
 //! An encrypted data directory through the real program: where its key comes from, what is refused
-//! without it, and that nothing shows it. It must not look into files but for what is there in clear.
+//! without it, and that nothing shows it. It must not look into files but for what is in clear.
 
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 

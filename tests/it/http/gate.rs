@@ -76,6 +76,7 @@ impl Store for Gate {
         change(key: &'a SessionKey, change: Change) -> StoreResult<SessionInfo>;
         info(key: &'a SessionKey) -> StoreResult<SessionInfo>;
         used(key: &'a SessionKey) -> StoreResult<SessionInfo>;
+        erase(key: &'a SessionKey) -> StoreResult<()>;
         sweep() -> StoreResult<Swept>;
         aging(scope: &'a Scope, limit: usize) -> StoreResult<Vec<Aging>>;
         list(scope: &'a Scope, listing: Listing) -> StoreResult<Vec<SessionInfo>>;
