@@ -170,6 +170,27 @@ fn what_is_put_back_of_an_erased_session_cannot_be_read_without_its_key() {
 }
 
 #[test]
+fn copies_of_it_in_quarantine_go_with_it() {
+    let sim = machine(65, false);
+    runtime().block_on(async {
+        let store = fill(&sim, Age::Settled).await;
+        drop(store);
+        sim.kill();
+        for path in holding(&sim, CANARY).iter().filter(|path| path.ends_with(".seg")) {
+            sim.flip(path, 500, 3);
+        }
+        let store = open(&sim);
+        let some = sessionlog::store::Read { allow_gaps: true, ..crate::engines::everything() };
+        assert!(store.read(&key("gone"), some).await.is_ok_and(|slice| !slice.gaps.is_empty()));
+        let kept = holding(&sim, CANARY);
+        assert!(kept.iter().any(|path| path.starts_with("quarantine/")), "{kept:?}");
+        store.erase(&key("gone")).await.unwrap();
+        assert_eq!(holding(&sim, CANARY), Vec::<String>::new());
+        other_is_whole(&store).await;
+    });
+}
+
+#[test]
 fn a_session_that_is_held_is_not_erased() {
     let sim = machine(63, true);
     runtime().block_on(async {
