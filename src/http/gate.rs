@@ -12,7 +12,8 @@ use axum::{
 use super::{Door, refuse::Refusal};
 use crate::{
     access::{Denied, Full, Grant, Principal, Reading, Tenant},
-    service::{Audit, Code, ServiceError},
+    event::Origin,
+    service::{Audit, Caller, Code, ServiceError},
 };
 
 /// A connection of this machine's user, over the owner's socket: it needs no credential.
@@ -201,6 +202,11 @@ fn refused(full: Full, tenant: &Tenant) -> Refusal {
 
 fn whole_seconds(wait: Duration) -> u64 {
     (wait.as_secs() + u64::from(wait.subsec_nanos() > 0)).max(1)
+}
+
+/// On whose behalf something is read.
+pub(super) fn reading(who: &Principal) -> Caller {
+    Caller { scope: who.scope.clone(), origin: Origin::Harness }
 }
 
 /// A place among its tenant's readers.

@@ -18,7 +18,7 @@ use super::{
     Door, Shared,
     body::{InPath, Who, last_event_id},
     describe::Refusals,
-    gate::{Asking, reader},
+    gate::{Asking, reader, reading},
     guard::RequestId,
     hold::Held,
     params::Params,
@@ -117,7 +117,6 @@ impl Tail {
 pub(super) async fn tail(
     State(door): Shared,
     Asking(who): Asking,
-    Who(caller): Who,
     InPath(session): InPath,
     params: Params,
     headers: HeaderMap,
@@ -125,6 +124,7 @@ pub(super) async fn tail(
     axum::Extension(request): axum::Extension<RequestId>,
 ) -> Result<Response, Refusal> {
     let _admitted = door.admit(&who)?;
+    let caller = reading(&who);
     let from = last_event_id(&headers)?.map(Point::At).or(params.point("from")?);
     let follow = door.app.service.follow(&caller, &session, from.as_ref(), None).await?;
     let follow = follow.only(params.types()?);

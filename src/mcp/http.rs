@@ -92,7 +92,8 @@ where
         connections.session_config.keep_alive = Some(IDLE_CONNECTION);
         StreamableHttpService::new(handler.clone(), Arc::new(connections), config.clone())
     };
-    let halls = Arc::new(Halls { open, table: Mutex::new((HashMap::new(), 0)) });
+    let halls =
+        Arc::new(Halls { open, table: Mutex::new(Table { by_scope: HashMap::new(), uses: 0 }) });
     let serve = move |request: Request| {
         let hall = halls.of(request.extensions().get::<Arc<Principal>>());
         async move { hall.handle(request).await.map(Body::new) }
@@ -104,8 +105,14 @@ where
 /// names are worth nothing to who learns one.
 struct Halls<H, F> {
     open: F,
-    /// Halls with the number of their last use, and how many uses there were.
-    table: Mutex<(HashMap<Option<Scope>, (Hall<H>, u64)>, u64)>,
+    table: Mutex<Table<H>>,
+}
+
+/// The halls that are open.
+struct Table<H> {
+    /// Each with the number of its last use.
+    by_scope: HashMap<Option<Scope>, (Hall<H>, u64)>,
+    uses: u64,
 }
 
 type Hall<H> = StreamableHttpService<H, LocalSessionManager>;
@@ -114,7 +121,7 @@ impl<H, F: Fn() -> Hall<H>> Halls<H, F> {
     fn of(&self, who: Option<&Arc<Principal>>) -> Hall<H> {
         let scope = who.map(|who| who.scope.clone());
         let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
-        let (by_scope, uses) = &mut *table;
+        let Table { by_scope, uses } = &mut *table;
         *uses += 1;
         if by_scope.len() >= SCOPES_MAX && !by_scope.contains_key(&scope) {
             let oldest = by_scope.iter().min_by_key(|(_, (_, used))| *used);

@@ -92,6 +92,7 @@ async fn names_that_are_traps_are_refused_or_are_names_and_nothing_more() {
     assert_eq!(listed["data"].as_array().map(Vec::len), Some(8));
 }
 
+#[expect(clippy::disallowed_types, reason = "a program writes its log there")]
 #[test]
 fn no_log_holds_a_token_a_body_or_a_character_that_forges_a_line() {
     let place = Place::new();
@@ -102,7 +103,8 @@ fn no_log_holds_a_token_a_body_or_a_character_that_forges_a_line() {
     place
         .run(&["tokens", "revoke", "--tokens-file", &tokens, revoked["id"].as_str().unwrap()])
         .ok();
-    let log = std::fs::File::create(place.path("log")).unwrap();
+    let log =
+        std::fs::OpenOptions::new().create(true).append(true).open(place.path("log")).unwrap();
     let served = place.serve_to(&["--tokens-file", &tokens, "--log", "trace"], Stdio::from(log));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {

@@ -189,6 +189,18 @@ async fn a_jwt_of_the_issuer_opens_what_its_claims_say_and_nothing_else_does() {
         let refused = walled.get(&token, "/v1/sessions").await;
         assert_eq!((refused.status, &*refused.code()), (401, "unauthenticated"), "{why}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_jwt_ends_with_its_time_and_with_its_key() {
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path().join("keys.json");
+    let issuer = Issuer::new();
+    std::fs::write(&path, issuer.keys().to_string()).unwrap();
+    let walled = Walled::build(Wall { jwt: Some(rules(&path)), ..Wall::default() }).await;
+    let (said, eddsa) = (claims(&walled.clock), json!({"alg": "EdDSA"}));
+    let now = walled.clock.now().0 / 1_000_000;
+    let good = issuer.sign("ed", &eddsa, &said);
     let leeway = issuer.sign("ed", &eddsa, &with(&said, "exp", json!(now - 29)));
     assert_eq!(walled.get(&leeway, "/v1/sessions").await.status, 200);
     walled.clock.advance(Duration::from_secs(631));
