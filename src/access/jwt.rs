@@ -233,3 +233,45 @@ fn key(jwk: &Map<String, Value>) -> Result<Key, String> {
     }
     Ok(Key { id, algorithm, public })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CLAIMS: &str = "eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzODAsDQogImh0dHA6Ly9leGFtcGxlLmNv\
+        bS9pc19yb290Ijp0cnVlfQ";
+    const RSA: &str = r#"{"kty":"RSA","e":"AQAB","n":"ofgWCuLjybRlzo0tZWJjNiuSfb4p4fAkd_wWJcyQoTbji\
+        9k0l8W26mPddxHmfHQp-Vaw-4qPCJrcS2mJPMEzP1Pt0Bm4d4QlL-yRT-SFd2lZS-pCgNMsD1W_YpRPEwOWvG6b32\
+        690r2jZ47soMZo9wGzjb_7OMg0LOL-bSf63kpaSHSXndS5z5rexMdbBYUsLA9e-KXBdQOS-UTo7WTBEMa2R2CapHg\
+        665xsmtdVMTBQY4uDZlxvb3qCo5ZwKh9kG4LT6_I5IhlJH7aGhyxXFvUK-DWNmoudF8NAco9_h9iaGNj8q2ethFkM\
+        Ls91kzk2PAcDTW9gb54h4FRWyuXpoQ"}"#;
+    const EC: &str = r#"{"kty":"EC","crv":"P-256","x":"f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU",
+        "y":"x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0"}"#;
+    const BY_RSA: &str = "cC4hiUPoj9Eetdgtv3hF80EGrhuB__dzERat0XF9g2VtQgr9PJbu3XOiZj5RZmh7AAuHIm4Bh\
+        -0Qc_lF5YKt_O8W2Fp5jujGbds9uJdbF9CUAr7t1dnZcAcQjbKBYNX4BAynRFdiuB--f_nZLgrnbyTyWzO75vRK5h\
+        6xBArLIARNPvkSjtQBMHlb1L07Qe7K0GarZRmB_eSN9383LcOLn6_dO--xi12jzDwusC-eOkHWEsqtFZESc6BfI7n\
+        oOPqvhJ1phCnvWh6IeYI2w9QOYEUipUTI8np6LbgGY9Fs98rqVt5AXLIhWkWywlVmtVrBp0igcN_IoypGlUPQGe77\
+        Rw";
+    const BY_EC: &str = "DtEhU3ljbEg8L38VWAfUAqOyKAM6-Xx-F4GawxaepmXFCgfTjDxw5djxLa8ISlSApmWQxfKTUJ\
+        qPP3-Kg6NU1Q";
+
+    /// RFC 7515, A.2 and A.3.
+    #[test]
+    fn the_signatures_of_the_standard_are_verified_and_none_that_was_changed() {
+        let plain = |text: &str| text.replace(['\\', '\n', ' '], "");
+        let keys = keys(format!(r#"{{"keys":[{},{}]}}"#, plain(RSA), plain(EC)).as_bytes())
+            .expect("both are public keys");
+        for (head, signature) in [("eyJhbGciOiJSUzI1NiJ9", BY_RSA), ("eyJhbGciOiJFUzI1NiJ9", BY_EC)]
+        {
+            let token = format!("{head}.{CLAIMS}.{signature}");
+            let claims = verified(&keys, &token).expect("it is the standard's");
+            assert_eq!(claims.get("iss").and_then(Value::as_str), Some("joe"));
+            for at in head.len() + 1..token.len() {
+                let mut changed = token.clone().into_bytes();
+                changed[at] = if changed[at] == b'A' { b'B' } else { b'A' };
+                let changed = String::from_utf8(changed).expect("it is ASCII");
+                assert!(verified(&keys, &changed).is_none(), "{at}");
+            }
+        }
+    }
+}
