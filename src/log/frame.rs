@@ -30,6 +30,12 @@ use crate::{
 
 /// Bytes of a frame header.
 pub const HEADER_BYTES: usize = 192;
+/// Where kind, codec, compression and cipher lie in a header, a byte each.
+pub(super) const KIND_AT: usize = 12;
+/// Where the first log sequence number lies in a header.
+pub(super) const LSN_AT: usize = 56;
+/// Where the hash of its session lies in a header.
+pub(super) const SESSION_AT: usize = 80;
 /// Frames start at multiples of this many bytes.
 pub const ALIGN_BYTES: u64 = 8;
 /// Bytes of a payload at most: a batch at its limit and the fixed fields of its events.

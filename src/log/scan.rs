@@ -5,10 +5,15 @@ use bytes::Bytes;
 
 use super::{
     error::{Fault, LogError},
-    frame::{ALIGN_BYTES, Frame, FrameHeader, FrameKind, HEADER_BYTES},
-    journal::read,
+    frame::{
+        ALIGN_BYTES, Frame, FrameHeader, FrameKind, HEADER_BYTES, KIND_AT, LSN_AT, SESSION_AT,
+    },
+    journal::{FRAMES_AT, read},
 };
-use crate::{env::File, event::Position};
+use crate::{
+    env::File,
+    event::{Position, SessionHash},
+};
 
 /// Watermarks lie at multiples of this many bytes, apart from the sectors of what they vouch for.
 pub const WATERMARK_ALIGN_BYTES: u64 = 4096;
@@ -171,7 +176,8 @@ fn next_whole(salt: u64, bad: u64, to: u64, get: Source<'_>) -> Result<Option<u6
         let mut start = 0;
         while let Some(head) = window.get(start..start + HEADER_BYTES) {
             // kind, codec, compression and cipher of any frame this version writes.
-            let likely = matches!(head.get(12..16), Some([1..=3, 1..=2, 0..=1, 0..=1]));
+            let likely =
+                matches!(head.get(KIND_AT..KIND_AT + 4), Some([1..=3, 1..=2, 0..=1, 0..=1]));
             if likely && FrameHeader::read(salt, head).is_ok() {
                 return Ok(Some(at + start as u64));
             }
@@ -184,6 +190,34 @@ fn next_whole(salt: u64, bad: u64, to: u64, get: Source<'_>) -> Result<Option<u6
         at += start as u64;
     }
     Ok(None)
+}
+
+/// Where the payloads of a session's requests lie in the bytes of a journal file, whatever salt
+/// their checksums have and whether they are whole or not, as far as `wanted` takes their first log
+/// sequence numbers.
+#[must_use]
+pub fn payloads_of(
+    bytes: &[u8],
+    session: SessionHash,
+    wanted: &dyn Fn(u64) -> bool,
+) -> Vec<(usize, usize)> {
+    let [request, _] = FrameKind::Request.ordinals();
+    let mut found = Vec::new();
+    let field = |at: usize, width: usize| bytes.get(at..at + width);
+    for at in (FRAMES_AT as usize..bytes.len()).step_by(ALIGN_BYTES as usize) {
+        let named = field(at + SESSION_AT, session.0.len()) == Some(session.0.as_slice());
+        if !named || field(at + KIND_AT, 1) != Some(&[request]) {
+            continue;
+        }
+        let length = field(at, 4).and_then(|field| field.try_into().ok()).map(u32::from_le_bytes);
+        let lsn = field(at + LSN_AT, 8).and_then(|field| field.try_into().ok());
+        let from = at + HEADER_BYTES;
+        let to = from.saturating_add(length.unwrap_or(0) as usize).min(bytes.len());
+        if from < to && wanted(lsn.map_or(0, u64::from_le_bytes)) {
+            found.push((from, to));
+        }
+    }
+    found
 }
 
 #[cfg(test)]

@@ -16,8 +16,8 @@ use super::{
 use crate::{
     event::{Batch, Event, Lsn, Position, Range, SessionHash, Timestamp, limits},
     log::{
-        Chain, Change, Control, Create, Encryptor, Frame, FrameHeader, FrameKind, Head, KnownBatch,
-        Loss, Record, TAG_BYTES, Tombstone, body_digest,
+        Chain, Change, Control, Encryptor, Frame, FrameHeader, FrameKind, Head, KnownBatch, Loss,
+        Record, TAG_BYTES, body_digest,
         frame::PAYLOAD_BYTES_MAX,
         record::{self, batch_digest},
         segment::name_hash,
@@ -47,19 +47,9 @@ pub(super) struct Queued {
 
 /// What one frame is to hold.
 pub(super) struct Request<'a> {
-    pub(super) create: Option<Create>,
-    pub(super) change: Option<Change>,
-    pub(super) loss: Option<Loss>,
-    pub(super) erase: Option<Tombstone>,
+    /// What it says of the session itself.
+    pub(super) control: Option<Control>,
     pub(super) batch: &'a mut Prepared,
-}
-
-impl Request<'_> {
-    /// Whether it says something of the session itself.
-    fn is_control(&self) -> bool {
-        let changes = self.change.is_some() || self.loss.is_some();
-        self.create.is_some() || changes || self.erase.is_some()
-    }
 }
 
 /// A batch with everything about it that does not depend on its place, so that little is left to
@@ -142,13 +132,7 @@ impl Shared {
             match known(&mut state, epoch, prepared)? {
                 Known::Wait => return Ok(Planned::Wait),
                 Known::Nothing => {
-                    let request = Request {
-                        create: None,
-                        change: None,
-                        loss: None,
-                        erase: None,
-                        batch: prepared,
-                    };
+                    let request = Request { control: None, batch: prepared };
                     return self.queue(session, &mut state, epoch, request);
                 }
                 Known::Batch(known) => known,
@@ -177,15 +161,7 @@ impl Shared {
         if change.delete && state.entry.held_at.is_some() {
             return Err(StoreError::SessionHeld { session: session.key.session.clone() });
         }
-        let nothing = &mut self.prepare(Batch::default());
-        let request = Request {
-            create: None,
-            change: Some(change.clone()),
-            loss: None,
-            erase: None,
-            batch: nothing,
-        };
-        self.queue(session, &mut state, epoch, request)
+        self.queue_control(session, &mut state, epoch, Control::Change(change.clone()))
     }
 
     /// Plans the record that a person gave up what is damaged.
@@ -195,32 +171,39 @@ impl Shared {
         if state.end(epoch).barrier {
             return Ok(Planned::Wait);
         }
-        let nothing = &mut self.prepare(Batch::default());
-        let request = Request {
-            create: None,
-            change: None,
-            loss: Some(loss.clone()),
-            erase: None,
-            batch: nothing,
-        };
-        self.queue(session, &mut state, epoch, request)
+        self.queue_control(session, &mut state, epoch, Control::Loss(loss.clone()))
+    }
+
+    /// Queues what is said of a session itself, without events.
+    pub(super) fn queue_control(
+        &self,
+        session: &Arc<Session>,
+        state: &mut State,
+        epoch: u64,
+        control: Control,
+    ) -> StoreResult<Planned> {
+        let batch = &mut self.prepare(Batch::default());
+        self.queue(session, state, epoch, Request { control: Some(control), batch })
     }
 
     /// Whether a session as it stands takes a request of that kind.
     fn takes(&self, session: &Session, state: &State, request: &Request<'_>) -> StoreResult<()> {
-        if request.erase.is_some() {
+        let (change, loses) = match &request.control {
             // Whatever else is wrong with it.
-            return Ok(());
-        }
-        let deletes = request.change.as_ref().is_some_and(|change| change.delete);
+            Some(Control::Erase(_)) => return Ok(()),
+            Some(Control::Change(change)) => (Some(change), false),
+            Some(Control::Loss(_)) => (None, true),
+            _ => (None, false),
+        };
+        let deletes = change.is_some_and(|change| change.delete);
         if self.reserve.is_given() && !deletes {
             return Err(StoreError::DiskFull);
         }
-        let mends = request.loss.is_some() || request.change.as_ref().is_some_and(Change::mends);
+        let mends = loses || change.is_some_and(Change::mends);
         if state.is_degraded() && !mends {
             return Err(session.damaged(state));
         }
-        if state.entry.archived_at.is_some() && request.change.is_none() && request.loss.is_none() {
+        if state.entry.archived_at.is_some() && change.is_none() && !loses {
             return Err(StoreError::SessionArchived { session: session.key.session.clone() });
         }
         if let Some(unwritable) = state.unwritable.as_ref().filter(|one| one.full) {
@@ -240,9 +223,9 @@ impl Shared {
     ) -> StoreResult<Planned> {
         self.takes(session, state, &request)?;
         // A tombstone must be readable without the key that is to be destroyed.
-        let cipher = match request.erase {
-            Some(_) => self.keys.own().map(Arc::clone),
-            None => self.key_of(session, state)?,
+        let cipher = match request.control {
+            Some(Control::Erase(_)) => self.keys.own().map(Arc::clone),
+            _ => self.key_of(session, state)?,
         };
         let durable = state.receipt();
         let ahead = state.end(epoch);
@@ -255,7 +238,7 @@ impl Shared {
             let refused = StoreError::PositionConflict { expected, tail };
             return if decided { Err(refused) } else { Ok(Planned::Wait) };
         }
-        let control = request.is_control();
+        let control = request.control.is_some();
         if empty && !control {
             let wait = ahead.frames > 0 && batch.if_position.is_some();
             return Ok(if wait { Planned::Wait } else { Planned::Answered(nothing(durable)) });
@@ -324,7 +307,7 @@ impl Shared {
             before: (ahead.tail, ahead.chain, ahead.control_chain),
             controls: Vec::new(),
             effect: Effect {
-                create: request.create.is_some(),
+                create: matches!(request.control, Some(Control::Create(_))),
                 tail: ahead.tail,
                 end_lsn: Lsn(0),
                 chain: ahead.chain,
@@ -335,29 +318,17 @@ impl Shared {
                 control: None,
             },
         };
-        let (change, loss) = (request.change.take(), request.loss.take());
-        let erase = request.erase.take();
+        let said = request.control.take();
         let control = |control: &Control| Record::control(control, now, self.env.random());
-        if let Some(create) = request.create.take() {
-            draft.control(control(&Control::Create(create)));
-        }
-        if let Some(change) = &change {
-            draft.control(control(&Control::Change(change.clone())));
-        }
-        if let Some(loss) = &loss {
-            draft.control(control(&Control::Loss(loss.clone())));
-        }
-        if let Some(tombstone) = &erase {
-            draft.control(control(&Control::Erase(tombstone.clone())));
+        if let Some(said) = &said {
+            draft.control(control(said));
         }
         draft.events(prepared, now);
         if let Some(batch) = &batch {
             draft.control(control(&Control::Batch(batch.clone())));
         }
-        let erased = erase.is_some();
-        if batch.is_some() || change.is_some() || loss.is_some() || erased {
-            let effect = ControlEffect { batch, change, loss, erased };
-            draft.effect.control = Some(Box::new(effect));
+        if batch.is_some() || said.is_some() {
+            draft.effect.control = Some(Box::new(ControlEffect { said, batch }));
         }
         draft
     }

@@ -17,7 +17,7 @@ use crate::{
     event::{
         Batch, Incarnation, Position, Range, Scope, SessionHash, SessionId, SessionKey, limits,
     },
-    log::Create,
+    log::{Control, Create},
     store::{Appended, Fill, NewSession, Read, SessionInfo, StoreError, StoreResult},
 };
 
@@ -137,13 +137,8 @@ impl Shared {
             };
             let planned = {
                 let mut batch = self.prepare(new.events.clone());
-                let request = Request {
-                    create: Some(create),
-                    change: None,
-                    loss: None,
-                    erase: None,
-                    batch: &mut batch,
-                };
+                let control = Some(Control::Create(create));
+                let request = Request { control, batch: &mut batch };
                 let mut state = session.state();
                 state.entry.key = cipher.as_ref().map_or(0, |cipher| cipher.number().0);
                 state.cipher = cipher;

@@ -10,7 +10,7 @@ use std::{collections::BTreeMap, io, sync::Arc};
 
 use super::{
     Shared,
-    append::{self, Planned, Request},
+    append::{self, Planned},
     blocking,
     layout::{JOURNAL, QUARANTINE},
     lock,
@@ -18,22 +18,17 @@ use super::{
 };
 use crate::{
     env::planted::{Defect, planted},
-    event::{Batch, SessionHash},
+    event::SessionHash,
     log::{
-        Entry, KeyNumber, Tombstone, frame,
+        Control, Entry, KeyNumber, Tombstone,
         journal::{self, JournalHeader},
+        scan::payloads_of,
     },
     store::{StoreError, StoreResult},
 };
 
 /// Bytes that are looked at together for what an earlier use left.
 const BLOCK_BYTES: usize = 4096;
-/// Where the hash of its session lies in a frame's header.
-const HASH_AT: usize = 80;
-/// The kind of a request's frame, and where it lies in a header.
-const REQUEST: (usize, u8) = (12, 1);
-/// Where the first log sequence number lies in a header.
-const LSN_AT: usize = 56;
 
 /// Leaves of an entry what a tombstone says.
 pub(super) fn erase_entry(entry: &mut Entry, at: i64) {
@@ -89,10 +84,7 @@ impl Shared {
             incarnation: entry.incarnation,
             key: entry.key,
         };
-        let batch = &mut self.prepare(Batch::default());
-        let request =
-            Request { create: None, change: None, loss: None, erase: Some(tombstone), batch };
-        self.queue(session, &mut state, epoch, request)
+        self.queue_control(session, &mut state, epoch, Control::Erase(tombstone))
     }
 
     /// Takes what is left of sessions whose tombstone is durable; what fails is taken again by the
@@ -194,7 +186,7 @@ impl Shared {
                 let free = order.is_some_and(|order| order < needed);
                 let end = end.or(free.then_some(0)).unwrap_or(u64::MAX);
                 let end = end.max(journal::FRAMES_AT).min(bytes.len() as u64) as usize;
-                let frames = payloads(bytes.get(..end).unwrap_or_default(), session, wanted);
+                let frames = payloads_of(bytes.get(..end).unwrap_or_default(), session, wanted);
                 let stale = (end..bytes.len()).step_by(BLOCK_BYTES);
                 let stale = stale.map(|at| (at, bytes.len().min(at + BLOCK_BYTES)));
                 let mut changed = false;
@@ -213,29 +205,4 @@ impl Shared {
         };
         self.journal.alone(zero, &|round, result| self.outcome(round, result))
     }
-}
-
-/// Where the payloads of a session's frames lie, whatever salt their checksums have.
-fn payloads(
-    bytes: &[u8],
-    session: SessionHash,
-    wanted: &dyn Fn(u64) -> bool,
-) -> Vec<(usize, usize)> {
-    let mut found = Vec::new();
-    let field = |at: usize, width: usize| bytes.get(at..at + width);
-    let step = frame::ALIGN_BYTES as usize;
-    for at in (journal::FRAMES_AT as usize..bytes.len()).step_by(step) {
-        let named = field(at + HASH_AT, session.0.len()) == Some(session.0.as_slice());
-        if !named || field(at + REQUEST.0, 1) != Some(&[REQUEST.1]) {
-            continue;
-        }
-        let length = field(at, 4).and_then(|field| field.try_into().ok()).map(u32::from_le_bytes);
-        let lsn = field(at + LSN_AT, 8).and_then(|field| field.try_into().ok());
-        let from = at + frame::HEADER_BYTES;
-        let to = from.saturating_add(length.unwrap_or(0) as usize).min(bytes.len());
-        if from < to && wanted(lsn.map_or(0, u64::from_le_bytes)) {
-            found.push((from, to));
-        }
-    }
-    found
 }

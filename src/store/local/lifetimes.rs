@@ -13,14 +13,14 @@ use futures_util::future::join_all;
 
 use super::{
     Shared,
-    append::{Planned, Request},
+    append::Planned,
     blocking, lock,
     session::{Session, State},
 };
 use crate::{
     env::sync::atomic::Ordering,
-    event::{Batch, Scope, SessionId, SessionKey, TenantId, Timestamp, UserId},
-    log::{Change, Entry, Life},
+    event::{Scope, SessionId, SessionKey, TenantId, Timestamp, UserId},
+    log::{Change, Control, Entry, Life},
     store::{
         Aging, Keeps, SessionInfo, Stage, StoreError, StoreResult, Swept, Usage,
         lifetime::{Told, micros},
@@ -249,10 +249,8 @@ impl Shared {
             return Ok(Planned::Answered(super::append::nothing(state.receipt())));
         }
         let life = Life { expire: true, ..Life::default() };
-        let change = Some(Change { life, ..Change::default() });
-        let nothing = &mut self.prepare(Batch::default());
-        let request = Request { create: None, change, loss: None, erase: None, batch: nothing };
-        let planned = self.queue(session, &mut state, epoch, request)?;
+        let change = Control::Change(Change { life, ..Change::default() });
+        let planned = self.queue_control(session, &mut state, epoch, change)?;
         if let (Planned::Queued(_), Some(ahead)) = (&planned, &mut state.ahead) {
             ahead.ends = true;
         }

@@ -14,7 +14,7 @@ use super::{
     mend::make_good,
     recover::{Lost, Recovered, recover},
     repair::Refused,
-    session::{Held, Session, apply_change, apply_loss, fresh_entry},
+    session::{Held, Session, fold_control, fresh_entry},
     slots::{Found, Slots},
     warm::Warm,
 };
@@ -345,10 +345,10 @@ fn replay_frame(
             continue;
         }
         control_chain = control_chain.after(lsn.0, record);
-        match record.to_control() {
-            Some(Control::Change(change)) => apply_change(entry, &change, record.processed_at()),
-            Some(Control::Loss(loss)) => apply_loss(entry, &loss, record.processed_at()),
-            _ => {}
+        // Tombstones were looked for first, and judged by more than this frame.
+        let said = record.to_control().filter(|said| !matches!(said, Control::Erase(_)));
+        if let Some(said) = said {
+            fold_control(entry, &said, record.processed_at());
         }
     }
     entry.tail = position.0;

@@ -19,8 +19,8 @@ use crate::{
     env::sync::{Mutex, MutexGuard, PoisonError},
     event::{Incarnation, Lsn, Position, Range, SessionHash, SessionKey, Timestamp},
     log::{
-        Chain, Change, Cipher, Create, Damage, Entry, Frame, FrameHeader, KnownBatch, Loss, Packed,
-        segment,
+        Chain, Change, Cipher, Control, Create, Damage, Entry, Frame, FrameHeader, KnownBatch,
+        Loss, Packed, segment,
     },
     store::{Gap, Receipt, SessionInfo, StoreError},
 };
@@ -112,12 +112,10 @@ pub(super) struct Effect {
 }
 
 /// What the control records of a frame do to its session.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(super) struct ControlEffect {
+    pub(super) said: Option<Control>,
     pub(super) batch: Option<KnownBatch>,
-    pub(super) change: Option<Change>,
-    pub(super) loss: Option<Loss>,
-    pub(super) erased: bool,
 }
 
 /// The entry of a session of which nothing is durable yet.
@@ -153,8 +151,18 @@ pub(super) fn fresh_entry(create: &Create, hash: SessionHash, now: Timestamp) ->
     }
 }
 
+/// Folds what is said of a session, live and in a replay alike.
+pub(super) fn fold_control(entry: &mut Entry, said: &Control, now: Timestamp) {
+    match said {
+        Control::Change(change) => apply_change(entry, change, now),
+        Control::Loss(loss) => apply_loss(entry, loss, now),
+        Control::Erase(_) => erase_entry(entry, now.0),
+        Control::Create(_) | Control::Batch(_) | Control::Unknown(_) => {}
+    }
+}
+
 /// Marks what a person gave up; it stays lost.
-pub(super) fn apply_loss(entry: &mut Entry, loss: &Loss, now: Timestamp) {
+fn apply_loss(entry: &mut Entry, loss: &Loss, now: Timestamp) {
     for (from, to, reason) in &loss.places {
         entry.damage.retain(|old| old.accepted_at.is_some() || old.from < *from || *to < old.to);
         let accepted_at = Some(now.0);
@@ -166,7 +174,7 @@ pub(super) fn apply_loss(entry: &mut Entry, loss: &Loss, now: Timestamp) {
 }
 
 /// Applies a change to an entry.
-pub(super) fn apply_change(entry: &mut Entry, change: &Change, now: Timestamp) {
+fn apply_change(entry: &mut Entry, change: &Change, now: Timestamp) {
     if let Some(title) = &change.title {
         entry.title.clone_from(title);
     }
@@ -381,16 +389,8 @@ impl State {
         entry.updated_at = effect.updated_at.0;
         use_entry(entry, used);
         entry.bytes += effect.weight;
-        if let Some(control) = &effect.control {
-            if let Some(change) = &control.change {
-                apply_change(entry, change, effect.updated_at);
-            }
-            if let Some(loss) = &control.loss {
-                apply_loss(entry, loss, effect.updated_at);
-            }
-            if control.erased {
-                erase_entry(entry, effect.updated_at.0);
-            }
+        if let Some(said) = effect.control.as_ref().and_then(|control| control.said.as_ref()) {
+            fold_control(entry, said, effect.updated_at);
         }
         self.exists |= effect.create;
         if let Some(opened) = &mut self.opened {
