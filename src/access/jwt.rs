@@ -4,14 +4,13 @@
 
 use std::{path::PathBuf, sync::Arc};
 
+use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use ring::signature::{self, RsaPublicKeyComponents, UnparsedPublicKey};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::{
-    Grant, Grants, Unusable,
-    base64url::decode,
-    principal,
+    Grant, Grants, Unusable, principal,
     watched::{self, Privacy, Watched},
 };
 use crate::event::{Scope, Timestamp};
@@ -234,6 +233,11 @@ fn key(jwk: &Map<String, Value>) -> Result<Key, String> {
     Ok(Key { id, algorithm, public })
 }
 
+/// The bytes of a text in the URL-safe alphabet without padding; of no other spelling of them.
+fn decode(text: &str) -> Option<Vec<u8>> {
+    BASE64_URL_SAFE_NO_PAD.decode(text).ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -254,6 +258,18 @@ mod tests {
         Rw";
     const BY_EC: &str = "DtEhU3ljbEg8L38VWAfUAqOyKAM6-Xx-F4GawxaepmXFCgfTjDxw5djxLa8ISlSApmWQxfKTUJ\
         qPP3-Kg6NU1Q";
+
+    #[test]
+    fn each_text_is_the_one_spelling_of_its_bytes_or_nothing() {
+        for (text, bytes) in
+            [("", &b""[..]), ("Zg", b"f"), ("Zm8", b"fo"), ("Zm9v", b"foo"), ("-_8", &[0xfb, 0xff])]
+        {
+            assert_eq!(decode(text).as_deref(), Some(bytes), "{text}");
+        }
+        for bad in ["Z", "Zh", "Zm9", "Zg==", "+/8", "Zg\n", "Zm9vY"] {
+            assert_eq!(decode(bad), None, "{bad:?}");
+        }
+    }
 
     /// RFC 7515, A.2 and A.3.
     #[test]

@@ -2,20 +2,21 @@
 //! principal; a principal has grants, and its tenant has limits. It must not know a session, a
 //! verb or a route: doors say what a call needs.
 
-mod base64url;
 mod grant;
 #[cfg(feature = "http")]
 mod jwt;
+#[cfg(feature = "http")]
+mod keeper;
 mod principal;
+#[cfg(feature = "http")]
 mod record;
 mod tenant;
 #[cfg(feature = "http")]
 mod tls;
-mod token;
-mod watched;
-
 #[cfg(feature = "http")]
-mod keeper;
+mod token;
+#[cfg(feature = "http")]
+mod watched;
 
 pub use grant::{Grant, Grants};
 #[cfg(feature = "http")]
@@ -23,8 +24,10 @@ pub use jwt::JwtRules;
 #[cfg(feature = "http")]
 pub use keeper::{Access, AccessOptions, Denied, TokenChange};
 pub use principal::{AUDIT_USER, Lacking, Principal, scope};
+#[cfg(feature = "http")]
 pub use record::{NewToken, Record, TokensError, create, list, revoke};
 pub use tenant::{Full, Limits, Reading, Tenant};
 #[cfg(feature = "http")]
 pub use tls::Certificates;
+#[cfg(feature = "http")]
 pub use watched::Unusable;

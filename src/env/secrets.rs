@@ -3,6 +3,11 @@
 
 use std::fmt;
 
+use base64::{
+    Engine as _,
+    alphabet::STANDARD,
+    engine::{GeneralPurpose, GeneralPurposeConfig},
+};
 use zeroize::Zeroizing;
 
 /// Bytes of a master key.
@@ -61,28 +66,21 @@ fn from_hex(text: &str) -> Option<Zeroizing<[u8; KEY_BYTES]>> {
     Some(key)
 }
 
+/// Either alphabet; bits behind the last byte tell nothing.
 fn from_base64(text: &str) -> Option<Zeroizing<[u8; KEY_BYTES]>> {
-    let digits = text.strip_suffix('=').filter(|digits| digits.len() == 43)?;
+    let config = GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true);
+    let text: Zeroizing<Vec<u8>> = Zeroizing::new(
+        text.bytes()
+            .map(|digit| match digit {
+                b'-' => b'+',
+                b'_' => b'/',
+                digit => digit,
+            })
+            .collect(),
+    );
     let mut key = Zeroizing::new([0; KEY_BYTES]);
-    let (mut bits, mut held, mut at) = (Zeroizing::new(0_u32), 0, 0);
-    for digit in digits.bytes() {
-        let value = match digit {
-            b'A'..=b'Z' => digit - b'A',
-            b'a'..=b'z' => digit - b'a' + 26,
-            b'0'..=b'9' => digit - b'0' + 52,
-            b'+' | b'-' => 62,
-            b'/' | b'_' => 63,
-            _ => return None,
-        };
-        *bits = (*bits & 0xff) << 6 | u32::from(value);
-        held += 6;
-        if held >= 8 {
-            held -= 8;
-            *key.get_mut(at)? = u8::try_from((*bits >> held) & 0xff).ok()?;
-            at += 1;
-        }
-    }
-    (at == KEY_BYTES).then_some(key)
+    let decoded = GeneralPurpose::new(&STANDARD, config).decode_slice(&*text, &mut *key).ok()?;
+    (decoded == KEY_BYTES).then_some(key)
 }
 
 #[cfg(test)]

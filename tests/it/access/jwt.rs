@@ -2,6 +2,7 @@
 
 use std::{path::Path, time::Duration};
 
+use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use ring::{
     hmac,
     rand::SystemRandom,
@@ -22,18 +23,8 @@ const MODULUS: &str = "\
     xMdbBYUsLA9e-KXBdQOS-UTo7WTBEMa2R2CapHg665xsmtdVMTBQY4uDZlxvb3qCo5ZwKh9kG4LT6_I5IhlJH7aGhyxX\
     FvUK-DWNmoudF8NAco9_h9iaGNj8q2ethFkMLs91kzk2PAcDTW9gb54h4FRWyuXpoQ";
 
-/// Base64 for URLs, without padding.
 fn text(bytes: &[u8]) -> String {
-    let alphabet = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-    let mut out = String::new();
-    for chunk in bytes.chunks(3) {
-        let bits = chunk.iter().fold(0_u32, |bits, byte| bits << 8 | u32::from(*byte));
-        let bits = bits << (8 * (3 - chunk.len()));
-        for at in 0..=chunk.len() {
-            out.push(char::from(alphabet[(bits >> (18 - 6 * at) & 63) as usize]));
-        }
-    }
-    out
+    BASE64_URL_SAFE_NO_PAD.encode(bytes)
 }
 
 /// Somebody who signs.
