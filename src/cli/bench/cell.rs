@@ -121,6 +121,11 @@ pub(super) trait Load {
     /// Runs one round.
     fn round(&mut self, limits: &Limits) -> Outcome<Round>;
 
+    /// Makes once what every later round finds made, as it is in a store that has run for a while.
+    fn warm(&mut self, _limits: &Limits) -> Outcome<()> {
+        Ok(())
+    }
+
     /// Lets end what the store put off, so that it does not run within somebody else's round;
     /// answers how many processor seconds that took. `None` where nothing is put off.
     fn finish(&mut self) -> Outcome<Option<f64>> {

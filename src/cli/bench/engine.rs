@@ -36,6 +36,11 @@ const fn append(id: &'static str, what: &'static str, clients: usize, prepare: P
 const CREATED_AT_ONCE: usize = 64;
 /// Longer than any run.
 const NEVER: Duration = Duration::from_secs(24 * 3600);
+/// More bytes than a round writes that is not to settle.
+const ENDLESS_BYTES: u64 = 1 << 40;
+/// After so many rounds the journal's ring has the files that one needs: those of the two before
+/// it are kept until both generations of `settled/` are past them.
+const ROUNDS_UNTIL_WARM: usize = 3;
 /// Sessions that the target of lasting rates speaks of.
 const SESSIONS: usize = 10_000;
 /// Clients that write [`lasting_bytes`] together.
@@ -69,10 +74,12 @@ fn many_lasting(site: &mut Site, cell: &Cell) -> Prepared {
 
 fn prepare(site: &mut Site, cell: &Cell, sessions: usize, lasts: bool) -> Prepared {
     let env = site.env(cell.id)?;
-    let usual = Options::default();
-    // Sealing waits for a quiet time, which a writer who never stops never leaves.
-    let settle_after = if lasts { NEVER } else { usual.settle_after };
-    let options = Options { settle_after, ..usual };
+    // Sealing waits for a quiet time, which a writer who never stops never leaves. A short round is
+    // the journal's alone: what it leaves is settled behind it.
+    let options = match lasts {
+        true => Options { settle_after: NEVER, ..Options::default() },
+        false => Options { journal_retained_bytes: ENDLESS_BYTES, ..Options::default() },
+    };
     let local = Arc::new(Local::open_local(&env, options).map_err(io::Error::other)?);
     let keys = keys(sessions);
     site.runtime.block_on(create(&local, &keys)).map_err(io::Error::other)?;
@@ -192,10 +199,10 @@ impl Writer {
     }
 }
 
-impl Load for Engine {
-    fn round(&mut self, limits: &Limits) -> Outcome<Round> {
+impl Engine {
+    /// Has every writer write until its round is over.
+    fn write(&mut self, limits: &Limits) -> Outcome<Round> {
         let mut all = Round::default();
-        let began = self.clock.monotonic();
         if let [writer] = self.writers.as_slice() {
             // Nothing to hand over to: the caller's thread is the writer.
             let written = self.runtime.block_on(writer.clone().write(limits.clone()));
@@ -214,11 +221,28 @@ impl Load for Engine {
             writer.numbers = Numbers::from(number + usize::try_from(all.events).unwrap_or(0));
         }
         self.acknowledged += all.events;
+        Ok(all)
+    }
+}
+
+impl Load for Engine {
+    fn round(&mut self, limits: &Limits) -> Outcome<Round> {
+        let began = self.clock.monotonic();
+        let mut all = self.write(limits)?;
         if self.lasts {
             self.local.settle_under_load()?;
             all.elapsed = self.clock.monotonic().saturating_sub(began);
         }
         Ok(all)
+    }
+
+    /// A lasting round is long enough to make the journal's files in it.
+    fn warm(&mut self, limits: &Limits) -> Outcome<()> {
+        for _ in 0..if self.lasts { 0 } else { ROUNDS_UNTIL_WARM } {
+            self.write(limits)?;
+            self.local.settle()?;
+        }
+        Ok(())
     }
 
     fn finish(&mut self) -> Outcome<Option<f64>> {

@@ -102,11 +102,13 @@ pub(super) fn run(
             prepared.push(Prepared { cell, load, rounds: Vec::new() });
         }
     }
-    for one in &mut prepared {
-        one.load.finish().map_err(|why| of_cell(one.cell, &why))?;
-    }
     let duration = Duration::from_secs_f64(site.settings.seconds);
     let limits = Limits { duration, stop: site.stop.clone() };
+    for one in &mut prepared {
+        stop_here(site)?;
+        one.load.warm(&limits).map_err(|why| of_cell(one.cell, &why))?;
+        one.load.finish().map_err(|why| of_cell(one.cell, &why))?;
+    }
     for round in 0..site.settings.rounds as usize {
         let turn = round % prepared.len().max(1);
         let (first, last) = prepared.split_at_mut_checked(turn).unwrap_or_default();
