@@ -8,7 +8,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use super::settings::{EVERY_VERB, Flags, OfAnOwner};
 use crate::{
     access::Grant,
-    event::{Point, SessionId},
+    event::{EventId, Point, SessionId},
 };
 
 const EXAMPLES: &str = "\
@@ -76,6 +76,8 @@ pub(super) enum Verb {
     Hold(Hold),
     /// Make a session unreadable for ever, whatever lies in files; nothing brings it back
     Erase(OneSession),
+    /// Take the body of an event away for good; its place, type and the chain stay
+    Redact(OneEvent),
     /// Bring back a session that has expired, until its grace ends
     Restore(OneSession),
     /// Let sessions expire whose time has come, or show which and when
@@ -141,6 +143,17 @@ pub(super) struct OneSession {
     /// The session's id
     #[arg(value_name = "S", value_parser = session)]
     pub(super) session: SessionId,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example: sessionlog redact trip evt_0198c5d2f0a07a1b8c3d4e5f60718293")]
+pub(super) struct OneEvent {
+    /// The session's id
+    #[arg(value_name = "S", value_parser = session)]
+    pub(super) session: SessionId,
+    /// The event's id, as `events` prints it
+    #[arg(value_name = "EVENT", value_parser = event)]
+    pub(super) event: EventId,
 }
 
 #[derive(Debug, Args)]
@@ -495,6 +508,10 @@ pub(super) struct Completions {
 fn session(text: &str) -> Result<SessionId, String> {
     SessionId::new(text)
         .map_err(|error| format!("{error}; an id is [A-Za-z0-9][A-Za-z0-9._-]{{0,127}}"))
+}
+
+fn event(text: &str) -> Result<EventId, String> {
+    EventId::new(text).map_err(|error| error.to_string())
 }
 
 fn grant(text: &str) -> Result<Grant, String> {

@@ -1,5 +1,5 @@
-//! `events` and `replay`: a slice as JSON lines, as HTTP's pages, or as text for a person. It must
-//! not change what was recorded, except to keep it from steering a terminal.
+//! `events`, `replay`, `redact`: a slice as JSON lines, as HTTP's pages, or as text for a person.
+//! It must not change what is shown, except to keep it from steering a terminal.
 
 use std::time::Duration;
 
@@ -11,7 +11,11 @@ use super::{
     page::{Pages, Query, on_one_line},
     screen::{Screen, Tone, instant, printable},
 };
-use crate::{client::Client, event::Timestamp, import::Members};
+use crate::{
+    client::{Client, Request, event_path},
+    event::Timestamp,
+    import::Members,
+};
 
 pub(super) async fn print(client: &Client, wanted: args::Events, screen: &mut Screen) -> Outcome {
     if wanted.follow {
@@ -80,6 +84,20 @@ pub(super) async fn replay(client: &Client, wanted: args::Replay, screen: &mut S
             }
         }
     }
+    Ok(())
+}
+
+/// Takes the body of an event away.
+pub(super) async fn redact(client: &Client, one: &args::OneEvent, screen: &mut Screen) -> Outcome {
+    let path = event_path(&one.session, &one.event, "/redact");
+    let body = client.send(Request::post(path)).await?.body;
+    if screen.json {
+        return Ok(screen.answer(&body)?);
+    }
+    let event: Value = serde_json::from_slice(&body).unwrap_or_default();
+    let position = event.get("position").and_then(Value::as_u64).unwrap_or_default();
+    let (session, id) = (&one.session, printable(one.event.as_str()));
+    screen.line(format!("redacted {id}, position {position} of {session}"))?;
     Ok(())
 }
 

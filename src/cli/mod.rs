@@ -119,6 +119,7 @@ fn execute(arguments: Arguments, environment: &Environment, screen: &mut Screen)
             Verb::Show(one) => sessions::show(&client, &one.session, screen).await,
             Verb::Delete(one) => sessions::delete(&client, &one.session, screen).await,
             Verb::Erase(one) => sessions::erase(&client, &one.session, screen).await,
+            Verb::Redact(one) => events::redact(&client, &one, screen).await,
             Verb::Hold(wanted) => retention::hold(&client, &wanted, screen).await,
             Verb::Restore(one) => retention::restore(&client, &one.session, screen).await,
             Verb::Retention(wanted) => retention::run(&client, wanted, screen).await,

@@ -27,7 +27,7 @@ use url::Url;
 
 pub use error::{ClientError, Refusal};
 pub use owner::{OwnerReport, OwnerTarget, Start, StartReport};
-pub use request::{Answer, Request, session_path};
+pub use request::{Answer, Request, event_path, session_path};
 pub use tail::{SseEvent, SseStream, Tail};
 
 /// Header that names a retry.

@@ -9,7 +9,7 @@ use serde_json::Value;
 use tokio::time::{Sleep, sleep};
 
 use super::{Client, ClientError, IDEMPOTENCY_KEY, Refusal, Target};
-use crate::event::SessionId;
+use crate::event::{EventId, SessionId};
 
 const BACKOFF_FIRST: Duration = Duration::from_millis(5);
 const BACKOFF_MAX: Duration = Duration::from_millis(250);
@@ -30,6 +30,19 @@ pub(super) const OUTCOME_UNKNOWN: &str = "outcome_unknown";
 pub fn session_path(session: &SessionId, rest: &str) -> String {
     // The alphabet of a session's id needs no escape in a path.
     format!("/v1/sessions/{session}{rest}")
+}
+
+/// Path of an event's resource; `rest` begins with `/` or is empty.
+#[must_use]
+pub fn event_path(session: &SessionId, event: &EventId, rest: &str) -> String {
+    let mut path = session_path(session, "/events/");
+    for byte in event.as_str().bytes() {
+        match byte {
+            b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' | b'-' | b'_' | b'.' => path.push(byte.into()),
+            _ => path.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    path + rest
 }
 
 /// One HTTP call.

@@ -33,6 +33,8 @@ pub enum Defect {
     ReuseAfterPoison,
     /// One nonce for everything.
     SameNonce,
+    /// What a file has of a redacted body is served.
+    ServeRedacted,
     /// Readers see what a failed sync left.
     ServePastDurable,
     /// A replaced segment is unlinked while the older settled file names it.

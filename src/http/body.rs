@@ -19,7 +19,7 @@ use serde_json::value::RawValue;
 
 use super::{Door, gate::Asking, refuse::Refusal};
 use crate::{
-    event::{BatchKey, Origin, Position, SessionId},
+    event::{BatchKey, EventId, Origin, Position, SessionId},
     service::{Caller, Code, ServiceError},
     wire::{json, protobuf},
 };
@@ -55,11 +55,32 @@ impl<S: Send + Sync> FromRequestParts<S> for InPath {
     type Rejection = Refusal;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
-        let params = RawPathParams::from_request_parts(parts, state).await;
-        let params = params.map_err(|_| Refusal::invalid("session", "its name is not UTF-8"))?;
-        let text = params.iter().find(|(name, _)| *name == "session").map(|(_, text)| text);
-        session_id(text.unwrap_or_default()).map(Self)
+        session_id(&in_path(parts, state, "session").await?).map(Self)
     }
+}
+
+/// The event a path names.
+pub(super) struct EventInPath(pub(super) EventId);
+
+impl<S: Send + Sync> FromRequestParts<S> for EventInPath {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
+        let text = in_path(parts, state, "event").await?;
+        EventId::new(&text).map(Self).map_err(|error| Refusal::invalid("event", error))
+    }
+}
+
+/// A part of the path, decoded.
+async fn in_path<S: Send + Sync>(
+    parts: &mut Parts,
+    state: &S,
+    wanted: &str,
+) -> Result<String, Refusal> {
+    let params = RawPathParams::from_request_parts(parts, state).await;
+    let params = params.map_err(|_| Refusal::invalid(wanted, "its name is not UTF-8"))?;
+    let text = params.iter().find(|(name, _)| *name == wanted).map(|(_, text)| text);
+    Ok(text.unwrap_or_default().to_owned())
 }
 
 /// A session's id, or a refusal that says what an id looks like.

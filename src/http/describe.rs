@@ -45,6 +45,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Door>> {
         .routes(routes!(retention::restore))
         .routes(routes!(retention::look, retention::sweep))
         .routes(routes!(events::emit, events::get))
+        .routes(routes!(events::redact))
         .routes(routes!(append::append))
         .routes(routes!(stream::tail))
         .routes(routes!(stream::export))

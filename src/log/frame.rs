@@ -32,6 +32,8 @@ use crate::{
 pub const HEADER_BYTES: usize = 192;
 /// Where kind, codec, compression and cipher lie in a header, a byte each.
 pub(super) const KIND_AT: usize = 12;
+/// Where the count of its records lies in a header.
+pub(super) const COUNT_AT: usize = 16;
 /// Where the first log sequence number lies in a header.
 pub(super) const LSN_AT: usize = 56;
 /// Where the hash of its session lies in a header.

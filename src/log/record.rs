@@ -21,7 +21,7 @@ const CONFIG: config::Configuration<
 > = config::standard().with_limit::<PAYLOAD_BYTES_MAX>();
 
 /// What a redacted body is served as.
-const REDACTED: &[u8] = br#"{"redacted":true}"#;
+pub const REDACTED: &[u8] = br#"{"redacted":true}"#;
 
 const KIND_EVENT: u8 = 1;
 const KIND_CREATE: u8 = 16;
@@ -30,6 +30,7 @@ const KIND_BATCH: u8 = 18;
 const KIND_LOSS: u8 = 19;
 const KIND_LIFE: u8 = 21;
 const KIND_ERASE: u8 = 22;
+const KIND_REDACT: u8 = 26;
 
 /// A record as the engine handles it: an event (takes a position) or a control record (takes none).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -247,6 +248,8 @@ pub enum Control {
     Loss(Loss),
     /// It is erased: its last record.
     Erase(Tombstone),
+    /// The body of an event is taken away.
+    Redact(Redact),
     /// Written by a later version: kept, and folded to nothing.
     Unknown(u8),
 }
@@ -364,6 +367,12 @@ impl Change {
     }
 }
 
+/// Which event's body is taken away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct Redact {
+    pub(crate) position: u64,
+}
+
 /// A batch remembered by its key.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct KnownBatch {
@@ -372,6 +381,38 @@ pub struct KnownBatch {
     pub(crate) events: u32,
     /// Digest of what the client sent, so that the same key with other content is a conflict.
     pub(crate) digest: [u8; 32],
+}
+
+/// Stands for the digest of a batch of which an event was redacted: it would tell whether a guess
+/// at the body is right.
+const NO_DIGEST: [u8; 32] = [0; 32];
+
+impl KnownBatch {
+    /// Whether the event at that position is one of it.
+    #[must_use]
+    pub fn holds(&self, position: Position) -> bool {
+        let first = Position(self.first_position);
+        first <= position && position < first.plus(u64::from(self.events))
+    }
+
+    /// The batch without what it says of its content: its key answers any retry from now on.
+    #[must_use]
+    pub fn without_content(self) -> Self {
+        Self { digest: NO_DIGEST, ..self }
+    }
+
+    /// Whether nothing is known of its content any more.
+    #[must_use]
+    pub fn lacks_content(&self) -> bool {
+        self.digest == NO_DIGEST
+    }
+
+    /// Whether these events are what was sent under its key, as far as that is known.
+    #[must_use]
+    pub fn answers(&self, events: &[NewEvent]) -> bool {
+        self.events as usize == events.len()
+            && (self.lacks_content() || self.digest == batch_digest(events))
+    }
 }
 
 /// Damage that a person accepted: what lay there stays lost.
@@ -440,6 +481,10 @@ impl Record {
                 encode_value(tombstone, &mut body);
                 KIND_ERASE
             }
+            Control::Redact(redact) => {
+                encode_value(redact, &mut body);
+                KIND_REDACT
+            }
             Control::Unknown(kind) => unreachable!("control kind {kind} is read, never written"),
         };
         Self {
@@ -451,6 +496,17 @@ impl Record {
             id: String::new(),
             body: RecordBody::Whole { salt, body: Bytes::from(body) },
         }
+    }
+
+    /// Takes body and salt away; place and chain stay, since only their digest is in the chain.
+    pub fn redact(&mut self) {
+        self.body = RecordBody::Redacted { digest: self.body.digest() };
+    }
+
+    /// Whether body and salt are gone.
+    #[must_use]
+    pub fn is_redacted(&self) -> bool {
+        matches!(self.body, RecordBody::Redacted { .. })
     }
 
     /// Whether it takes a position.
@@ -511,6 +567,7 @@ impl Record {
             KIND_BATCH => decode_value(body).map(Control::Batch),
             KIND_LOSS => decode_value(body).map(Control::Loss),
             KIND_ERASE => decode_value(body).map(Control::Erase),
+            KIND_REDACT => decode_value(body).map(Control::Redact),
             other => Some(Control::Unknown(other)),
         }
     }

@@ -6,7 +6,8 @@ use bytes::Bytes;
 use super::{
     error::{Fault, LogError},
     frame::{
-        ALIGN_BYTES, Frame, FrameHeader, FrameKind, HEADER_BYTES, KIND_AT, LSN_AT, SESSION_AT,
+        ALIGN_BYTES, COUNT_AT, Frame, FrameHeader, FrameKind, HEADER_BYTES, KIND_AT, LSN_AT,
+        SESSION_AT,
     },
     journal::{FRAMES_AT, read},
 };
@@ -193,27 +194,32 @@ fn next_whole(salt: u64, bad: u64, to: u64, get: Source<'_>) -> Result<Option<u6
 }
 
 /// Where the payloads of a session's requests lie in the bytes of a journal file, whatever salt
-/// their checksums have and whether they are whole or not, as far as `wanted` takes their first log
-/// sequence numbers.
+/// their checksums have and whether they are whole or not, as far as `wanted` takes the log
+/// sequence numbers of their records: the first, and the one after the last.
 #[must_use]
 pub fn payloads_of(
     bytes: &[u8],
     session: SessionHash,
-    wanted: &dyn Fn(u64) -> bool,
+    wanted: &dyn Fn(u64, u64) -> bool,
 ) -> Vec<(usize, usize)> {
     let [request, _] = FrameKind::Request.ordinals();
     let mut found = Vec::new();
     let field = |at: usize, width: usize| bytes.get(at..at + width);
+    let u32_at = |at: usize| {
+        let field = field(at, 4).and_then(|field| field.try_into().ok());
+        field.map_or(0, u32::from_le_bytes)
+    };
     for at in (FRAMES_AT as usize..bytes.len()).step_by(ALIGN_BYTES as usize) {
         let named = field(at + SESSION_AT, session.0.len()) == Some(session.0.as_slice());
         if !named || field(at + KIND_AT, 1) != Some(&[request]) {
             continue;
         }
-        let length = field(at, 4).and_then(|field| field.try_into().ok()).map(u32::from_le_bytes);
         let lsn = field(at + LSN_AT, 8).and_then(|field| field.try_into().ok());
+        let first = lsn.map_or(0, u64::from_le_bytes);
+        let end = first.saturating_add(u64::from(u32_at(at + COUNT_AT)));
         let from = at + HEADER_BYTES;
-        let to = from.saturating_add(length.unwrap_or(0) as usize).min(bytes.len());
-        if from < to && wanted(lsn.map_or(0, u64::from_le_bytes)) {
+        let to = from.saturating_add(u32_at(at) as usize).min(bytes.len());
+        if from < to && wanted(first, end) {
             found.push((from, to));
         }
     }

@@ -88,16 +88,19 @@ struct Builder<'a> {
     control_chain: Chain,
 }
 
-/// Encodes a sealed segment of `records`, in order, the first of them the header's first.
-/// Batch keys older than `keys_from` are left out.
+/// Encodes a sealed segment of `records`, in order, the first of them the header's first. Batches
+/// that are `known` beside those that records tell of go into its table. Batch keys older than
+/// `keys_from` are left out.
 #[must_use]
 pub fn seal(
     header: SegmentHeader,
     records: &[(Lsn, Record)],
+    known: Vec<(Timestamp, KnownBatch)>,
     keys_from: Timestamp,
     encryptor: Option<Encryptor<'_>>,
 ) -> Vec<u8> {
     let header = SegmentHeader { key: encryptor.map(|one| one.cipher.number()), ..header };
+    let known = known.into_iter().filter(|(time, _)| *time >= keys_from);
     let mut builder = Builder {
         header,
         encryptor,
@@ -105,7 +108,7 @@ pub fn seal(
         index: Vec::new(),
         blocks: 0,
         ids: Vec::new(),
-        batches: Vec::new(),
+        batches: known.map(|(time, batch)| (time.0, batch)).collect(),
         position: header.base,
         last_lsn: header.first_lsn,
         records: 0,

@@ -11,6 +11,7 @@ mod page;
 mod point;
 mod quota;
 mod recover;
+mod redact;
 mod research;
 mod retention;
 mod sessions;

@@ -475,6 +475,20 @@ pub trait Store: Send + Sync {
     /// an error it may be erased or not; asked again, it is.
     fn erase<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, StoreResult<()>>;
 
+    /// Takes the body of an event away for good: no file has it once this answers, and it is never
+    /// served again, whatever is put back. Place, id, type, times and chain stay. Answers where the
+    /// event lies; `None` when the session has none of that id.
+    ///
+    /// # Errors
+    /// Those of [`Self::read`], [`StoreError::SessionHeld`], and those of an append. After an error
+    /// the body may be left in a file, and is served no more once the redaction is durable; asked
+    /// again, it is gone.
+    fn redact<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        event: &'a EventId,
+    ) -> BoxFuture<'a, StoreResult<Option<Position>>>;
+
     /// What is damaged of a session; with `accept` gives it up for good: the loss is recorded, its
     /// positions stay gaps for ever, and appends go on behind them. Copies come first.
     ///

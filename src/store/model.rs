@@ -3,10 +3,11 @@
 //! the binary: nothing here is durable.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
+use bytes::Bytes;
 use futures_util::{FutureExt, future::BoxFuture};
 
 use super::{
@@ -20,6 +21,7 @@ use crate::{
         Batch, BatchKey, Event, EventId, NewEvent, Position, Range, Scope, SessionId, SessionKey,
         TenantId, Timestamp, UserId, limits,
     },
+    log::REDACTED,
 };
 
 struct Session {
@@ -29,6 +31,9 @@ struct Session {
     deleted: bool,
     expired: bool,
     events: Vec<Event>,
+    /// Events without a body: they answer any retry.
+    redacted: BTreeSet<Position>,
+    /// Without events when nothing is known of the content any more.
     batches: HashMap<BatchKey, (Batch, Appended)>,
     tail: tokio::sync::watch::Sender<Position>,
 }
@@ -92,7 +97,7 @@ impl Model {
     fn emit(&self, session: &mut Session, batch: Batch) -> StoreResult<Appended> {
         let tail = session.info.tail;
         if let Some((known, answer)) = batch.key.as_ref().and_then(|key| session.batches.get(key)) {
-            if same_batch(known, &batch) {
+            if same_batch(known, answer, &batch) {
                 return Ok(Appended { repeated: true, ..answer.clone() });
             }
             let what = batch.key.as_ref().map(ToString::to_string).unwrap_or_default();
@@ -172,7 +177,8 @@ fn created_before(known: &Session, new: &NewSession) -> StoreResult<(SessionInfo
     let sent = &new.events.events;
     let stored = known.events.get(..sent.len());
     let same = |old: &Event, new: &NewEvent| {
-        (&old.kind, &old.body) == (&new.kind, &new.body)
+        let redacted = known.redacted.contains(&old.position);
+        (redacted || (&old.kind, &old.body) == (&new.kind, &new.body))
             && new.id.as_ref().is_none_or(|id| *id == old.id)
     };
     let stored = stored.filter(|stored| stored.iter().zip(sent).all(|(old, new)| same(old, new)));
@@ -195,9 +201,10 @@ fn created_before(known: &Session, new: &NewSession) -> StoreResult<(SessionInfo
     Ok((known.info.clone(), appended))
 }
 
-fn same_batch(a: &Batch, b: &Batch) -> bool {
-    a.events.len() == b.events.len()
-        && a.events.iter().zip(&b.events).all(|(a, b)| (&a.kind, &a.body) == (&b.kind, &b.body))
+fn same_batch(known: &Batch, answer: &Appended, sent: &Batch) -> bool {
+    let mut both = known.events.iter().zip(&sent.events);
+    answer.events.len() == sent.events.len()
+        && both.all(|(a, b)| (&a.kind, &a.body) == (&b.kind, &b.body))
 }
 
 /// The answer given before, when every event of the batch is known by its id.
@@ -209,7 +216,8 @@ fn known_ids(session: &Session, batch: &Batch) -> StoreResult<Option<Appended>> 
             return Err(StoreError::DuplicateEventId { id: id.clone() });
         }
         let Some(old) = session.events.iter().find(|old| old.id == *id) else { continue };
-        if (&old.kind, &old.body) != (&event.kind, &event.body) {
+        let redacted = session.redacted.contains(&old.position);
+        if !redacted && (&old.kind, &old.body) != (&event.kind, &event.body) {
             let position = Some(old.position);
             return Err(StoreError::IdempotencyConflict { what: id.to_string(), position });
         }
@@ -283,6 +291,7 @@ impl Store for Model {
                 deleted: false,
                 expired: false,
                 events: Vec::new(),
+                redacted: BTreeSet::new(),
                 batches: HashMap::new(),
                 tail: tokio::sync::watch::channel(Position::ZERO).0,
             };
@@ -356,6 +365,35 @@ impl Store for Model {
             session.deleted = true;
             session.events.clear();
             Ok(())
+        }
+        .boxed()
+    }
+
+    fn redact<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        event: &'a EventId,
+    ) -> BoxFuture<'a, StoreResult<Option<Position>>> {
+        async move {
+            let now = self.clock.now();
+            self.with(key, |session| {
+                let found = session.events.iter_mut().find(|one| one.id == *event);
+                let Some(found) = found else { return Ok(None) };
+                if session.info.held_at.is_some() {
+                    return Err(StoreError::SessionHeld { session: key.session.clone() });
+                }
+                let at = found.position;
+                found.body = Bytes::from_static(REDACTED);
+                if session.redacted.insert(at) {
+                    session.info.updated_at = now.max(session.info.updated_at);
+                }
+                for (batch, answer) in session.batches.values_mut() {
+                    if answer.events.iter().any(|placed| placed.position == at) {
+                        batch.events.clear();
+                    }
+                }
+                Ok(Some(at))
+            })
         }
         .boxed()
     }

@@ -11,6 +11,7 @@ use super::{
     Shared,
     journal::{Item, Refused, Told},
     names::{self, Name},
+    redact::is_redacted,
     session::{Ahead, ControlEffect, Effect, Session, State, given, key_hash},
 };
 use crate::{
@@ -195,6 +196,7 @@ impl Shared {
             Some(Control::Loss(_)) => (None, true),
             _ => (None, false),
         };
+        let takes_away = loses || matches!(request.control, Some(Control::Redact(_)));
         let deletes = change.is_some_and(|change| change.delete);
         if self.reserve.is_given() && !deletes {
             return Err(StoreError::DiskFull);
@@ -203,7 +205,7 @@ impl Shared {
         if state.is_degraded() && !mends {
             return Err(session.damaged(state));
         }
-        if state.entry.archived_at.is_some() && change.is_none() && !loses {
+        if state.entry.archived_at.is_some() && change.is_none() && !takes_away {
             return Err(StoreError::SessionArchived { session: session.key.session.clone() });
         }
         if let Some(unwritable) = state.unwritable.as_ref().filter(|one| one.full) {
@@ -340,9 +342,7 @@ impl Shared {
         batch: &Batch,
         known: &KnownBatch,
     ) -> StoreResult<Appended> {
-        let same = known.digest == batch_digest(&batch.events)
-            && known.events as usize == batch.events.len();
-        if !same {
+        if !known.answers(&batch.events) {
             return Err(StoreError::IdempotencyConflict {
                 what: known.key.clone(),
                 position: Some(Position(known.first_position)),
@@ -373,7 +373,8 @@ impl Shared {
             };
             let old = self.stored(session, Range::new(at, at.plus(1)))?;
             let Some(old) = old.into_iter().next() else { return Err(conflict(Some(at))) };
-            if (&old.kind, &old.body) != (&new.kind, &new.body) {
+            let redacted = is_redacted(&session.state().entry.redacted, at);
+            if !redacted && (&old.kind, &old.body) != (&new.kind, &new.body) {
                 return Err(conflict(Some(at)));
             }
             stored.push(old);

@@ -10,6 +10,7 @@ use super::{
     journal::Told,
     lock,
     read::Opened,
+    redact::is_redacted,
     session::{Session, fresh_entry},
     write_error,
 };
@@ -189,9 +190,11 @@ impl Shared {
             allow_gaps: false,
         };
         let stored = self.slice(session, &read)?.events;
+        let redacted = session.state().entry.redacted.clone();
         let same_events = stored.len() == events.len()
             && stored.iter().zip(events).all(|(old, new)| {
-                (&old.kind, &old.body) == (&new.kind, &new.body)
+                let gone = is_redacted(&redacted, old.position);
+                (gone || (&old.kind, &old.body) == (&new.kind, &new.body))
                     && new.id.as_ref().is_none_or(|id| *id == old.id)
             });
         if same_events && new.id.as_ref().is_none_or(|id| *id == session.key.session) {

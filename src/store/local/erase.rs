@@ -6,7 +6,11 @@
 //! session's key. A start that meets it first finishes what was begun: the steps below may each be
 //! the last before a crash, and all of them may be taken again.
 
-use std::{collections::BTreeMap, io, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io,
+    sync::Arc,
+};
 
 use super::{
     Shared,
@@ -90,6 +94,8 @@ impl Shared {
     /// Takes what is left of sessions whose tombstone is durable; what fails is taken again by the
     /// next settling.
     pub(super) fn finish_erasures(&self) -> io::Result<()> {
+        // Whoever waits for his own may find it taken by somebody else, and must not answer before.
+        let _turn = lock(&self.clearing);
         let begun = std::mem::take(&mut *lock(&self.erasing));
         for (at, session) in begun.iter().enumerate() {
             if let Err(error) = self.finish_erasure(session) {
@@ -125,12 +131,12 @@ impl Shared {
             let delta = self.delta(false, place, self.told());
             slots.write(&self.env, delta, &|take| self.catalogue().each_settled(take))?;
         }
-        self.unlink_files(session.hash)?;
+        self.unlink_files(session.hash, &BTreeSet::new())?;
         session.state().entry.segments.clear();
         lock(&self.touched).push(Arc::clone(session));
         if self.keys.own().is_none() {
             let tombstone = session.state().entry.end_lsn.saturating_sub(1);
-            self.zero_journal(session.hash, &|lsn| lsn != tombstone)?;
+            self.zero_journal(session.hash, &|first, _| first != tombstone)?;
         }
         tracing::info!(session = %session.hash, "a session was erased");
         Ok(())
@@ -160,14 +166,16 @@ impl Shared {
     }
 
     /// Zeroes the payloads of a session's frames in every file of the journal, as far as `wanted`
-    /// takes their first log sequence numbers, and what earlier uses left behind the frames of each
-    /// file: of those no header may be left that names anybody. Nobody writes to it meanwhile.
+    /// takes the log sequence numbers of their records (the first, and the one after the last), and
+    /// what earlier uses left behind the frames of each file: of those no header may be left that
+    /// names anybody. Nobody writes to it meanwhile, and nothing of them is repeated later on.
     pub(super) fn zero_journal(
         &self,
         session: SessionHash,
-        wanted: &dyn Fn(u64) -> bool,
+        wanted: &dyn Fn(u64, u64) -> bool,
     ) -> io::Result<()> {
         let zero = || -> io::Result<()> {
+            self.journal.blank(session, wanted);
             let mut files = Vec::new();
             let (place, needed) = (self.journal.place(), lock(&self.slots).recyclable().order);
             let mut ends = BTreeMap::from([(place.order, place.byte_offset)]);

@@ -25,7 +25,7 @@ use crate::{
             thread,
         },
     },
-    event::Lsn,
+    event::{Lsn, SessionHash},
     log::Frame,
     store::{StoreError, StoreResult},
 };
@@ -508,6 +508,11 @@ impl<S> Journal<S> {
         done
     }
 
+    /// Lets no payload of such frames be repeated in another file: see [`Writer::blank`].
+    pub(super) fn blank(&self, session: SessionHash, wanted: &dyn Fn(u64, u64) -> bool) {
+        lock(&self.writer).blank(session, wanted);
+    }
+
     /// The place of the journal up to which everything is durable and visible.
     pub(super) fn place(&self) -> Place {
         lock(&self.last).visible
@@ -608,7 +613,7 @@ mod tests {
     use super::*;
     use crate::{
         env::sim::{Fault, Op, Sim},
-        event::{Position, SessionHash},
+        event::Position,
         log::{Chain, FrameHeader, FrameKind},
     };
 

@@ -17,6 +17,7 @@ mod open;
 mod policy;
 mod read;
 mod recover;
+mod redact;
 mod repair;
 mod reserve;
 mod rest;
@@ -227,6 +228,10 @@ struct Shared {
     refused: Mutex<repair::Refused>,
     /// Sessions whose tombstone is durable and of which something may be left.
     erasing: Mutex<Vec<Arc<Session>>>,
+    /// Sessions with a redacted event whose body may be left in a file.
+    redacting: Mutex<Vec<Arc<Session>>>,
+    /// Held by whoever takes bytes away that were erased or redacted; taken before `settling`.
+    clearing: Mutex<()>,
     /// Held by a repair of the store, and by the close that ends all of them.
     repairing: Mutex<()>,
     recovery: Recovery,
@@ -580,8 +585,7 @@ impl Store for Local {
     ) -> BoxFuture<'a, StoreResult<Option<Position>>> {
         async move {
             let session = self.shared.session(key)?;
-            let mut state = self.shared.opened(&session)?;
-            Ok(state.opened.as_mut().and_then(|opened| opened.find(&name_hash(id.as_str()))))
+            self.shared.position_of(&session, id)
         }
         .boxed()
     }
@@ -639,6 +643,18 @@ impl Store for Local {
         async move {
             let session = self.shared.session(key)?;
             self.shared.erase(&session).await
+        }
+        .boxed()
+    }
+
+    fn redact<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        event: &'a EventId,
+    ) -> BoxFuture<'a, StoreResult<Option<Position>>> {
+        async move {
+            let session = self.shared.session(key)?;
+            self.shared.redact(&session, event).await
         }
         .boxed()
     }

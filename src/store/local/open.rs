@@ -13,6 +13,7 @@ use super::{
     lifetimes::use_entry,
     mend::make_good,
     recover::{Lost, Recovered, recover},
+    redact::is_redacting,
     repair::Refused,
     session::{Held, Session, fold_control, fresh_entry},
     slots::{Found, Slots},
@@ -26,8 +27,8 @@ use crate::{
             atomic::{AtomicBool, AtomicU64},
         },
     },
-    event::{Position, Range, SessionHash, Timestamp},
-    log::{Chain, Control, Create, Fault, Frame, FrameHeader, KeyNumber, LogError, Record},
+    event::{Position, Range, SessionHash, SessionKey, Timestamp},
+    log::{Chain, Control, Create, Entry, Fault, Frame, FrameHeader, KeyNumber, LogError, Record},
     store::{Recovery, lifetime::Count},
 };
 
@@ -39,7 +40,8 @@ pub(super) fn open(env: &Env, options: Options) -> Result<(Shared, Box<dyn Lock>
     let store = layout::identify(env)?;
     let keys = Keys::open(env, &store)?;
     layout::sync_names(env).map_err(doing("making the names of the store durable"))?;
-    let (mut catalogue, mut slots, found, deleted) = settled(env, store.id, &keys)?;
+    let (mut catalogue, mut slots, found, [deleted, mut redacting]) =
+        settled(env, store.id, &keys)?;
     let mut recovered = recover(env, store.id, found.place, found.clean)?;
     let mut known = named(&mut catalogue, &recovered);
     let mut refused = mend(env, (store.id, &keys), &known, &mut recovered);
@@ -54,6 +56,7 @@ pub(super) fn open(env: &Env, options: Options) -> Result<(Shared, Box<dyn Lock>
     let erased = tombstones(&mut known, &keys, &recovered)?;
     let [dirty, touched] =
         replay(&mut known, &keys, &recovered, counted, &mut recovery, &mut refused)?;
+    redacting.extend(known.values().filter(|one| is_redacting(&one.state().entry)).cloned());
     enter(known, &mut catalogue, &mut slots);
     let start = found.start.max(recovered.start_max);
     let ring = recovered.ring;
@@ -98,6 +101,8 @@ pub(super) fn open(env: &Env, options: Options) -> Result<(Shared, Box<dyn Lock>
         refused: Mutex::new(refused),
         repairing: Mutex::default(),
         erasing: Mutex::new(erased),
+        redacting: Mutex::new(redacting),
+        clearing: Mutex::default(),
         recovery,
     };
     deleted.iter().for_each(|session| shared.reclaim(session));
@@ -149,22 +154,27 @@ fn enter(known: ByHash, catalogue: &mut Catalogue, slots: &mut Slots) {
     }
 }
 
-type Settled = (Catalogue, Slots, Found, Vec<Arc<Session>>);
+type Settled = (Catalogue, Slots, Found, [Vec<Arc<Session>>; 2]);
 
-/// What the settled files say; also the deleted sessions whose files are not all unlinked.
+/// What the settled files say; also the deleted sessions whose files are not all unlinked, and those
+/// with a redacted event whose body may be left.
 fn settled(env: &Env, store: [u8; 16], keys: &Keys) -> Result<Settled, OpenError> {
     let mut catalogue = Settling::default();
-    let (mut differing, mut nameless, mut deleted) = (Vec::new(), false, Vec::new());
+    let (mut differing, mut nameless) = (Vec::new(), false);
+    let (mut deleted, mut redacting) = (Vec::new(), Vec::new());
     let live = keys_live_from(env.clock.now());
     let (mut slots, found) =
         Slots::open(env, store, keys.own().cloned(), &mut |entry, bytes, differs| {
-            let left = entry.deleted_at.is_some() && !entry.segments.is_empty();
+            let (left, redacts) = (is_left(&entry), is_redacting(&entry));
             let Some(key) = catalogue.take(entry, bytes, live) else {
                 nameless = true;
                 return;
             };
             if left {
                 deleted.push(key.clone());
+            }
+            if redacts {
+                redacting.push(key.clone());
             }
             if differs {
                 differing.push(key);
@@ -176,13 +186,18 @@ fn settled(env: &Env, store: [u8; 16], keys: &Keys) -> Result<Settled, OpenError
     }
     let mut catalogue = catalogue.catalogue();
     slots.differ(differing.iter().filter_map(|key| catalogue.get(key)));
-    let mut left: Vec<_> = deleted.iter().filter_map(|key| catalogue.get(key)).collect();
     // The last entry of a name counts: it may be that of a session which has the name since.
-    left.retain(|session| {
-        let entry = &session.state().entry;
-        entry.deleted_at.is_some() && !entry.segments.is_empty()
-    });
+    let mut those = |keys: &[SessionKey], are: fn(&Entry) -> bool| -> Vec<Arc<Session>> {
+        let named = keys.iter().filter_map(|key| catalogue.get(key));
+        named.filter(|session| are(&session.state().entry)).collect()
+    };
+    let left = [those(&deleted, is_left), those(&redacting, is_redacting)];
     Ok((catalogue, slots, found, left))
+}
+
+/// Whether a deleted session may have files.
+fn is_left(entry: &Entry) -> bool {
+    entry.deleted_at.is_some() && !entry.segments.is_empty()
 }
 
 /// Whether a session's segments hold what the journal lost: settling may be ahead of its place.

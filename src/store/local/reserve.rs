@@ -4,7 +4,11 @@
 //! not unlink a file before both settled files know that its session is deleted, and must not
 //! decide what is deleted.
 
-use std::{collections::BTreeMap, io, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io,
+    sync::Arc,
+};
 
 use super::{Shared, blocking, layout::RESERVE, lock, session::Session};
 use crate::{
@@ -213,7 +217,7 @@ impl Shared {
                 return true;
             }
             let mut state = session.state();
-            if let Err(error) = self.unlink_files(session.hash) {
+            if let Err(error) = self.unlink_files(session.hash, &BTreeSet::new()) {
                 tracing::warn!(session = %session.hash, %error, "a deleted file is left");
                 return true;
             }
@@ -231,15 +235,22 @@ impl Shared {
         }
     }
 
-    pub(super) fn unlink_files(&self, session: SessionHash) -> io::Result<()> {
+    /// Unlinks the files of a session but those of these paths, durably.
+    pub(super) fn unlink_files(
+        &self,
+        session: SessionHash,
+        but: &BTreeSet<String>,
+    ) -> io::Result<()> {
         let (storage, directory) = (&self.env.storage, segment::directory(session));
         let names = match storage.list(&directory) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             names => names?,
         };
         let own = format!("{session}-");
-        for entry in names.iter().filter(|entry| entry.name.starts_with(&own)) {
-            match storage.remove(&format!("{directory}/{}", entry.name)) {
+        let of_it = names.iter().filter(|entry| entry.name.starts_with(&own));
+        let paths = of_it.map(|entry| format!("{directory}/{}", entry.name));
+        for path in paths.filter(|path| !but.contains(path)) {
+            match storage.remove(&path) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
                 _ => {}
             }

@@ -146,15 +146,18 @@ impl Shared {
             }
             // A use that failed before anything in it was acknowledged has no end.
             let (Some(header), Some(to)) = (one.header, to) else { continue };
+            // What lies before the place no start reads: payloads there may be taken away.
+            let first = place.order == order;
+            let from = if first { place.byte_offset.max(FRAMES_AT) } else { FRAMES_AT };
             let mut wrong = None;
             let take = &mut |piece| {
                 if let Piece::Bad { byte_offset, fault, .. } = piece {
                     wrong.get_or_insert((byte_offset, fault));
                 }
             };
-            let walked = walk_file(&*one.file, header.salt, (FRAMES_AT, to), take);
+            let walked = walk_file(&*one.file, header.salt, (from, to), take);
             let (whole, rest) = walked.map_err(io_of)?;
-            round.bytes += to.saturating_sub(FRAMES_AT);
+            round.bytes += to.saturating_sub(from);
             if let Some((at, fault)) = wrong.or(rest.map(|fault| (whole, fault))) {
                 tell(format!("{path} at byte {at}: {fault}"));
             }

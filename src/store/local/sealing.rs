@@ -8,6 +8,7 @@ use super::{
     Shared, lock,
     policy::Policy,
     read::OpenSegment,
+    redact::leave_out,
     session::Session,
     settle::{FEW_SESSIONS_MAX, whole_frames},
 };
@@ -24,7 +25,7 @@ use crate::{
 /// Runs that are written before they are made durable together.
 const SEALED_AT_ONCE: usize = 64;
 
-type Records = Vec<(Lsn, Record)>;
+pub(super) type Records = Vec<(Lsn, Record)>;
 
 impl Shared {
     /// Seals the full segments of sessions that were settled, once nobody writes so fast that the
@@ -96,13 +97,13 @@ impl Shared {
         Ok(())
     }
 
-    /// Writes a run as one sealed segment. It is named after this start: the name of its first
-    /// segment may be that of a sealed one.
+    /// Writes a run as one sealed segment, without the bodies of redacted events. It is named after
+    /// this start: the name of its first segment may be that of a sealed one.
     fn write_sealed(&self, session: &Session, run: Vec<SegmentEntry>) -> Result<Sealing, LogError> {
         let short = LogError::Fault { byte_offset: 0, fault: Fault::Short };
         let (Some(first), Some(last)) = (run.first(), run.last()) else { return Err(short) };
-        let start = self.journal.start();
-        let path = self.free_name(session, Position(first.base), true)?;
+        let start = self.sealing_start(session, first.base);
+        let path = self.free_name(session, Position(first.base), start, true)?;
         let cipher = self.cipher(session)?;
         let (bytes, records) = self.encode_sealed(session, &run, start, cipher.as_ref())?;
         let storage = &self.env.storage;
@@ -117,6 +118,14 @@ impl Shared {
         let (base, end, bytes) = (first.base, last.end, bytes.len() as u64);
         let entry = SegmentEntry { base, start, sealed: true, bytes, end };
         Ok(Sealing { run, entry, path, file, records, cipher })
+    }
+
+    /// The start that a sealed segment is named after: this one, or, where this start sealed one of
+    /// that base before, the one before it. Of the two names the session has one at most.
+    fn sealing_start(&self, session: &Session, base: u64) -> u64 {
+        let start = self.journal.start();
+        let named = |one: &SegmentEntry| (one.base, one.start, one.sealed) == (base, start, true);
+        start - u64::from(session.state().entry.segments.iter().any(named))
     }
 
     fn sync_sealed(&self, written: &[(Arc<Session>, Sealing)]) -> io::Result<()> {
@@ -169,7 +178,8 @@ impl Shared {
         cipher: Option<&Arc<Cipher>>,
     ) -> Result<(Vec<u8>, Records), LogError> {
         let mut header: Option<SegmentHeader> = None;
-        let mut records = Records::new();
+        let (mut records, mut known) = (Records::new(), Vec::new());
+        let redacted = session.state().entry.redacted.clone();
         for entry in run {
             let path = segment::path(session.hash, Position(entry.base), entry.start, entry.sealed);
             let file = self.env.storage.open_read(&path)?;
@@ -179,6 +189,10 @@ impl Shared {
                 let fault = |fault| LogError::Fault { byte_offset: 0, fault };
                 records.extend(frame.records().map_err(fault)?);
             }
+            if entry.sealed && !redacted.is_empty() {
+                let tables = Sealed::of(&*file, &found, entry.bytes, cipher.map(|one| &**one))?;
+                known.extend(tables.batches.into_iter().filter(|(_, one)| one.lacks_content()));
+            }
         }
         let Some(first) = header else {
             return Err(LogError::Fault { byte_offset: 0, fault: Fault::Short });
@@ -187,9 +201,10 @@ impl Shared {
         let header = SegmentHeader { salt, start, sealed: true, ..first };
         let end = run.last().map_or(0, |last| last.end);
         prove(&header, &records, end, self.chains_behind(session, run)?)?;
+        known.extend(leave_out(header.base, &mut records, &redacted));
         let live = self.env.clock.now().plus_micros(-limits::BATCH_KEY_MICROS);
-        let bytes =
-            self.keys.with(cipher, |encryptor| seal::seal(header, &records, live, encryptor));
+        let sealed = |encryptor: Option<_>| seal::seal(header, &records, known, live, encryptor);
+        let bytes = self.keys.with(cipher, sealed);
         Ok((bytes, records))
     }
 

@@ -14,6 +14,7 @@ use super::{
     lifetimes::{use_entry, used_at},
     names::Name,
     read::Opened,
+    redact::redact_entry,
 };
 use crate::{
     env::sync::{Mutex, MutexGuard, PoisonError},
@@ -157,6 +158,7 @@ pub(super) fn fold_control(entry: &mut Entry, said: &Control, now: Timestamp) {
         Control::Change(change) => apply_change(entry, change, now),
         Control::Loss(loss) => apply_loss(entry, loss, now),
         Control::Erase(_) => erase_entry(entry, now.0),
+        Control::Redact(redact) => redact_entry(entry, redact.position),
         Control::Create(_) | Control::Batch(_) | Control::Unknown(_) => {}
     }
 }

@@ -123,6 +123,13 @@ impl Shared {
         if !lock(&self.erasing).is_empty() {
             self.finish_erasures()?;
         }
+        // What is left of one stops nobody: the next settling takes it up.
+        let _ = self.finish_redactions();
+        self.settle_frames(clean, quiet)
+    }
+
+    /// [`Self::settle_and`] without what deletions, erasures and redactions left to be done.
+    pub(super) fn settle_frames(&self, clean: bool, quiet: bool) -> io::Result<()> {
         let idle = lock(&self.dirty).is_empty() && lock(&self.touched).is_empty();
         if idle && lock(&self.slots).even() && !clean && !self.count_is_due() {
             return Ok(());
@@ -285,7 +292,7 @@ impl Shared {
             sealed: false,
             key,
         };
-        let path = self.free_name(session, header.base, false)?;
+        let path = self.free_name(session, header.base, start, false)?;
         self.make_directory(session.hash)?;
         let file = match storage.create(&path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => storage.open(&path)?,
@@ -295,15 +302,15 @@ impl Shared {
         Ok((path, header.salt, file))
     }
 
-    /// The path of a segment of this start that is to be made, unless another has it: one that the
-    /// session consists of, or one that is about to be unlinked.
+    /// The path of a segment that is to be made, unless another has it: one that the session
+    /// consists of, or one that is about to be unlinked.
     pub(super) fn free_name(
         &self,
         session: &Session,
         base: Position,
+        start: u64,
         sealed: bool,
     ) -> io::Result<String> {
-        let start = self.journal.start();
         let path = segment::path(session.hash, base, start, sealed);
         let named =
             |one: &SegmentEntry| (one.base, one.start, one.sealed) == (base.0, start, sealed);

@@ -9,13 +9,15 @@ use bytes::Bytes;
 use super::{
     Shared, blocking,
     read::{OpenSegment, index_of},
+    redact::is_redacted,
     session::{Held, Session, State},
     warm::{Group, Place},
 };
 use crate::{
+    env::planted::{Defect, planted},
     event::{Event, Position, Range, SessionHash, Timestamp},
     log::{
-        Cipher, Fault, Frame, LogError,
+        Cipher, Fault, Frame, LogError, REDACTED,
         frame::HEADER_BYTES,
         journal::{read as read_bytes, read_cached},
         segment::FrameIndex,
@@ -67,13 +69,15 @@ impl Shared {
     }
 
     fn slice_once(&self, session: &Arc<Session>, read: &Read) -> StoreResult<Option<Slice>> {
-        let (sources, range, tail, known, segments, cipher) = {
+        let (sources, range, tail, known, segments, cipher, redacted) = {
             let mut state = self.opened(session)?;
+            let redacted = state.entry.redacted.clone();
             let cipher = self.key_of(session, &mut state)?;
             let tail = Position(state.entry.tail);
             let range = Range::new(read.range.from.min(tail), read.range.to.min(tail));
             let segments = state.entry.segments.clone();
-            (self.sources(&state, range, read), range, tail, state.gaps(), segments, cipher)
+            let sources = self.sources(&state, range, read);
+            (sources, range, tail, state.gaps(), segments, cipher, redacted)
         };
         let mut taken = Taken::new(range, read);
         let mut found = Vec::new();
@@ -96,6 +100,12 @@ impl Shared {
         }
         let mut events = taken.events;
         events.sort_by_key(|event| event.position);
+        // Whatever a file, or memory, has of it.
+        if !redacted.is_empty() {
+            let gone = events.iter_mut().filter(|event| is_redacted(&redacted, event.position));
+            let gone = gone.filter(|_| !planted(Defect::ServeRedacted));
+            gone.for_each(|event| event.body = Bytes::from_static(REDACTED));
+        }
         let covered = match (taken.full, read.fill, events.first(), events.last()) {
             (true, Fill::Forward, _, Some(last)) => Range::new(range.from, last.position.plus(1)),
             (true, Fill::Backward, Some(first), _) => Range::new(first.position, range.to),

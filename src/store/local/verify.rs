@@ -3,11 +3,11 @@
 
 use std::{io, sync::Arc};
 
-use super::{Shared, session::Session};
+use super::{Shared, redact::is_redacted, session::Session};
 use crate::{
     event::{Lsn, Position, Range},
     log::{
-        Chain, Cipher, Entry, Fault, Frame, LogError, SegmentEntry,
+        Chain, Cipher, Entry, Fault, Frame, LogError, Redaction, SegmentEntry,
         journal::read,
         scan::{Piece, Scan, scan},
         seal::{self, Sealed},
@@ -19,6 +19,7 @@ use crate::{
 /// Chains followed so far.
 struct Walk {
     cipher: Option<Arc<Cipher>>,
+    redacted: Vec<Redaction>,
     position: Position,
     chain: Chain,
     control_chain: Chain,
@@ -68,6 +69,7 @@ impl Shared {
         };
         let mut walk = Walk {
             cipher,
+            redacted: entry.redacted.clone(),
             position: Position::ZERO,
             chain: Chain::events_of(session.hash),
             control_chain: Chain::controls_of(session.hash),
@@ -220,6 +222,10 @@ impl Walk {
         };
         for (lsn, record) in &records {
             if record.is_event() {
+                if record.is_redacted() && !is_redacted(&self.redacted, self.position) {
+                    let range = Range::new(self.position, self.position.plus(1));
+                    self.damaged(range, "its body is gone, and nobody redacted it".to_owned());
+                }
                 self.chain = self.chain.after(self.position.0, record);
                 self.position = self.position.plus(1);
                 self.events += 1;

@@ -200,6 +200,16 @@ impl Writer {
         used.map(|file| (file.number, file.order)).collect()
     }
 
+    /// Zeroes what is kept of frames to be repeated should their file fail, as far as `wanted`
+    /// takes the numbers of their records: no start reads these any more.
+    pub(super) fn blank(&mut self, session: SessionHash, wanted: &dyn Fn(u64, u64) -> bool) {
+        for (_, Frame { header, payload }) in &mut self.recent {
+            if header.session == session && wanted(header.first_lsn.0, header.end_lsn().0) {
+                *payload = vec![0; payload.len()].into();
+            }
+        }
+    }
+
     /// Writes at a byte offset, durably, and moves the end behind it.
     fn write(&mut self, buffer: &[u8], at: u64) -> io::Result<()> {
         let Some(current) = &mut self.current else { return Ok(()) };

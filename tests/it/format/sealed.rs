@@ -108,9 +108,12 @@ fn a_sealed_segment_lies_as_it_is_drawn() {
     let frame = Frame::read(SALT, &golden.slice(192..)).unwrap();
     let records = frame.records().unwrap();
     assert_eq!(Frame::read(SALT, &rows.slice(192..)).unwrap().records().unwrap(), records);
-    assert_eq!(hex(&seal(header, &records, TIME, None)), COLUMNS);
+    assert_eq!(hex(&seal(header, &records, Vec::new(), TIME, None)), COLUMNS);
     // Keys that no longer count are left out.
-    assert_eq!(tables_of(&seal(header, &records, KEY_TIME.plus_micros(1), None)).batches, []);
+    assert_eq!(
+        tables_of(&seal(header, &records, Vec::new(), KEY_TIME.plus_micros(1), None)).batches,
+        []
+    );
 
     let sealed = tables_of(&golden);
     assert!(sealed.nameless);
@@ -143,7 +146,7 @@ fn two_blocks() -> Vec<u8> {
         record.process_at(TIME);
         (Lsn(100 + n), record)
     };
-    seal(header, &(0..65).map(record).collect::<Vec<_>>(), TIME, None)
+    seal(header, &(0..65).map(record).collect::<Vec<_>>(), Vec::new(), TIME, None)
 }
 
 #[test]

@@ -77,6 +77,7 @@ impl Store for Gate {
         info(key: &'a SessionKey) -> StoreResult<SessionInfo>;
         used(key: &'a SessionKey) -> StoreResult<SessionInfo>;
         erase(key: &'a SessionKey) -> StoreResult<()>;
+        redact(key: &'a SessionKey, event: &'a EventId) -> StoreResult<Option<Position>>;
         sweep() -> StoreResult<Swept>;
         aging(scope: &'a Scope, limit: usize) -> StoreResult<Vec<Aging>>;
         list(scope: &'a Scope, listing: Listing) -> StoreResult<Vec<SessionInfo>>;

@@ -1,0 +1,276 @@
+//! Redacting an event: its body is taken out of every file of the session and of the journal, and
+//! is never served again; place, id, type, times and chain stay. It must not answer before no file
+//! has the body, nor change what any other event says.
+//!
+//! A control record comes first: from then on nobody is served the body, whatever lies in files.
+//! Then the segment that has it is sealed anew without it, every other file of the session is
+//! unlinked once both settled files name the new one, and the payloads of its frame in the journal
+//! become zeros. A crash leaves an event whole or redacted; a start finishes what was begun.
+
+use std::{collections::BTreeSet, io, sync::Arc};
+
+use super::{
+    Shared,
+    append::{self, Planned},
+    blocking, lock,
+    sealing::Records,
+    session::Session,
+    settle::whole_frames,
+};
+use crate::{
+    env::sync::atomic::Ordering,
+    event::{EventId, Lsn, Position, Timestamp},
+    log::{
+        Control, Entry, Fault, KnownBatch, LogError, Redact, Redaction, SegmentEntry,
+        segment::{self, SegmentHeader, name_hash},
+    },
+    store::{StoreError, StoreResult},
+};
+
+/// Leaves of an entry what a redaction says.
+pub(super) fn redact_entry(entry: &mut Entry, position: u64) {
+    if let Err(at) = entry.redacted.binary_search_by_key(&position, |one| one.position) {
+        entry.redacted.insert(at, Redaction { position, cleared: false });
+    }
+}
+
+/// Whether the event at a position is redacted; `redacted` is in order.
+pub(super) fn is_redacted(redacted: &[Redaction], position: Position) -> bool {
+    redacted.binary_search_by_key(&position.0, |one| one.position).is_ok()
+}
+
+/// Whether the body of a redacted event may be left in a file.
+pub(super) fn is_redacting(entry: &Entry) -> bool {
+    entry.redacted.iter().any(|one| !one.cleared)
+}
+
+/// Takes the bodies of redacted events out of records that are to be sealed, the first event of
+/// them at `base`, and with them what batches say of their content: a digest tells whether a guess
+/// is right. Answers these batches: their keys go on answering.
+pub(super) fn leave_out(
+    base: Position,
+    records: &mut Records,
+    redacted: &[Redaction],
+) -> Vec<(Timestamp, KnownBatch)> {
+    let (mut position, mut known) = (base, Vec::new());
+    for (_, record) in records.iter_mut().filter(|_| !redacted.is_empty()) {
+        if record.is_event() {
+            if is_redacted(redacted, position) {
+                record.redact();
+            }
+            position = position.plus(1);
+        } else if let Some(Control::Batch(batch)) = record.to_control()
+            && redacted.iter().any(|one| batch.holds(Position(one.position)))
+        {
+            known.push((record.processed_at(), batch.without_content()));
+            record.redact();
+        }
+    }
+    known
+}
+
+/// What the segments say of events that are to be without a body.
+#[derive(Default)]
+struct Found {
+    /// Log sequence numbers of their records.
+    numbers: BTreeSet<u64>,
+    /// Segments with a body that must go.
+    whole: Vec<SegmentEntry>,
+}
+
+impl Shared {
+    /// Where the event of that id lies.
+    pub(super) fn position_of(
+        &self,
+        session: &Arc<Session>,
+        id: &EventId,
+    ) -> StoreResult<Option<Position>> {
+        let mut state = self.opened(session)?;
+        Ok(state.opened.as_mut().and_then(|opened| opened.find(&name_hash(id.as_str()))))
+    }
+
+    /// Redacts an event; no file has its body once this returns.
+    pub(super) async fn redact(
+        &self,
+        session: &Arc<Session>,
+        id: &EventId,
+    ) -> StoreResult<Option<Position>> {
+        let Some(position) = self.position_of(session, id)? else {
+            let state = session.visible()?;
+            // It may be where nobody can read.
+            return if state.is_degraded() { Err(session.damaged(&state)) } else { Ok(None) };
+        };
+        self.drive(|| self.plan_redaction(session, position)).await?;
+        lock(&self.redacting).push(Arc::clone(session));
+        let finished = blocking(|| self.finish_redactions());
+        let state = session.visible()?;
+        let mut those = state.entry.redacted.iter().filter(|one| one.position == position.0);
+        if those.all(|one| one.cleared) {
+            return Ok(Some(position));
+        }
+        let source = finished.err().unwrap_or_else(|| io::Error::other("its body may be left"));
+        Err(StoreError::Io { doing: "redacting an event", source })
+    }
+
+    fn plan_redaction(&self, session: &Arc<Session>, position: Position) -> StoreResult<Planned> {
+        let mut state = session.visible()?;
+        if state.entry.held_at.is_some() {
+            return Err(StoreError::SessionHeld { session: session.key.session.clone() });
+        }
+        let epoch = self.journal.epoch();
+        if state.end(epoch).barrier {
+            return Ok(Planned::Wait);
+        }
+        let entry = &state.entry;
+        if entry.redacted.iter().any(|one| one.position == position.0) {
+            return Ok(Planned::Answered(append::nothing(state.receipt())));
+        }
+        // A segment of which a part was given up can be proven no more, nor written anew.
+        let holds = |one: &&SegmentEntry| one.base <= position.0 && position.0 < one.end;
+        let hurt = |one: &SegmentEntry| {
+            entry.damage.iter().any(|gap| gap.from <= one.end && one.base <= gap.to)
+        };
+        if entry.segments.iter().find(holds).is_some_and(hurt) {
+            return Err(session.damaged(&state));
+        }
+        let redact = Control::Redact(Redact { position: position.0 });
+        self.queue_control(session, &mut state, epoch, redact)
+    }
+
+    /// Takes away what is left of redacted bodies; what fails is taken up by the next settling.
+    pub(super) fn finish_redactions(&self) -> io::Result<()> {
+        // Whoever waits for his own may find it taken by somebody else, and must not answer before.
+        let _turn = lock(&self.clearing);
+        let mut begun = std::mem::take(&mut *lock(&self.redacting));
+        begun.retain(|session| is_redacting(&session.state().entry));
+        if begun.is_empty() {
+            return Ok(());
+        }
+        // The frames leave memory, and no start reads the journal before what lies behind them.
+        if let Err(error) = (0..2).try_for_each(|_| self.settle_frames(false, false)) {
+            lock(&self.redacting).append(&mut begun);
+            return Err(error);
+        }
+        let mut failed = Ok(());
+        for session in begun {
+            if let Err(error) = self.finish_redaction(&session) {
+                tracing::warn!(session = %session.hash, %error, "a redacted body may be left");
+                lock(&self.redacting).push(session);
+                failed = Err(error);
+            }
+        }
+        failed
+    }
+
+    fn finish_redaction(&self, session: &Arc<Session>) -> io::Result<()> {
+        // Nobody settles or seals it meanwhile.
+        let _settling = lock(&self.settling);
+        let stopped = self.closed.load(Ordering::Acquire) || self.frozen.load(Ordering::Acquire);
+        if stopped {
+            return Err(io::Error::other("the store takes no writes"));
+        }
+        let wanted: BTreeSet<u64> = {
+            let state = session.state();
+            if state.entry.deleted_at.is_some() || state.entry.reclaimed {
+                // All of its files go.
+                return Ok(());
+            }
+            let left = state.entry.redacted.iter().filter(|one| !one.cleared);
+            left.map(|one| one.position).collect()
+        };
+        let Found { numbers, whole } = self.look_for(session, &wanted)?;
+        if !whole.is_empty() {
+            let runs = whole.into_iter().map(|one| (Arc::clone(session), vec![one]));
+            self.seal_runs(runs.collect())?;
+            if !self.look_for(session, &wanted)?.whole.is_empty() {
+                return Err(io::Error::other("a segment could not be written anew"));
+            }
+        }
+        // What was read of it before names what is gone.
+        session.state().opened = None;
+        self.warm.clear();
+        self.touch_settled();
+        (0..2).try_for_each(|_| self.write_settled())?;
+        self.unlink_unnamed(session)?;
+        let behind = numbers.last().map_or(0, |last| last + 1);
+        if lock(&self.slots).recyclable().lsn < Lsn(behind) {
+            return Err(io::Error::other(
+                "a start would need its frames: a session is not settled",
+            ));
+        }
+        let has = |from: u64, to: u64| numbers.range(from..to).next().is_some();
+        self.zero_journal(session.hash, &has)?;
+        self.clear_quarantine(session.hash)?;
+        self.note_cleared(session, &wanted);
+        tracing::info!(session = %session.hash, events = wanted.len(), "events were redacted");
+        Ok(())
+    }
+
+    /// Reads the segments that have these events.
+    fn look_for(&self, session: &Session, wanted: &BTreeSet<u64>) -> io::Result<Found> {
+        let segments = session.state().entry.segments.clone();
+        let cipher = self.cipher(session).map_err(io_of)?;
+        let mut found = Found::default();
+        for one in segments {
+            if wanted.range(one.base..one.end).next().is_none() {
+                continue;
+            }
+            let path = segment::path(session.hash, Position(one.base), one.start, one.sealed);
+            let file = self.env.storage.open_read(&path)?;
+            let header = SegmentHeader::of(&*file).map_err(io_of)?;
+            let frames = whole_frames(&*file, &header, &one, cipher.as_deref()).map_err(io_of)?;
+            let (mut position, mut whole) = (one.base, false);
+            for frame in frames {
+                for (lsn, record) in frame.records().map_err(wrong)? {
+                    if !record.is_event() {
+                        continue;
+                    }
+                    if wanted.contains(&position) {
+                        found.numbers.insert(lsn.0);
+                        whole |= !record.is_redacted();
+                    }
+                    position += 1;
+                }
+            }
+            found.whole.extend(whole.then_some(one));
+        }
+        if found.numbers.len() < wanted.len() {
+            return Err(io::Error::other("the session could not be settled"));
+        }
+        Ok(found)
+    }
+
+    /// Unlinks every file of a session that it does not consist of.
+    fn unlink_unnamed(&self, session: &Session) -> io::Result<()> {
+        let path = |one: &SegmentEntry| {
+            segment::path(session.hash, Position(one.base), one.start, one.sealed)
+        };
+        let named: BTreeSet<String> = session.state().entry.segments.iter().map(path).collect();
+        self.unlink_files(session.hash, &named)?;
+        let own = format!("{}/{}-", segment::directory(session.hash), session.hash);
+        lock(&self.retired).retain(|path, _| !path.starts_with(&own));
+        Ok(())
+    }
+
+    /// Notes that no file has these bodies any more.
+    fn note_cleared(&self, session: &Arc<Session>, gone: &BTreeSet<u64>) {
+        let mut state = session.state();
+        let state = &mut *state;
+        for entry in [Some(&mut state.entry), state.settled.as_deref_mut()].into_iter().flatten() {
+            let those = entry.redacted.iter_mut().filter(|one| gone.contains(&one.position));
+            those.for_each(|one| one.cleared = true);
+        }
+        lock(&self.touched).push(Arc::clone(session));
+    }
+}
+
+fn io_of(error: LogError) -> io::Error {
+    match error {
+        LogError::Io(error) => error,
+        other => io::Error::other(other),
+    }
+}
+
+fn wrong(fault: Fault) -> io::Error {
+    io::Error::other(fault.to_string())
+}

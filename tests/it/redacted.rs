@@ -1,0 +1,499 @@
+//! What is left of an event that was redacted: its place, id, type and chain, and nowhere its body,
+//! whatever it lay in before, whenever the machine died, and whatever is put back; nothing of any
+//! other event is touched. It must not look into the engine, but it reads every file with its keys.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use sessionlog::{
+    env::sim::{Fault, Op, Sim},
+    event::{BatchKey, EventId, Position},
+    log::{
+        Cipher, Frame, FrameHeader, KeyNumber, RecordBody, StoreFile,
+        journal::JournalHeader,
+        keyring::{KeySlot, Master},
+        record,
+        scan::{Piece, scan},
+        segment::SegmentHeader,
+    },
+    store::{Change, Read, Store, StoreError, local::Local},
+};
+
+use crate::{
+    engines::{append, batch, create, event, events_of, everything, key, named, small},
+    life::{asked, runtime},
+};
+
+const CANARY: &str = "canary-77b0e1c94d";
+const GONE: &str = r#"{"redacted":true}"#;
+/// Which event is redacted, of how many.
+const AT: usize = 13;
+const EVENTS: usize = 30;
+
+pub fn machine(seed: u64, encrypted: bool) -> Sim {
+    if encrypted { Sim::encrypted(seed) } else { Sim::new(seed) }
+}
+
+fn open(sim: &Sim) -> Local {
+    Local::open_local(&sim.env(), small()).unwrap()
+}
+
+fn id(n: usize) -> EventId {
+    EventId::new(&format!("e{n}")).unwrap()
+}
+
+fn body(n: usize) -> String {
+    let word = if n == AT { CANARY } else { "other" };
+    format!("{{\"n\":{n},\"text\":\"{}\"}}", format!("{word} ").repeat(20))
+}
+
+/// Where the event is when it is redacted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Age {
+    Journal,
+    Settled,
+    Sealed,
+    Restarted,
+}
+
+const AGES: [Age; 4] = [Age::Journal, Age::Settled, Age::Sealed, Age::Restarted];
+
+/// Two sessions of the same events; those around the one that is redacted share a batch with it.
+async fn fill(sim: &Sim, age: Age) -> Local {
+    let mut store = open(sim);
+    for name in ["s", "other"] {
+        create(&store, name).await;
+    }
+    for n in (0..EVENTS).step_by(3) {
+        for name in ["s", "other"] {
+            let events = (n..n + 3).map(|n| match name {
+                "s" => named(id(n).as_str(), &body(n)),
+                _ => event(&body(0)),
+            });
+            let mut sent = batch(events);
+            sent.key = Some(BatchKey::new(&format!("batch {n}")).unwrap());
+            append(&store, &key(name), sent).await.unwrap();
+        }
+        if age != Age::Journal && n % 9 == 6 {
+            store.settle().unwrap();
+        }
+    }
+    match age {
+        Age::Journal => {}
+        Age::Settled => store.settle().unwrap(),
+        Age::Sealed | Age::Restarted => {
+            store.close().await;
+            drop(store);
+            store = open(sim);
+            if age == Age::Restarted {
+                append(&store, &key("s"), batch([event("{}")])).await.unwrap();
+                sim.kill();
+                store = open(sim);
+            }
+        }
+    }
+    store
+}
+
+/// Every key of the store.
+fn ciphers(sim: &Sim) -> BTreeMap<KeyNumber, Cipher> {
+    let Some(given) = sim.env().keys else { return BTreeMap::new() };
+    let store = StoreFile::decode(&sim.read_durable("STORE").unwrap()).unwrap().id;
+    let master = Master::new(given.current.bytes());
+    let slots = sim.read_durable("keys/0").unwrap();
+    let key = |(number, slot): (usize, &[u8])| {
+        let number = KeyNumber(number as u64);
+        let KeySlot::Key(wrapped) = KeySlot::decode(number, slot).unwrap() else { return None };
+        let key = master.unwrap(store, &wrapped).unwrap();
+        Some((number, Cipher::new(&key, store, number)))
+    };
+    slots.chunks(128).enumerate().skip(1).filter_map(key).collect()
+}
+
+/// The whole frames of a file.
+fn frames(path: &str, bytes: &Bytes) -> Vec<Frame> {
+    let (salt, from) = match JournalHeader::decode(bytes) {
+        Ok(header) if path.starts_with("journal") => (header.salt, 8192),
+        _ => match SegmentHeader::decode(bytes) {
+            Ok(header) => (header.salt, 192),
+            Err(_) => return Vec::new(),
+        },
+    };
+    let pieces = scan(salt, &bytes.slice(from..), from as u64).pieces.into_iter();
+    let whole = pieces.filter_map(|piece| match piece {
+        Piece::Frame { frame, .. } => Some(frame),
+        Piece::Bad { .. } => None,
+    });
+    whole.collect()
+}
+
+fn holds(bytes: &[u8], text: &str) -> bool {
+    bytes.windows(text.len()).any(|part| part == text.as_bytes())
+}
+
+/// Every file that has the body: as it lies there, compressed, or encrypted.
+pub fn holding(sim: &Sim) -> Vec<String> {
+    let ciphers = ciphers(sim);
+    let has = |path: &str, bytes: &Bytes| {
+        let within = |frame: Frame| {
+            let number = frame.header.encrypted.map(|encrypted| encrypted.key);
+            let cipher = number.and_then(|number| ciphers.get(&number));
+            // What is not readable under any key is nobody's.
+            let records = frame.decrypt(cipher).and_then(|frame| frame.records());
+            records.unwrap_or_default().iter().any(|(_, record)| match &record.body {
+                RecordBody::Whole { body, .. } => holds(body, CANARY),
+                RecordBody::Redacted { .. } => false,
+            })
+        };
+        holds(bytes, CANARY) || frames(path, bytes).into_iter().any(within)
+    };
+    let files = sim.files().into_iter();
+    files.filter(|path| sim.read_durable(path).is_some_and(|bytes| has(path, &bytes.into()))).collect()
+}
+
+/// Whether the event is redacted; everything else is as it was.
+async fn is_redacted(store: &Local) -> bool {
+    let events = events_of(store, &key("s")).await;
+    assert!(events.len() >= EVENTS, "{}", events.len());
+    for (n, one) in events.iter().take(EVENTS).enumerate() {
+        assert_eq!((one.position, &one.id), (Position(n as u64), &id(n)));
+        assert_eq!(one.kind.as_str(), "user.message");
+        if n != AT {
+            assert_eq!(one.body, body(n).as_bytes());
+        }
+    }
+    assert_eq!(events_of(store, &key("other")).await.len(), EVENTS);
+    let verified = store.verify(&key("s").scope, None).await.unwrap();
+    assert_eq!((verified.sessions, verified.damage), (2, vec![]));
+    let gone = events[AT].body == GONE.as_bytes();
+    assert!(gone || events[AT].body == body(AT).as_bytes());
+    gone
+}
+
+#[test]
+fn a_redacted_body_is_in_no_file_and_stays_so_over_every_stop() {
+    for encrypted in [false, true] {
+        for age in AGES {
+            let told = format!("{age:?}, encrypted: {encrypted}");
+            let sim = machine(71, encrypted);
+            runtime().block_on(async {
+                let store = fill(&sim, age).await;
+                assert!(!is_redacted(&store).await && !holding(&sim).is_empty(), "{told}");
+                let before = store.info(&key("s")).await.unwrap().receipt;
+                let at = store.redact(&key("s"), &id(AT)).await.unwrap();
+                assert_eq!(at, Some(Position(AT as u64)), "{told}");
+                assert!(is_redacted(&store).await, "{told}");
+                assert_eq!(holding(&sim), Vec::<String>::new(), "{told}");
+                assert_eq!(store.redact(&key("s"), &id(AT)).await.unwrap(), at, "again");
+                assert_eq!(store.info(&key("s")).await.unwrap().receipt, before, "{told}");
+                store.scrub();
+                assert_eq!(store.recovery().scrub.found, Vec::<String>::new(), "{told}");
+                for clean in [false, true, false, true] {
+                    sim.power_loss();
+                    let store = open(&sim);
+                    assert_eq!(store.recovery().damage, Vec::<String>::new(), "{told}");
+                    assert!(is_redacted(&store).await, "{told}");
+                    append(&store, &key("s"), batch([event("{}")])).await.unwrap();
+                    store.settle().unwrap();
+                    if clean {
+                        store.close().await;
+                    }
+                    assert_eq!(holding(&sim), Vec::<String>::new(), "{told}");
+                }
+            });
+        }
+    }
+}
+
+#[test]
+fn whoever_redacts_event_after_event_loses_no_other() {
+    for encrypted in [false, true] {
+        for age in [Age::Settled, Age::Sealed] {
+            let sim = machine(72, encrypted);
+            runtime().block_on(async {
+                let store = fill(&sim, age).await;
+                // In one start a segment is sealed again and again.
+                for n in [AT - 1, AT, AT + 1, 0, EVENTS - 1] {
+                    store.redact(&key("s"), &id(n)).await.unwrap();
+                    let events = events_of(&store, &key("s")).await;
+                    assert_eq!(events.len(), EVENTS);
+                    assert_eq!(events[n].body, GONE.as_bytes());
+                    assert_eq!(events[5].body, body(5).as_bytes());
+                }
+                assert_eq!(holding(&sim), Vec::<String>::new());
+                let unknown = EventId::new("nobody").unwrap();
+                assert_eq!(store.redact(&key("s"), &unknown).await.unwrap(), None);
+                let verified = store.verify(&key("s").scope, None).await.unwrap();
+                assert_eq!(verified.damage, []);
+                store.close().await;
+                let store = open(&sim);
+                assert_eq!(events_of(&store, &key("s")).await[AT].body, GONE.as_bytes());
+            });
+        }
+    }
+}
+
+/// Ids and batch keys go on answering: nobody can tell any more whether the content is the same.
+#[test]
+fn a_redacted_event_answers_any_retry() {
+    for age in AGES {
+        let sim = machine(73, true);
+        runtime().block_on(async {
+            let mut store = fill(&sim, age).await;
+            store.redact(&key("s"), &id(AT)).await.unwrap();
+            for stop in 0..4 {
+                let told = format!("{age:?}, stop {stop}");
+                for text in [body(AT), "{\"another\":1}".to_owned()] {
+                    let sent = batch([named(id(AT).as_str(), &text)]);
+                    let known = append(&store, &key("s"), sent).await.unwrap();
+                    assert!(known.repeated && known.first_position.0 == AT as u64, "{told}");
+                }
+                let mut sent = batch((0..3).map(|_| event("{\"other\":2}")));
+                sent.key = Some(BatchKey::new("batch 12").unwrap());
+                let known = append(&store, &key("s"), sent.clone()).await.unwrap();
+                assert!(known.repeated && known.first_position.0 == 12, "{told}");
+                sent.events.pop();
+                let conflict = append(&store, &key("s"), sent.clone()).await.unwrap_err();
+                let conflicts = matches!(conflict, StoreError::IdempotencyConflict { .. });
+                assert!(conflicts, "{told}: {conflict}");
+                sent.key = Some(BatchKey::new("batch 15").unwrap());
+                let conflict = append(&store, &key("s"), sent).await.unwrap_err();
+                let conflicts = matches!(conflict, StoreError::IdempotencyConflict { .. });
+                assert!(conflicts, "{told}: of a batch without a redacted event: {conflict}");
+                let other = batch([named(id(AT + 1).as_str(), "{\"another\":1}")]);
+                append(&store, &key("s"), other).await.unwrap_err();
+                append(&store, &key("s"), batch([event("{}")])).await.unwrap();
+                if stop % 2 == 0 {
+                    store.close().await;
+                } else {
+                    sim.kill();
+                }
+                drop(store);
+                store = open(&sim);
+            }
+        });
+    }
+}
+
+#[test]
+fn what_is_held_damaged_or_nobodys_is_not_redacted() {
+    let sim = machine(74, false);
+    runtime().block_on(async {
+        let store = fill(&sim, Age::Settled).await;
+        let hold = |hold| Change { hold: Some(hold), ..Change::default() };
+        store.change(&key("s"), hold(true)).await.unwrap();
+        let refused = store.redact(&key("s"), &id(AT)).await;
+        assert!(matches!(refused, Err(StoreError::SessionHeld { .. })), "{refused:?}");
+        store.change(&key("s"), hold(false)).await.unwrap();
+        let unknown = store.redact(&key("nobody"), &id(AT)).await;
+        assert!(matches!(unknown, Err(StoreError::SessionNotFound { .. })), "{unknown:?}");
+        let foreign = sessionlog::event::SessionKey {
+            scope: crate::engines::other_scope(),
+            session: key("s").session,
+        };
+        let unknown = store.redact(&foreign, &id(AT)).await;
+        assert!(matches!(unknown, Err(StoreError::SessionNotFound { .. })), "{unknown:?}");
+        assert!(!is_redacted(&store).await);
+        // Archived, it takes no events; what it has may still go.
+        let archive = Change { archive: true, ..Change::default() };
+        store.change(&key("s"), archive).await.unwrap();
+        store.redact(&key("s"), &id(AT)).await.unwrap();
+        assert!(is_redacted(&store).await);
+        drop(store);
+        sim.kill();
+        for path in sim.files().iter().filter(|path| path.ends_with(".sealed")) {
+            sim.flip(path, 300, 3);
+        }
+        let store = open(&sim);
+        let some = Read { allow_gaps: true, ..everything() };
+        assert!(store.read(&key("s"), some).await.is_ok_and(|slice| !slice.gaps.is_empty()));
+        let refused = store.redact(&key("s"), &id(AT + 9)).await;
+        assert!(matches!(refused, Err(StoreError::SessionDamaged { .. })), "{refused:?}");
+    });
+}
+
+/// Somebody kept copies of everything but of `settled/`.
+#[test]
+fn what_is_put_back_of_a_redacted_body_is_not_served() {
+    for encrypted in [false, true] {
+        for age in AGES {
+            let told = format!("{age:?}, encrypted: {encrypted}");
+            let sim = machine(75, encrypted);
+            runtime().block_on(async {
+                drop(fill(&sim, age).await);
+                sim.power_loss();
+                let copy = |path: String| Some((path.clone(), sim.read_durable(&path)?));
+                let before: BTreeMap<_, _> = sim.files().into_iter().filter_map(copy).collect();
+                let store = open(&sim);
+                store.redact(&key("s"), &id(AT)).await.unwrap();
+                drop(store);
+                sim.power_loss();
+                let kept = |path: &str| path.starts_with("settled/");
+                let now: Vec<String> = sim.files();
+                let own = |path: &&String| path.ends_with(".sealed") || path.ends_with(".seg");
+                // Also under the name of what took its place.
+                for (path, bytes) in &before {
+                    for name in now.iter().filter(own).chain([path]).filter(|path| !kept(path)) {
+                        if path.starts_with("segments") || name == path {
+                            let length = sim.read_durable(name).map_or(0, |bytes| bytes.len());
+                            sim.truncate_durable(name, 0);
+                            sim.write_durable(name, 0, bytes);
+                            assert!(length > 0 || !bytes.is_empty());
+                        }
+                    }
+                }
+                assert!(!holding(&sim).is_empty(), "{told}: it is put back");
+                let Ok(store) = Local::open_local(&sim.env(), small()) else { return };
+                let some = Read { allow_gaps: true, ..everything() };
+                let Ok(slice) = store.read(&key("s"), some).await else { return };
+                for event in slice.events {
+                    assert!(!holds(&event.body, CANARY), "{told}");
+                }
+            });
+        }
+    }
+}
+
+/// The redaction is durable, and taking the body away fails: nobody is served it all the same.
+#[test]
+fn a_body_that_cannot_be_taken_away_yet_is_not_served() {
+    for encrypted in [false, true] {
+        let sim = machine(76, encrypted);
+        runtime().block_on(async {
+            let store = fill(&sim, Age::Settled).await;
+            assert_eq!(events_of(&store, &key("s")).await.len(), EVENTS, "memory has it");
+            sim.fail_next(Op::Create, Fault::Io, true);
+            let failed = store.redact(&key("s"), &id(AT)).await;
+            assert!(matches!(failed, Err(StoreError::Io { .. })), "{failed:?}");
+            assert!(!holding(&sim).is_empty());
+            assert!(is_redacted(&store).await);
+            sim.heal();
+            for _ in 0..2 {
+                sim.kill();
+                assert!(is_redacted(&open(&sim)).await);
+            }
+            let store = open(&sim);
+            store.settle().unwrap();
+            assert_eq!(holding(&sim), Vec::<String>::new(), "a start finishes what was begun");
+            assert!(is_redacted(&store).await);
+        });
+    }
+}
+
+/// What a poisoned file of the journal shares with its last block is repeated in the next one.
+#[test]
+fn a_journal_file_that_fails_brings_no_body_back() {
+    for encrypted in [false, true] {
+        let sim = machine(77, encrypted);
+        runtime().block_on(async {
+            let store = fill(&sim, Age::Settled).await;
+            let last = named("last", &format!("{{\"text\":\"{CANARY}\"}}"));
+            append(&store, &key("s"), batch([last])).await.unwrap();
+            for id in [id(AT), EventId::new("last").unwrap()] {
+                store.redact(&key("s"), &id).await.unwrap();
+            }
+            assert_eq!(holding(&sim), Vec::<String>::new());
+            sim.fail_next(Op::Sync, Fault::Io, false);
+            append(&store, &key("s"), batch([event("{}")])).await.unwrap_err();
+            append(&store, &key("s"), batch([event("{}")])).await.unwrap();
+            assert_eq!(holding(&sim), Vec::<String>::new());
+            sim.power_loss();
+            let store = open(&sim);
+            assert_eq!(store.recovery().damage, Vec::<String>::new());
+            assert!(is_redacted(&store).await);
+        });
+    }
+}
+
+/// The calls that a redaction makes, and the disk after the one that fails.
+fn interrupted(encrypted: bool, age: Age, call: u64, fault: Option<Fault>) -> u64 {
+    let sim = machine(78, encrypted);
+    runtime().block_on(async {
+        let store = fill(&sim, age).await;
+        let first = sim.calls();
+        if let Some(fault) = fault {
+            sim.fail_call(first + call, fault, false);
+        }
+        let answer = store.redact(&key("s"), &id(AT)).await;
+        let calls = sim.calls() - first;
+        let told = format!("{age:?}, encrypted: {encrypted}, call {call}: {fault:?}");
+        drop(store);
+        sim.heal();
+        sim.power_loss();
+        if answer.is_ok() {
+            assert_eq!(holding(&sim), Vec::<String>::new(), "{told}: it was answered");
+        }
+        let store = open(&sim);
+        assert_eq!(store.recovery().damage, Vec::<String>::new(), "{told}");
+        let gone = is_redacted(&store).await;
+        assert!(gone || answer.is_err(), "{told}: it was answered");
+        if gone {
+            // The start knows of it and finishes what was begun.
+            store.settle().unwrap();
+        } else {
+            store.redact(&key("s"), &id(AT)).await.unwrap();
+        }
+        assert_eq!(holding(&sim), Vec::<String>::new(), "{told}");
+        assert!(is_redacted(&store).await, "{told}");
+        calls
+    })
+}
+
+#[test]
+fn a_redaction_that_is_cut_off_leaves_an_event_whole_or_redacted() {
+    let stride = asked("SESSIONLOG_SEEDS").map_or(7, |_| 1);
+    let mut cut = 0;
+    for encrypted in [false, true] {
+        for age in AGES {
+            let calls = interrupted(encrypted, age, 0, None);
+            assert!(calls > 20, "{calls} calls are hardly a redaction");
+            let faults = [Fault::Kill, Fault::PowerLoss, Fault::Io];
+            let all = (0..calls).flat_map(|call| faults.map(|fault| (call, fault)));
+            for (call, fault) in all.step_by(stride) {
+                interrupted(encrypted, age, call, Some(fault));
+                cut += 1;
+            }
+        }
+    }
+    eprintln!("{cut} redactions cut off");
+}
+
+/// In plaintext somebody who may write to the disk can take a body away, and the chain still fits.
+#[test]
+fn a_body_that_is_gone_and_that_nobody_redacted_is_damage() {
+    let sim = machine(79, false);
+    runtime().block_on(async {
+        let store = open(&sim);
+        create(&store, "s").await;
+        // What takes its place is as long: a digest and no body.
+        let text = format!("{{\"text\":\"{}\"}}", "x".repeat(21));
+        assert_eq!(text.len(), 32);
+        append(&store, &key("s"), batch([event(&text)])).await.unwrap();
+        append(&store, &key("s"), batch([event("{}")])).await.unwrap();
+        store.settle().unwrap();
+        store.settle().unwrap();
+        drop(store);
+        sim.kill();
+        let path = sim.files().into_iter().find(|path| path.ends_with(".seg")).unwrap();
+        let bytes = Bytes::from(sim.read_durable(&path).unwrap());
+        let salt = SegmentHeader::decode(&bytes).unwrap().salt;
+        let mut out = bytes[..192].to_vec();
+        for frame in frames(&path, &bytes) {
+            let mut payload = Vec::new();
+            for (_, mut record) in frame.records().unwrap() {
+                if matches!(&record.body, RecordBody::Whole { body, .. } if *body == text) {
+                    record.redact();
+                }
+                record::encode(&record, &mut payload);
+            }
+            let header = FrameHeader { length: payload.len() as u32, ..frame.header };
+            header.write(salt, &payload, &mut out);
+        }
+        assert_eq!(out.len(), bytes.len());
+        sim.write_durable(&path, 0, &out);
+        let store = open(&sim);
+        let verified = store.verify(&key("s").scope, None).await.unwrap();
+        let told: Vec<&str> = verified.damage.iter().map(|(_, gap)| &*gap.reason).collect();
+        assert_eq!(told, ["its body is gone, and nobody redacted it"]);
+    });
+}
