@@ -9,6 +9,7 @@ use super::settings::{EVERY_VERB, Flags, OfAnOwner};
 use crate::{
     access::Grant,
     event::{EventId, Point, SessionId},
+    service::Receipt,
 };
 
 const EXAMPLES: &str = "\
@@ -391,10 +392,19 @@ pub(super) struct Audit {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  sessionlog verify                                every session
+  sessionlog verify trip --expect-head 57:9d2a…    and that nothing a receipt saw was taken back
+A receipt is the `receipt` of an append's answer, or of `sessionlog show S --json`: keep the newest one where
+who can write to the data directory cannot. Exit code 3: something is damaged, or the receipt does not hold.")]
 pub(super) struct Verify {
     /// Only this session
     #[arg(value_name = "S", value_parser = session)]
     pub(super) session: Option<SessionId>,
+    /// A receipt of the session that was kept elsewhere: its position and its chain value
+    #[arg(long, value_name = "POSITION:HASH", requires = "session", value_parser = receipt)]
+    pub(super) expect_head: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -512,6 +522,11 @@ fn session(text: &str) -> Result<SessionId, String> {
 
 fn event(text: &str) -> Result<EventId, String> {
     EventId::new(text).map_err(|error| error.to_string())
+}
+
+fn receipt(text: &str) -> Result<String, String> {
+    let wrong = || "it must be POSITION:HASH of a receipt, the hash 64 hex digits".to_owned();
+    Receipt::parse(text).map(|_| text.to_owned()).ok_or_else(wrong)
 }
 
 fn grant(text: &str) -> Result<Grant, String> {

@@ -130,7 +130,7 @@ fn execute(arguments: Arguments, environment: &Environment, screen: &mut Screen)
             Verb::Export(export) => transfer::export(&client, export, screen).await,
             Verb::Mcp(wanted) => mcp::run(client, wanted, environment, screen).await,
             Verb::Audit(wanted) => tokens::audit(&client, wanted, screen).await,
-            Verb::Verify(verify) => verify::run(&client, verify.session.as_ref(), screen).await,
+            Verb::Verify(verify) => verify::run(&client, &verify, screen).await,
             Verb::Repair(wanted) => repair::run(&client, wanted, screen).await,
             _ => Ok(()),
         }

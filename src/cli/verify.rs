@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::{
+    args,
     failure::{Failure, Outcome},
     screen::{Screen, Tone, counted, printable, size},
 };
@@ -18,13 +19,11 @@ const DAMAGED: u8 = 3;
 
 pub(super) async fn run(
     client: &Client,
-    session: Option<&SessionId>,
+    wanted: &args::Verify,
     screen: &mut Screen,
 ) -> Outcome {
-    let body = match session {
-        Some(session) => json!({ "session": session.as_str() }),
-        None => json!({}),
-    };
+    let session = wanted.session.as_ref().map(SessionId::as_str);
+    let body = json!({ "session": session, "expect_head": wanted.expect_head });
     let answer = client.send(Request::post("/v1/admin/verify").json(&body)).await?.body;
     let value: Value = serde_json::from_slice(&answer).unwrap_or_default();
     let damage = value.get("damage").and_then(Value::as_array).cloned().unwrap_or_default();
@@ -56,5 +55,26 @@ pub(super) async fn run(
             screen.line(format!("  {session} {from}..{to}: {how}{reason}"))?;
         }
     }
-    if damage.is_empty() { Ok(()) } else { Err(Failure::Silent(DAMAGED)) }
+    let head = value.get("head").filter(|head| !head.is_null());
+    if let Some(head) = head.filter(|_| !screen.json) {
+        screen.line(told(head, screen))?;
+    }
+    let holds = head.is_none_or(|head| head.get("holds") == Some(&Value::Bool(true)));
+    if damage.is_empty() && holds { Ok(()) } else { Err(Failure::Silent(DAMAGED)) }
+}
+
+/// How the session stands to the receipt, for a person.
+fn told(head: &Value, screen: &Screen) -> String {
+    let number = |name: &str| head.get(name).and_then(Value::as_u64).unwrap_or_default();
+    let position = number("position");
+    let text = match head.get("state").and_then(Value::as_str).unwrap_or_default() {
+        "holds" => {
+            let verdict = screen.paint(Tone::Good, "the receipt holds");
+            return format!("{verdict}: all it saw, {position} events, is there in its order");
+        }
+        "shorter" => format!("the session ends at {}: an earlier state was put back", number("tail")),
+        "differs" => format!("at {position} the session has another past than it had"),
+        _ => format!("what the chain says at {position} cannot be read"),
+    };
+    format!("{}: {text}", screen.paint(Tone::Bad, "the receipt does not hold"))
 }

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     access::Grant,
-    service::{Code, Health, ServiceError},
+    service::{Code, Health, Receipt, ServiceError},
     wire::{answer, types},
 };
 
@@ -55,7 +55,8 @@ pub(super) async fn step_down(State(door): Shared) -> Result<Response, Refusal> 
     Ok((StatusCode::ACCEPTED, self::owner(State(door)).await).into_response())
 }
 
-/// Reads every frame of one session, or of all, and checks checksums and chains.
+/// Reads every frame of one session, or of all, and checks checksums and chains; with a receipt that
+/// was kept elsewhere also that nothing it saw was taken back.
 #[utoipa::path(
     post, path = "/v1/admin/verify", operation_id = "verify", tag = "operations",
     request_body(content = Option<types::VerifyRequest>, description = "Which session; all when absent"),
@@ -67,7 +68,16 @@ pub(super) async fn verify(
     JsonBody(asked): JsonBody<types::VerifyRequest>,
 ) -> Result<Json<types::VerifyAnswer>, Refusal> {
     let session = asked.session.as_deref().map(session_id).transpose()?;
-    Ok(Json(door.app.service.verify(&caller, session.as_ref()).await?.into()))
+    let Some(text) = asked.expect_head else {
+        return Ok(Json(door.app.service.verify(&caller, session.as_ref()).await?.into()));
+    };
+    let wrong = |problem| ServiceError::invalid("expect_head", problem);
+    let expected = Receipt::parse(&text)
+        .ok_or_else(|| wrong("POSITION:CHAIN of a receipt is expected, the chain 64 hex digits"))?;
+    let session = session.ok_or_else(|| wrong("a receipt is of one session: name it"))?;
+    let (verified, head) = door.app.service.verify_head(&caller, &session, expected).await?;
+    let head = Some(types::HeadAnswer::of(expected.position, head));
+    Ok(Json(types::VerifyAnswer { head, ..verified.into() }))
 }
 
 /// Answers what is lost of a session, or of the store where no session is named; gives it up when

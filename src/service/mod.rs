@@ -41,7 +41,7 @@ pub use sources::SourcesAdded;
 pub use verify::Counts;
 
 pub use crate::store::{
-    Aging, Appended, Change, Gap, Health, Keeps, NewSession, Placed, Receipt, Recovery, Repaired,
+    Aging, Appended, Change, Gap, Head, Health, Keeps, NewSession, Placed, Receipt, Recovery, Repaired,
     Scrub, SessionInfo, Stage, Verified,
 };
 use crate::{

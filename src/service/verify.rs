@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use super::{Caller, Service, ServiceResult, store_error::unwritten};
 use crate::{
     event::SessionId,
-    store::{Health, Recovery, Repaired, Verified},
+    store::{Head, Health, Receipt, Recovery, Repaired, Verified},
 };
 
 /// What was appended through the verbs since the process started.
@@ -36,6 +36,19 @@ impl Service {
         session: Option<&SessionId>,
     ) -> ServiceResult<Verified> {
         Ok(self.store.verify(&caller.scope, session).await?)
+    }
+
+    /// [`Self::verify`] of one session, and how it stands to a receipt that was kept elsewhere.
+    ///
+    /// # Errors
+    /// `session_not_found`, `session_deleted`.
+    pub async fn verify_head(
+        &self,
+        caller: &Caller,
+        session: &SessionId,
+        expected: Receipt,
+    ) -> ServiceResult<(Verified, Head)> {
+        Ok(self.store.verify_head(&caller.key(session), expected).await?)
     }
 
     /// What is lost of a session, or, without one, of the store where no session is named; with

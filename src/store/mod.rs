@@ -97,6 +97,37 @@ pub struct Receipt {
     pub chain: [u8; 32],
 }
 
+impl Receipt {
+    /// Reads `POSITION:CHAIN`, the chain value as 64 hex digits.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let (position, chain) = text.split_once(':')?;
+        let digits = position.bytes().all(|byte| byte.is_ascii_digit());
+        let position = position.parse().ok().filter(|_| digits)?;
+        let chain = blake3::Hash::from_hex(chain).ok()?;
+        Some(Self { position: Position(position), chain: *chain.as_bytes() })
+    }
+}
+
+/// How a session stands to a receipt that was kept outside of the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Head {
+    /// Everything that the receipt saw is there, in its order.
+    Holds,
+    /// It is shorter than it was: an earlier state was put back.
+    Shorter {
+        /// Where it ends now.
+        tail: Position,
+    },
+    /// It has another past than it had.
+    Differs {
+        /// The chain value at the receipt's position.
+        chain: [u8; 32],
+    },
+    /// What lay there is lost.
+    Lost,
+}
+
 /// Answer to an append; the events are durable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Appended {
@@ -466,6 +497,16 @@ pub trait Store: Send + Sync {
         scope: &'a Scope,
         session: Option<&'a SessionId>,
     ) -> BoxFuture<'a, StoreResult<Verified>>;
+
+    /// [`Self::verify`] of one session, and how it stands to a receipt that was given before.
+    ///
+    /// # Errors
+    /// Those of [`Self::verify`].
+    fn verify_head<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        expected: Receipt,
+    ) -> BoxFuture<'a, StoreResult<(Verified, Head)>>;
 
     /// Makes a session unreadable for ever, whatever lies in files: not what a deletion does, which
     /// hides it. Its id answers [`StoreError::SessionDeleted`] until the grace of a deletion ends.

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use futures_util::{FutureExt, future::BoxFuture};
 
 use super::{
-    Aging, Appended, Change, Fill, Health, Keeps, Lifetimes, Listing, NewSession, Placed, Read,
+    Aging, Appended, Change, Fill, Head, Health, Keeps, Lifetimes, Listing, NewSession, Placed, Read,
     Receipt, Recovery, Repaired, SessionInfo, Slice, Stage, Store, StoreError, StoreResult, Swept,
     Usage, Verified, Watch, lifetime::Count,
 };
@@ -33,6 +33,8 @@ struct Session {
     events: Vec<Event>,
     /// Events without a body: they answer any retry.
     redacted: BTreeSet<Position>,
+    /// The chain value behind each event.
+    chains: Vec<[u8; 32]>,
     /// Without events when nothing is known of the content any more.
     batches: HashMap<BatchKey, (Batch, Appended)>,
     tail: tokio::sync::watch::Sender<Position>,
@@ -138,6 +140,7 @@ impl Model {
             let chain = blake3::hash(&[&session.info.receipt.chain, &event.body[..]].concat());
             session.info.receipt =
                 Receipt { position: session.info.tail, chain: *chain.as_bytes() };
+            session.chains.push(session.info.receipt.chain);
             placed.push(Placed { id: id.clone(), position, processed_at: now });
             session.events.push(Event {
                 position,
@@ -292,6 +295,7 @@ impl Store for Model {
                 expired: false,
                 events: Vec::new(),
                 redacted: BTreeSet::new(),
+                chains: Vec::new(),
                 batches: HashMap::new(),
                 tail: tokio::sync::watch::channel(Position::ZERO).0,
             };
@@ -349,6 +353,29 @@ impl Store for Model {
                 session.deleted |= change.delete;
                 session.info.updated_at = now.max(session.info.updated_at);
                 Ok(session.info.clone())
+            })
+        }
+        .boxed()
+    }
+
+    fn verify_head<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        expected: Receipt,
+    ) -> BoxFuture<'a, StoreResult<(Verified, Head)>> {
+        async move {
+            let verified = self.verify(&key.scope, Some(&key.session)).await?;
+            self.with(key, |session| {
+                let before = usize::try_from(expected.position.0).unwrap_or(usize::MAX);
+                let chain = match before.checked_sub(1) {
+                    None => Some([0; 32]),
+                    Some(last) => session.chains.get(last).copied(),
+                };
+                Ok((verified, match chain {
+                    None => Head::Shorter { tail: session.info.tail },
+                    Some(chain) if chain == expected.chain => Head::Holds,
+                    Some(chain) => Head::Differs { chain },
+                }))
             })
         }
         .boxed()

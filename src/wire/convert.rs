@@ -4,7 +4,7 @@
 use super::types;
 use crate::{
     event::{Origin, Position, Range, SessionKey},
-    service::{self, Candidate, Gap, Hint, Receipt, ServiceError, SessionInfo},
+    service::{self, Candidate, Gap, Head, Hint, Receipt, ServiceError, SessionInfo},
 };
 
 /// The origin as clients see it.
@@ -118,7 +118,23 @@ impl From<service::Verified> for types::VerifyAnswer {
             bytes: verified.bytes,
             damage: verified.damage.iter().map(damage).collect(),
             accepted: verified.accepted.iter().map(damage).collect(),
+            head: None,
         }
+    }
+}
+
+impl types::HeadAnswer {
+    /// How a session stands to a receipt of that position.
+    #[must_use]
+    pub fn of(position: Position, head: Head) -> Self {
+        let (state, tail, chain) = match head {
+            Head::Holds => ("holds", None, None),
+            Head::Shorter { tail } => ("shorter", Some(tail.0), None),
+            Head::Differs { chain } => ("differs", None, Some(hex(&chain))),
+            Head::Lost => ("lost", None, None),
+        };
+        let (holds, state) = (head == Head::Holds, state.to_owned());
+        Self { holds, state, position: position.0, tail, chain }
     }
 }
 

@@ -442,6 +442,27 @@ pub struct Candidate {
 pub struct VerifyRequest {
     /// One session; every session of the caller's when absent.
     pub session: Option<String>,
+    /// A receipt of that session that was kept elsewhere, as `POSITION:CHAIN`.
+    pub expect_head: Option<String>,
+}
+
+/// How a session stands to a receipt.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(ToSchema))]
+pub struct HeadAnswer {
+    /// Whether everything that the receipt saw is there, in its order.
+    pub holds: bool,
+    /// `holds`; `shorter`: an earlier state was put back; `differs`: it has another past than it
+    /// had; `lost`: what lay there cannot be read.
+    pub state: String,
+    /// The receipt's position.
+    pub position: u64,
+    /// Where a shorter session ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tail: Option<u64>,
+    /// The chain value at the receipt's position, where it differs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chain: Option<String>,
 }
 
 /// Damage found in a session.
@@ -472,6 +493,9 @@ pub struct VerifyAnswer {
     pub damage: Vec<Damage>,
     /// Losses that were accepted.
     pub accepted: Vec<Damage>,
+    /// How the session stands to the receipt, where one was given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub head: Option<HeadAnswer>,
 }
 
 /// What to repair: a session, or what of the store names none.

@@ -58,8 +58,8 @@ pub use inspect::{Inspection, InspectionLine, inspect};
 pub use keys::KeyProblem;
 
 use super::{
-    Aging, Appended, Change, Health, Lifetimes, Listing, NewSession, Read, Recovery, Repaired,
-    Scrub, SessionInfo, Slice, Store, StoreError, StoreResult, Swept, Usage, Verified, Watch,
+    Aging, Appended, Change, Head, Health, Lifetimes, Listing, NewSession, Read, Receipt, Recovery,
+    Repaired, Scrub, SessionInfo, Slice, Store, StoreError, StoreResult, Swept, Usage, Verified, Watch,
     lifetime::Count,
 };
 use crate::{
@@ -626,7 +626,7 @@ impl Store for Local {
                 let key = SessionKey { scope: scope.clone(), session: one };
                 let found = self.shared.session(&key);
                 let verify = |one: Arc<Session>| {
-                    blocking(|| self.shared.verify_session(&one, &mut verified))
+                    blocking(|| self.shared.verify_session(&one, &mut verified, None))
                 };
                 match found.and_then(verify) {
                     // Deleted, or not created yet: nobody asked for it by name.
@@ -635,6 +635,18 @@ impl Store for Local {
                 }
             }
             Ok(verified)
+        }
+        .boxed()
+    }
+
+    fn verify_head<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        expected: Receipt,
+    ) -> BoxFuture<'a, StoreResult<(Verified, Head)>> {
+        async move {
+            let session = self.shared.session(key)?;
+            blocking(|| self.shared.verify_head(&session, expected))
         }
         .boxed()
     }

@@ -71,7 +71,7 @@ impl Shared {
 
     /// Reads all of a session, so that nothing stays unknown; answers what nobody gave up yet.
     fn lost_of(&self, session: &Arc<Session>) -> StoreResult<Vec<Gap>> {
-        if let Some(source) = self.verify_session(session, &mut Verified::default())? {
+        if let Some(source) = self.verify_session(session, &mut Verified::default(), None)? {
             // What the device may give tomorrow is not given up today.
             return Err(StoreError::Io { doing: "reading the session", source });
         }

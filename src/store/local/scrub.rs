@@ -63,7 +63,7 @@ impl Shared {
                 // Deleted, or gone meanwhile: there is nothing to read.
                 let Ok(session) = self.session(&key) else { continue };
                 seen.see(&session);
-                let Ok(_) = self.verify_session(&session, &mut verified) else { continue };
+                let Ok(_) = self.verify_session(&session, &mut verified, None) else { continue };
                 round.sessions += verified.sessions;
                 round.bytes += verified.bytes;
                 for (key, gap) in verified.damage {

@@ -13,8 +13,16 @@ use crate::{
         seal::{self, Sealed},
         segment::{self, FRAMES_AT, SegmentHeader},
     },
-    store::{Gap, StoreError, StoreResult, Verified},
+    store::{Gap, Head, Receipt, StoreError, StoreResult, Verified},
 };
+
+/// A position on the way, and what was met there.
+pub(super) struct Met {
+    position: Position,
+    /// The chain value there.
+    chain: Option<Chain>,
+    tail: Position,
+}
 
 /// Chains followed so far.
 struct Walk {
@@ -26,7 +34,13 @@ struct Walk {
     events: u64,
     bytes: u64,
     damage: Vec<Gap>,
+    /// The position whose chain value is wanted, and that value once it is known.
+    wanted: Option<Position>,
+    met: Option<Chain>,
 }
+
+/// Stands for a chain value that nobody knows, behind what is damaged.
+const UNKNOWN: Chain = Chain([0; 32]);
 
 impl Shared {
     /// Verifies one session and adds what was found. What a segment that was replaced meanwhile
@@ -36,10 +50,11 @@ impl Shared {
         &self,
         session: &Arc<Session>,
         verified: &mut Verified,
+        mut met: Option<&mut Met>,
     ) -> StoreResult<Option<io::Error>> {
         loop {
             let mut unreadable = Vec::new();
-            if self.verify_once(session, verified, &mut unreadable)? {
+            if self.verify_once(session, verified, &mut unreadable, met.as_deref_mut())? {
                 let found = unreadable.iter().map(|(range, error): &(Range, io::Error)| {
                     let gap = Gap { range: *range, reason: error.to_string(), accepted_at: None };
                     (session.key.clone(), gap)
@@ -56,6 +71,7 @@ impl Shared {
         session: &Arc<Session>,
         verified: &mut Verified,
         unreadable: &mut Vec<(Range, io::Error)>,
+        met: Option<&mut Met>,
     ) -> StoreResult<bool> {
         let cipher;
         let (entry, memory) = {
@@ -76,7 +92,10 @@ impl Shared {
             events: 0,
             bytes: 0,
             damage: session.state().gaps(),
+            wanted: met.as_ref().map(|met| met.position),
+            met: None,
         };
+        walk.look();
         for file in &entry.segments {
             if let Err(error) = self.verify_segment(session, file, &mut walk) {
                 unreadable.push((walk.skip(file), error));
@@ -92,6 +111,9 @@ impl Shared {
         if !walk.damage.is_empty() && session.state().entry.segments != entry.segments {
             return Ok(false);
         }
+        if let Some(met) = met {
+            (met.tail, met.chain) = (Position(entry.tail), walk.met);
+        }
         for gap in &walk.damage {
             self.note(session, &mut session.state(), gap.range, &gap.reason);
             let found = match gap.accepted_at {
@@ -104,6 +126,25 @@ impl Shared {
         verified.events += walk.events;
         verified.bytes += walk.bytes;
         Ok(true)
+    }
+
+    /// Verifies a session, and tells how it stands to a receipt.
+    pub(super) fn verify_head(
+        &self,
+        session: &Arc<Session>,
+        expected: Receipt,
+    ) -> StoreResult<(Verified, Head)> {
+        let mut verified = Verified::default();
+        let position = expected.position;
+        let mut met = Met { position, chain: None, tail: Position::ZERO };
+        self.verify_session(session, &mut verified, Some(&mut met))?;
+        let head = match met.chain {
+            _ if met.tail < position => Head::Shorter { tail: met.tail },
+            Some(chain) if chain.0 == expected.chain => Head::Holds,
+            Some(chain) => Head::Differs { chain: chain.0 },
+            None => Head::Lost,
+        };
+        Ok((verified, head))
     }
 
     fn verify_segment(
@@ -154,7 +195,7 @@ impl Shared {
 impl Walk {
     /// Goes on behind a segment that says nothing; answers what it holds.
     fn skip(&mut self, file: &SegmentEntry) -> Range {
-        (self.position, self.chain) = (Position(file.end), Chain([0; 32]));
+        (self.position, self.chain) = (Position(file.end), UNKNOWN);
         Range::new(Position(file.base), Position(file.end))
     }
 
@@ -180,7 +221,7 @@ impl Walk {
                                 format!("{path} at byte {byte_offset}: {fault}"),
                             );
                             self.position = header.range().to;
-                            self.chain = Chain([0; 32]);
+                            self.chain = UNKNOWN;
                         }
                     }
                 }
@@ -193,7 +234,7 @@ impl Walk {
         if let Some(reason) = wrong.or(rest).or(short) {
             self.damaged(Range::new(self.position.min(end), end), reason);
             if self.position != end {
-                (self.position, self.chain) = (end, Chain([0; 32]));
+                (self.position, self.chain) = (end, UNKNOWN);
             }
         }
     }
@@ -202,11 +243,12 @@ impl Walk {
         let header = frame.header;
         let known = self.damage.iter().any(|gap| gap.range.to == header.first_position);
         let follows = header.first_position == self.position && header.chain == self.chain;
-        if !follows && !known && self.chain != Chain([0; 32]) {
+        if !follows && !known && self.chain != UNKNOWN {
             let range = Range::new(self.position.min(header.first_position), header.range().to);
             self.damaged(range, Fault::Chain.to_string());
         }
         (self.position, self.chain) = (header.first_position, header.chain);
+        self.look();
         if known {
             // What was lost may have been a control record.
             self.control_chain = header.control_chain;
@@ -216,7 +258,7 @@ impl Walk {
             Err(fault) => {
                 self.damaged(header.range(), fault.to_string());
                 self.position = header.range().to;
-                self.chain = Chain([0; 32]);
+                self.chain = UNKNOWN;
                 return;
             }
         };
@@ -229,9 +271,17 @@ impl Walk {
                 self.chain = self.chain.after(self.position.0, record);
                 self.position = self.position.plus(1);
                 self.events += 1;
+                self.look();
             } else {
                 self.control_chain = self.control_chain.after(lsn.0, record);
             }
+        }
+    }
+
+    /// Notes the chain value where it is wanted.
+    fn look(&mut self) {
+        if self.wanted == Some(self.position) && self.chain != UNKNOWN {
+            self.met = Some(self.chain);
         }
     }
 

@@ -9,8 +9,8 @@ use futures_util::future::BoxFuture;
 use sessionlog::{
     event::{Batch, EventId, Position, Scope, SessionId, SessionKey, TenantId, Timestamp, UserId},
     store::{
-        Aging, Appended, Change, Health, Lifetimes, Listing, NewSession, Read, Recovery, Repaired,
-        SessionInfo, Slice, Store, StoreResult, Swept, Usage, Verified, Watch,
+        Aging, Appended, Change, Head, Health, Lifetimes, Listing, NewSession, Read, Receipt,
+        Recovery, Repaired, SessionInfo, Slice, Store, StoreResult, Swept, Usage, Verified, Watch,
     },
 };
 use tokio::sync::watch;
@@ -86,6 +86,7 @@ impl Store for Gate {
         find_time(key: &'a SessionKey, time: Timestamp) -> StoreResult<Position>;
         watch(key: &'a SessionKey) -> StoreResult<Watch>;
         verify(scope: &'a Scope, session: Option<&'a SessionId>) -> StoreResult<Verified>;
+        verify_head(key: &'a SessionKey, expected: Receipt) -> StoreResult<(Verified, Head)>;
         repair(key: &'a SessionKey, accept: bool) -> StoreResult<Repaired>;
         repair_store(accept: bool) -> StoreResult<Repaired>;
         close() -> ();
