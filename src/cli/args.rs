@@ -87,6 +87,8 @@ pub(super) enum Verb {
     Tokens(Tokens),
     /// Print the tenant's audit log: what was ruled, deleted and refused
     Audit(Audit),
+    /// Show which master keys the data directory wants, or change the one in force
+    Keys(Keys),
     /// Read everything back and check every checksum and the chain
     Verify(Verify),
     /// Show what is damaged for good, and go on without it when told to
@@ -376,6 +378,25 @@ pub(super) struct OneToken {
     /// Its id, as `list` shows it
     #[arg(value_name = "ID")]
     pub(super) id: String,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+To change the master key: give the new one as the key and the old one as the key before (SESSIONLOG_KEY
+and SESSIONLOG_KEY_PREVIOUS, or the second line of a file or of what a command prints), restart a
+server, run `sessionlog keys rotate`, and take the old one away once it says that nothing is behind.
+No event is encrypted anew. What a crash cuts off goes on with the next run.")]
+pub(super) struct Keys {
+    #[command(subcommand)]
+    pub(super) verb: KeysVerb,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Subcommand)]
+pub(super) enum KeysVerb {
+    /// Which keys it wants and which are given, and what is under which; changes nothing
+    Check,
+    /// Wrap the keys of all sessions under the key that is given as the current one
+    Rotate,
 }
 
 #[derive(Debug, Args)]

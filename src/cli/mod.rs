@@ -19,6 +19,7 @@ mod page;
 mod reference;
 mod repair;
 mod retention;
+mod rotate;
 mod screen;
 mod serve;
 mod sessions;
@@ -108,6 +109,11 @@ fn execute(arguments: Arguments, environment: &Environment, screen: &mut Screen)
     if let Verb::Tokens(wanted) = verb {
         return tokens::run(&config, wanted.verb, screen);
     }
+    if matches!(&verb, Verb::Keys(wanted) if wanted.verb == args::KeysVerb::Check)
+        && config.url.is_none()
+    {
+        return rotate::check_here(&config, screen);
+    }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     if let Verb::Demo(demo) = &verb {
         return runtime.block_on(demo::run(demo, screen));
@@ -130,6 +136,7 @@ fn execute(arguments: Arguments, environment: &Environment, screen: &mut Screen)
             Verb::Export(export) => transfer::export(&client, export, screen).await,
             Verb::Mcp(wanted) => mcp::run(client, wanted, environment, screen).await,
             Verb::Audit(wanted) => tokens::audit(&client, wanted, screen).await,
+            Verb::Keys(wanted) => rotate::run(&client, &config, wanted.verb, screen).await,
             Verb::Verify(verify) => verify::run(&client, &verify, screen).await,
             Verb::Repair(wanted) => repair::run(&client, wanted, screen).await,
             _ => Ok(()),

@@ -130,6 +130,25 @@ pub(super) async fn audit(
     Ok(([(header::CONTENT_TYPE, "application/json")], answer::slice(&slice)).into_response())
 }
 
+/// What the data directory wants of master keys, and what there is of them.
+#[utoipa::path(
+    get, path = "/v1/admin/keys", operation_id = "getKeys", tag = "operations",
+    responses((status = 200, description = "Ids of keys, and how many keys of sessions are under which", body = types::KeysAnswer), Refusals)
+)]
+pub(super) async fn keys(State(door): Shared) -> Result<Json<types::KeysAnswer>, Refusal> {
+    Ok(Json(door.app.service.keys().await?.into()))
+}
+
+/// Wraps some keys of sessions anew, under the master key that the server was given as the current
+/// one; asked again it goes on, until none is behind and the key before is wanted no more.
+#[utoipa::path(
+    post, path = "/v1/admin/keys/rotate", operation_id = "rotateKeys", tag = "operations",
+    responses((status = 200, description = "How far it is", body = types::KeysAnswer), Refusals)
+)]
+pub(super) async fn rotate_keys(State(door): Shared) -> Result<Json<types::KeysAnswer>, Refusal> {
+    Ok(Json(Some(door.app.service.rotate_keys().await?).into()))
+}
+
 /// What the last start found and did.
 #[utoipa::path(
     get, path = "/v1/admin/recovery-report", operation_id = "getRecoveryReport", tag = "operations",

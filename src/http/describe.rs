@@ -53,6 +53,8 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Door>> {
         .routes(routes!(admin::step_down))
         .routes(routes!(admin::verify))
         .routes(routes!(admin::repair))
+        .routes(routes!(admin::keys))
+        .routes(routes!(admin::rotate_keys))
         .routes(routes!(admin::audit))
         .routes(routes!(admin::recovery_report))
         .routes(routes!(admin::healthz))

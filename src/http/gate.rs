@@ -27,8 +27,14 @@ pub(super) const NO_ROUTE: &str = "none";
 /// Where a key may stand beside `Authorization`.
 const API_KEY: &str = "x-api-key";
 /// Routes of the server's affairs, which are all tenants'.
-const OF_OPERATORS: &[&str] =
-    &["/metrics", "/v1/admin/owner", "/v1/admin/recovery-report", "/v1/admin/step-down"];
+const OF_OPERATORS: &[&str] = &[
+    "/metrics",
+    "/v1/admin/keys",
+    "/v1/admin/keys/rotate",
+    "/v1/admin/owner",
+    "/v1/admin/recovery-report",
+    "/v1/admin/step-down",
+];
 
 /// Who was let in, and its place among its tenant's requests until it is answered.
 pub(super) struct Admitted {

@@ -41,8 +41,8 @@ pub use sources::SourcesAdded;
 pub use verify::Counts;
 
 pub use crate::store::{
-    Aging, Appended, Change, Gap, Head, Health, Keeps, NewSession, Placed, Receipt, Recovery, Repaired,
-    Scrub, SessionInfo, Stage, Verified,
+    Aging, Appended, Change, Gap, Head, Health, Keeps, KeyReport, NewSession, Placed, Receipt,
+    Recovery, Repaired, Scrub, SessionInfo, Stage, Verified,
 };
 use crate::{
     env::Clock,

@@ -58,6 +58,8 @@ impl From<StoreError> for ServiceError {
             StoreError::SessionDamaged { gaps, tail, .. } => damaged(message, gaps, tail),
             StoreError::OutcomeUnknown { .. } => retry(plain(Code::OutcomeUnknown))
                 .action("emit again with the same event ids or Idempotency-Key: nothing doubles"),
+            StoreError::Plaintext => Self::invalid("keys", message)
+                .action("export its sessions, make a data directory with a key, import them there"),
             StoreError::ReadOnly { .. } => retry(plain(Code::StoreReadOnly))
                 .action("reading works; an operator must look at the disk and restart"),
             StoreError::Busy => retry(plain(Code::RateLimited))

@@ -6,8 +6,11 @@ use std::sync::atomic::Ordering;
 use super::{Caller, Service, ServiceResult, store_error::unwritten};
 use crate::{
     event::SessionId,
-    store::{Head, Health, Receipt, Recovery, Repaired, Verified},
+    store::{Head, Health, KeyReport, Receipt, Recovery, Repaired, Verified},
 };
+
+/// Keys that are wrapped anew before it is answered how far that is.
+const KEYS_AT_ONCE: usize = 4096;
 
 /// What was appended through the verbs since the process started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -67,6 +70,22 @@ impl Service {
         let repaired = self.durable(self.store.repair(&key, accept)).await.map_err(unwritten)?;
         self.facts.forget(&key);
         Ok(repaired)
+    }
+
+    /// What the store wants of master keys, and what there is of them; `None` in plaintext.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    pub async fn keys(&self) -> ServiceResult<Option<KeyReport>> {
+        Ok(self.store.keys().await?)
+    }
+
+    /// Goes on with the rotation to the master key that was given as the current one.
+    ///
+    /// # Errors
+    /// `invalid_request` in plaintext, and those of the disk: asked again, it goes on.
+    pub async fn rotate_keys(&self) -> ServiceResult<KeyReport> {
+        self.durable(self.store.rotate_keys(KEYS_AT_ONCE)).await.map_err(unwritten)
     }
 
     /// What the last start found and did.

@@ -103,6 +103,9 @@ pub enum StoreError {
         /// What the disk said.
         reason: String,
     },
+    /// It has no keys: it was made without one.
+    #[error("the store is in plaintext: it has no keys")]
+    Plaintext,
     /// The store takes no writes, and why.
     #[error("the store is read-only: {reason}")]
     ReadOnly {

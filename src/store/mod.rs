@@ -18,6 +18,7 @@ use crate::event::{
     Batch, BatchKey, Event, EventId, Position, Range, Scope, SessionId, SessionKey, TenantId,
     Timestamp, UserId,
 };
+pub use crate::log::keyring::KeyId;
 
 /// What a new session is told about itself.
 #[derive(Clone, Debug, Default)]
@@ -324,6 +325,27 @@ pub struct Scrub {
     pub found: Vec<String>,
 }
 
+/// What an encrypted store wants of master keys, and what is wrapped under which.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyReport {
+    /// The id of the master key in force.
+    pub current: KeyId,
+    /// That of the one before, while a rotation is under way: a start wants both.
+    pub previous: Option<KeyId>,
+    /// Those that were given.
+    pub given: Vec<KeyId>,
+    /// Whether it opens with the keys given.
+    pub opens: bool,
+    /// Keys of sessions, those made ahead included.
+    pub keys: u64,
+    /// Of these not yet under the master key in force, in either file.
+    pub behind: u64,
+    /// Keys that were destroyed: of sessions that were erased, or are gone.
+    pub destroyed: u64,
+    /// Keys that neither file has whole.
+    pub unreadable: u64,
+}
+
 /// What a tenant keeps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
@@ -570,6 +592,20 @@ pub trait Store: Send + Sync {
         scope: &'a Scope,
         limit: usize,
     ) -> BoxFuture<'a, StoreResult<Vec<Aging>>>;
+
+    /// What the store wants of master keys, and what there is of them; `None` in plaintext.
+    ///
+    /// # Errors
+    /// What the disk said.
+    fn keys(&self) -> BoxFuture<'_, StoreResult<Option<KeyReport>>>;
+
+    /// Goes on with the rotation to the master key that was given as the current one: at most
+    /// `keys_max` keys are wrapped anew. It has ended when nothing is behind and nothing of the key
+    /// before is wanted.
+    ///
+    /// # Errors
+    /// [`StoreError::Plaintext`], and what the disk said; the next call goes on.
+    fn rotate_keys(&self, keys_max: usize) -> BoxFuture<'_, StoreResult<KeyReport>>;
 
     /// What a tenant keeps, counted session by session, those of one user left out.
     fn usage<'a>(&'a self, tenant: &'a TenantId, but: &'a UserId) -> BoxFuture<'a, Usage>;

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use futures_util::{FutureExt, future::BoxFuture};
 
 use super::{
-    Aging, Appended, Change, Fill, Head, Health, Keeps, Lifetimes, Listing, NewSession, Placed, Read,
+    Aging, Appended, Change, Fill, Head, Health, KeyReport, Keeps, Lifetimes, Listing, NewSession, Placed, Read,
     Receipt, Recovery, Repaired, SessionInfo, Slice, Stage, Store, StoreError, StoreResult, Swept,
     Usage, Verified, Watch, lifetime::Count,
 };
@@ -620,6 +620,14 @@ impl Store for Model {
             Ok(found)
         }
         .boxed()
+    }
+
+    fn keys(&self) -> BoxFuture<'_, StoreResult<Option<KeyReport>>> {
+        async move { Ok(None) }.boxed()
+    }
+
+    fn rotate_keys(&self, _: usize) -> BoxFuture<'_, StoreResult<KeyReport>> {
+        async move { Err(StoreError::Plaintext) }.boxed()
     }
 
     fn usage<'a>(&'a self, tenant: &'a TenantId, but: &'a UserId) -> BoxFuture<'a, Usage> {

@@ -123,6 +123,25 @@ impl From<service::Verified> for types::VerifyAnswer {
     }
 }
 
+impl From<Option<service::KeyReport>> for types::KeysAnswer {
+    fn from(report: Option<service::KeyReport>) -> Self {
+        let Some(report) = report else {
+            return Self { opens: true, ..Self::default() };
+        };
+        Self {
+            encrypted: true,
+            current: Some(report.current.to_string()),
+            previous: report.previous.map(|id| id.to_string()),
+            given: report.given.iter().map(ToString::to_string).collect(),
+            opens: report.opens,
+            keys: report.keys,
+            behind: report.behind,
+            destroyed: report.destroyed,
+            unreadable: report.unreadable,
+        }
+    }
+}
+
 impl types::HeadAnswer {
     /// How a session stands to a receipt of that position.
     #[must_use]

@@ -498,6 +498,31 @@ pub struct VerifyAnswer {
     pub head: Option<HeadAnswer>,
 }
 
+/// What a data directory wants of master keys, and what there is of them. An id tells nothing of its
+/// key.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(ToSchema))]
+pub struct KeysAnswer {
+    /// Whether it is encrypted at all.
+    pub encrypted: bool,
+    /// The id of the master key in force: 16 hex digits.
+    pub current: Option<String>,
+    /// That of the one before, while a rotation is under way: a start wants both.
+    pub previous: Option<String>,
+    /// Those that were given.
+    pub given: Vec<String>,
+    /// Whether it opens with the keys given.
+    pub opens: bool,
+    /// Keys of sessions, those made ahead included.
+    pub keys: u64,
+    /// Of these not yet under the master key in force.
+    pub behind: u64,
+    /// Keys that were destroyed: of sessions that were erased, or are gone.
+    pub destroyed: u64,
+    /// Keys that neither file has whole.
+    pub unreadable: u64,
+}
+
 /// What to repair: a session, or what of the store names none.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "http", derive(ToSchema))]

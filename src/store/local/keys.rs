@@ -69,19 +69,21 @@ pub(super) struct Keys {
     ring: Option<Ring>,
 }
 
-/// Those of an encrypted one.
-struct Ring {
-    masters: Masters,
-    own: Own,
+/// Those of an encrypted one. Whoever takes several locks takes them in this order, from below.
+pub(super) struct Ring {
+    /// The master keys in use: the one in force, that everything new is wrapped under, first.
+    pub(super) masters: Mutex<Vec<Arc<Master>>>,
+    /// The file `STORE` as it is durable.
+    pub(super) stored: Mutex<StoreFile>,
+    pub(super) own: Own,
     cipher: Arc<Cipher>,
-    files: Mutex<Files>,
+    pub(super) files: Mutex<Files>,
 }
 
-/// The master keys in use: the one in force first.
-struct Masters(Vec<Master>);
-
 /// What is known of the two files.
-struct Files {
+pub(super) struct Files {
+    /// Keys below this number were wrapped anew, while a rotation is under way.
+    pub(super) rotated: u64,
     /// The number of the next key.
     next: u64,
     /// Not what it should be: written anew, from the other, before anything rests on it.
@@ -115,7 +117,7 @@ fn choose(
     store: &StoreFile,
     stored: &StoreKeys,
     given: &MasterKeys,
-) -> Result<(Masters, Own), KeyProblem> {
+) -> Result<(Vec<Arc<Master>>, Own), KeyProblem> {
     let given = [Some(&given.current), given.previous.as_ref()].into_iter().flatten();
     let given: Vec<Master> = given.map(|key| Master::new(key.bytes())).collect();
     let ids: Vec<KeyId> = given.iter().map(Master::id).collect();
@@ -133,9 +135,10 @@ fn choose(
     let master = given.get(first).ok_or_else(wrong)?;
     let own = master.own(store.id, store.created_at, &stored.current).map_err(|_| wrong())?;
     let chosen = |(at, master)| (Some(at) == Some(first) || Some(at) == second).then_some(master);
-    let mut masters: Vec<Master> = given.into_iter().enumerate().filter_map(chosen).collect();
+    let masters = given.into_iter().enumerate().filter_map(chosen).map(Arc::new);
+    let mut masters: Vec<Arc<Master>> = masters.collect();
     masters.sort_by_key(|master| master.id() != wanted);
-    Ok((Masters(masters), own))
+    Ok((masters, own))
 }
 
 impl Keys {
@@ -151,7 +154,7 @@ impl Keys {
             (Some(stored), Some(given)) => (stored, given),
         };
         let (masters, own) = choose(store, stored, given).map_err(problem)?;
-        let mut files = Files { next: 1, stale: [false; 2], made: BTreeMap::new() };
+        let mut files = Files { rotated: 1, next: 1, stale: [false; 2], made: BTreeMap::new() };
         for (file, stale) in files.stale.iter_mut().enumerate() {
             match slots_in(env, store.id, file) {
                 Ok(slots) => files.next = files.next.max(slots),
@@ -169,9 +172,22 @@ impl Keys {
             return Err(OpenError::Damaged { what });
         }
         let cipher = Arc::new(own.cipher());
-        let ring = Some(Ring { masters, own, cipher, files: Mutex::new(files) });
+        let (masters, stored) = (Mutex::new(masters), Mutex::new(*store));
+        let ring = Some(Ring { masters, stored, own, cipher, files: Mutex::new(files) });
         // A key that is used again must be what is durable, not what a cache has.
         Ok(Self { env: env.clone(), store: store.id, ring })
+    }
+
+    pub(super) fn env(&self) -> &Env {
+        &self.env
+    }
+
+    pub(super) fn store(&self) -> [u8; 16] {
+        self.store
+    }
+
+    pub(super) fn ring(&self) -> Option<&Ring> {
+        self.ring.as_ref()
     }
 
     /// The store's own key, where it is encrypted.
@@ -217,7 +233,7 @@ impl Keys {
         let first = files.next;
         // Numbers are never given twice, whatever becomes of this write.
         files.next += count;
-        let master = ring.masters.in_force();
+        let master = ring.in_force();
         let (mut slots, mut keys) = (Vec::new(), Vec::new());
         for number in (first..first + count).map(KeyNumber) {
             let key = zeroize::Zeroizing::new(self.env.secret());
@@ -237,7 +253,11 @@ impl Keys {
 
     /// Writes slots into one file and then into the other, each durably: at any time one of them
     /// is whole.
-    fn write(&self, files: &mut Files, changes: &[(KeyNumber, &[u8])]) -> io::Result<()> {
+    pub(super) fn write(
+        &self,
+        files: &mut Files,
+        changes: &[(KeyNumber, &[u8])],
+    ) -> io::Result<()> {
         for (file, path) in [(0, keys_path(0)), (1, keys_path(1))] {
             let stale = files.stale.get(file).copied().unwrap_or(false);
             if stale {
@@ -348,7 +368,7 @@ impl Keys {
         }
         match slot {
             KeySlot::Key(wrapped) => {
-                let key = ring.masters.unwrap(self.store, &wrapped).map_err(wrong)?;
+                let key = ring.unwrap(self.store, &wrapped).map_err(wrong)?;
                 Ok((wrapped.tag, Arc::new(Cipher::new(&key, self.store, number))))
             }
             // Not to be told from a key that was never there: whoever wants it is told it is gone.
@@ -377,24 +397,27 @@ impl Keys {
     }
 }
 
-impl Masters {
+impl Ring {
     /// The one that everything new is wrapped under.
-    fn in_force(&self) -> &Master {
-        self.0.first().expect("a ring has a master key")
+    pub(super) fn in_force(&self) -> Arc<Master> {
+        let masters = lock(&self.masters);
+        Arc::clone(masters.first().expect("a ring has a master key"))
     }
 
-    fn unwrap(
+    pub(super) fn unwrap(
         &self,
         store: [u8; 16],
         wrapped: &WrappedKey,
     ) -> Result<zeroize::Zeroizing<[u8; 32]>, Fault> {
-        let master = self.0.iter().find(|master| master.id() == wrapped.master);
+        let masters = lock(&self.masters);
+        let master = masters.iter().find(|master| master.id() == wrapped.master).cloned();
+        drop(masters);
         master.ok_or(Fault::Misplaced)?.unwrap(store, wrapped)
     }
 }
 
 /// Of two copies of a slot the one that says more: destroyed before a key before nothing.
-fn either(one: KeySlot, other: KeySlot) -> KeySlot {
+pub(super) fn either(one: KeySlot, other: KeySlot) -> KeySlot {
     match (one, other) {
         (KeySlot::Destroyed, _) | (_, KeySlot::Destroyed) => KeySlot::Destroyed,
         (KeySlot::Empty, other) => other,

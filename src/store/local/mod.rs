@@ -22,6 +22,7 @@ mod repair;
 mod reserve;
 mod rest;
 mod ring;
+mod rotate;
 mod scrub;
 mod sealing;
 mod session;
@@ -56,9 +57,10 @@ use writer::Failure;
 
 pub use inspect::{Inspection, InspectionLine, inspect};
 pub use keys::KeyProblem;
+pub use rotate::{key_ids, key_report};
 
 use super::{
-    Aging, Appended, Change, Head, Health, Lifetimes, Listing, NewSession, Read, Receipt, Recovery,
+    Aging, Appended, Change, Head, Health, KeyReport, Lifetimes, Listing, NewSession, Read, Receipt, Recovery,
     Repaired, Scrub, SessionInfo, Slice, Store, StoreError, StoreResult, Swept, Usage, Verified, Watch,
     lifetime::Count,
 };
@@ -705,6 +707,20 @@ impl Store for Local {
         limit: usize,
     ) -> BoxFuture<'a, StoreResult<Vec<Aging>>> {
         async move { Ok(self.shared.aging(scope, limit)) }.boxed()
+    }
+
+    fn keys(&self) -> BoxFuture<'_, StoreResult<Option<KeyReport>>> {
+        async move {
+            let report = blocking(|| rotate::key_report(&self.shared.env));
+            let failed = |error| io::Error::other(format!("{error}"));
+            let doing = "reading keys/";
+            report.map_err(failed).map_err(|source| StoreError::Io { doing, source })
+        }
+        .boxed()
+    }
+
+    fn rotate_keys(&self, keys_max: usize) -> BoxFuture<'_, StoreResult<KeyReport>> {
+        async move { blocking(|| self.shared.keys.rotate(keys_max)) }.boxed()
     }
 
     fn usage<'a>(&'a self, tenant: &'a TenantId, but: &'a UserId) -> BoxFuture<'a, Usage> {

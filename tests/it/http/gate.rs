@@ -9,7 +9,7 @@ use futures_util::future::BoxFuture;
 use sessionlog::{
     event::{Batch, EventId, Position, Scope, SessionId, SessionKey, TenantId, Timestamp, UserId},
     store::{
-        Aging, Appended, Change, Head, Health, Lifetimes, Listing, NewSession, Read, Receipt,
+        Aging, Appended, Change, Head, Health, KeyReport, Lifetimes, Listing, NewSession, Read, Receipt,
         Recovery, Repaired, SessionInfo, Slice, Store, StoreResult, Swept, Usage, Verified, Watch,
     },
 };
@@ -88,6 +88,8 @@ impl Store for Gate {
         verify(scope: &'a Scope, session: Option<&'a SessionId>) -> StoreResult<Verified>;
         verify_head(key: &'a SessionKey, expected: Receipt) -> StoreResult<(Verified, Head)>;
         repair(key: &'a SessionKey, accept: bool) -> StoreResult<Repaired>;
+        keys() -> StoreResult<Option<KeyReport>>;
+        rotate_keys(keys_max: usize) -> StoreResult<KeyReport>;
         repair_store(accept: bool) -> StoreResult<Repaired>;
         close() -> ();
     }

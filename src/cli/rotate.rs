@@ -1,0 +1,149 @@
+//! `keys check` and `keys rotate`: which master keys a data directory wants, and changing the one in
+//! force. It must not show a key, and `check` must not change a byte, nor need a key or an owner.
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use super::{
+    args::KeysVerb,
+    config::Config,
+    failure::{Failure, Outcome},
+    screen::{Screen, Tone, counted},
+};
+use crate::{
+    client::{Client, ClientError, Request},
+    env::{Env, files},
+    store::local::{OpenError, key_ids, key_report},
+    wire::types::KeysAnswer,
+};
+
+/// Exit codes of an answer that was printed.
+const REFUSED: u8 = 1;
+const DAMAGED: u8 = 3;
+
+/// `keys check` of a directory of this machine: it is read as it lies there.
+pub(super) fn check_here(config: &Config, screen: &mut Screen) -> Outcome {
+    let failed = |source| Failure::File { path: config.data_dir.clone(), source };
+    // Opening a directory that is not there would make it.
+    let there = files::look(&config.data_dir).map_err(failed)?;
+    if there.is_none() {
+        return Err(failed(std::io::ErrorKind::NotFound.into()));
+    }
+    let env = Env::real(&config.data_dir).map_err(failed)?.with_keys(config.keys.read()?);
+    let report = key_report(&env).map_err(|error| match error {
+        OpenError::Io { source, .. } => failed(source),
+        other => Failure::Damaged(format!("{}: {other}", config.data_dir.display())),
+    })?;
+    let answer = KeysAnswer::from(report);
+    if screen.json {
+        screen.value(&serde_json::to_value(&answer).unwrap_or_default())?;
+    } else {
+        show(&answer, screen)?;
+    }
+    verdict(&answer)
+}
+
+pub(super) async fn run(
+    client: &Client,
+    config: &Config,
+    verb: KeysVerb,
+    screen: &mut Screen,
+) -> Outcome {
+    match verb {
+        KeysVerb::Check => {
+            let (body, answer) = ask(client, Request::get("/v1/admin/keys")).await?;
+            if screen.json { screen.answer(&body)? } else { show(&answer, screen)? }
+            verdict(&answer)
+        }
+        KeysVerb::Rotate => rotate(client, config, screen).await,
+    }
+}
+
+/// Asks until nothing is behind. The owner may have been started before the key was changed here.
+async fn rotate(client: &Client, config: &Config, screen: &mut Screen) -> Outcome {
+    let bar = progress_bar(screen);
+    let (body, answer) = loop {
+        let found = ask(client, Request::post("/v1/admin/keys/rotate")).await;
+        let (body, answer) = found.inspect_err(|_| bar.finish_and_clear())?;
+        bar.set_length(answer.keys);
+        bar.set_position(answer.keys.saturating_sub(answer.behind));
+        if answer.previous.is_none() {
+            break (body, answer);
+        }
+    };
+    bar.finish_and_clear();
+    let own = config.keys.read()?.map(|keys| key_ids(&keys)).unwrap_or_default();
+    if let Some(wanted) = own.first().map(ToString::to_string)
+        && config.url.is_none()
+        && answer.current.as_ref() != Some(&wanted)
+    {
+        return Err(Failure::Refused {
+            code: "invalid_request",
+            message: format!("the owner was started with other keys than {wanted}"),
+            action: "stop it (it leaves by itself when nobody uses it), then run this again"
+                .to_owned(),
+        });
+    }
+    if screen.json {
+        return Ok(screen.answer(&body)?);
+    }
+    let id = answer.current.clone().unwrap_or_default();
+    let keys = counted(usize::try_from(answer.keys).unwrap_or(usize::MAX), "key");
+    screen.line(format!("{keys} under {id}, none under another: the one before may go"))?;
+    Ok(())
+}
+
+async fn ask(client: &Client, request: Request) -> Outcome<(Vec<u8>, KeysAnswer)> {
+    let body = client.send(request).await?.body;
+    let answer = serde_json::from_slice(&body).map_err(|error| ClientError::Foreign {
+        address: client.address(),
+        reason: format!("a report of keys that does not parse ({error})"),
+    })?;
+    Ok((body.to_vec(), answer))
+}
+
+fn show(answer: &KeysAnswer, screen: &mut Screen) -> Outcome {
+    if !answer.encrypted {
+        screen.line("in plaintext: it wants no key")?;
+        return Ok(());
+    }
+    let given = |id: &String| {
+        let there = answer.given.contains(id);
+        let tone = if there { Tone::Good } else { Tone::Bad };
+        screen.paint(tone, if there { "given" } else { "not given" })
+    };
+    let mut lines = Vec::new();
+    for (name, id) in [("in force", &answer.current), ("the one before", &answer.previous)] {
+        lines.extend(id.as_ref().map(|id| format!("{name}: {id}, {}", given(id))));
+    }
+    let wanted = |id: &&String| {
+        answer.current.as_ref() != Some(id) && answer.previous.as_ref() != Some(id)
+    };
+    let others = answer.given.iter().filter(wanted);
+    lines.extend(others.map(|id| format!("given and not wanted yet: {id}")));
+    let KeysAnswer { keys, behind, destroyed, unreadable, .. } = answer;
+    lines.push(format!("keys of sessions: {keys}, not yet under it: {behind}"));
+    lines.push(format!("destroyed: {destroyed}, unreadable: {unreadable}"));
+    lines.iter().try_for_each(|line| screen.line(line))?;
+    Ok(())
+}
+
+/// Whether the store would open, and every key is whole.
+fn verdict(answer: &KeysAnswer) -> Outcome {
+    match (answer.opens, answer.unreadable) {
+        (true, 0) => Ok(()),
+        (false, _) => Err(Failure::Silent(REFUSED)),
+        (true, _) => Err(Failure::Silent(DAMAGED)),
+    }
+}
+
+fn progress_bar(screen: &Screen) -> ProgressBar {
+    let target = match screen.terminal_errors && !screen.json {
+        true => ProgressDrawTarget::stderr(),
+        false => ProgressDrawTarget::hidden(),
+    };
+    let bar = ProgressBar::with_draw_target(None, target);
+    match ProgressStyle::with_template("{wide_bar} {pos}/{len} keys {eta}") {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
+    }
+}
