@@ -1,6 +1,6 @@
 //! Micro-benchmarks of the log's codecs: `cargo bench`. For whoever changes one of them; what the
-//! whole program does is measured by `sessionlog bench`. The cipher joins them when it exists. They
-//! must not touch more of the disk than the index needs.
+//! whole program does is measured by `sessionlog bench`. They must not touch more of the disk than
+//! the index needs.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
 
@@ -15,7 +15,8 @@ use sessionlog::{
         SessionId, SessionKey, Timestamp,
     },
     log::{
-        Chain, Frame, FrameHeader, FrameKind, Record,
+        Chain, Cipher, Encryptor, Frame, FrameHeader, FrameKind, KeyNumber, NONCE_BYTES, Record,
+        keyring::{Master, Own},
         record::{decode, encode},
         scan::scan,
         seal::{Sealed, seal},
@@ -161,12 +162,44 @@ fn indexes(c: &mut Criterion) {
     group.finish();
 }
 
+/// What encryption costs: a frame of one event as it is appended, one of a slice, and a block as it
+/// is opened again; and what a session's first use costs, its key.
+fn ciphers(c: &mut Criterion) {
+    let mut group = c.benchmark_group("cipher");
+    let cipher = Cipher::new(&[7; 32], [1; 16], KeyNumber(1));
+    let nonce = || [5; NONCE_BYTES];
+    let encryptor = Encryptor { cipher: &cipher, nonce: &nonce };
+    for count in [1, SLICE] {
+        let payload = payload(count);
+        let frame = Frame { header: header(count, &payload), payload: payload.into() };
+        let encrypted = frame.encrypt(encryptor);
+        group.throughput(Throughput::Bytes(frame.payload.len() as u64));
+        group.bench_function(BenchmarkId::new("encrypt a frame", count), |b| {
+            b.iter(|| black_box(&frame).encrypt(encryptor));
+        });
+        group.bench_function(BenchmarkId::new("decrypt a frame", count), |b| {
+            b.iter(|| black_box(&encrypted).clone().decrypt(Some(&cipher)).unwrap());
+        });
+    }
+    group.throughput(Throughput::Elements(1));
+    let own = Own::new([3; 32], [1; 16], 7);
+    let (master, tag) = (Master::new(&[9; 32]), own.tag("default"));
+    let wrapped = master.wrap([1; 16], KeyNumber(1), tag, &[7; 32], nonce());
+    group.bench_function("wrap a key", |b| {
+        b.iter(|| master.wrap([1; 16], KeyNumber(1), tag, black_box(&[7; 32]), nonce()));
+    });
+    group.bench_function("unwrap a key", |b| {
+        b.iter(|| master.unwrap([1; 16], black_box(&wrapped)).unwrap());
+    });
+    group.finish();
+}
+
 criterion_group! {
     name = log;
     config = Criterion::default()
         .warm_up_time(Duration::from_millis(300))
         .measurement_time(Duration::from_secs(1))
         .sample_size(20);
-    targets = records, frames, indexes
+    targets = records, frames, indexes, ciphers
 }
 criterion_main!(log);

@@ -382,9 +382,9 @@ pub(super) struct OneToken {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-To change the master key: give the new one as the key and the old one as the key before (SESSIONLOG_KEY
-and SESSIONLOG_KEY_PREVIOUS, or the second line of a file or of what a command prints), restart a
-server, run `sessionlog keys rotate`, and take the old one away once it says that nothing is behind.
+To change the master key: give the new one as the key and the old one as the key before
+(SESSIONLOG_KEY and SESSIONLOG_KEY_PREVIOUS, or the second line of a file or of what a command
+prints), restart a server, run `sessionlog keys rotate`, and take the old one away when it says so.
 No event is encrypted anew. What a crash cuts off goes on with the next run.")]
 pub(super) struct Keys {
     #[command(subcommand)]
@@ -417,8 +417,9 @@ pub(super) struct Audit {
 Examples:
   sessionlog verify                                every session
   sessionlog verify trip --expect-head 57:9d2a…    and that nothing a receipt saw was taken back
-A receipt is the `receipt` of an append's answer, or of `sessionlog show S --json`: keep the newest one where
-who can write to the data directory cannot. Exit code 3: something is damaged, or the receipt does not hold.")]
+A receipt is the `receipt` of an append's answer, or of `sessionlog show S --json`: keep the newest
+one where nobody can change it who can write to the data directory. Exit code 3: something is
+damaged, or the receipt does not hold.")]
 pub(super) struct Verify {
     /// Only this session
     #[arg(value_name = "S", value_parser = session)]

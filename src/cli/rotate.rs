@@ -1,4 +1,4 @@
-//! `keys check` and `keys rotate`: which master keys a data directory wants, and changing the one in
+//! `keys check` and `keys rotate`: which master keys a data directory wants, and another one in
 //! force. It must not show a key, and `check` must not change a byte, nor need a key or an owner.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -51,7 +51,11 @@ pub(super) async fn run(
     match verb {
         KeysVerb::Check => {
             let (body, answer) = ask(client, Request::get("/v1/admin/keys")).await?;
-            if screen.json { screen.answer(&body)? } else { show(&answer, screen)? }
+            if screen.json {
+                screen.answer(&body)?
+            } else {
+                show(&answer, screen)?
+            }
             verdict(&answer)
         }
         KeysVerb::Rotate => rotate(client, config, screen).await,
@@ -115,9 +119,8 @@ fn show(answer: &KeysAnswer, screen: &mut Screen) -> Outcome {
     for (name, id) in [("in force", &answer.current), ("the one before", &answer.previous)] {
         lines.extend(id.as_ref().map(|id| format!("{name}: {id}, {}", given(id))));
     }
-    let wanted = |id: &&String| {
-        answer.current.as_ref() != Some(id) && answer.previous.as_ref() != Some(id)
-    };
+    let wanted =
+        |id: &&String| answer.current.as_ref() != Some(id) && answer.previous.as_ref() != Some(id);
     let others = answer.given.iter().filter(wanted);
     lines.extend(others.map(|id| format!("given and not wanted yet: {id}")));
     let KeysAnswer { keys, behind, destroyed, unreadable, .. } = answer;

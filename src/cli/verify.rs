@@ -17,11 +17,7 @@ use crate::{
 /// Exit code for damage, which the answer has told already.
 const DAMAGED: u8 = 3;
 
-pub(super) async fn run(
-    client: &Client,
-    wanted: &args::Verify,
-    screen: &mut Screen,
-) -> Outcome {
+pub(super) async fn run(client: &Client, wanted: &args::Verify, screen: &mut Screen) -> Outcome {
     let session = wanted.session.as_ref().map(SessionId::as_str);
     let body = json!({ "session": session, "expect_head": wanted.expect_head });
     let answer = client.send(Request::post("/v1/admin/verify").json(&body)).await?.body;
@@ -72,7 +68,9 @@ fn told(head: &Value, screen: &Screen) -> String {
             let verdict = screen.paint(Tone::Good, "the receipt holds");
             return format!("{verdict}: all it saw, {position} events, is there in its order");
         }
-        "shorter" => format!("the session ends at {}: an earlier state was put back", number("tail")),
+        "shorter" => {
+            format!("the session ends at {}: an earlier state was put back", number("tail"))
+        }
         "differs" => format!("at {position} the session has another past than it had"),
         _ => format!("what the chain says at {position} cannot be read"),
     };

@@ -55,8 +55,8 @@ pub(super) async fn step_down(State(door): Shared) -> Result<Response, Refusal> 
     Ok((StatusCode::ACCEPTED, self::owner(State(door)).await).into_response())
 }
 
-/// Reads every frame of one session, or of all, and checks checksums and chains; with a receipt that
-/// was kept elsewhere also that nothing it saw was taken back.
+/// Reads every frame of one session, or of all, and checks checksums and chains; with a receipt
+/// that was kept elsewhere also that nothing it saw was taken back.
 #[utoipa::path(
     post, path = "/v1/admin/verify", operation_id = "verify", tag = "operations",
     request_body(content = Option<types::VerifyRequest>, description = "Which session; all when absent"),

@@ -105,8 +105,14 @@ impl Receipt {
         let (position, chain) = text.split_once(':')?;
         let digits = position.bytes().all(|byte| byte.is_ascii_digit());
         let position = position.parse().ok().filter(|_| digits)?;
-        let chain = blake3::Hash::from_hex(chain).ok()?;
-        Some(Self { position: Position(position), chain: *chain.as_bytes() })
+        let mut bytes = [0; 32];
+        for (byte, pair) in bytes.iter_mut().zip(chain.as_bytes().chunks_exact(2)) {
+            let mut digits = pair.iter().map(|digit| (*digit as char).to_digit(16));
+            let (high, low) = (digits.next()??, digits.next()??);
+            *byte = u8::try_from(high << 4 | low).ok()?;
+        }
+        let whole = chain.len() == 2 * bytes.len();
+        whole.then_some(Self { position: Position(position), chain: bytes })
     }
 }
 

@@ -11,9 +11,9 @@ use bytes::Bytes;
 use futures_util::{FutureExt, future::BoxFuture};
 
 use super::{
-    Aging, Appended, Change, Fill, Head, Health, KeyReport, Keeps, Lifetimes, Listing, NewSession, Placed, Read,
-    Receipt, Recovery, Repaired, SessionInfo, Slice, Stage, Store, StoreError, StoreResult, Swept,
-    Usage, Verified, Watch, lifetime::Count,
+    Aging, Appended, Change, Fill, Head, Health, Keeps, KeyReport, Lifetimes, Listing, NewSession,
+    Placed, Read, Receipt, Recovery, Repaired, SessionInfo, Slice, Stage, Store, StoreError,
+    StoreResult, Swept, Usage, Verified, Watch, lifetime::Count,
 };
 use crate::{
     env::{Clock, Entropy},
@@ -371,11 +371,14 @@ impl Store for Model {
                     None => Some([0; 32]),
                     Some(last) => session.chains.get(last).copied(),
                 };
-                Ok((verified, match chain {
-                    None => Head::Shorter { tail: session.info.tail },
-                    Some(chain) if chain == expected.chain => Head::Holds,
-                    Some(chain) => Head::Differs { chain },
-                }))
+                Ok((
+                    verified,
+                    match chain {
+                        None => Head::Shorter { tail: session.info.tail },
+                        Some(chain) if chain == expected.chain => Head::Holds,
+                        Some(chain) => Head::Differs { chain },
+                    },
+                ))
             })
         }
         .boxed()

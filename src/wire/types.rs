@@ -498,8 +498,8 @@ pub struct VerifyAnswer {
     pub head: Option<HeadAnswer>,
 }
 
-/// What a data directory wants of master keys, and what there is of them. An id tells nothing of its
-/// key.
+/// What a data directory wants of master keys, and what there is of them. An id tells nothing of
+/// its key.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "http", derive(ToSchema))]
 pub struct KeysAnswer {

@@ -31,7 +31,8 @@ from xchacha import derived, opened
 FRAME_HEADER = 192
 BLOCK = 4096
 PAYLOAD_MAX = 24 << 20
-EVENT, CREATE, CHANGE, BATCH_KEY, LOSS, LIFE = 1, 16, 17, 18, 19, 21
+EVENT, CREATE, CHANGE, BATCH_KEY, LOSS, LIFE, REDACT = 1, 16, 17, 18, 19, 21, 26
+REDACTED = '{"redacted":true}'
 REQUEST, WATERMARK, SEALED_BLOCK = 1, 2, 3
 ORIGINS = {0: None, 1: "user", 2: "model", 3: "tool", 4: "web", 5: "harness", 6: "import"}
 NO_SALT = bytes(8)
@@ -369,6 +370,7 @@ class Session:
         self.names = self.title = self.workspace = self.entry = None
         self.archived_at = self.deleted_at = self.held_at = self.expired_at = self.last = None
         self.metadata, self.events, self.control_records = {}, [], {}
+        self.redacted = set()
         # Positions that are lost, and those of them a person gave up: (from, to, reason, time).
         self.gaps, self.accepted = [], []
 
@@ -410,11 +412,16 @@ class Session:
                 "position": self.tail, "id": record.id, "type": record.name,
                 "origin": ORIGINS[record.origin], "created_at": record.created_at,
                 "processed_at": record.processed_at,
-                "body": None if record.redacted else record.body.decode()})
+                "body": REDACTED if record.redacted else record.body.decode()})
+            if record.redacted:
+                self.redacted.add(self.tail)
             self.tail += 1
             return
         self.control = link(self.control, lsn, record)
         self.control_records[record.kind] = self.control_records.get(record.kind, 0) + 1
+        if record.redacted:
+            need(record.kind == BATCH_KEY, "a control record has no body")
+            return
         body = Bytes(record.body)
         if record.kind == CREATE:
             self.create(body)
@@ -426,16 +433,25 @@ class Session:
             key, first, count, digest = take_batch_key(body)
             need(first + count == self.tail, f"the batch {key!r} names other positions")
             events = [event for event in self.events if event["position"] >= first]
-            if len(events) == count and all(event["body"] is not None for event in events):
+            if len(events) == count and not self.redacted.intersection(range(first, first + count)):
                 need(digest == blake3(b"".join(
                     sized(event["type"].encode()) + sized(event["body"].encode())
                     for event in events)), f"the digest of the batch {key!r} is wrong")
         elif record.kind == LOSS:
             lost = body.list(lambda: (body.number(), body.number(), body.string()))
             self.accepted += [(*place, record.processed_at) for place in lost]
+        elif record.kind == REDACT:
+            self.redact(body.number())
         else:
             return
         body.end()
+
+    def redact(self, position):
+        """Whatever a file has of that body, nobody is told."""
+        self.redacted.add(position)
+        for event in self.events:
+            if event["position"] == position:
+                event["body"] = REDACTED
 
     def create(self, body):
         need(self.names is None, "a session is created twice")
@@ -787,6 +803,11 @@ class Decoder:
                 ("end_lsn", session.end_lsn), ("chain", session.chain),
                 ("control", session.control)):
             need(entry[name] == mine, f"the settled {name} differs")
+        gone = {position for position, _ in entry["redacted"]}
+        if not (session.frames_skipped or session.gaps):
+            need(gone == session.redacted, "the settled redactions differ")
+        for position in gone:
+            session.redact(position)
         for start, end, reason in entry["damage"]:
             # A loss that was given up says when, and the record that says so is there.
             given_up = [f"accepted {at}: {why}" for first, last, why, at in session.accepted

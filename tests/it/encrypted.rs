@@ -223,45 +223,47 @@ fn frames(path: &str, bytes: &[u8]) -> Vec<(u64, FrameHeader, Bytes)> {
     whole.collect()
 }
 
-#[test]
-fn no_nonce_comes_twice_over_a_thousand_crashes() {
-    let (mut seen, mut crashes) = (BTreeMap::new(), 0);
-    for seed in 0..20 {
-        let sim = Sim::encrypted(seed);
-        for life in 0..50 {
-            runtime().block_on(async {
-                let store = Local::open_local(&sim.env(), small()).unwrap();
-                if life == 0 {
-                    create(&store, "s").await;
-                }
-                append(&store, &key("s"), batch([event(&format!("{{\"n\":{life}}}"))]))
-                    .await
-                    .unwrap();
-                if life % 3 == 0 {
-                    store.settle().unwrap();
-                }
-                if life % 16 == 15 {
-                    store.close().await;
-                }
-            });
-            if life % 2 == 0 {
-                sim.kill()
-            } else {
-                sim.power_loss()
-            }
-            crashes += 1;
-            for (path, bytes) in tree(&sim) {
-                for (_, header, payload) in frames(&path, &bytes) {
-                    let encrypted = header.encrypted.unwrap();
-                    let known = seen.entry((seed, encrypted.key, encrypted.nonce));
-                    // A frame that is repeated in the journal is the same message.
-                    assert_eq!(*known.or_insert(payload.clone()), payload, "{path}");
-                }
+/// Lives that each end in a crash; answers how many nonces were seen, each for one message.
+pub async fn nonces(seed: u64, lives: u64) -> usize {
+    let (sim, mut seen) = (Sim::encrypted(seed), BTreeMap::new());
+    for life in 0..lives {
+        let store = Local::open_local(&sim.env(), small()).unwrap();
+        if life == 0 {
+            create(&store, "s").await;
+        }
+        let body = format!("{{\"n\":{life}}}");
+        append(&store, &key("s"), batch([event(&body)])).await.unwrap();
+        if life % 3 == 0 {
+            store.settle().unwrap();
+        }
+        if life % 16 == 15 {
+            store.close().await;
+        }
+        drop(store);
+        if life % 2 == 0 {
+            sim.kill()
+        } else {
+            sim.power_loss()
+        }
+        for (path, bytes) in tree(&sim) {
+            for (_, header, payload) in frames(&path, &bytes) {
+                let encrypted = header.encrypted.unwrap();
+                let known = seen.entry((encrypted.key, encrypted.nonce));
+                // A frame that is repeated in the journal is the same message.
+                assert_eq!(*known.or_insert(payload.clone()), payload, "{path}");
             }
         }
     }
-    assert!(crashes >= 1_000 && seen.len() >= 1_000, "{crashes} crashes, {} nonces", seen.len());
-    eprintln!("{crashes} crashes, {} nonces, none twice", seen.len());
+    seen.len()
+}
+
+#[test]
+fn no_nonce_comes_twice_over_a_thousand_crashes() {
+    let (machines, lives) = (20, 50);
+    let each = |seed| runtime().block_on(nonces(seed, lives));
+    let seen: usize = (0..machines).map(each).sum();
+    assert!(seen >= 1_000, "{seen} nonces");
+    eprintln!("{} crashes, {seen} nonces, none twice", machines * lives);
 }
 
 /// A file with these frames behind its header, their checksums made to fit: what somebody can do

@@ -138,35 +138,34 @@ fn an_erased_session_is_in_no_file_and_stays_so_over_every_stop() {
     }
 }
 
-/// Somebody kept copies of everything but of `keys/`.
+/// Somebody kept copies of everything but of `keys/`, and puts them back.
+pub async fn put_back(seed: u64) {
+    let age = AGES[usize::try_from(seed).unwrap() % AGES.len()];
+    let sim = machine(62 + seed, true);
+    drop(fill(&sim, age).await);
+    sim.power_loss();
+    let before = tree(&sim);
+    let store = open(&sim);
+    store.erase(&key("gone")).await.unwrap();
+    drop(store);
+    sim.power_loss();
+    for path in sim.files().iter().filter(|path| !path.starts_with("keys/")) {
+        sim.remove_durable(path);
+    }
+    for (path, bytes) in before.iter().filter(|(path, _)| !path.starts_with("keys/")) {
+        sim.write_durable(path, 0, bytes);
+    }
+    let store = open(&sim);
+    let everything = sessionlog::store::Read { allow_gaps: true, ..crate::engines::everything() };
+    if let Ok(slice) = store.read(&key("gone"), everything).await {
+        assert_eq!(slice.events, [], "{age:?}");
+    }
+    assert_eq!(events_of(&store, &key("stays")).await.len(), 30, "{age:?}");
+}
+
 #[test]
 fn what_is_put_back_of_an_erased_session_cannot_be_read_without_its_key() {
-    for age in AGES {
-        let sim = machine(62, true);
-        runtime().block_on(async {
-            let store = fill(&sim, age).await;
-            drop(store);
-            sim.power_loss();
-            let before = tree(&sim);
-            let store = open(&sim);
-            store.erase(&key("gone")).await.unwrap();
-            drop(store);
-            sim.power_loss();
-            for path in sim.files().iter().filter(|path| !path.starts_with("keys/")) {
-                sim.remove_durable(path);
-            }
-            for (path, bytes) in before.iter().filter(|(path, _)| !path.starts_with("keys/")) {
-                sim.write_durable(path, 0, bytes);
-            }
-            let store = open(&sim);
-            let everything =
-                sessionlog::store::Read { allow_gaps: true, ..crate::engines::everything() };
-            if let Ok(slice) = store.read(&key("gone"), everything).await {
-                assert_eq!(slice.events, [], "{age:?}");
-            }
-            assert_eq!(events_of(&store, &key("stays")).await.len(), 30, "{age:?}");
-        });
-    }
+    (0..AGES.len() as u64).for_each(|seed| runtime().block_on(put_back(seed)));
 }
 
 #[test]

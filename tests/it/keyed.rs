@@ -120,3 +120,128 @@ fn an_erased_session_is_gone_from_every_file() {
         }
     }
 }
+
+#[test]
+fn a_redacted_event_is_gone_from_every_file_and_its_session_goes_on() {
+    for set in [vec![], vec![("SESSIONLOG_KEY", KEY)]] {
+        let place = Place::new();
+        append(&place, &set);
+        let (_, said) = run(&place, &["events", "trip"], &set);
+        let event: Value = serde_json::from_str(said.trim()).unwrap();
+        let id = event["id"].as_str().unwrap();
+        let (code, said) = run(&place, &["redact", "trip", id, "--json"], &set);
+        assert_eq!(code, Some(0), "{said}");
+        let answer: Value = serde_json::from_str(&said).unwrap();
+        let mut expected = event.clone();
+        expected.as_object_mut().unwrap().remove("content");
+        expected["redacted"] = json!(true);
+        assert_eq!(answer, expected);
+        let (code, said) = run(&place, &["events", "trip"], &set);
+        assert_eq!((code, serde_json::from_str(said.trim()).ok()), (Some(0), Some(expected)));
+        let (code, said) = run(&place, &["redact", "trip", id], &set);
+        assert!(code == Some(0) && said.contains("position 0 of trip"), "{said}");
+        for unknown in ["nobody", "a/b ?%#é", "0"] {
+            let (code, said) = run(&place, &["redact", "trip", unknown], &set);
+            assert!(code == Some(4) && said.contains("has no event"), "{code:?} {said}");
+        }
+        let (code, said) = run(&place, &["verify", "trip"], &set);
+        assert_eq!(code, Some(0), "{said}");
+        for (path, bytes) in tree(&place.data_dir()) {
+            assert!(!holds(&bytes, CANARY), "{path}");
+        }
+    }
+}
+
+#[test]
+fn keys_are_checked_and_rotated_on_the_command_line() {
+    let place = Place::new();
+    let (old, new) = ([("SESSIONLOG_KEY", KEY)], [("SESSIONLOG_KEY", OTHER)]);
+    let both = [("SESSIONLOG_KEY", OTHER), ("SESSIONLOG_KEY_PREVIOUS", KEY)];
+    let checked = |set: &[(&str, &str)]| {
+        let (code, said) = run(&place, &["keys", "check", "--json"], set);
+        let answer: Value = serde_json::from_str(&said).unwrap_or_else(|_| panic!("{said}"));
+        assert!(!said.contains(KEY) && !said.contains(OTHER), "{said}");
+        (code.unwrap(), answer)
+    };
+    let (code, _) = run(&place, &["keys", "check"], &old);
+    assert_eq!(code, Some(4), "there is no data directory, and none is made");
+    append(&place, &old);
+    let (code, first) = checked(&old);
+    assert_eq!((code, &first["encrypted"], &first["opens"]), (0, &json!(true), &json!(true)));
+    assert_eq!((&first["behind"], &first["given"]), (&json!(0), &json!([first["current"]])));
+    kill(place.kill_owner());
+    let before = tree(&place.data_dir());
+    let (code, without) = checked(&[]);
+    assert_eq!((code, &without["opens"], &without["given"]), (1, &json!(false), &json!([])));
+    assert_eq!(checked(&new).0, 1);
+    let (code, said) = run(&place, &["keys", "check"], &[]);
+    assert!(code == Some(1) && said.contains("not given"), "{said}");
+    assert_eq!(tree(&place.data_dir()), before, "a look changes nothing");
+    let (code, said) = run(&place, &["keys", "rotate", "--json"], &both);
+    assert_eq!(code, Some(0), "{said}");
+    let done: Value = serde_json::from_str(&said).unwrap();
+    assert_eq!((&done["previous"], &done["behind"]), (&Value::Null, &json!(0)));
+    assert_ne!(done["current"], first["current"]);
+    let (code, said) = run(&place, &["keys", "rotate"], &both);
+    assert!(code == Some(0) && said.contains("may go"), "{said}");
+    kill(place.kill_owner());
+    let (code, said) = run(&place, &["events", "trip"], &old);
+    assert!(code == Some(1) && said.contains("the keys given are"), "{said}");
+    let (code, said) = run(&place, &["events", "trip"], &new);
+    assert!(code == Some(0) && said.contains(CANARY), "{said}");
+    // An owner that was started before the key changed here.
+    let third = KEY.replace('0', "a");
+    let changed = [("SESSIONLOG_KEY", third.as_str()), ("SESSIONLOG_KEY_PREVIOUS", OTHER)];
+    let (code, said) = run(&place, &["keys", "rotate"], &changed);
+    assert!(code == Some(1) && said.contains("started with other keys"), "{said}");
+    let plain = Place::new();
+    append(&plain, &[]);
+    let (code, said) = run(&plain, &["keys", "check"], &[]);
+    assert!(code == Some(0) && said.contains("in plaintext"), "{said}");
+    let (code, said) = run(&plain, &["keys", "rotate"], &[]);
+    assert!(code == Some(1) && said.contains("plaintext"), "{said}");
+}
+
+#[test]
+fn a_receipt_kept_elsewhere_tells_on_the_command_line_what_was_put_back() {
+    let place = Place::new();
+    let key = [("SESSIONLOG_KEY", KEY)];
+    let receipt = || {
+        let (_, said) = run(&place, &["show", "trip", "--json"], &key);
+        let shown: Value = serde_json::from_str(&said).unwrap();
+        let receipt = &shown["receipt"];
+        format!("{}:{}", receipt["position"], receipt["chain"].as_str().unwrap())
+    };
+    append(&place, &key);
+    let first = receipt();
+    kill(place.kill_owner());
+    let before = tree(&place.data_dir());
+    append(&place, &key);
+    let second = receipt();
+    let verify = |head: &str| run(&place, &["verify", "trip", "--expect-head", head], &key);
+    for head in [&first, &second] {
+        let (code, said) = verify(head);
+        assert!(code == Some(0) && said.contains("the receipt holds"), "{said}");
+    }
+    kill(place.kill_owner());
+    for (path, _) in tree(&place.data_dir()) {
+        fs::remove_file(path).unwrap();
+    }
+    for (path, bytes) in &before {
+        fs::write(path, bytes).unwrap();
+    }
+    let (code, said) = verify(&first);
+    assert!(code == Some(0) && said.contains("the receipt holds"), "{said}");
+    let (code, said) = verify(&second);
+    assert!(code == Some(3) && said.contains("ends at 1"), "{said}");
+    append(&place, &key);
+    let (code, said) = run(&place, &["verify", "trip", "--expect-head", &second, "--json"], &key);
+    let answer: Value = serde_json::from_str(&said).unwrap();
+    assert_eq!((code, &answer["head"]["state"]), (Some(3), &json!("differs")), "{said}");
+    for wrong in ["5", "x:y", "1:abc"] {
+        let (code, said) = verify(wrong);
+        assert!(code == Some(2) && said.contains("POSITION:HASH"), "{said}");
+    }
+    let (code, said) = run(&place, &["verify", "--expect-head", &second], &key);
+    assert_eq!(code, Some(2), "{said}");
+}

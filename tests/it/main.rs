@@ -41,7 +41,10 @@ mod tamper;
 // What lies on disk under a key.
 mod encrypted;
 mod erased;
+mod matrix;
+mod receipts;
 mod redacted;
+mod rotated;
 // The bytes of a data directory, old and new, and a second reader of them.
 mod format;
 // What the fuzzer was given and what it found.

@@ -16,8 +16,9 @@ use sessionlog::{
 };
 
 use crate::{
-    crash, damage,
+    crash, damage, encrypted, erased,
     life::{Run, interrupted, life, runtime, torn},
+    redacted,
     witness::Flaw,
 };
 
@@ -40,6 +41,12 @@ pub enum Check {
     Widowed,
     /// One bit on the device is another.
     Flipped,
+    /// Encrypted lives whose nonces are compared.
+    Nonces,
+    /// Everything but its key is put back of an erased session.
+    Unerased,
+    /// The body of a redacted event is still in a file.
+    Unredacted,
 }
 
 impl Check {
@@ -58,6 +65,9 @@ impl Check {
             Self::Torn => torn(seed, flaw).boxed(),
             Self::Widowed => widowed(seed, flaw).boxed(),
             Self::Flipped => damage::flipped(seed).boxed(),
+            Self::Nonces => encrypted::nonces(seed, 4).map(drop).boxed(),
+            Self::Unerased => erased::put_back(seed).boxed(),
+            Self::Unredacted => redacted::not_taken_away_yet(seed).boxed(),
         }
     }
 }
@@ -88,9 +98,13 @@ const MUTANTS: &[(&str, Planted, Check)] = &[
     ("reuse positions after poison", Planted::Engine(Defect::ReuseAfterPoison), Check::Life),
     ("forget what shared a block", Planted::Engine(Defect::ForgetShared), Check::Spoiled),
     ("unlink a segment early", Planted::Engine(Defect::UnlinkEarly), Check::Widowed),
+    ("encrypt before the key is durable", Planted::Engine(Defect::LateKey), Check::Life),
+    ("one nonce for everything", Planted::Engine(Defect::SameNonce), Check::Nonces),
+    ("keep the key of an erased session", Planted::Engine(Defect::KeepErasedKey), Check::Unerased),
+    ("serve a redacted body", Planted::Engine(Defect::ServeRedacted), Check::Unredacted),
 ];
 
-const CHECKS: [Check; 8] = [
+const CHECKS: [Check; 11] = [
     Check::Life,
     Check::Failing,
     Check::Believed,
@@ -99,6 +113,9 @@ const CHECKS: [Check; 8] = [
     Check::Torn,
     Check::Widowed,
     Check::Flipped,
+    Check::Nonces,
+    Check::Unerased,
+    Check::Unredacted,
 ];
 /// Seeds that a defect gets before it counts as missed.
 const SEEDS_MAX: u64 = 400;

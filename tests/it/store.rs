@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use sessionlog::{
     env::sim::ManualClock,
-    event::{Batch, BatchKey, EventId, NewEvent, Origin, Position, Range, Scope, SessionId, Timestamp},
+    event::{Batch, BatchKey, NewEvent, Origin, Position, Range, Scope, SessionId, Timestamp},
     store::{
         Change, Fill, Health, Listing, NewSession, Read, Repaired, Slice, Store, StoreError,
         Verified,
@@ -15,7 +15,7 @@ use sessionlog::{
 use crate::engines::{self, append, batch, create, event, events_of, key, named, other_scope};
 
 /// Runs a check on every engine.
-async fn on_every_engine(check: impl AsyncFn(&dyn Store, &ManualClock)) {
+pub async fn on_every_engine(check: impl AsyncFn(&dyn Store, &ManualClock)) {
     for engine in engines::all() {
         eprintln!("engine: {}", engine.name);
         check(&*engine.store, &engine.clock).await;
@@ -148,46 +148,6 @@ async fn an_erased_session_answers_what_a_deleted_one_does_and_a_held_one_stays(
         for name in ["held", "other"] {
             assert_eq!(events_of(store, &key(name)).await.len(), 1, "{name}");
         }
-    })
-    .await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_redacted_event_has_no_body_and_answers_any_retry() {
-    on_every_engine(async |store, _| {
-        for name in ["s", "held"] {
-            create(store, name).await;
-            let mut sent = batch([named("a", "{\"n\":1}"), named("b", "{\"n\":2}")]);
-            sent.key = Some(BatchKey::new("turn").unwrap());
-            append(store, &key(name), sent).await.unwrap();
-        }
-        let before = store.info(&key("s")).await.unwrap().receipt;
-        let id = |text: &str| EventId::new(text).unwrap();
-        assert_eq!(store.redact(&key("s"), &id("b")).await.unwrap(), Some(Position(1)));
-        assert_eq!(store.redact(&key("s"), &id("b")).await.unwrap(), Some(Position(1)));
-        assert_eq!(store.redact(&key("s"), &id("c")).await.unwrap(), None);
-        let events = events_of(store, &key("s")).await;
-        let bodies: Vec<&[u8]> = events.iter().map(|event| &event.body[..]).collect();
-        assert_eq!(bodies, [&b"{\"n\":1}"[..], b"{\"redacted\":true}"]);
-        assert_eq!(events[1].id, id("b"));
-        assert_eq!(store.info(&key("s")).await.unwrap().receipt, before);
-        for text in ["{\"n\":2}", "{\"n\":3}"] {
-            let known = append(store, &key("s"), batch([named("b", text)])).await.unwrap();
-            assert!(known.repeated && known.first_position == Position(1), "{text}");
-            let mut sent = batch([event(text), event(text)]);
-            sent.key = Some(BatchKey::new("turn").unwrap());
-            let known = append(store, &key("s"), sent).await.unwrap();
-            assert!(known.repeated && known.first_position == Position(0), "{text}");
-        }
-        let conflict = append(store, &key("s"), batch([named("a", "{}")])).await.unwrap_err();
-        assert!(matches!(conflict, StoreError::IdempotencyConflict { .. }), "{conflict}");
-        let hold = Change { hold: Some(true), ..Change::default() };
-        store.change(&key("held"), hold).await.unwrap();
-        let held = store.redact(&key("held"), &id("a")).await.unwrap_err();
-        assert!(matches!(held, StoreError::SessionHeld { .. }), "{held}");
-        let unknown = store.redact(&key("nobody"), &id("a")).await.unwrap_err();
-        assert!(matches!(unknown, StoreError::SessionNotFound { .. }), "{unknown}");
-        assert_eq!(events_of(store, &key("held")).await[0].body, b"{\"n\":1}"[..]);
     })
     .await;
 }

@@ -21,7 +21,9 @@ use crate::{
 
 pub(super) const CELLS: &[Cell] = &[
     append("engine.append.1", "1 writer, 1 session", 1, one),
+    append("engine.append.1.keys", "1 writer, 1 session, encrypted", 1, one),
     append("engine.append.64", "64 writers, 1 session", 64, one),
+    append("engine.append.64.keys", "64 writers, 1 session, encrypted", 64, one),
     append("engine.append.64.sessions", "64 writers, many sessions", 64, many),
     append("engine.lasting.1", "1 writer, 1 session, settled", 1, one_lasting),
     append("engine.lasting.64", "64 writers, 1 session, settled over and over", 64, one_lasting),
@@ -73,7 +75,7 @@ fn many_lasting(site: &mut Site, cell: &Cell) -> Prepared {
 }
 
 fn prepare(site: &mut Site, cell: &Cell, sessions: usize, lasts: bool) -> Prepared {
-    let env = site.env(cell.id)?;
+    let env = site.env_of(cell)?;
     // Sealing waits for a quiet time, which a writer who never stops never leaves. A short round is
     // the journal's alone: what it leaves is settled behind it.
     let options = match lasts {

@@ -19,6 +19,7 @@ mod runner;
 mod sample;
 mod server;
 mod site;
+mod slices;
 mod start;
 mod stdio;
 mod stream;
@@ -49,8 +50,15 @@ use super::{
 };
 
 /// Every cell that is measured in rounds, in the order of the table.
-const CELLS: [&[Cell]; 6] =
-    [floor::CELLS, engine::CELLS, http::CELLS, stream::CELLS, postgres::CELLS, redis::CELLS];
+const CELLS: [&[Cell]; 7] = [
+    floor::CELLS,
+    engine::CELLS,
+    slices::CELLS,
+    http::CELLS,
+    stream::CELLS,
+    postgres::CELLS,
+    redis::CELLS,
+];
 /// What is found once, after the rounds.
 const PROBES: [Probe; 4] = [start::PROBE, research::PROBE, stdio::PROBE, room::PROBE];
 

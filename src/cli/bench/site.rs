@@ -16,6 +16,7 @@ use indicatif::ProgressBar;
 use tokio::runtime::Runtime;
 
 use super::{
+    cell::Cell,
     machine::Disk,
     postgres::Postgres,
     redis::Redis,
@@ -25,7 +26,13 @@ use super::{
 };
 use crate::{
     cli::failure::Outcome,
-    env::{Clock, Env, clock::SystemClock, files, host::Scratch},
+    env::{
+        Clock, Env, MasterKeys,
+        clock::SystemClock,
+        files,
+        host::Scratch,
+        secrets::{KEY_BYTES, Secret},
+    },
 };
 
 /// How often something that lasts is asked whether the user wants to leave.
@@ -144,6 +151,16 @@ impl Site {
     /// An environment with a data directory of that name.
     pub(super) fn env(&self, name: &str) -> Outcome<Env> {
         Ok(Env::real(&self.path(name))?)
+    }
+
+    /// One for a cell; what it keeps is encrypted where the cell's name says so.
+    pub(super) fn env_of(&self, cell: &Cell) -> Outcome<Env> {
+        let env = self.env(cell.id)?;
+        let mut key = [0; KEY_BYTES];
+        env.entropy.fill(&mut key);
+        let keys = MasterKeys { current: Secret::new(key), previous: None };
+        let encrypted = cell.id.ends_with(".keys");
+        Ok(env.with_keys(encrypted.then(|| Arc::new(keys))))
     }
 
     /// Whether a sync of written bytes shows as a flush of the device.

@@ -60,9 +60,9 @@ pub use keys::KeyProblem;
 pub use rotate::{key_ids, key_report};
 
 use super::{
-    Aging, Appended, Change, Head, Health, KeyReport, Lifetimes, Listing, NewSession, Read, Receipt, Recovery,
-    Repaired, Scrub, SessionInfo, Slice, Store, StoreError, StoreResult, Swept, Usage, Verified, Watch,
-    lifetime::Count,
+    Aging, Appended, Change, Head, Health, KeyReport, Lifetimes, Listing, NewSession, Read,
+    Receipt, Recovery, Repaired, Scrub, SessionInfo, Slice, Store, StoreError, StoreResult, Swept,
+    Usage, Verified, Watch, lifetime::Count,
 };
 use crate::{
     env::{
@@ -78,7 +78,7 @@ use crate::{
         Batch, EventId, Position, Scope, SessionHash, SessionId, SessionKey, TenantId, Timestamp,
         UserId,
     },
-    log::{self, StoreFile, segment::name_hash},
+    log::{self, StoreFile},
 };
 
 /// What an operator may tune. The defaults suit a laptop and a server alike.

@@ -156,8 +156,8 @@ fn enter(known: ByHash, catalogue: &mut Catalogue, slots: &mut Slots) {
 
 type Settled = (Catalogue, Slots, Found, [Vec<Arc<Session>>; 2]);
 
-/// What the settled files say; also the deleted sessions whose files are not all unlinked, and those
-/// with a redacted event whose body may be left.
+/// What the settled files say; also the deleted sessions whose files are not all unlinked, and
+/// those with a redacted event whose body may be left.
 fn settled(env: &Env, store: [u8; 16], keys: &Keys) -> Result<Settled, OpenError> {
     let mut catalogue = Settling::default();
     let (mut differing, mut nameless) = (Vec::new(), false);

@@ -52,8 +52,8 @@ pub fn key_report(env: &Env) -> Result<Option<KeyReport>, OpenError> {
         destroyed: 0,
         unreadable: 0,
     };
-    let counted = each_pair(env, store.id, &mut |_, pair| {
-        match pair.into_iter().flatten().reduce(either) {
+    let counted =
+        each_pair(env, store.id, &mut |_, pair| match pair.into_iter().flatten().reduce(either) {
             None => report.unreadable += 1,
             Some(KeySlot::Empty) => {}
             Some(KeySlot::Destroyed) => report.destroyed += 1,
@@ -61,8 +61,7 @@ pub fn key_report(env: &Env) -> Result<Option<KeyReport>, OpenError> {
                 report.keys += 1;
                 report.behind += u64::from(pair.iter().any(|slot| is_behind(slot, report.current)));
             }
-        }
-    });
+        });
     counted.map_err(layout::doing("reading keys/"))?;
     Ok(Some(report))
 }
@@ -80,11 +79,7 @@ fn is_behind(slot: &Option<KeySlot>, current: KeyId) -> bool {
 }
 
 /// Hands out what both files say of every key.
-fn each_pair(
-    env: &Env,
-    store: [u8; 16],
-    take: &mut dyn FnMut(KeyNumber, Pair),
-) -> io::Result<()> {
+fn each_pair(env: &Env, store: [u8; 16], take: &mut dyn FnMut(KeyNumber, Pair)) -> io::Result<()> {
     let mut from = 1;
     loop {
         let pairs = pairs(env, store, from)?;
@@ -191,7 +186,7 @@ impl Keys {
                     continue;
                 }
                 if changes.len() >= keys_max {
-                    return self.wrapped(files, &changes, number.0);
+                    return self.write_anew(files, &changes, number.0);
                 }
                 let Some(slot) = pair.into_iter().flatten().reduce(either) else { continue };
                 match self.wrap_anew(ring, &master, number, slot) {
@@ -204,7 +199,7 @@ impl Keys {
                 break;
             }
         }
-        self.wrapped(files, &changes, 1)?;
+        self.write_anew(files, &changes, 1)?;
         // A key that cannot be unwrapped needs the master key before; one of the two files may have
         // been written anew from the other meanwhile: a whole look ends it.
         match wrong {
@@ -215,7 +210,7 @@ impl Keys {
     }
 
     /// Writes what was wrapped anew into both files; the next call goes on at that number.
-    fn wrapped(
+    fn write_anew(
         &self,
         files: &mut Files,
         changes: &[(KeyNumber, Vec<u8>)],

@@ -203,8 +203,9 @@ impl Shared {
         prove(&header, &records, end, self.chains_behind(session, run)?)?;
         known.extend(leave_out(header.base, &mut records, &redacted));
         let live = self.env.clock.now().plus_micros(-limits::BATCH_KEY_MICROS);
-        let sealed = |encryptor: Option<_>| seal::seal(header, &records, known, live, encryptor);
-        let bytes = self.keys.with(cipher, sealed);
+        let bytes = self
+            .keys
+            .with(cipher, |encryptor| seal::seal(header, &records, known, live, encryptor));
         Ok((bytes, records))
     }
 

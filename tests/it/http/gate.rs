@@ -9,8 +9,9 @@ use futures_util::future::BoxFuture;
 use sessionlog::{
     event::{Batch, EventId, Position, Scope, SessionId, SessionKey, TenantId, Timestamp, UserId},
     store::{
-        Aging, Appended, Change, Head, Health, KeyReport, Lifetimes, Listing, NewSession, Read, Receipt,
-        Recovery, Repaired, SessionInfo, Slice, Store, StoreResult, Swept, Usage, Verified, Watch,
+        Aging, Appended, Change, Head, Health, KeyReport, Lifetimes, Listing, NewSession, Read,
+        Receipt, Recovery, Repaired, SessionInfo, Slice, Store, StoreResult, Swept, Usage,
+        Verified, Watch,
     },
 };
 use tokio::sync::watch;
