@@ -4,11 +4,14 @@
 use std::{
     collections::HashMap,
     path::PathBuf,
-    sync::{Arc, Mutex, PoisonError, RwLock},
+    sync::{
+        Arc, Mutex, PoisonError, RwLock,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use super::{
-    JwtRules, Limits, Principal, Tenant, Unusable,
+    JwtRules, Limits, PerTenant, Principal, Tenant, Unusable,
     jwt::Jwt,
     record::{self, Checked, Record},
     token::{self, TokenHash},
@@ -32,7 +35,7 @@ pub struct AccessOptions {
     /// Whose JWTs are believed.
     pub jwt: Option<JwtRules>,
     /// What each tenant may take at once.
-    pub limits: Limits,
+    pub limits: PerTenant<Limits>,
 }
 
 /// A refused credential.
@@ -65,9 +68,11 @@ pub struct Access {
 
 /// Tenants that were seen, for as long as the process lives: what they use is counted there.
 struct Tenants {
-    limits: Limits,
+    limits: PerTenant<Limits>,
     by_id: RwLock<HashMap<TenantId, Arc<Tenant>>>,
     changes: Mutex<Vec<TokenChange>>,
+    /// Whether there is any: asked at every request, and nobody waits for it.
+    changed: AtomicBool,
 }
 
 struct Table {
@@ -91,6 +96,7 @@ impl Access {
             limits: options.limits,
             by_id: RwLock::default(),
             changes: Mutex::default(),
+            changed: AtomicBool::new(false),
         });
         let tokens = options.tokens.map(|path| {
             let (file, tenants) = (path.clone(), Arc::clone(&tenants));
@@ -156,7 +162,13 @@ impl Access {
     /// Changes of tokens that were seen since this was asked for; they happened outside.
     #[must_use]
     pub fn changes(&self) -> Vec<TokenChange> {
-        std::mem::take(&mut *self.tenants.changes())
+        let changed = &self.tenants.changed;
+        if !changed.load(Ordering::Acquire) {
+            return Vec::new();
+        }
+        let mut changes = self.tenants.changes();
+        changed.store(false, Ordering::Release);
+        std::mem::take(&mut *changes)
     }
 }
 
@@ -167,7 +179,7 @@ impl Tenants {
         let known = self.by_id.read().unwrap_or_else(PoisonError::into_inner).get(id).cloned();
         known.unwrap_or_else(|| {
             let mut by_id = self.by_id.write().unwrap_or_else(PoisonError::into_inner);
-            let new = || Arc::new(Tenant::new(id.clone(), self.limits));
+            let new = || Arc::new(Tenant::new(id.clone(), *self.limits.of(id)));
             Arc::clone(by_id.entry(id.clone()).or_insert_with(new))
         })
     }
@@ -195,6 +207,7 @@ impl Tenants {
         for (id, entry) in before.by_id.iter().filter(|(id, _)| !now.by_id.contains_key(*id)) {
             add(entry, id, "removed");
         }
+        self.changed.store(true, Ordering::Release);
         drop(changes);
     }
 }

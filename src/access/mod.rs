@@ -26,7 +26,7 @@ pub use keeper::{Access, AccessOptions, Denied, TokenChange};
 pub use principal::{AUDIT_USER, Lacking, Principal, scope};
 #[cfg(feature = "http")]
 pub use record::{NewToken, Record, TokensError, create, list, revoke};
-pub use tenant::{Full, Limits, Reading, Tenant};
+pub use tenant::{Full, Limits, PerTenant, Reading, Tenant};
 #[cfg(feature = "http")]
 pub use tls::Certificates;
 #[cfg(feature = "http")]

@@ -3,6 +3,7 @@
 //! must not know what a request does.
 
 use std::{
+    collections::HashMap,
     sync::{
         Arc,
         atomic::{AtomicU32, AtomicU64, Ordering},
@@ -21,6 +22,32 @@ pub struct Limits {
     pub readers_max: u32,
     /// Requests in a second, on average; a second's worth may come at once.
     pub requests_per_second: u32,
+}
+
+/// Something that holds for every tenant, and otherwise for some.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PerTenant<T> {
+    general: T,
+    own: HashMap<TenantId, T>,
+}
+
+impl<T> From<T> for PerTenant<T> {
+    fn from(general: T) -> Self {
+        Self { general, own: HashMap::new() }
+    }
+}
+
+impl<T> PerTenant<T> {
+    /// Lets something else hold for one.
+    pub fn set(&mut self, tenant: TenantId, own: T) {
+        self.own.insert(tenant, own);
+    }
+
+    /// What holds for a tenant.
+    #[must_use]
+    pub fn of(&self, tenant: &TenantId) -> &T {
+        self.own.get(tenant).unwrap_or(&self.general)
+    }
 }
 
 /// A tenant as the server sees it at work.

@@ -76,7 +76,7 @@ pub(super) enum Verb {
     /// Keep a session from expiring and from being deleted, or let it go
     Hold(Hold),
     /// Make a session unreadable for ever, whatever lies in files; nothing brings it back
-    Erase(OneSession),
+    Erase(Erase),
     /// Take the body of an event away for good; its place, type and the chain stay
     Redact(OneEvent),
     /// Bring back a session that has expired, until its grace ends
@@ -89,6 +89,8 @@ pub(super) enum Verb {
     Audit(Audit),
     /// Show which master keys the data directory wants, or change the one in force
     Keys(Keys),
+    /// Copy the whole store while it is used, or make a data directory of such a copy
+    Backup(Backup),
     /// Read everything back and check every checksum and the chain
     Verify(Verify),
     /// Show what is damaged for good, and go on without it when told to
@@ -139,6 +141,18 @@ pub(super) struct Sessions {
     /// Which come first
     #[arg(long, value_enum, value_name = "ORDER", default_value = "desc")]
     pub(super) order: Order,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+On a terminal it asks first. What was exported, or lies in a backup, stays there.")]
+pub(super) struct Erase {
+    /// The session's id
+    #[arg(value_name = "S", value_parser = session)]
+    pub(super) session: SessionId,
+    /// Do not ask
+    #[arg(long, short)]
+    pub(super) yes: bool,
 }
 
 #[derive(Debug, Args)]
@@ -410,6 +424,40 @@ pub(super) struct Audit {
     /// Which come first
     #[arg(long, value_enum, value_name = "ORDER", default_value = "asc")]
     pub(super) order: Order,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  sessionlog backup create /backups/monday
+  sessionlog backup restore /backups/monday --data-dir ./restored
+A backup is as large as the data directory and as secret: an encrypted one stays encrypted, and
+needs its key to be restored. It shows one moment; what is acknowledged before it begins is in it.")]
+pub(super) struct Backup {
+    #[command(subcommand)]
+    pub(super) verb: BackupVerb,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum BackupVerb {
+    /// Copy the store into a directory that is empty or not there yet, and read the copy back
+    Create(BackupTo),
+    /// Make the data directory of a backup; it must be empty or not there yet
+    Restore(BackupFrom),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct BackupTo {
+    /// The directory of the backup
+    #[arg(value_name = "DIR")]
+    pub(super) to: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct BackupFrom {
+    /// The directory of the backup
+    #[arg(value_name = "DIR")]
+    pub(super) from: PathBuf,
 }
 
 #[derive(Debug, Args)]

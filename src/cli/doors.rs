@@ -6,9 +6,10 @@ use std::{path::PathBuf, sync::Arc};
 use super::{
     config::{ConfigError, Typed, size},
     failure::{Failure, Outcome},
+    tenants,
 };
 use crate::{
-    access::{Access, AccessOptions, Certificates, JwtRules, Limits, Unusable},
+    access::{Access, AccessOptions, Certificates, JwtRules, Limits, PerTenant, Unusable},
     client::Shown,
     env::{clock::SystemClock, files},
     service::Quotas,
@@ -27,7 +28,8 @@ pub(super) struct Doors {
     pub(super) allowed_hosts: Vec<String>,
     pub(super) allowed_origins: Vec<String>,
     limits: Limits,
-    pub(super) quotas: Quotas,
+    quotas: Quotas,
+    tenants_file: Option<PathBuf>,
     token: Option<Token>,
     token_file: Option<PathBuf>,
     ca: Option<PathBuf>,
@@ -98,6 +100,7 @@ impl Doors {
                 sessions_max: number("tenant_sessions_max")?.into(),
                 bytes_max: size(&bytes).unwrap_or_default(),
             },
+            tenants_file: path("tenants_file"),
             token: Some(token).filter(|token| !token.is_empty()).map(Token),
             token_file: path("token_file"),
             ca: path("ca"),
@@ -110,10 +113,19 @@ impl Doors {
         if self.tokens_file.is_none() && jwt.is_none() {
             return Ok(None);
         }
-        let (tokens, limits) = (self.tokens_file.clone(), self.limits);
+        let (tokens, limits) = (self.tokens_file.clone(), self.of_tenants()?.0);
         let options = AccessOptions { tokens, jwt, limits };
         let access = Access::open(options, Arc::new(SystemClock::new())).map_err(unusable)?;
         Ok(Some(Arc::new(access)))
+    }
+
+    /// What each tenant may keep.
+    pub(super) fn quotas(&self) -> Outcome<PerTenant<Quotas>> {
+        Ok(self.of_tenants()?.1)
+    }
+
+    fn of_tenants(&self) -> Outcome<(PerTenant<Limits>, PerTenant<Quotas>)> {
+        tenants::read(self.tenants_file.as_deref(), self.limits, self.quotas)
     }
 
     /// What TLS is spoken with; `None` for plain HTTP.

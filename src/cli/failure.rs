@@ -52,6 +52,21 @@ const DAMAGED: u8 = 3;
 const NOT_FOUND: u8 = 4;
 
 impl Failure {
+    /// The same in the words of a command line: what the server says is for who sends headers.
+    pub(super) fn in_own_words(mut self) -> Self {
+        if let Self::Client(ClientError::Refused(refusal))
+        | Self::Import(ImportError::Client(ClientError::Refused(refusal))) = &mut self
+            && refusal.code == "unauthenticated"
+        {
+            let message = format!("the server wants a token: {}", refusal.message);
+            let action = "set SESSIONLOG_TOKEN, or name a file that holds the token with \
+                          --token-file (mode 0600); the server's operator makes one with \
+                          `sessionlog tokens create`";
+            refusal.reword(message, Some(action.to_owned()));
+        }
+        self
+    }
+
     /// The exit code it ends the program with.
     pub(super) fn exit(&self) -> u8 {
         match self {

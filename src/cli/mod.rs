@@ -4,6 +4,7 @@
 
 mod append;
 mod args;
+mod backup;
 mod bench;
 mod config;
 mod connect;
@@ -24,6 +25,7 @@ mod screen;
 mod serve;
 mod sessions;
 mod settings;
+mod tenants;
 mod tokens;
 mod transfer;
 mod verify;
@@ -32,7 +34,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use args::{Arguments, Verb};
+use args::{Arguments, Backup, BackupVerb, Verb};
 use config::{Config, Environment};
 use failure::{DONE, Failure, Outcome, USAGE};
 use screen::Screen;
@@ -55,6 +57,7 @@ pub fn run() -> ExitCode {
     let colours = !environment.variables.contains_key("NO_COLOR");
     let mut screen = Screen::new(arguments.common.json, colours);
     let outcome = execute(arguments, &environment, &mut screen)
+        .map_err(Failure::in_own_words)
         .and_then(|()| screen.flush().map_err(Failure::from));
     match outcome {
         Ok(()) => ExitCode::from(DONE),
@@ -114,6 +117,9 @@ fn execute(arguments: Arguments, environment: &Environment, screen: &mut Screen)
     {
         return rotate::check_here(&config, screen);
     }
+    if let Verb::Backup(Backup { verb: BackupVerb::Restore(wanted) }) = &verb {
+        return backup::restore(&config, &wanted.from, screen);
+    }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     if let Verb::Demo(demo) = &verb {
         return runtime.block_on(demo::run(demo, screen));
@@ -124,7 +130,7 @@ fn execute(arguments: Arguments, environment: &Environment, screen: &mut Screen)
             Verb::Sessions(sessions) => sessions::list(&client, sessions, screen).await,
             Verb::Show(one) => sessions::show(&client, &one.session, screen).await,
             Verb::Delete(one) => sessions::delete(&client, &one.session, screen).await,
-            Verb::Erase(one) => sessions::erase(&client, &one.session, screen).await,
+            Verb::Erase(wanted) => sessions::erase(&client, &wanted, screen).await,
             Verb::Redact(one) => events::redact(&client, &one, screen).await,
             Verb::Hold(wanted) => retention::hold(&client, &wanted, screen).await,
             Verb::Restore(one) => retention::restore(&client, &one.session, screen).await,
@@ -136,6 +142,9 @@ fn execute(arguments: Arguments, environment: &Environment, screen: &mut Screen)
             Verb::Export(export) => transfer::export(&client, export, screen).await,
             Verb::Mcp(wanted) => mcp::run(client, wanted, environment, screen).await,
             Verb::Audit(wanted) => tokens::audit(&client, wanted, screen).await,
+            Verb::Backup(Backup { verb: BackupVerb::Create(wanted) }) => {
+                backup::create(&client, &config, &wanted.to, screen).await
+            }
             Verb::Keys(wanted) => rotate::run(&client, &config, wanted.verb, screen).await,
             Verb::Verify(verify) => verify::run(&client, &verify, screen).await,
             Verb::Repair(wanted) => repair::run(&client, wanted, screen).await,

@@ -88,6 +88,20 @@ impl Screen {
         let _ = writeln!(io::stderr(), "{}", text.as_ref());
     }
 
+    /// Whether there is a person to be asked.
+    pub(super) fn asks(&self) -> bool {
+        self.terminal_errors && !self.json && io::stdin().is_terminal()
+    }
+
+    /// Asks a person, who must say yes.
+    pub(super) fn agreed(&mut self, question: &str) -> io::Result<bool> {
+        self.flush()?;
+        write!(io::stderr(), "{question} [y/N] ")?;
+        let mut answer = String::new();
+        io::stdin().read_line(&mut answer)?;
+        Ok(is_yes(&answer))
+    }
+
     /// The text in a tone, where colours are shown.
     pub(super) fn paint(&self, tone: Tone, text: &str) -> String {
         if !self.colours {
@@ -113,6 +127,11 @@ impl Screen {
         }
         self.line(drawn(heads, rows))
     }
+}
+
+/// Whether an answer is a yes; whatever else it is, is a no.
+fn is_yes(answer: &str) -> bool {
+    ["y", "yes"].iter().any(|yes| answer.trim().eq_ignore_ascii_case(yes))
 }
 
 /// A table as people read it, whoever looks.
@@ -175,5 +194,11 @@ mod tests {
         assert_eq!(printable("a\x1b[31mb\r\n\tc"), "a\\u{1b}[31mb\\r\n\tc");
         assert_eq!(one_line("é\nbcd", 4), "é b…");
         assert_eq!(one_line("abcd", 4), "abcd");
+    }
+
+    #[test]
+    fn nothing_but_yes_is_a_yes() {
+        assert!(["y", "Y\n", " yes ", "YES\r\n"].into_iter().all(is_yes));
+        assert!(!["", "\n", "n", "yep", "y y", "ye", "yes please"].into_iter().any(is_yes));
     }
 }

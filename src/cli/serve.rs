@@ -25,7 +25,7 @@ use super::{
     screen::Screen,
 };
 use crate::{
-    access::{Access, Certificates},
+    access::{Access, Certificates, PerTenant},
     client::{Client, ClientError, StartReport, Target},
     env::{
         Env,
@@ -35,7 +35,7 @@ use crate::{
     http::{App, Exporter, HttpOptions, Listener, OwnerInfo, ServeOptions},
     import::{self, Members},
     mcp::{self, McpHttpOptions},
-    service::{ResearchOptions, Service, ServiceResult},
+    service::{Quotas, ResearchOptions, Service, ServiceResult},
     store::{
         Store,
         local::{Local, OpenError},
@@ -85,6 +85,7 @@ async fn serve(config: &Config, on_demand: bool, screen: &mut Screen) -> Outcome
         refuse_a_second_server(config).await?;
         doors = NetDoors::open(config).await?;
     }
+    let quotas = config.doors.quotas()?;
     let env = Env::real(&config.data_dir).map_err(|error| connect::unusable(config, &error))?;
     let env = env.with_keys(config.keys.read()?);
     // With a key that is wrong not even a line of the log is written.
@@ -96,7 +97,7 @@ async fn serve(config: &Config, on_demand: bool, screen: &mut Screen) -> Outcome
     let stop = CancellationToken::new();
     stop_on_signals(&stop)?;
     let mut listeners = vec![Listener::Unix(UnixListener::from_std(local)?)];
-    let router = router(&env, Arc::clone(&store), config, &doors, &stop);
+    let router = router(&env, Arc::clone(&store), config, &doors, quotas, &stop);
     let idle = on_demand.then_some(config.owner_idle);
     announce(config, &doors, screen)?;
     listeners.extend(doors.listener());
@@ -116,12 +117,13 @@ fn router(
     store: Arc<dyn Store>,
     config: &Config,
     doors: &NetDoors,
+    quotas: PerTenant<Quotas>,
     stop: &CancellationToken,
 ) -> axum::Router {
     let on_demand = doors.tcp.is_none();
     let research = ResearchOptions { steps_max: config.max_steps, ..ResearchOptions::default() };
     let service = Service::new(store, Arc::clone(&env.clock)).with_research(research);
-    let service = service.with_quotas(config.doors.quotas);
+    let service = service.with_quotas(quotas);
     tokio::spawn(sweep(service.clone(), config.sweep_every, stop.clone()));
     let owner = OwnerInfo {
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -334,6 +336,13 @@ fn unopened(config: &Config, error: &OpenError) -> Failure {
             code: "store_read_only",
             message: format!("data directory {data_dir}: {error}"),
             action: "use the version of sessionlog that wrote it, or a newer one".to_owned(),
+        },
+        OpenError::Backup => Failure::Refused {
+            code: "invalid_request",
+            message: format!("data directory {data_dir}: {error}; nothing was changed"),
+            action: "bring it back into another directory: `sessionlog backup restore DIR \
+                     --data-dir OTHER`"
+                .to_owned(),
         },
         OpenError::Damaged { .. } => Failure::Damaged(format!(
             "data directory {data_dir}: {error}; nothing was changed: keep a copy, then see \

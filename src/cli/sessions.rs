@@ -5,8 +5,8 @@ use serde_json::Value;
 
 use super::{
     args,
-    failure::Outcome,
-    screen::{Screen, Tone, instant, one_line, size},
+    failure::{Failure, Outcome},
+    screen::{Screen, Tone, counted, instant, one_line, size},
 };
 use crate::{
     client::{Client, ClientError, Request, session_path},
@@ -137,7 +137,22 @@ pub(super) async fn delete(client: &Client, id: &SessionId, screen: &mut Screen)
     Ok(())
 }
 
-pub(super) async fn erase(client: &Client, id: &SessionId, screen: &mut Screen) -> Outcome {
+pub(super) async fn erase(client: &Client, wanted: &args::Erase, screen: &mut Screen) -> Outcome {
+    let id = &wanted.session;
+    if !wanted.yes && screen.asks() {
+        let body = client.send(Request::get(session_path(id, ""))).await?.body;
+        let session: Value = serde_json::from_slice(&body).unwrap_or_default();
+        let events = counted(number(&session, "tail").try_into().unwrap_or(usize::MAX), "event");
+        let title = one_line(&text(&session, "title"), TITLE_CHARS);
+        screen.note(format!("{id} {title:?} has {events}. Nothing brings them back."));
+        if !screen.agreed("Erase it for ever?")? {
+            return Err(Failure::Refused {
+                code: "forbidden",
+                message: format!("{id} was not erased"),
+                action: "answer y, or give --yes".to_owned(),
+            });
+        }
+    }
     let body = client.send(Request::post(session_path(id, "/erase"))).await?.body;
     if screen.json {
         return Ok(screen.answer(&body)?);

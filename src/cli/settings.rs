@@ -76,6 +76,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         .or("0"),
     Setting::new("tenant_rate_max", "N", "requests of a tenant in a second, 0 for no limit")
         .or("0"),
+    Setting::new("tenants_file", "FILE", "limits that some tenants have for themselves, in JSON"),
     Setting::new(
         "ttl",
         "DURATION",

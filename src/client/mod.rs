@@ -6,6 +6,7 @@
 //! minted here unless the caller gave one. So an owner that crashes, steps down or is replaced in
 //! the middle of a call costs the caller time, not an answer.
 
+mod download;
 mod error;
 mod owner;
 mod request;
@@ -25,6 +26,7 @@ use reqwest::{
 };
 use url::Url;
 
+pub use download::Download;
 pub use error::{ClientError, Refusal};
 pub use owner::{OwnerReport, OwnerTarget, Start, StartReport};
 pub use request::{Answer, Request, event_path, session_path};

@@ -52,7 +52,19 @@ impl SseStream {
         Ok(None)
     }
 
-    async fn line(&mut self) -> Result<Option<String>, ClientError> {
+    /// The next bytes as they are; none when the answer is over.
+    pub(super) async fn some(&mut self, bytes_max: usize) -> Result<Bytes, ClientError> {
+        while self.buffer.is_empty() {
+            match self.response.chunk().await {
+                Ok(Some(chunk)) => self.buffer.extend_from_slice(&chunk),
+                Ok(None) => return Ok(Bytes::new()),
+                Err(error) => return Err(self.broken(error.to_string())),
+            }
+        }
+        Ok(self.buffer.split_to(self.buffer.len().min(bytes_max)).freeze())
+    }
+
+    pub(super) async fn line(&mut self) -> Result<Option<String>, ClientError> {
         let mut scanned = 0;
         loop {
             let unseen = self.buffer.get(scanned..).unwrap_or_default();

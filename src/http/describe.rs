@@ -9,8 +9,8 @@ use utoipa::{
 };
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use super::{Door, admin, append, events, retention, sessions, stream};
-use crate::wire::types;
+use super::{Door, admin, append, backup, events, retention, sessions, stream};
+use crate::wire::{backup::BackupLine, types};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -23,7 +23,7 @@ use crate::wire::types;
     modifiers(&DescribedOnce),
     components(schemas(
         types::ErrorBody, types::NewEvent, types::Event, types::AppendLine, types::LineAppended,
-        types::LineRefused,
+        types::LineRefused, BackupLine,
     )),
     tags(
         (name = "sessions", description = "Whole sessions"),
@@ -55,6 +55,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Door>> {
         .routes(routes!(admin::repair))
         .routes(routes!(admin::keys))
         .routes(routes!(admin::rotate_keys))
+        .routes(routes!(backup::create))
         .routes(routes!(admin::audit))
         .routes(routes!(admin::recovery_report))
         .routes(routes!(admin::healthz))

@@ -29,6 +29,7 @@ const API_KEY: &str = "x-api-key";
 /// Routes of the server's affairs, which are all tenants'.
 const OF_OPERATORS: &[&str] = &[
     "/metrics",
+    "/v1/admin/backup",
     "/v1/admin/keys",
     "/v1/admin/keys/rotate",
     "/v1/admin/owner",

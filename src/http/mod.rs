@@ -4,6 +4,7 @@
 
 mod admin;
 mod append;
+mod backup;
 mod body;
 mod describe;
 mod events;

@@ -13,6 +13,7 @@ pub mod frame;
 pub mod inspect;
 pub mod journal;
 pub mod keyring;
+pub mod manifest;
 pub mod record;
 pub mod scan;
 pub mod seal;

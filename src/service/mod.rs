@@ -41,10 +41,11 @@ pub use sources::SourcesAdded;
 pub use verify::Counts;
 
 pub use crate::store::{
-    Aging, Appended, Change, Gap, Head, Health, Keeps, KeyReport, NewSession, Placed, Receipt,
-    Recovery, Repaired, Scrub, SessionInfo, Stage, Verified,
+    Aging, Appended, Backup, Change, Gap, Head, Health, Keeps, KeyReport, NewSession, Part, Placed,
+    Receipt, Recovery, Repaired, Scrub, SessionInfo, Stage, Verified,
 };
 use crate::{
+    access::PerTenant,
     env::Clock,
     event::{Origin, Scope, SessionId, SessionKey, Timestamp},
     store::{Store, StoreError, StoreResult},
@@ -119,8 +120,8 @@ impl Service {
 
     /// The same verbs with limits of what a tenant may keep.
     #[must_use]
-    pub fn with_quotas(mut self, quotas: Quotas) -> Self {
-        self.ledger = Arc::new(quota::Ledger::new(quotas));
+    pub fn with_quotas(mut self, quotas: impl Into<PerTenant<Quotas>>) -> Self {
+        self.ledger = Arc::new(quota::Ledger::new(quotas.into()));
         self
     }
 

@@ -13,7 +13,7 @@ use std::{
 
 use super::{Code, Service, ServiceError, ServiceResult};
 use crate::{
-    access::AUDIT_USER,
+    access::{AUDIT_USER, PerTenant},
     event::{TenantId, UserId},
 };
 
@@ -34,7 +34,7 @@ pub struct Quotas {
 /// What tenants keep, as far as it was asked for.
 #[derive(Default)]
 pub(super) struct Ledger {
-    quotas: Quotas,
+    quotas: PerTenant<Quotas>,
     by_tenant: RwLock<HashMap<TenantId, Arc<Kept>>>,
 }
 
@@ -47,7 +47,7 @@ struct Kept {
 }
 
 impl Ledger {
-    pub(super) fn new(quotas: Quotas) -> Self {
+    pub(super) fn new(quotas: PerTenant<Quotas>) -> Self {
         Self { quotas, by_tenant: RwLock::default() }
     }
 
@@ -103,7 +103,7 @@ impl Service {
         events: usize,
         body_bytes: usize,
     ) -> ServiceResult<()> {
-        let quotas = &self.ledger.quotas;
+        let quotas = self.ledger.quotas.of(tenant);
         if *quotas == Quotas::default() {
             return Ok(());
         }

@@ -66,6 +66,9 @@ impl From<StoreError> for ServiceError {
                 .action("nothing was kept of this append; wait a moment, then emit again"),
             StoreError::DiskFull => retry(plain(Code::DiskFull))
                 .action("nothing was kept of this append; free space, then emit again"),
+            StoreError::NotOffered { what } => {
+                Self::invalid(what, message).action("use the means of the engine itself")
+            }
             StoreError::Io { source, .. } if env::out_of_descriptors(&source) => {
                 retry(plain(Code::LimitReached))
                     .action("come back later; an operator may allow the server more files")

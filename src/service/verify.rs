@@ -1,12 +1,15 @@
-//! Verbs of operators: verify, repair, what the last start found, health, counts. Damage is an
-//! answer here, never an error, and nothing is given up unless a person says so.
+//! Verbs of operators: verify, backup, repair, what the last start found, health, counts. Damage is
+//! an answer here, never an error, and nothing is given up unless a person says so.
 
-use std::sync::atomic::Ordering;
+use std::{io, sync::atomic::Ordering};
 
-use super::{Caller, Service, ServiceResult, store_error::unwritten};
+use super::{Caller, Code, Service, ServiceError, ServiceResult, store_error::unwritten};
 use crate::{
+    env,
     event::SessionId,
-    store::{Head, Health, KeyReport, Receipt, Recovery, Repaired, Verified},
+    store::{
+        Backup, Head, Health, KeyReport, Part, Receipt, Recovery, Repaired, StoreError, Verified,
+    },
 };
 
 /// Keys that are wrapped anew before it is answered how far that is.
@@ -86,6 +89,23 @@ impl Service {
     /// `invalid_request` in plaintext, and those of the disk: asked again, it goes on.
     pub async fn rotate_keys(&self) -> ServiceResult<KeyReport> {
         self.durable(self.store.rotate_keys(KEYS_AT_ONCE)).await.map_err(unwritten)
+    }
+
+    /// Hands out a copy of the whole store, of all tenants, as it was at one moment. It waits for
+    /// whoever takes the parts.
+    ///
+    /// # Errors
+    /// Those of the disk; `invalid_request` by an engine that is backed up by means of its own.
+    pub fn backup(&self, take: &mut dyn FnMut(Part) -> io::Result<()>) -> ServiceResult<Backup> {
+        self.store.backup(take).map_err(|error| match error {
+            StoreError::Io { ref source, .. } if !env::out_of_descriptors(source) => {
+                let mut error = ServiceError::new(Code::StoreReadOnly, error.to_string())
+                    .action("nothing of it may be used: make it again");
+                error.hint.retryable = true;
+                error
+            }
+            other => other.into(),
+        })
     }
 
     /// What the last start found and did.

@@ -118,6 +118,12 @@ pub enum StoreError {
     /// No space is left, or a file may not grow; nothing of the append was kept.
     #[error("the disk is full, or a limit of file sizes is met")]
     DiskFull,
+    /// This engine has no such thing.
+    #[error("this engine does not offer {what}")]
+    NotOffered {
+        /// What was asked for.
+        what: &'static str,
+    },
     /// Reading or writing failed in another way; nothing of an append was kept.
     #[error("{doing}: {source}")]
     Io {

@@ -7,8 +7,9 @@ pub mod local;
 #[cfg(feature = "sim")]
 pub mod model;
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, io, time::Duration};
 
+use bytes::Bytes;
 use futures_util::future::BoxFuture;
 
 pub use error::{StoreError, StoreResult};
@@ -299,6 +300,30 @@ pub struct Repaired {
     pub accepted: bool,
 }
 
+/// A part of a file of a backup.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// The file's place, `/`-separated; the parts of a file come one behind the other.
+    pub path: String,
+    /// The bytes behind those of the part before; none for a file that is empty.
+    pub bytes: Bytes,
+}
+
+/// What a backup holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Backup {
+    /// The store's id.
+    pub store: [u8; 16],
+    /// The moment it shows, by the store's clock: what was acknowledged before it began is in it.
+    pub at: Timestamp,
+    /// Sessions in it.
+    pub sessions: u64,
+    /// Of these, such as have damage that nobody gave up: it is in the copy as in the store.
+    pub damaged: u64,
+    /// The id of the master key that opens it.
+    pub key: Option<[u8; 8]>,
+}
+
 /// What the last start found and did; kept for `recovery-report`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recovery {
@@ -310,8 +335,12 @@ pub struct Recovery {
     pub frames_replayed: u64,
     /// Bytes of torn tails, never acknowledged; copied to quarantine.
     pub torn_bytes: u64,
+    /// Bad places of the journal that took nothing with them: a segment had what lay there.
+    pub made_good: u64,
     /// Damage to acknowledged bytes, for a person.
     pub damage: Vec<String>,
+    /// Copies of refused bytes in `quarantine/`, of this start and of earlier ones.
+    pub quarantined: Vec<String>,
     /// How long it took, in microseconds.
     pub micros: u64,
     /// What reading everything back found since.
@@ -535,6 +564,17 @@ pub trait Store: Send + Sync {
         key: &'a SessionKey,
         expected: Receipt,
     ) -> BoxFuture<'a, StoreResult<(Verified, Head)>>;
+
+    /// Hands out a copy of everything as it was at one moment, while others write. It takes as long
+    /// as whoever takes the parts: call it where waiting is allowed.
+    ///
+    /// # Errors
+    /// What the disk, or `take`, said; [`StoreError::NotOffered`] by an engine that is backed up by
+    /// means of its own.
+    fn backup(&self, take: &mut dyn FnMut(Part) -> io::Result<()>) -> StoreResult<Backup> {
+        let _ = take;
+        Err(StoreError::NotOffered { what: "a backup" })
+    }
 
     /// Makes a session unreadable for ever, whatever lies in files: not what a deletion does, which
     /// hides it. Its id answers [`StoreError::SessionDeleted`] until the grace of a deletion ends.

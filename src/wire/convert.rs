@@ -183,7 +183,9 @@ impl From<service::Recovery> for types::RecoveryReport {
             sessions: recovery.sessions,
             frames_replayed: recovery.frames_replayed,
             torn_bytes: recovery.torn_bytes,
+            made_good: recovery.made_good,
             damage: recovery.damage,
+            quarantined: recovery.quarantined,
             micros: recovery.micros,
             scrub: recovery.scrub.into(),
         }

@@ -3,6 +3,7 @@
 //! HTTP or MCP, and only the dispatcher of tools calls a verb.
 
 pub mod answer;
+pub mod backup;
 pub mod convert;
 pub mod json;
 #[cfg(feature = "http")]

@@ -564,8 +564,12 @@ pub struct RecoveryReport {
     pub frames_replayed: u64,
     /// Bytes of torn tails, never acknowledged; copied to quarantine.
     pub torn_bytes: u64,
+    /// Bad places of the journal that took nothing with them: a segment had what lay there.
+    pub made_good: u64,
     /// Damage to acknowledged bytes, for a person.
     pub damage: Vec<String>,
+    /// Copies of refused bytes in `quarantine/`, of this start and of earlier ones.
+    pub quarantined: Vec<String>,
     /// How long it took, in microseconds.
     pub micros: u64,
     /// What reading everything back in the background found since.

@@ -38,7 +38,8 @@ mod witness;
 mod rest;
 // Files cut, gone, put back from before or copied over each other.
 mod tamper;
-// What lies on disk under a key.
+// Copies of a store, and what lies on disk under a key.
+mod backup;
 mod encrypted;
 mod erased;
 mod matrix;
@@ -84,7 +85,9 @@ mod main_job;
 // One owner per data directory, whatever happens to it.
 #[cfg(feature = "cli")]
 mod owner;
-// A data directory under a key.
+// A data directory under a key, and copies of one through its owner.
+#[cfg(feature = "cli")]
+mod copied;
 #[cfg(feature = "cli")]
 mod keyed;
 // The README, followed by a newcomer.

@@ -110,6 +110,7 @@ impl Shared {
     fn finish_erasure(&self, session: &Arc<Session>) -> io::Result<()> {
         // Nobody settles or seals it meanwhile.
         let _settling = lock(&self.settling);
+        self.pins.take_away();
         let number = KeyNumber(session.state().entry.key);
         if !planted(Defect::KeepErasedKey) {
             self.keys.destroy(&[number])?;

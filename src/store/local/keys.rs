@@ -9,7 +9,7 @@ use std::{collections::BTreeMap, io, sync::Arc};
 
 use super::{
     OpenError,
-    layout::{KEYS, doing, keys_path, replace},
+    layout::{KEYS, STORE, doing, keys_path, replace},
     lock,
 };
 use crate::{
@@ -294,6 +294,20 @@ impl Keys {
             bytes.extend(merged.encode(KeyNumber(number as u64)));
         }
         Ok(bytes)
+    }
+
+    /// The id of the key in force, where the store is encrypted.
+    pub(super) fn in_force(&self) -> Option<[u8; 8]> {
+        lock(&self.ring.as_ref()?.stored).keys.map(|keys| keys.current.id.0)
+    }
+
+    /// `STORE` and the keys at one moment, for a copy: nothing is wrapped anew in between.
+    pub(super) fn copy(&self) -> io::Result<(Vec<u8>, Option<Vec<u8>>)> {
+        let _turn = self.ring.as_ref().map(|ring| lock(&ring.files));
+        let file = self.env.storage.open_read(STORE)?;
+        let store = read(&*file, 0, u64::MAX).map_err(io::Error::other)?;
+        let keys = self.ring.as_ref().map(|_| self.merged()).transpose()?;
+        Ok((store.into(), keys))
     }
 
     /// The slots of a file by their numbers; the first stands for its header.

@@ -13,6 +13,8 @@ use crate::{
 
 /// The file that makes a directory a data directory.
 pub(super) const STORE: &str = "STORE";
+/// The file that makes a directory a backup.
+pub(super) const BACKUP: &str = "BACKUP";
 pub(super) const JOURNAL: &str = "journal";
 pub(super) const SETTLED: &str = "settled";
 pub(super) const SEGMENTS: &str = "segments";
@@ -45,6 +47,9 @@ pub(super) fn doing(what: impl Into<String>) -> impl FnOnce(io::Error) -> OpenEr
 pub(super) fn identify(env: &Env) -> Result<StoreFile, OpenError> {
     let storage = &env.storage;
     let names = storage.list("").map_err(doing("listing the data directory"))?;
+    if names.iter().any(|entry| entry.name == BACKUP) {
+        return Err(OpenError::Backup);
+    }
     if !names.iter().any(|entry| entry.name == STORE) {
         // STORE is durable before any of these has an entry.
         for directory in [JOURNAL, SEGMENTS] {
@@ -180,13 +185,20 @@ pub(super) fn quarantine(env: &Env, name: &str, bytes: &[u8], reason: &str) {
     }
 }
 
-/// Everything of a file that the device still gives, zeros where it gives nothing.
-pub(super) fn readable(file: &dyn File) -> io::Result<Vec<u8>> {
+/// Names of the copies in `quarantine/`, as far as they can be listed.
+pub(super) fn quarantined(env: &Env) -> Vec<String> {
+    let copies = env.storage.list(QUARANTINE).unwrap_or_default().into_iter();
+    copies.map(|copy| copy.name).filter(|name| !name.ends_with(".reason")).collect()
+}
+
+/// Everything of `[from, to)` of a file that the device still gives, zeros where it gives nothing.
+pub(super) fn readable(file: &dyn File, from: u64, to: u64) -> io::Result<Vec<u8>> {
     const SECTOR_BYTES: usize = 4096;
-    let mut bytes = vec![0; usize::try_from(file.len()?).unwrap_or(usize::MAX)];
-    if file.read_at(0, &mut bytes).is_err() {
+    let length = to.min(file.len()?).saturating_sub(from);
+    let mut bytes = vec![0; usize::try_from(length).unwrap_or(usize::MAX)];
+    if file.read_at(from, &mut bytes).is_err() {
         for (index, sector) in bytes.chunks_mut(SECTOR_BYTES).enumerate() {
-            if file.read_at((index * SECTOR_BYTES) as u64, sector).is_err() {
+            if file.read_at(from + (index * SECTOR_BYTES) as u64, sector).is_err() {
                 sector.fill(0);
             }
         }

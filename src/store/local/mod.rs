@@ -2,6 +2,7 @@
 //! know what an event means.
 
 mod append;
+mod backup;
 mod catalogue;
 mod commit;
 mod erase;
@@ -30,6 +31,7 @@ mod settle;
 mod slice;
 mod slots;
 mod strays;
+mod vault;
 mod verify;
 mod warm;
 mod writer;
@@ -58,11 +60,12 @@ use writer::Failure;
 pub use inspect::{Inspection, InspectionLine, inspect};
 pub use keys::KeyProblem;
 pub use rotate::{key_ids, key_report};
+pub use vault::{Incoming, NoBackup, Restored, check_backup, is_vacant, restore};
 
 use super::{
-    Aging, Appended, Change, Head, Health, KeyReport, Lifetimes, Listing, NewSession, Read,
-    Receipt, Recovery, Repaired, Scrub, SessionInfo, Slice, Store, StoreError, StoreResult, Swept,
-    Usage, Verified, Watch, lifetime::Count,
+    Aging, Appended, Backup, Change, Head, Health, KeyReport, Lifetimes, Listing, NewSession, Part,
+    Read, Receipt, Recovery, Repaired, Scrub, SessionInfo, Slice, Store, StoreError, StoreResult,
+    Swept, Usage, Verified, Watch, lifetime::Count,
 };
 use crate::{
     env::{
@@ -133,6 +136,9 @@ pub enum OpenError {
         /// Newest format this version reads.
         supported: u32,
     },
+    /// It is a backup, not a store.
+    #[error("it is a backup: it is brought back with `sessionlog backup restore`")]
+    Backup,
     /// STORE is there and no generation of `settled/` is, or the journal has a hole before it.
     #[error("the data directory is damaged: {what}")]
     Damaged {
@@ -234,6 +240,7 @@ struct Shared {
     redacting: Mutex<Vec<Arc<Session>>>,
     /// Held by whoever takes bytes away that were erased or redacted; taken before `settling`.
     clearing: Mutex<()>,
+    pins: backup::Pins,
     /// Held by a repair of the store, and by the close that ends all of them.
     repairing: Mutex<()>,
     recovery: Recovery,
@@ -318,6 +325,33 @@ impl Local {
     /// Reads everything settled back, at once; the scrubber does it on its own in the background.
     pub fn scrub(&self) {
         self.shared.scrub(false);
+    }
+
+    /// Reads every session of every scope and checks checksums and chains.
+    ///
+    /// # Errors
+    /// Those of [`Store::verify`].
+    pub fn verify_all(&self) -> StoreResult<Verified> {
+        let mut verified = Verified::default();
+        let scopes = self.shared.catalogue().scopes();
+        for scope in scopes {
+            self.verify_scope(&scope, &mut verified)?;
+        }
+        Ok(verified)
+    }
+
+    fn verify_scope(&self, scope: &Scope, verified: &mut Verified) -> StoreResult<()> {
+        let sessions = self.shared.catalogue().of_scope(scope);
+        for session in sessions {
+            let key = SessionKey { scope: scope.clone(), session };
+            // Deleted, or not created yet: nobody asked for it by name.
+            let Ok(session) = self.shared.session(&key) else { continue };
+            match blocking(|| self.shared.verify_session(&session, verified, None)) {
+                Err(error @ StoreError::Io { .. }) => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     /// What the journal does when nobody appends: a watermark behind the last frame.
@@ -619,21 +653,13 @@ impl Store for Local {
         session: Option<&'a SessionId>,
     ) -> BoxFuture<'a, StoreResult<Verified>> {
         async move {
-            let sessions = match session {
-                None => self.shared.catalogue().of_scope(scope),
-                Some(id) => vec![id.clone()],
-            };
             let mut verified = Verified::default();
-            for one in sessions {
-                let key = SessionKey { scope: scope.clone(), session: one };
-                let found = self.shared.session(&key);
-                let verify = |one: Arc<Session>| {
-                    blocking(|| self.shared.verify_session(&one, &mut verified, None))
-                };
-                match found.and_then(verify) {
-                    // Deleted, or not created yet: nobody asked for it by name.
-                    Err(_) if session.is_none() => {}
-                    other => drop(other?),
+            match session {
+                None => self.verify_scope(scope, &mut verified)?,
+                Some(id) => {
+                    let key = SessionKey { scope: scope.clone(), session: id.clone() };
+                    let one = self.shared.session(&key)?;
+                    blocking(|| self.shared.verify_session(&one, &mut verified, None))?;
                 }
             }
             Ok(verified)
@@ -651,6 +677,10 @@ impl Store for Local {
             blocking(|| self.shared.verify_head(&session, expected))
         }
         .boxed()
+    }
+
+    fn backup(&self, take: &mut dyn FnMut(Part) -> io::Result<()>) -> StoreResult<Backup> {
+        blocking(|| self.shared.backup(take))
     }
 
     fn erase<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, StoreResult<()>> {

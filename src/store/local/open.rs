@@ -44,8 +44,10 @@ pub(super) fn open(env: &Env, options: Options) -> Result<(Shared, Box<dyn Lock>
         settled(env, store.id, &keys)?;
     let mut recovered = recover(env, store.id, found.place, found.clean)?;
     let mut known = named(&mut catalogue, &recovered);
+    let bad = recovered.lost.len();
     let mut refused = mend(env, (store.id, &keys), &known, &mut recovered);
     let mut recovery = Recovery {
+        made_good: bad.saturating_sub(recovered.lost.len()) as u64,
         clean: found.clean && recovered.frames.is_empty() && recovered.lost.is_empty(),
         frames_replayed: recovered.frames.len() as u64,
         torn_bytes: recovered.torn_bytes,
@@ -65,6 +67,7 @@ pub(super) fn open(env: &Env, options: Options) -> Result<(Shared, Box<dyn Lock>
     journal.recycle(slots.recyclable().order);
     refused.unnamed.first().iter().for_each(|what| journal.refuse(&lost_for_good(what)));
     recovery.sessions = catalogue.len() as u64;
+    recovery.quarantined = layout::quarantined(env);
     let micros = env.clock.monotonic().saturating_sub(began).as_micros();
     recovery.micros = u64::try_from(micros).unwrap_or(u64::MAX);
     let shared = Shared {
@@ -103,6 +106,7 @@ pub(super) fn open(env: &Env, options: Options) -> Result<(Shared, Box<dyn Lock>
         erasing: Mutex::new(erased),
         redacting: Mutex::new(redacting),
         clearing: Mutex::default(),
+        pins: super::backup::Pins::default(),
         recovery,
     };
     deleted.iter().for_each(|session| shared.reclaim(session));

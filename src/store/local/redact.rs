@@ -165,6 +165,7 @@ impl Shared {
     fn finish_redaction(&self, session: &Arc<Session>) -> io::Result<()> {
         // Nobody settles or seals it meanwhile.
         let _settling = lock(&self.settling);
+        self.pins.take_away();
         let stopped = self.closed.load(Ordering::Acquire) || self.frozen.load(Ordering::Acquire);
         if stopped {
             return Err(io::Error::other("the store takes no writes"));

@@ -96,7 +96,7 @@ impl Shared {
             other => other?,
         };
         let name = copy_name(session, one);
-        let bytes = layout::readable(&*file)?;
+        let bytes = layout::readable(&*file, 0, u64::MAX)?;
         layout::keep(
             &self.env,
             &name,
@@ -164,7 +164,7 @@ impl Shared {
         let bytes = match self.env.storage.open_read(&journal_path(number)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             Err(error) => return Err(error),
-            Ok(file) => layout::readable(&*file)?,
+            Ok(file) => layout::readable(&*file, 0, u64::MAX)?,
         };
         layout::keep(&self.env, &ring_copy(number), &bytes, "a damaged file of the journal\n")
     }

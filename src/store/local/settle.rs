@@ -433,6 +433,9 @@ impl Shared {
 
     /// Unlinks what was replaced, once both settled files name what took its place.
     pub(super) fn unlink_retired(&self) {
+        if self.pins.hold() && !self.reserve.is_given() {
+            return;
+        }
         let settled = lock(&self.slots).settled_generation();
         self.unlink_deleted(settled);
         lock(&self.retired).retain(|path, replaced| {

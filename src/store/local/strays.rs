@@ -75,7 +75,7 @@ impl Shared {
         let lost = !self.recovery.damage.is_empty() || self.frozen.load(Ordering::Acquire);
         // Else the journal may have frames whose only other copy lies in such a file.
         let needed = lock(&self.slots).recyclable().order <= self.orders_before;
-        if lost || needed {
+        if lost || needed || self.pins.hold() {
             return Ok(0);
         }
         seen.sessions.sort_unstable();
@@ -153,7 +153,8 @@ impl Shared {
     }
 }
 
-fn hash_of(entry: &Entry) -> Option<SessionHash> {
+/// The hash of the session that an entry is of.
+pub(super) fn hash_of(entry: &Entry) -> Option<SessionHash> {
     let (tenant, user) = (TenantId::new(&entry.tenant).ok()?, UserId::new(&entry.user).ok()?);
     let session = SessionId::new(&entry.session).ok()?;
     let key = SessionKey { scope: Scope { tenant, user }, session };

@@ -48,8 +48,11 @@ impl Walled {
         let tokens = home.path().join("tokens.json");
         // A server starts with a file, whoever is in it.
         token(&tokens, &clock, ("nobody", "nobody"), &[Grant::Read]);
-        let options =
-            AccessOptions { tokens: Some(tokens.clone()), jwt: wall.jwt, limits: wall.limits };
+        let options = AccessOptions {
+            tokens: Some(tokens.clone()),
+            jwt: wall.jwt,
+            limits: wall.limits.into(),
+        };
         let access = Access::open(options, clock.clone()).unwrap();
         let options = HttpOptions { access: Some(Arc::new(access)), ..HttpOptions::default() };
         let service = Service::new(store.clone(), clock.clone()).with_quotas(wall.quotas);

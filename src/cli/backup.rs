@@ -1,0 +1,317 @@
+//! `backup create` and `backup restore`: a copy of the whole store through its owner, in a
+//! directory of its own, and a data directory made of one. It must not write where anything is, nor call a
+//! backup complete that was not read back, unless it says why it could not be.
+
+use std::path::Path;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde_json::{Value, json};
+
+use super::{
+    config::Config,
+    failure::{Failure, Outcome},
+    keys,
+    screen::{Screen, Tone, counted, instant, printable, size},
+};
+use crate::{
+    client::{Client, ClientError, Download, Request},
+    env::{Env, files},
+    event::Timestamp,
+    service::Backup,
+    store::{
+        Verified,
+        local::{self, Incoming, NoBackup, OpenError},
+    },
+    wire::backup::{BackupLine, BackupMade},
+};
+
+/// Below the backup's directory: what it has of the store's.
+const DATA: &str = "data";
+/// Exit code for damage, which the answer has told already.
+const DAMAGED: u8 = 3;
+
+/// What became of reading a backup back.
+enum Checked {
+    Read(Verified),
+    /// Its key is not here.
+    Sealed(String),
+}
+
+pub(super) async fn create(
+    client: &Client,
+    config: &Config,
+    path: &Path,
+    screen: &mut Screen,
+) -> Outcome {
+    let failed = |error| refused(path, error);
+    if files::look(path).map_err(|source| file(path, source))?.is_some() {
+        // Asked before anybody is: a backup takes its time.
+        let vacant = open(path).and_then(|outer| Ok(local::is_vacant(&outer)));
+        if !vacant?.map_err(|source| file(path, source))? {
+            return Err(failed(NoBackup::Occupied));
+        }
+    }
+    let keys = config.keys.read()?;
+    let mut download =
+        client.download(&Request::post("/v1/admin/backup").that_only_reads()).await?;
+    let (outer, inner) = (open(path)?, open(&path.join(DATA))?);
+    let mut incoming = Incoming::begin(&outer, &inner).map_err(failed)?;
+    let bar = progress(screen, None);
+    let made = receive(client, &mut download, path, &mut incoming, &bar).await;
+    bar.finish_and_clear();
+    let made = made?;
+    incoming.end(&backup_of(client, &made)?).map_err(failed)?;
+    let keys = keys.filter(|_| made.key.is_some());
+    let checked = match local::check_backup(&inner.with_keys(keys), config.store) {
+        Ok(verified) => Checked::Read(verified),
+        Err(NoBackup::Open(OpenError::Key { problem })) => Checked::Sealed(problem.to_string()),
+        Err(error) => return Err(failed(error)),
+    };
+    let manifest = incoming.seal().map_err(failed)?;
+    let bytes = manifest.files.iter().map(|kept| kept.bytes).sum();
+    tell_made(path, &made, manifest.files.len(), bytes, &checked, screen)
+}
+
+/// Takes the answer of the owner to its end.
+async fn receive(
+    client: &Client,
+    download: &mut Download,
+    path: &Path,
+    incoming: &mut Incoming,
+    bar: &ProgressBar,
+) -> Outcome<BackupMade> {
+    let cut = || ClientError::Unreachable {
+        address: client.address(),
+        reason: "the answer was cut; what came of the backup is incomplete".to_owned(),
+    };
+    loop {
+        let line = download.line().await?.ok_or_else(cut)?;
+        let line: BackupLine =
+            serde_json::from_str(&line).map_err(|error| foreign(client, error.to_string()))?;
+        match line {
+            BackupLine { part: Some(part), .. } => {
+                let mut left = part.bytes;
+                incoming.take(&part.path, &[]).map_err(|error| refused(path, error))?;
+                while left > 0 {
+                    let bytes = download.some(left).await?;
+                    if bytes.is_empty() {
+                        return Err(cut().into());
+                    }
+                    incoming.take(&part.path, &bytes).map_err(|error| refused(path, error))?;
+                    left -= bytes.len() as u64;
+                    bar.inc(bytes.len() as u64);
+                }
+            }
+            BackupLine { complete: Some(made), .. } => return Ok(made),
+            BackupLine { failed: Some(error), .. } => {
+                let error = error.error;
+                let action = "make it again, into another directory".to_owned();
+                return Err(Failure::Refused {
+                    code: "store_read_only",
+                    message: format!("the backup broke off: {}", error.message),
+                    action: error.recovery_hint.action.unwrap_or(action),
+                });
+            }
+            _ => return Err(foreign(client, "a line that says nothing".to_owned())),
+        }
+    }
+}
+
+fn foreign(client: &Client, reason: String) -> Failure {
+    ClientError::Foreign { address: client.address(), reason }.into()
+}
+
+fn backup_of(client: &Client, made: &BackupMade) -> Outcome<Backup> {
+    let wrong = || foreign(client, "what it says of the backup is no such thing".to_owned());
+    let key = made.key.as_deref().map(|key| unhex(key).ok_or_else(wrong)).transpose()?;
+    Ok(Backup {
+        store: unhex(&made.store).ok_or_else(wrong)?,
+        at: Timestamp(made.at_micros),
+        sessions: made.sessions,
+        damaged: made.damaged,
+        key,
+    })
+}
+
+fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
+    let digits = text.len() == 2 * N && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let mut bytes = [0; N];
+    for (at, byte) in bytes.iter_mut().enumerate() {
+        let pair = text.get(2 * at..2 * at + 2).filter(|_| digits)?;
+        *byte = u8::from_str_radix(pair, 16).ok()?;
+    }
+    Some(bytes)
+}
+
+fn tell_made(
+    path: &Path,
+    made: &BackupMade,
+    files: usize,
+    bytes: u64,
+    checked: &Checked,
+    screen: &mut Screen,
+) -> Outcome {
+    let verified = match checked {
+        Checked::Read(verified) => Some(verified),
+        Checked::Sealed(_) => None,
+    };
+    let hurt = verified.is_some_and(|verified| !verified.damage.is_empty());
+    if screen.json {
+        let not_read = match checked {
+            Checked::Read(_) => None,
+            Checked::Sealed(problem) => Some(problem),
+        };
+        screen.value(&json!({
+            "backup": path.display().to_string(), "store": made.store, "at": made.at,
+            "sessions": made.sessions, "files": files, "bytes": bytes, "key": made.key,
+            "verified": verified.map(verified_json), "not_verified": not_read,
+        }))?;
+    } else {
+        screen.line(format!(
+            "backed up {} ({}, {}) as of {} into {}",
+            counted(usize::try_from(made.sessions).unwrap_or(usize::MAX), "session"),
+            counted(files, "file"),
+            size(bytes),
+            instant(&made.at),
+            path.display(),
+        ))?;
+        match checked {
+            Checked::Read(verified) => tell_verified(verified, screen)?,
+            Checked::Sealed(problem) => screen.line(format!(
+                "complete, and not read back: {problem}; a restore needs that key"
+            ))?,
+        }
+    }
+    if hurt { Err(Failure::Silent(DAMAGED)) } else { Ok(()) }
+}
+
+fn verified_json(verified: &Verified) -> Value {
+    let damage: Vec<Value> = verified
+        .damage
+        .iter()
+        .map(|(key, gap)| {
+            json!({
+                "tenant": key.scope.tenant.as_str(), "user": key.scope.user.as_str(),
+                "session": key.session.as_str(), "from": gap.range.from.0, "to": gap.range.to.0,
+                "reason": gap.reason,
+            })
+        })
+        .collect();
+    json!({
+        "sessions": verified.sessions, "events": verified.events, "bytes": verified.bytes,
+        "damage": damage,
+    })
+}
+
+fn tell_verified(verified: &Verified, screen: &mut Screen) -> Outcome {
+    let verdict = match verified.damage.len() {
+        0 => screen.paint(Tone::Good, "whole"),
+        many => format!("{} in {many} places", screen.paint(Tone::Bad, "damaged")),
+    };
+    screen.line(format!(
+        "read back: {verdict}, {}, {}, every checksum and the chain",
+        counted(usize::try_from(verified.sessions).unwrap_or(usize::MAX), "session"),
+        counted(usize::try_from(verified.events).unwrap_or(usize::MAX), "event"),
+    ))?;
+    for (key, gap) in &verified.damage {
+        let scope = &key.scope;
+        let whose = format!("{}/{} {}", scope.tenant, scope.user, key.session);
+        screen.line(format!("  {whose} {}: {}", gap.range, printable(&gap.reason)))?;
+    }
+    Ok(())
+}
+
+/// Makes the data directory that the settings name of a backup. No owner is asked: there is none.
+pub(super) fn restore(config: &Config, path: &Path, screen: &mut Screen) -> Outcome {
+    if config.url.is_some() {
+        let message = "a backup is brought back where its data directory is to be: leave --url out";
+        return Err(Failure::Usage(message.to_owned()));
+    }
+    if !files::look(path).map_err(|source| file(path, source))?.is_some_and(|found| found.is_dir) {
+        return Err(file(path, std::io::ErrorKind::NotFound.into()));
+    }
+    let (outer, inner) = (open(path)?, path.join(DATA));
+    let inner = match files::look(&inner).map_err(|source| file(&inner, source))? {
+        Some(_) => open(&inner)?,
+        // Whatever is missing is told by name.
+        None => outer.clone(),
+    };
+    let to = open(&config.data_dir)?.with_keys(config.keys.read()?);
+    let bar = progress(screen, Some(0));
+    let restored = local::restore(&outer, &inner, &to, config.store, &mut |done, total| {
+        bar.set_length(total);
+        bar.set_position(done);
+    });
+    bar.finish_and_clear();
+    let restored = restored.map_err(|error| match error {
+        NoBackup::Occupied => refused(&config.data_dir, NoBackup::Occupied),
+        NoBackup::Open(OpenError::Key { problem }) => {
+            keys::unopened(&config.data_dir.display().to_string(), &problem)
+        }
+        other => refused(path, other),
+    })?;
+    let (manifest, verified) = (&restored.manifest, &restored.verified);
+    let at = Timestamp(manifest.at).to_string();
+    if screen.json {
+        screen.value(&json!({
+            "restored": config.data_dir.display().to_string(), "store": manifest.store_id(),
+            "at": at, "sessions": manifest.sessions, "verified": verified_json(verified),
+        }))?;
+    } else {
+        screen.line(format!(
+            "restored {} as of {} into {}",
+            counted(usize::try_from(manifest.sessions).unwrap_or(usize::MAX), "session"),
+            instant(&at),
+            config.data_dir.display(),
+        ))?;
+        tell_verified(verified, screen)?;
+        screen.line(
+            "What came later is not in it: receipts given since do not verify, and what was \
+             deleted, erased or redacted since is there again.",
+        )?;
+    }
+    if verified.damage.is_empty() { Ok(()) } else { Err(Failure::Silent(DAMAGED)) }
+}
+
+fn open(path: &Path) -> Outcome<Env> {
+    Env::real(path).map_err(|source| file(path, source))
+}
+
+fn file(path: &Path, source: std::io::Error) -> Failure {
+    Failure::File { path: path.to_path_buf(), source }
+}
+
+fn refused(path: &Path, error: NoBackup) -> Failure {
+    let at = path.display();
+    match error {
+        NoBackup::Damaged { .. } | NoBackup::Unread { .. } => {
+            Failure::Damaged(format!("{at}: {error}; nothing was restored"))
+        }
+        NoBackup::Occupied => Failure::Refused {
+            code: "invalid_request",
+            message: format!("{at}: {error}; nothing is written over"),
+            action: "name a directory that is empty or not there yet".to_owned(),
+        },
+        other => Failure::Refused {
+            code: "invalid_request",
+            message: format!("{at}: {other}"),
+            action: "make a backup with `sessionlog backup create`, or name another".to_owned(),
+        },
+    }
+}
+
+fn progress(screen: &Screen, bytes: Option<u64>) -> ProgressBar {
+    let target = match screen.terminal_errors && !screen.json {
+        true => ProgressDrawTarget::stderr(),
+        false => ProgressDrawTarget::hidden(),
+    };
+    let style = match bytes {
+        Some(_) => "{wide_bar} {bytes}/{total_bytes} {eta}",
+        None => "{spinner} {bytes} {bytes_per_sec}",
+    };
+    let bar = ProgressBar::with_draw_target(bytes, target);
+    match ProgressStyle::with_template(style) {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
+    }
+}

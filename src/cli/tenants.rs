@@ -1,0 +1,124 @@
+//! The file of limits that some tenants have for themselves: `tenants_file`. It must not enforce
+//! any.
+//!
+//! ```json
+//! {"acme": {"sessions_max": 100, "bytes_max": "10GiB", "requests_max": 8, "readers_max": 4,
+//!           "rate_max": 50}}
+//! ```
+
+use std::{collections::HashMap, path::Path};
+
+use serde::Deserialize;
+
+use super::{
+    config::size,
+    failure::{Failure, Outcome},
+};
+use crate::{
+    access::{Limits, PerTenant},
+    env::files,
+    event::TenantId,
+    service::Quotas,
+};
+
+const FILE_BYTES_MAX: u64 = 16 << 20;
+
+/// What a tenant has for itself; what is not said is as for all.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Own {
+    sessions_max: Option<u64>,
+    bytes_max: Option<Size>,
+    requests_max: Option<u32>,
+    readers_max: Option<u32>,
+    rate_max: Option<u32>,
+}
+
+/// Bytes, as a number or as a setting spells them.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Size {
+    Bytes(u64),
+    Text(String),
+}
+
+impl Size {
+    fn bytes(&self) -> Option<u64> {
+        match self {
+            Self::Bytes(bytes) => Some(*bytes),
+            Self::Text(text) => size(text),
+        }
+    }
+}
+
+/// The limits of tenants, `limits` and `quotas` where the file says nothing else.
+pub(super) fn read(
+    path: Option<&Path>,
+    limits: Limits,
+    quotas: Quotas,
+) -> Outcome<(PerTenant<Limits>, PerTenant<Quotas>)> {
+    let (mut all_limits, mut all_quotas) = (PerTenant::from(limits), PerTenant::from(quotas));
+    let Some(path) = path else { return Ok((all_limits, all_quotas)) };
+    let text = files::read_text(path, FILE_BYTES_MAX);
+    let text = text.map_err(|source| Failure::File { path: path.to_path_buf(), source })?;
+    let wrong = |problem: String| Failure::Refused {
+        code: "invalid_request",
+        message: format!("tenants_file {}: {problem}", path.display()),
+        action: "see docs/operations.md, Running it for a team".to_owned(),
+    };
+    let own: HashMap<String, Own> =
+        serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
+    for (name, own) in own {
+        let tenant = TenantId::new(&name).map_err(|error| wrong(format!("{name:?}: {error}")))?;
+        let said = own.bytes_max.as_ref();
+        let bytes = said.map(|said| said.bytes().ok_or_else(|| wrong("bytes_max: no size".into())));
+        let bytes = bytes.transpose()?;
+        all_limits.set(
+            tenant.clone(),
+            Limits {
+                requests_max: own.requests_max.unwrap_or(limits.requests_max),
+                readers_max: own.readers_max.unwrap_or(limits.readers_max),
+                requests_per_second: own.rate_max.unwrap_or(limits.requests_per_second),
+            },
+        );
+        all_quotas.set(
+            tenant,
+            Quotas {
+                sessions_max: own.sessions_max.unwrap_or(quotas.sessions_max),
+                bytes_max: bytes.unwrap_or(quotas.bytes_max),
+            },
+        );
+    }
+    Ok((all_limits, all_quotas))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_tenant_does_not_say_for_itself_is_as_for_all() {
+        let home = tempfile::tempdir().expect("a temporary directory");
+        let path = home.path().join("tenants.json");
+        let limits = Limits { requests_max: 8, readers_max: 4, requests_per_second: 2 };
+        let quotas = Quotas { sessions_max: 10, bytes_max: 1 << 20 };
+        let read_of = |text: &str| {
+            crate::env::files::remove(&path).expect("removed");
+            crate::env::files::append(&path, text.as_bytes()).expect("written");
+            read(Some(&path), limits, quotas)
+        };
+        let text = r#"{"acme": {"bytes_max": "2MiB", "readers_max": 0}, "b": {"bytes_max": 7}}"#;
+        let (of_limits, of_quotas) = read_of(text).expect("it is read");
+        let [acme, b, other] =
+            ["acme", "b", "other"].map(|name| TenantId::new(name).expect("a name"));
+        assert_eq!(*of_limits.of(&acme), Limits { readers_max: 0, ..limits });
+        assert_eq!(*of_quotas.of(&acme), Quotas { bytes_max: 2 << 20, ..quotas });
+        assert_eq!(*of_quotas.of(&b), Quotas { bytes_max: 7, ..quotas });
+        assert_eq!((*of_limits.of(&other), *of_quotas.of(&other)), (limits, quotas));
+        for bad in
+            ["", "[]", r#"{"a b": {}}"#, r#"{"a": {"rate": 1}}"#, r#"{"a": {"bytes_max": "x"}}"#]
+        {
+            assert!(read_of(bad).is_err(), "{bad}");
+        }
+    }
+}

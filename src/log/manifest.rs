@@ -1,0 +1,213 @@
+//! What a backup says of itself: the file `BACKUP`, lines of text that name every file with its
+//! length and hash, and a last line without which it is incomplete. It must not read a file.
+//!
+//! ```text
+//! sessionlog backup 1
+//! store <32 hex digits>
+//! at <microseconds since 1970>
+//! sessions <number>
+//! key <16 hex digits>                      the master key it is encrypted under; else: key none
+//! file <blake3, 64 hex digits> <bytes> <path>
+//! …
+//! end <blake3 of every byte before this line>
+//! ```
+
+use super::keyring::KeyId;
+
+/// The first line; the number is the version.
+const FIRST: &str = "sessionlog backup 1";
+
+/// A file of a backup.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kept {
+    /// Its place, `/`-separated.
+    pub path: String,
+    /// Its length.
+    pub bytes: u64,
+    /// blake3 of its bytes.
+    pub hash: [u8; 32],
+}
+
+/// What a backup says of itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Manifest {
+    /// The store's id.
+    pub store: [u8; 16],
+    /// The moment it shows, microseconds since 1970.
+    pub at: i64,
+    /// Sessions in it.
+    pub sessions: u64,
+    /// The id of the master key that opens it.
+    pub key: Option<KeyId>,
+    /// Its files, in the order they are to be written.
+    pub files: Vec<Kept>,
+}
+
+/// Why a text is not the manifest of a backup.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoManifest {
+    /// It does not begin like one.
+    #[error("the file BACKUP is none of a backup")]
+    Foreign,
+    /// It begins like one of a later version.
+    #[error("the backup was made by a newer version")]
+    Newer,
+    /// Its last line is missing.
+    #[error("the backup is incomplete: it was interrupted while it was made")]
+    Incomplete,
+    /// It is not what it was when it was made.
+    #[error("the file BACKUP is damaged")]
+    Damaged,
+}
+
+/// Hashes the bytes of a file as they come.
+#[derive(Default)]
+pub struct Hashing {
+    hasher: blake3::Hasher,
+    bytes: u64,
+}
+
+impl Hashing {
+    /// Takes the next bytes.
+    pub fn take(&mut self, bytes: &[u8]) {
+        self.hasher.update(bytes);
+        self.bytes += bytes.len() as u64;
+    }
+
+    /// How many there were.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// What the manifest says of a file of these bytes.
+    #[must_use]
+    pub fn kept(&self, path: &str) -> Kept {
+        let hash = *self.hasher.finalize().as_bytes();
+        Kept { path: path.to_owned(), bytes: self.bytes, hash }
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
+    let mut bytes = [0; N];
+    let digits = |text: &str| text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+    if text.len() != 2 * N || !digits(text) {
+        return None;
+    }
+    for (at, byte) in bytes.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(text.get(2 * at..2 * at + 2)?, 16).ok()?;
+    }
+    Some(bytes)
+}
+
+impl Manifest {
+    /// The id of the store, as text.
+    #[must_use]
+    pub fn store_id(&self) -> String {
+        hex(&self.store)
+    }
+
+    /// What stands in the file while the backup is being made.
+    #[must_use]
+    pub fn begun() -> String {
+        format!("{FIRST}\n")
+    }
+
+    /// The whole file.
+    #[must_use]
+    pub fn encode(&self) -> String {
+        let key = self.key.map_or_else(|| "none".to_owned(), |key| key.to_string());
+        let mut text = Self::begun();
+        text += &format!("store {}\nat {}\n", self.store_id(), self.at);
+        text += &format!("sessions {}\nkey {key}\n", self.sessions);
+        for Kept { path, bytes, hash } in &self.files {
+            text += &format!("file {} {bytes} {path}\n", hex(hash));
+        }
+        let end = blake3::hash(text.as_bytes());
+        text + &format!("end {}\n", end.to_hex())
+    }
+
+    /// Reads the whole file.
+    ///
+    /// # Errors
+    /// Why it is none.
+    pub fn decode(text: &str) -> Result<Self, NoManifest> {
+        let (first, _) = text.split_once('\n').ok_or(NoManifest::Foreign)?;
+        if first != FIRST {
+            let newer = first.starts_with("sessionlog backup ");
+            return Err(if newer { NoManifest::Newer } else { NoManifest::Foreign });
+        }
+        let body = text.strip_suffix('\n').ok_or(NoManifest::Incomplete)?;
+        let at = body.rfind('\n').ok_or(NoManifest::Incomplete)? + 1;
+        let (before, last) = body.split_at_checked(at).ok_or(NoManifest::Incomplete)?;
+        let end = last.strip_prefix("end ").ok_or(NoManifest::Incomplete)?;
+        if blake3::Hash::from_hex(end).ok() != Some(blake3::hash(before.as_bytes())) {
+            return Err(NoManifest::Damaged);
+        }
+        Self::fields(before).ok_or(NoManifest::Damaged)
+    }
+
+    fn fields(text: &str) -> Option<Self> {
+        let mut lines = text.lines().skip(1);
+        let mut field = |name: &str| lines.next()?.strip_prefix(name)?.strip_prefix(' ');
+        let (store, at) = (unhex(field("store")?)?, field("at")?.parse().ok()?);
+        let (sessions, key) = (field("sessions")?.parse().ok()?, field("key")?);
+        let key = match key {
+            "none" => None,
+            id => Some(KeyId(unhex(id)?)),
+        };
+        let file = |line: &str| {
+            let mut parts = line.strip_prefix("file ")?.splitn(3, ' ');
+            let (hash, bytes) = (unhex(parts.next()?)?, parts.next()?.parse().ok()?);
+            Some(Kept { path: parts.next()?.to_owned(), bytes, hash })
+        };
+        let files = lines.map(file).collect::<Option<_>>()?;
+        Some(Self { store, at, sessions, key, files })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn manifest() -> Manifest {
+        let mut hashing = Hashing::default();
+        hashing.take(b"some bytes");
+        let files = vec![hashing.kept("segments/ab/x.seg"), Hashing::default().kept("journal/1")];
+        Manifest { store: [0xa7; 16], at: -3, sessions: 12, key: Some(KeyId([1; 8])), files }
+    }
+
+    #[test]
+    fn what_a_backup_says_is_read_back() {
+        for wanted in [manifest(), Manifest::default()] {
+            assert_eq!(Manifest::decode(&wanted.encode()), Ok(wanted));
+        }
+    }
+
+    #[test]
+    fn an_interrupted_or_changed_one_is_told_from_a_whole_one() {
+        let text = manifest().encode();
+        let ends: Vec<usize> = text.match_indices('\n').map(|(at, _)| at + 1).collect();
+        for end in &ends[..ends.len() - 1] {
+            assert_eq!(Manifest::decode(&text[..*end]), Err(NoManifest::Incomplete), "{end}");
+        }
+        for at in ends[0]..text.len() - 1 {
+            let mut changed = text.clone().into_bytes();
+            changed[at] ^= 1;
+            let changed = String::from_utf8(changed).expect("ASCII");
+            assert!(Manifest::decode(&changed).is_err(), "{at}");
+        }
+        for (other, problem) in [
+            ("", NoManifest::Foreign),
+            ("sessionlog\n", NoManifest::Foreign),
+            ("sessionlog backup 2\nend\n", NoManifest::Newer),
+        ] {
+            assert_eq!(Manifest::decode(other), Err(problem), "{other}");
+        }
+        assert_eq!(Manifest::decode(&Manifest::begun()), Err(NoManifest::Incomplete));
+    }
+}

@@ -1,0 +1,85 @@
+//! The answer that is a backup: a line of JSON, and the bytes it announces, again and again; the
+//! last line says that it is complete, or why it is not. An answer without either was cut. It must
+//! not know where the bytes come from, or go.
+
+use serde::{Deserialize, Serialize};
+#[cfg(feature = "http")]
+use utoipa::ToSchema;
+
+use super::{convert, types::ErrorBody};
+use crate::service::{Backup, Part};
+
+/// The media type of the answer.
+pub const MEDIA_TYPE: &str = "application/vnd.sessionlog.backup";
+
+/// A line of the answer: one of its members is there.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(ToSchema))]
+#[serde(default)]
+pub struct BackupLine {
+    /// So many bytes of a file follow this line.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub part: Option<BackupPart>,
+    /// All of it came.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub complete: Option<BackupMade>,
+    /// It broke off, and this is why.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failed: Option<ErrorBody>,
+}
+
+/// The next bytes of a file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(ToSchema))]
+pub struct BackupPart {
+    /// The file's place in the directory, `/`-separated.
+    pub path: String,
+    /// Bytes that follow; the parts of a file come one behind the other.
+    pub bytes: u64,
+}
+
+/// What a backup holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(ToSchema))]
+pub struct BackupMade {
+    /// The store's id, 32 hex digits.
+    pub store: String,
+    /// The moment it shows, RFC 3339: what was acknowledged before it began is in it.
+    pub at: String,
+    /// The same in microseconds since 1970.
+    pub at_micros: i64,
+    /// Sessions in it.
+    pub sessions: u64,
+    /// Of these, such as have damage that nobody gave up: in the copy as in the store.
+    pub damaged: u64,
+    /// The id of the master key that opens it, 16 hex digits; null where it is in plaintext.
+    pub key: Option<String>,
+}
+
+impl From<&Backup> for BackupMade {
+    fn from(backup: &Backup) -> Self {
+        Self {
+            store: convert::hex(&backup.store),
+            at: backup.at.to_string(),
+            at_micros: backup.at.0,
+            sessions: backup.sessions,
+            damaged: backup.damaged,
+            key: backup.key.map(|id| convert::hex(&id)),
+        }
+    }
+}
+
+impl From<&Part> for BackupLine {
+    fn from(part: &Part) -> Self {
+        let bytes = part.bytes.len() as u64;
+        Self { part: Some(BackupPart { path: part.path.clone(), bytes }), ..Self::default() }
+    }
+}
+
+/// A line as it is sent.
+#[must_use]
+pub fn line(line: &BackupLine) -> Vec<u8> {
+    let mut text = serde_json::to_vec(line).expect("texts and numbers are JSON");
+    text.push(b'\n');
+    text
+}

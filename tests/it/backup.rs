@@ -1,0 +1,415 @@
+//! A backup holds all that was acknowledged before it began, whoever writes, settles, seals and
+//! deletes while it is made; cut anywhere it is no backup; changed anywhere it is refused; and what
+//! is brought back is a store that goes on. It must not look into the engine.
+
+use std::{
+    collections::BTreeMap,
+    io::{self, Write as _},
+    sync::Arc,
+};
+
+use sessionlog::{
+    env::sim::{Fault, SeededEntropy, Sim},
+    event::{Position, SessionKey},
+    store::{
+        Backup, Change, Store, StoreError,
+        local::{self, Incoming, Local, NoBackup, OpenError, Restored},
+    },
+};
+
+use crate::{
+    engines::{append, batch, create, event, events_of, key, small, whole_of},
+    life::{asked, runtime},
+};
+
+const CANARY: &str = "canary-77c1e0";
+
+fn machine(seed: u64, encrypted: bool) -> Sim {
+    if encrypted { Sim::encrypted(seed) } else { Sim::new(seed) }
+}
+
+/// Where a backup goes.
+struct Places {
+    outer: Sim,
+    inner: Sim,
+}
+
+impl Places {
+    fn new(seed: u64, encrypted: bool) -> Self {
+        Self { outer: Sim::new(seed), inner: machine(seed, encrypted) }
+    }
+
+    fn begin(&self) -> Incoming {
+        Incoming::begin(&self.outer.env(), &self.inner.env()).unwrap()
+    }
+
+    fn restore(&self, to: &Sim) -> Result<Restored, NoBackup> {
+        let (outer, inner, to) = (self.outer.env(), self.inner.env(), to.env());
+        local::restore(&outer, &inner, &to, small(), &mut |_, _| {})
+    }
+}
+
+/// A store, and what of it was acknowledged.
+struct Filled {
+    sim: Sim,
+    store: Arc<Local>,
+    acknowledged: BTreeMap<SessionKey, Vec<String>>,
+    /// Sessions that clients use.
+    names: Vec<String>,
+    dice: SeededEntropy,
+}
+
+impl Filled {
+    fn new(seed: u64, encrypted: bool) -> Self {
+        let sim = machine(seed, encrypted);
+        let store = Arc::new(Local::open_local(&sim.env(), small()).unwrap());
+        let dice = SeededEntropy::new(seed);
+        let names = (0..6).map(|n| format!("s{n}")).collect();
+        let mut filled = Self { sim, store, acknowledged: BTreeMap::new(), names, dice };
+        (0..80).for_each(|_| filled.live());
+        filled
+    }
+
+    /// One thing that a client, or the store itself, does.
+    fn live(&mut self) {
+        let name = self.names[self.dice.next() as usize % self.names.len()].clone();
+        match self.dice.next() % 20 {
+            0 => self.store.settle().unwrap(),
+            1 => self.store.settle_under_load().unwrap(),
+            2 => self.store.idle(),
+            _ => self.append(&name),
+        }
+    }
+
+    fn append(&mut self, name: &str) {
+        let key = key(name);
+        if !self.acknowledged.contains_key(&key) {
+            runtime().block_on(create(&*self.store, name));
+        }
+        let known = self.acknowledged.entry(key.clone()).or_default();
+        let body = format!("{{\"n\":{},\"{CANARY}\":\"{}\"}}", known.len(), "x".repeat(700));
+        runtime().block_on(append(&*self.store, &key, batch([event(&body)]))).unwrap();
+        known.push(body);
+    }
+
+    /// Makes a backup; `meanwhile` is done between any two parts of it.
+    fn back_up(
+        &mut self,
+        to: &Places,
+        meanwhile: &mut dyn FnMut(&mut Self, usize),
+    ) -> Result<Backup, String> {
+        let told = |error: NoBackup| error.to_string();
+        let (outer, inner) = (to.outer.env(), to.inner.env());
+        let mut incoming = Incoming::begin(&outer, &inner).map_err(told)?;
+        let (store, mut parts) = (Arc::clone(&self.store), 0);
+        let made = store.backup(&mut |part| {
+            incoming.take(&part.path, &part.bytes).map_err(io::Error::other)?;
+            meanwhile(self, parts);
+            parts += 1;
+            Ok(())
+        });
+        let made = made.map_err(|error| error.to_string())?;
+        incoming.end(&made).map_err(told)?;
+        let verified = local::check_backup(&inner, small()).map_err(told)?;
+        if !verified.damage.is_empty() {
+            return Err(format!("{:?}", verified.damage));
+        }
+        incoming.seal().map_err(told)?;
+        Ok(made)
+    }
+}
+
+/// Tells a figure, past the harness that hides what passing tests print.
+fn told(figure: &str) {
+    let _ = writeln!(io::stderr(), "FIGURE: {figure}");
+}
+
+fn bodies(store: &Local, key: &SessionKey) -> Vec<String> {
+    let events = runtime().block_on(events_of(store, key));
+    events.iter().map(|event| String::from_utf8(event.body.to_vec()).unwrap()).collect()
+}
+
+#[test]
+fn everything_acknowledged_before_a_backup_is_in_it_whoever_writes_meanwhile() {
+    let (mut events, mut parts) = (0, 0);
+    for seed in 0..asked("SESSIONLOG_SEEDS").unwrap_or(12) {
+        let encrypted = seed % 2 == 1;
+        let mut filled = Filled::new(seed, encrypted);
+        let before = filled.acknowledged.clone();
+        let to = Places::new(seed, encrypted);
+        let made = filled.back_up(&to, &mut |filled, part| {
+            parts += 1;
+            (0..4).for_each(|_| filled.live());
+            // Files that a backup names go once nobody needs them: not before it has them.
+            filled.store.settle().unwrap();
+            if part == 2 {
+                let gone = Change { delete: true, ..Change::default() };
+                runtime().block_on(filled.store.change(&key("s0"), gone)).unwrap();
+                filled.acknowledged.remove(&key("s0"));
+                filled.names.remove(0);
+                (0..3).for_each(|_| filled.store.settle().unwrap());
+                runtime().block_on(create(&*filled.store, "later"));
+            }
+        });
+        let made = made.unwrap_or_else(|error| panic!("{seed}: {error}"));
+        assert_eq!((made.sessions as usize, made.damaged), (before.len(), 0), "{seed}");
+        let restored = machine(seed, encrypted);
+        let told = to.restore(&restored).unwrap_or_else(|error| panic!("{seed}: {error}"));
+        assert_eq!(told.verified.damage, [], "{seed}: every checksum and the chain");
+        assert_eq!(told.verified.sessions as usize, before.len(), "{seed}");
+        restored.power_loss();
+        let store = Local::open_local(&restored.env(), small()).unwrap();
+        for (key, known) in &before {
+            let kept = bodies(&store, key);
+            assert_eq!(kept, known[..], "{seed} {key:?}: the moment is the one it began at");
+            events += kept.len();
+            // It goes on, and does so as another.
+            let appended = append(&store, key, batch([event("{}")]));
+            let appended = runtime().block_on(appended).unwrap();
+            assert_eq!(appended.first_position, Position(known.len() as u64));
+        }
+        store.settle().unwrap();
+        assert_eq!(store.verify_all().unwrap().damage, []);
+        // The store it was made of goes on as well, and what was held back is unlinked.
+        (0..3).for_each(|_| filled.store.settle().unwrap());
+        filled.store.scrub();
+        assert_eq!(filled.store.recovery().scrub.found, Vec::<String>::new());
+        for (key, known) in &filled.acknowledged {
+            assert_eq!(bodies(&filled.store, key), known[..]);
+        }
+        let gone = format!("{}", filled.sim.files().len());
+        assert!(filled.sim.files().len() < 200, "{gone} files are left");
+    }
+    told(&format!("backup: {events} events restored, {parts} parts with writers between"));
+}
+
+#[test]
+fn a_session_that_cannot_be_settled_is_in_the_backups_journal() {
+    for encrypted in [false, true] {
+        let mut filled = Filled::new(3, encrypted);
+        filled.sim.fail_writing("segments", Fault::Io);
+        (0..9).for_each(|n| filled.append(&format!("s{}", n % 3)));
+        let before = filled.acknowledged.clone();
+        let to = Places::new(4, encrypted);
+        to.inner.set_keys(filled.sim.env().keys.as_deref().cloned());
+        filled.back_up(&to, &mut |_, _| {}).unwrap();
+        let restored = machine(3, encrypted);
+        assert_eq!(to.restore(&restored).unwrap().verified.damage, []);
+        let store = Local::open_local(&restored.env(), small()).unwrap();
+        for (key, known) in &before {
+            assert_eq!(bodies(&store, key), known[..], "{encrypted} {key:?}");
+        }
+    }
+}
+
+#[test]
+fn what_was_erased_meanwhile_is_in_no_backup() {
+    for encrypted in [false, true] {
+        let mut filled = Filled::new(5, encrypted);
+        let to = Places::new(5, encrypted);
+        let made = filled.back_up(&to, &mut |filled, part| {
+            if part == 1 {
+                runtime().block_on(filled.store.erase(&key("s1"))).unwrap();
+            }
+        });
+        let error = made.expect_err("it must not bring the session back");
+        assert!(error.contains("erased"), "{error}");
+        let refused = to.restore(&Sim::new(9)).expect_err("it is incomplete").to_string();
+        assert!(refused.contains("incomplete"), "{refused}");
+        // The next one shows it as erased.
+        let to = Places::new(5, encrypted);
+        filled.back_up(&to, &mut |_, _| {}).unwrap();
+        let restored = machine(5, encrypted);
+        to.restore(&restored).unwrap();
+        let store = Local::open_local(&restored.env(), small()).unwrap();
+        let info = runtime().block_on(store.info(&key("s1")));
+        assert!(matches!(info, Err(StoreError::SessionDeleted { .. })), "{info:?}");
+    }
+}
+
+/// Cuts a backup within one call of one of its places; answers whether there was such a call.
+fn cut(filled: &mut Filled, outer: bool, call: u64, fault: Fault, tally: &mut [u64; 2]) -> bool {
+    let encrypted = filled.sim.env().keys.is_some();
+    let to = Places::new(7, encrypted);
+    let place = if outer { &to.outer } else { &to.inner };
+    place.fail_call(call, fault, false);
+    let made = filled.back_up(&to, &mut |_, _| {});
+    let struck = place.struck();
+    place.heal();
+    [&to.outer, &to.inner].into_iter().for_each(Sim::power_loss);
+    match to.restore(&machine(7, encrypted)) {
+        // Only the answer was lost, or nothing.
+        Ok(told) => {
+            assert_eq!(told.verified.damage, [], "{call}");
+            tally[1] += 1;
+        }
+        Err(NoBackup::Absent | NoBackup::Manifest(_)) => {
+            assert!(made.is_err(), "{call}: what was said to be complete is");
+            tally[0] += 1;
+        }
+        Err(other) => panic!("{call}: {other}"),
+    }
+    let refused = matches!(Local::open_local(&to.outer.env(), small()), Err(OpenError::Backup));
+    let begun = to.outer.files().iter().any(|name| name == "BACKUP");
+    assert!(refused || !begun, "{call}: a backup is not opened as a store");
+    struck
+}
+
+#[test]
+fn a_backup_that_is_cut_anywhere_is_no_backup() {
+    let mut tally = [0, 0];
+    for encrypted in [false, true] {
+        let mut filled = Filled::new(7, encrypted);
+        for (outer, step) in [(true, 1), (false, 7)] {
+            for fault in [Fault::PowerLoss, Fault::Kill, Fault::Io, Fault::Full] {
+                let mut calls = (0..).step_by(step);
+                while cut(&mut filled, outer, calls.next().unwrap(), fault, &mut tally) {}
+            }
+        }
+        for (key, known) in &filled.acknowledged {
+            assert_eq!(bodies(&filled.store, key), known[..], "the store has no part in it");
+        }
+    }
+    let [cuts, whole] = tally;
+    assert!(cuts > 50 && whole > 0, "{cuts} {whole}");
+    told(&format!("backup: cut at {cuts} calls, none of them taken for a whole one"));
+}
+
+#[test]
+fn a_backup_that_was_changed_anywhere_is_refused_and_nothing_is_written() {
+    let dice = SeededEntropy::new(11);
+    let mut refused = 0;
+    for encrypted in [false, true] {
+        let mut filled = Filled::new(11, encrypted);
+        let whole = Places::new(11, encrypted);
+        filled.back_up(&whole, &mut |_, _| {}).unwrap();
+        let files: Vec<String> = whole.inner.files();
+        let manifest = whole.outer.read_durable("BACKUP").unwrap();
+        for (number, path) in files.iter().enumerate() {
+            let bytes = whole.inner.read_durable(path).unwrap();
+            for change in 0..4 {
+                let to = Places::new(12, encrypted);
+                to.outer.write_durable("BACKUP", 0, &manifest);
+                for other in &files {
+                    let bytes = whole.inner.read_durable(other).unwrap();
+                    to.inner.write_durable(other, 0, &bytes);
+                }
+                match change {
+                    0 => to.inner.remove_durable(path),
+                    1 => to.inner.write_durable(path, bytes.len() as u64, b"more"),
+                    2 if !bytes.is_empty() => to.inner.truncate_durable(path, 0),
+                    3 if !bytes.is_empty() => {
+                        let at = dice.next() % bytes.len() as u64;
+                        to.inner.flip(path, at, (dice.next() % 8) as u8);
+                    }
+                    _ => continue,
+                }
+                let restored = machine(11, encrypted);
+                let error = to.restore(&restored).expect_err(path);
+                assert!(matches!(error, NoBackup::Damaged { .. }), "{number} {path}: {error}");
+                assert_eq!(restored.files(), Vec::<String>::new(), "{path}");
+                refused += 1;
+            }
+        }
+        for at in (0..manifest.len() as u64).step_by(37) {
+            let to = Places::new(12, encrypted);
+            to.outer.write_durable("BACKUP", 0, &manifest);
+            to.outer.flip("BACKUP", at, (dice.next() % 8) as u8);
+            let error = to.restore(&machine(11, encrypted)).expect_err("a changed manifest");
+            assert!(matches!(error, NoBackup::Manifest(_)), "{at}: {error}");
+            refused += 1;
+        }
+    }
+    told(&format!("backup: {refused} changed ones refused, 0 restored"));
+}
+
+#[test]
+fn a_restore_that_crashes_leaves_a_whole_store_or_none() {
+    let encrypted = true;
+    let mut filled = Filled::new(13, encrypted);
+    let to = Places::new(13, encrypted);
+    filled.back_up(&to, &mut |_, _| {}).unwrap();
+    let (mut none, mut whole) = (0, 0);
+    for at in (0..).step_by(3) {
+        let restored = machine(13, encrypted);
+        restored.fail_call(at, Fault::PowerLoss, false);
+        let told = to.restore(&restored);
+        let struck = restored.struck();
+        restored.power_loss();
+        match Local::open_local(&restored.env(), small()) {
+            Err(_) => none += 1,
+            Ok(store) if store.recovery().sessions == 0 => none += 1,
+            Ok(store) => {
+                for (key, known) in &filled.acknowledged {
+                    assert_eq!(bodies(&store, key), known[..], "{at}");
+                }
+                whole += 1;
+            }
+        }
+        if !struck {
+            told.unwrap();
+            break;
+        }
+    }
+    assert!(none > 5 && whole > 5, "{none} {whole}");
+}
+
+#[test]
+fn a_backup_goes_where_nothing_is_and_needs_its_key() {
+    let mut filled = Filled::new(17, true);
+    let to = Places::new(17, true);
+    filled.back_up(&to, &mut |_, _| {}).unwrap();
+    let again = Incoming::begin(&to.outer.env(), &to.inner.env());
+    assert!(matches!(again.err(), Some(NoBackup::Occupied)));
+    let occupied = machine(17, true);
+    occupied.write_durable("notes.txt", 0, b"mine");
+    assert!(matches!(to.restore(&occupied), Err(NoBackup::Occupied)));
+    assert_eq!(occupied.files(), ["notes.txt"]);
+    for path in to.inner.files() {
+        let bytes = to.inner.read_durable(&path).unwrap();
+        let found = bytes.windows(CANARY.len()).any(|part| part == CANARY.as_bytes());
+        assert!(!found, "{path} holds what was recorded");
+    }
+    for keys in [None, Sim::encrypted(18).env().keys] {
+        let restored = Sim::new(17);
+        restored.set_keys(keys.as_deref().cloned());
+        let error = to.restore(&restored).expect_err("it wants its key");
+        assert!(matches!(error, NoBackup::Open(OpenError::Key { .. })), "{error}");
+        assert_eq!(restored.files(), Vec::<String>::new());
+    }
+    // What a server sends is not believed to be a path of a store.
+    let to = Places::new(17, true);
+    let mut incoming = to.begin();
+    for path in ["../x", "/etc/x", "LOCK", "BACKUP", "owner.sock", "segments/../../x", "keys/"] {
+        assert!(incoming.take(path, b"x").is_err(), "{path}");
+    }
+}
+
+#[test]
+fn a_damaged_session_is_damaged_in_its_backup_and_the_others_are_whole() {
+    let filled = Filled::new(19, false);
+    (0..4).for_each(|_| filled.store.settle().unwrap());
+    let segments = filled.sim.files().into_iter().filter(|path| path.starts_with("segments/"));
+    let hurt = segments.last().unwrap();
+    filled.sim.spoil_sector(&hurt, 1);
+    filled.store.scrub();
+    let to = Places::new(19, false);
+    let mut incoming = to.begin();
+    let store = Arc::clone(&filled.store);
+    let made =
+        store.backup(&mut |part| incoming.take(&part.path, &part.bytes).map_err(io::Error::other));
+    incoming.end(&made.unwrap()).unwrap();
+    incoming.seal().unwrap();
+    let restored = Sim::new(19);
+    let told = to.restore(&restored).unwrap();
+    assert_eq!(told.verified.damage.len(), 1, "{:?}", told.verified.damage);
+    let lost = &told.verified.damage[0].0;
+    let store = Local::open_local(&restored.env(), small()).unwrap();
+    for (key, known) in &filled.acknowledged {
+        if key != lost {
+            assert_eq!(bodies(&store, key), known[..]);
+        }
+    }
+    let left = runtime().block_on(whole_of(&store, lost)).len();
+    assert!(left < filled.acknowledged[lost].len());
+}
