@@ -1,6 +1,6 @@
 //! `backup create` and `backup restore`: a copy of the whole store through its owner, in a
-//! directory of its own, and a data directory made of one. It must not write where anything is, nor call a
-//! backup complete that was not read back, unless it says why it could not be.
+//! directory of its own, and a data directory made of one. It must not write where anything is, nor
+//! call a backup complete that was not read back, unless it says why it could not be.
 
 use std::path::Path;
 

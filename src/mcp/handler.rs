@@ -178,7 +178,10 @@ impl ServerHandler for Handler {
             let id = text("sessionId")?;
             let title = text("title").unwrap_or(id);
             let resource = Resource::new(resources::index_uri(id), format!("{id} index"));
-            Some(resource.with_title(title).with_mime_type("application/json"))
+            // A title is recorded text, and nothing else of a list could say so.
+            let about = format!("Where a session stands. {NOTICE}");
+            let resource = resource.with_title(title).with_description(about);
+            Some(resource.with_mime_type("application/json"))
         });
         let mut result = ListResourcesResult::with_all_items(listed.collect());
         let next = page.get("nextCursor").and_then(Value::as_str);

@@ -63,6 +63,11 @@ impl Failure {
             hint.insert("lastKnownStep".to_owned(), last_step);
         }
         hint.insert("canResume".to_owned(), json!(steps > 0 || candidates > 0));
+        if candidates > 0 {
+            // They are named by their titles, which somebody wrote.
+            hint.insert("trust".to_owned(), json!(super::TRUST));
+            hint.insert("notice".to_owned(), json!(super::NOTICE));
+        }
         let action = hint.get("action").and_then(Value::as_str);
         let action = action.map(|action| format!(" To go on: {action}.")).unwrap_or_default();
         let facts = json!({ "error": {

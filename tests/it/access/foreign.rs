@@ -116,7 +116,7 @@ fn asked(document: &Value, id: &str) -> Vec<Asked> {
 }
 
 /// Calls of a tool that mean a session, the least that its schema takes.
-fn calls(tool: &tools::Tool, id: &str) -> Vec<Value> {
+pub(super) fn calls(tool: &tools::Tool, id: &str) -> Vec<Value> {
     let schema = Value::Object(tool.input_schema());
     // A tool without arguments says nothing of any.
     let named = schema["properties"].as_object().cloned().unwrap_or_default();
@@ -251,7 +251,7 @@ async fn a_name_taken_by_another_is_free_and_no_list_page_or_key_crosses_over() 
 }
 
 /// One message of MCP on HTTP; answers the session's header, too.
-async fn say_mcp(
+pub(super) async fn say_mcp(
     walled: &Walled,
     token: &str,
     connection: Option<&str>,
@@ -272,7 +272,7 @@ async fn say_mcp(
     (reply, told)
 }
 
-async fn connected(walled: &Walled, token: &str) -> String {
+pub(super) async fn connected(walled: &Walled, token: &str) -> String {
     let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
         "protocolVersion": "2025-06-18", "capabilities": {},
         "clientInfo": {"name": "t", "version": "0"}}});

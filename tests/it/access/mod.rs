@@ -7,5 +7,7 @@ mod hostile;
 mod house;
 mod jwt;
 mod limits;
+mod raw;
+mod recorded;
 mod tls;
 mod tokens;
