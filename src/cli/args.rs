@@ -67,6 +67,8 @@ pub(super) enum Verb {
     Events(Events),
     /// Read a session as it happened
     Replay(Replay),
+    /// Show what is worth knowing of a session, within a budget of tokens
+    View(View),
     /// Bring conversations in from files
     Import(Import),
     /// Write a session out
@@ -261,6 +263,101 @@ pub(super) struct Replay {
     /// Pause between events as it happened, this many times faster; without it, no pause
     #[arg(long, value_name = "X", value_parser = speed)]
     pub(super) speed: Option<f64>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  sessionlog view trip continuation                what is needed to go on
+  sessionlog view trip compactions                 what did the model lose?
+  sessionlog view trip window --tokens-max 8000 --format anthropic --json
+  sessionlog view trip window --transform compress --transform reorder
+  sessionlog view trip window --at -10             as of ten events ago
+Transforms, applied in the order they are named:
+  compress[:whitespace,comments,elide,keep=N,tokens=N], filter[:types=A|B,drop=A|B,duplicates],
+  reorder[:slack=PERCENT], annotate[:times]")]
+pub(super) struct View {
+    /// The session's id
+    #[arg(value_name = "S", value_parser = session)]
+    pub(super) session: SessionId,
+    /// Which view
+    #[arg(value_enum, value_name = "VIEW")]
+    pub(super) which: WhichView,
+    /// As of this place
+    #[arg(long, value_name = "POINT", value_parser = point, allow_hyphen_values = true)]
+    pub(super) at: Option<String>,
+    /// Nothing before this place, in a window
+    #[arg(long, value_name = "POINT", value_parser = point, allow_hyphen_values = true)]
+    pub(super) from: Option<String>,
+    /// Tokens at most
+    #[arg(long, value_name = "N")]
+    pub(super) tokens_max: Option<u64>,
+    /// The step wanted
+    #[arg(long, value_name = "N", required_if_eq("which", "step"))]
+    pub(super) step: Option<u64>,
+    /// What is done on the way into a window; may come often
+    #[arg(long, value_name = "T")]
+    pub(super) transform: Vec<String>,
+    /// What a window is made of
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    pub(super) format: Option<WindowFormat>,
+    /// Who counts a window's tokens: cl100k_base, o200k_base or claude
+    #[arg(long, value_name = "NAME")]
+    pub(super) tokenizer: Option<String>,
+}
+
+/// Views of a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum WhichView {
+    /// Where it stands: goal, summary, steps, open gaps, sources
+    Index,
+    /// The same without its lists
+    Summary,
+    /// One step in full; see --step
+    Step,
+    /// What is needed to go on
+    Continuation,
+    /// What a model sees within a budget
+    Window,
+    /// How full the model's context is, by what its harness reports
+    Usage,
+    /// What the client's compactions took out of its context
+    Compactions,
+}
+
+impl WhichView {
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Index => "index",
+            Self::Summary => "summary",
+            Self::Step => "steps",
+            Self::Continuation => "continuation",
+            Self::Window => "window",
+            Self::Usage => "usage",
+            Self::Compactions => "compactions",
+        }
+    }
+}
+
+/// What a window is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum WindowFormat {
+    /// Events as they are kept (the default)
+    Events,
+    /// Messages of Anthropic's API
+    Anthropic,
+    /// Messages of OpenAI's chat API
+    Openai,
+}
+
+impl WindowFormat {
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Events => "events",
+            Self::Anthropic => "anthropic",
+            Self::Openai => "openai",
+        }
+    }
 }
 
 #[derive(Debug, Args)]

@@ -20,7 +20,10 @@ use super::{
     layers::{self, DEFAULT, ENVIRONMENT, FILE, FLAG, text_of},
     settings::{SETTINGS, Setting},
 };
-use crate::store::{Lifetimes, local::Options};
+use crate::{
+    service::Monitor,
+    store::{Lifetimes, local::Options},
+};
 
 const JOURNAL_FILE_BYTES_MIN: u64 = 32 << 10;
 const SEGMENT_BYTES_MIN: u64 = 4 << 10;
@@ -107,6 +110,8 @@ pub(super) struct Config {
     pub(super) sweep_every: Duration,
     /// Steps of a research session; 0 for no limit.
     pub(super) max_steps: u64,
+    /// Bounds of a model's context window.
+    pub(super) monitor: Monitor,
     pub(super) url: Option<Url>,
     pub(super) store: Options,
     /// Where the store's master key comes from.
@@ -153,6 +158,7 @@ impl Config {
         let max_steps = typed("max_steps", "a whole number, 0 for no limit", &|text| {
             text.parse::<u64>().is_ok()
         })?;
+        let monitor = monitor(&typed)?;
         let sweep_every = lasts(&typed, "sweep_interval", "10s")?;
         let store = store_options(&typed)?;
         let url = typed("url", "an address such as http://127.0.0.1:7717", &|text| {
@@ -180,6 +186,7 @@ impl Config {
             owner_idle: duration(&idle).unwrap_or_default(),
             sweep_every,
             max_steps: max_steps.parse().unwrap_or_default(),
+            monitor,
             url: server(&url),
             store,
             keys,
@@ -231,6 +238,27 @@ fn lasts(typed: &Typed<'_>, name: &str, example: &str) -> Result<Duration, Confi
     let wanted = format!("a duration such as {example}, or 0s");
     let text = typed(name, &wanted, &|text| duration(text).is_some())?;
     Ok(duration(&text).unwrap_or_default())
+}
+
+/// The settings of the token monitor.
+fn monitor(typed: &Typed<'_>) -> Result<Monitor, ConfigError> {
+    let number = |text: &str| text.parse::<u64>().ok();
+    let share = |text: &str| text.parse::<f64>().ok().filter(|share| (0.0..=1.0).contains(share));
+    let tokens =
+        |name: &str| typed(name, "a whole number of tokens", &|text| number(text).is_some());
+    let (limit, margin) = (tokens("token_limit")?, tokens("token_margin")?);
+    let threshold = typed("token_threshold", "a share from 0 to 1, such as 0.75", &|text| {
+        share(text).is_some()
+    })?;
+    let usual = Monitor::default();
+    // A share of a hundredth is as fine as a count of tokens is true.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 100")]
+    let percent = |share: f64| (share * 100.0).round() as u64;
+    Ok(Monitor {
+        limit: number(&limit).unwrap_or(usual.limit),
+        threshold_percent: share(&threshold).map_or(usual.threshold_percent, percent),
+        margin: number(&margin).unwrap_or(usual.margin),
+    })
 }
 
 /// The settings of the store.
@@ -424,6 +452,21 @@ mod tests {
     }
 
     #[test]
+    fn the_token_monitor_has_its_settings() {
+        let load = |variables: &[(&str, &str)]| {
+            let variables = [&[("HOME", "/h")], variables].concat();
+            Config::load(&Common::default(), &environment(&variables)).expect("loaded").monitor
+        };
+        assert_eq!(load(&[]), Monitor::default());
+        let set = load(&[
+            ("SESSIONLOG_TOKEN_LIMIT", "1000"),
+            ("SESSIONLOG_TOKEN_THRESHOLD", "0.5"),
+            ("SESSIONLOG_TOKEN_MARGIN", "7"),
+        ]);
+        assert_eq!(set, Monitor { limit: 1_000, threshold_percent: 50, margin: 7 });
+    }
+
+    #[test]
     fn the_data_directory_is_in_the_xdg_data_home() {
         for (variables, expected) in [
             (vec![("HOME", "/h")], Some("/h/.local/share/sessionlog")),
@@ -448,6 +491,9 @@ mod tests {
             ("SESSIONLOG_RETENTION", "for ever", "retention"),
             ("SESSIONLOG_GRACE", "-1d", "grace"),
             ("SESSIONLOG_MAX_STEPS", "many", "max_steps"),
+            ("SESSIONLOG_TOKEN_LIMIT", "-1", "token_limit"),
+            ("SESSIONLOG_TOKEN_THRESHOLD", "75", "token_threshold"),
+            ("SESSIONLOG_TOKEN_MARGIN", "some", "token_margin"),
             ("SESSIONLOG_LOG", "rmcp=trace", "log"),
             ("SESSIONLOG_LOG", "3", "log"),
             ("SESSIONLOG_URL", "ftp://x", "url"),

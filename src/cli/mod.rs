@@ -29,6 +29,7 @@ mod tenants;
 mod tokens;
 mod transfer;
 mod verify;
+mod view;
 
 use std::process::ExitCode;
 
@@ -138,6 +139,7 @@ fn execute(arguments: Arguments, environment: &Environment, screen: &mut Screen)
             Verb::Append(append) => append::run(&client, append, screen).await,
             Verb::Events(events) => events::print(&client, events, screen).await,
             Verb::Replay(replay) => events::replay(&client, replay, screen).await,
+            Verb::View(wanted) => view::show(&client, wanted, screen).await,
             Verb::Import(import) => transfer::import(&client, import, screen).await,
             Verb::Export(export) => transfer::export(&client, export, screen).await,
             Verb::Mcp(wanted) => mcp::run(client, wanted, environment, screen).await,

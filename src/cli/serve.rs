@@ -123,7 +123,7 @@ fn router(
     let on_demand = doors.tcp.is_none();
     let research = ResearchOptions { steps_max: config.max_steps, ..ResearchOptions::default() };
     let service = Service::new(store, Arc::clone(&env.clock)).with_research(research);
-    let service = service.with_quotas(quotas);
+    let service = service.with_quotas(quotas).with_monitor(config.monitor);
     tokio::spawn(sweep(service.clone(), config.sweep_every, stop.clone()));
     let owner = OwnerInfo {
         version: env!("CARGO_PKG_VERSION").to_owned(),

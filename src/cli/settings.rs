@@ -88,6 +88,15 @@ pub(super) const SETTINGS: &[Setting] = &[
     Setting::new("grace", "DURATION", "how long an expired session can be restored before it goes")
         .or("7d"),
     Setting::new("max_steps", "N", "steps a research session takes, 0 for no limit").or("0"),
+    Setting::new("token_limit", "N", "tokens that a model's context window takes, 0 for unknown")
+        .or("200000"),
+    Setting::new(
+        "token_threshold",
+        "SHARE",
+        "share of token_limit from which on a context should be made smaller",
+    )
+    .or("0.75"),
+    Setting::new("token_margin", "N", "tokens below token_limit that are never used").or("100"),
     Setting::new(
         "sweep_interval",
         "DURATION",

@@ -2,23 +2,39 @@
 //! the same facts give the same view. It must not know how a view looks on a wire.
 
 mod budget;
+mod continuation;
 mod coverage;
 mod cursor;
+mod message;
 mod outcomes;
 mod overview;
+mod said;
+mod squeeze;
 mod step;
 mod summary;
+mod tokens;
+mod transform;
+mod unit;
+mod window;
 
 pub use budget::{ANSWER_BYTES, ANSWER_BYTES_MIN, Cut, Purse, fit, json_bytes};
+pub use continuation::{
+    CONTINUATION_TOKENS, CONTINUATION_TOKENS_MIN, Continuation, PlanView, continuation,
+};
 pub use coverage::{COVERAGE_BYTES, Coverage, coverage};
 pub use cursor::{Cursor, List};
+pub use message::{Message, Messages, Part, Role};
 pub use outcomes::{OutcomesView, PatternLine, ProviderLine};
 pub use overview::{
     BranchLine, FULL_STEPS_MAX, GapLine, IndexLine, More, Overview, RejectedLine, SourceLine,
     TalkView, gap_line, gaps_page, goal, overview, rejected_page, sources_page, steps_page,
 };
+pub use said::{Block, Call, Image, ToolResult};
 pub use step::{StepPlace, StepView, brief, page};
 pub use summary::summary;
+pub use tokens::{Counter, Tokenizer};
+pub use transform::{Compress, Filter, Transform, TransformError};
+pub use window::{Plan, Reason, Shape, Shown, WINDOW_TOKENS_MIN, Window, window};
 
 #[cfg(test)]
 mod tests;

@@ -9,7 +9,7 @@ use utoipa::{
 };
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use super::{Door, admin, append, backup, events, retention, sessions, stream};
+use super::{Door, admin, append, backup, events, retention, sessions, stream, views};
 use crate::wire::{backup::BackupLine, types};
 
 #[derive(OpenApi)]
@@ -28,6 +28,7 @@ use crate::wire::{backup::BackupLine, types};
     tags(
         (name = "sessions", description = "Whole sessions"),
         (name = "events", description = "Events of a session"),
+        (name = "views", description = "What is worth knowing of a session, within a budget"),
         (name = "tools", description = "Tools of models, as MCP offers them"),
         (name = "operations", description = "Health, counts, owners, verification"),
     ),
@@ -49,6 +50,13 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Door>> {
         .routes(routes!(append::append))
         .routes(routes!(stream::tail))
         .routes(routes!(stream::export))
+        .routes(routes!(views::index))
+        .routes(routes!(views::summary))
+        .routes(routes!(views::step))
+        .routes(routes!(views::continuation))
+        .routes(routes!(views::window))
+        .routes(routes!(views::usage))
+        .routes(routes!(views::compactions))
         .routes(routes!(admin::owner))
         .routes(routes!(admin::step_down))
         .routes(routes!(admin::verify))

@@ -21,6 +21,7 @@ mod sessions;
 mod stream;
 #[cfg(feature = "mcp")]
 mod tools;
+mod views;
 
 use std::{
     collections::BTreeMap,

@@ -9,7 +9,8 @@ use axum::{extract::FromRequestParts, http::request::Parts};
 use super::{Door, refuse::Refusal};
 use crate::{
     event::{EventType, Point, Timestamp, limits},
-    service::{Around, EventQuery, SessionQuery, Window},
+    service::{Around, EventQuery, RecoverCall, SessionQuery, Window, WindowQuery},
+    wire::{overview::cursor, window},
 };
 
 /// Events before and after a point when the client does not say how many.
@@ -110,6 +111,34 @@ impl Params {
             created_from: window.from,
             created_to: window.to,
         })
+    }
+
+    pub(super) fn view_step(&self, number: &str) -> Result<RecoverCall, Refusal> {
+        let problem = || Refusal::invalid("number", "steps are numbered from 1");
+        let step: u64 = number.parse().map_err(|_| problem())?;
+        if step == 0 {
+            return Err(problem());
+        }
+        let cursor = self.text("cursor")?.map(|text| {
+            cursor(text).ok_or_else(|| Refusal::invalid("cursor", "it is none of an answer's"))
+        });
+        Ok(RecoverCall {
+            step: Some(step),
+            branch: self.text("branch")?.map(str::to_owned),
+            cursor: cursor.transpose()?,
+            ..RecoverCall::default()
+        })
+    }
+
+    pub(super) fn view_window(&self) -> Result<WindowQuery, Refusal> {
+        Ok(window::query(window::WindowParams {
+            tokens_max: self.number("tokens_max")?,
+            tokenizer: self.text("tokenizer")?,
+            transforms: self.list("transforms"),
+            format: self.text("format")?,
+            from: self.point("from")?,
+            at: self.point("at")?,
+        })?)
     }
 
     pub(super) fn events(&self) -> Result<EventQuery, Refusal> {

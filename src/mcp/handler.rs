@@ -263,14 +263,24 @@ impl ServerHandler for Handler {
         let session = request.arguments.as_ref().and_then(|given| given.get("sessionId")).cloned();
         let arguments = session.map_or_else(|| json!({}), |id| json!({ "sessionId": id }));
         let (via, who) = (self.via(&context)?, who(&context));
-        let name = "get_research_session";
-        let answer = self.answer(ToolCall { name, arguments, via, who }).await;
+        let mut asked = arguments.clone();
+        asked["pageOut"] = Value::Bool(false);
+        let ask = |name, arguments| {
+            self.answer(ToolCall { name, arguments, via: via.clone(), who: who.clone() })
+        };
+        let answer = match ask("continue_session", asked).await {
+            // Who may only read is told what reading tells.
+            Err(failure) if &*failure.code == "forbidden" => {
+                ask("get_research_session", arguments).await
+            }
+            answer => answer,
+        };
         let (answer, _) = answer.map_err(|failure| {
             ErrorData::invalid_params(failure.text(), Some(json!({ "kind": failure.code })))
         })?;
         let text = format!(
-            "Go on with this work where it was left. {NOTICE} For one step in full call \
-             get_research_session with its stepId.\n\n{answer}"
+            "Go on with this work where it was left; do not begin anew. {NOTICE} What is not \
+             shown here is in the session's log and can be read back.\n\n{answer}"
         );
         let message = PromptMessage::new_text(Role::User, text);
         let result = GetPromptResult::new(vec![message]);

@@ -5,6 +5,8 @@
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
+use crate::event::{Position, Range};
+
 /// Types of the research events.
 pub mod kind {
     /// What the research is for.
@@ -131,6 +133,108 @@ pub struct SourceBody {
     pub found_by: Option<String>,
 }
 
+/// Ranges of positions as clients write them: `{"from": 1, "to": 5}` or `[1, 5]`, one or a list.
+/// What is none of these is left out.
+#[must_use]
+pub fn ranges(json: &str) -> Vec<Range> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum One {
+        Named { from: u64, to: u64 },
+        Pair(u64, u64),
+        Other(serde::de::IgnoredAny),
+    }
+    let range = |one: One| match one {
+        One::Named { from, to } | One::Pair(from, to) => {
+            Some(Range::new(Position(from), Position(to))).filter(|range| !range.is_empty())
+        }
+        One::Other(_) => None,
+    };
+    let one = || serde_json::from_str::<One>(json).ok().and_then(range);
+    if let Some(range) = one() {
+        return vec![range];
+    }
+    let list: Vec<One> = serde_json::from_str(json).unwrap_or_default();
+    list.into_iter().filter_map(range).collect()
+}
+
+/// `context.threshold`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ThresholdBody {
+    /// Tokens in the context.
+    pub tokens: u64,
+    /// What the model takes.
+    pub limit: u64,
+    /// Which level was crossed: `threshold` or `limit`.
+    pub level: String,
+}
+
+/// `outcome.recorded`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OutcomeBody {
+    /// What was tried.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tried: Vec<String>,
+    /// What of it worked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub worked: Vec<String>,
+    /// What failed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failed: Vec<String>,
+    /// What to do next.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub next: Vec<String>,
+}
+
+/// A range of positions in a body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RangeBody {
+    /// First position in the range.
+    pub from: u64,
+    /// First position after it.
+    pub to: u64,
+}
+
+impl From<Range> for RangeBody {
+    fn from(range: Range) -> Self {
+        Self { from: range.from.0, to: range.to.0 }
+    }
+}
+
+/// `memory.item` of a block that left the context.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemoryBody {
+    /// `episodic`, `semantic`, `procedural` or `working`.
+    pub kind: String,
+    /// What is to be remembered.
+    pub text: String,
+    /// What it is found by.
+    pub tags: Vec<String>,
+    /// What it is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub topic: Option<String>,
+    /// 1 to 10.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub importance: Option<u8>,
+    /// Where the events lie that it stands for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub positions: Option<RangeBody>,
+}
+
+/// `context.compacted`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CompactedBody {
+    /// What caused it.
+    pub trigger: String,
+    /// What stayed in the context.
+    pub kept: Vec<RangeBody>,
+    /// What left it.
+    pub dropped: Vec<RangeBody>,
+    /// What is in its place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub summary: Option<String>,
+}
+
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
 fn is_false(value: &bool) -> bool {
     !value
@@ -147,4 +251,26 @@ pub fn read<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Option<T> {
 pub fn write<T: Serialize>(body: &T) -> Bytes {
     let text = serde_json::to_vec(body).expect("research bodies hold no map with foreign keys");
     Bytes::from(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_read_in_each_spelling() {
+        for (json, expected) in [
+            (r#"[{"from":1,"to":5},{"from":7,"to":7}]"#, &[(1, 5)][..]),
+            ("[[1,5],[8,9]]", &[(1, 5), (8, 9)]),
+            (r#"{"from":0,"to":2,"x":1}"#, &[(0, 2)]),
+            ("[3,4]", &[(3, 4)]),
+            (r#"[[1,5],"x",null]"#, &[(1, 5)]),
+            ("null", &[]),
+            ("17", &[]),
+            ("not JSON", &[]),
+        ] {
+            let read = ranges(json).into_iter().map(|range| (range.from.0, range.to.0));
+            assert_eq!(read.collect::<Vec<_>>(), expected, "{json}");
+        }
+    }
 }

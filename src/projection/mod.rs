@@ -3,19 +3,25 @@
 //! It must not know a view, a budget or a client.
 
 pub mod body;
+mod compactions;
 mod conversation;
 mod findings;
 mod outcomes;
+mod progress;
 mod research;
 mod sources;
 pub mod text;
+pub mod usage;
 
 pub use body::Confidence;
+pub use compactions::{Compaction, Compactions};
 pub use conversation::{Conversation, Line};
 pub use findings::Finding;
 pub use outcomes::{Outcome, Outcomes, Trouble};
+pub use progress::{Output, Plan, PlanStep, Progress, Word};
 pub use research::{Branch, CallerSummary, Gap, LINE_CHARS_MAX, Research, Step};
 pub use sources::{Source, Sources, normalised};
+pub use usage::{Level, Usage};
 
 use crate::event::{Event, Position, Timestamp};
 
@@ -32,6 +38,12 @@ pub struct Facts {
     pub outcomes: Outcomes,
     /// Everything else in it.
     pub conversation: Conversation,
+    /// How far its work is.
+    pub progress: Progress,
+    /// What its client's compactions took out of the context.
+    pub compactions: Compactions,
+    /// What the requests of its model took.
+    pub usage: Usage,
 }
 
 impl Facts {
@@ -43,6 +55,9 @@ impl Facts {
         if !self.research.fold(event) {
             self.outcomes.fold(event);
             self.conversation.fold(event);
+            self.progress.fold(event);
+            self.compactions.fold(event);
+            self.usage.fold(event);
         }
     }
 
@@ -53,5 +68,7 @@ impl Facts {
             + self.research.weight()
             + self.outcomes.weight()
             + self.conversation.weight()
+            + self.progress.weight()
+            + self.compactions.weight()
     }
 }

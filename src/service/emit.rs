@@ -2,7 +2,9 @@
 
 use std::sync::atomic::Ordering;
 
-use super::{Caller, Code, Counters, Service, ServiceError, ServiceResult, store_error::unwritten};
+use super::{
+    Caller, Code, Counters, Service, ServiceError, ServiceResult, monitor, store_error::unwritten,
+};
 use crate::{
     event::{Batch, Event, NewEvent, Position, SessionId, limits},
     store::{Appended, Receipt, StoreError},
@@ -58,7 +60,12 @@ impl Service {
         create: bool,
     ) -> ServiceResult<Emitted> {
         let events = batch.events.clone();
-        let appended = self.append(caller, session, batch, create).await?;
+        let reports = monitor::reports(&batch);
+        let mut appended = self.append(caller, session, batch, create).await?;
+        if reports {
+            let tail = appended.next_position;
+            appended.next_position = self.watch_usage(caller, session, tail).await;
+        }
         Ok(Emitted::of(events, appended))
     }
 

@@ -9,7 +9,7 @@ use std::{
 
 use futures_util::{StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
 
-use super::{Caller, Code, Service, ServiceError, ServiceResult};
+use super::{Caller, Code, Service, ServiceError, ServiceResult, monitor};
 use crate::{
     event::{Batch, SessionId, limits},
     store::{Appended, Placed},
@@ -192,7 +192,13 @@ impl Ends {
         session: &SessionId,
         batch: ServiceResult<Batch>,
     ) -> ServiceResult<Appended> {
-        self.service.append(&self.caller, session, batch?, self.create).await
+        let batch = batch?;
+        let reports = monitor::reports(&batch);
+        let appended = self.service.append(&self.caller, session, batch, self.create).await?;
+        if reports {
+            self.service.watch_usage(&self.caller, session, appended.next_position).await;
+        }
+        Ok(appended)
     }
 }
 

@@ -3,10 +3,12 @@
 
 mod audit;
 mod bind;
+mod continuing;
 mod emit;
 mod error;
 mod facts;
 mod flow;
+mod monitor;
 mod page;
 mod point;
 mod quota;
@@ -20,6 +22,8 @@ mod sources;
 mod step;
 mod store_error;
 mod verify;
+mod views;
+mod window;
 
 use std::{
     sync::{Arc, atomic::AtomicU64},
@@ -28,9 +32,11 @@ use std::{
 
 pub use audit::Audit;
 pub use bind::{BoundBy, Remembered, Via};
+pub use continuing::{ContinueCall, Continued};
 pub use emit::Emitted;
 pub use error::{Candidate, Code, Hint, NextCall, ServiceError, ServiceResult};
 pub use flow::{Answered, Asked, Flow};
+pub use monitor::Monitor;
 pub use quota::Quotas;
 pub use recover::{ListPage, Past, RecoverCall, Recovered};
 pub use research::{ResearchOptions, StepAnswer, StepCall};
@@ -39,6 +45,8 @@ pub use sessions::{SessionPage, SessionQuery, Status, status};
 pub use slice::{Around, EventQuery, EventSlice, Follow, Step, Window};
 pub use sources::SourcesAdded;
 pub use verify::Counts;
+pub use views::{CompactionsView, UsageView};
+pub use window::{WINDOW_TOKENS_MAX, WindowQuery, WindowView};
 
 pub use crate::store::{
     Aging, Appended, Backup, Change, Gap, Head, Health, Keeps, KeyReport, NewSession, Part, Placed,
@@ -88,6 +96,7 @@ pub struct Service {
     clock: Arc<dyn Clock>,
     counters: Arc<Counters>,
     options: ResearchOptions,
+    monitor: Monitor,
     facts: Arc<facts::FactsCache>,
     bindings: Arc<bind::Bindings>,
     ledger: Arc<quota::Ledger>,
@@ -103,6 +112,7 @@ impl Service {
             clock,
             counters: Arc::default(),
             options,
+            monitor: Monitor::default(),
             facts: Arc::new(facts::FactsCache::new(options.facts_bytes_max)),
             bindings: Arc::default(),
             ledger: Arc::default(),
@@ -115,6 +125,13 @@ impl Service {
         let answer_bytes_max = options.answer_bytes_max.max(crate::harness::ANSWER_BYTES_MIN);
         self.options = ResearchOptions { answer_bytes_max, ..options };
         self.facts = Arc::new(facts::FactsCache::new(options.facts_bytes_max));
+        self
+    }
+
+    /// The same verbs with other bounds of a model's context window.
+    #[must_use]
+    pub fn with_monitor(mut self, monitor: Monitor) -> Self {
+        self.monitor = monitor;
         self
     }
 

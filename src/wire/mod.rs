@@ -6,6 +6,7 @@ pub mod answer;
 pub mod backup;
 pub mod convert;
 pub mod json;
+pub mod overview;
 #[cfg(feature = "http")]
 #[allow(missing_docs, unreachable_pub, reason = "generated; documented in the proto file")]
 pub mod pb;
@@ -16,3 +17,5 @@ mod scan;
 #[cfg(feature = "mcp")]
 pub mod tools;
 pub mod types;
+pub mod views;
+pub mod window;

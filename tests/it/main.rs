@@ -96,6 +96,9 @@ mod readme;
 // Credentials, tenants, limits, and clients that mean harm.
 #[cfg(feature = "cli")]
 mod access;
+// Views of a session within a budget.
+#[cfg(feature = "cli")]
+mod views;
 // The HTTP door: routes, refusals, tails, limits.
 #[cfg(feature = "cli")]
 mod http;

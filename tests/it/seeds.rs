@@ -1,3 +1,4 @@
 //! The stories of the reference systems, told through a door from beginning to end.
 
+mod is_the_context_object;
 mod survives_context_loss;

@@ -8,6 +8,7 @@ use super::{
     answer::{ResearchAnswer, bound_by},
     events::{EmitAnswer, EmitEvent, EventsAnswer, GetEvents, Order},
     lists::{ClearAnswer, HistoryAnswer, PastOut, SessionOut, SessionsAnswer, SourcesAnswer},
+    memory::{ContinueAnswer, ContinueSession},
     research::{
         AddSources, ClearSession, GetResearchSession, ListSessions, ReviewHistory, SequentialSearch,
     },
@@ -94,6 +95,14 @@ async fn dispatch(
             })
         }
         "emit_event" => emit_event(service, caller, via, key, parse(arguments)?).await,
+        "continue_session" => {
+            let arguments: ContinueSession = parse(arguments)?;
+            let session = session_id(arguments.session_id())?;
+            let mut call = arguments.into_call();
+            (call.session, call.key) = (session, key.cloned());
+            let continued = service.continue_session(caller, via, call).await.map_err(renamed)?;
+            answer_json(&ContinueAnswer::of(continued))
+        }
         "get_events" => get_events(service, caller, via, parse(arguments)?).await,
         _ => Err(ServiceError::invalid("name", format!("there is no tool {name:?}"))
             .action("list the tools for their names")),
@@ -261,6 +270,14 @@ async fn get_events(
     service.bind(caller, via, &session);
     let bytes_max = arguments.bytes_max();
     answer_json(&EventsAnswer::of(&session, by, &slice, descending, bytes_max))
+}
+
+/// An error that names a parameter by the name it has here.
+fn renamed(mut error: ServiceError) -> ServiceError {
+    if error.hint.field.as_deref() == Some("tokens_max") {
+        error.hint.field = Some("tokensMax".to_owned());
+    }
+    error
 }
 
 fn answer_json<T: Serialize>(answer: &T) -> ServiceResult<String> {

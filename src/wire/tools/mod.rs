@@ -7,6 +7,7 @@ mod call;
 mod events;
 mod failure;
 mod lists;
+mod memory;
 mod parts;
 mod research;
 mod schema;
@@ -31,11 +32,13 @@ pub enum Toolset {
     Research,
     /// Events as they are.
     Events,
+    /// What outlives a context window.
+    Memory,
 }
 
 impl Toolset {
     /// Every toolset.
-    pub const ALL: [Self; 2] = [Self::Research, Self::Events];
+    pub const ALL: [Self; 3] = [Self::Research, Self::Events, Self::Memory];
 
     /// Its name.
     #[must_use]
@@ -43,6 +46,7 @@ impl Toolset {
         match self {
             Self::Research => "research",
             Self::Events => "events",
+            Self::Memory => "memory",
         }
     }
 
@@ -183,6 +187,18 @@ pub const TOOLS: &[Tool] = &[
         idempotent: true,
         input: schema::input::<events::GetEvents>,
         output: schema::output::<events::EventsAnswer>,
+    },
+    Tool {
+        name: "continue_session",
+        title: "Go on with a session",
+        description: "Call it when the context window is nearly full, or when context was lost: \
+                      records what was tried and what is next, pages out what the context held, \
+                      and gives back all that is needed to go on with the same session.",
+        toolset: Toolset::Memory,
+        read_only: false,
+        idempotent: true,
+        input: schema::input::<memory::ContinueSession>,
+        output: schema::output::<memory::ContinueAnswer>,
     },
 ];
 

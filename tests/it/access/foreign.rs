@@ -67,6 +67,7 @@ fn asked(document: &Value, id: &str) -> Vec<Asked> {
             let name = operation["operationId"].as_str().unwrap();
             if path.contains("{session}") {
                 let path = path.replace("{session}", id).replace("{event}", "e0");
+                let path = path.replace("{number}", "1");
                 let bodies = match name {
                     "emitEvent" => {
                         let events = json!({"events": [{"type": "user.message", "n": 1}]});
@@ -81,7 +82,7 @@ fn asked(document: &Value, id: &str) -> Vec<Asked> {
                 let points = ["event:e0", "step:1", "end", "-1", "0", "time:2020-01-01T00:00:00Z"]
                     .map(|p| p);
                 for point in points.iter().filter(|_| method == "get") {
-                    let more = format!("{path}?from={point}&wait_ms=1&allow_gaps=true");
+                    let more = format!("{path}?from={point}&at={point}&wait_ms=1&allow_gaps=true");
                     ask(name, method, more, json(), None);
                 }
             }

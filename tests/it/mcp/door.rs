@@ -18,7 +18,7 @@ use super::{
     server::{Server, Speaker},
 };
 
-pub const PATH: &str = "/mcp?toolsets=research,events";
+pub const PATH: &str = "/mcp?toolsets=research,events,memory";
 
 /// A way to the tools, with a connection of its own.
 pub enum Door {

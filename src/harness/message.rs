@@ -1,0 +1,109 @@
+//! Units as a strict conversation, which every model's API takes: the roles alternate, a person
+//! begins, each call is answered by the very next message and each result follows its call, no
+//! message is empty. It must not leave anything out: the window has chosen.
+
+use super::{
+    said::{Block, Call, Speech, ToolResult},
+    unit::Unit,
+};
+use crate::projection::text::ELLIPSIS;
+
+/// What opens a conversation whose beginning is left out.
+const OPENING: &str = "(What came before is not shown.)";
+
+/// Whose turn it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// A person's, or a tool's.
+    User,
+    /// The model's.
+    Assistant,
+}
+
+/// A part of a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Words or a picture.
+    Block(Block),
+    /// A call; only the model makes any.
+    Call(Call),
+    /// What a call answered; the first parts of the message after it.
+    Result(ToolResult),
+}
+
+/// One turn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// Whose.
+    pub role: Role,
+    /// What, never nothing.
+    pub parts: Vec<Part>,
+}
+
+/// A conversation.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Messages {
+    /// What the model is told before it.
+    pub system: Vec<String>,
+    /// The turns.
+    pub turns: Vec<Message>,
+}
+
+impl Messages {
+    fn push(&mut self, role: Role, part: Part) {
+        if self.turns.is_empty() && role == Role::Assistant {
+            self.push(Role::User, Part::Block(Block::Text(OPENING.to_owned())));
+        }
+        match self.turns.last_mut() {
+            Some(last) if last.role == role => last.parts.push(part),
+            _ => self.turns.push(Message { role, parts: vec![part] }),
+        }
+    }
+}
+
+/// The conversation that units make.
+#[must_use]
+pub(super) fn messages(units: &[Unit]) -> Messages {
+    let mut made = Messages::default();
+    for one in units.iter().flat_map(|unit| &unit.said) {
+        match &one.speech {
+            Speech::System(blocks) => {
+                for text in blocks.iter().filter_map(words) {
+                    if made.turns.is_empty() {
+                        made.system.push(text.to_owned());
+                    } else {
+                        let text = format!("System note: {text}");
+                        made.push(Role::User, Part::Block(Block::Text(text)));
+                    }
+                }
+            }
+            Speech::User(blocks) => {
+                for block in blocks {
+                    made.push(Role::User, Part::Block(block.clone()));
+                }
+            }
+            Speech::Assistant(blocks) => {
+                // A model makes no pictures here, and ends with a word.
+                for text in blocks.iter().filter_map(words) {
+                    let text = Block::Text(text.trim_end().to_owned());
+                    made.push(Role::Assistant, Part::Block(text));
+                }
+            }
+            Speech::Call(call) => made.push(Role::Assistant, Part::Call(call.clone())),
+            Speech::Result(result) => made.push(Role::User, Part::Result(result.clone())),
+            Speech::Summary(text, _) => {
+                let text = format!("Summary of what came before{ELLIPSIS}\n{text}");
+                made.push(Role::User, Part::Block(Block::Text(text)));
+            }
+            Speech::Nothing => {}
+        }
+    }
+    made
+}
+
+fn words(block: &Block) -> Option<&str> {
+    match block {
+        Block::Text(text) => Some(text),
+        Block::Image(_) => None,
+    }
+}

@@ -1,0 +1,287 @@
+//! What an event says in a conversation: words, a call, a result, under each of the names that
+//! clients write them. An image stays one; any other block that is no text becomes a line that
+//! says what it was and where it lies. It must not order, pair or cut.
+
+use std::fmt::Write as _;
+
+use serde::Deserialize;
+use serde_json::{Value, value::RawValue};
+
+use crate::{
+    event::{Event, EventType, Position, Range, Timestamp},
+    projection::{body, text::one_line},
+};
+
+/// Characters of a foreign block that are shown as they are.
+const FOREIGN_CHARS_MAX: usize = 2_000;
+
+/// Something a model can read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Block {
+    /// Words.
+    Text(String),
+    /// A picture.
+    Image(Image),
+}
+
+/// Where a picture is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Image {
+    /// At an address.
+    Url(String),
+    /// Here: its media type, and its bytes in base64.
+    Data(String, String),
+}
+
+/// A call of a tool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// What its result names it by; empty when nobody named it.
+    pub id: String,
+    /// The tool.
+    pub name: String,
+    /// JSON text of its arguments.
+    pub input: String,
+}
+
+/// What a tool answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToolResult {
+    /// The call it answers; empty when nobody said.
+    pub call_id: String,
+    /// The tool, where the result names it.
+    pub name: Option<String>,
+    /// What came back.
+    pub blocks: Vec<Block>,
+    /// Whether the tool called it an error.
+    pub is_error: bool,
+}
+
+/// Who says what.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Speech {
+    /// What the model is told about its work.
+    System(Vec<Block>),
+    /// A person, or the harness on its behalf.
+    User(Vec<Block>),
+    /// The model.
+    Assistant(Vec<Block>),
+    /// The model calls a tool.
+    Call(Call),
+    /// The tool answers.
+    Result(ToolResult),
+    /// What a client kept of events that it dropped from its own context.
+    Summary(String, Vec<Range>),
+    /// Nothing that a model reads as a message.
+    Nothing,
+}
+
+/// One event's part of a conversation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Said {
+    /// Where.
+    pub position: Position,
+    /// What type of event.
+    pub kind: EventType,
+    /// When, by the store's clock.
+    pub at: Timestamp,
+    /// What.
+    pub speech: Speech,
+    /// Which of the events it is of; none for what only the window says.
+    pub event: Option<usize>,
+    /// Whether it is not told as it was recorded.
+    pub changed: bool,
+    /// Whether words of it are left out.
+    pub cut: bool,
+}
+
+/// Members of the events of a conversation, under each of their names.
+#[derive(Deserialize)]
+struct Body<'a> {
+    #[serde(borrow)]
+    content: Option<&'a RawValue>,
+    call_id: Option<String>,
+    tool_use_id: Option<String>,
+    mcp_tool_use_id: Option<String>,
+    custom_tool_use_id: Option<String>,
+    name: Option<String>,
+    #[serde(borrow)]
+    input: Option<&'a RawValue>,
+    is_error: Option<bool>,
+    summary: Option<String>,
+    #[serde(borrow)]
+    dropped: Option<&'a RawValue>,
+}
+
+/// What the `index`-th event says.
+#[must_use]
+pub(super) fn said(index: usize, event: &Event) -> Said {
+    Said {
+        position: event.position,
+        kind: event.kind.clone(),
+        at: event.processed_at,
+        speech: speech(event).unwrap_or(Speech::Nothing),
+        event: Some(index),
+        changed: false,
+        cut: false,
+    }
+}
+
+fn speech(event: &Event) -> Option<Speech> {
+    let kind = event.kind.as_str();
+    if !matches!(kind.split('.').next(), Some("user" | "agent" | "system" | "context")) {
+        return None;
+    }
+    let body: Body<'_> = body::read(&event.body)?;
+    let blocks = |content: Option<&RawValue>| {
+        content.map(|content| blocks(content, event.position)).unwrap_or_default()
+    };
+    Some(match kind {
+        "user.message" => Speech::User(blocks(body.content)),
+        "agent.message" => Speech::Assistant(blocks(body.content)),
+        "system.message" => Speech::System(blocks(body.content)),
+        "agent.tool_use" | "agent.mcp_tool_use" | "agent.custom_tool_use" => Speech::Call(Call {
+            id: body.call_id.unwrap_or_else(|| event.id.to_string()),
+            name: body.name.unwrap_or_default(),
+            input: body.input.map_or("{}", RawValue::get).to_owned(),
+        }),
+        "agent.tool_result"
+        | "agent.mcp_tool_result"
+        | "user.tool_result"
+        | "user.custom_tool_result" => Speech::Result(ToolResult {
+            call_id: body
+                .call_id
+                .or(body.tool_use_id)
+                .or(body.mcp_tool_use_id)
+                .or(body.custom_tool_use_id)
+                .unwrap_or_default(),
+            name: body.name,
+            blocks: blocks(body.content),
+            is_error: body.is_error.unwrap_or(false),
+        }),
+        "context.compacted" => {
+            let dropped = body.dropped.map(|raw| body::ranges(raw.get())).unwrap_or_default();
+            Speech::Summary(body.summary.filter(|text| !text.trim().is_empty())?, dropped)
+        }
+        _ => return None,
+    })
+}
+
+/// The blocks of a `content`: a text, a list of blocks, or anything else as it is.
+fn blocks(content: &RawValue, position: Position) -> Vec<Block> {
+    let blocks = match serde_json::from_str(content.get()) {
+        Ok(Value::String(text)) => vec![Block::Text(text)],
+        Ok(Value::Array(blocks)) => {
+            blocks.into_iter().map(|block| read_block(block, position)).collect()
+        }
+        Ok(Value::Null) => Vec::new(),
+        Ok(_) | Err(_) => vec![Block::Text(content.get().to_owned())],
+    };
+    let says = |block: &Block| !matches!(block, Block::Text(text) if text.trim().is_empty());
+    blocks.into_iter().filter(says).collect()
+}
+
+fn read_block(block: Value, position: Position) -> Block {
+    let text = |name: &str| block.get(name).and_then(Value::as_str);
+    if let Some(words) = text("text").or(block.as_str()) {
+        return Block::Text(words.to_owned());
+    }
+    let kind = text("type").unwrap_or("unknown");
+    if kind.contains("image")
+        && let Some(image) = image(&block)
+    {
+        return Block::Image(image);
+    }
+    let whole = block.to_string();
+    let kind = one_line(kind, 40);
+    Block::Text(match (kind.as_str(), whole.len()) {
+        ("redacted", _) => "[redacted]".to_owned(),
+        (_, ..=FOREIGN_CHARS_MAX) => whole,
+        (_, bytes) => format!("[{kind}, {bytes} bytes; whole at position {position}]"),
+    })
+}
+
+fn image(block: &Value) -> Option<Image> {
+    if let Some(source) = block.get("source") {
+        let text = |name: &str| source.get(name).and_then(Value::as_str).map(str::to_owned);
+        return match text("type").as_deref() {
+            Some("base64") => Some(Image::Data(text("media_type")?, text("data")?)),
+            Some("url") => Some(Image::Url(text("url")?)),
+            _ => None,
+        };
+    }
+    let address = block.get("image_url")?;
+    let address = address.get("url").unwrap_or(address).as_str()?;
+    Some(match address.strip_prefix("data:").and_then(|rest| rest.split_once(";base64,")) {
+        Some((media_type, data)) => Image::Data(media_type.to_owned(), data.to_owned()),
+        None => Image::Url(address.to_owned()),
+    })
+}
+
+impl Said {
+    /// Something that only the window says.
+    #[must_use]
+    pub fn made(like: &Self, speech: Speech) -> Self {
+        Self { speech, event: None, changed: true, ..like.clone() }
+    }
+
+    /// Its blocks, when it has some.
+    pub fn blocks_mut(&mut self) -> Option<&mut Vec<Block>> {
+        match &mut self.speech {
+            Speech::System(blocks) | Speech::User(blocks) | Speech::Assistant(blocks) => {
+                Some(blocks)
+            }
+            Speech::Result(result) => Some(&mut result.blocks),
+            Speech::Call(_) | Speech::Summary(..) | Speech::Nothing => None,
+        }
+    }
+
+    /// Its blocks, when it has some.
+    #[must_use]
+    pub fn blocks(&self) -> &[Block] {
+        match &self.speech {
+            Speech::System(blocks) | Speech::User(blocks) | Speech::Assistant(blocks) => blocks,
+            Speech::Result(result) => &result.blocks,
+            Speech::Call(_) | Speech::Summary(..) | Speech::Nothing => &[],
+        }
+    }
+
+    /// Whether a message can be made of it.
+    #[must_use]
+    pub fn is_message(&self) -> bool {
+        match &self.speech {
+            Speech::System(blocks) | Speech::User(blocks) | Speech::Assistant(blocks) => {
+                !blocks.is_empty()
+            }
+            Speech::Call(_) | Speech::Result(_) | Speech::Summary(..) => true,
+            Speech::Nothing => false,
+        }
+    }
+
+    /// Rewrites its texts; what comes out empty is left out, but for a result.
+    pub fn rewrite(&mut self, rewrite: impl Fn(&str) -> Option<String>) {
+        let mut changed = false;
+        if let Some(blocks) = self.blocks_mut() {
+            for block in blocks.iter_mut() {
+                if let Block::Text(text) = block
+                    && let Some(other) = rewrite(text)
+                {
+                    *text = other;
+                    changed = true;
+                }
+            }
+        }
+        self.changed |= changed;
+    }
+}
+
+/// A result that belongs to no call, as words.
+#[must_use]
+pub(super) fn orphan(result: &ToolResult) -> Vec<Block> {
+    let mut head = "A tool answered".to_owned();
+    if let Some(name) = &result.name {
+        let _ = write!(head, " ({})", one_line(name, 80));
+    }
+    head.push_str(if result.is_error { " with an error:" } else { ":" });
+    std::iter::once(Block::Text(head)).chain(result.blocks.iter().cloned()).collect()
+}

@@ -1,0 +1,212 @@
+//! Texts made shorter without a word less: white space that says nothing, JSON laid out for eyes,
+//! whole lines of comments in code. It must not know where a text is from.
+
+/// Marks that begin a comment line, by what a file's name ends in.
+const HASHES: &[&str] = &["py", "sh", "bash", "zsh", "rb", "toml", "yaml", "yml", "r", "pl", "mk"];
+const SLASHES: &[&str] = &[
+    "rs", "js", "jsx", "ts", "tsx", "go", "c", "h", "cc", "cpp", "hpp", "java", "kt", "swift",
+    "cs", "scala", "php", "css", "proto",
+];
+
+/// How a language writes a comment that has a line of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Comments {
+    /// `#`.
+    Hash,
+    /// `//`, and `/*` up to `*/`.
+    Slash,
+}
+
+impl Comments {
+    /// Of a file of that name, or of a language called so.
+    pub(super) fn of(name: &str) -> Option<Self> {
+        let ending = name.rsplit(['.', '/']).next().unwrap_or(name).to_lowercase();
+        let ending = match ending.as_str() {
+            "python" => "py",
+            "shell" => "sh",
+            "rust" => "rs",
+            "javascript" => "js",
+            "typescript" => "ts",
+            other => other,
+        };
+        if HASHES.contains(&ending) {
+            return Some(Self::Hash);
+        }
+        SLASHES.contains(&ending).then_some(Self::Slash)
+    }
+}
+
+/// The text without blanks at the ends of lines, with at most one empty line in a row and single
+/// blanks within a line; JSON on one line without blanks. `None` when that changes nothing.
+pub(super) fn whitespace(text: &str) -> Option<String> {
+    let whole = text.trim();
+    let made = match minified(whole) {
+        Some(json) => json,
+        None => squeezed(whole),
+    };
+    (made != text).then_some(made)
+}
+
+fn squeezed(text: &str) -> String {
+    let mut made = String::with_capacity(text.len());
+    let mut blank = 0;
+    for line in text.lines() {
+        let line = line.trim_end();
+        if line.is_empty() {
+            blank += 1;
+            continue;
+        }
+        if !made.is_empty() {
+            made.push('\n');
+            if blank > 0 {
+                made.push('\n');
+            }
+        }
+        blank = 0;
+        // What a line begins with means something in code and in lists.
+        let words = line.trim_start();
+        made.push_str(line.get(..line.len() - words.len()).unwrap_or_default());
+        let mut space = false;
+        for c in words.chars() {
+            let is_space = c == ' ' || c == '\t';
+            if !(is_space && space) {
+                made.push(if is_space { ' ' } else { c });
+            }
+            space = is_space;
+        }
+    }
+    made
+}
+
+/// A JSON document without the white space between its tokens.
+fn minified(text: &str) -> Option<String> {
+    if !text.starts_with(['{', '[']) {
+        return None;
+    }
+    serde_json::from_str::<serde::de::IgnoredAny>(text).ok()?;
+    let mut made = String::with_capacity(text.len());
+    let (mut inside, mut escaped) = (false, false);
+    for c in text.chars() {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' if inside => escaped = true,
+            '"' => inside = !inside,
+            ' ' | '\n' | '\r' | '\t' if !inside => continue,
+            _ => {}
+        }
+        made.push(c);
+    }
+    Some(made)
+}
+
+/// A file of code without its lines of comments; `None` when it has none.
+pub(super) fn comments(text: &str, language: Comments) -> Option<String> {
+    let mut block = false;
+    let made: Vec<&str> = text
+        .lines()
+        .filter(|line| {
+            let words = line.trim_start();
+            if block {
+                block = !words.contains("*/");
+                return false;
+            }
+            match language {
+                Comments::Hash => !words.starts_with('#') || words.starts_with("#!"),
+                Comments::Slash if words.starts_with("/*") => {
+                    // What follows a comment on its line is code.
+                    let end = words.split_once("*/").map(|(_, rest)| rest.trim());
+                    block = end.is_none();
+                    end.is_some_and(|rest| !rest.is_empty())
+                }
+                Comments::Slash => !words.starts_with("//"),
+            }
+        })
+        .collect();
+    (made.len() < text.lines().count()).then(|| made.join("\n"))
+}
+
+/// The same for what stands between fences that name their language.
+pub(super) fn fenced_comments(text: &str) -> Option<String> {
+    let mut made: Vec<String> = Vec::new();
+    let mut fence: Option<(Comments, Vec<&str>)> = None;
+    let mut open = false;
+    let mut changed = false;
+    for line in text.lines() {
+        let mark = line.trim_start().strip_prefix("```");
+        match (mark, open) {
+            (Some(label), false) => {
+                open = true;
+                fence = Comments::of(label.trim()).map(|language| (language, Vec::new()));
+                made.push(line.to_owned());
+            }
+            (Some(_), true) => {
+                open = false;
+                if let Some((language, lines)) = fence.take() {
+                    let code = lines.join("\n");
+                    let bare = comments(&code, language);
+                    changed |= bare.is_some();
+                    made.push(bare.unwrap_or(code));
+                }
+                made.push(line.to_owned());
+            }
+            (None, _) => match &mut fence {
+                Some((_, lines)) => lines.push(line),
+                None => made.push(line.to_owned()),
+            },
+        }
+    }
+    // A fence that never ends is no fence.
+    (changed && !open).then(|| made.join("\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn white_space_goes_and_words_stay() {
+        for (text, expected) in [
+            ("a  b\t c", Some("a b c")),
+            ("a\n\n\n\nb  \n", Some("a\n\nb")),
+            ("  - item\n      code", Some("- item\n      code")),
+            ("plain", None),
+            (
+                "{ \"a b\" : [ 1,\n 2 ], \"c\\\" d\": \"x  y\" }",
+                Some(r#"{"a b":[1,2],"c\" d":"x  y"}"#),
+            ),
+            ("[1, 2", None),
+            ("{\"n\": 1e400}", Some("{\"n\":1e400}")),
+        ] {
+            assert_eq!(whitespace(text).as_deref(), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn lines_of_comments_go_and_code_stays() {
+        let rust = "// a\nfn main() { // stays\n    /* b\n     * c */\n    let x = 1; /* d */\n}\n/* e */ let y = 2;";
+        let bare = "fn main() { // stays\n    let x = 1; /* d */\n}\n/* e */ let y = 2;";
+        assert_eq!(comments(rust, Comments::Slash).as_deref(), Some(bare));
+        let shell = "#!/bin/sh\n# a\nls # b";
+        assert_eq!(comments(shell, Comments::Hash).as_deref(), Some("#!/bin/sh\nls # b"));
+        assert_eq!(comments("ls", Comments::Hash), None);
+        for (name, expected) in [
+            ("src/main.rs", Some(Comments::Slash)),
+            ("python", Some(Comments::Hash)),
+            ("README.md", None),
+            ("", None),
+        ] {
+            assert_eq!(Comments::of(name), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn only_fences_that_name_a_language_lose_comments() {
+        let text = "# Title\n```sh\n# a\nls\n```\n```\n# b\n```";
+        assert_eq!(
+            fenced_comments(text).as_deref(),
+            Some("# Title\n```sh\nls\n```\n```\n# b\n```")
+        );
+        assert_eq!(fenced_comments("```sh\n# never closed"), None);
+        assert_eq!(fenced_comments("# Title"), None);
+    }
+}

@@ -1,0 +1,361 @@
+//! What may be done to a conversation on its way into a window: each transform is a pure function
+//! from units to units, applied in the order it is named. The log is never touched: what is left
+//! out or shortened says where it lies whole. It must not choose what fits: the window does.
+
+use std::collections::HashSet;
+
+use super::{
+    said::{Block, Said, Speech},
+    squeeze::{self, Comments},
+    tokens::Counter,
+    unit::Unit,
+};
+use crate::event::Position;
+
+/// Exchanges whose outputs stay whole, at least, and tokens of an older one's.
+const KEEP: usize = 3;
+const TOKENS: usize = 100;
+/// Tokens of what a shortened text says of itself.
+const NOTE_TOKENS: usize = 40;
+/// Part of the budget that a window may leave free so that it begins where the one before began.
+const SLACK_PERCENT: usize = 25;
+const SLACK_PERCENT_MAX: usize = 75;
+
+/// A transform.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Transform {
+    /// Makes texts shorter.
+    Compress(Compress),
+    /// Leaves units out.
+    Filter(Filter),
+    /// What never changes comes first, and the window begins where the one before began as long as
+    /// it can: a cache of prompts is hit.
+    Reorder {
+        /// Percent of the budget that may stay free for it.
+        slack: usize,
+    },
+    /// Says where each thing was recorded, and what is not shown.
+    Annotate {
+        /// Whether to say when, too.
+        times: bool,
+    },
+}
+
+/// What makes texts shorter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Compress {
+    /// White space that says nothing.
+    pub whitespace: bool,
+    /// Lines of comments in code that a tool answered, or that stands between fences.
+    pub comments: bool,
+    /// Outputs of tools but the latest ones, to this many tokens.
+    pub elide: Option<usize>,
+    /// Exchanges that stay whole at least.
+    pub keep: usize,
+}
+
+/// Which units are left out.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// Types that stay; empty for all.
+    pub types: Vec<String>,
+    /// Types that go.
+    pub drop: Vec<String>,
+    /// Whether a call that was made again with the same result goes.
+    pub duplicates: bool,
+}
+
+/// Why a text names no transform.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{text:?} is no transform: write compress[:whitespace,comments,elide,keep=N,tokens=N], \
+     filter[:types=A|B,drop=A|B,duplicates], reorder[:slack=PERCENT] or annotate[:times]"
+)]
+pub struct TransformError {
+    /// What was given.
+    pub text: String,
+}
+
+impl Transform {
+    /// Parses a name and its parameters.
+    ///
+    /// # Errors
+    /// [`TransformError`] for anything else.
+    pub fn parse(text: &str) -> Result<Self, TransformError> {
+        let (name, parameters) = text.split_once(':').unwrap_or((text, ""));
+        let parameters: Vec<(&str, &str)> = parameters
+            .split(',')
+            .map(str::trim)
+            .filter(|part| !part.is_empty())
+            .map(|part| part.split_once('=').unwrap_or((part, "")))
+            .collect();
+        let parsed = match name.trim() {
+            "compress" => compress(&parameters),
+            "filter" => filter(&parameters),
+            "reorder" => match parameters.as_slice() {
+                [] => Some(Self::Reorder { slack: SLACK_PERCENT }),
+                [("slack", percent)] => percent
+                    .parse()
+                    .ok()
+                    .filter(|percent| *percent <= SLACK_PERCENT_MAX)
+                    .map(|slack| Self::Reorder { slack }),
+                _ => None,
+            },
+            "annotate" => match parameters.as_slice() {
+                [] => Some(Self::Annotate { times: false }),
+                [("times", "")] => Some(Self::Annotate { times: true }),
+                _ => None,
+            },
+            _ => None,
+        };
+        parsed.ok_or_else(|| TransformError { text: text.chars().take(200).collect() })
+    }
+
+    /// The units afterwards.
+    #[must_use]
+    pub fn apply(&self, units: Vec<Unit>, counter: &dyn Counter) -> Vec<Unit> {
+        match self {
+            Self::Compress(compress) => compress.apply(units, counter),
+            Self::Filter(filter) => filter.apply(units),
+            Self::Reorder { .. } => {
+                let (mut first, others): (Vec<Unit>, Vec<Unit>) =
+                    units.into_iter().partition(Unit::is_system);
+                first.extend(others);
+                first
+            }
+            Self::Annotate { times } => annotated(units, *times),
+        }
+    }
+}
+
+fn compress(parameters: &[(&str, &str)]) -> Option<Transform> {
+    let none = Compress { whitespace: false, comments: false, elide: None, keep: KEEP };
+    let (mut made, mut elide, mut tokens) = (none, false, TOKENS);
+    for (name, value) in parameters {
+        match (*name, *value) {
+            ("whitespace", "") => made.whitespace = true,
+            ("comments", "") => made.comments = true,
+            ("elide", "") => elide = true,
+            ("keep", number) => made.keep = number.parse().ok()?,
+            ("tokens", number) => tokens = number.parse().ok()?,
+            _ => return None,
+        }
+    }
+    if !(made.whitespace || made.comments || elide) {
+        (made.whitespace, made.comments, elide) = (true, true, true);
+    }
+    made.elide = elide.then_some(tokens);
+    Some(Transform::Compress(made))
+}
+
+fn filter(parameters: &[(&str, &str)]) -> Option<Transform> {
+    let mut made = Filter { duplicates: parameters.is_empty(), ..Filter::default() };
+    let list = |text: &str| text.split('|').map(str::to_owned).collect::<Vec<_>>();
+    for (name, value) in parameters {
+        match (*name, *value) {
+            ("duplicates", "") => made.duplicates = true,
+            (_, "") => return None,
+            ("types", types) => made.types = list(types),
+            ("drop", types) => made.drop = list(types),
+            _ => return None,
+        }
+    }
+    Some(Transform::Filter(made))
+}
+
+impl Compress {
+    fn apply(&self, mut units: Vec<Unit>, counter: &dyn Counter) -> Vec<Unit> {
+        let whole_from = whole_from(&units, self.keep);
+        for unit in &mut units {
+            let language = unit.said.iter().find_map(language_of);
+            let old = unit.is_exchange() && unit.position() < whole_from;
+            for one in &mut unit.said {
+                let is_result = matches!(one.speech, Speech::Result(_));
+                if self.comments {
+                    one.rewrite(|text| match language.filter(|_| is_result) {
+                        Some(language) => squeeze::comments(text, language),
+                        None => squeeze::fenced_comments(text),
+                    });
+                }
+                if self.whitespace {
+                    one.rewrite(squeeze::whitespace);
+                }
+                if let Some(tokens) = self.elide.filter(|_| old && is_result) {
+                    shorten(one, tokens, counter);
+                }
+            }
+        }
+        units
+    }
+}
+
+/// The language of a file that a call names, where its output is likely that file.
+fn language_of(one: &Said) -> Option<Comments> {
+    let Speech::Call(call) = &one.speech else { return None };
+    let input: serde_json::Value = serde_json::from_str(&call.input).ok()?;
+    let path = ["path", "file_path", "file", "filename"].into_iter().find_map(|name| {
+        input.get(name).and_then(serde_json::Value::as_str).filter(|path| path.contains('.'))
+    });
+    Comments::of(path?)
+}
+
+/// From where on exchanges stay whole: at least the last `keep`, at most twice as many. The place
+/// moves seldom, so that what a model has cached stays true.
+fn whole_from(units: &[Unit], keep: usize) -> Position {
+    let exchanges: Vec<Position> =
+        units.iter().filter(|unit| unit.is_exchange()).map(Unit::position).collect();
+    let last = |count: usize| exchanges.len().checked_sub(count).and_then(|at| exchanges.get(at));
+    match (last(keep.saturating_mul(2)), last(keep)) {
+        (Some(from), Some(to)) => aligned(*from, *to),
+        // None at all stays whole.
+        (_, None) if keep == 0 => Position(u64::MAX),
+        _ => Position::ZERO,
+    }
+}
+
+/// The position of `from..=to` that the highest power of two divides: as the range moves on, it
+/// stays where it is until the range has left it.
+pub(super) fn aligned(from: Position, to: Position) -> Position {
+    let multiple = |power: u32| (to.0 >> power) << power;
+    let highest = (0..u64::BITS).rev().map(multiple).find(|multiple| *multiple >= from.0);
+    Position(highest.unwrap_or(to.0))
+}
+
+/// Cuts each text to a number of tokens, what it says of that included: where the rest lies. A
+/// number too small for that takes what that costs.
+pub(super) fn shorten(one: &mut Said, tokens: usize, counter: &dyn Counter) {
+    let position = one.position;
+    let mut cut = false;
+    for block in one.blocks_mut().into_iter().flatten() {
+        let Block::Text(text) = block else { continue };
+        // A token stands for a byte at least.
+        if text.len() <= tokens || counter.beginning(text, tokens).len() == text.len() {
+            continue;
+        }
+        let kept = counter.beginning(text, tokens.saturating_sub(NOTE_TOKENS)).trim_end();
+        let bytes = text.len() - kept.len();
+        *text = format!("{kept} [… {bytes} bytes left out; whole at position {position}]");
+        cut = true;
+    }
+    one.cut |= cut;
+    one.changed |= cut;
+}
+
+impl Filter {
+    fn apply(&self, units: Vec<Unit>) -> Vec<Unit> {
+        let mut seen = HashSet::new();
+        let mut kept: Vec<Unit> = units
+            .into_iter()
+            .rev()
+            .filter(|unit| self.admits(unit))
+            .filter(|unit| !self.duplicates || !unit.is_exchange() || seen.insert(essence(unit)))
+            .collect();
+        kept.reverse();
+        kept
+    }
+
+    fn admits(&self, unit: &Unit) -> bool {
+        let is = |types: &[String]| {
+            unit.said.iter().any(|one| types.iter().any(|name| matches(name, one.kind.as_str())))
+        };
+        (self.types.is_empty() || is(&self.types)) && !is(&self.drop)
+    }
+}
+
+/// Whether a type is the one named, or of the domain when the name ends in `*`.
+fn matches(name: &str, kind: &str) -> bool {
+    match name.strip_suffix('*') {
+        Some(beginning) => kind.starts_with(beginning),
+        None => name == kind,
+    }
+}
+
+/// What is the same in two exchanges that say the same.
+fn essence(unit: &Unit) -> String {
+    let parts = unit.said.iter().map(|one| match &one.speech {
+        Speech::Call(call) => format!("{:?} {:?}", call.name, call.input),
+        _ => format!("{:?}", one.blocks()),
+    });
+    parts.collect::<Vec<_>>().join("\n")
+}
+
+fn annotated(mut units: Vec<Unit>, times: bool) -> Vec<Unit> {
+    for one in units.iter_mut().flat_map(|unit| &mut unit.said) {
+        if !matches!(one.speech, Speech::User(_) | Speech::Result(_)) {
+            continue;
+        }
+        let mark = match times {
+            true => format!("[{} {}] ", one.position, one.at),
+            false => format!("[{}] ", one.position),
+        };
+        let blocks = one.blocks_mut();
+        let first = blocks.and_then(|blocks| {
+            blocks.iter_mut().find_map(|block| match block {
+                Block::Text(text) => Some(text),
+                Block::Image(_) => None,
+            })
+        });
+        if let Some(text) = first {
+            text.insert_str(0, &mark);
+            one.changed = true;
+        }
+    }
+    units
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_transform_is_its_name_and_parameters_or_none() {
+        let all = Compress { whitespace: true, comments: true, elide: Some(100), keep: 3 };
+        let none = Compress { whitespace: false, comments: false, elide: None, keep: 3 };
+        let types = vec!["a.b".to_owned(), "c.*".to_owned()];
+        for (text, expected) in [
+            ("compress", Transform::Compress(all)),
+            ("compress:keep=1", Transform::Compress(Compress { keep: 1, ..all })),
+            ("compress:whitespace", Transform::Compress(Compress { whitespace: true, ..none })),
+            ("compress:elide,tokens=7", Transform::Compress(Compress { elide: Some(7), ..none })),
+            ("filter", Transform::Filter(Filter { duplicates: true, ..Filter::default() })),
+            (
+                "filter:types=a.b|c.*",
+                Transform::Filter(Filter { types: types.clone(), ..Filter::default() }),
+            ),
+            (
+                "filter:drop=a.b|c.*,duplicates",
+                Transform::Filter(Filter { drop: types, duplicates: true, ..Filter::default() }),
+            ),
+            ("reorder", Transform::Reorder { slack: 25 }),
+            ("reorder:slack=50", Transform::Reorder { slack: 50 }),
+            ("annotate", Transform::Annotate { times: false }),
+            ("annotate:times", Transform::Annotate { times: true }),
+        ] {
+            assert_eq!(Transform::parse(text), Ok(expected), "{text}");
+        }
+        for text in [
+            "",
+            "squash",
+            "compress:x",
+            "compress:keep",
+            "compress:tokens=-1",
+            "filter:types",
+            "filter:x=1",
+            "reorder:slack=76",
+            "reorder:x",
+            "annotate:x",
+        ] {
+            assert!(Transform::parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_aligned_place_stays_while_its_range_moves_over_it() {
+        let at = |from, to| aligned(Position(from), Position(to)).0;
+        assert_eq!((at(0, 9), at(5, 9), at(9, 9), at(13, 15), at(7, 70)), (0, 8, 9, 14, 64));
+        let places: Vec<u64> = (0..1_000).map(|from| at(from, from + 32)).collect();
+        let moves = places.windows(2).filter(|pair| pair[0] != pair[1]).count();
+        assert!(places.iter().zip(0..).all(|(at, from)| (from..=from + 32).contains(at)));
+        assert!(moves < 1_000 / 16, "{moves}");
+    }
+}

@@ -1,0 +1,155 @@
+//! What may only be kept or left out together: one thing said, or calls with all of their results,
+//! each result beside its call wherever it was recorded. A call that nobody answered is answered
+//! here, by saying so. It must not choose: the window does.
+
+use std::collections::HashSet;
+
+use super::said::{Block, Said, Speech, ToolResult, orphan};
+use crate::event::Position;
+
+/// What stands for the result of a call that has none.
+const UNANSWERED: &str = "(no result was recorded)";
+
+/// Something that is kept or left out whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unit {
+    /// One thing said; or calls, and then their results in the calls' order.
+    pub said: Vec<Said>,
+}
+
+impl Unit {
+    /// Where it begins.
+    #[must_use]
+    pub fn position(&self) -> Position {
+        self.said.first().map_or(Position::ZERO, |one| one.position)
+    }
+
+    /// Whether it is calls and results.
+    #[must_use]
+    pub fn is_exchange(&self) -> bool {
+        matches!(self.said.first(), Some(Said { speech: Speech::Call(_), .. }))
+    }
+
+    /// Whether it tells the model about its work.
+    #[must_use]
+    pub fn is_system(&self) -> bool {
+        matches!(self.said.first(), Some(Said { speech: Speech::System(_), .. }))
+    }
+
+    /// Whether a person says it.
+    #[must_use]
+    pub fn is_user(&self) -> bool {
+        matches!(self.said.first(), Some(Said { speech: Speech::User(_), .. }))
+    }
+
+    /// Whether another call made now belongs to it.
+    fn is_open(&self) -> bool {
+        self.said.iter().all(|one| matches!(one.speech, Speech::Call(_)))
+    }
+}
+
+/// A call whose result has not come.
+struct Waiting {
+    /// What its result names it by.
+    called: String,
+    name: String,
+    /// What the window calls it.
+    id: String,
+    unit: usize,
+}
+
+/// Puts what belongs together together. A call gets another id where its own is none that every
+/// model takes: letters, digits, `_` and `-`, at most `id_chars_max`, and no other call's.
+#[must_use]
+pub(super) fn units(said: impl IntoIterator<Item = Said>, id_chars_max: usize) -> Vec<Unit> {
+    let mut units: Vec<Unit> = Vec::new();
+    let mut waiting: Vec<Waiting> = Vec::new();
+    let mut ids = HashSet::new();
+    for mut one in said {
+        match &mut one.speech {
+            Speech::Call(call) => {
+                let fits = !call.id.is_empty()
+                    && call.id.len() <= id_chars_max
+                    && call.id.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-".contains(&b));
+                let called = call.id.clone();
+                if !fits || ids.contains(&call.id) {
+                    call.id = format!("call_at_{}", one.position);
+                }
+                ids.insert(call.id.clone());
+                let (id, name) = (call.id.clone(), call.name.clone());
+                match units.last_mut().filter(|unit| unit.is_open()) {
+                    Some(unit) => unit.said.push(one),
+                    None => units.push(Unit { said: vec![one] }),
+                }
+                waiting.push(Waiting { called, name, id, unit: units.len() - 1 });
+            }
+            Speech::Result(result) => match answered(&mut waiting, result) {
+                Some(call) => {
+                    result.call_id = call.id;
+                    if let Some(unit) = units.get_mut(call.unit) {
+                        unit.said.push(one);
+                    }
+                }
+                None => {
+                    one.speech = Speech::User(orphan(result));
+                    one.changed = true;
+                    units.push(Unit { said: vec![one] });
+                }
+            },
+            _ => units.push(Unit { said: vec![one] }),
+        }
+    }
+    for call in waiting {
+        if let Some(unit) = units.get_mut(call.unit) {
+            unit.answer(&call.id);
+        }
+    }
+    units.iter_mut().for_each(Unit::order);
+    units
+}
+
+/// The call that a result answers: the latest of that name that has no result yet.
+fn answered(waiting: &mut Vec<Waiting>, result: &ToolResult) -> Option<Waiting> {
+    let at = if result.call_id.is_empty() {
+        let named = |call: &Waiting| result.name.as_ref().is_none_or(|name| *name == call.name);
+        waiting.iter().position(named)
+    } else {
+        waiting.iter().rposition(|call| call.called == result.call_id)
+    };
+    at.map(|at| waiting.remove(at))
+}
+
+impl Unit {
+    /// Says that a call has no result.
+    fn answer(&mut self, id: &str) {
+        let of = |one: &&Said| matches!(&one.speech, Speech::Call(call) if call.id == id);
+        let Some(call) = self.said.iter().find(of) else { return };
+        let result = ToolResult {
+            call_id: id.to_owned(),
+            name: None,
+            blocks: vec![Block::Text(UNANSWERED.to_owned())],
+            is_error: true,
+        };
+        self.said.push(Said::made(call, Speech::Result(result)));
+    }
+
+    /// Results in the order of their calls.
+    fn order(&mut self) {
+        let calls: Vec<String> = self.said.iter().filter_map(call_id).collect();
+        let place = |one: &Said| match &one.speech {
+            Speech::Result(result) => {
+                let at = calls.iter().position(|id| *id == result.call_id);
+                calls.len() + at.unwrap_or(calls.len())
+            }
+            _ => 0,
+        };
+        self.said.sort_by_key(place);
+    }
+}
+
+fn call_id(one: &Said) -> Option<String> {
+    match &one.speech {
+        Speech::Call(call) => Some(call.id.clone()),
+        _ => None,
+    }
+}

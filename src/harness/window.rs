@@ -1,0 +1,497 @@
+//! The window: what of a session a model sees now. Units are kept whole, the task first and then
+//! the newest, as far as a budget of tokens goes; what does not fit is left out or shortened, and
+//! named. It must not exceed its budget, nor give a sequence of messages that a model's API
+//! refuses, whatever was recorded.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use bytes::Bytes;
+use serde_json::{Value, json, value::RawValue};
+
+use super::{
+    message::{Messages, messages},
+    said::{Block, Image, Said, Speech, said},
+    tokens::{Counter, Tokenizer},
+    transform::{Transform, aligned, shorten},
+    unit::{Unit, units},
+};
+use crate::{
+    event::{Event, Position, Range},
+    projection::body,
+};
+
+/// The least a window is built for.
+pub const WINDOW_TOKENS_MIN: usize = 64;
+
+/// What surrounds a conversation, and the line that opens one whose beginning is left out.
+const FRAME_TOKENS: usize = 24;
+/// The line that says what is not shown.
+const GAP_TOKENS: usize = 48;
+/// What surrounds a message, a block, a call and a result, at most.
+const MESSAGE_TOKENS: usize = 6;
+const BLOCK_TOKENS: usize = 2;
+const CALL_TOKENS: usize = 12;
+const RESULT_TOKENS: usize = 12;
+/// What a picture of the size that models take costs at most.
+const IMAGE_TOKENS: usize = 1_600;
+/// The reserved members of an event as it is served, but its id and type.
+const EVENT_TOKENS: usize = 100;
+/// Bytes of a call's arguments that are never left out.
+const INPUT_BYTES_MAX: usize = 80;
+/// Units among which the task is looked for.
+const HEAD_UNITS_MAX: usize = 8;
+
+/// What a window is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// Events as they are kept.
+    Events,
+    /// Messages of Anthropic's API.
+    Anthropic,
+    /// Messages of OpenAI's chat API.
+    OpenAi,
+}
+
+impl Shape {
+    /// Characters of a call's id that every server of the API takes.
+    fn id_chars_max(self) -> usize {
+        match self {
+            Self::Events | Self::Anthropic => 64,
+            Self::OpenAi => 40,
+        }
+    }
+}
+
+/// How a window is built.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// The budget.
+    pub tokens_max: usize,
+    /// By whose count.
+    pub tokenizer: Tokenizer,
+    /// What is done on the way, in this order.
+    pub transforms: Vec<Transform>,
+    /// What comes out.
+    pub shape: Shape,
+    /// Nothing before this is looked at.
+    pub from: Position,
+}
+
+/// Why positions are not in a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// They lie before where the window was told to begin.
+    Before,
+    /// The budget ended before them.
+    Budget,
+    /// A transform left them out.
+    Filtered,
+    /// They say nothing that a model reads as a message.
+    NotAMessage,
+}
+
+impl Reason {
+    /// Its name.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Before => "before",
+            Self::Budget => "budget",
+            Self::Filtered => "filtered",
+            Self::NotAMessage => "not_a_message",
+        }
+    }
+}
+
+/// What a window shows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Shown {
+    /// Events, in the order of their positions.
+    Events(Vec<Event>),
+    /// A conversation.
+    Messages(Messages),
+}
+
+/// A window.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// What it shows.
+    pub shown: Shown,
+    /// What that costs at most.
+    pub tokens: usize,
+    /// The budget.
+    pub tokens_max: usize,
+    /// Every position before the point that it does not show, and why.
+    pub dropped: Vec<(Range, Reason)>,
+    /// Where something is shown in part.
+    pub shortened: Vec<Position>,
+    /// Whether nothing was left out or shortened for the budget.
+    pub whole: bool,
+}
+
+/// The window over events of `[from, at)` in ascending order. Positions between them that are not
+/// among them count as left out for the budget.
+#[must_use]
+pub fn window(events: &[Event], at: Position, plan: &Plan) -> Window {
+    let prices = Prices::new(events, plan);
+    let spoken = events.iter().enumerate().map(|(index, event)| said(index, event));
+    let spoken = spoken.filter(|one| plan.shape == Shape::Events || one.is_message());
+    let mut all = units(spoken, plan.shape.id_chars_max());
+    let mut reasons: HashMap<Position, Reason> =
+        positions(&all).map(|position| (position, Reason::Filtered)).collect();
+    for transform in &plan.transforms {
+        all = transform.apply(all, &plan.tokenizer);
+    }
+    all.retain_mut(|unit| plan.shape == Shape::Events || still_speaks(unit));
+    for position in positions(&all) {
+        reasons.insert(position, Reason::Budget);
+    }
+    let annotates = plan.transforms.iter().any(|one| matches!(one, Transform::Annotate { .. }));
+    let frame = FRAME_TOKENS + if annotates { GAP_TOKENS } else { 0 };
+    let slack = plan.transforms.iter().find_map(|one| match one {
+        Transform::Reorder { slack } => Some(*slack),
+        _ => None,
+    });
+    let room = plan.tokens_max.saturating_sub(frame);
+    let mut chosen = choose(all, &prices, room, slack.unwrap_or(0));
+    drop_covered(&mut chosen.units, &prices, &mut chosen.tokens);
+    let kept: BTreeSet<Position> = positions(&chosen.units).collect();
+    let mut dropped = dropped(events, plan.from..at, &kept, &reasons);
+    if plan.from > Position::ZERO {
+        dropped.insert(0, (Range::new(Position::ZERO, plan.from), Reason::Before));
+    }
+    let told = chosen.units.iter().flat_map(|unit| &unit.said);
+    let shortened: BTreeSet<Position> =
+        told.filter(|one| one.cut).map(|one| one.position).collect();
+    if annotates && plan.shape != Shape::Events {
+        note_gap(&mut chosen.units, &dropped);
+    }
+    Window {
+        shown: match plan.shape {
+            Shape::Events => Shown::Events(shown_events(&chosen.units, events)),
+            Shape::Anthropic | Shape::OpenAi => Shown::Messages(messages(&chosen.units)),
+        },
+        tokens: if chosen.units.is_empty() { 0 } else { chosen.tokens + frame },
+        tokens_max: plan.tokens_max,
+        dropped,
+        shortened: shortened.into_iter().collect(),
+        whole: chosen.whole,
+    }
+}
+
+fn positions(units: &[Unit]) -> impl Iterator<Item = Position> {
+    units.iter().flat_map(|unit| &unit.said).map(|one| one.position)
+}
+
+/// Takes out blocks without a word, and says whether anything is left to say. A result without
+/// output says so.
+fn still_speaks(unit: &mut Unit) -> bool {
+    for one in &mut unit.said {
+        let is_result = matches!(one.speech, Speech::Result(_));
+        if let Some(blocks) = one.blocks_mut() {
+            blocks.retain(|block| !matches!(block, Block::Text(text) if text.trim().is_empty()));
+            if is_result && blocks.is_empty() {
+                blocks.push(Block::Text("(no output)".to_owned()));
+            }
+        }
+    }
+    unit.said.iter().any(Said::is_message)
+}
+
+/// What things cost.
+struct Prices<'a> {
+    tokenizer: Tokenizer,
+    /// The events, when they are what is shown.
+    events: Option<&'a [Event]>,
+}
+
+impl<'a> Prices<'a> {
+    fn new(events: &'a [Event], plan: &Plan) -> Self {
+        let events = (plan.shape == Shape::Events).then_some(events);
+        Self { tokenizer: plan.tokenizer, events }
+    }
+
+    fn unit(&self, unit: &Unit) -> usize {
+        let own = if unit.is_exchange() { MESSAGE_TOKENS } else { 0 };
+        own + unit.said.iter().map(|one| self.said(one)).sum::<usize>()
+    }
+
+    fn said(&self, one: &Said) -> usize {
+        let count = |text: &str| self.tokenizer.count(text);
+        if let Some(events) = self.events {
+            let event = one.event.and_then(|index| events.get(index));
+            return event.map_or(0, |event| {
+                let body = body_of(one, event);
+                let names = count(event.id.as_str()) + count(event.kind.as_str());
+                EVENT_TOKENS + names + count(&String::from_utf8_lossy(&body))
+            });
+        }
+        let blocks: usize = one.blocks().iter().map(|block| self.block(block)).sum();
+        match &one.speech {
+            Speech::Call(call) => {
+                CALL_TOKENS + count(&call.id) + count(&call.name) + count(&call.input)
+            }
+            Speech::Result(result) => {
+                RESULT_TOKENS + MESSAGE_TOKENS + count(&result.call_id) + blocks
+            }
+            Speech::Summary(text, _) => 2 * MESSAGE_TOKENS + count(text),
+            Speech::System(_) | Speech::User(_) | Speech::Assistant(_) => MESSAGE_TOKENS + blocks,
+            Speech::Nothing => 0,
+        }
+    }
+
+    fn block(&self, block: &Block) -> usize {
+        BLOCK_TOKENS
+            + match block {
+                Block::Text(text) => self.tokenizer.count(text),
+                Block::Image(_) => IMAGE_TOKENS,
+            }
+    }
+}
+
+/// Units that fit.
+struct Chosen {
+    units: Vec<Unit>,
+    tokens: usize,
+    whole: bool,
+}
+
+/// The task and the newest units within `room` tokens; with `slack`, up to so many percent of it
+/// are left free for a beginning that moves seldom.
+fn choose(mut all: Vec<Unit>, prices: &Prices<'_>, room: usize, slack: usize) -> Chosen {
+    let costs: Vec<usize> = all.iter().map(|unit| prices.unit(unit)).collect();
+    let total: usize = costs.iter().sum();
+    if total <= room {
+        return Chosen { units: all, tokens: total, whole: true };
+    }
+    let first_user = all.iter().take(HEAD_UNITS_MAX).position(Unit::is_user).map(|at| at + 1);
+    let system = all.iter().take_while(|unit| unit.is_system()).count();
+    let rest = all.split_off(first_user.unwrap_or(system).min(all.len()));
+    let (head_costs, rest_costs) = costs.split_at(all.len());
+    let rest_total: usize = rest_costs.iter().sum();
+    let head_room = (room / 2).max(room.saturating_sub(rest_total));
+    let mut chosen = Chosen { units: Vec::new(), tokens: 0, whole: false };
+    for (unit, cost) in all.into_iter().zip(head_costs) {
+        chosen.take(unit, *cost, head_room, prices);
+    }
+    let room = room.saturating_sub(chosen.tokens);
+    let (start, spent) = newest(&rest, rest_costs, room, slack);
+    let mut rest = rest.into_iter().skip(start.saturating_sub(1));
+    if start > 0
+        && let Some(unit) = rest.next()
+    {
+        // One that is too large for what is left is shown in part, when that is much, or when
+        // nothing else is shown.
+        let left = room - spent;
+        if spent == 0 || slack == 0 && left * 4 >= room {
+            let spent_before = chosen.tokens;
+            chosen.take(unit, usize::MAX, spent_before + left, prices);
+        }
+    }
+    chosen.units.extend(rest);
+    chosen.tokens += spent;
+    chosen
+}
+
+impl Chosen {
+    /// Takes a unit, as far as it fits.
+    fn take(&mut self, unit: Unit, cost: usize, room: usize, prices: &Prices<'_>) {
+        let left = room.saturating_sub(self.tokens);
+        let (unit, cost) = match cost <= left {
+            true => (Some(unit), cost),
+            false => match shrunk(unit, left, prices) {
+                Some((unit, cost)) => (Some(unit), cost),
+                None => (None, 0),
+            },
+        };
+        self.tokens += cost;
+        self.units.extend(unit);
+    }
+}
+
+/// Where the newest units begin that fit, and what they cost.
+fn newest(units: &[Unit], costs: &[usize], room: usize, slack: usize) -> (usize, usize) {
+    let fits = |room: usize| {
+        let (mut start, mut spent) = (costs.len(), 0_usize);
+        for (at, cost) in costs.iter().enumerate().rev() {
+            if spent + cost > room {
+                break;
+            }
+            (start, spent) = (at, spent + cost);
+        }
+        (start, spent)
+    };
+    let (start, spent) = fits(room);
+    let last = units.len().saturating_sub(1);
+    let (Some(before), true) = (start.checked_sub(1), slack > 0 && start < last) else {
+        return (start, spent);
+    };
+    let low = fits(room * (100 - slack.min(100)) / 100).0.min(last);
+    let place = |at: usize| units.get(at).map_or(Position::ZERO, Unit::position);
+    let from = aligned(place(before).plus(1), place(low));
+    let start = (start..low).find(|at| place(*at) >= from).unwrap_or(low);
+    (start, costs.iter().skip(start).sum())
+}
+
+/// The unit within `room` tokens, its long texts cut; `None` when it cannot be.
+fn shrunk(mut unit: Unit, room: usize, prices: &Prices<'_>) -> Option<(Unit, usize)> {
+    let mut bare = unit.clone();
+    for one in &mut bare.said {
+        one.rewrite(|_| Some(String::new()));
+    }
+    if prices.unit(&bare) > room {
+        for one in bare.said.iter_mut().chain(&mut unit.said) {
+            leave_input_out(one);
+        }
+    }
+    let room_for_texts = room.checked_sub(prices.unit(&bare))?;
+    let texts = unit.said.iter().flat_map(Said::blocks).filter_map(|block| match block {
+        // A text that is larger than all there is costs no more to count than that.
+        Block::Text(text) => {
+            let seen = prices.tokenizer.beginning(text, room_for_texts);
+            Some(if seen.len() < text.len() { usize::MAX } else { prices.tokenizer.count(text) })
+        }
+        Block::Image(_) => None,
+    });
+    let each = share(texts.collect(), room_for_texts);
+    for one in &mut unit.said {
+        shorten(one, each, &prices.tokenizer);
+    }
+    let cost = prices.unit(&unit);
+    (cost <= room).then_some((unit, cost))
+}
+
+/// How much each may have so that all together have no more than `room`, and none less than it
+/// needs to.
+fn share(mut needs: Vec<usize>, room: usize) -> usize {
+    needs.sort_unstable();
+    let (mut left, mut count) = (room, needs.len());
+    for need in needs {
+        let each = left / count.max(1);
+        if need > each {
+            return each;
+        }
+        (left, count) = (left - need, count.saturating_sub(1));
+    }
+    room
+}
+
+fn leave_input_out(one: &mut Said) {
+    let position = one.position.0;
+    if let Speech::Call(call) = &mut one.speech
+        && call.input.len() > INPUT_BYTES_MAX
+    {
+        let left_out = json!({ "left_out_bytes": call.input.len(), "position": position });
+        call.input = left_out.to_string();
+        (one.changed, one.cut) = (true, true);
+    }
+}
+
+/// Leaves out the summary of events that are all shown.
+fn drop_covered(units: &mut Vec<Unit>, prices: &Prices<'_>, tokens: &mut usize) {
+    if prices.events.is_some() {
+        return;
+    }
+    let kept: BTreeSet<Position> = positions(units).collect();
+    units.retain(|unit| {
+        let Some(Said { speech: Speech::Summary(_, covers), .. }) = unit.said.first() else {
+            return true;
+        };
+        let shown = |range: &Range| kept.range(range.from..range.to).count() as u64 == range.len();
+        let covered = !covers.is_empty() && covers.iter().all(shown);
+        if covered {
+            *tokens = tokens.saturating_sub(prices.unit(unit));
+        }
+        !covered
+    });
+}
+
+/// Every position of a range that is not kept.
+fn dropped(
+    events: &[Event],
+    all_of: std::ops::Range<Position>,
+    kept: &BTreeSet<Position>,
+    reasons: &HashMap<Position, Reason>,
+) -> Vec<(Range, Reason)> {
+    let mut all: Vec<(Range, Reason)> = Vec::new();
+    let mut push = |range: Range, reason: Reason| match all.last_mut() {
+        _ if range.is_empty() => {}
+        Some((last, same)) if last.to == range.from && *same == reason => last.to = range.to,
+        _ => all.push((range, reason)),
+    };
+    let mut next = all_of.start;
+    for event in events {
+        push(Range::new(next, event.position), Reason::Budget);
+        next = event.position.plus(1);
+        if !kept.contains(&event.position) {
+            let reason = reasons.get(&event.position).copied().unwrap_or(Reason::NotAMessage);
+            push(Range::new(event.position, next), reason);
+        }
+    }
+    push(Range::new(next, all_of.end), Reason::Budget);
+    all
+}
+
+/// Says between the task and the rest what is not shown.
+fn note_gap(units: &mut Vec<Unit>, dropped: &[(Range, Reason)]) {
+    let budget = dropped.iter().filter(|(_, reason)| *reason == Reason::Budget);
+    let gap = budget.max_by_key(|(range, _)| range.len()).map(|(range, _)| *range);
+    let Some((gap, first)) = gap.zip(units.first().and_then(|unit| unit.said.first()).cloned())
+    else {
+        return;
+    };
+    let text = format!(
+        "[The events at positions {gap} of this session are not shown here; they can be read \
+         from its log.]"
+    );
+    let said = Said::made(&first, Speech::User(vec![Block::Text(text)]));
+    let place = units.iter().take_while(|unit| unit.position() < gap.from).count();
+    units.insert(place, Unit { said: vec![said] });
+}
+
+fn shown_events(units: &[Unit], events: &[Event]) -> Vec<Event> {
+    let told = units.iter().flat_map(|unit| &unit.said);
+    let by_position: BTreeMap<Position, Event> = told
+        .filter_map(|one| {
+            let event = events.get(one.event?)?;
+            Some((one.position, Event { body: body_of(one, event), ..event.clone() }))
+        })
+        .collect();
+    by_position.into_values().collect()
+}
+
+/// The event's body, with what was changed in place of what was recorded.
+fn body_of(one: &Said, event: &Event) -> Bytes {
+    if !one.changed {
+        return event.body.clone();
+    }
+    let read = body::read::<BTreeMap<String, Box<RawValue>>>(&event.body);
+    let Some(mut members) = read else { return event.body.clone() };
+    // What it was imported from is what it was before.
+    members.remove("raw");
+    let (name, value) = match &one.speech {
+        Speech::Call(call) => ("input", call.input.clone()),
+        _ => ("content", content_of(one.blocks()).to_string()),
+    };
+    if let Ok(value) = RawValue::from_string(value) {
+        members.insert(name.to_owned(), value);
+    }
+    body::write(&members)
+}
+
+fn content_of(blocks: &[Block]) -> Value {
+    if let [Block::Text(text)] = blocks {
+        return json!(text);
+    }
+    let block = |block: &Block| match block {
+        Block::Text(text) => json!({ "type": "text", "text": text }),
+        Block::Image(Image::Url(url)) => {
+            json!({ "type": "image", "source": { "type": "url", "url": url } })
+        }
+        Block::Image(Image::Data(media_type, data)) => json!({
+            "type": "image",
+            "source": { "type": "base64", "media_type": media_type, "data": data },
+        }),
+    };
+    Value::Array(blocks.iter().map(block).collect())
+}

@@ -1,0 +1,193 @@
+//! Views of a session: what is worth knowing of it, within a budget, now or as of a point. It must
+//! not dress anything.
+
+use axum::{
+    Json,
+    extract::{Path, State},
+    http::header::CONTENT_TYPE,
+    response::{IntoResponse as _, Response},
+};
+
+use super::{
+    Shared,
+    body::{InPath, Who},
+    describe::Refusals,
+    hold::Held,
+    params::Params,
+    refuse::Refusal,
+};
+use crate::{
+    service::ServiceError,
+    wire::{
+        overview::{OverviewAnswer, StepAnswer},
+        views::{CompactionsAnswer, ContinuationAnswer, UsageAnswer},
+        window::WindowAnswer,
+    },
+};
+
+/// Bytes that a token stands for in an answer, mostly.
+const TOKEN_BYTES: usize = 8;
+
+/// What a model sees of the session within a budget of tokens.
+#[utoipa::path(
+    get, path = "/v1/sessions/{session}/views/window", operation_id = "viewWindow", tag = "views",
+    params(
+        ("session" = String, Path, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", description = "The session's id"),
+        ("tokens_max" = Option<u32>, Query, minimum = 64, maximum = 4000000, description = "Tokens at most; what the token monitor leaves when not said"),
+        ("transforms[]" = Option<Vec<String>>, Query, description = "What is done on the way, in this order: `compress[:whitespace,comments,elide,keep=N,tokens=N]`, `filter[:types=A|B,drop=A|B,duplicates]`, `reorder[:slack=PERCENT]`, `annotate[:times]`"),
+        ("format" = Option<String>, Query, description = "`events` (the default), `anthropic` or `openai`"),
+        ("from" = Option<String>, Query, description = "Point: nothing before it, for a window that goes on where an earlier one was left"),
+        ("tokenizer" = Option<String>, Query, description = "By whose count: `cl100k_base`, `o200k_base`, or `claude`, which is a bound; by the format when not said"),
+        ("at" = Option<String>, Query, description = "Point: as of then"),
+    ),
+    responses(
+        (status = 200, description = "Events or messages, what they cost, and every position they leave out", body = WindowAnswer),
+        Refusals
+    )
+)]
+pub(super) async fn window(
+    State(door): Shared,
+    Who(caller): Who,
+    InPath(session): InPath,
+    params: Params,
+) -> Result<Response, Refusal> {
+    let query = params.view_window()?;
+    let shape = query.shape;
+    let bytes = query.tokens_max.unwrap_or(0).saturating_mul(TOKEN_BYTES);
+    let held = door.room.ask(bytes).await?;
+    let view = door.app.service.window(&caller, &session, query).await?;
+    Ok(answer(held, &WindowAnswer::of(&view, shape)))
+}
+
+/// Where the session stands: goal, summary, its steps in a line each, open gaps, sources.
+#[utoipa::path(
+    get, path = "/v1/sessions/{session}/views/index", operation_id = "viewIndex", tag = "views",
+    params(
+        ("session" = String, Path, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", description = "The session's id"),
+        ("at" = Option<String>, Query, description = "Point: as of then"),
+        ("tokens_max" = Option<u32>, Query, description = "Tokens at most, about; the answer's usual size when not said"),
+    ),
+    responses((status = 200, description = "The overview", body = OverviewAnswer), Refusals)
+)]
+pub(super) async fn index(
+    State(door): Shared,
+    Who(caller): Who,
+    InPath(session): InPath,
+    params: Params,
+) -> Result<Json<OverviewAnswer>, Refusal> {
+    let (at, tokens_max) = (params.point("at")?, params.number("tokens_max")?);
+    let view = door.app.service.overview(&caller, &session, at.as_ref(), tokens_max).await?;
+    Ok(Json(view.into()))
+}
+
+/// Where the session stands, without the lists that the summary stands for.
+#[utoipa::path(
+    get, path = "/v1/sessions/{session}/views/summary", operation_id = "viewSummary", tag = "views",
+    params(
+        ("session" = String, Path, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", description = "The session's id"),
+        ("at" = Option<String>, Query, description = "Point: as of then"),
+        ("tokens_max" = Option<u32>, Query, description = "Tokens at most, about; the answer's usual size when not said"),
+    ),
+    responses((status = 200, description = "The summary, open gaps and what was ruled out", body = OverviewAnswer), Refusals)
+)]
+pub(super) async fn summary(
+    State(door): Shared,
+    Who(caller): Who,
+    InPath(session): InPath,
+    params: Params,
+) -> Result<Json<OverviewAnswer>, Refusal> {
+    let (at, tokens_max) = (params.point("at")?, params.number("tokens_max")?);
+    let view = door.app.service.overview(&caller, &session, at.as_ref(), tokens_max).await?;
+    Ok(Json(OverviewAnswer::from(view).summary_alone()))
+}
+
+/// One step in full, or as much of it as one answer takes.
+#[utoipa::path(
+    get, path = "/v1/sessions/{session}/views/steps/{number}", operation_id = "viewStep", tag = "views",
+    params(
+        ("session" = String, Path, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", description = "The session's id"),
+        ("at" = Option<String>, Query, description = "Point: as of then"),
+        ("number" = u64, Path, description = "The step's number, from 1"),
+        ("branch" = Option<String>, Query, description = "The step's branch, when several have that number"),
+        ("cursor" = Option<String>, Query, description = "next_cursor of the answer before"),
+    ),
+    responses((status = 200, description = "The step, and where its text goes on", body = StepAnswer), Refusals)
+)]
+pub(super) async fn step(
+    State(door): Shared,
+    Who(caller): Who,
+    InPath(session): InPath,
+    Path((_, number)): Path<(String, String)>,
+    params: Params,
+) -> Result<Json<StepAnswer>, Refusal> {
+    let (call, at) = (params.view_step(&number)?, params.point("at")?);
+    let recovered = door.app.service.step_view(&caller, &session, call, at.as_ref()).await?;
+    let foreign = || ServiceError::invalid("cursor", "it is no cursor of a step");
+    Ok(Json(StepAnswer::of(recovered).ok_or_else(foreign)?))
+}
+
+/// What is needed to go on: task, plan, next, done, tried, failed, the last results.
+#[utoipa::path(
+    get, path = "/v1/sessions/{session}/views/continuation", operation_id = "viewContinuation", tag = "views",
+    params(
+        ("session" = String, Path, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", description = "The session's id"),
+        ("at" = Option<String>, Query, description = "Point: as of then"),
+        ("tokens_max" = Option<u32>, Query, minimum = 400, maximum = 200000, description = "Tokens at most; 2 000 when not said"),
+    ),
+    responses((status = 200, description = "How to go on", body = ContinuationAnswer), Refusals)
+)]
+pub(super) async fn continuation(
+    State(door): Shared,
+    Who(caller): Who,
+    InPath(session): InPath,
+    params: Params,
+) -> Result<Json<ContinuationAnswer>, Refusal> {
+    let (at, tokens_max) = (params.point("at")?, params.number("tokens_max")?);
+    let view = door.app.service.continuation(&caller, &session, at.as_ref(), tokens_max).await?;
+    Ok(Json(view.into()))
+}
+
+/// How full the model's context window is, by what the harness reports in `span.model_request_end`.
+#[utoipa::path(
+    get, path = "/v1/sessions/{session}/views/usage", operation_id = "viewUsage", tag = "views",
+    params(
+        ("session" = String, Path, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", description = "The session's id"),
+        ("at" = Option<String>, Query, description = "Point: as of then"),
+    ),
+    responses((status = 200, description = "The token monitor", body = UsageAnswer), Refusals)
+)]
+pub(super) async fn usage(
+    State(door): Shared,
+    Who(caller): Who,
+    InPath(session): InPath,
+    params: Params,
+) -> Result<Json<UsageAnswer>, Refusal> {
+    let at = params.point("at")?;
+    let view = door.app.service.usage(&caller, &session, at.as_ref()).await?;
+    Ok(Json(view.into()))
+}
+
+/// What the client's compactions took out of its context, and what of it is out now.
+#[utoipa::path(
+    get, path = "/v1/sessions/{session}/views/compactions", operation_id = "viewCompactions", tag = "views",
+    params(
+        ("session" = String, Path, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", description = "The session's id"),
+        ("at" = Option<String>, Query, description = "Point: as of then"),
+    ),
+    responses((status = 200, description = "The compactions, and what is lost to the context", body = CompactionsAnswer), Refusals)
+)]
+pub(super) async fn compactions(
+    State(door): Shared,
+    Who(caller): Who,
+    InPath(session): InPath,
+    params: Params,
+) -> Result<Json<CompactionsAnswer>, Refusal> {
+    let at = params.point("at")?;
+    let view = door.app.service.compactions(&caller, &session, at.as_ref()).await?;
+    Ok(Json(view.into()))
+}
+
+fn answer(held: Held, answer: &impl serde::Serialize) -> Response {
+    let text = serde_json::to_vec(answer).expect("a view is JSON and memory takes it");
+    ([(CONTENT_TYPE, "application/json")], held.answer(text)).into_response()
+}

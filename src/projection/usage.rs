@@ -1,0 +1,185 @@
+//! What a harness reports of its model's requests: how full the context was at the last one, and
+//! what the token monitor has said of it. It must not know a limit: the monitor does.
+
+use serde::Deserialize;
+
+use super::body::{self, ThresholdBody};
+use crate::event::{Event, Position, Timestamp};
+
+/// Type of the event that reports a request's usage.
+pub const REPORT: &str = "span.model_request_end";
+/// Type of the event by which the monitor tells that a level was crossed.
+pub const THRESHOLD: &str = "context.threshold";
+
+/// How full a context window is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// It should be made smaller.
+    Threshold,
+    /// Nothing more fits.
+    Limit,
+}
+
+impl Level {
+    /// Its name.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Threshold => "threshold",
+            Self::Limit => "limit",
+        }
+    }
+}
+
+/// What one request took.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// Where it was reported.
+    pub position: Position,
+    /// When.
+    pub at: Timestamp,
+    /// Tokens in the context after it.
+    pub tokens: u64,
+}
+
+/// What the requests of a session took.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Requests that were reported.
+    pub requests: u64,
+    /// Tokens that went in, all together.
+    pub input_tokens: u64,
+    /// Tokens of these that a cache had.
+    pub cached_tokens: u64,
+    /// Tokens that came out, all together.
+    pub output_tokens: u64,
+    /// The latest report.
+    pub latest: Option<Report>,
+    /// What the monitor said last.
+    pub told: Option<(Level, Position)>,
+    /// The least that was reported since then.
+    pub least_since: Option<u64>,
+}
+
+/// The members of a report, under the names that model APIs give them.
+#[derive(Deserialize)]
+struct Body {
+    #[serde(alias = "usage")]
+    model_usage: Option<Counts>,
+}
+
+#[derive(Deserialize)]
+struct Counts {
+    input_tokens: Option<u64>,
+    output_tokens: Option<u64>,
+    cache_creation_input_tokens: Option<u64>,
+    cache_read_input_tokens: Option<u64>,
+    prompt_tokens: Option<u64>,
+    completion_tokens: Option<u64>,
+    total_tokens: Option<u64>,
+    #[serde(alias = "input_tokens_details")]
+    prompt_tokens_details: Option<Details>,
+}
+
+#[derive(Deserialize)]
+struct Details {
+    cached_tokens: Option<u64>,
+}
+
+impl Usage {
+    pub(super) fn fold(&mut self, event: &Event) {
+        // A body that does not fit says nothing.
+        let _ = match event.kind.as_str() {
+            REPORT => self.fold_report(event),
+            THRESHOLD => self.fold_told(event),
+            _ => None,
+        };
+    }
+
+    fn fold_report(&mut self, event: &Event) -> Option<()> {
+        let counts = body::read::<Body>(&event.body)?.model_usage?;
+        let or_none = |count: Option<u64>| count.unwrap_or(0);
+        let read = or_none(counts.cache_read_input_tokens);
+        let cached = counts.prompt_tokens_details.and_then(|details| details.cached_tokens);
+        let input = or_none(counts.input_tokens.or(counts.prompt_tokens))
+            .saturating_add(or_none(counts.cache_creation_input_tokens))
+            .saturating_add(read);
+        let output = or_none(counts.output_tokens.or(counts.completion_tokens));
+        let tokens = counts.total_tokens.unwrap_or_else(|| input.saturating_add(output));
+        self.requests += 1;
+        self.input_tokens = self.input_tokens.saturating_add(input);
+        self.cached_tokens = self.cached_tokens.saturating_add(read.max(or_none(cached)));
+        self.output_tokens = self.output_tokens.saturating_add(output);
+        self.least_since = Some(self.least_since.map_or(tokens, |least| least.min(tokens)));
+        self.latest = Some(Report { position: event.position, at: event.processed_at, tokens });
+        Some(())
+    }
+
+    fn fold_told(&mut self, event: &Event) -> Option<()> {
+        let told: ThresholdBody = body::read(&event.body)?;
+        let level = [Level::Threshold, Level::Limit];
+        let level = level.into_iter().find(|level| level.as_str() == told.level)?;
+        self.told = Some((level, event.position));
+        self.least_since = None;
+        Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::{EventId, EventType, Origin};
+
+    fn folded(events: &[(&str, &str)]) -> Usage {
+        let mut usage = Usage::default();
+        for (position, (kind, body)) in (0..).zip(events) {
+            usage.fold(&Event {
+                position: Position(position),
+                id: EventId::new(&format!("e{position}")).expect("a good id"),
+                kind: EventType::new(kind).expect("a good type"),
+                origin: Origin::Harness,
+                created_at: None,
+                processed_at: Timestamp(0),
+                body: (*body).to_owned().into(),
+            });
+        }
+        usage
+    }
+
+    #[test]
+    fn a_report_is_read_under_the_names_of_each_api() {
+        for (body, tokens) in [
+            (r#"{"model_usage":{"input_tokens":10,"output_tokens":5}}"#, Some(15)),
+            (
+                r#"{"model_usage":{"input_tokens":1,"cache_read_input_tokens":90,
+                "cache_creation_input_tokens":9,"output_tokens":5}}"#,
+                Some(105),
+            ),
+            (r#"{"usage":{"prompt_tokens":10,"completion_tokens":5,"total_tokens":15}}"#, Some(15)),
+            (
+                r#"{"usage":{"input_tokens":10,"output_tokens":5,"total_tokens":15,
+                "input_tokens_details":{"cached_tokens":8}}}"#,
+                Some(15),
+            ),
+            (r#"{"model_usage":null}"#, None),
+            ("not JSON", None),
+        ] {
+            let usage = folded(&[(REPORT, body)]);
+            assert_eq!(usage.latest.map(|report| report.tokens), tokens, "{body}");
+        }
+    }
+
+    #[test]
+    fn what_was_told_stands_with_the_least_reported_since() {
+        let report = |tokens: u64| format!(r#"{{"usage":{{"total_tokens":{tokens}}}}}"#);
+        let (high, low) = (report(90), report(10));
+        let told = r#"{"level":"threshold","tokens":90,"limit":100}"#;
+        let usage = folded(&[(REPORT, &high), (THRESHOLD, told)]);
+        assert_eq!(usage.told, Some((Level::Threshold, Position(1))));
+        assert_eq!(usage.least_since, None);
+        let usage = folded(&[(REPORT, &high), (THRESHOLD, told), (REPORT, &low), (REPORT, &high)]);
+        assert_eq!((usage.least_since, usage.requests), (Some(10), 3));
+        let usage = folded(&[(THRESHOLD, r#"{"level":"elsewhere"}"#), ("user.message", &high)]);
+        assert_eq!(usage, Usage::default());
+    }
+}

@@ -1,0 +1,165 @@
+//! `continue_session`: the way on at the limit of a context window. What was tried is recorded,
+//! what leaves the context is paged out into memory and named as dropped, and the answer is all
+//! that is needed to go on with the same session. It must not end one: there is always a way on.
+
+use super::{
+    BoundBy, Caller, Code, Service, ServiceError, ServiceResult, Via, views::continuation_budget,
+};
+use crate::{
+    event::{Batch, BatchKey, EventId, EventType, NewEvent, Origin, Position, Range, SessionId},
+    harness::{self, Continuation},
+    projection::{
+        Facts,
+        body::{self, CompactedBody, MemoryBody, OutcomeBody},
+        text::{clip, one_line},
+    },
+};
+
+/// How often it is tried again because somebody else wrote in between.
+const ATTEMPTS_MAX: usize = 20;
+/// Bytes of what is remembered of a block that leaves the context.
+const MEMORY_BYTES: usize = 2_000;
+/// Characters of the caller's own summary of it.
+const SUMMARY_CHARS_MAX: usize = 8_000;
+const TOPIC_CHARS_MAX: usize = 120;
+/// How much it matters, from 1 to 10: as much as most.
+const IMPORTANCE: u8 = 5;
+/// What such a compaction is caused by.
+const TRIGGER: &str = "continuation";
+
+/// How a session is to be continued.
+#[derive(Clone, Debug, Default)]
+pub struct ContinueCall {
+    /// The session, when named.
+    pub session: Option<SessionId>,
+    /// Tokens of the answer.
+    pub tokens_max: Option<usize>,
+    /// What was tried with what outcome, and what is next.
+    pub outcome: OutcomeBody,
+    /// Where the work stands, in the caller's words.
+    pub summary: Option<String>,
+    /// Whether what the context held is paged out; without it nothing of it is written.
+    pub page_out: bool,
+    /// The client's name for this call: a retry writes nothing more.
+    pub key: Option<BatchKey>,
+}
+
+/// A session that goes on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Continued {
+    /// The session: the same as before.
+    pub session: SessionId,
+    /// By what it was found.
+    pub bound_by: BoundBy,
+    /// What this call paged out.
+    pub paged_out: Option<Range>,
+    /// How to go on.
+    pub continuation: Continuation,
+}
+
+impl Service {
+    /// Pages out what the context held and says how to go on.
+    ///
+    /// # Errors
+    /// `session_required`, `invalid_request`, and those of the session and the disk.
+    pub async fn continue_session(
+        &self,
+        caller: &Caller,
+        via: &Via,
+        call: ContinueCall,
+    ) -> ServiceResult<Continued> {
+        let tokens_max = continuation_budget(call.tokens_max)?;
+        let (session, bound_by) = self.bound(caller, via, call.session.as_ref()).await?;
+        let paged_out = self.page_out(caller, &session, &call).await?;
+        self.bind(caller, via, &session);
+        let continuation = self.continuation(caller, &session, None, Some(tokens_max)).await?;
+        Ok(Continued { session, bound_by, paged_out, continuation })
+    }
+
+    /// Writes what is to be written, all or nothing; answers what left the context.
+    async fn page_out(
+        &self,
+        caller: &Caller,
+        session: &SessionId,
+        call: &ContinueCall,
+    ) -> ServiceResult<Option<Range>> {
+        let key = caller.key(session);
+        let name = call.key.as_ref().and_then(|key| EventId::new(&format!("ct-{key}")).ok());
+        if let Some(name) = &name
+            && self.store.find(&key, name).await?.is_some()
+        {
+            return Ok(None);
+        }
+        for _ in 0..ATTEMPTS_MAX {
+            let look = |facts: &Facts| (drafts(facts, call), facts.position);
+            let ((range, bodies), tail) = self.with_facts(&key, |_, facts| look(facts)).await?;
+            if bodies.is_empty() {
+                return Ok(None);
+            }
+            let mut id = name.clone();
+            let events = bodies.into_iter().map(|(kind, body)| NewEvent {
+                id: id.take(),
+                kind: EventType::new(kind).expect("it keeps to the alphabet"),
+                origin: if kind == "context.compacted" { Origin::Harness } else { caller.origin },
+                created_at: None,
+                position: None,
+                body,
+            });
+            let batch =
+                Batch { events: events.collect(), if_position: Some(tail), ..Batch::default() };
+            match self.append(caller, session, batch, false).await {
+                Ok(_) => return Ok(range),
+                Err(error) if error.code == Code::PositionConflict => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(ServiceError::new(Code::PositionConflict, "others write to the session all the time")
+            .action("call again"))
+    }
+}
+
+/// What is written, by type: the outcome, what is remembered of the block that leaves the context,
+/// and that it left.
+fn drafts(
+    facts: &Facts,
+    call: &ContinueCall,
+) -> (Option<Range>, Vec<(&'static str, bytes::Bytes)>) {
+    let mut made = Vec::new();
+    if call.outcome != OutcomeBody::default() {
+        made.push(("outcome.recorded", body::write(&call.outcome)));
+    }
+    // From the last time on that the context was made smaller.
+    let last = facts.compactions.latest().next_back();
+    let since = last.map_or(Position::ZERO, |one| one.position.plus(1));
+    let range = Range::new(since, facts.position);
+    if range.is_empty() || !call.page_out {
+        return (None, made);
+    }
+    let own = call.summary.as_deref().map(str::trim).filter(|text| !text.is_empty());
+    let text = own.map_or_else(
+        || harness::summary(facts, MEMORY_BYTES),
+        |text| clip(text, SUMMARY_CHARS_MAX),
+    );
+    let topic = facts.research.goal().or(facts.progress.task().map(|task| task.text.as_str()));
+    made.push((
+        "memory.item",
+        body::write(&MemoryBody {
+            kind: "episodic".to_owned(),
+            text: text.clone(),
+            tags: vec!["page-out".to_owned()],
+            topic: topic.map(|text| one_line(text, TOPIC_CHARS_MAX)),
+            importance: Some(IMPORTANCE),
+            positions: Some(range.into()),
+        }),
+    ));
+    made.push((
+        "context.compacted",
+        body::write(&CompactedBody {
+            trigger: TRIGGER.to_owned(),
+            kept: Vec::new(),
+            dropped: vec![range.into()],
+            summary: Some(text),
+        }),
+    ));
+    (Some(range), made)
+}

@@ -1,0 +1,163 @@
+//! Views that are folds of a session, now or as of a point: overview, summary, a step, how to go
+//! on, usage, compactions. It must not write: continuing does.
+
+use super::{Caller, Monitor, RecoverCall, Recovered, Service, ServiceError, ServiceResult, Via};
+use crate::{
+    event::{Point, Position, SessionId},
+    harness::{
+        self, ANSWER_BYTES_MIN, CONTINUATION_TOKENS, CONTINUATION_TOKENS_MIN, Continuation,
+        Overview, Tokenizer,
+    },
+    projection::{Compactions, Facts, Level, Usage},
+};
+
+/// Bytes that a token of an overview stands for at least: its texts are words.
+const TOKEN_BYTES: usize = 3;
+/// The largest view that is dressed.
+const VIEW_TOKENS_MAX: usize = 200_000;
+
+/// How full a context window is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UsageView {
+    /// What was reported.
+    pub usage: Usage,
+    /// The bounds it is seen against.
+    pub monitor: Monitor,
+    /// The level it has reached.
+    pub level: Option<Level>,
+    /// It is of everything before this position.
+    pub position: Position,
+}
+
+/// What compactions took.
+#[derive(Clone, Debug)]
+pub struct CompactionsView {
+    /// The compactions.
+    pub compactions: Compactions,
+    /// It is of everything before this position.
+    pub position: Position,
+}
+
+impl Service {
+    /// Looks at the facts of a session as of a point, or as of now.
+    async fn look_at<T>(
+        &self,
+        caller: &Caller,
+        session: &SessionId,
+        at: Option<&Point>,
+        look: impl FnOnce(&Facts) -> T + Send,
+    ) -> ServiceResult<T> {
+        let key = caller.key(session);
+        match at {
+            Some(_) => {
+                let position = self.as_of(&key, at).await?;
+                Ok(look(&self.facts_at(&key, position).await?))
+            }
+            None => self.with_facts(&key, |_, facts| look(facts)).await,
+        }
+    }
+
+    /// The overview of a session; with `tokens_max`, of about so many tokens at most.
+    ///
+    /// # Errors
+    /// `invalid_request`, `point_not_found`, `session_damaged`, and those of the session.
+    pub async fn overview(
+        &self,
+        caller: &Caller,
+        session: &SessionId,
+        at: Option<&Point>,
+        tokens_max: Option<usize>,
+    ) -> ServiceResult<Overview> {
+        let bytes_max = match tokens_max {
+            Some(tokens) if tokens * TOKEN_BYTES < ANSWER_BYTES_MIN => {
+                let problem = format!("at least {}", ANSWER_BYTES_MIN.div_ceil(TOKEN_BYTES));
+                return Err(ServiceError::invalid("tokens_max", problem));
+            }
+            Some(tokens) => tokens.min(VIEW_TOKENS_MAX) * TOKEN_BYTES,
+            None => self.options.answer_bytes_max,
+        };
+        let look = move |facts: &Facts| harness::overview(facts, false, bytes_max);
+        self.look_at(caller, session, at, look).await
+    }
+
+    /// One step in full, or as much of it as one answer takes.
+    ///
+    /// # Errors
+    /// `step_not_found`, `point_not_found`, `session_damaged`, and those of the session.
+    pub async fn step_view(
+        &self,
+        caller: &Caller,
+        session: &SessionId,
+        call: RecoverCall,
+        at: Option<&Point>,
+    ) -> ServiceResult<Recovered> {
+        let key = caller.key(session);
+        let at = match at {
+            Some(_) => Some(self.as_of(&key, at).await?),
+            None => None,
+        };
+        let call = RecoverCall { session: Some(session.clone()), at, ..call };
+        let (_, _, recovered) = self.get_research_session(caller, &Via::default(), &call).await?;
+        Ok(recovered)
+    }
+
+    /// How to go on with a session.
+    ///
+    /// # Errors
+    /// `invalid_request`, `point_not_found`, `session_damaged`, and those of the session.
+    pub async fn continuation(
+        &self,
+        caller: &Caller,
+        session: &SessionId,
+        at: Option<&Point>,
+        tokens_max: Option<usize>,
+    ) -> ServiceResult<Continuation> {
+        let tokens_max = continuation_budget(tokens_max)?;
+        let look = move |facts: &Facts| harness::continuation(facts, tokens_max, Tokenizer::Claude);
+        self.look_at(caller, session, at, look).await
+    }
+
+    /// How full the context window is, by what the harness reports.
+    ///
+    /// # Errors
+    /// `point_not_found`, `session_damaged`, and those of the session.
+    pub async fn usage(
+        &self,
+        caller: &Caller,
+        session: &SessionId,
+        at: Option<&Point>,
+    ) -> ServiceResult<UsageView> {
+        let look = |facts: &Facts| (facts.usage.clone(), facts.position);
+        let (usage, position) = self.look_at(caller, session, at, look).await?;
+        let monitor = self.monitor;
+        let level = usage.latest.and_then(|report| monitor.level(report.tokens));
+        Ok(UsageView { usage, monitor, level, position })
+    }
+
+    /// What the client's compactions took out of its context.
+    ///
+    /// # Errors
+    /// `point_not_found`, `session_damaged`, and those of the session.
+    pub async fn compactions(
+        &self,
+        caller: &Caller,
+        session: &SessionId,
+        at: Option<&Point>,
+    ) -> ServiceResult<CompactionsView> {
+        let look = |facts: &Facts| CompactionsView {
+            compactions: facts.compactions.clone(),
+            position: facts.position,
+        };
+        self.look_at(caller, session, at, look).await
+    }
+}
+
+/// The budget of a continuation.
+pub(super) fn continuation_budget(tokens_max: Option<usize>) -> ServiceResult<usize> {
+    let tokens_max = tokens_max.unwrap_or(CONTINUATION_TOKENS);
+    if !(CONTINUATION_TOKENS_MIN..=VIEW_TOKENS_MAX).contains(&tokens_max) {
+        let problem = format!("from {CONTINUATION_TOKENS_MIN} to {VIEW_TOKENS_MAX}");
+        return Err(ServiceError::invalid("tokens_max", problem));
+    }
+    Ok(tokens_max)
+}

@@ -1,0 +1,153 @@
+//! The window view: reads as much of a session as a budget may show, its beginning and its end,
+//! and lets harness choose. It must not know a message.
+
+use super::{Caller, Code, Service, ServiceError, ServiceResult};
+use crate::{
+    event::{Event, Point, Position, Range, SessionId, SessionKey},
+    harness::{self, Plan, Shape, Tokenizer, Transform, WINDOW_TOKENS_MIN, Window},
+    store::{Fill, Read},
+};
+
+/// The largest window that is built.
+pub const WINDOW_TOKENS_MAX: usize = 4_000_000;
+/// Events among which the task is looked for, and bytes of their bodies.
+const HEAD_EVENTS: usize = 64;
+const HEAD_BYTES: usize = 1 << 20;
+/// Events read at first from the end; twice as many each time the budget wants more.
+const NEWEST_EVENTS: usize = 256;
+const NEWEST_BYTES: usize = 4 << 20;
+/// Events and bytes of bodies looked at for one window at most.
+const EVENTS_MAX: usize = 50_000;
+const BYTES_MAX: usize = 64 << 20;
+
+/// What a window is asked for.
+#[derive(Clone, Debug)]
+pub struct WindowQuery {
+    /// The budget; what the token monitor leaves when not said.
+    pub tokens_max: Option<usize>,
+    /// By whose count; by the shape when not said.
+    pub tokenizer: Option<Tokenizer>,
+    /// What is done on the way, in this order.
+    pub transforms: Vec<Transform>,
+    /// What comes out.
+    pub shape: Shape,
+    /// Nothing before this: a window that goes on where an earlier one was left.
+    pub from: Option<Point>,
+    /// As of then; now when not said.
+    pub at: Option<Point>,
+}
+
+/// A window, and what it is of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WindowView {
+    /// The window.
+    pub window: Window,
+    /// By whose count.
+    pub tokenizer: Tokenizer,
+    /// It is of everything before this position.
+    pub position: Position,
+}
+
+impl Service {
+    /// What of a session a model sees within a budget of tokens.
+    ///
+    /// # Errors
+    /// `invalid_request`, `point_not_found`, `session_damaged`, and those of the session.
+    pub async fn window(
+        &self,
+        caller: &Caller,
+        session: &SessionId,
+        query: WindowQuery,
+    ) -> ServiceResult<WindowView> {
+        let key = caller.key(session);
+        let at = self.as_of(&key, query.at.as_ref()).await?;
+        let begin = match &query.from {
+            Some(_) => Some(self.as_of(&key, query.from.as_ref()).await?.min(at)),
+            None => None,
+        };
+        let plan = self.window_plan(query, begin)?;
+        let tokenizer = plan.tokenizer;
+        let head = if begin.is_some() { Vec::new() } else { self.head(&key, at).await? };
+        let after_head = head.last().map_or(Position::ZERO, |event| event.position.plus(1));
+        let start = begin.unwrap_or(after_head);
+        let (mut from, mut chunk, mut bytes) = (at, NEWEST_EVENTS, 0);
+        let mut newest: Vec<Event> = Vec::new();
+        loop {
+            let read = Read {
+                range: Range::new(start, from),
+                events_max: chunk,
+                bytes_max: NEWEST_BYTES,
+                fill: Fill::Backward,
+                allow_gaps: false,
+            };
+            let slice = self.store.read(&key, read).await?;
+            from = if slice.covered.is_empty() { start } else { slice.covered.from };
+            bytes += slice.events.iter().map(|event| event.body.len()).sum::<usize>();
+            newest.splice(0..0, slice.events);
+            let events: Vec<Event> = head.iter().chain(&newest).cloned().collect();
+            let window = built(events, at, plan.clone()).await?;
+            let more = from > start && newest.len() < EVENTS_MAX && bytes < BYTES_MAX;
+            if !(window.whole && more) {
+                return Ok(WindowView { window, tokenizer, position: at });
+            }
+            chunk = chunk.saturating_mul(2);
+        }
+    }
+
+    fn window_plan(&self, query: WindowQuery, from: Option<Position>) -> ServiceResult<Plan> {
+        let tokens_max = query.tokens_max.unwrap_or_else(|| self.monitor.room());
+        if !(WINDOW_TOKENS_MIN..=WINDOW_TOKENS_MAX).contains(&tokens_max) {
+            let problem = format!("from {WINDOW_TOKENS_MIN} to {WINDOW_TOKENS_MAX}");
+            return Err(ServiceError::invalid("tokens_max", problem));
+        }
+        let usual = match query.shape {
+            Shape::Anthropic => Tokenizer::Claude,
+            Shape::Events | Shape::OpenAi => Tokenizer::O200k,
+        };
+        Ok(Plan {
+            tokens_max,
+            tokenizer: query.tokenizer.unwrap_or(usual),
+            transforms: query.transforms,
+            shape: query.shape,
+            from: from.unwrap_or(Position::ZERO),
+        })
+    }
+
+    /// The position a view is as of: what a point names, or the tail.
+    pub(super) async fn as_of(
+        &self,
+        key: &SessionKey,
+        at: Option<&Point>,
+    ) -> ServiceResult<Position> {
+        let tail = self.store.used(key).await?.tail;
+        match at {
+            Some(point) => Ok(self.position_of(key, point, tail).await?.min(tail)),
+            None => Ok(tail),
+        }
+    }
+
+    /// The first events, up to the first thing a person said.
+    async fn head(&self, key: &SessionKey, at: Position) -> ServiceResult<Vec<Event>> {
+        let read = Read {
+            range: Range::new(Position::ZERO, at),
+            events_max: HEAD_EVENTS,
+            bytes_max: HEAD_BYTES,
+            fill: Fill::Forward,
+            allow_gaps: false,
+        };
+        let mut events = self.store.read(key, read).await?.events;
+        let said = events.iter().position(|event| event.kind.as_str() == "user.message");
+        let told = |event: &&Event| event.kind.as_str() == "system.message";
+        let end = said.map_or_else(|| events.iter().take_while(told).count(), |at| at + 1);
+        events.truncate(end);
+        Ok(events)
+    }
+}
+
+/// The window, on a thread that nobody else waits for: counting tokens takes its time.
+async fn built(events: Vec<Event>, at: Position, plan: Plan) -> ServiceResult<Window> {
+    let build = move || harness::window(&events, at, &plan);
+    tokio::task::spawn_blocking(build).await.map_err(|_| {
+        ServiceError::new(Code::InternalError, "the window was not built: see the server's log")
+    })
+}

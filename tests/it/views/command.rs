@@ -1,0 +1,83 @@
+//! `view`: what HTTP answers with `--json`, and text for a person without.
+
+use serde_json::{Value, json};
+
+use crate::program::Place;
+
+fn written(place: &Place) {
+    let lines = [
+        json!({"type": "user.message", "content": "mend \u{1b}[31mit"}),
+        json!({"type": "plan.updated", "steps": [{"text": "look", "state": "done"}, "paint"]}),
+        json!({"type": "agent.tool_use", "name": "f", "call_id": "c", "input": {}}),
+        json!({"type": "agent.tool_result", "call_id": "c", "content": "it is red"}),
+        json!({"type": "research.step", "number": 1, "description": "looked at it"}),
+        json!({"type": "context.compacted", "dropped": [[1, 3]], "trigger": "auto"}),
+        json!({"type": "span.model_request_end", "model_usage": {"input_tokens": 90}}),
+    ];
+    let input: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    place.run_with(&["append", "--create", "s"], &input).ok();
+}
+
+#[test]
+fn every_view_is_had_from_the_command_line_as_http_answers_it() {
+    let place = Place::new();
+    written(&place);
+    let server = place.serve_with(&["--token-limit", "100", "--token-margin", "0"]);
+    let view = |arguments: &[&str]| {
+        let all = [&["view", "s"], arguments, &["--url", &server.url]].concat();
+        (place.run(&[&all[..], &["--json"]].concat()).json(), place.run(&all).ok())
+    };
+    for (arguments, member, expected, shown) in [
+        (&["index"][..], "/steps_total", json!(1), "looked at it"),
+        (&["summary"], "/is_complete", json!(false), "looked at it"),
+        (&["step", "--step", "1"], "/step/description", json!("looked at it"), "looked at it"),
+        (&["continuation"], "/next", json!(["paint"]), "it is red"),
+        (&["continuation", "--at", "3"], "/results", json!([]), "mend \\u{1b}[31mit"),
+        (
+            &["window", "--format", "openai", "--tokens-max", "900"],
+            "/messages/2/tool_call_id",
+            json!("c"),
+            "it is red",
+        ),
+        (
+            &["window", "--from", "3", "--at", "-2", "--tokens-max", "900"],
+            "/dropped/0/reason",
+            json!("before"),
+            "it is red",
+        ),
+        (
+            &["window", "--format", "anthropic", "--transform", "annotate", "--tokens-max", "900"],
+            "/messages/0/content/0/text",
+            json!("[0] mend \u{1b}[31mit"),
+            "[0] mend",
+        ),
+        (&["usage"], "/threshold", json!(75), "level threshold"),
+        (&["compactions"], "/lost", json!([{"from": 1, "to": 3}]), "auto"),
+    ] {
+        let (answer, text) = view(arguments);
+        assert_eq!(answer.pointer(member), Some(&expected), "{arguments:?}: {answer}");
+        assert!(text.contains(shown), "{arguments:?}: {text}");
+        assert!(!text.contains('\u{1b}'), "{arguments:?}: {text}");
+        let path = match arguments {
+            ["step", ..] => "steps/1",
+            [name] => name,
+            _ => continue,
+        };
+        let body = reqwest_text(&format!("{}/v1/sessions/s/views/{path}", server.url));
+        assert_eq!(serde_json::from_str::<Value>(&body).unwrap(), answer);
+    }
+    // The level of the report: it came before this server had a limit, so nobody was told.
+    assert_eq!(view(&["usage"]).0["tokens"], 90);
+    let refused = ["view", "s", "window", "--transform", "squash", "--json"];
+    assert_eq!(place.run(&refused).refused(1), "invalid_request");
+    assert_eq!(place.run(&["view", "none", "index", "--json"]).refused(4), "session_not_found");
+    assert_eq!(place.run(&["view", "s", "step"]).code, 2);
+}
+
+fn reqwest_text(url: &str) -> String {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let client = crate::say::http_client().build().unwrap();
+        client.get(url).send().await.unwrap().text().await.unwrap()
+    })
+}

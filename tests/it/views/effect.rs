@@ -1,0 +1,91 @@
+//! What the transforms are good for, on real conversations: tokens saved, and how much of a window
+//! is the beginning of the one before, which a cache of prompts has. The figures are printed and
+//! published in docs/views.md; here it is only shown that each does what it is for.
+
+use sessionlog::{
+    event::{Event, Position},
+    harness::{Counter as _, Plan, Shape, Tokenizer, Transform},
+};
+
+use super::{property, real};
+use crate::say;
+
+/// Tokens of a window, about half of what a conversation takes.
+const BUDGET: usize = 4_000;
+
+/// What windows came to.
+#[derive(Default)]
+struct Sum {
+    windows: usize,
+    tokens: usize,
+    /// Tokens at the beginning that are those of the window before.
+    kept: usize,
+    /// Positions that were left out for the budget.
+    left_out: u64,
+}
+
+/// A window before each turn of the model.
+fn measure(events: &[Event], names: &str, tokens_max: usize, sum: &mut Sum) {
+    let names = names.split(' ').filter(|name| !name.is_empty());
+    let plan = Plan {
+        tokens_max,
+        tokenizer: Tokenizer::O200k,
+        transforms: names.map(|name| Transform::parse(name).unwrap()).collect(),
+        shape: Shape::OpenAi,
+        from: Position::ZERO,
+    };
+    let mut before = String::new();
+    for (at, event) in events.iter().enumerate() {
+        let turn =
+            event.kind.as_str().starts_with("agent.") && !event.kind.as_str().ends_with("result");
+        if !turn {
+            continue;
+        }
+        let answer = property::check(&events[..at], Position(at as u64), &plan);
+        let messages = answer["messages"].to_string();
+        let same = before.bytes().zip(messages.bytes()).take_while(|(a, b)| a == b).count();
+        let same = (0..=same).rev().find(|at| messages.is_char_boundary(*at)).unwrap();
+        sum.windows += 1;
+        sum.tokens += answer["tokens"].as_u64().unwrap() as usize;
+        sum.kept += Tokenizer::O200k.count(&messages[..same]);
+        let ranges = answer["dropped"].as_array().unwrap().iter();
+        sum.left_out += ranges
+            .filter(|range| range["reason"] == "budget")
+            .map(|range| range["to"].as_u64().unwrap() - range["from"].as_u64().unwrap())
+            .sum::<u64>();
+        before = messages;
+    }
+}
+
+#[test]
+fn transforms_save_tokens_and_keep_the_beginning_of_a_window() {
+    let Some(conversations) = real::conversations() else { return };
+    let conversations: Vec<&Vec<Event>> = conversations.iter().step_by(5).collect();
+    let sum = |names: &str, tokens_max: usize| {
+        let mut sum = Sum::default();
+        conversations.iter().for_each(|events| measure(events, names, tokens_max, &mut sum));
+        let share = |part: usize| part * 1_000 / sum.tokens.max(1);
+        say::told(&format!(
+            "windows of {tokens_max}: {:>34}: {} windows, {} tokens each, {}.{} % as before, {} \
+             positions left out each",
+            if names.is_empty() { "none" } else { names },
+            sum.windows,
+            sum.tokens / sum.windows,
+            share(sum.kept) / 10,
+            share(sum.kept) % 10,
+            sum.left_out / sum.windows as u64,
+        ));
+        sum
+    };
+    let plain = sum("", 1_000_000);
+    for names in ["compress:whitespace", "compress:elide", "compress", "filter"] {
+        let made = sum(names, 1_000_000);
+        assert!(made.tokens <= plain.tokens, "{names}");
+    }
+    assert!(sum("compress", 1_000_000).tokens * 10 < plain.tokens * 9);
+    let tight = sum("", BUDGET);
+    let reordered = sum("reorder", BUDGET);
+    assert!(reordered.kept * tight.tokens > tight.kept * reordered.tokens);
+    let both = sum("compress reorder", BUDGET);
+    assert!(both.left_out < reordered.left_out);
+}

@@ -1,0 +1,11 @@
+//! Views of a session: windows that keep their budget and are always valid conversations, and
+//! what is told beside them.
+
+mod command;
+mod continued;
+mod effect;
+mod folds;
+pub mod judge;
+mod property;
+pub mod real;
+mod window;
