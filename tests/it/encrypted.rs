@@ -432,3 +432,41 @@ fn one_file_of_keys_is_enough_and_a_lost_one_is_written_anew() {
         }
     });
 }
+
+#[test]
+fn a_clock_that_jumps_by_years_changes_nothing_under_a_key() {
+    const TEN_YEARS: i64 = 3_652 * 24 * 3_600 * 1_000_000;
+    for jump in [TEN_YEARS, -TEN_YEARS] {
+        let sim = Sim::new(10);
+        sim.set_keys(Some(keys(1)));
+        runtime().block_on(async {
+            let now = sessionlog::event::Timestamp(1_800_000_000_000_000);
+            sim.clock().set(now);
+            let mut store = Local::open_local(&sim.env(), small()).unwrap();
+            create(&store, "s").await;
+            for life in 0..6 {
+                sim.clock().set(if life % 2 == 0 { now.plus_micros(jump) } else { now });
+                create(&store, &format!("s{life}")).await;
+                for name in ["s".to_owned(), format!("s{life}")] {
+                    append(&store, &key(&name), batch([event("{}")])).await.unwrap();
+                }
+                store.settle().unwrap();
+                assert!(store.sweep().await.unwrap().expired.is_empty(), "{life}");
+                match life % 3 {
+                    0 => store.close().await,
+                    1 => sim.kill(),
+                    _ => sim.power_loss(),
+                }
+                drop(store);
+                sim.set_keys(Some(with_previous(life + 2, life + 1)));
+                store = Local::open_local(&sim.env(), small()).unwrap();
+                while store.rotate_keys(3).await.unwrap().previous.is_some() {}
+                assert_eq!(events_of(&store, &key("s")).await.len(), usize::from(life) + 1);
+                let verified = store.verify(&key("s").scope, None).await.unwrap();
+                assert_eq!((verified.sessions, verified.damage), (u64::from(life) + 2, vec![]));
+            }
+            store.erase(&key("s")).await.unwrap();
+            assert!(store.read(&key("s"), crate::engines::everything()).await.is_err());
+        });
+    }
+}

@@ -46,13 +46,7 @@ pub(super) fn open(env: &Env, options: Options) -> Result<(Shared, Box<dyn Lock>
     let mut known = named(&mut catalogue, &recovered);
     let bad = recovered.lost.len();
     let mut refused = mend(env, (store.id, &keys), &known, &mut recovered);
-    let mut recovery = Recovery {
-        made_good: bad.saturating_sub(recovered.lost.len()) as u64,
-        clean: found.clean && recovered.frames.is_empty() && recovered.lost.is_empty(),
-        frames_replayed: recovered.frames.len() as u64,
-        torn_bytes: recovered.torn_bytes,
-        ..Recovery::default()
-    };
+    let mut recovery = report(&recovered, found.clean, bad);
     let count = Count::resume(&*env.clock, found.told);
     let counted = count.now(&*env.clock);
     let erased = tombstones(&mut known, &keys, &recovered)?;
@@ -111,6 +105,17 @@ pub(super) fn open(env: &Env, options: Options) -> Result<(Shared, Box<dyn Lock>
     };
     deleted.iter().for_each(|session| shared.reclaim(session));
     Ok((shared, lock))
+}
+
+/// What a start says of the journal before it replays it; so many places of it were `bad`.
+fn report(recovered: &Recovered, clean: bool, bad: usize) -> Recovery {
+    Recovery {
+        made_good: bad.saturating_sub(recovered.lost.len()) as u64,
+        clean: clean && recovered.frames.is_empty() && recovered.lost.is_empty(),
+        frames_replayed: recovered.frames.len() as u64,
+        torn_bytes: recovered.torn_bytes,
+        ..Recovery::default()
+    }
 }
 
 /// The sessions that the journal may name.
