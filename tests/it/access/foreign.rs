@@ -252,7 +252,7 @@ async fn a_name_taken_by_another_is_free_and_no_list_page_or_key_crosses_over() 
 }
 
 /// One message of MCP on HTTP; answers the session's header, too.
-pub(super) async fn say_mcp(
+async fn say_mcp(
     walled: &Walled,
     token: &str,
     connection: Option<&str>,
@@ -273,7 +273,7 @@ pub(super) async fn say_mcp(
     (reply, told)
 }
 
-pub(super) async fn connected(walled: &Walled, token: &str) -> String {
+async fn connected(walled: &Walled, token: &str) -> String {
     let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
         "protocolVersion": "2025-06-18", "capabilities": {},
         "clientInfo": {"name": "t", "version": "0"}}});

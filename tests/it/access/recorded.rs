@@ -6,13 +6,10 @@
 use serde_json::{Value, json};
 use sessionlog::{
     access::Grant,
-    wire::tools::{NOTICE, TOOLS, TRUST},
+    wire::tools::{NOTICE, TOOLS, TRUST, Toolset},
 };
 
-use super::{
-    foreign::{calls, connected, say_mcp},
-    house::Walled,
-};
+use super::{foreign::calls, house::Walled};
 use crate::http::house::Reply;
 
 /// What a page on the web might say to a model, and how it might try to leave its string.
@@ -78,9 +75,9 @@ async fn every_tool_that_answers_recorded_text_says_that_it_is_data() {
     let walled = Walled::plain().await;
     let ada = walled.token(("acme", "ada"), ALL);
     plant(&walled, &ada).await;
-    let connection = connected(&walled, &ada).await;
     let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}});
-    let (_, before) = say_mcp(&walled, &ada, Some(&connection), &list).await;
+    let before = ask_mcp(&walled, &ada, &everything(), &list).await;
+    assert_eq!(before["result"]["tools"].as_array().map(Vec::len), Some(TOOLS.len()));
     let mut carrying = Vec::new();
     for tool in TOOLS {
         for arguments in calls(tool, SESSION) {
@@ -98,9 +95,9 @@ async fn every_tool_that_answers_recorded_text_says_that_it_is_data() {
             }
             let params = json!({"name": tool.name, "arguments": arguments});
             let ask = json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params});
-            let toolsets = "/mcp?toolsets=research,events";
-            let told = ask_mcp(&walled, &ada, toolsets, &ask).await;
+            let told = ask_mcp(&walled, &ada, &everything(), &ask).await;
             let result = &told["result"];
+            assert!(result.is_object(), "{what}: {told}");
             let text = result["content"][0]["text"].as_str().unwrap_or_default();
             if result["isError"] == json!(true) {
                 if text.contains(MARK) {
@@ -119,9 +116,14 @@ async fn every_tool_that_answers_recorded_text_says_that_it_is_data() {
     let readers = TOOLS.iter().filter(|tool| tool.read_only).count();
     carrying.dedup();
     assert!(carrying.len() >= readers.min(5), "{carrying:?} of {readers} that read");
-    let (_, after) = say_mcp(&walled, &ada, Some(&connection), &list).await;
+    let after = ask_mcp(&walled, &ada, &everything(), &list).await;
     assert_eq!(before["result"], after["result"], "what tools are does not depend on what is kept");
     assert!(!carries(&after), "{after}");
+}
+
+/// MCP's door with every tool there is.
+fn everything() -> String {
+    format!("/mcp?toolsets={}", Toolset::ALL.map(Toolset::as_str).join(","))
 }
 
 /// One message of a client without a connection.
@@ -158,7 +160,7 @@ async fn prompts_resources_and_refusals_say_what_recorded_text_is() {
     plant(&walled, &ada).await;
     let ask = async |method: &str, params: Value| {
         let ask = json!({"jsonrpc": "2.0", "id": 7, "method": method, "params": params});
-        ask_mcp(&walled, &ada, "/mcp?toolsets=research,events", &ask).await
+        ask_mcp(&walled, &ada, &everything(), &ask).await
     };
     for uri in [format!("session://{SESSION}/index"), format!("session://{SESSION}/events/0-9")] {
         let told = ask("resources/read", json!({ "uri": uri })).await;
