@@ -23,16 +23,16 @@ const FRAME_TOKENS: usize = 260;
 const LINE_TOKENS: usize = 4;
 const OBJECT_TOKENS: usize = 40;
 /// Shares of the rest, in percent; the last results have what is left.
-const TASK: usize = 25;
-const LATEST: usize = 10;
-const NEXT: usize = 8;
+const TASK: usize = 22;
+const LATEST: usize = 8;
+const NEXT: usize = 20;
 const CURRENT: usize = 3;
-const PLAN: usize = 11;
+const PLAN: usize = 10;
 const FAILED: usize = 8;
-const WORKED: usize = 8;
-const TRIED: usize = 6;
-const GAPS: usize = 6;
-const SUMMARY: usize = 10;
+const WORKED: usize = 7;
+const TRIED: usize = 5;
+const GAPS: usize = 5;
+const SUMMARY: usize = 7;
 const _: () =
     assert!(TASK + LATEST + NEXT + CURRENT + PLAN + FAILED + WORKED + TRIED + GAPS + SUMMARY <= 95);
 
@@ -186,9 +186,17 @@ impl Dress {
     fn lines(&mut self, lines: Vec<&str>, percent: usize) -> Vec<String> {
         let mut share = self.share(percent);
         let count = lines.len();
+        let first = lines.first().copied();
         let paid = |line: &&str| share.pay(self.price(line));
-        let kept: Vec<String> = lines.into_iter().take_while(paid).map(str::to_owned).collect();
+        let mut kept: Vec<String> = lines.into_iter().take_while(paid).map(str::to_owned).collect();
         self.truncated |= kept.len() < count;
+        // The first one is worth more in part than not at all.
+        if let Some(line) = first.filter(|_| kept.is_empty()) {
+            let cut = self.fit(line, share.left());
+            if !cut.text.is_empty() && share.pay(self.price(&cut.text)) {
+                kept.push(cut.text);
+            }
+        }
         self.purse.refund(share);
         kept
     }

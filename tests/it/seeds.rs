@@ -1,4 +1,5 @@
 //! The stories of the reference systems, told through a door from beginning to end.
 
+mod continues_seamlessly;
 mod is_the_context_object;
 mod survives_context_loss;
