@@ -96,6 +96,7 @@ fn batch(number: usize, [op, _, size, choice]: [u8; 4]) -> Batch {
         if_position: (op & 0x10 != 0).then_some(position),
         key: (op & 0x20 != 0)
             .then(|| BatchKey::new(&format!("k{}", choice % 4)).expect("printable")),
+        ..Batch::default()
     }
 }
 

@@ -23,7 +23,7 @@ pub use grant::{Grant, Grants};
 pub use jwt::JwtRules;
 #[cfg(feature = "http")]
 pub use keeper::{Access, AccessOptions, Denied, TokenChange};
-pub use principal::{AUDIT_USER, Lacking, Principal, scope};
+pub use principal::{AUDIT_USER, Lacking, Principal, is_reserved, scope};
 #[cfg(feature = "http")]
 pub use record::{NewToken, Record, TokensError, create, list, revoke};
 pub use tenant::{Full, Limits, PerTenant, Reading, Tenant};

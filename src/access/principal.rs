@@ -49,9 +49,15 @@ impl Principal {
     }
 }
 
+/// Whether a user is the server's own.
+#[must_use]
+pub fn is_reserved(user: &UserId) -> bool {
+    user.as_str().starts_with(RESERVED)
+}
+
 /// The scope of a credential; `None` when a name is none, or is the server's own.
 #[must_use]
 pub fn scope(tenant: &str, user: &str) -> Option<Scope> {
     let (tenant, user) = (TenantId::new(tenant).ok()?, UserId::new(user).ok()?);
-    (!user.as_str().starts_with(RESERVED)).then_some(Scope { tenant, user })
+    (!is_reserved(&user)).then_some(Scope { tenant, user })
 }

@@ -10,6 +10,7 @@ use super::{
     args,
     failure::{Failure, Outcome},
     screen::Screen,
+    work::FENCING_TOKEN,
 };
 use crate::{
     client::{Client, ClientError, IDEMPOTENCY_KEY, Request, session_path},
@@ -221,6 +222,9 @@ async fn post(
     let body = format!("{{\"events\":[{}]}}", texts.join(","));
     let path = session_path(&wanted.session, "/events");
     let mut request = Request::post(path).header(IDEMPOTENCY_KEY, key);
+    if let Some(token) = wanted.fencing_token {
+        request = request.header(FENCING_TOKEN, token.to_string());
+    }
     if wanted.create {
         request = request.query("create", "true");
     }

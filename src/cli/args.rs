@@ -23,7 +23,8 @@ Examples:
 
 Exit codes: 0 done, 1 refused, 2 wrong usage or configuration, 3 damaged, 4 not found.
 Points, where a POINT is asked for: 17, end, -5 (five before the end), event:<id>,
-time:<RFC 3339>, step:<n>, action:<event type>[/<n>].";
+time:<RFC 3339>, step:<n>[@<branch>], checkpoint:<id or label>, cursor:<name>,
+action:<event type>[/<n>] (the n-th last).";
 
 /// A durable session store for AI agents.
 ///
@@ -73,6 +74,14 @@ pub(super) enum Verb {
     Import(Import),
     /// Write a session out
     Export(Export),
+    /// List a session's checkpoints, make one, or go back to one
+    Checkpoints(Checkpoints),
+    /// List where a session's readers go on, or put a cursor
+    Cursors(Cursors),
+    /// Take a session up: its lease, its last checkpoint, and what was left unfinished
+    Wake(Wake),
+    /// What was done lately, what to start from, and what was left unfinished
+    History(History),
     /// Delete a session
     Delete(OneSession),
     /// Keep a session from expiring and from being deleted, or let it go
@@ -197,6 +206,117 @@ pub(super) struct Append {
     /// Name the batch: the same lines again with the same key append nothing, for 24 hours
     #[arg(long, value_name = "KEY")]
     pub(super) idempotency_key: Option<String>,
+    /// Token of the session's lease, as `wake` prints it
+    #[arg(long, value_name = "N")]
+    pub(super) fencing_token: Option<u64>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  sessionlog checkpoints trip                      the newest first
+  sessionlog checkpoints trip --create --label 'tests pass' --state state.json
+  sessionlog checkpoints trip --show 'tests pass'  with the state there
+  sessionlog checkpoints trip --resume chk_…       go on from there; nothing is removed")]
+pub(super) struct Checkpoints {
+    /// The session's id
+    #[arg(value_name = "S", value_parser = session)]
+    pub(super) session: SessionId,
+    /// Make one
+    #[arg(long, conflicts_with_all = ["show", "resume"])]
+    pub(super) create: bool,
+    /// Show one, by id or label, with the state there
+    #[arg(long, value_name = "C")]
+    pub(super) show: Option<String>,
+    /// Go on from one, by id or label
+    #[arg(long, value_name = "C", conflicts_with = "show")]
+    pub(super) resume: Option<String>,
+    /// What to call the new one
+    #[arg(long, value_name = "TEXT", requires = "create")]
+    pub(super) label: Option<String>,
+    /// The line of work: of the new one, or to list
+    #[arg(long, value_name = "T")]
+    pub(super) thread: Option<String>,
+    /// The one that the new one follows; the last of its thread when not said
+    #[arg(long, value_name = "C", requires = "create")]
+    pub(super) parent: Option<String>,
+    /// The place of the new one; the end when not said
+    #[arg(long, value_name = "POINT", value_parser = point, allow_hyphen_values = true, requires = "create")]
+    pub(super) at: Option<String>,
+    /// The agent's whole state, a JSON object in a file; `-` is standard input
+    #[arg(long, value_name = "FILE", requires = "create", conflicts_with = "state_delta")]
+    pub(super) state: Option<PathBuf>,
+    /// What changed of the state, a JSON merge patch in a file; `-` is standard input
+    #[arg(long, value_name = "FILE", requires = "create")]
+    pub(super) state_delta: Option<PathBuf>,
+    /// The work is done there
+    #[arg(long, requires = "create")]
+    pub(super) r#final: bool,
+    /// Token of the session's lease, as `wake` prints it
+    #[arg(long, value_name = "N")]
+    pub(super) fencing_token: Option<u64>,
+    /// Checkpoints to list at most
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(super) limit: Option<u64>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  sessionlog cursors trip                          where each reader goes on
+  sessionlog cursors trip --put me --at end
+  sessionlog events trip --from cursor:me          what it has not read
+  sessionlog cursors trip --delete me")]
+pub(super) struct Cursors {
+    /// The session's id
+    #[arg(value_name = "S", value_parser = session)]
+    pub(super) session: SessionId,
+    /// Put the cursor of this name
+    #[arg(long, value_name = "NAME", conflicts_with = "delete")]
+    pub(super) put: Option<String>,
+    /// Where to put it; the end when not said
+    #[arg(long, value_name = "POINT", value_parser = point, allow_hyphen_values = true, requires = "put")]
+    pub(super) at: Option<String>,
+    /// Take the cursor of this name away
+    #[arg(long, value_name = "NAME")]
+    pub(super) delete: Option<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  sessionlog wake trip                             prints the fencing token that writes must show
+  sessionlog append trip --fencing-token 1 < more.jsonl
+  sessionlog wake trip --renew 1
+  sessionlog wake trip --release 1
+Another harness has it: wait until its lease ends, or take it away with --steal. Whatever the other
+writes after that is refused.")]
+pub(super) struct Wake {
+    /// The session's id
+    #[arg(value_name = "S", value_parser = session)]
+    pub(super) session: SessionId,
+    /// Take the lease from who has it
+    #[arg(long, conflicts_with_all = ["renew", "release"])]
+    pub(super) steal: bool,
+    /// How long the lease holds unless it is renewed
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(super) seconds: Option<u64>,
+    /// Keep the lease of this token for longer
+    #[arg(long, value_name = "TOKEN", conflicts_with = "release")]
+    pub(super) renew: Option<u64>,
+    /// Give the lease of this token back
+    #[arg(long, value_name = "TOKEN")]
+    pub(super) release: Option<u64>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct History {
+    /// Only of this workspace
+    #[arg(long, value_name = "W")]
+    pub(super) workspace: Option<String>,
+    /// Sessions at most
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100))]
+    pub(super) limit: Option<u64>,
 }
 
 #[derive(Debug, Args)]

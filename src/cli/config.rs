@@ -108,6 +108,8 @@ pub(super) struct Config {
     pub(super) owner_idle: Duration,
     /// How often the owner looks for sessions past their time; zero for never.
     pub(super) sweep_every: Duration,
+    /// How often sessions that changed get a checkpoint; zero for never.
+    pub(super) checkpoint_every: Duration,
     /// Steps of a research session; 0 for no limit.
     pub(super) max_steps: u64,
     /// Bounds of a model's context window.
@@ -160,6 +162,7 @@ impl Config {
         })?;
         let monitor = monitor(&typed)?;
         let sweep_every = lasts(&typed, "sweep_interval", "10s")?;
+        let checkpoint_every = lasts(&typed, "checkpoint_interval", "600s")?;
         let store = store_options(&typed)?;
         let url = typed("url", "an address such as http://127.0.0.1:7717", &|text| {
             server(text).is_some()
@@ -185,6 +188,7 @@ impl Config {
             log,
             owner_idle: duration(&idle).unwrap_or_default(),
             sweep_every,
+            checkpoint_every,
             max_steps: max_steps.parse().unwrap_or_default(),
             monitor,
             url: server(&url),

@@ -30,6 +30,7 @@ mod tokens;
 mod transfer;
 mod verify;
 mod view;
+mod work;
 
 use std::process::ExitCode;
 
@@ -130,6 +131,10 @@ fn execute(arguments: Arguments, environment: &Environment, screen: &mut Screen)
         match verb {
             Verb::Sessions(sessions) => sessions::list(&client, sessions, screen).await,
             Verb::Show(one) => sessions::show(&client, &one.session, screen).await,
+            Verb::Checkpoints(wanted) => work::checkpoints(&client, wanted, screen).await,
+            Verb::Cursors(wanted) => work::cursors(&client, wanted, screen).await,
+            Verb::Wake(wanted) => work::wake(&client, &wanted, screen).await,
+            Verb::History(wanted) => work::history(&client, &wanted, screen).await,
             Verb::Delete(one) => sessions::delete(&client, &one.session, screen).await,
             Verb::Erase(wanted) => sessions::erase(&client, &wanted, screen).await,
             Verb::Redact(one) => events::redact(&client, &one, screen).await,

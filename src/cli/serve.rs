@@ -125,6 +125,7 @@ fn router(
     let service = Service::new(store, Arc::clone(&env.clock)).with_research(research);
     let service = service.with_quotas(quotas).with_monitor(config.monitor);
     tokio::spawn(sweep(service.clone(), config.sweep_every, stop.clone()));
+    tokio::spawn(mark_changed(service.clone(), config.checkpoint_every, stop.clone()));
     let owner = OwnerInfo {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         on_demand,
@@ -159,6 +160,18 @@ async fn sweep(service: Service, every: Duration, stop: CancellationToken) {
         if let Err(error) = service.sweep().await {
             tracing::warn!(%error, "sessions past their time stay for now");
         }
+    }
+}
+
+/// Makes a checkpoint now and then of what changed, until the owner leaves.
+async fn mark_changed(service: Service, every: Duration, stop: CancellationToken) {
+    while !every.is_zero() {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = tokio::time::sleep(every) => {}
+        }
+        let made = service.mark_changed(every).await;
+        tracing::debug!(made, "checkpoints of what changed");
     }
 }
 

@@ -27,7 +27,7 @@ pub(super) fn text(session: &Value, name: &str) -> String {
     session.get(name).and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
-fn number(session: &Value, name: &str) -> u64 {
+pub(super) fn number(session: &Value, name: &str) -> u64 {
     session.get(name).and_then(Value::as_u64).unwrap_or_default()
 }
 

@@ -87,6 +87,12 @@ pub(super) const SETTINGS: &[Setting] = &[
         .or("30d"),
     Setting::new("grace", "DURATION", "how long an expired session can be restored before it goes")
         .or("7d"),
+    Setting::new(
+        "checkpoint_interval",
+        "DURATION",
+        "how often sessions that changed get a checkpoint by themselves, 0s for never",
+    )
+    .or("600s"),
     Setting::new("max_steps", "N", "steps a research session takes, 0 for no limit").or("0"),
     Setting::new("token_limit", "N", "tokens that a model's context window takes, 0 for unknown")
         .or("200000"),

@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 
-use super::{BatchKey, EventId, EventType, Position, Timestamp};
+use super::{BatchKey, EventId, EventType, Fence, NewNote, Position, Timestamp};
 
 /// Who caused an event; set by the door that wrote it, never by its body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -67,4 +67,16 @@ pub struct Batch {
     pub if_position: Option<Position>,
     /// The client's name for the batch: a retry within 24 h answers the same positions.
     pub key: Option<BatchKey>,
+    /// The token of the writer's lease.
+    pub fence: Option<Fence>,
+    /// Kept with the events, in the same frame. A batch that is known already keeps none.
+    pub note: Option<NewNote>,
+}
+
+impl Batch {
+    /// Whether nobody asked for it.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.note.as_ref().is_some_and(|note| note.idle)
+    }
 }

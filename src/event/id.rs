@@ -125,6 +125,16 @@ id!(
     check_text
 );
 
+impl BatchKey {
+    /// A short stand-in for the key, the same for the same key.
+    #[must_use]
+    pub fn digest(&self) -> [u8; 16] {
+        let hash = blake3::hash(self.0.as_bytes());
+        let half = hash.as_bytes().first_chunk();
+        *half.expect("a hash has twice as many bytes")
+    }
+}
+
 /// Tenant and user on whose behalf a verb runs.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Scope {

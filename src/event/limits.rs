@@ -45,6 +45,16 @@ pub const READERS_MAX: usize = 10_000;
 pub const WAIT_MS_MAX: u64 = 60_000;
 /// How long a batch key is remembered, in microseconds.
 pub const BATCH_KEY_MICROS: i64 = 24 * 3_600 * 1_000_000;
+/// Bytes of what a checkpoint says of an agent's state, as it is kept.
+pub const STATE_BYTES_MAX: usize = 4 << 20;
+/// Characters of a checkpoint's label, of the name of its thread, and of a cursor's name.
+pub const NOTE_NAME_CHARS_MAX: usize = 128;
+/// Named cursors of one session.
+pub const CURSORS_MAX: usize = 1_000;
+/// How long a lease holds when its harness does not say, in seconds.
+pub const LEASE_SECONDS_DEFAULT: u64 = 300;
+/// How long a lease holds at most without being renewed, in seconds.
+pub const LEASE_SECONDS_MAX: u64 = 24 * 3_600;
 
 const _: () = assert!(PAGE_SESSIONS_DEFAULT <= PAGE_SESSIONS_MAX);
 const _: () = assert!(PAGE_EVENTS_DEFAULT <= PAGE_EVENTS_MAX);

@@ -6,6 +6,7 @@ mod event;
 mod id;
 mod kind;
 pub mod limits;
+mod note;
 mod point;
 mod position;
 mod time;
@@ -16,6 +17,7 @@ pub use id::{
     UserId,
 };
 pub use kind::EventType;
+pub use note::{Fence, NewNote, Note, NoteKind};
 pub use point::{Point, PointError};
 pub use position::{Lsn, Position, Range};
 pub use time::Timestamp;

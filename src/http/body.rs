@@ -19,7 +19,7 @@ use serde_json::value::RawValue;
 
 use super::{Door, gate::Asking, refuse::Refusal};
 use crate::{
-    event::{BatchKey, EventId, Origin, Position, SessionId},
+    event::{BatchKey, EventId, Fence, Origin, Position, SessionId},
     service::{Caller, Code, ServiceError},
     wire::{json, protobuf},
 };
@@ -44,7 +44,7 @@ impl FromRequestParts<Arc<Door>> for Who {
         // A door for other programs' transcripts calls through this one, and says so.
         let imports = parts.headers.get(ORIGIN_HEADER).is_some_and(|value| value == "import");
         let origin = if imports { Origin::Import } else { Origin::Harness };
-        Ok(Self(Caller { scope: who.scope.clone(), origin }))
+        Ok(Self(Caller { scope: who.scope.clone(), origin, fence: fence(&parts.headers)? }))
     }
 }
 
@@ -276,24 +276,25 @@ impl<S: Send + Sync> FromRequestParts<S> for Conditions {
     type Rejection = Refusal;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refusal> {
-        let number = |name: &str| {
-            let text = single(&parts.headers, name)?;
-            let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-            let parsed = text.map(|text| Some(text).filter(|text| digits(text))?.parse().ok());
-            match parsed {
-                Some(None) => Err(Refusal::invalid(name, "a whole number is expected")),
-                Some(number) => Ok(number),
-                None => Ok(None),
-            }
-        };
         let key = single(&parts.headers, "idempotency-key")?.map(BatchKey::new).transpose();
-        // No lease is held yet, so that a token only has to be one.
-        number("fencing-token")?;
         Ok(Self {
-            if_position: number("if-position")?.map(Position),
+            if_position: number(&parts.headers, "if-position")?.map(Position),
             key: key.map_err(|error| Refusal::invalid("idempotency-key", error))?,
         })
     }
+}
+
+/// The token of the caller's lease.
+fn fence(headers: &HeaderMap) -> Result<Option<Fence>, Refusal> {
+    Ok(number(headers, "fencing-token")?.map(Fence))
+}
+
+/// The whole number of a header that may come once.
+fn number(headers: &HeaderMap, name: &str) -> Result<Option<u64>, Refusal> {
+    let Some(text) = single(headers, name)? else { return Ok(None) };
+    let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+    let number = if digits { text.parse().ok() } else { None };
+    number.map(Some).ok_or_else(|| Refusal::invalid(name, "a whole number is expected"))
 }
 
 /// The text of a header that may come once.

@@ -9,7 +9,7 @@ use utoipa::{
 };
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use super::{Door, admin, append, backup, events, retention, sessions, stream, views};
+use super::{Door, admin, append, backup, events, retention, sessions, stream, views, work};
 use crate::wire::{backup::BackupLine, types};
 
 #[derive(OpenApi)]
@@ -47,6 +47,15 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Door>> {
         .routes(routes!(retention::look, retention::sweep))
         .routes(routes!(events::emit, events::get))
         .routes(routes!(events::redact))
+        .routes(routes!(work::put_cursor, work::get_cursor, work::delete_cursor))
+        .routes(routes!(work::list_cursors))
+        .routes(routes!(work::create_checkpoint, work::list_checkpoints))
+        .routes(routes!(work::get_checkpoint))
+        .routes(routes!(work::resume))
+        .routes(routes!(work::wake))
+        .routes(routes!(work::renew))
+        .routes(routes!(work::release))
+        .routes(routes!(work::history))
         .routes(routes!(append::append))
         .routes(routes!(stream::tail))
         .routes(routes!(stream::export))

@@ -54,7 +54,8 @@ pub(super) async fn emit(
     payload: Payload,
 ) -> Result<Response, Refusal> {
     let Conditions { if_position, key } = conditions;
-    let batch = Batch { events: decode(&payload, caller.origin)?, if_position, key };
+    let events = decode(&payload, caller.origin)?;
+    let batch = Batch { events, if_position, key, ..Batch::default() };
     let create = params.flag("create")?;
     let emitted = door.app.service.emit(&caller, &session, batch, create).await?;
     Ok(if wants_protobuf(&headers, payload.protobuf) {

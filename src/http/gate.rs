@@ -74,6 +74,10 @@ pub(super) fn needed(method: &Method, route: &str) -> &'static [Grant] {
     if tail("/erase") || tail("/redact") {
         return &[Grant::Delete];
     }
+    if tail("/lease") || tail("/cursors/{name}") && *method == Method::DELETE {
+        // What a writer or a reader took is his to give back.
+        return &[Grant::Write];
+    }
     match *method {
         Method::GET | Method::HEAD | Method::OPTIONS => &[Grant::Read],
         Method::DELETE => &[Grant::Delete],
@@ -213,7 +217,7 @@ fn whole_seconds(wait: Duration) -> u64 {
 
 /// On whose behalf something is read.
 pub(super) fn reading(who: &Principal) -> Caller {
-    Caller { scope: who.scope.clone(), origin: Origin::Harness }
+    Caller { scope: who.scope.clone(), origin: Origin::Harness, fence: None }
 }
 
 /// A place among its tenant's readers.

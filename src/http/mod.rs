@@ -22,6 +22,7 @@ mod stream;
 #[cfg(feature = "mcp")]
 mod tools;
 mod views;
+mod work;
 
 use std::{
     collections::BTreeMap,

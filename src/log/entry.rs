@@ -19,6 +19,7 @@ use super::{
     error::Fault,
     keyring::{STORED_BYTES, StoredKey},
     record::{decode_front, decode_value, encode_value},
+    work::Work,
 };
 
 /// Newest format of a data directory that this version reads and writes.
@@ -66,6 +67,8 @@ pub struct Entry {
     pub(crate) erased_at: Option<i64>,
     /// Events whose bodies are never served again, in order.
     pub(crate) redacted: Vec<Redaction>,
+    /// What is known of the work on it.
+    pub(crate) work: Work,
 }
 
 /// An event that was redacted.
@@ -74,6 +77,73 @@ pub struct Redaction {
     pub(crate) position: u64,
     /// Whether no file has its body any more.
     pub(crate) cleared: bool,
+}
+
+/// An entry of a settled file of version 3: of a store that knew no checkpoints and leases.
+#[derive(Decode)]
+pub(super) struct EntryV3 {
+    tenant: String,
+    user: String,
+    session: String,
+    incarnation: [u8; 16],
+    title: Option<String>,
+    metadata: BTreeMap<String, String>,
+    workspace: Option<String>,
+    ttl_seconds: Option<u64>,
+    create_key: Option<String>,
+    created_at: i64,
+    updated_at: i64,
+    archived_at: Option<i64>,
+    deleted_at: Option<i64>,
+    held_at: Option<i64>,
+    expired_at: Option<i64>,
+    used_after: i64,
+    reclaimed: bool,
+    tail: u64,
+    end_lsn: u64,
+    chain: [u8; 32],
+    control_chain: [u8; 32],
+    bytes: u64,
+    segments: Vec<SegmentEntry>,
+    damage: Vec<Damage>,
+    key: u64,
+    erased_at: Option<i64>,
+    redacted: Vec<Redaction>,
+}
+
+impl From<EntryV3> for Entry {
+    fn from(v3: EntryV3) -> Self {
+        Self {
+            tenant: v3.tenant,
+            user: v3.user,
+            session: v3.session,
+            incarnation: v3.incarnation,
+            title: v3.title,
+            metadata: v3.metadata,
+            workspace: v3.workspace,
+            ttl_seconds: v3.ttl_seconds,
+            create_key: v3.create_key,
+            created_at: v3.created_at,
+            updated_at: v3.updated_at,
+            archived_at: v3.archived_at,
+            deleted_at: v3.deleted_at,
+            held_at: v3.held_at,
+            expired_at: v3.expired_at,
+            used_after: v3.used_after,
+            reclaimed: v3.reclaimed,
+            tail: v3.tail,
+            end_lsn: v3.end_lsn,
+            chain: v3.chain,
+            control_chain: v3.control_chain,
+            bytes: v3.bytes,
+            segments: v3.segments,
+            damage: v3.damage,
+            key: v3.key,
+            erased_at: v3.erased_at,
+            redacted: v3.redacted,
+            work: Work::default(),
+        }
+    }
 }
 
 /// An entry of a settled file of version 2: of a store that knew no keys.
@@ -105,7 +175,7 @@ pub(super) struct EntryV2 {
     damage: Vec<Damage>,
 }
 
-impl From<EntryV2> for Entry {
+impl From<EntryV2> for EntryV3 {
     fn from(v2: EntryV2) -> Self {
         Self {
             tenant: v2.tenant,
@@ -419,6 +489,7 @@ mod tests {
             key: 0,
             erased_at: None,
             redacted: Vec::new(),
+            work: Work::default(),
         };
         let told = Entry {
             title: Some("a line".repeat(100)),
@@ -440,6 +511,7 @@ mod tests {
             }],
             key: 300,
             redacted: vec![Redaction { position: 7, cleared: true }],
+            work: Work { fence: 300, until: Some(-1), notes: 9, ..Work::default() },
             ..plain.clone()
         };
         let deleted = Entry { deleted_at: Some(-1), erased_at: Some(-1), ..plain.clone() };

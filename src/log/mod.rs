@@ -19,6 +19,7 @@ pub mod scan;
 pub mod seal;
 pub mod segment;
 mod settled;
+mod work;
 
 pub use chain::{Chain, body_digest};
 pub use cipher::{Cipher, Encrypted, Encryptor, KeyNumber, NONCE_BYTES, Nonce, TAG_BYTES};
@@ -33,3 +34,4 @@ pub use record::{
 pub use settled::{
     Chunks, Delta, SETTLED_AT, Settled, decode_settled, encode_delta, settled_header,
 };
+pub use work::{LeaseRecord, Mark, NoteRecord, Work};

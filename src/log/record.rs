@@ -7,7 +7,11 @@ use std::collections::BTreeMap;
 use bincode::{BorrowDecode, Decode, Encode, config};
 use bytes::Bytes;
 
-use super::{columns, frame::PAYLOAD_BYTES_MAX};
+use super::{
+    columns,
+    frame::PAYLOAD_BYTES_MAX,
+    work::{LeaseRecord, NoteRecord},
+};
 use crate::event::{
     Event, EventId, EventType, Incarnation, NewEvent, Origin, Position, Range, Scope, SessionId,
     SessionKey, TenantId, Timestamp, UserId,
@@ -31,6 +35,8 @@ const KIND_LOSS: u8 = 19;
 const KIND_LIFE: u8 = 21;
 const KIND_ERASE: u8 = 22;
 const KIND_REDACT: u8 = 26;
+const KIND_NOTE: u8 = 23;
+const KIND_LEASE: u8 = 24;
 
 /// A record as the engine handles it: an event (takes a position) or a control record (takes none).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -250,8 +256,20 @@ pub enum Control {
     Erase(Tombstone),
     /// The body of an event is taken away.
     Redact(Redact),
+    /// A note of a place in it.
+    Note(NoteRecord),
+    /// Who may write to it.
+    Lease(LeaseRecord),
     /// Written by a later version: kept, and folded to nothing.
     Unknown(u8),
+}
+
+impl Control {
+    /// Whether it is said beside the session: it does not count as writing to it.
+    #[must_use]
+    pub fn is_aside(&self) -> bool {
+        matches!(self, Self::Note(_) | Self::Lease(_))
+    }
 }
 
 /// Who a session is, and what it was told about itself.
@@ -485,6 +503,14 @@ impl Record {
                 encode_value(redact, &mut body);
                 KIND_REDACT
             }
+            Control::Note(note) => {
+                encode_value(note, &mut body);
+                KIND_NOTE
+            }
+            Control::Lease(lease) => {
+                encode_value(lease, &mut body);
+                KIND_LEASE
+            }
             Control::Unknown(kind) => unreachable!("control kind {kind} is read, never written"),
         };
         Self {
@@ -568,6 +594,8 @@ impl Record {
             KIND_LOSS => decode_value(body).map(Control::Loss),
             KIND_ERASE => decode_value(body).map(Control::Erase),
             KIND_REDACT => decode_value(body).map(Control::Redact),
+            KIND_NOTE => decode_value(body).map(Control::Note),
+            KIND_LEASE => decode_value(body).map(Control::Lease),
             other => Some(Control::Unknown(other)),
         }
     }

@@ -18,16 +18,16 @@ use bytes::Bytes;
 use super::{
     bytes::{Fields, checksum, file_header, open_file_header},
     cipher::{Cipher, Encryptor, NONCE_BYTES, TAG_BYTES, XCHACHA20_POLY1305},
-    entry::{Entry, EntryV1, EntryV2},
+    entry::{Entry, EntryV1, EntryV2, EntryV3},
     error::{Fault, LogError},
     frame::{self, PAYLOAD_BYTES_MAX},
     record::{decode_front, encode_value},
 };
 
 const MAGIC: [u8; 8] = *b"SLSETTL1";
-/// Version that is written; 1 and 2 are read: the entries of 1 know no lifetimes, those of 2 no
-/// keys, erasures and redactions.
-const VERSION: u32 = 3;
+/// Version that is written; older ones are read: the entries of 1 know no lifetimes, those of 2 no
+/// keys, erasures and redactions, those of 3 no checkpoints and leases.
+const VERSION: u32 = 4;
 const HEADER_BYTES: usize = 64;
 const CHUNK_HEADER_BYTES: u64 = 16;
 /// A chunk takes no further entry once it has so many bytes, so that it stays far below the limit
@@ -275,9 +275,12 @@ impl Settled {
     /// The entry at the front of some bytes, and how many it takes.
     fn entry(&self, bytes: &[u8]) -> Option<(Entry, usize)> {
         match self.version {
-            1 => decode_front(bytes)
-                .map(|(v1, used): (EntryV1, usize)| (EntryV2::from(v1).into(), used)),
-            2 => decode_front(bytes).map(|(v2, used): (EntryV2, usize)| (v2.into(), used)),
+            1 => decode_front(bytes).map(|(v1, used): (EntryV1, usize)| {
+                (EntryV3::from(EntryV2::from(v1)).into(), used)
+            }),
+            2 => decode_front(bytes)
+                .map(|(v2, used): (EntryV2, usize)| (EntryV3::from(v2).into(), used)),
+            3 => decode_front(bytes).map(|(v3, used): (EntryV3, usize)| (v3.into(), used)),
             _ => decode_front(bytes),
         }
     }
@@ -388,9 +391,11 @@ mod tests {
     use super::*;
     use crate::log::Damage;
     use crate::log::SegmentEntry;
+    use crate::log::{Mark, Work};
 
     fn entry(n: usize) -> Entry {
         let long = "x".repeat(2_000);
+        let checkpoint = Some(Mark { lsn: 6, position: 7, open: true });
         Entry {
             tenant: "default".to_owned(),
             user: "local".to_owned(),
@@ -419,6 +424,7 @@ mod tests {
             key: 8,
             erased_at: None,
             redacted: Vec::new(),
+            work: Work { fence: 2, until: Some(-3), key: Some([4; 16]), notes: 5, checkpoint },
         }
     }
 

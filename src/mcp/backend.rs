@@ -58,7 +58,7 @@ fn caller(name: &str, who: Option<&Principal>) -> ServiceResult<Caller> {
     // An unknown name is refused further on, in the same words for everybody.
     let read_only = tools::tool(name).is_none_or(|tool| tool.read_only);
     who.require(Grant::of_tool(read_only))?;
-    Ok(Caller { scope: who.scope.clone(), origin: Origin::Model })
+    Ok(Caller { scope: who.scope.clone(), origin: Origin::Model, fence: None })
 }
 
 /// An owner or a server, through the client: it finds or starts one, and repeats a call whose

@@ -1,6 +1,6 @@
-//! Bodies of the research events, read and written at one place so that they cannot drift apart.
-//! Reading is lenient about what it does not know and strict about what it does: a body that does
-//! not fit is `None`, never a panic. It must not know positions or sessions.
+//! Bodies of the research events and of checkpoints, read and written at one place so that they
+//! cannot drift apart. Reading is lenient about what it does not know and strict about what it
+//! does: a body that does not fit is `None`, never a panic. It must not know positions or sessions.
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -233,6 +233,66 @@ pub struct CompactedBody {
     /// What is in its place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,
+}
+
+/// What made a checkpoint.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Trigger {
+    /// Somebody asked for it.
+    #[default]
+    Manual,
+    /// A tool answered.
+    ToolCall,
+    /// It was time.
+    Timer,
+    /// The window was full.
+    Limit,
+    /// Somebody went back to another checkpoint, and goes on from there.
+    Resume,
+}
+
+impl Trigger {
+    /// As clients see it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Manual => "manual",
+            Self::ToolCall => "tool_call",
+            Self::Timer => "timer",
+            Self::Limit => "limit",
+            Self::Resume => "resume",
+        }
+    }
+}
+
+/// Body of a checkpoint's note. What is absent is as the checkpoint before it on its thread.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CheckpointBody {
+    /// What made it.
+    #[serde(rename = "by", skip_serializing_if = "is_manual")]
+    pub trigger: Trigger,
+    /// What a person calls it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    /// The line of work it belongs to; absent for the main one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub thread: Option<String>,
+    /// The checkpoint it follows, when that is not the one before it on its thread.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent: Option<String>,
+    /// What changed of the parent's state: a merge patch (RFC 7396).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delta: Option<serde_json::Map<String, serde_json::Value>>,
+    /// The whole state, so that nobody need look further back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub base: Option<serde_json::Map<String, serde_json::Value>>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+fn is_manual(trigger: &Trigger) -> bool {
+    *trigger == Trigger::Manual
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]

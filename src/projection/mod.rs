@@ -3,6 +3,7 @@
 //! It must not know a view, a budget or a client.
 
 pub mod body;
+pub mod checkpoints;
 mod compactions;
 mod conversation;
 mod findings;
@@ -17,7 +18,7 @@ pub use body::Confidence;
 pub use compactions::{Compaction, Compactions};
 pub use conversation::{Conversation, Line};
 pub use findings::Finding;
-pub use outcomes::{Outcome, Outcomes, Trouble};
+pub use outcomes::{OpenCall, Outcome, Outcomes, Trouble};
 pub use progress::{Output, Plan, PlanStep, Progress, Word};
 pub use research::{Branch, CallerSummary, Gap, LINE_CHARS_MAX, Research, Step};
 pub use sources::{Source, Sources, normalised};

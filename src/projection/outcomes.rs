@@ -12,7 +12,7 @@ use super::{
     conversation::words,
     text::{clip, one_line},
 };
-use crate::event::{Event, Timestamp};
+use crate::event::{Event, Position, Timestamp};
 
 /// Latest outcomes kept.
 const OUTCOMES_MAX: usize = 200;
@@ -145,9 +145,21 @@ pub struct Outcomes {
     calls: VecDeque<Call>,
 }
 
+/// A call whose result has not come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenCall {
+    /// Its id, the client's or the event's.
+    pub id: String,
+    /// The tool, with its server when it has one.
+    pub name: String,
+    /// Where it lies.
+    pub position: Position,
+}
+
 #[derive(Clone, Debug)]
 struct Call {
     id: Box<str>,
+    position: Position,
     provider: Arc<str>,
     url: Option<Box<str>>,
 }
@@ -194,8 +206,19 @@ impl Outcomes {
         self.latest.iter()
     }
 
+    /// The calls whose results have not come, the oldest first.
+    #[must_use]
+    pub fn open(&self) -> Vec<OpenCall> {
+        let open = self.calls.iter().map(|call| OpenCall {
+            id: call.id.to_string(),
+            name: call.provider.to_string(),
+            position: call.position,
+        });
+        open.collect()
+    }
+
     /// Folds one event in, if it is of a tool.
-    pub(super) fn fold(&mut self, event: &Event) {
+    pub fn fold(&mut self, event: &Event) {
         match event.kind.as_str() {
             "agent.tool_use" | "agent.mcp_tool_use" | "agent.custom_tool_use" => {
                 self.fold_call(event);
@@ -224,7 +247,7 @@ impl Outcomes {
         if self.calls.len() == CALLS_MAX {
             self.calls.pop_front();
         }
-        self.calls.push_back(Call { id, provider, url });
+        self.calls.push_back(Call { id, position: event.position, provider, url });
         Some(())
     }
 
@@ -253,7 +276,7 @@ impl Outcomes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::{EventId, EventType, Origin, Position};
+    use crate::event::{EventId, EventType, Origin};
 
     fn folded(events: &[(&str, &str)]) -> Outcomes {
         let mut outcomes = Outcomes::default();

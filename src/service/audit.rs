@@ -73,7 +73,7 @@ fn keeper(tenant: &TenantId) -> (Caller, SessionId) {
     let user = UserId::new(AUDIT_USER).expect("a constant that is a name");
     let session = SessionId::new(SESSION).expect("a constant that is a name");
     let scope = Scope { tenant: tenant.clone(), user };
-    (Caller { scope, origin: Origin::Harness }, session)
+    (Caller { scope, origin: Origin::Harness, fence: None }, session)
 }
 
 impl Service {

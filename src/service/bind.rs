@@ -213,16 +213,17 @@ impl Service {
         caller: &Caller,
         workspace: Option<&String>,
     ) -> ServiceResult<Vec<SessionInfo>> {
-        let mut latest = self.latest(caller, workspace).await?;
+        let mut latest = self.latest(caller, workspace, CANDIDATES_MAX).await?;
         latest.retain(|info| self.is_offered(info));
         Ok(latest)
     }
 
-    /// The sessions written to last, in a working directory or in the whole scope.
+    /// The `count` sessions written to last, in a working directory or in the whole scope.
     pub(super) async fn latest(
         &self,
         caller: &Caller,
         workspace: Option<&String>,
+        count: usize,
     ) -> ServiceResult<Vec<SessionInfo>> {
         let mut latest: Vec<SessionInfo> = Vec::new();
         let mut after = None;
@@ -241,7 +242,7 @@ impl Service {
                 let place = |info: &SessionInfo| (info.updated_at, info.created_at);
                 place(b).cmp(&place(a)).then_with(|| b.key.session.cmp(&a.key.session))
             });
-            latest.truncate(CANDIDATES_MAX);
+            latest.truncate(count);
             if !full {
                 break;
             }

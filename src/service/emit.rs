@@ -74,12 +74,14 @@ impl Service {
         &self,
         caller: &Caller,
         session: &SessionId,
-        batch: Batch,
+        mut batch: Batch,
         create: bool,
     ) -> ServiceResult<Appended> {
         let bytes = check_batch(&batch)?;
         self.room_for(&caller.scope.tenant, 0, batch.events.len(), bytes).await?;
         let key = caller.key(session);
+        batch.fence = batch.fence.or(caller.fence);
+        self.mark_tool_calls(&key, &mut batch).await;
         let again = create.then(|| batch.clone());
         let appended = match (self.durable(self.store.append(&key, batch)).await, again) {
             (Err(StoreError::SessionNotFound { .. }), Some(batch)) => {

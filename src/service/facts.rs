@@ -8,11 +8,13 @@ use std::{
     time::Duration,
 };
 
-use super::{Service, ServiceResult};
+use tokio::sync::OwnedMutexGuard;
+
+use super::{Service, ServiceResult, notes::State};
 use crate::{
-    event::{Position, Range, SessionKey, Timestamp},
-    projection::Facts,
-    store::{Fill, Read, SessionInfo, StoreResult},
+    event::{Lsn, Position, Range, SessionKey, Timestamp},
+    projection::{Facts, checkpoints::Checkpoints},
+    store::{Fill, Notes, Read, SessionInfo, StoreResult},
 };
 
 /// Events folded between two looks at other work.
@@ -43,9 +45,20 @@ struct Slot {
 
 /// Facts, and which life of the session they belong to.
 #[derive(Default)]
-struct Kept {
+pub(super) struct Kept {
     created_at: Option<Timestamp>,
     facts: Facts,
+    /// What its notes say.
+    pub(super) notes: Checkpoints,
+    /// The state at the checkpoint whose note has that number, and about how many bytes it takes.
+    pub(super) state: Option<(Lsn, Arc<State>, usize)>,
+}
+
+impl Kept {
+    fn weight(&self) -> usize {
+        let state = self.state.as_ref().map_or(0, |(_, _, bytes)| *bytes);
+        self.facts.weight() + self.notes.weight() + state
+    }
 }
 
 impl FactsCache {
@@ -138,8 +151,23 @@ impl Service {
         found: StoreResult<SessionInfo>,
         look: impl FnOnce(&SessionInfo, &Facts) -> T + Send,
     ) -> ServiceResult<T> {
+        let (info, mut kept) = self.kept(key, found).await?;
+        if kept.facts.position > info.tail {
+            kept.facts = Facts::default();
+        }
+        self.catch_up(key, &mut kept.facts, info.tail).await?;
+        self.facts.weigh(key, kept.weight());
+        Ok(look(&info, &kept.facts))
+    }
+
+    /// What is kept of a session, and nothing of another life of its name.
+    async fn kept(
+        &self,
+        key: &SessionKey,
+        found: StoreResult<SessionInfo>,
+    ) -> ServiceResult<(SessionInfo, OwnedMutexGuard<Kept>)> {
         let slot = self.facts.slot(key, self.clock.monotonic());
-        let mut kept = slot.lock().await;
+        let mut kept = slot.lock_owned().await;
         let info = match found {
             Ok(info) => info,
             Err(error) => {
@@ -147,12 +175,34 @@ impl Service {
                 return Err(error.into());
             }
         };
-        if kept.created_at != Some(info.created_at) || kept.facts.position > info.tail {
-            *kept = Kept { created_at: Some(info.created_at), facts: Facts::default() };
+        if kept.created_at != Some(info.created_at) {
+            *kept = Kept { created_at: Some(info.created_at), ..Kept::default() };
         }
-        self.catch_up(key, &mut kept.facts, info.tail).await?;
-        self.facts.weigh(key, kept.facts.weight());
-        Ok(look(&info, &kept.facts))
+        Ok((info, kept))
+    }
+
+    /// Runs `look` on what the notes of a session say as of `found`, or later.
+    pub(super) async fn with_notes<T>(
+        &self,
+        key: &SessionKey,
+        found: StoreResult<SessionInfo>,
+        look: impl FnOnce(&SessionInfo, &mut Kept) -> T + Send,
+    ) -> ServiceResult<T> {
+        let (info, mut kept) = self.kept(key, found).await?;
+        while kept.notes.count < info.work.notes {
+            let wanted =
+                Notes { after: kept.notes.last, notes_max: FOLD_EVENTS, bytes_max: FOLD_BYTES };
+            let notes = self.store.notes(key, wanted).await?;
+            if notes.is_empty() {
+                // The others are lost.
+                break;
+            }
+            notes.iter().for_each(|note| kept.notes.fold(note));
+            tokio::task::yield_now().await;
+        }
+        let answer = look(&info, &mut kept);
+        self.facts.weigh(key, kept.weight());
+        Ok(answer)
     }
 
     /// The facts of a session as of a position: everything before it, nothing after.

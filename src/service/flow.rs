@@ -11,7 +11,7 @@ use futures_util::{StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
 
 use super::{Caller, Code, Service, ServiceError, ServiceResult, monitor};
 use crate::{
-    event::{Batch, SessionId, limits},
+    event::{Batch, Fence, SessionId, limits},
     store::{Appended, Placed},
 };
 
@@ -143,12 +143,19 @@ fn together<T>(lane: &mut VecDeque<Asked<T>>) -> (Vec<Asked<T>>, usize) {
         let more = next.batch.as_ref().map_or(0, |batch| batch.events.len());
         let fits = events + more <= limits::BATCH_EVENTS_MAX
             && bytes + weight(next) <= limits::BATCH_BYTES_MAX;
-        if count > 0 && !(fits && joins(next) && lane.front().is_some_and(joins)) {
+        let first = lane.front();
+        let same = first.is_some_and(|first| joins(first) && fence(first) == fence(next));
+        if count > 0 && !(fits && joins(next) && same) {
             break;
         }
         (count, events, bytes) = (count + 1, events + more, bytes + weight(next));
     }
     (lane.drain(..count).collect(), bytes)
+}
+
+/// The token of a batch's lease.
+fn fence<T>(asked: &Asked<T>) -> Option<Fence> {
+    asked.batch.as_ref().ok()?.fence
 }
 
 /// Whether a batch may share a frame: it has events, no name of its own, and says at most once
@@ -158,7 +165,7 @@ fn joins<T>(asked: &Asked<T>) -> bool {
     let first = batch.events.first();
     let once =
         |event: &crate::event::NewEvent| batch.if_position.is_none() || event.position.is_none();
-    batch.key.is_none() && first.is_some_and(once)
+    batch.key.is_none() && batch.note.is_none() && first.is_some_and(once)
 }
 
 impl Ends {
@@ -212,7 +219,8 @@ fn joined<T>(group: &[Asked<T>]) -> Batch {
             event.position = Some(expected);
         }
     }
-    Batch { events, ..Batch::default() }
+    let fence = group.first().and_then(fence);
+    Batch { events, fence, ..Batch::default() }
 }
 
 /// Gives each batch its share of an answer to all of them.

@@ -3,12 +3,16 @@
 
 mod audit;
 mod bind;
+mod checkpoints;
 mod continuing;
+mod cursors;
 mod emit;
 mod error;
 mod facts;
 mod flow;
+mod history;
 mod monitor;
+mod notes;
 mod page;
 mod point;
 mod quota;
@@ -23,6 +27,7 @@ mod step;
 mod store_error;
 mod verify;
 mod views;
+mod wake;
 mod window;
 
 use std::{
@@ -32,11 +37,15 @@ use std::{
 
 pub use audit::Audit;
 pub use bind::{BoundBy, Remembered, Via};
+pub use checkpoints::{CheckpointAt, CheckpointPage, CheckpointState, NewCheckpoint, Resumed};
 pub use continuing::{ContinueCall, Continued};
+pub use cursors::CursorAt;
 pub use emit::Emitted;
 pub use error::{Candidate, Code, Hint, NextCall, ServiceError, ServiceResult};
 pub use flow::{Answered, Asked, Flow};
+pub use history::{History, Left, StartFrom};
 pub use monitor::Monitor;
+pub use notes::State;
 pub use quota::Quotas;
 pub use recover::{ListPage, Past, RecoverCall, Recovered};
 pub use research::{ResearchOptions, StepAnswer, StepCall};
@@ -46,6 +55,7 @@ pub use slice::{Around, EventQuery, EventSlice, Follow, Step, Window};
 pub use sources::SourcesAdded;
 pub use verify::Counts;
 pub use views::{CompactionsView, UsageView};
+pub use wake::{Granted, Unfinished, Woken};
 pub use window::{WINDOW_TOKENS_MAX, WindowQuery, WindowView};
 
 pub use crate::store::{
@@ -55,7 +65,7 @@ pub use crate::store::{
 use crate::{
     access::PerTenant,
     env::Clock,
-    event::{Origin, Scope, SessionId, SessionKey, Timestamp},
+    event::{Fence, Origin, Scope, SessionId, SessionKey, Timestamp},
     store::{Store, StoreError, StoreResult},
 };
 
@@ -69,6 +79,8 @@ pub struct Caller {
     pub scope: Scope,
     /// What the door writes as the origin of events.
     pub origin: Origin,
+    /// The token of its lease, when it has one.
+    pub fence: Option<Fence>,
 }
 
 impl Caller {
@@ -87,6 +99,8 @@ struct Counters {
     bytes: AtomicU64,
     expired: AtomicU64,
     reclaimed: AtomicU64,
+    /// Names given, so that no two are alike.
+    names: AtomicU64,
 }
 
 /// The verbs. Verb families live in files of their own, each an `impl Service` block.

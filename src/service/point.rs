@@ -1,9 +1,9 @@
-//! A point becomes a position. The points of views that no verb keeps yet (checkpoints,
-//! cursors) name nothing here and are `point_not_found`.
+//! A point becomes a position. It must not change anything.
 
 use super::{Caller, Service, ServiceError, ServiceResult};
 use crate::{
     event::{Point, Position, Range, SessionId, SessionKey},
+    projection::checkpoints::Checkpoints,
     store::{Fill, Read},
 };
 
@@ -44,13 +44,20 @@ impl Service {
             Point::Step { number, branch } => {
                 self.step_position(key, *number, branch.as_deref()).await?
             }
-            Point::Checkpoint(_) | Point::Cursor(_) => None,
+            Point::Checkpoint(name) => {
+                let at = |notes: &Checkpoints| Some(notes.find(name)?.position);
+                self.notes_now(key, |notes, _| at(notes)).await?
+            }
+            Point::Cursor(name) => {
+                let at = |notes: &Checkpoints| Some(notes.cursor(name)?.position);
+                self.notes_now(key, |notes, _| at(notes)).await?
+            }
         };
         found.ok_or_else(|| ServiceError::point_not_found(point, tail))
     }
 
     /// The n-th last event of a type, 1 = last, by reading backwards.
-    async fn nth_last(
+    pub(super) async fn nth_last(
         &self,
         key: &SessionKey,
         kind: &str,

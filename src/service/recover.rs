@@ -124,7 +124,7 @@ impl Service {
         Ok((session, by, recovered))
     }
 
-    /// The sessions written to last, at most five, each with what it is for and where it stands.
+    /// The sessions written to last, each with what it is for and where it stands.
     ///
     /// # Errors
     /// Those of reading a session; one that is deleted meanwhile is left out.
@@ -135,7 +135,7 @@ impl Service {
         limit: usize,
     ) -> ServiceResult<Vec<Past>> {
         let mut history = Vec::new();
-        for info in self.latest(caller, workspace).await?.into_iter().take(limit) {
+        for info in self.latest(caller, workspace, limit).await? {
             let past = self.peek_facts(&info.key, |info, facts| past(info.clone(), facts)).await;
             match past {
                 Ok(past) => history.push(past),

@@ -267,7 +267,7 @@ impl Service {
             let batch = Batch {
                 events: events_of(call, caller.origin, closes),
                 if_position: Some(position),
-                key: None,
+                ..Batch::default()
             };
             match self.emit(caller, session, batch, false).await {
                 Ok(emitted) => {

@@ -60,7 +60,7 @@ impl Service {
         };
         let events: Vec<NewEvent> = sources.iter().map(event).collect();
         if !events.is_empty() {
-            self.emit(caller, &session, Batch { events, if_position: None, key }, false).await?;
+            self.emit(caller, &session, Batch { events, key, ..Batch::default() }, false).await?;
         }
         self.bind(caller, via, &session);
         let total = self.with_facts(&session_key, |_, facts| count(facts)).await?;

@@ -4,7 +4,7 @@
 use super::{Code, Gap, ServiceError};
 use crate::{
     env,
-    event::{Position, Range},
+    event::{Position, Range, SessionId},
     store::StoreError,
 };
 
@@ -40,6 +40,11 @@ impl From<StoreError> for ServiceError {
                 conflict.hint.tail = Some(tail);
                 conflict
             }
+            StoreError::LeaseHeld { session, seconds } => held(message, &session, seconds),
+            StoreError::LeaseLost { session } => plain(Code::LeaseLost).action(format!(
+                "another may write now: read what came since, then wake the session again: \
+                 `sessionlog wake {session}`, or POST /v1/sessions/{session}/wake"
+            )),
             StoreError::IdempotencyConflict { position, .. } => {
                 let place = position.map(|position| format!(" (at position {position})"));
                 plain(Code::IdempotencyConflict).action(format!(
@@ -95,6 +100,17 @@ fn retry(mut error: ServiceError) -> ServiceError {
     error
 }
 
+/// `lease_held`: who writes must show its token, wait, or take it over.
+fn held(message: String, session: &SessionId, seconds: u64) -> ServiceError {
+    let error = ServiceError::new(Code::LeaseHeld, message).action(format!(
+        "send the Fencing-Token of the lease; or take it over: `sessionlog wake {session} \
+         --steal`, or POST /v1/sessions/{session}/wake {{\"steal\":true}}"
+    ));
+    let mut error = retry(error);
+    error.hint.retry_after_seconds = Some(seconds);
+    error
+}
+
 /// `session_damaged`: what is missing as the store found it, and what lies whole between.
 fn damaged(message: String, gaps: Vec<Gap>, tail: Position) -> ServiceError {
     let mut error = ServiceError::new(Code::SessionDamaged, message).action(
@@ -119,7 +135,6 @@ fn damaged(message: String, gaps: Vec<Gap>, tail: Position) -> ServiceError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::SessionId;
 
     #[test]
     fn a_damaged_session_names_what_is_whole_and_what_is_missing() {

@@ -57,6 +57,20 @@ pub enum StoreError {
         /// The position the next event will get.
         tail: Position,
     },
+    /// Another harness has the session, and no token came with the write.
+    #[error("session {session} is leased to another for up to {seconds} s")]
+    LeaseHeld {
+        /// The session.
+        session: SessionId,
+        /// When the lease ends unless it is renewed.
+        seconds: u64,
+    },
+    /// The token is not that of a lease that holds.
+    #[error("the lease of session {session} is lost: its time ran out, or another took it")]
+    LeaseLost {
+        /// The session.
+        session: SessionId,
+    },
     /// A known event id or batch key came with other content, or a batch is half known.
     #[error("{what} is known with other content")]
     IdempotencyConflict {

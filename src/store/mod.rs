@@ -6,6 +6,7 @@ pub mod lifetime;
 pub mod local;
 #[cfg(feature = "sim")]
 pub mod model;
+mod work;
 
 use std::{collections::BTreeMap, io, time::Duration};
 
@@ -14,10 +15,11 @@ use futures_util::future::BoxFuture;
 
 pub use error::{StoreError, StoreResult};
 pub use lifetime::Lifetimes;
+pub use work::{Lease, LeaseCall, Mark, Notes, Work};
 
 use crate::event::{
-    Batch, BatchKey, Event, EventId, Position, Range, Scope, SessionId, SessionKey, TenantId,
-    Timestamp, UserId,
+    Batch, BatchKey, Event, EventId, Fence, NewNote, Note, Position, Range, Scope, SessionId,
+    SessionKey, TenantId, Timestamp, UserId,
 };
 pub use crate::log::keyring::KeyId;
 
@@ -88,6 +90,8 @@ pub struct SessionInfo {
     pub bytes: u64,
     /// Damaged ranges; an empty list is a whole session.
     pub damage: Vec<Gap>,
+    /// What is known of the work on it.
+    pub work: Work,
 }
 
 /// Proof of what was acknowledged: the chain value after the event before `position`.
@@ -470,7 +474,7 @@ pub trait Store: Send + Sync {
         new: NewSession,
     ) -> BoxFuture<'a, StoreResult<(SessionInfo, Appended)>>;
 
-    /// Appends a batch, all or nothing. Order of checks: idempotency, precondition, limits.
+    /// Appends a batch, all or nothing. Order of checks: idempotency, lease, precondition, limits.
     ///
     /// # Errors
     /// Any [`StoreError`]; after `OutcomeUnknown` a retry with the same ids or key is safe.
@@ -512,6 +516,54 @@ pub trait Store: Send + Sync {
         scope: &'a Scope,
         listing: Listing,
     ) -> BoxFuture<'a, StoreResult<Vec<SessionInfo>>>;
+
+    /// Keeps a note of a session; it is durable. One that somebody asked for needs the token of the
+    /// lease, unless it is a cursor.
+    ///
+    /// # Errors
+    /// Those of [`Self::append`].
+    fn note<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        fence: Option<Fence>,
+        note: NewNote,
+    ) -> BoxFuture<'a, StoreResult<SessionInfo>>;
+
+    /// Notes of a session, the oldest first; those that cannot be read are left out.
+    ///
+    /// # Errors
+    /// Those of [`Self::read`], damage aside.
+    fn notes<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        wanted: Notes,
+    ) -> BoxFuture<'a, StoreResult<Vec<Note>>>;
+
+    /// Takes, renews or gives back the lease of a session; what it answers is durable.
+    ///
+    /// # Errors
+    /// [`StoreError::LeaseHeld`], [`StoreError::LeaseLost`], and those of [`Self::append`].
+    fn lease<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        call: LeaseCall,
+    ) -> BoxFuture<'a, StoreResult<(Lease, SessionInfo)>>;
+
+    /// Sessions of a scope on which somebody began to work and did not say that he is done, the
+    /// one written to last first, up to `limit`.
+    ///
+    /// # Errors
+    /// Those of the engine.
+    fn unfinished<'a>(
+        &'a self,
+        scope: &'a Scope,
+        workspace: Option<&'a str>,
+        limit: usize,
+    ) -> BoxFuture<'a, StoreResult<Vec<SessionInfo>>>;
+
+    /// Sessions of all scopes with events behind their last checkpoint that were written to at or
+    /// after `since`, up to `limit`.
+    fn unmarked(&self, since: Timestamp, limit: usize) -> BoxFuture<'_, Vec<SessionKey>>;
 
     /// A slice of a session, never past the durable point.
     ///

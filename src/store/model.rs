@@ -2,24 +2,26 @@
 //! against it too, and property tests compare an engine with it. It must never be reachable from
 //! the binary: nothing here is durable.
 
+mod work;
+
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicU64},
 };
 
 use bytes::Bytes;
 use futures_util::{FutureExt, future::BoxFuture};
 
 use super::{
-    Aging, Appended, Change, Fill, Head, Health, Keeps, KeyReport, Lifetimes, Listing, NewSession,
-    Placed, Read, Receipt, Recovery, Repaired, SessionInfo, Slice, Stage, Store, StoreError,
-    StoreResult, Swept, Usage, Verified, Watch, lifetime::Count,
+    Aging, Appended, Change, Fill, Head, Health, Keeps, KeyReport, Lease, LeaseCall, Lifetimes,
+    Listing, NewSession, Notes, Placed, Read, Receipt, Recovery, Repaired, SessionInfo, Slice,
+    Stage, Store, StoreError, StoreResult, Swept, Usage, Verified, Watch, Work, lifetime::Count,
 };
 use crate::{
     env::{Clock, Entropy},
     event::{
-        Batch, BatchKey, Event, EventId, NewEvent, Position, Range, Scope, SessionId, SessionKey,
-        TenantId, Timestamp, UserId, limits,
+        Batch, BatchKey, Event, EventId, Fence, NewEvent, NewNote, Note, Position, Range, Scope,
+        SessionId, SessionKey, TenantId, Timestamp, UserId, limits,
     },
     log::REDACTED,
 };
@@ -37,6 +39,7 @@ struct Session {
     chains: Vec<[u8; 32]>,
     /// Without events when nothing is known of the content any more.
     batches: HashMap<BatchKey, (Batch, Appended)>,
+    notes: Vec<Note>,
     tail: tokio::sync::watch::Sender<Position>,
 }
 
@@ -46,6 +49,7 @@ pub struct Model {
     entropy: Arc<dyn Entropy>,
     count: Count,
     lifetimes: Lifetimes,
+    numbers: AtomicU64,
     sessions: Mutex<BTreeMap<SessionKey, Session>>,
 }
 
@@ -54,7 +58,8 @@ impl Model {
     #[must_use]
     pub fn new(clock: Arc<dyn Clock>, entropy: Arc<dyn Entropy>) -> Self {
         let (count, lifetimes) = (Count::begin(&*clock), Lifetimes::default());
-        Self { clock, entropy, count, lifetimes, sessions: Mutex::default() }
+        let (numbers, sessions) = (AtomicU64::new(0), Mutex::default());
+        Self { clock, entropy, count, lifetimes, numbers, sessions }
     }
 
     fn counted(&self) -> Timestamp {
@@ -112,6 +117,10 @@ impl Model {
             return Err(StoreError::SessionArchived { session: session.info.key.session.clone() });
         }
         let wanted = batch.events.iter().map(|event| event.position);
+        if !batch.events.is_empty() {
+            let (id, counted) = (session.info.key.session.clone(), self.counted());
+            session.info.work.admit(&id, batch.fence, counted)?;
+        }
         for (before, expected) in (0..).zip(wanted).chain([(0, batch.if_position)]) {
             if let Some(expected) = expected.filter(|wanted| *wanted != tail.plus(before)) {
                 return Err(StoreError::PositionConflict { expected, tail });
@@ -120,6 +129,9 @@ impl Model {
         let now = self.clock.now().max(session.info.updated_at);
         session.info.used_at = self.counted();
         let answer = self.push(session, &batch, now);
+        if let Some(note) = batch.note.clone() {
+            self.keep(session, note);
+        }
         if let Some(key) = batch.key.clone().filter(|_| !batch.events.is_empty()) {
             session.batches.insert(key, (batch, answer.clone()));
         }
@@ -289,6 +301,7 @@ impl Store for Model {
                     receipt: Receipt { position: Position::ZERO, chain: [0; 32] },
                     bytes: 0,
                     damage: Vec::new(),
+                    work: Work::default(),
                 },
                 key: new.key,
                 deleted: false,
@@ -297,6 +310,7 @@ impl Store for Model {
                 redacted: BTreeSet::new(),
                 chains: Vec::new(),
                 batches: HashMap::new(),
+                notes: Vec::new(),
                 tail: tokio::sync::watch::channel(Position::ZERO).0,
             };
             let appended = self.emit(&mut session, new.events)?;
@@ -463,6 +477,44 @@ impl Store for Model {
             Ok(found.into_iter().take(listing.limit).cloned().collect())
         }
         .boxed()
+    }
+
+    fn note<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        fence: Option<Fence>,
+        note: NewNote,
+    ) -> BoxFuture<'a, StoreResult<SessionInfo>> {
+        async move { self.note_of(key, fence, note) }.boxed()
+    }
+
+    fn notes<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        wanted: Notes,
+    ) -> BoxFuture<'a, StoreResult<Vec<Note>>> {
+        async move { self.notes_of(key, wanted) }.boxed()
+    }
+
+    fn lease<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        call: LeaseCall,
+    ) -> BoxFuture<'a, StoreResult<(Lease, SessionInfo)>> {
+        async move { self.lease_of(key, call) }.boxed()
+    }
+
+    fn unfinished<'a>(
+        &'a self,
+        scope: &'a Scope,
+        workspace: Option<&'a str>,
+        limit: usize,
+    ) -> BoxFuture<'a, StoreResult<Vec<SessionInfo>>> {
+        async move { Ok(self.unfinished_of(scope, workspace, limit)) }.boxed()
+    }
+
+    fn unmarked(&self, since: Timestamp, limit: usize) -> BoxFuture<'_, Vec<SessionKey>> {
+        async move { self.unmarked_since(since, limit) }.boxed()
     }
 
     fn read<'a>(&'a self, key: &'a SessionKey, read: Read) -> BoxFuture<'a, StoreResult<Slice>> {

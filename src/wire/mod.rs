@@ -19,3 +19,4 @@ pub mod tools;
 pub mod types;
 pub mod views;
 pub mod window;
+pub mod work;

@@ -273,6 +273,9 @@ pub struct AppendLine {
     /// A retry with the same key within 24 h answers the same positions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idempotency_key: Option<String>,
+    /// Token of the session's lease, when one is held.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fencing_token: Option<u64>,
     /// What the client calls the line, a text of at most 128 bytes or a whole number; it comes
     /// back with the answer.
     #[serde(rename = "ref", skip_serializing_if = "Option::is_none")]

@@ -31,7 +31,8 @@ from xchacha import derived, opened
 FRAME_HEADER = 192
 BLOCK = 4096
 PAYLOAD_MAX = 24 << 20
-EVENT, CREATE, CHANGE, BATCH_KEY, LOSS, LIFE, REDACT = 1, 16, 17, 18, 19, 21, 26
+EVENT, CREATE, CHANGE, BATCH_KEY, LOSS, LIFE = 1, 16, 17, 18, 19, 21
+NOTE, LEASE, REDACT = 23, 24, 26
 REDACTED = '{"redacted":true}'
 REQUEST, WATERMARK, SEALED_BLOCK = 1, 2, 3
 ORIGINS = {0: None, 1: "user", 2: "model", 3: "tool", 4: "web", 5: "harness", 6: "import"}
@@ -373,6 +374,8 @@ class Session:
         self.redacted = set()
         # Positions that are lost, and those of them a person gave up: (from, to, reason, time).
         self.gaps, self.accepted = [], []
+        # Token, end and key of the last lease; notes; number, place and openness of a checkpoint.
+        self.work = (0, None, None, 0, None)
 
     def lose(self, to):
         """Goes on behind a place that is lost: the chains go on from the next frame's header."""
@@ -404,8 +407,10 @@ class Session:
         self.chain = self.control = None
 
     def fold(self, lsn, record):
-        need(self.last is None or record.processed_at >= self.last, "the store's clock went back")
-        self.last, self.end_lsn = record.processed_at, lsn + 1
+        self.end_lsn = lsn + 1
+        if record.kind not in (NOTE, LEASE):
+            need(self.last is None or record.processed_at >= self.last, "the store's clock went back")
+            self.last = record.processed_at
         if record.kind == EVENT:
             self.chain = link(self.chain, self.tail, record)
             self.events.append({
@@ -442,6 +447,12 @@ class Session:
             self.accepted += [(*place, record.processed_at) for place in lost]
         elif record.kind == REDACT:
             self.redact(body.number())
+        elif record.kind == NOTE:
+            self.note(lsn, body)
+        elif record.kind == LEASE:
+            fence, until = body.number(), body.option(body.signed)
+            key = body.option(lambda: body.raw(16))
+            self.work = (max(fence, self.work[0]), until, key, *self.work[3:])
         else:
             return
         body.end()
@@ -475,6 +486,15 @@ class Session:
             self.archived_at = now
         if body.flag():
             self.deleted_at = now
+
+    def note(self, lsn, body):
+        kind, position = body.byte(), body.number()
+        body.string(), body.bytestring()
+        idle, (fence, until, key, notes, mark) = body.flag(), self.work
+        if kind in (2, 3):
+            still = mark is not None and mark[2]
+            mark = (lsn, position, still if idle else kind == 2)
+        self.work = (fence, until, key, notes + 1, mark)
 
     def life(self, body, now):
         hold, expire, restore = body.option(body.flag), body.flag(), body.flag()
@@ -659,13 +679,16 @@ def take_entry(data, version):
         "damage": data.list(lambda: (number(), number(), text())),
         **({"key": 0, "erased_at": None, "redacted": []} if version < 3 else
            {"key": number(), "erased_at": data.option(time),
-            "redacted": data.list(lambda: (number(), data.flag()))})}
+            "redacted": data.list(lambda: (number(), data.flag()))}),
+        **({"work": (0, None, None, 0, None)} if version < 4 else
+           {"work": (number(), data.option(time), data.option(lambda: data.raw(16)), number(),
+                     data.option(lambda: (number(), number(), data.flag())))})}
 
 
 def settled_file(data, store_id):
     """The youngest whole generation of one file: (generation, place, entries by session hash)."""
     version = u32(data, 8)
-    need(data[:8] == b"SLSETTL1" and version in (1, 2, 3), "no settled file")
+    need(data[:8] == b"SLSETTL1" and version in (1, 2, 3, 4), "no settled file")
     need(u32(data, 40) == (0 if version == 1 else version), "a settled header has two versions")
     need(u32(data, 12) == checksum(NO_SALT, data[16:64]), "a settled header is wrong")
     need(data[16:32] == store_id, "a settled file of another store")
@@ -793,14 +816,14 @@ class Decoder:
         session.end_lsn = max(session.end_lsn, entry["end_lsn"] if session.gaps else 0)
         if session.frames_skipped or session.gaps:
             for name in ("names", "title", "metadata", "workspace", "archived_at", "deleted_at",
-                         "held_at", "expired_at"):
+                         "held_at", "expired_at", "work"):
                 setattr(session, name, entry[name])
         for name, mine in (
                 ("names", session.names), ("title", session.title), ("tail", session.tail),
                 ("metadata", session.metadata), ("workspace", session.workspace),
                 ("archived_at", session.archived_at), ("deleted_at", session.deleted_at),
                 ("held_at", session.held_at), ("expired_at", session.expired_at),
-                ("end_lsn", session.end_lsn), ("chain", session.chain),
+                ("end_lsn", session.end_lsn), ("work", session.work), ("chain", session.chain),
                 ("control", session.control)):
             need(entry[name] == mine, f"the settled {name} differs")
         gone = {position for position, _ in entry["redacted"]}

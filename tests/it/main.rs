@@ -17,6 +17,7 @@ mod expiry;
 mod ledger;
 mod lifetimes;
 mod mortal;
+mod notes;
 // One session that cannot be settled, and the journal that goes on.
 mod forward;
 // What is read back while nobody asks; what is read again.
@@ -76,6 +77,9 @@ mod program;
 // The command line: every verb, its exit codes, its refusals.
 #[cfg(feature = "cli")]
 mod cli;
+// Cursors, checkpoints and leases from the command line, and after a crash.
+#[cfg(feature = "cli")]
+mod work;
 // The benchmark, with tiny counts.
 #[cfg(feature = "cli")]
 mod bench;

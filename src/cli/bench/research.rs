@@ -121,7 +121,7 @@ impl Desk {
         // Three sessions, one of them very long, are to stay warm.
         let options = ResearchOptions { facts_bytes_max: 1 << 30, ..ResearchOptions::default() };
         let service = service.with_research(options);
-        let caller = Caller { scope: Scope::local(), origin: Origin::Model };
+        let caller = Caller { scope: Scope::local(), origin: Origin::Model, fence: None };
         Ok(Self { local, service, caller })
     }
 

@@ -12,18 +12,18 @@ use super::{
     journal::{Item, Refused, Told},
     names::{self, Name},
     redact::is_redacted,
-    session::{Ahead, ControlEffect, Effect, Session, State, given, key_hash},
+    session::{Ahead, ControlEffect, Effect, Session, State, given, key_hash, work_of},
 };
 use crate::{
-    event::{Batch, Event, Lsn, Position, Range, SessionHash, Timestamp, limits},
+    event::{Batch, Event, Lsn, NewNote, Position, Range, SessionHash, Timestamp, limits},
     log::{
-        Chain, Change, Control, Encryptor, Frame, FrameHeader, FrameKind, Head, KnownBatch, Loss,
-        Record, TAG_BYTES, body_digest,
+        Chain, Change, Control, Encryptor, Frame, FrameHeader, FrameKind, Head, KnownBatch,
+        LeaseRecord, Loss, NoteRecord, Record, TAG_BYTES, body_digest,
         frame::PAYLOAD_BYTES_MAX,
         record::{self, batch_digest},
         segment::name_hash,
     },
-    store::{Appended, Fill, Placed, Read, Receipt, StoreError, StoreResult},
+    store::{Appended, Fill, Lease, LeaseCall, Placed, Read, Receipt, StoreError, StoreResult},
 };
 
 /// What became of a request so far.
@@ -133,7 +133,9 @@ impl Shared {
             match known(&mut state, epoch, prepared)? {
                 Known::Wait => return Ok(Planned::Wait),
                 Known::Nothing => {
-                    let request = Request { control: None, batch: prepared };
+                    let note = prepared.batch.note.as_ref();
+                    let control = note.map(|note| Control::Note(note_record(note)));
+                    let request = Request { control, batch: prepared };
                     return self.queue(session, &mut state, epoch, request);
                 }
                 Known::Batch(known) => known,
@@ -173,6 +175,29 @@ impl Shared {
             return Ok(Planned::Wait);
         }
         self.queue_control(session, &mut state, epoch, Control::Loss(loss.clone()))
+    }
+
+    /// Plans what becomes of a session's lease, and says so in `lease`.
+    pub(super) fn plan_lease(
+        &self,
+        session: &Arc<Session>,
+        call: LeaseCall,
+        lease: &mut Option<Lease>,
+    ) -> StoreResult<Planned> {
+        let mut state = self.opened(session)?;
+        let epoch = self.journal.epoch();
+        if state.end(epoch).barrier {
+            return Ok(Planned::Wait);
+        }
+        let work = work_of(&state.entry.work);
+        let (found, changes) = work.call(&session.key.session, call, self.counted())?;
+        *lease = Some(found);
+        if !changes {
+            return Ok(Planned::Answered(nothing(state.receipt())));
+        }
+        let until = found.until.map(|until| until.0);
+        let said = Control::Lease(LeaseRecord { fence: found.fence.0, until, key: found.key });
+        self.queue_control(session, &mut state, epoch, said)
     }
 
     /// Queues what is said of a session itself, without events.
@@ -215,6 +240,24 @@ impl Shared {
         Ok(())
     }
 
+    /// Whether who asks may write, while somebody has the session for himself.
+    fn admits(&self, session: &Session, state: &State, request: &Request<'_>) -> StoreResult<()> {
+        let batch = &request.batch.batch;
+        let writes = match &request.control {
+            None => true,
+            Some(Control::Note(_)) => {
+                let checkpoint = batch.note.as_ref().is_some_and(|note| note.kind.is_checkpoint());
+                !batch.events.is_empty() || checkpoint && !batch.is_idle()
+            }
+            Some(_) => false,
+        };
+        let work = &state.entry.work;
+        if !writes || work.until.is_none() && batch.fence.is_none() {
+            return Ok(());
+        }
+        work_of(work).admit(&session.key.session, batch.fence, self.counted())
+    }
+
     /// Builds the frame of a request and queues it behind what is in flight.
     pub(super) fn queue(
         &self,
@@ -224,6 +267,7 @@ impl Shared {
         mut request: Request<'_>,
     ) -> StoreResult<Planned> {
         self.takes(session, state, &request)?;
+        self.admits(session, state, &request)?;
         // A tombstone must be readable without the key that is to be destroyed.
         let cipher = match request.control {
             Some(Control::Erase(_)) => self.keys.own().map(Arc::clone),
@@ -241,6 +285,8 @@ impl Shared {
             return if decided { Err(refused) } else { Ok(Planned::Wait) };
         }
         let control = request.control.is_some();
+        // A note says nothing that a later request depends on.
+        let bars = request.control.as_ref().is_some_and(|said| !matches!(said, Control::Note(_)));
         if empty && !control {
             let wait = ahead.frames > 0 && batch.if_position.is_some();
             return Ok(if wait { Planned::Wait } else { Planned::Answered(nothing(durable)) });
@@ -271,7 +317,7 @@ impl Shared {
                 let answer = request.batch.answer(first_position, &next);
                 ahead.frames += 1;
                 ahead.control_chain = control_chain;
-                ahead.barrier |= control;
+                ahead.barrier |= bars;
                 next.move_to(ahead);
                 Ok(Planned::Queued(Queued { lead, done: wait, answer }))
             }
@@ -316,11 +362,21 @@ impl Shared {
                 control_chain: ahead.control_chain,
                 updated_at: now,
                 weight: 0,
+                idle: false,
                 names: Vec::new(),
                 control: None,
             },
         };
-        let said = request.control.take();
+        let mut said = request.control.take();
+        if let Some(Control::Note(note)) = &mut said {
+            let behind = ahead.tail.plus(prepared.placed.len() as u64);
+            note.position = note.position.min(behind.0);
+            draft.effect.idle = note.idle;
+        }
+        if said.as_ref().is_some_and(Control::is_aside) && prepared.placed.is_empty() {
+            // Nobody wrote to the session.
+            draft.effect.updated_at = ahead.updated_at;
+        }
         let control = |control: &Control| Record::control(control, now, self.env.random());
         if let Some(said) = &said {
             draft.control(control(said));
@@ -400,6 +456,17 @@ impl Shared {
             return Err(session.damaged(&session.state()));
         }
         Ok(events)
+    }
+}
+
+/// The record of a note; the place of one that names none is found when it is queued.
+fn note_record(note: &NewNote) -> NoteRecord {
+    NoteRecord {
+        kind: NoteRecord::ordinal(note.kind),
+        position: note.position.map_or(u64::MAX, |position| position.0),
+        name: note.name.clone(),
+        body: note.body.to_vec(),
+        idle: note.idle,
     }
 }
 

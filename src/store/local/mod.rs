@@ -14,6 +14,7 @@ mod layout;
 mod lifetimes;
 mod mend;
 mod names;
+mod notes;
 mod open;
 mod policy;
 mod read;
@@ -63,9 +64,9 @@ pub use rotate::{key_ids, key_report};
 pub use vault::{Incoming, NoBackup, Restored, check_backup, is_vacant, restore};
 
 use super::{
-    Aging, Appended, Backup, Change, Head, Health, KeyReport, Lifetimes, Listing, NewSession, Part,
-    Read, Receipt, Recovery, Repaired, Scrub, SessionInfo, Slice, Store, StoreError, StoreResult,
-    Swept, Usage, Verified, Watch, lifetime::Count,
+    Aging, Appended, Backup, Change, Head, Health, KeyReport, Lease, LeaseCall, Lifetimes, Listing,
+    NewSession, Notes, Part, Read, Receipt, Recovery, Repaired, Scrub, SessionInfo, Slice, Store,
+    StoreError, StoreResult, Swept, Usage, Verified, Watch, lifetime::Count,
 };
 use crate::{
     env::{
@@ -78,8 +79,8 @@ use crate::{
         },
     },
     event::{
-        Batch, EventId, Position, Scope, SessionHash, SessionId, SessionKey, TenantId, Timestamp,
-        UserId,
+        Batch, EventId, Fence, NewNote, Note, Position, Scope, SessionHash, SessionId, SessionKey,
+        TenantId, Timestamp, UserId,
     },
     log::{self, StoreFile},
 };
@@ -320,6 +321,14 @@ impl Local {
     /// What the file system said; everything acknowledged stays in the journal.
     pub fn settle_under_load(&self) -> io::Result<()> {
         self.shared.settle_and(false, false)
+    }
+
+    /// Ends every lease that was ever given: for a store that was brought back from a copy.
+    ///
+    /// # Errors
+    /// Those of an append; asked again, it ends them.
+    pub async fn void_leases(&self) -> StoreResult<()> {
+        self.shared.void_leases().await
     }
 
     /// Reads everything settled back, at once; the scrubber does it on its own in the background.
@@ -604,6 +613,66 @@ impl Store for Local {
         listing: Listing,
     ) -> BoxFuture<'a, StoreResult<Vec<SessionInfo>>> {
         async move { Ok(self.shared.catalogue().list(scope, &listing)) }.boxed()
+    }
+
+    fn note<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        fence: Option<Fence>,
+        note: NewNote,
+    ) -> BoxFuture<'a, StoreResult<SessionInfo>> {
+        async move {
+            let session = self.shared.session(key)?;
+            let batch = Batch { fence, note: Some(note), ..Batch::default() };
+            let mut batch = self.shared.prepare(batch);
+            self.shared.drive(|| self.shared.plan(&session, &mut batch)).await?;
+            let state = session.state();
+            Ok(session.info(&state))
+        }
+        .boxed()
+    }
+
+    fn notes<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        wanted: Notes,
+    ) -> BoxFuture<'a, StoreResult<Vec<Note>>> {
+        async move {
+            let session = self.shared.session(key)?;
+            self.shared.notes(&session, wanted)
+        }
+        .boxed()
+    }
+
+    fn lease<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        call: LeaseCall,
+    ) -> BoxFuture<'a, StoreResult<(Lease, SessionInfo)>> {
+        async move {
+            let session = self.shared.session(key)?;
+            let mut lease = None;
+            self.shared.drive(|| self.shared.plan_lease(&session, call, &mut lease)).await?;
+            let state = session.state();
+            let info = session.info(&state);
+            let work = &info.work;
+            let known = Lease { fence: work.fence, until: work.until, key: work.key };
+            Ok((lease.unwrap_or(known), info))
+        }
+        .boxed()
+    }
+
+    fn unfinished<'a>(
+        &'a self,
+        scope: &'a Scope,
+        workspace: Option<&'a str>,
+        limit: usize,
+    ) -> BoxFuture<'a, StoreResult<Vec<SessionInfo>>> {
+        async move { Ok(blocking(|| self.shared.unfinished(scope, workspace, limit))) }.boxed()
+    }
+
+    fn unmarked(&self, since: Timestamp, limit: usize) -> BoxFuture<'_, Vec<SessionKey>> {
+        async move { blocking(|| self.shared.unmarked(since, limit)) }.boxed()
     }
 
     fn read<'a>(&'a self, key: &'a SessionKey, read: Read) -> BoxFuture<'a, StoreResult<Slice>> {

@@ -361,9 +361,9 @@ fn replay_frame(
     let (mut chain, mut control_chain) = (header.chain, header.control_chain);
     let mut position = header.first_position;
     for (lsn, record) in &records {
-        entry.updated_at = entry.updated_at.max(record.processed_at().0);
         entry.bytes += if record.is_event() { record.weight() } else { 0 };
         if record.is_event() {
+            entry.updated_at = entry.updated_at.max(record.processed_at().0);
             chain = chain.after(position.0, record);
             position = position.plus(1);
             continue;
@@ -371,8 +371,11 @@ fn replay_frame(
         control_chain = control_chain.after(lsn.0, record);
         // Tombstones were looked for first, and judged by more than this frame.
         let said = record.to_control().filter(|said| !matches!(said, Control::Erase(_)));
+        if !said.as_ref().is_some_and(Control::is_aside) {
+            entry.updated_at = entry.updated_at.max(record.processed_at().0);
+        }
         if let Some(said) = said {
-            fold_control(entry, &said, record.processed_at());
+            fold_control(entry, *lsn, &said, record.processed_at());
         }
     }
     entry.tail = position.0;

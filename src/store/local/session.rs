@@ -18,12 +18,12 @@ use super::{
 };
 use crate::{
     env::sync::{Mutex, MutexGuard, PoisonError},
-    event::{Incarnation, Lsn, Position, Range, SessionHash, SessionKey, Timestamp},
+    event::{Fence, Incarnation, Lsn, Position, Range, SessionHash, SessionKey, Timestamp},
     log::{
         Chain, Change, Cipher, Control, Create, Damage, Entry, Frame, FrameHeader, KnownBatch,
-        Loss, Packed, segment,
+        Loss, Packed, Work, segment,
     },
-    store::{Gap, Receipt, SessionInfo, StoreError},
+    store::{self, Gap, Receipt, SessionInfo, StoreError},
 };
 
 /// So many frames between two settlings are worth keeping the room for, and not too much of it.
@@ -106,6 +106,8 @@ pub(super) struct Effect {
     pub(super) control_chain: Chain,
     pub(super) updated_at: Timestamp,
     pub(super) weight: u64,
+    /// Nobody asked for it: the session's idle time goes on.
+    pub(super) idle: bool,
     /// Of its events, in their order.
     pub(super) names: Vec<Name>,
     /// What few frames do.
@@ -149,16 +151,19 @@ pub(super) fn fresh_entry(create: &Create, hash: SessionHash, now: Timestamp) ->
         key: 0,
         erased_at: None,
         redacted: Vec::new(),
+        work: Work::default(),
     }
 }
 
-/// Folds what is said of a session, live and in a replay alike.
-pub(super) fn fold_control(entry: &mut Entry, said: &Control, now: Timestamp) {
+/// Folds what a record of that number says of a session, live and in a replay alike.
+pub(super) fn fold_control(entry: &mut Entry, lsn: Lsn, said: &Control, now: Timestamp) {
     match said {
         Control::Change(change) => apply_change(entry, change, now),
         Control::Loss(loss) => apply_loss(entry, loss, now),
         Control::Erase(_) => erase_entry(entry, now.0),
         Control::Redact(redact) => redact_entry(entry, redact.position),
+        Control::Note(note) => entry.work.note(lsn.0, note),
+        Control::Lease(lease) => entry.work.lease(*lease),
         Control::Create(_) | Control::Batch(_) | Control::Unknown(_) => {}
     }
 }
@@ -340,6 +345,22 @@ pub(super) fn info_of(key: &SessionKey, entry: &Entry) -> SessionInfo {
         receipt: receipt_of(entry),
         bytes: entry.bytes,
         damage: gaps_of(entry),
+        work: work_of(&entry.work),
+    }
+}
+
+/// What is known of the work on a session.
+pub(super) fn work_of(work: &Work) -> store::Work {
+    store::Work {
+        fence: Fence(work.fence),
+        until: work.until.map(Timestamp),
+        key: work.key,
+        notes: work.notes,
+        checkpoint: work.checkpoint.map(|mark| store::Mark {
+            number: Lsn(mark.lsn),
+            position: Position(mark.position),
+            open: mark.open,
+        }),
     }
 }
 
@@ -383,7 +404,11 @@ impl State {
     fn publish(&mut self, held: Held, effect: Effect, counted: Timestamp) {
         self.keep_settled();
         let entry = &mut self.entry;
-        let used = if effect.create { counted } else { counted.max(used_at(entry)) };
+        let used = match (effect.create, effect.idle) {
+            (true, _) => counted,
+            (false, true) => used_at(entry),
+            (false, false) => counted.max(used_at(entry)),
+        };
         entry.tail = effect.tail.0;
         entry.end_lsn = effect.end_lsn.0;
         entry.chain = effect.chain.0;
@@ -392,7 +417,8 @@ impl State {
         use_entry(entry, used);
         entry.bytes += effect.weight;
         if let Some(said) = effect.control.as_ref().and_then(|control| control.said.as_ref()) {
-            fold_control(entry, said, effect.updated_at);
+            // It is the first record of its frame.
+            fold_control(entry, held.header.first_lsn, said, effect.updated_at);
         }
         self.exists |= effect.create;
         if let Some(opened) = &mut self.opened {

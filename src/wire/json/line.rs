@@ -3,7 +3,7 @@
 
 use super::{LEVELS_INSIDE, Refused, check, field, take, text};
 use crate::{
-    event::{Batch, BatchKey, Origin, Position, SessionId},
+    event::{Batch, BatchKey, Fence, Origin, Position, SessionId},
     service::{ServiceError, ServiceResult},
     wire::scan::{Flaw, Scanner, unescaped},
 };
@@ -22,9 +22,9 @@ pub struct AppendLine<'a> {
     pub batch: ServiceResult<Batch>,
 }
 
-/// Reads `{"session":…,"events":[…],"if_position":…,"idempotency_key":…,"ref":…}`. What is wrong
-/// with a line does not hide whose it is. A member that is none of these is refused: a condition
-/// with a slip of the pen in its name would be no condition.
+/// Reads `{"session":…,"events":[…],"if_position":…,"idempotency_key":…,"fencing_token":…,
+/// "ref":…}`. What is wrong with a line does not hide whose it is. A member that is none of these
+/// is refused: a condition with a slip of the pen in its name would be no condition.
 #[must_use]
 pub fn append_line(text: &str, origin: Origin) -> AppendLine<'_> {
     let mut line = AppendLine { reference: None, session: None, batch: Ok(Batch::default()) };
@@ -105,13 +105,19 @@ fn member<'a>(
             Ok(position) => batch.if_position = Some(Position(position)),
             Err(_) => return field(name, "a whole number from 0 on is expected"),
         },
+        "fencing_token" if value == "null" => {}
+        "fencing_token" => match value.parse() {
+            Ok(token) => batch.fence = Some(Fence(token)),
+            Err(_) => return field(name, "a whole number from 0 on is expected"),
+        },
         "idempotency_key" => match text(name, value)?.map(|text| BatchKey::new(&text)) {
             Some(Ok(key)) => batch.key = Some(key),
             Some(Err(error)) => return field(name, error),
             None => {}
         },
         _ => {
-            let known = "a line has session, events, if_position, idempotency_key and ref";
+            let known = "a line has session, events, if_position, idempotency_key, \
+                         fencing_token and ref";
             return field(name, known);
         }
     }
@@ -144,13 +150,14 @@ mod tests {
     #[test]
     fn a_line_is_a_batch_with_its_session_and_what_it_is_called() {
         let text = r#" {"ref":"a\u00e9","events":[{"type":"a.b","n":1},{"type":"a.b"}],
-            "session":"s","if_position":7,"idempotency_key":"k"}"#;
+            "session":"s","if_position":7,"idempotency_key":"k","fencing_token":3}"#;
         let line = append_line(text, Origin::Harness);
         let batch = line.batch.expect("a good line");
         assert_eq!(line.reference, Some(r#""a\u00e9""#));
         assert_eq!(line.session.as_ref().map(SessionId::as_str), Some("s"));
         assert_eq!((batch.events.len(), batch.if_position), (2, Some(Position(7))));
         assert_eq!(batch.key.as_ref().map(BatchKey::as_str), Some("k"));
+        assert_eq!(batch.fence, Some(Fence(3)));
         let bare = r#"{"session":"s","events":[],"ref":null,"if_position":null}"#;
         let line = append_line(bare, Origin::Harness);
         assert!(line.batch.is_ok() && line.reference.is_none());
@@ -165,6 +172,7 @@ mod tests {
             (r#""x":1"#, Code::InvalidRequest, "x"),
             (r#""event":[],"events":[]"#, Code::InvalidRequest, "event"),
             (r#""if_position":-1,"events":[]"#, Code::InvalidRequest, "if_position"),
+            (r#""fencing_token":"x","events":[]"#, Code::InvalidRequest, "fencing_token"),
             (r#""idempotency_key":"","events":[]"#, Code::InvalidRequest, "idempotency_key"),
             (r#""events":[],"events":[]"#, Code::InvalidRequest, "events"),
             (r#""if_position":1"#, Code::InvalidRequest, "events"),

@@ -13,14 +13,15 @@ use super::{
         AddSources, ClearSession, GetResearchSession, ListSessions, ReviewHistory, SequentialSearch,
     },
     way_out::Asked,
+    work::{Checkpoint, CheckpointAnswer, LeftOut, Resume, ResumeAnswer, StartOut},
 };
 use crate::{
-    event::{Batch, BatchKey, EventType, Point, Position, SessionId},
+    event::{Batch, BatchKey, EventType, Fence, Point, Position, SessionId},
     harness::Cursor,
     projection::body::SourceBody,
     service::{
-        Around, Caller, Code, EventQuery, RecoverCall, Service, ServiceError, ServiceResult,
-        SessionQuery, Via,
+        Around, Caller, Code, EventQuery, NewCheckpoint, RecoverCall, Service, ServiceError,
+        ServiceResult, SessionQuery, Via,
     },
     wire::{
         json,
@@ -104,6 +105,8 @@ async fn dispatch(
             answer_json(&ContinueAnswer::of(continued))
         }
         "get_events" => get_events(service, caller, via, parse(arguments)?).await,
+        "checkpoint" => checkpoint(service, caller, via, key, parse(arguments)?).await,
+        "resume" => resume(service, caller, via, key, parse(arguments)?).await,
         _ => Err(ServiceError::invalid("name", format!("there is no tool {name:?}"))
             .action("list the tools for their names")),
     }
@@ -206,9 +209,11 @@ async fn review_history(
     if limit == 0 || limit > HISTORY_MAX {
         return Err(ServiceError::invalid("limit", format!("from 1 to {HISTORY_MAX}")));
     }
-    let past = service.review_history(caller, arguments.workspace.as_ref(), limit).await?;
+    let history = service.history(caller, arguments.workspace.as_ref(), Some(limit)).await?;
     answer_json(&HistoryAnswer {
-        sessions: past.into_iter().map(PastOut::from).collect(),
+        start_from: history.start_from.as_ref().map(StartOut::from),
+        unfinished: history.unfinished.iter().map(LeftOut::from).collect(),
+        sessions: history.sessions.into_iter().map(PastOut::from).collect(),
         trust: TRUST,
         notice: NOTICE,
     })
@@ -229,6 +234,8 @@ async fn emit_event(
         events: vec![event],
         if_position: arguments.if_position.map(Position),
         key: key.cloned(),
+        fence: arguments.fencing_token.map(Fence),
+        ..Batch::default()
     };
     let emitted = service.emit(caller, &session, batch, false).await?;
     service.bind(caller, via, &session);
@@ -278,6 +285,53 @@ fn renamed(mut error: ServiceError) -> ServiceError {
         error.hint.field = Some("tokensMax".to_owned());
     }
     error
+}
+
+async fn checkpoint(
+    service: &Service,
+    caller: &Caller,
+    via: &Via,
+    key: Option<&BatchKey>,
+    arguments: Checkpoint,
+) -> ServiceResult<String> {
+    let session = session_id(arguments.session_id.as_deref())?;
+    let new = NewCheckpoint {
+        label: arguments.label,
+        thread: arguments.thread,
+        parent: arguments.parent,
+        at: point("at", arguments.at.as_deref())?,
+        state: arguments.state,
+        delta: arguments.state_delta,
+        done: arguments.done.unwrap_or(false),
+        key: key.cloned(),
+        ..NewCheckpoint::default()
+    };
+    let (session, by) = service.bound(caller, via, session.as_ref()).await?;
+    let caller = &holding(caller, arguments.fencing_token);
+    let made = service.checkpoint(caller, &session, new).await?;
+    service.bind(caller, via, &session);
+    answer_json(&CheckpointAnswer::of(&session, by, &made))
+}
+
+async fn resume(
+    service: &Service,
+    caller: &Caller,
+    via: &Via,
+    key: Option<&BatchKey>,
+    arguments: Resume,
+) -> ServiceResult<String> {
+    let session = session_id(arguments.session_id.as_deref())?;
+    let (session, by) = service.bound(caller, via, session.as_ref()).await?;
+    let caller = &holding(caller, arguments.fencing_token);
+    let name = arguments.checkpoint.as_deref();
+    let resumed = service.resume(caller, &session, name, key.cloned()).await?;
+    service.bind(caller, via, &session);
+    answer_json(&ResumeAnswer::of(&session, by, &resumed))
+}
+
+/// The caller with the token of his lease.
+fn holding(caller: &Caller, token: Option<u64>) -> Caller {
+    Caller { fence: token.map(Fence).or(caller.fence), ..caller.clone() }
 }
 
 fn answer_json<T: Serialize>(answer: &T) -> ServiceResult<String> {

@@ -30,6 +30,8 @@ pub(super) struct EmitEvent {
     pub(super) event: Map<String, Value>,
     /// Append only if the event gets this position.
     pub(super) if_position: Option<u64>,
+    /// Token of the lease, when the session has one.
+    pub(super) fencing_token: Option<u64>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]

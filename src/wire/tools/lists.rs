@@ -4,7 +4,10 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::parts::{none, time};
+use super::{
+    parts::{none, time},
+    work::{LeftOut, StartOut},
+};
 use crate::{
     harness::fit,
     service::{Past, SessionInfo},
@@ -62,6 +65,11 @@ pub(super) struct SessionOut {
 #[serde(rename_all = "camelCase")]
 pub(super) struct HistoryAnswer {
     pub(super) sessions: Vec<PastOut>,
+    /// What to start from: the last checkpoint at which work was done, or else the last one.
+    #[serde(skip_serializing_if = "none")]
+    pub(super) start_from: Option<StartOut>,
+    /// Work that nobody ended.
+    pub(super) unfinished: Vec<LeftOut>,
     pub(super) trust: &'static str,
     pub(super) notice: &'static str,
 }

@@ -13,6 +13,7 @@ mod research;
 mod schema;
 pub mod via;
 mod way_out;
+mod work;
 
 use serde_json::{Map, Value};
 
@@ -149,7 +150,8 @@ pub const TOOLS: &[Tool] = &[
     Tool {
         name: "review_history",
         title: "Review history",
-        description: "What the sessions written to last were for and where they stand.",
+        description: "What the sessions written to last were for and where they stand, what to \
+                      start from, and which were left unfinished.",
         toolset: Toolset::Research,
         read_only: true,
         idempotent: true,
@@ -181,12 +183,35 @@ pub const TOOLS: &[Tool] = &[
         name: "get_events",
         title: "Read events",
         description: "Read a slice of a session's events. Points: 17, end, -5, event:<id>, \
-                      time:<RFC 3339>, step:<n>, action:<type>.",
+                      time:<RFC 3339>, step:<n>, action:<type>, checkpoint:<id or label>, \
+                      cursor:<name>.",
         toolset: Toolset::Events,
         read_only: true,
         idempotent: true,
         input: schema::input::<events::GetEvents>,
         output: schema::output::<events::EventsAnswer>,
+    },
+    Tool {
+        name: "checkpoint",
+        title: "Make a checkpoint",
+        description: "Mark a place of a session to come back to, with your state there. Only what \
+                      changed is kept; durable before the answer.",
+        toolset: Toolset::Events,
+        read_only: false,
+        idempotent: false,
+        input: schema::input::<work::Checkpoint>,
+        output: schema::output::<work::CheckpointAnswer>,
+    },
+    Tool {
+        name: "resume",
+        title: "Resume from a checkpoint",
+        description: "Go on from a checkpoint: the state and plan there, and what lies behind it. \
+                      Any checkpoint will do; nothing is removed.",
+        toolset: Toolset::Events,
+        read_only: false,
+        idempotent: true,
+        input: schema::input::<work::Resume>,
+        output: schema::output::<work::ResumeAnswer>,
     },
     Tool {
         name: "continue_session",

@@ -68,6 +68,7 @@ fn asked(document: &Value, id: &str) -> Vec<Asked> {
             if path.contains("{session}") {
                 let path = path.replace("{session}", id).replace("{event}", "e0");
                 let path = path.replace("{number}", "1");
+                let path = path.replace("{name}", "n");
                 let bodies = match name {
                     "emitEvent" => {
                         let events = json!({"events": [{"type": "user.message", "n": 1}]});
@@ -146,6 +147,9 @@ async fn fill(walled: &Walled, ada: &str) {
         "initial_events": [{"type": "user.message", "id": "e0", "text": RECORDED}]});
     let made = walled.post(ada, "/v1/sessions", &events).await;
     assert_eq!(made.status, 201, "{}", made.text);
+    let checkpoint = json!({"label": "n", "state": {"text": RECORDED}});
+    let path = format!("/v1/sessions/{FOREIGN}/checkpoints");
+    assert_eq!(walled.post(ada, &path, &checkpoint).await.status, 201);
     for number in 1..=3 {
         let step = json!({"sessionId": FOREIGN, "searchStep": RECORDED, "stepNumber": number,
             "totalStepsEstimate": 3, "nextStepNeeded": true});

@@ -119,10 +119,20 @@ const SEGMENT: &[&str] = &[
 const LIFE: &[&str] =
     &["150000fd1080408c908e0c000000005a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a08", "0000000001010001"];
 
+/// The record of a checkpoint that nobody asked for.
+const NOTE: &[&str] =
+    &["170000fd1280408c908e0c000000005c5c5c5c5c5c5c5c5c5c5c5c5c5c5c5c0a", "02070363686b027b7d01"];
+
+/// The record of a lease.
+const LEASE: &[&str] = &[
+    "180000fd1480408c908e0c000000005e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e14",
+    "09013c015d5d5d5d5d5d5d5d5d5d5d5d5d5d5d5d",
+];
+
 /// The header of a settled file.
 const SETTLED: &[&str] = &[
-    "534c534554544c3103000000088bd77961616161616161616161616161616161",
-    "0807060504030201030000000000000000000000000000000000000000000000",
+    "534c534554544c31040000007fbccf4861616161616161616161616161616161",
+    "0807060504030201040000000000000000000000000000000000000000000000",
 ];
 
 /// A generation without entries.
@@ -130,6 +140,23 @@ const EMPTY_CHUNK: &[&str] = &["1000000068f774f8050000000000000000011f20fb0020fc
 
 /// A generation with one entry.
 const CHUNK: &[&str] = &[
+    "be000000539aab31060000000000000000011f20fb0020fc7011010042444501",
+    "0461636d6503616e6e0273315353535353535353535353535353535301015401",
+    "016b017601022f7701fb100e01036b65791617011a011c011e012021010f1081",
+    "8181818181818181818181818181818181818181818181818181818181818182",
+    "8282828282828282828282828282828282828282828282828282828282828211",
+    "011213011415011617037768791801320219011a001b0137015b5b5b5b5b5b5b",
+    "5b5b5b5b5b5b5b5b5b1d011e1f010000",
+];
+
+/// The header of a settled file of version 3: read, never written.
+const SETTLED_V3: &[&str] = &[
+    "534c534554544c3103000000088bd77961616161616161616161616161616161",
+    "0807060504030201030000000000000000000000000000000000000000000000",
+];
+
+/// A generation of it with one entry.
+const CHUNK_V3: &[&str] = &[
     "a50000009e90dbfe060000000000000000011f20fb0020fc7011010042444501",
     "0461636d6503616e6e0273315353535353535353535353535353535301015401",
     "016b017601022f7701fb100e01036b65791617011a011c011e012021010f1081",
@@ -191,6 +218,10 @@ const SAYS_LIFE: &[&str] = &[
     "Change(Change { title: None, metadata: {}, archive: false, delete: false, ",
     "life: Life { hold: Some(true), expire: false, restore: true } })",
 ];
+const SAYS_NOTE: &[&str] =
+    &["Note(NoteRecord { kind: 2, position: 7, name: \"chk\", body: [123, 125], idle: true })"];
+const SAYS_LEASE: &[&str] =
+    &["Lease(LeaseRecord { fence: 9, until: Some(30), key: Some([0x5d; 16]) })"];
 const SAYS_BATCH_KEY: &[&str] =
     &[r#"Batch(KnownBatch { key: "turn", first_position: 7, events: 300, digest: [0x56; 32] })"#];
 const SAYS_LOSS: &[&str] = &[r#"Loss(Loss { places: [(3, 300, "gone"), (7, 7, "a change")] })"#];
@@ -207,7 +238,9 @@ const SAYS_ENTRY: &[&str] = &[
     "bytes: 17, segments: [SegmentEntry { base: 18, start: 19, sealed: true, bytes: 20, ",
     r#"end: 21 }], damage: [Damage { from: 22, to: 23, reason: "why", accepted_at: None }], "#,
     "key: 24, erased_at: Some(25), redacted: [Redaction { position: 25, cleared: true }, ",
-    "Redaction { position: 26, cleared: false }] }",
+    "Redaction { position: 26, cleared: false }], work: Work { fence: 27, until: Some(-28), ",
+    "key: Some([0x5b; 16]), notes: 29, checkpoint: Some(Mark { lsn: 30, position: 31, ",
+    "open: true }) } }",
 ];
 
 pub(super) fn hex(bytes: &[u8]) -> Vec<String> {
@@ -323,6 +356,8 @@ fn a_redacted_event_and_control_records_lie_as_they_are_drawn() {
         (LOSS, SAYS_LOSS),
         (LINEAGE, SAYS_LINEAGE),
         (LIFE, SAYS_LIFE),
+        (NOTE, SAYS_NOTE),
+        (LEASE, SAYS_LEASE),
     ];
     for (golden, expected) in cases {
         let read = record::decode(&unhex(golden), 1).unwrap();
@@ -412,6 +447,20 @@ fn a_settled_file_lies_as_it_is_drawn() {
     assert!(read.is_current());
 }
 
+/// What an entry says that knew no work.
+const NO_WORK: &str =
+    ", work: Work { fence: 0, until: None, key: None, notes: 0, checkpoint: None } }";
+
+#[test]
+fn a_settled_file_of_version_3_is_read_as_one_that_knew_no_work() {
+    let whole = [unhex(SETTLED_V3), unhex(EMPTY_CHUNK), unhex(CHUNK_V3)].concat();
+    let (read, entries) = decode_settled(STORE_ID, &whole.into()).unwrap();
+    assert!(!read.is_current(), "it is written anew, never appended to");
+    let said = SAYS_ENTRY.concat();
+    let (before, _) = said.split_once(", work: ").unwrap();
+    check_says(&entries[0], &[before, NO_WORK]);
+}
+
 #[test]
 fn a_settled_file_of_version_2_is_read_as_one_that_knew_no_keys() {
     let whole = [unhex(SETTLED_V2), unhex(EMPTY_CHUNK), unhex(CHUNK_V2)].concat();
@@ -419,7 +468,7 @@ fn a_settled_file_of_version_2_is_read_as_one_that_knew_no_keys() {
     assert!(!read.is_current(), "it is written anew, never appended to");
     let said = SAYS_ENTRY.concat();
     let (before, _) = said.split_once("key: 24").unwrap();
-    check_says(&entries[0], &[before, "key: 0, erased_at: None, redacted: [] }"]);
+    check_says(&entries[0], &[before, "key: 0, erased_at: None, redacted: []", NO_WORK]);
 }
 
 #[test]
@@ -432,7 +481,7 @@ fn a_settled_file_of_version_1_is_read_as_one_that_knew_no_lifetimes() {
         said.replace("held_at: Some(15), expired_at: Some(16)", "held_at: None, expired_at: None");
     let said = said.replace("used_after: -17, reclaimed: true", "used_after: 0, reclaimed: false");
     let (before, _) = said.split_once("key: 24").unwrap();
-    check_says(&entries[0], &[before, "key: 0, erased_at: None, redacted: [] }"]);
+    check_says(&entries[0], &[before, "key: 0, erased_at: None, redacted: []", NO_WORK]);
     let last = read.last.unwrap();
     check_says(
         &last,
@@ -441,7 +490,7 @@ fn a_settled_file_of_version_1_is_read_as_one_that_knew_no_lifetimes() {
             "at: 33, counted: 33, seen: 33, entries: [] }",
         ],
     );
-    for version in [0, 2, 3, 4] {
+    for version in [0, 2, 3, 4, 5] {
         let mut other = whole.clone();
         other[8] = version;
         decode_settled(STORE_ID, &other.into()).unwrap_err();

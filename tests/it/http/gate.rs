@@ -7,11 +7,14 @@ use std::sync::{
 
 use futures_util::future::BoxFuture;
 use sessionlog::{
-    event::{Batch, EventId, Position, Scope, SessionId, SessionKey, TenantId, Timestamp, UserId},
+    event::{
+        Batch, EventId, Fence, NewNote, Note, Position, Scope, SessionId, SessionKey, TenantId,
+        Timestamp, UserId,
+    },
     store::{
-        Aging, Appended, Change, Head, Health, KeyReport, Lifetimes, Listing, NewSession, Read,
-        Receipt, Recovery, Repaired, SessionInfo, Slice, Store, StoreResult, Swept, Usage,
-        Verified, Watch,
+        Aging, Appended, Change, Head, Health, KeyReport, Lease, LeaseCall, Lifetimes, Listing,
+        NewSession, Notes, Read, Receipt, Recovery, Repaired, SessionInfo, Slice, Store,
+        StoreResult, Swept, Usage, Verified, Watch,
     },
 };
 use tokio::sync::watch;
@@ -82,6 +85,12 @@ impl Store for Gate {
         sweep() -> StoreResult<Swept>;
         aging(scope: &'a Scope, limit: usize) -> StoreResult<Vec<Aging>>;
         list(scope: &'a Scope, listing: Listing) -> StoreResult<Vec<SessionInfo>>;
+        note(key: &'a SessionKey, fence: Option<Fence>, note: NewNote) -> StoreResult<SessionInfo>;
+        notes(key: &'a SessionKey, wanted: Notes) -> StoreResult<Vec<Note>>;
+        lease(key: &'a SessionKey, call: LeaseCall) -> StoreResult<(Lease, SessionInfo)>;
+        unfinished(scope: &'a Scope, name: Option<&'a str>, limit: usize)
+            -> StoreResult<Vec<SessionInfo>>;
+        unmarked(since: Timestamp, limit: usize) -> Vec<SessionKey>;
         read(key: &'a SessionKey, read: Read) -> StoreResult<Slice>;
         find(key: &'a SessionKey, id: &'a EventId) -> StoreResult<Option<Position>>;
         find_time(key: &'a SessionKey, time: Timestamp) -> StoreResult<Position>;

@@ -12,3 +12,4 @@ mod refused;
 mod sessions;
 mod slices;
 mod streams;
+mod work;

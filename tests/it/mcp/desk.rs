@@ -58,7 +58,7 @@ impl Desk {
     }
 
     fn over(store: Arc<dyn Store>, clock: Arc<ManualClock>) -> Self {
-        let caller = Caller { scope: Scope::local(), origin: Origin::Model };
+        let caller = Caller { scope: Scope::local(), origin: Origin::Model, fence: None };
         let service = Service::new(Arc::clone(&store), clock.clone());
         Self { machine: None, service, store, clock, caller, via: connection() }
     }

@@ -52,7 +52,7 @@ impl Counted {
     }
 
     async fn call(&self, tool: &str, arguments: Value) -> Value {
-        let caller = Caller { scope: Scope::local(), origin: Origin::Model };
+        let caller = Caller { scope: Scope::local(), origin: Origin::Model, fence: None };
         let via = Via { connection: Some("c".to_owned()), ..Via::default() };
         let answer = tools::call(&self.service, &caller, &via, None, tool, arguments).await;
         serde_json::from_str(&answer.unwrap()).unwrap()

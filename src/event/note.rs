@@ -1,0 +1,70 @@
+//! A note: something said of a place in a session that takes no place itself, so that it disturbs
+//! nobody's position. And the fencing token of a lease. It must not look inside a note's body.
+
+use std::fmt;
+
+use bytes::Bytes;
+
+use super::{Lsn, Position, Timestamp};
+
+/// What a note is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum NoteKind {
+    /// Where a reader goes on; the last of its name counts, and one with an empty body takes it
+    /// away.
+    Cursor,
+    /// A place to come back to, while the work goes on.
+    Checkpoint,
+    /// A place to come back to, and the work is done there.
+    Final,
+}
+
+impl NoteKind {
+    /// Whether it is a place to come back to.
+    #[must_use]
+    pub fn is_checkpoint(self) -> bool {
+        self != Self::Cursor
+    }
+}
+
+/// A note to be kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewNote {
+    /// What it is.
+    pub kind: NoteKind,
+    /// What it is called: at most as long as an event's id.
+    pub name: String,
+    /// The place it is about; the tail behind the events it comes with when absent.
+    pub position: Option<Position>,
+    /// The client's.
+    pub body: Bytes,
+    /// Nobody asked for it: the session's idle time goes on, and a lease does not matter.
+    pub idle: bool,
+}
+
+/// A note as it is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    /// Its place among all records of the store: a later note has a higher one.
+    pub number: Lsn,
+    /// What it is.
+    pub kind: NoteKind,
+    /// What it is called.
+    pub name: String,
+    /// The place it is about.
+    pub position: Position,
+    /// The store's clock when it was written.
+    pub at: Timestamp,
+    /// The client's.
+    pub body: Bytes,
+}
+
+/// The token of a lease; a later lease of the session has a higher one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Fence(pub u64);
+
+impl fmt::Display for Fence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}

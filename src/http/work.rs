@@ -1,0 +1,304 @@
+//! Routes on the work on a session: cursors, checkpoints, leases, and the history. It must not
+//! decide who may write.
+
+use axum::{
+    Json,
+    extract::{FromRequestParts, RawPathParams, State},
+    http::{StatusCode, request::Parts},
+    response::{IntoResponse as _, Response},
+};
+
+use super::{
+    Shared,
+    body::{Conditions, InPath, JsonBody, Who},
+    describe::Refusals,
+    params::Params,
+    refuse::Refusal,
+};
+use crate::{
+    event::{Point, Position},
+    service::{NewCheckpoint, ServiceError},
+    wire::work::{
+        Checkpoint, CheckpointList, CheckpointState, CreateCheckpoint, Cursor, CursorDeleted,
+        CursorList, HistoryAnswer, Lease, LeaseReleased, PutCursor, RenewRequest, ResumeAnswer,
+        WakeAnswer, WakeRequest,
+    },
+};
+
+/// What a path names beside its session.
+pub(super) struct Named(String);
+
+impl<S: Send + Sync> FromRequestParts<S> for Named {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
+        let params = RawPathParams::from_request_parts(parts, state).await;
+        let params = params.map_err(|_| Refusal::invalid("name", "it is not UTF-8"))?;
+        let named = params.iter().find(|(name, _)| *name == "name").map(|(_, text)| text);
+        Ok(Self(named.unwrap_or_default().to_owned()))
+    }
+}
+
+/// A point that a body names.
+fn point(field: &str, text: &str) -> Result<Point, ServiceError> {
+    Point::parse(text).map_err(|error| ServiceError::invalid(field, error))
+}
+
+/// Puts a cursor: where a reader goes on.
+#[utoipa::path(
+    put, path = "/v1/sessions/{session}/cursors/{name}", operation_id = "putCursor", tag = "events",
+    params(
+        ("session" = String, Path, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", description = "The session's id"),
+        ("name" = String, Path, description = "The cursor's name"),
+    ),
+    request_body(content = Option<PutCursor>, description = "Where; the tail when nothing is said"),
+    responses((status = 200, description = "The cursor, durable", body = Cursor), Refusals)
+)]
+pub(super) async fn put_cursor(
+    State(door): Shared,
+    Who(caller): Who,
+    InPath(session): InPath,
+    Named(name): Named,
+    JsonBody(asked): JsonBody<PutCursor>,
+) -> Result<Json<Cursor>, Refusal> {
+    let at = match (asked.position, asked.at.as_deref()) {
+        (Some(_), Some(_)) => {
+            return Err(Refusal::invalid("at", "it takes the place of position"));
+        }
+        (Some(position), None) => Point::At(Position(position)),
+        (None, Some(text)) => point("at", text)?,
+        (None, None) => Point::End,
+    };
+    Ok(Json(door.app.service.put_cursor(&caller, &session, &name, &at).await?.into()))
+}
+
+/// Where a cursor is.
+#[utoipa::path(
+    get, path = "/v1/sessions/{session}/cursors/{name}", operation_id = "getCursor", tag = "events",
+    params(
+        ("session" = String, Path, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", description = "The session's id"),
+        ("name" = String, Path, description = "The cursor's name"),
+    ),
+    responses((status = 200, description = "The cursor", body = Cursor), Refusals)
+)]
+pub(super) async fn get_cursor(
+    State(door): Shared,
+    Who(caller): Who,
+    InPath(session): InPath,
+    Named(name): Named,
+) -> Result<Json<Cursor>, Refusal> {
+    Ok(Json(door.app.service.get_cursor(&caller, &session, &name).await?.into()))
+}
+
+/// Takes a cursor away.
+#[utoipa::path(
+    delete, path = "/v1/sessions/{session}/cursors/{name}", operation_id = "deleteCursor", tag = "events",
+    params(
+        ("session" = String, Path, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", description = "The session's id"),
+        ("name" = String, Path, description = "The cursor's name"),
+    ),
+    responses((status = 200, description = "The cursor is gone", body = CursorDeleted), Refusals)
+)]
+pub(super) async fn delete_cursor(
+    State(door): Shared,
+    Who(caller): Who,
+    InPath(session): InPath,
+    Named(name): Named,
+) -> Result<Json<CursorDeleted>, Refusal> {
+    door.app.service.delete_cursor(&caller, &session, &name).await?;
+    Ok(Json(CursorDeleted { name, kind: "cursor_deleted".to_owned() }))
+}
+
+/// Every cursor of a session, by name.
+#[utoipa::path(
+    get, path = "/v1/sessions/{session}/cursors", operation_id = "listCursors", tag = "events",
+    params(("session" = String, Path, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", description = "The session's id")),
+    responses((status = 200, description = "The cursors", body = CursorList), Refusals)
+)]
+pub(super) async fn list_cursors(
+    State(door): Shared,
+    Who(caller): Who,
+    InPath(session): InPath,
+) -> Result<Json<CursorList>, Refusal> {
+    let cursors = door.app.service.list_cursors(&caller, &session).await?;
+    Ok(Json(CursorList { data: cursors.into_iter().map(Cursor::from).collect() }))
+}
+
+/// Makes a checkpoint: a place to come back to, and what changed of the agent's state.
+#[utoipa::path(
+    post, path = "/v1/sessions/{session}/checkpoints", operation_id = "createCheckpoint", tag = "sessions",
+    params(
+        ("session" = String, Path, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", description = "The session's id"),
+        ("Fencing-Token" = Option<u64>, Header, description = "Token of the lease, when one is held"),
+        ("Idempotency-Key" = Option<String>, Header, min_length = 1, max_length = 128, description = "A retry with the same key makes no second checkpoint"),
+    ),
+    request_body(content = Option<CreateCheckpoint>, description = "What it says"),
+    responses((status = 201, description = "The checkpoint, durable", body = Checkpoint), Refusals)
+)]
+pub(super) async fn create_checkpoint(
+    State(door): Shared,
+    Who(caller): Who,
+    InPath(session): InPath,
+    conditions: Conditions,
+    JsonBody(asked): JsonBody<CreateCheckpoint>,
+) -> Result<Response, Refusal> {
+    let new = NewCheckpoint {
+        at: asked.at.as_deref().map(|text| point("at", text)).transpose()?,
+        label: asked.label,
+        thread: asked.thread,
+        parent: asked.parent,
+        state: asked.state,
+        delta: asked.state_delta,
+        done: asked.done,
+        key: conditions.key,
+        ..NewCheckpoint::default()
+    };
+    let made = door.app.service.checkpoint(&caller, &session, new).await?;
+    Ok((StatusCode::CREATED, Json(Checkpoint::from(&made))).into_response())
+}
+
+/// The checkpoints of a session, the newest first, their states left out.
+#[utoipa::path(
+    get, path = "/v1/sessions/{session}/checkpoints", operation_id = "listCheckpoints", tag = "sessions",
+    params(
+        ("session" = String, Path, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", description = "The session's id"),
+        ("limit" = Option<u32>, Query, minimum = 1, maximum = 1000, description = "Checkpoints at most: 100 when not said, 1 000 at most"),
+        ("page" = Option<String>, Query, description = "next_page of the answer before"),
+        ("thread" = Option<String>, Query, description = "Only of this line of work"),
+    ),
+    responses((status = 200, description = "A page of checkpoints", body = CheckpointList), Refusals)
+)]
+pub(super) async fn list_checkpoints(
+    State(door): Shared,
+    Who(caller): Who,
+    InPath(session): InPath,
+    params: Params,
+) -> Result<Json<CheckpointList>, Refusal> {
+    let limit = params.number("limit")?;
+    let (page, thread) = (params.text("page")?, params.text("thread")?);
+    let verb = door.app.service.list_checkpoints(&caller, &session, limit, page, thread);
+    Ok(Json(verb.await?.into()))
+}
+
+/// A checkpoint by its id or label, with the state and the plan there.
+#[utoipa::path(
+    get, path = "/v1/sessions/{session}/checkpoints/{name}", operation_id = "getCheckpoint", tag = "sessions",
+    params(
+        ("session" = String, Path, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", description = "The session's id"),
+        ("name" = String, Path, description = "Id or label of the checkpoint"),
+    ),
+    responses((status = 200, description = "The checkpoint", body = CheckpointState), Refusals)
+)]
+pub(super) async fn get_checkpoint(
+    State(door): Shared,
+    Who(caller): Who,
+    InPath(session): InPath,
+    Named(name): Named,
+) -> Result<Json<CheckpointState>, Refusal> {
+    let found = door.app.service.get_checkpoint(&caller, &session, &name).await?;
+    Ok(Json((&found).into()))
+}
+
+/// Goes on from a checkpoint: its state, and what lies behind it. When it is not the last one, what
+/// comes next follows it all the same.
+#[utoipa::path(
+    post, path = "/v1/sessions/{session}/checkpoints/{name}/resume", operation_id = "resumeCheckpoint", tag = "sessions",
+    params(
+        ("session" = String, Path, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", description = "The session's id"),
+        ("name" = String, Path, description = "Id or label of the checkpoint"),
+        ("Fencing-Token" = Option<u64>, Header, description = "Token of the lease, when one is held"),
+        ("Idempotency-Key" = Option<String>, Header, min_length = 1, max_length = 128, description = "A retry with the same key goes back once"),
+    ),
+    responses((status = 200, description = "The checkpoint, and what comes follows which", body = ResumeAnswer), Refusals)
+)]
+pub(super) async fn resume(
+    State(door): Shared,
+    Who(caller): Who,
+    InPath(session): InPath,
+    Named(name): Named,
+    conditions: Conditions,
+) -> Result<Json<ResumeAnswer>, Refusal> {
+    let verb = door.app.service.resume(&caller, &session, Some(&name), conditions.key);
+    Ok(Json(verb.await?.into()))
+}
+
+/// Takes a session up: its lease, where it stands, and what an earlier harness left.
+#[utoipa::path(
+    post, path = "/v1/sessions/{session}/wake", operation_id = "wakeSession", tag = "sessions",
+    params(
+        ("session" = String, Path, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", description = "The session's id"),
+        ("Idempotency-Key" = Option<String>, Header, min_length = 1, max_length = 128, description = "A retry with the same key, while the lease holds, answers the same lease"),
+    ),
+    request_body(content = Option<WakeRequest>, description = "How"),
+    responses((status = 200, description = "The lease, durable, and what to go on from", body = WakeAnswer), Refusals)
+)]
+pub(super) async fn wake(
+    State(door): Shared,
+    Who(caller): Who,
+    InPath(session): InPath,
+    conditions: Conditions,
+    JsonBody(asked): JsonBody<WakeRequest>,
+) -> Result<Json<WakeAnswer>, Refusal> {
+    let (steal, ttl, key) = (asked.steal, asked.ttl_seconds, conditions.key.as_ref());
+    let woken = door.app.service.wake(&caller, &session, steal, ttl, key).await?;
+    Ok(Json((&woken).into()))
+}
+
+/// Keeps a lease for longer.
+#[utoipa::path(
+    post, path = "/v1/sessions/{session}/lease/renew", operation_id = "renewLease", tag = "sessions",
+    params(
+        ("session" = String, Path, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", description = "The session's id"),
+        ("Fencing-Token" = u64, Header, description = "Token of the lease"),
+    ),
+    request_body(content = Option<RenewRequest>, description = "For how long"),
+    responses((status = 200, description = "The lease as it is now, durable", body = Lease), Refusals)
+)]
+pub(super) async fn renew(
+    State(door): Shared,
+    Who(caller): Who,
+    InPath(session): InPath,
+    JsonBody(asked): JsonBody<RenewRequest>,
+) -> Result<Json<Lease>, Refusal> {
+    let granted = door.app.service.renew_lease(&caller, &session, asked.ttl_seconds).await?;
+    Ok(Json((&granted).into()))
+}
+
+/// Gives a lease back: the harness is done with the session for now.
+#[utoipa::path(
+    delete, path = "/v1/sessions/{session}/lease", operation_id = "releaseLease", tag = "sessions",
+    params(
+        ("session" = String, Path, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", description = "The session's id"),
+        ("Fencing-Token" = u64, Header, description = "Token of the lease"),
+    ),
+    responses((status = 200, description = "Anybody may write", body = LeaseReleased), Refusals)
+)]
+pub(super) async fn release(
+    State(door): Shared,
+    Who(caller): Who,
+    InPath(session): InPath,
+) -> Result<Json<LeaseReleased>, Refusal> {
+    door.app.service.release_lease(&caller, &session).await?;
+    let kind = "lease_released".to_owned();
+    Ok(Json(LeaseReleased { session: session.to_string(), kind }))
+}
+
+/// What was done lately, what a next session starts from, and what nobody ended.
+#[utoipa::path(
+    get, path = "/v1/history", operation_id = "getHistory", tag = "sessions",
+    params(
+        ("workspace" = Option<String>, Query, description = "Only of this workspace"),
+        ("limit" = Option<u32>, Query, minimum = 1, maximum = 100, description = "Sessions at most: 20 when not said, 100 at most"),
+    ),
+    responses((status = 200, description = "The sessions written to last", body = HistoryAnswer), Refusals)
+)]
+pub(super) async fn history(
+    State(door): Shared,
+    Who(caller): Who,
+    params: Params,
+) -> Result<Json<HistoryAnswer>, Refusal> {
+    let workspace = params.text("workspace")?.map(str::to_owned);
+    let limit = params.number("limit")?;
+    let history = door.app.service.history(&caller, workspace.as_ref(), limit).await?;
+    Ok(Json((&history).into()))
+}

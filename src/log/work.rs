@@ -1,0 +1,97 @@
+//! What is kept of the work on a session: the records of notes and leases, and what an entry
+//! remembers of them. It must not know what a note is for.
+
+use bincode::{Decode, Encode};
+
+use crate::event::NoteKind;
+
+/// A note. Frozen: another shape is another kind of record.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct NoteRecord {
+    /// The ordinal of its kind.
+    pub(crate) kind: u8,
+    /// The place it is about.
+    pub(crate) position: u64,
+    pub(crate) name: String,
+    pub(crate) body: Vec<u8>,
+    /// Nobody asked for it.
+    pub(crate) idle: bool,
+}
+
+impl NoteRecord {
+    /// What it is; `None` for a kind of a later version, which says nothing here.
+    #[must_use]
+    pub fn kind(&self) -> Option<NoteKind> {
+        Some(match self.kind {
+            1 => NoteKind::Cursor,
+            2 => NoteKind::Checkpoint,
+            3 => NoteKind::Final,
+            _ => return None,
+        })
+    }
+
+    /// The ordinals are on disk.
+    #[must_use]
+    pub fn ordinal(kind: NoteKind) -> u8 {
+        match kind {
+            NoteKind::Cursor => 1,
+            NoteKind::Checkpoint => 2,
+            NoteKind::Final => 3,
+        }
+    }
+}
+
+/// A lease that was given, renewed or given back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct LeaseRecord {
+    /// Its fencing token.
+    pub(crate) fence: u64,
+    /// When it ends, by the store's count of time; `None` once it was given back.
+    pub(crate) until: Option<i64>,
+    /// Digest of the key of the request that took it.
+    pub(crate) key: Option<[u8; 16]>,
+}
+
+/// What an entry remembers of the work on its session.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Encode, Decode)]
+pub struct Work {
+    /// The last lease's token; 0 when there was none.
+    pub(crate) fence: u64,
+    /// When the last lease ends, by the store's count of time; `None` once it was given back.
+    pub(crate) until: Option<i64>,
+    /// Digest of the key of the request that took it.
+    pub(crate) key: Option<[u8; 16]>,
+    /// How many notes it has.
+    pub(crate) notes: u64,
+    /// The last checkpoint.
+    pub(crate) checkpoint: Option<Mark>,
+}
+
+/// The last checkpoint of a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct Mark {
+    /// Number of its record.
+    pub(crate) lsn: u64,
+    /// The place it names.
+    pub(crate) position: u64,
+    /// Whether the work goes on, as far as anybody said who made one; the store's own say nothing.
+    pub(crate) open: bool,
+}
+
+impl Work {
+    /// Folds a note whose record has that number.
+    pub fn note(&mut self, lsn: u64, note: &NoteRecord) {
+        self.notes += 1;
+        if let Some(kind) = note.kind().filter(|kind| kind.is_checkpoint()) {
+            let before = self.checkpoint.is_some_and(|mark| mark.open);
+            let open = if note.idle { before } else { kind != NoteKind::Final };
+            self.checkpoint = Some(Mark { lsn, position: note.position, open });
+        }
+    }
+
+    /// Folds a lease.
+    pub fn lease(&mut self, lease: LeaseRecord) {
+        self.fence = self.fence.max(lease.fence);
+        (self.until, self.key) = (lease.until, lease.key);
+    }
+}

@@ -1,0 +1,424 @@
+//! Cursors and checkpoints, folded from a session's notes: which there are, how they hang
+//! together, and which notes make up the state of an agent at one of them. Pure; a body that does
+//! not fit folds to a checkpoint that says nothing but its place. It must not read a note again.
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde_json::{Map, Value};
+
+pub use super::body::{CheckpointBody, Trigger};
+use crate::event::{Lsn, Note, NoteKind, Position, Timestamp};
+
+/// A checkpoint, its state left out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Checkpoint {
+    /// Its name, unique in the session.
+    pub id: String,
+    /// Number of its note.
+    pub number: Lsn,
+    /// The place it names.
+    pub position: Position,
+    /// When it was made.
+    pub at: Timestamp,
+    /// Whether the work was done there.
+    pub done: bool,
+    /// What made it.
+    pub trigger: Trigger,
+    /// What a person calls it.
+    pub label: Option<String>,
+    /// The line of work it belongs to; `None` for the main one.
+    pub thread: Option<String>,
+    /// The one it follows.
+    parent: Option<usize>,
+    /// The last one up to it that says something of the state.
+    state: Option<usize>,
+    /// Those to read for its state, from the last whole one on.
+    depth: usize,
+    /// Bytes of these.
+    bytes: usize,
+    /// Bytes of the whole state they begin with.
+    base_bytes: usize,
+}
+
+/// Where a reader goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cursor {
+    /// The next position it wants.
+    pub position: Position,
+    /// When it was put there.
+    pub at: Timestamp,
+}
+
+/// The notes of a session.
+#[derive(Clone, Debug, Default)]
+pub struct Checkpoints {
+    /// How many notes are folded in.
+    pub count: u64,
+    /// The last of them.
+    pub last: Lsn,
+    all: Vec<Checkpoint>,
+    ids: HashMap<String, usize>,
+    labels: HashMap<String, usize>,
+    threads: HashMap<Option<String>, usize>,
+    cursors: BTreeMap<String, Cursor>,
+    texts: usize,
+}
+
+impl Checkpoints {
+    /// Folds a note in. Notes come in ascending order of their numbers.
+    pub fn fold(&mut self, note: &Note) {
+        self.count += 1;
+        self.last = note.number;
+        self.texts += note.name.len();
+        if note.kind.is_checkpoint() {
+            return self.fold_checkpoint(note);
+        }
+        if note.body.is_empty() {
+            self.cursors.remove(&note.name);
+        } else {
+            let cursor = Cursor { position: note.position, at: note.at };
+            self.cursors.insert(note.name.clone(), cursor);
+        }
+    }
+
+    fn fold_checkpoint(&mut self, note: &Note) {
+        let body: CheckpointBody = serde_json::from_slice(&note.body).unwrap_or_default();
+        let index = self.all.len();
+        let named = body.parent.as_ref().and_then(|id| self.ids.get(id).copied());
+        let parent = named.or_else(|| self.threads.get(&body.thread).copied());
+        let before = parent.and_then(|at| self.all.get(at));
+        let (state, depth, bytes, base_bytes) = match (&body.base, &body.delta, before) {
+            (Some(_), _, _) => (Some(index), 1, note.body.len(), note.body.len()),
+            (None, Some(_), Some(before)) => {
+                let bytes = before.bytes + note.body.len();
+                (Some(index), before.depth + 1, bytes, before.base_bytes)
+            }
+            (None, Some(_), None) => (Some(index), 1, note.body.len(), 0),
+            (None, None, Some(before)) => {
+                (before.state, before.depth, before.bytes, before.base_bytes)
+            }
+            (None, None, None) => (None, 0, 0, 0),
+        };
+        let texts = [&body.label, &body.thread];
+        self.texts += texts.into_iter().flatten().map(String::len).sum::<usize>();
+        self.ids.insert(note.name.clone(), index);
+        self.threads.insert(body.thread.clone(), index);
+        if let Some(label) = &body.label {
+            self.labels.insert(label.clone(), index);
+        }
+        self.all.push(Checkpoint {
+            id: note.name.clone(),
+            number: note.number,
+            position: note.position,
+            at: note.at,
+            done: note.kind == NoteKind::Final,
+            trigger: body.trigger,
+            label: body.label,
+            thread: body.thread,
+            parent,
+            state,
+            depth,
+            bytes,
+            base_bytes,
+        });
+    }
+
+    /// Every checkpoint, the oldest first.
+    #[must_use]
+    pub fn all(&self) -> &[Checkpoint] {
+        &self.all
+    }
+
+    /// The checkpoint of that id, or else the latest of that label.
+    #[must_use]
+    pub fn find(&self, name: &str) -> Option<&Checkpoint> {
+        let at = self.ids.get(name).or_else(|| self.labels.get(name))?;
+        self.all.get(*at)
+    }
+
+    /// The last checkpoint, or that of a thread.
+    #[must_use]
+    pub fn latest(&self, thread: Option<&Option<String>>) -> Option<&Checkpoint> {
+        match thread {
+            None => self.all.last(),
+            Some(thread) => self.all.get(*self.threads.get(thread)?),
+        }
+    }
+
+    /// The one a checkpoint follows.
+    #[must_use]
+    pub fn parent(&self, of: &Checkpoint) -> Option<&Checkpoint> {
+        self.all.get(of.parent?)
+    }
+
+    /// Numbers of the notes that make up the state at a checkpoint, the oldest first; the first is
+    /// a whole state, or follows none.
+    #[must_use]
+    pub fn chain(&self, of: &Checkpoint) -> Vec<Lsn> {
+        let mut numbers = Vec::with_capacity(of.depth);
+        let mut next = of.state;
+        while let Some(found) = next.and_then(|at| self.all.get(at)) {
+            numbers.push(found.number);
+            let before = found.parent.and_then(|at| self.all.get(at));
+            next = before.filter(|_| found.depth > 1).and_then(|before| before.state);
+        }
+        numbers.reverse();
+        numbers
+    }
+
+    /// Whether the next state of a checkpoint that follows this one is better kept whole: what is
+    /// read for it stays bounded, and what is written grows with what changes, not with its square.
+    #[must_use]
+    pub fn wants_base(before: &Checkpoint, delta_bytes: usize) -> bool {
+        let since = before.bytes.saturating_sub(before.base_bytes) + delta_bytes;
+        before.depth >= CHAIN_MAX || before.depth > 1 && since > before.base_bytes.max(CHAIN_BYTES)
+    }
+
+    /// The cursor of that name.
+    #[must_use]
+    pub fn cursor(&self, name: &str) -> Option<Cursor> {
+        self.cursors.get(name).copied()
+    }
+
+    /// Every cursor, by name.
+    #[must_use]
+    pub fn cursors(&self) -> &BTreeMap<String, Cursor> {
+        &self.cursors
+    }
+
+    /// About how many bytes of memory they take.
+    #[must_use]
+    pub fn weight(&self) -> usize {
+        let each = size_of::<Checkpoint>() + 4 * size_of::<usize>() + 48;
+        self.all.len() * each + self.cursors.len() * (size_of::<Cursor>() + 48) + 2 * self.texts
+    }
+}
+
+/// Notes that are read for one state at most.
+const CHAIN_MAX: usize = 512;
+/// Bytes of changes that are kept as changes whatever the size of the whole.
+const CHAIN_BYTES: usize = 4 << 10;
+
+/// Applies what a checkpoint says to the state before it.
+pub fn apply(state: &mut Map<String, Value>, body: CheckpointBody) {
+    if let Some(base) = body.base {
+        *state = base;
+    }
+    if let Some(delta) = body.delta {
+        merge(state, delta);
+    }
+}
+
+/// Applies a merge patch (RFC 7396) to an object.
+pub fn merge(state: &mut Map<String, Value>, patch: Map<String, Value>) {
+    for (name, value) in patch {
+        match value {
+            Value::Null => drop(state.remove(&name)),
+            Value::Object(inner) => {
+                let old = state.entry(name).or_insert(Value::Null);
+                if !old.is_object() {
+                    *old = Value::Object(Map::new());
+                }
+                if let Value::Object(old) = old {
+                    merge(old, inner);
+                }
+            }
+            value => drop(state.insert(name, value)),
+        }
+    }
+}
+
+/// The merge patch that makes `new` of `old`; `None` when there is none, because `new` holds a
+/// null.
+#[must_use]
+pub fn diff(old: &Map<String, Value>, new: &Map<String, Value>) -> Option<Map<String, Value>> {
+    let mut patch = Map::new();
+    for name in old.keys().filter(|name| !new.contains_key(*name)) {
+        patch.insert(name.clone(), Value::Null);
+    }
+    for (name, value) in new {
+        let change = match (old.get(name), value) {
+            (Some(before), after) if before == after => continue,
+            (Some(Value::Object(before)), Value::Object(after)) => {
+                Value::Object(diff(before, after)?)
+            }
+            // Nothing is there to merge with: what is merged is what comes.
+            (_, after) if holds_null(after) => return None,
+            (_, after) => after.clone(),
+        };
+        patch.insert(name.clone(), change);
+    }
+    Some(patch)
+}
+
+/// Whether a merge patch cannot say this value: a null of an object takes its member away.
+fn holds_null(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Object(members) => members.values().any(holds_null),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    fn object(value: Value) -> Map<String, Value> {
+        match value {
+            Value::Object(members) => members,
+            other => panic!("{other} is no object"),
+        }
+    }
+
+    fn note(number: u64, name: &str, body: &Value) -> Note {
+        Note {
+            number: Lsn(number),
+            kind: NoteKind::Checkpoint,
+            name: name.to_owned(),
+            position: Position(number * 10),
+            at: Timestamp(0),
+            body: Bytes::from(body.to_string()),
+        }
+    }
+
+    fn folded(notes: &[Note]) -> Checkpoints {
+        let mut folded = Checkpoints::default();
+        notes.iter().for_each(|note| folded.fold(note));
+        folded
+    }
+
+    #[test]
+    fn a_checkpoint_follows_the_one_before_it_on_its_thread_unless_it_says_so() {
+        let notes = [
+            note(1, "a", &json!({"label":"start"})),
+            note(2, "b", &json!({"thread":"side"})),
+            note(3, "c", &json!({"label":"start"})),
+            note(4, "d", &json!({"thread":"side","by":"timer"})),
+            note(5, "e", &json!({"parent":"a"})),
+            note(6, "f", &json!({"parent":"nobody"})),
+        ];
+        let folded = folded(&notes);
+        let parent = |id: &str| {
+            let found = folded.find(id).unwrap();
+            folded.parent(found).map(|parent| parent.id.as_str())
+        };
+        let parents = ["a", "b", "c", "d", "e", "f"].map(parent);
+        assert_eq!(parents, [None, None, Some("a"), Some("b"), Some("a"), Some("e")]);
+        assert_eq!(folded.find("start").map(|found| found.id.as_str()), Some("c"));
+        assert_eq!(folded.find("d").map(|found| found.trigger), Some(Trigger::Timer));
+        let latest =
+            |thread: Option<&Option<String>>| folded.latest(thread).map(|found| found.id.as_str());
+        assert_eq!((latest(None), latest(Some(&Some("side".to_owned())))), (Some("f"), Some("d")));
+        assert_eq!(latest(Some(&Some("none".to_owned()))), None);
+    }
+
+    #[test]
+    fn the_chain_of_a_state_skips_what_says_nothing_and_ends_at_a_whole_one() {
+        let notes = [
+            note(1, "a", &json!({"delta":{"n":1}})),
+            note(2, "b", &json!({"by":"tool_call"})),
+            note(3, "c", &json!({"delta":{"n":2}})),
+            note(4, "d", &json!({"base":{"n":3}})),
+            note(5, "e", &json!({"delta":{"n":4}})),
+            note(6, "f", &json!({"parent":"b","delta":{"n":5}})),
+            note(7, "g", &json!({"by":"timer"})),
+            note(8, "h", &json!("no body of ours")),
+        ];
+        let folded = folded(&notes);
+        let chain = |id: &str| -> Vec<u64> {
+            let chain = folded.chain(folded.find(id).unwrap());
+            chain.into_iter().map(|number| number.0).collect()
+        };
+        for (id, wanted) in [
+            ("a", vec![1]),
+            ("b", vec![1]),
+            ("c", vec![1, 3]),
+            ("d", vec![4]),
+            ("e", vec![4, 5]),
+            ("f", vec![1, 6]),
+            ("g", vec![1, 6]),
+            ("h", vec![1, 6]),
+        ] {
+            assert_eq!(chain(id), wanted, "{id}");
+        }
+    }
+
+    #[test]
+    fn a_cursor_is_where_it_was_put_last_until_it_is_taken_away() {
+        let cursor = |number: u64, name: &str, body: &str| Note {
+            kind: NoteKind::Cursor,
+            body: Bytes::copy_from_slice(body.as_bytes()),
+            ..note(number, name, &Value::Null)
+        };
+        let mut notes = vec![cursor(1, "me", "{}"), cursor(2, "you", "{}"), cursor(3, "me", "{}")];
+        let found = folded(&notes);
+        assert_eq!(found.cursor("me").map(|cursor| cursor.position), Some(Position(30)));
+        assert_eq!(found.cursors().len(), 2);
+        notes.push(cursor(4, "me", ""));
+        let found = folded(&notes);
+        assert_eq!((found.cursor("me"), found.count, found.last), (None, 4, Lsn(4)));
+        assert!(found.all().is_empty());
+    }
+
+    #[test]
+    fn what_is_read_for_a_state_stays_bounded_and_what_is_written_in_proportion() {
+        let (mut found, mut written) = (Checkpoints::default(), 0);
+        let mut state = object(json!({"kept": "x".repeat(20_000)}));
+        for n in 0..5_000_u64 {
+            let delta = object(json!({"n": n}));
+            merge(&mut state, delta.clone());
+            let whole = found.latest(None).is_none_or(|last| Checkpoints::wants_base(last, 20));
+            let body = match whole {
+                true => CheckpointBody { base: Some(state.clone()), ..CheckpointBody::default() },
+                false => CheckpointBody { delta: Some(delta), ..CheckpointBody::default() },
+            };
+            let bytes = serde_json::to_vec(&body).unwrap();
+            written += bytes.len();
+            found.fold(&Note { body: bytes.into(), ..note(n + 1, &format!("c{n}"), &Value::Null) });
+            let chain = found.chain(found.latest(None).unwrap());
+            assert!(chain.len() <= CHAIN_MAX, "{}", chain.len());
+        }
+        assert!(written < 5_000 * 100, "{written} bytes for states of 100 MB together");
+    }
+
+    fn value() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            (0..9_i64).prop_map(Value::from),
+            "[a-c]{0,2}".prop_map(Value::from),
+        ];
+        leaf.prop_recursive(3, 24, 4, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..3).prop_map(Value::from),
+                members(inner).prop_map(Value::Object),
+            ]
+        })
+    }
+
+    fn members(value: impl Strategy<Value = Value>) -> impl Strategy<Value = Map<String, Value>> {
+        prop::collection::btree_map("[a-c]", value, 0..4)
+            .prop_map(|members| members.into_iter().collect())
+    }
+
+    proptest! {
+        #[test]
+        fn a_difference_makes_the_new_state_of_the_old(
+            old in members(value()), new in members(value()),
+        ) {
+            match diff(&old, &new) {
+                Some(patch) => {
+                    let mut state = old;
+                    merge(&mut state, patch);
+                    prop_assert_eq!(state, new);
+                }
+                None => prop_assert!(new.values().any(holds_null)),
+            }
+        }
+    }
+}

@@ -1,0 +1,444 @@
+//! Verbs on checkpoints: a place of a session to come back to, and what the agent said of its own
+//! state there. A checkpoint is a position and what changed since the one before it; the session
+//! has the rest. It must not look at what a state means.
+
+use std::sync::{Arc, atomic::Ordering};
+
+use bytes::Bytes;
+use serde_json::Value;
+
+use super::{
+    Caller, Code, Service, ServiceError, ServiceResult,
+    notes::{State, text_of},
+    page,
+    sessions::page_limit,
+    store_error::unwritten,
+};
+use crate::{
+    event::{
+        Batch, BatchKey, EventType, NewNote, NoteKind, Point, Position, Range, SessionId,
+        SessionKey, limits,
+    },
+    projection::checkpoints::{self, Checkpoint, CheckpointBody, Checkpoints, Trigger},
+    store::{Fill, Read, SessionInfo, StoreError},
+};
+
+/// Metadata by which a harness asks for a checkpoint after every answer of a tool.
+const ASKS: (&str, &str) = ("checkpoints", "tool_calls");
+/// The event that holds an agent's plan.
+const PLAN: &str = "plan.updated";
+
+/// What a checkpoint is to say.
+#[derive(Clone, Debug, Default)]
+pub struct NewCheckpoint {
+    /// What a person calls it.
+    pub label: Option<String>,
+    /// The line of work it belongs to; absent for the main one.
+    pub thread: Option<String>,
+    /// The checkpoint it follows; the last of its thread when absent.
+    pub parent: Option<String>,
+    /// The place; the tail when absent.
+    pub at: Option<Point>,
+    /// The agent's whole state. Only what changed is kept.
+    pub state: Option<State>,
+    /// What changed of the state of the checkpoint it follows: a merge patch.
+    pub delta: Option<State>,
+    /// Whether the work is done there.
+    pub done: bool,
+    /// What made it.
+    pub trigger: Trigger,
+    /// A retry with the same key makes no second one.
+    pub key: Option<BatchKey>,
+}
+
+/// A checkpoint in its session, its state left out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CheckpointAt {
+    /// The checkpoint.
+    pub checkpoint: Checkpoint,
+    /// Id of the one it follows.
+    pub parent: Option<String>,
+    /// The tail of the session.
+    pub tail: Position,
+}
+
+/// A checkpoint with what is known of the agent there.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CheckpointState {
+    /// The checkpoint.
+    pub at: CheckpointAt,
+    /// The agent's state as it said it itself.
+    pub state: Arc<State>,
+    /// The plan in force there: body of the last `plan.updated` before it.
+    pub plan: Option<Value>,
+}
+
+/// A page of checkpoints, the newest first.
+#[derive(Clone, Debug)]
+pub struct CheckpointPage {
+    /// The checkpoints.
+    pub checkpoints: Vec<CheckpointAt>,
+    /// Where the listing goes on, when it does.
+    pub next_page: Option<String>,
+    /// The tail of the session.
+    pub tail: Position,
+}
+
+/// What goes on from a checkpoint.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Resumed {
+    /// Where it goes on from.
+    pub from: CheckpointState,
+    /// The checkpoint that what comes follows: the same one, or one that says that the work went
+    /// back to it.
+    pub as_checkpoint: CheckpointAt,
+    /// Events behind the checkpoint: what is not part of the state.
+    pub behind: Range,
+}
+
+fn at(notes: &Checkpoints, checkpoint: &Checkpoint, tail: Position) -> CheckpointAt {
+    let parent = notes.parent(checkpoint).map(|parent| parent.id.clone());
+    CheckpointAt { checkpoint: checkpoint.clone(), parent, tail }
+}
+
+fn not_found(name: &str) -> ServiceError {
+    let message = format!("the session has no checkpoint {name:?}");
+    ServiceError::new(Code::CheckpointNotFound, message)
+        .action("list the session's checkpoints for their ids and labels")
+}
+
+impl Service {
+    /// Makes a checkpoint.
+    ///
+    /// # Errors
+    /// `invalid_request`, `point_not_found`, `checkpoint_not_found` for a parent, `body_too_large`,
+    /// `lease_held`, `lease_lost`, and those of the session.
+    pub async fn checkpoint(
+        &self,
+        caller: &Caller,
+        session: &SessionId,
+        new: NewCheckpoint,
+    ) -> ServiceResult<CheckpointAt> {
+        check(&new)?;
+        let key = caller.key(session);
+        let info = self.store.used(&key).await?;
+        let position = match &new.at {
+            Some(point) => Some(self.position_of(&key, point, info.tail).await?.min(info.tail)),
+            None => None,
+        };
+        let id = self.checkpoint_id(&info, new.key.as_ref());
+        let known = |notes: &Checkpoints, info: &SessionInfo| {
+            let known = notes.find(&id).filter(|found| found.id == id);
+            known.map(|found| at(notes, found, info.tail))
+        };
+        if let Some(known) = self.notes_now(&key, known).await? {
+            return Ok(known);
+        }
+        let (body, whole) = self.body_of(&key, &new).await?;
+        let kind = if new.done { NoteKind::Final } else { NoteKind::Checkpoint };
+        let body = bytes_of(&body);
+        let idle = new.trigger == Trigger::Timer;
+        let note = NewNote { kind, name: id.clone(), position, body, idle };
+        self.durable(self.store.note(&key, caller.fence, note)).await.map_err(unwritten)?;
+        let made = self.notes_now(&key, known).await?.ok_or_else(|| not_found(&id))?;
+        if let Some(whole) = whole {
+            self.keep_state(&key, made.checkpoint.number, &whole).await?;
+        }
+        Ok(made)
+    }
+
+    /// What the note of a checkpoint says, and the whole state there when it is at hand.
+    async fn body_of(
+        &self,
+        key: &SessionKey,
+        new: &NewCheckpoint,
+    ) -> ServiceResult<(CheckpointBody, Option<Arc<State>>)> {
+        let found = self
+            .notes_now(key, |notes, _| {
+                match &new.parent {
+                    Some(name) => notes.find(name).map(Some).ok_or_else(|| not_found(name)),
+                    None => Ok(notes.latest(Some(&new.thread))),
+                }
+                .map(|found| found.map(|found| (found.clone(), notes.chain(found))))
+            })
+            .await??;
+        let (before, chain) = match found {
+            Some((before, chain)) => (Some(before), chain),
+            None => (None, Vec::new()),
+        };
+        let (label, thread) = (new.label.clone(), new.thread.clone());
+        let says = CheckpointBody { trigger: new.trigger, label, thread, ..Default::default() };
+        let parent = before.as_ref().map(|before| before.id.clone());
+        // What was compared with a parent's state must follow that parent, whoever comes between.
+        let pinned = CheckpointBody { parent, ..says.clone() };
+        let alone = if new.parent.is_some() { pinned.clone() } else { says };
+        let whole = |state: Arc<State>| {
+            let base = Some((*state).clone());
+            fits(&text_of(&state))?;
+            Ok((CheckpointBody { base, ..pinned.clone() }, Some(state)))
+        };
+        let wants = |bytes: usize| {
+            before.as_ref().is_some_and(|before| Checkpoints::wants_base(before, bytes))
+        };
+        match (&new.state, &new.delta) {
+            (Some(state), _) => {
+                let state = Arc::new(state.clone());
+                let old = self.state_at(key, &chain).await?;
+                if old == state && before.is_some() {
+                    return Ok((alone, None));
+                }
+                let delta = checkpoints::diff(&old, &state).filter(|_| before.is_some());
+                let delta = delta.map(|delta| (text_of(&delta).len(), delta));
+                match delta.filter(|(bytes, _)| !wants(*bytes) && *bytes < text_of(&state).len()) {
+                    None => whole(state),
+                    Some((_, delta)) => {
+                        fits(&text_of(&state))?;
+                        Ok((CheckpointBody { delta: Some(delta), ..pinned }, Some(state)))
+                    }
+                }
+            }
+            (None, Some(delta)) if !delta.is_empty() => {
+                let text = text_of(delta);
+                fits(&text)?;
+                if !wants(text.len()) {
+                    let delta = Some(delta.clone());
+                    return Ok((CheckpointBody { delta, ..pinned }, None));
+                }
+                let mut state = (*self.state_at(key, &chain).await?).clone();
+                checkpoints::merge(&mut state, delta.clone());
+                whole(Arc::new(state))
+            }
+            _ => Ok((alone, None)),
+        }
+    }
+
+    /// A name for a new checkpoint; the same for the same key.
+    fn checkpoint_id(&self, info: &SessionInfo, key: Option<&BatchKey>) -> String {
+        match key {
+            Some(key) => format!("chk_{:032x}", u128::from_be_bytes(key.digest())),
+            None => {
+                let name = self.counters.names.fetch_add(1, Ordering::Relaxed);
+                format!("chk_{:014x}{name:x}_{:x}", self.now().0, info.work.notes)
+            }
+        }
+    }
+
+    /// A page of a session's checkpoints, the newest first; of one thread when it is named.
+    ///
+    /// # Errors
+    /// `invalid_request` for a limit out of bounds or a foreign page, and those of the session.
+    pub async fn list_checkpoints(
+        &self,
+        caller: &Caller,
+        session: &SessionId,
+        limit: Option<usize>,
+        page: Option<&str>,
+        thread: Option<&str>,
+    ) -> ServiceResult<CheckpointPage> {
+        let limit = page_limit(limit)?;
+        let end = match page.map(|page| page::open::<1>("c", page)).transpose()? {
+            None => usize::MAX,
+            Some([index]) => index
+                .parse()
+                .map_err(|_| ServiceError::invalid("page", "this is no page of this listing"))?,
+        };
+        let key = caller.key(session);
+        self.store.used(&key).await?;
+        let listed = |notes: &Checkpoints, info: &SessionInfo| {
+            let all = notes.all();
+            let before = all.get(..end.min(all.len())).unwrap_or_default();
+            let asked = before.iter().enumerate().rev().filter(|(_, one)| {
+                thread.is_none_or(|thread| one.thread.as_deref() == Some(thread))
+            });
+            let mut found: Vec<(usize, CheckpointAt)> =
+                asked.take(limit + 1).map(|(n, one)| (n, at(notes, one, info.tail))).collect();
+            let more = found.len() > limit;
+            found.truncate(limit);
+            let last = found.last().filter(|_| more).map(|(index, _)| index.to_string());
+            let checkpoints = found.into_iter().map(|(_, one)| one).collect();
+            let next_page = last.map(|index| page::seal("c", &[&index]));
+            CheckpointPage { checkpoints, next_page, tail: info.tail }
+        };
+        self.notes_now(&key, listed).await
+    }
+
+    /// A checkpoint by its id or label, with the state and the plan there.
+    ///
+    /// # Errors
+    /// `checkpoint_not_found`, and those of the session.
+    pub async fn get_checkpoint(
+        &self,
+        caller: &Caller,
+        session: &SessionId,
+        name: &str,
+    ) -> ServiceResult<CheckpointState> {
+        let key = caller.key(session);
+        self.store.used(&key).await?;
+        self.checkpoint_state(&key, Some(name)).await?.ok_or_else(|| not_found(name))
+    }
+
+    /// A checkpoint with its state, or the last one when none is named.
+    pub(super) async fn checkpoint_state(
+        &self,
+        key: &SessionKey,
+        name: Option<&str>,
+    ) -> ServiceResult<Option<CheckpointState>> {
+        let look = |notes: &Checkpoints, info: &SessionInfo| {
+            let found = match name {
+                Some(name) => notes.find(name),
+                None => notes.latest(None),
+            };
+            found.map(|found| (at(notes, found, info.tail), notes.chain(found)))
+        };
+        let Some((at, chain)) = self.notes_now(key, look).await? else { return Ok(None) };
+        let state = self.state_at(key, &chain).await?;
+        let plan = self.plan_at(key, at.checkpoint.position).await?;
+        Ok(Some(CheckpointState { at, state, plan }))
+    }
+
+    /// The plan in force before a position.
+    async fn plan_at(&self, key: &SessionKey, end: Position) -> ServiceResult<Option<Value>> {
+        let Some(position) = self.nth_last(key, PLAN, 1, end).await? else { return Ok(None) };
+        let read = Read {
+            range: Range::new(position, position.plus(1)),
+            events_max: 1,
+            bytes_max: limits::EVENT_BYTES_MAX,
+            fill: Fill::Forward,
+            allow_gaps: false,
+        };
+        let events = self.store.read(key, read).await?.events;
+        Ok(events.first().and_then(|event| serde_json::from_slice(&event.body).ok()))
+    }
+
+    /// Goes back to a checkpoint by its id or label, or to the last one, and says with what. When
+    /// it is not the last of its thread, what comes next follows it all the same: that is kept.
+    ///
+    /// # Errors
+    /// `checkpoint_not_found`, `lease_held`, `lease_lost`, and those of the session.
+    pub async fn resume(
+        &self,
+        caller: &Caller,
+        session: &SessionId,
+        name: Option<&str>,
+        key: Option<BatchKey>,
+    ) -> ServiceResult<Resumed> {
+        let session_key = caller.key(session);
+        self.store.used(&session_key).await?;
+        let from = self.checkpoint_state(&session_key, name).await?;
+        let from = from.ok_or_else(|| not_found(name.unwrap_or("(any)")))?;
+        let one = &from.at.checkpoint;
+        let last = self
+            .notes_now(&session_key, |notes, _| {
+                notes.latest(Some(&one.thread)).is_some_and(|last| last.id == one.id)
+            })
+            .await?;
+        let as_checkpoint = if last {
+            from.at.clone()
+        } else {
+            let back = NewCheckpoint {
+                thread: one.thread.clone(),
+                parent: Some(one.id.clone()),
+                at: Some(Point::At(one.position)),
+                trigger: Trigger::Resume,
+                key,
+                ..NewCheckpoint::default()
+            };
+            self.checkpoint(caller, session, back).await?
+        };
+        let behind = Range::new(one.position, as_checkpoint.tail);
+        Ok(Resumed { from, as_checkpoint, behind })
+    }
+
+    /// Adds a checkpoint to a batch that holds an answer of a tool, where the session asks for
+    /// that: both are one frame.
+    pub(super) async fn mark_tool_calls(&self, key: &SessionKey, batch: &mut Batch) {
+        let answers = batch.events.iter().any(|event| is_result(&event.kind));
+        if !answers || batch.note.is_some() {
+            return;
+        }
+        let Ok(info) = self.store.info(key).await else { return };
+        if info.metadata.get(ASKS.0).is_some_and(|asked| asked == ASKS.1) {
+            let body = CheckpointBody { trigger: Trigger::ToolCall, ..Default::default() };
+            batch.note = Some(NewNote {
+                kind: NoteKind::Checkpoint,
+                name: self.checkpoint_id(&info, batch.key.as_ref()),
+                position: None,
+                body: bytes_of(&body),
+                idle: false,
+            });
+        }
+    }
+
+    /// Makes a checkpoint of every session that changed since its last one and was written to at
+    /// most two rounds ago; answers how many. Nobody asked for these: they slide no lifetime, and
+    /// no lease stops them.
+    pub async fn mark_changed(&self, every: std::time::Duration) -> usize {
+        const SESSIONS_MAX: usize = 10_000;
+        let micros = i64::try_from(every.as_micros()).unwrap_or(i64::MAX).saturating_mul(2);
+        let since = self.now().plus_micros(micros.saturating_neg());
+        let mut made = 0;
+        for key in self.store.unmarked(since, SESSIONS_MAX).await {
+            if crate::access::is_reserved(&key.scope.user) {
+                continue;
+            }
+            let Ok(info) = self.store.info(&key).await else { continue };
+            let body = CheckpointBody { trigger: Trigger::Timer, ..Default::default() };
+            let note = NewNote {
+                kind: NoteKind::Checkpoint,
+                name: self.checkpoint_id(&info, None),
+                position: None,
+                body: bytes_of(&body),
+                idle: true,
+            };
+            match self.durable(self.store.note(&key, None, note)).await {
+                Ok(_) => made += 1,
+                Err(StoreError::SessionDeleted { .. } | StoreError::SessionExpired { .. }) => {}
+                Err(error) => {
+                    tracing::warn!(session = %key.session, %error, "no checkpoint was made of it");
+                }
+            }
+        }
+        made
+    }
+}
+
+/// Whether an event is the answer of a tool.
+fn is_result(kind: &EventType) -> bool {
+    matches!(
+        kind.as_str(),
+        "agent.tool_result"
+            | "agent.mcp_tool_result"
+            | "user.tool_result"
+            | "user.custom_tool_result"
+    )
+}
+
+fn bytes_of(body: &CheckpointBody) -> Bytes {
+    serde_json::to_vec(body).expect("a body of JSON values is JSON").into()
+}
+
+fn check(new: &NewCheckpoint) -> ServiceResult<()> {
+    for (field, text) in [("label", &new.label), ("thread", &new.thread)] {
+        let Some(text) = text else { continue };
+        let chars = text.chars().count();
+        if chars == 0 || chars > limits::NOTE_NAME_CHARS_MAX {
+            let problem = format!("from 1 to {} characters", limits::NOTE_NAME_CHARS_MAX);
+            return Err(ServiceError::invalid(field, problem));
+        }
+    }
+    if new.state.is_some() && new.delta.is_some() {
+        let problem = "the whole state and what changed of it do not go together";
+        return Err(ServiceError::invalid("state_delta", problem).action("send one of both"));
+    }
+    Ok(())
+}
+
+/// Whether a state may be kept.
+fn fits(text: &str) -> ServiceResult<()> {
+    if text.len() <= limits::STATE_BYTES_MAX {
+        return Ok(());
+    }
+    let message = format!("the state is larger than {} bytes", limits::STATE_BYTES_MAX);
+    Err(ServiceError::new(Code::BodyTooLarge, message)
+        .action("keep what is large in events or files, and its place in the state"))
+}

@@ -1,0 +1,143 @@
+//! Verbs on named cursors: where a reader goes on, kept beside the session. A cursor is the
+//! reader's affair: no lease stops it, and it disturbs nobody's position. It must not read events.
+
+use bytes::Bytes;
+
+use super::{Caller, Code, Service, ServiceError, ServiceResult, store_error::unwritten};
+use crate::{
+    event::{NewNote, NoteKind, Point, Position, SessionId, SessionKey, Timestamp, limits},
+    projection::checkpoints::{Checkpoints, Cursor},
+    store::SessionInfo,
+};
+
+/// A cursor, and where the session is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CursorAt {
+    /// Its name.
+    pub name: String,
+    /// The next position its reader wants.
+    pub position: Position,
+    /// When it was put there.
+    pub at: Timestamp,
+    /// The tail of the session.
+    pub tail: Position,
+}
+
+impl Service {
+    /// Puts a cursor at a point. Put where it is already, nothing is written.
+    ///
+    /// # Errors
+    /// `invalid_request` for a name that is none, `point_not_found`, `limit_reached`, and those of
+    /// the session.
+    pub async fn put_cursor(
+        &self,
+        caller: &Caller,
+        session: &SessionId,
+        name: &str,
+        point: &Point,
+    ) -> ServiceResult<CursorAt> {
+        let key = caller.key(session);
+        let name = checked(name)?;
+        let tail = self.store.used(&key).await?.tail;
+        let position = self.position_of(&key, point, tail).await?.min(tail);
+        let (old, count) =
+            self.notes_now(&key, |notes, _| (notes.cursor(&name), notes.cursors().len())).await?;
+        if let Some(Cursor { at, .. }) = old.filter(|old| old.position == position) {
+            return Ok(CursorAt { name, position, at, tail });
+        }
+        if old.is_none() && count >= limits::CURSORS_MAX {
+            let message = format!("the session has {count} cursors; so many are allowed");
+            return Err(ServiceError::new(Code::LimitReached, message)
+                .action("delete cursors that no reader uses any more"));
+        }
+        let body = Bytes::from_static(b"{}");
+        self.write_cursor(&key, &name, Some(position), body).await?;
+        self.cursor(&key, &name).await
+    }
+
+    /// Where a cursor is.
+    ///
+    /// # Errors
+    /// `point_not_found`, and those of the session.
+    pub async fn get_cursor(
+        &self,
+        caller: &Caller,
+        session: &SessionId,
+        name: &str,
+    ) -> ServiceResult<CursorAt> {
+        let key = caller.key(session);
+        self.store.used(&key).await?;
+        self.cursor(&key, name).await
+    }
+
+    /// Every cursor of a session, by name.
+    ///
+    /// # Errors
+    /// Those of the session.
+    pub async fn list_cursors(
+        &self,
+        caller: &Caller,
+        session: &SessionId,
+    ) -> ServiceResult<Vec<CursorAt>> {
+        let key = caller.key(session);
+        self.store.used(&key).await?;
+        let all = |notes: &Checkpoints, info: &SessionInfo| {
+            let told = |(name, cursor): (&String, &Cursor)| told(name, *cursor, info.tail);
+            notes.cursors().iter().map(told).collect()
+        };
+        self.notes_now(&key, all).await
+    }
+
+    /// Takes a cursor away.
+    ///
+    /// # Errors
+    /// `point_not_found`, and those of the session.
+    pub async fn delete_cursor(
+        &self,
+        caller: &Caller,
+        session: &SessionId,
+        name: &str,
+    ) -> ServiceResult<()> {
+        let key = caller.key(session);
+        self.store.used(&key).await?;
+        self.cursor(&key, name).await?;
+        self.write_cursor(&key, name, None, Bytes::new()).await
+    }
+
+    /// Where a cursor is, for who uses the session already.
+    async fn cursor(&self, key: &SessionKey, name: &str) -> ServiceResult<CursorAt> {
+        let (found, tail) =
+            self.notes_now(key, |notes, info| (notes.cursor(name), info.tail)).await?;
+        let found = found.map(|cursor| told(name, cursor, tail));
+        found.ok_or_else(|| {
+            ServiceError::point_not_found(&Point::Cursor(name.to_owned()), tail)
+                .action("list the session's cursors for their names")
+        })
+    }
+
+    async fn write_cursor(
+        &self,
+        key: &SessionKey,
+        name: &str,
+        position: Option<Position>,
+        body: Bytes,
+    ) -> ServiceResult<()> {
+        let (kind, name) = (NoteKind::Cursor, name.to_owned());
+        let note = NewNote { kind, name, position, body, idle: false };
+        self.durable(self.store.note(key, None, note)).await.map_err(unwritten)?;
+        Ok(())
+    }
+}
+
+fn told(name: &str, cursor: Cursor, tail: Position) -> CursorAt {
+    CursorAt { name: name.to_owned(), position: cursor.position, at: cursor.at, tail }
+}
+
+/// A cursor's name goes into paths and points, as a session's id does.
+fn checked(name: &str) -> ServiceResult<String> {
+    match SessionId::new(name) {
+        Ok(_) => Ok(name.to_owned()),
+        Err(error) => Err(ServiceError::invalid("name", error)
+            .action("names of cursors are [A-Za-z0-9][A-Za-z0-9._-]{0,127}")),
+    }
+}

@@ -1,0 +1,110 @@
+//! The history of a scope: what the sessions written to last were for, what the next one of a
+//! workspace starts from, and what somebody began and did not end. It must not use a session: who
+//! looks at many uses none.
+
+use super::{Caller, CheckpointAt, CheckpointState, Past, Service, ServiceError, ServiceResult};
+use crate::{
+    event::{SessionId, SessionKey},
+    projection::checkpoints::Checkpoints,
+    store::SessionInfo,
+};
+
+/// Sessions of a history when nobody says, and at most.
+const SESSIONS_DEFAULT: usize = 20;
+const SESSIONS_MAX: usize = 100;
+
+/// What was done lately.
+#[derive(Clone, Debug)]
+pub struct History {
+    /// The sessions written to last.
+    pub sessions: Vec<Past>,
+    /// The last checkpoint at which work was done, or else the last one at all, among them.
+    pub start_from: Option<StartFrom>,
+    /// Sessions with work that nobody ended, the one written to last first.
+    pub unfinished: Vec<Left>,
+}
+
+/// What a next session starts from.
+#[derive(Clone, Debug)]
+pub struct StartFrom {
+    /// Whose checkpoint it is.
+    pub session: SessionId,
+    /// The checkpoint.
+    pub state: CheckpointState,
+}
+
+/// A session that somebody began to work on and did not say that he is done.
+#[derive(Clone, Debug)]
+pub struct Left {
+    /// The session.
+    pub info: SessionInfo,
+    /// Its last checkpoint.
+    pub checkpoint: Option<CheckpointAt>,
+    /// Whether a harness has it still, as far as its lease says.
+    pub leased: bool,
+}
+
+impl Service {
+    /// What was done lately, in a workspace or in the whole scope.
+    ///
+    /// # Errors
+    /// `invalid_request` for a limit out of bounds, and those of reading a session; one that is
+    /// deleted meanwhile is left out.
+    pub async fn history(
+        &self,
+        caller: &Caller,
+        workspace: Option<&String>,
+        limit: Option<usize>,
+    ) -> ServiceResult<History> {
+        let limit = limit.unwrap_or(SESSIONS_DEFAULT);
+        if limit == 0 || limit > SESSIONS_MAX {
+            let problem = format!("from 1 to {SESSIONS_MAX}, not {limit}");
+            return Err(ServiceError::invalid("limit", problem));
+        }
+        let sessions = self.review_history(caller, workspace, limit).await?;
+        let start_from = self.start_from(&sessions).await?;
+        let workspace = workspace.map(String::as_str);
+        let left = self.store.unfinished(&caller.scope, workspace, limit).await?;
+        let (counted, mut unfinished) = (self.store.counted(), Vec::new());
+        for info in left {
+            let checkpoint = match info.work.checkpoint {
+                Some(_) => self.last_checkpoint(&info.key).await.unwrap_or_default(),
+                None => None,
+            };
+            let leased = info.work.is_leased(counted);
+            unfinished.push(Left { info, checkpoint, leased });
+        }
+        Ok(History { sessions, start_from, unfinished })
+    }
+
+    /// The last checkpoint at which work was done, or else the last one at all.
+    async fn start_from(&self, sessions: &[Past]) -> ServiceResult<Option<StartFrom>> {
+        let marked = || sessions.iter().filter(|past| past.info.work.checkpoint.is_some());
+        let mut found = None;
+        for past in marked() {
+            let last_done = |notes: &Checkpoints, _: &SessionInfo| {
+                let done = notes.all().iter().rev().find(|checkpoint| checkpoint.done);
+                done.map(|checkpoint| checkpoint.id.clone())
+            };
+            if let Ok(Some(id)) = self.notes_now(&past.info.key, last_done).await {
+                found = Some((&past.info.key, Some(id)));
+                break;
+            }
+        }
+        let found = found.or_else(|| marked().next().map(|past| (&past.info.key, None)));
+        let Some((key, id)) = found else { return Ok(None) };
+        // Gone or damaged meanwhile: there is nothing to start from.
+        let state = self.checkpoint_state(key, id.as_deref()).await.unwrap_or_default();
+        let session = key.session.clone();
+        Ok(state.map(|state| StartFrom { session, state }))
+    }
+
+    async fn last_checkpoint(&self, key: &SessionKey) -> ServiceResult<Option<CheckpointAt>> {
+        self.notes_now(key, |notes, info| {
+            let last = notes.latest(None)?;
+            let parent = notes.parent(last).map(|parent| parent.id.clone());
+            Some(CheckpointAt { checkpoint: last.clone(), parent, tail: info.tail })
+        })
+        .await
+    }
+}

@@ -1,0 +1,101 @@
+//! What the notes of a session add up to: the state of an agent at a checkpoint, read from the
+//! notes that make it up. It must not decide what a checkpoint is for.
+
+use std::{collections::HashSet, sync::Arc};
+
+use serde_json::{Map, Value};
+
+use super::{Code, Service, ServiceError, ServiceResult};
+use crate::{
+    event::{Lsn, SessionKey},
+    projection::checkpoints::{self, CheckpointBody, Checkpoints},
+    store::{Notes, SessionInfo},
+};
+
+/// The state of an agent as it said it itself: a JSON object.
+pub type State = Map<String, Value>;
+
+/// Notes read at once while a state is put together.
+const READ_NOTES: usize = 256;
+/// Bytes of notes held while a state is put together.
+const READ_BYTES: usize = 8 << 20;
+
+impl Service {
+    /// Runs `look` on what the notes of a session say now.
+    pub(super) async fn notes_now<T>(
+        &self,
+        key: &SessionKey,
+        look: impl FnOnce(&Checkpoints, &SessionInfo) -> T + Send,
+    ) -> ServiceResult<T> {
+        let found = self.store.info(key).await;
+        self.with_notes(key, found, |info, kept| look(&kept.notes, info)).await
+    }
+
+    /// The state that the notes of these numbers make up, in their order; what lies between them is
+    /// somebody else's.
+    pub(super) async fn state_of(&self, key: &SessionKey, chain: &[Lsn]) -> ServiceResult<State> {
+        let mut state = State::new();
+        let (Some(first), Some(last)) = (chain.first(), chain.last()) else { return Ok(state) };
+        let wanted: HashSet<Lsn> = chain.iter().copied().collect();
+        let mut after = Lsn(first.0.saturating_sub(1));
+        let mut found = 0;
+        while after < *last {
+            let notes_max = if chain.len() == 1 { 1 } else { READ_NOTES };
+            let read = Notes { after, notes_max, bytes_max: READ_BYTES };
+            let notes = self.store.notes(key, read).await?;
+            let Some(end) = notes.last() else { break };
+            after = end.number;
+            for note in notes.iter().filter(|note| wanted.contains(&note.number)) {
+                found += 1;
+                if let Ok(body) = serde_json::from_slice::<CheckpointBody>(&note.body) {
+                    checkpoints::apply(&mut state, body);
+                }
+            }
+        }
+        if found < chain.len() {
+            let message = "a part of the state at this checkpoint cannot be read";
+            return Err(ServiceError::new(Code::SessionDamaged, message)
+                .action("go back to an earlier checkpoint: list them, the newest first"));
+        }
+        Ok(state)
+    }
+
+    /// [`Self::state_of`], kept for who asks next for it or adds to it.
+    pub(super) async fn state_at(
+        &self,
+        key: &SessionKey,
+        chain: &[Lsn],
+    ) -> ServiceResult<Arc<State>> {
+        let Some(last) = chain.last().copied() else { return Ok(Arc::default()) };
+        let known = self
+            .with_notes(key, self.store.info(key).await, |_, kept| {
+                let (number, state, _) = kept.state.as_ref()?;
+                (*number == last).then(|| Arc::clone(state))
+            })
+            .await?;
+        if let Some(state) = known {
+            return Ok(state);
+        }
+        let state = Arc::new(self.state_of(key, chain).await?);
+        self.keep_state(key, last, &state).await?;
+        Ok(state)
+    }
+
+    /// Keeps the state at the checkpoint whose note has that number.
+    pub(super) async fn keep_state(
+        &self,
+        key: &SessionKey,
+        number: Lsn,
+        state: &Arc<State>,
+    ) -> ServiceResult<()> {
+        // A tree takes several times the memory of its text.
+        let bytes = 4 * text_of(state).len();
+        let kept = (number, Arc::clone(state), bytes);
+        self.with_notes(key, self.store.info(key).await, |_, all| all.state = Some(kept)).await
+    }
+}
+
+/// An object as text.
+pub(super) fn text_of(object: &State) -> String {
+    serde_json::to_string(object).expect("an object of JSON values is JSON")
+}

@@ -1,0 +1,164 @@
+//! Verbs of a harness that takes a session up: wake, renew, give back. A lease lets one harness
+//! write at a time; its token goes up with each, so that one that was taken for dead cannot write
+//! behind the back of its successor. It must not decide whether a token is good: the store does.
+
+use std::time::Duration;
+
+use super::{
+    Caller, CheckpointState, Service, ServiceError, ServiceResult, store_error::unwritten,
+};
+use crate::{
+    event::{BatchKey, Fence, Position, Range, SessionId, SessionKey, Timestamp, limits},
+    projection::{OpenCall, Outcomes},
+    store::{Fill, Lease, LeaseCall, Read, SessionInfo},
+};
+
+/// Events before the tail that are searched for calls without a result.
+const SEARCH_EVENTS: usize = 1_000;
+/// Bytes of bodies held while they are searched.
+const SEARCH_BYTES: usize = 8 << 20;
+
+/// A lease as its harness is told of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Granted {
+    /// Its token.
+    pub fence: Fence,
+    /// How long it holds from now on.
+    pub ttl: Duration,
+    /// When that is, by the wall clock.
+    pub expires_at: Timestamp,
+}
+
+/// What a harness gets that takes a session up.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Woken {
+    /// The session.
+    pub info: SessionInfo,
+    /// The right to write to it.
+    pub lease: Granted,
+    /// The last checkpoint, with the state there.
+    pub last_checkpoint: Option<CheckpointState>,
+    /// What an earlier harness left.
+    pub unfinished: Option<Unfinished>,
+}
+
+/// What a harness left that did not say it is done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unfinished {
+    /// Events that no checkpoint covers.
+    pub since_checkpoint: Range,
+    /// Calls without a result among the last events.
+    pub open_calls: Vec<OpenCall>,
+    /// It had a lease and did not give it back.
+    pub lease_kept: bool,
+}
+
+impl Service {
+    /// Takes a session up: its lease, where it stands, and what is left to do.
+    ///
+    /// # Errors
+    /// `lease_held` unless it is to be taken away, `invalid_request`, and those of the session.
+    pub async fn wake(
+        &self,
+        caller: &Caller,
+        session: &SessionId,
+        steal: bool,
+        ttl_seconds: Option<u64>,
+        key: Option<&BatchKey>,
+    ) -> ServiceResult<Woken> {
+        let ttl = ttl(ttl_seconds)?;
+        let session_key = caller.key(session);
+        let before = self.store.used(&session_key).await?;
+        let key = key.map(BatchKey::digest);
+        let again = key.is_some() && key == before.work.key;
+        let call = LeaseCall::Take { steal, ttl, key };
+        let (lease, info) =
+            self.durable(self.store.lease(&session_key, call)).await.map_err(unwritten)?;
+        // From here on nobody else writes: what is read now stays so.
+        let last_checkpoint = self.checkpoint_state(&session_key, None).await?;
+        let lease_kept = before.work.until.is_some() && !again;
+        let unfinished = self.unfinished_of(&session_key, &info, lease_kept).await?;
+        let lease = self.granted(lease);
+        Ok(Woken { info, lease, last_checkpoint, unfinished })
+    }
+
+    /// Keeps a lease for longer.
+    ///
+    /// # Errors
+    /// `lease_lost`, `invalid_request`, and those of the session.
+    pub async fn renew_lease(
+        &self,
+        caller: &Caller,
+        session: &SessionId,
+        ttl_seconds: Option<u64>,
+    ) -> ServiceResult<Granted> {
+        let ttl = ttl(ttl_seconds)?;
+        let call = LeaseCall::Renew { fence: token(caller)?, ttl };
+        let key = caller.key(session);
+        let verb = self.store.lease(&key, call);
+        let (lease, _) = self.durable(verb).await.map_err(unwritten)?;
+        Ok(self.granted(lease))
+    }
+
+    fn granted(&self, lease: Lease) -> Granted {
+        let counted = self.store.counted();
+        let left = lease.until.map_or(0, |until| until.0.saturating_sub(counted.0).max(0));
+        let ttl = Duration::from_micros(u64::try_from(left).unwrap_or(0));
+        Granted { fence: lease.fence, ttl, expires_at: self.now().plus_micros(left) }
+    }
+
+    /// Gives a lease back. Giving it back twice is once.
+    ///
+    /// # Errors
+    /// `lease_lost`, `invalid_request`, and those of the session.
+    pub async fn release_lease(&self, caller: &Caller, session: &SessionId) -> ServiceResult<()> {
+        let call = LeaseCall::Release { fence: token(caller)? };
+        let key = caller.key(session);
+        let verb = self.store.lease(&key, call);
+        self.durable(verb).await.map_err(unwritten)?;
+        Ok(())
+    }
+
+    /// What a harness left; `None` when everything that was begun was ended.
+    async fn unfinished_of(
+        &self,
+        key: &SessionKey,
+        info: &SessionInfo,
+        lease_kept: bool,
+    ) -> ServiceResult<Option<Unfinished>> {
+        let read = Read {
+            range: Range::new(Position::ZERO, info.tail),
+            events_max: SEARCH_EVENTS,
+            bytes_max: SEARCH_BYTES,
+            fill: Fill::Backward,
+            allow_gaps: true,
+        };
+        let mut outcomes = Outcomes::default();
+        for event in &self.store.read(key, read).await?.events {
+            outcomes.fold(event);
+        }
+        let open_calls = outcomes.open();
+        let mark = info.work.checkpoint;
+        let from = mark.map_or(Position::ZERO, |mark| mark.position);
+        let open = mark.is_some_and(|mark| mark.open);
+        let left = lease_kept || open || !open_calls.is_empty();
+        let since_checkpoint = Range::new(from, info.tail);
+        Ok(left.then_some(Unfinished { since_checkpoint, open_calls, lease_kept }))
+    }
+}
+
+fn ttl(seconds: Option<u64>) -> ServiceResult<Duration> {
+    let seconds = seconds.unwrap_or(limits::LEASE_SECONDS_DEFAULT);
+    if seconds == 0 || seconds > limits::LEASE_SECONDS_MAX {
+        let problem = format!("from 1 to {}, not {seconds}", limits::LEASE_SECONDS_MAX);
+        return Err(ServiceError::invalid("ttl_seconds", problem));
+    }
+    Ok(Duration::from_secs(seconds))
+}
+
+fn token(caller: &Caller) -> ServiceResult<Fence> {
+    caller.fence.ok_or_else(|| {
+        ServiceError::invalid("fencing-token", "it is missing")
+            .action("send the fencing_token of the lease as the header Fencing-Token")
+    })
+}

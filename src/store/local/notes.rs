@@ -1,0 +1,244 @@
+//! Notes of a session, read back: from frames that wait in memory and from the segments, in the
+//! order of their numbers. Of a frame its index says whether it holds any record beside events, so
+//! that no other frame is read. It must not know what a note is for, and must not write.
+
+use std::{collections::VecDeque, io, sync::Arc};
+
+use super::{
+    Shared, blocking,
+    read::{OpenSegment, index_of},
+    session::{Held, Session, info_of, work_of},
+    slice::one,
+};
+use crate::{
+    event::{Lsn, Note, Position, Range, Scope, SessionId, SessionKey, Timestamp},
+    log::{
+        Cipher, Control, Entry, Fault, Frame, LogError, Record, journal::read as read_bytes,
+        segment::FrameIndex,
+    },
+    store::{LeaseCall, Notes, SessionInfo, StoreError, StoreResult},
+};
+
+/// A frame that may hold notes.
+enum Place {
+    Memory(Held),
+    File { path: Arc<str>, salt: u64, index: FrameIndex },
+}
+
+impl Place {
+    fn range(&self) -> Range {
+        match self {
+            Self::Memory(held) => held.header.range(),
+            Self::File { index, .. } => Range::new(index.first_position, index.end()),
+        }
+    }
+}
+
+/// What was read of the places.
+#[derive(Default)]
+struct Read {
+    notes: Vec<Note>,
+    /// What cannot be read, and why.
+    lost: Vec<(Range, String)>,
+}
+
+impl Shared {
+    /// Notes of a session, the oldest first. A segment that was replaced under the read is no
+    /// damage: the notes are read again from the segments as they are now.
+    pub(super) fn notes(&self, session: &Arc<Session>, wanted: Notes) -> StoreResult<Vec<Note>> {
+        const TRIES: usize = 8;
+        for _ in 0..TRIES {
+            let (places, segments, cipher) = {
+                let mut state = self.opened(session)?;
+                if state.entry.work.notes == 0 {
+                    return Ok(Vec::new());
+                }
+                let cipher = self.key_of(session, &mut state)?;
+                let opened = state.opened.iter().flat_map(|opened| &opened.segments);
+                let mut places: VecDeque<Place> =
+                    opened.flat_map(|one| frames(one, wanted)).collect();
+                let held = state.unsettled.iter().filter(|held| {
+                    holds_others(&index_of(0, &held.header, held.first_time), wanted.after)
+                });
+                places.extend(held.cloned().map(Place::Memory));
+                (places, state.entry.segments.clone(), cipher)
+            };
+            let read = blocking(|| self.read_notes((session, cipher.as_deref()), places, wanted))?;
+            if read.lost.is_empty() {
+                return Ok(read.notes);
+            }
+            let mut state = session.state();
+            if state.entry.segments == segments {
+                for (range, reason) in &read.lost {
+                    self.note(session, &mut state, *range, reason);
+                }
+                return Ok(read.notes);
+            }
+        }
+        let source = io::Error::other("its segments were replaced again and again");
+        Err(StoreError::Io { doing: "reading the notes of a session", source })
+    }
+
+    fn read_notes(
+        &self,
+        session: (&Session, Option<&Cipher>),
+        places: VecDeque<Place>,
+        wanted: Notes,
+    ) -> StoreResult<Read> {
+        let (mut read, mut bytes) = (Read::default(), 0);
+        for place in places {
+            let range = place.range();
+            let records = match self.records_of(session, place) {
+                Ok(records) => records,
+                Err(LogError::Fault { fault, .. }) => {
+                    read.lost.push((range, fault.to_string()));
+                    continue;
+                }
+                Err(LogError::Io(source)) => {
+                    return Err(StoreError::Io { doing: "reading a segment", source });
+                }
+            };
+            let notes = records.iter().filter(|(lsn, _)| *lsn > wanted.after);
+            for note in notes.filter_map(|(lsn, record)| note_of(*lsn, record)) {
+                bytes += note.body.len();
+                let fits = read.notes.is_empty() || bytes <= wanted.bytes_max;
+                if read.notes.len() >= wanted.notes_max || !fits {
+                    return Ok(read);
+                }
+                read.notes.push(note);
+            }
+        }
+        Ok(read)
+    }
+
+    fn records_of(
+        &self,
+        (session, cipher): (&Session, Option<&Cipher>),
+        place: Place,
+    ) -> Result<Vec<(Lsn, Record)>, LogError> {
+        let wrong = |fault| LogError::Fault { byte_offset: 0, fault };
+        let frame = match place {
+            Place::Memory(held) => Frame { header: held.header, payload: held.payload },
+            Place::File { path, salt, index } => {
+                let file = match self.env.storage.open_read(&path) {
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                        return Err(wrong(Fault::Short));
+                    }
+                    file => file?,
+                };
+                let bytes = read_bytes(&*file, index.byte_offset, index.behind())?;
+                one((session.hash, cipher), salt, &index, index.byte_offset, &bytes)
+                    .map_err(wrong)?
+            }
+        };
+        frame.records().map_err(wrong)
+    }
+
+    /// Ends every lease that was ever given, in a store that was brought back from a copy: no token
+    /// that a harness has from before is good, and none of those given after the copy comes again.
+    pub(super) async fn void_leases(&self) -> StoreResult<()> {
+        let mut leased = Vec::new();
+        let scopes = self.catalogue().scopes();
+        for scope in scopes {
+            self.catalogue().each_entry(&scope, &mut |entry| {
+                if entry.work.fence > 0 && is_open(&entry) {
+                    leased.extend(key_of(&scope, &entry));
+                }
+            });
+        }
+        for key in leased {
+            let session = self.session(&key)?;
+            self.drive(|| self.plan_lease(&session, LeaseCall::Void, &mut None)).await?;
+        }
+        Ok(())
+    }
+
+    /// Sessions of a scope with work that nobody ended, the one written to last first.
+    pub(super) fn unfinished(
+        &self,
+        scope: &Scope,
+        workspace: Option<&str>,
+        limit: usize,
+    ) -> Vec<SessionInfo> {
+        let mut found: Vec<Entry> = Vec::new();
+        let latest = |found: &mut Vec<Entry>| {
+            found.sort_by(|a, b| (b.updated_at, &b.session).cmp(&(a.updated_at, &a.session)));
+            found.truncate(limit);
+        };
+        self.catalogue().each_entry(scope, &mut |entry| {
+            let asked = workspace.is_none_or(|name| entry.workspace.as_deref() == Some(name));
+            if asked && is_open(&entry) && work_of(&entry.work).is_unfinished() {
+                found.push(entry);
+            }
+            if found.len() > limit.saturating_mul(4).max(64) {
+                latest(&mut found);
+            }
+        });
+        latest(&mut found);
+        let info = |entry: &Entry| Some(info_of(&key_of(scope, entry)?, entry));
+        found.iter().filter_map(info).collect()
+    }
+
+    /// Sessions with events behind their last checkpoint, written to since then.
+    pub(super) fn unmarked(&self, since: Timestamp, limit: usize) -> Vec<SessionKey> {
+        let mut found = Vec::new();
+        let scopes = self.catalogue().scopes();
+        for scope in scopes {
+            self.catalogue().each_entry(&scope, &mut |entry| {
+                let marked = entry.work.checkpoint.map_or(0, |mark| mark.position);
+                let changed = entry.tail > marked && entry.updated_at >= since.0;
+                if changed && found.len() < limit && is_open(&entry) {
+                    found.extend(key_of(&scope, &entry));
+                }
+            });
+        }
+        found
+    }
+}
+
+fn key_of(scope: &Scope, entry: &Entry) -> Option<SessionKey> {
+    let session = SessionId::new(&entry.session).ok()?;
+    Some(SessionKey { scope: scope.clone(), session })
+}
+
+/// Whether events may be appended to it, as far as its entry says.
+fn is_open(entry: &Entry) -> bool {
+    let gone = entry.deleted_at.or(entry.expired_at).or(entry.archived_at).is_some();
+    !gone && entry.damage.iter().all(|damage| damage.accepted_at.is_some())
+}
+
+/// The frames of a segment that may hold notes behind a number.
+fn frames(segment: &OpenSegment, wanted: Notes) -> impl Iterator<Item = Place> {
+    let path: Arc<str> = segment.path.as_str().into();
+    let from =
+        segment.index.partition_point(|frame| end_of(frame) <= wanted.after.0.saturating_add(1));
+    let behind = segment.index.get(from..).unwrap_or_default();
+    let others = behind.iter().filter(move |frame| holds_others(frame, wanted.after));
+    others.map(move |index| Place::File {
+        path: Arc::clone(&path),
+        salt: segment.salt,
+        index: *index,
+    })
+}
+
+/// The number after the last record of a frame.
+fn end_of(frame: &FrameIndex) -> u64 {
+    frame.first_lsn.0 + u64::from(frame.count)
+}
+
+/// Whether a frame holds a record behind a number, and one that is no event.
+fn holds_others(frame: &FrameIndex, after: Lsn) -> bool {
+    end_of(frame) > after.0.saturating_add(1) && frame.count > frame.events
+}
+
+fn note_of(lsn: Lsn, record: &Record) -> Option<Note> {
+    let Some(Control::Note(note)) = record.to_control() else { return None };
+    Some(Note {
+        number: lsn,
+        kind: note.kind()?,
+        name: note.name,
+        position: Position(note.position),
+        at: record.processed_at(),
+        body: note.body.into(),
+    })
+}

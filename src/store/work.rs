@@ -1,0 +1,242 @@
+//! Who works on a session and how far he came: leases and the marks of checkpoints, and the rules
+//! of both, the same for every engine. Pure; it must not read a clock.
+
+use std::time::Duration;
+
+use super::{StoreError, StoreResult};
+use crate::event::{Fence, Lsn, Position, SessionId, Timestamp};
+
+/// What is known of the work on a session.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Work {
+    /// The token of the last lease; 0 when there was none.
+    pub fence: Fence,
+    /// When the last lease ends, by [`super::Store::counted`]; `None` once it was given back.
+    pub until: Option<Timestamp>,
+    /// Digest of the key of the request that took it.
+    pub key: Option<[u8; 16]>,
+    /// How many notes it has.
+    pub notes: u64,
+    /// The last checkpoint.
+    pub checkpoint: Option<Mark>,
+}
+
+/// The last checkpoint of a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mark {
+    /// Number of its note.
+    pub number: Lsn,
+    /// The place it names.
+    pub position: Position,
+    /// Whether the work goes on, as far as anybody said who made one.
+    pub open: bool,
+}
+
+/// A lease: the right to write to a session alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lease {
+    /// Its token.
+    pub fence: Fence,
+    /// When it ends, by [`super::Store::counted`]; `None` when it was given back.
+    pub until: Option<Timestamp>,
+    /// Digest of the key of the request that took it.
+    pub key: Option<[u8; 16]>,
+}
+
+/// What is wanted of a session's lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeaseCall {
+    /// To have it, though another has it when it is to be taken away.
+    Take {
+        /// Take it from who has it.
+        steal: bool,
+        /// How long it is to hold.
+        ttl: Duration,
+        /// Digest of the request's key: asked again while the lease holds, it is the same lease.
+        key: Option<[u8; 16]>,
+    },
+    /// To keep it.
+    Renew {
+        /// Its token.
+        fence: Fence,
+        /// How long it is to hold from now on.
+        ttl: Duration,
+    },
+    /// To give it back.
+    Release {
+        /// Its token.
+        fence: Fence,
+    },
+    /// That nobody has it, and that no token given since the copy that this store is from comes
+    /// again.
+    Void,
+}
+
+/// How far tokens jump in a store that was brought back from a copy.
+const JUMP: u64 = 1 << 32;
+
+/// Which notes to read, the oldest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Notes {
+    /// Only those with a higher number.
+    pub after: Lsn,
+    /// So many at most.
+    pub notes_max: usize,
+    /// Bytes of bodies at most; the first note comes whatever its size.
+    pub bytes_max: usize,
+}
+
+impl Work {
+    /// Whether somebody began and did not say that he is done.
+    #[must_use]
+    pub fn is_unfinished(&self) -> bool {
+        self.until.is_some() || self.checkpoint.is_some_and(|mark| mark.open)
+    }
+
+    /// Whether a lease holds at that count of time.
+    #[must_use]
+    pub fn is_leased(&self, counted: Timestamp) -> bool {
+        self.until.is_some_and(|until| counted <= until)
+    }
+
+    /// Whether who has that token, or none, may write.
+    ///
+    /// # Errors
+    /// [`StoreError::LeaseHeld`] without the token of the lease that holds,
+    /// [`StoreError::LeaseLost`] with one that does not hold any more.
+    pub fn admit(
+        &self,
+        session: &SessionId,
+        fence: Option<Fence>,
+        counted: Timestamp,
+    ) -> StoreResult<()> {
+        match fence {
+            Some(fence) if self.is_leased(counted) && fence == self.fence => Ok(()),
+            Some(_) => Err(StoreError::LeaseLost { session: session.clone() }),
+            None if self.is_leased(counted) => Err(self.held(session, counted)),
+            None => Ok(()),
+        }
+    }
+
+    /// The lease as it is after the call, and whether the call changes it.
+    ///
+    /// # Errors
+    /// Those of [`Self::admit`].
+    pub fn call(
+        &self,
+        session: &SessionId,
+        call: LeaseCall,
+        counted: Timestamp,
+    ) -> StoreResult<(Lease, bool)> {
+        let until = |ttl: Duration| {
+            let micros = i64::try_from(ttl.as_micros()).unwrap_or(i64::MAX);
+            Some(counted.plus_micros(micros))
+        };
+        let lease = Lease { fence: self.fence, until: self.until, key: self.key };
+        match call {
+            LeaseCall::Take { key, .. }
+                if key.is_some() && key == self.key && self.is_leased(counted) =>
+            {
+                Ok((lease, false))
+            }
+            LeaseCall::Take { steal: false, .. } if self.is_leased(counted) => {
+                Err(self.held(session, counted))
+            }
+            LeaseCall::Take { ttl, key, .. } => {
+                let fence = Fence(self.fence.0.saturating_add(1));
+                Ok((Lease { fence, until: until(ttl), key }, true))
+            }
+            LeaseCall::Renew { fence, ttl } => {
+                self.admit(session, Some(fence), counted)?;
+                Ok((Lease { until: until(ttl), ..lease }, true))
+            }
+            LeaseCall::Release { fence } if fence == self.fence => {
+                Ok((Lease { until: None, ..lease }, self.until.is_some()))
+            }
+            LeaseCall::Void => {
+                let fence = Fence(self.fence.0.saturating_add(JUMP));
+                Ok((Lease { fence, until: None, key: None }, true))
+            }
+            LeaseCall::Release { .. } => Err(StoreError::LeaseLost { session: session.clone() }),
+        }
+    }
+
+    fn held(&self, session: &SessionId, counted: Timestamp) -> StoreError {
+        let micros = self.until.map_or(0, |until| until.0.saturating_sub(counted.0));
+        let seconds = u64::try_from(micros).unwrap_or(0).div_ceil(1_000_000).max(1);
+        StoreError::LeaseHeld { session: session.clone(), seconds }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    /// What became of a call or of a write: `held`, `lost`, or the token.
+    fn told<T>(result: StoreResult<T>, token: impl FnOnce(T) -> u64) -> String {
+        match result {
+            Ok(fine) => token(fine).to_string(),
+            Err(StoreError::LeaseHeld { seconds, .. }) => format!("held {seconds}"),
+            Err(StoreError::LeaseLost { .. }) => "lost".to_owned(),
+            Err(other) => other.to_string(),
+        }
+    }
+
+    #[test]
+    fn a_lease_lets_one_writer_in_until_its_time_is_over() {
+        let session = SessionId::new("s").unwrap();
+        let at = |seconds: i64| Timestamp(seconds * 1_000_000);
+        let key = Some([9; 16]);
+        let leased = Work { fence: Fence(7), until: Some(at(60)), key, ..Work::default() };
+        let given_back = Work { until: None, ..leased };
+        for (work, second, fence, wanted) in [
+            (Work::default(), 0, None, "0"),
+            (Work::default(), 0, Some(0), "lost"),
+            (Work::default(), 0, Some(1), "lost"),
+            (leased, 0, None, "held 60"),
+            (leased, 60, None, "held 1"),
+            (leased, 61, None, "0"),
+            (leased, 60, Some(7), "0"),
+            (leased, 61, Some(7), "lost"),
+            (leased, 0, Some(6), "lost"),
+            (leased, 0, Some(8), "lost"),
+            (given_back, 0, None, "0"),
+            (given_back, 0, Some(7), "lost"),
+        ] {
+            let found = work.admit(&session, fence.map(Fence), at(second));
+            assert_eq!(told(found, |()| 0), wanted, "{work:?} at {second} with {fence:?}");
+        }
+        let keyed = |steal, key| LeaseCall::Take { steal, ttl: MINUTE, key };
+        let take = |steal| keyed(steal, None);
+        let renew = |fence| LeaseCall::Renew { fence: Fence(fence), ttl: MINUTE };
+        let release = |fence| LeaseCall::Release { fence: Fence(fence) };
+        for (work, second, call, wanted) in [
+            (Work::default(), 0, take(false), "1"),
+            (leased, 0, take(false), "held 60"),
+            (leased, 0, take(true), "8"),
+            (leased, 60, keyed(true, key), "7"),
+            (leased, 61, keyed(false, key), "8"),
+            (leased, 0, keyed(false, Some([8; 16])), "held 60"),
+            (given_back, 0, keyed(false, key), "8"),
+            (leased, 61, take(false), "8"),
+            (given_back, 0, take(false), "8"),
+            (leased, 0, renew(7), "7"),
+            (leased, 61, renew(7), "lost"),
+            (leased, 0, renew(6), "lost"),
+            (given_back, 0, renew(7), "lost"),
+            (leased, 0, release(7), "7"),
+            (leased, 61, release(7), "7"),
+            (given_back, 0, release(7), "7"),
+            (leased, 0, release(6), "lost"),
+        ] {
+            let found = work.call(&session, call, at(second));
+            assert_eq!(told(found, |(lease, _)| lease.fence.0), wanted, "{call:?} at {second}");
+        }
+        let (lease, changes) = leased.call(&session, renew(7), at(30)).unwrap();
+        assert_eq!((lease.until, changes), (Some(at(90)), true));
+        let (lease, changes) = given_back.call(&session, release(7), at(30)).unwrap();
+        assert_eq!((lease.until, changes), (None, false), "given back twice is once");
+    }
+}

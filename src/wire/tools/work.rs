@@ -1,0 +1,220 @@
+//! Arguments and answers of the checkpoint tools, and what a history tells of checkpoints. A state
+//! that does not fit the answer is shown by its beginning. They must not decide which checkpoint.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::{
+    NOTICE, TRUST,
+    answer::bound_by,
+    parts::{none, time},
+};
+use crate::{
+    event::SessionId,
+    harness::fit,
+    service::{BoundBy, CheckpointAt, CheckpointState, Left, Resumed, StartFrom},
+};
+
+/// Bytes of a state, and of a plan, in an answer.
+const STATE_BYTES_MAX: usize = 8_000;
+/// Bytes of a state in a history.
+const HISTORY_STATE_BYTES_MAX: usize = 1_500;
+/// Bytes of a title in a history.
+const TITLE_BYTES_MAX: usize = 120;
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct Checkpoint {
+    /// Left out: the bound session.
+    pub(super) session_id: Option<String>,
+    /// What to call it.
+    pub(super) label: Option<String>,
+    /// A line of work of its own.
+    pub(super) thread: Option<String>,
+    /// Id or label it follows; default the last one.
+    pub(super) parent: Option<String>,
+    /// Point; default end.
+    pub(super) at: Option<String>,
+    /// Your whole state: task, done, next.
+    pub(super) state: Option<Map<String, Value>>,
+    /// Instead of state: what changed of it (merge patch).
+    pub(super) state_delta: Option<Map<String, Value>>,
+    /// The work is done.
+    #[serde(rename = "final")]
+    pub(super) done: Option<bool>,
+    /// Token of the lease, when the session has one.
+    pub(super) fencing_token: Option<u64>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct CheckpointAnswer {
+    session_id: String,
+    bound_by: &'static str,
+    checkpoint_id: String,
+    /// What lies before it is part of it.
+    position: u64,
+    #[serde(skip_serializing_if = "none")]
+    parent_id: Option<String>,
+    tail: u64,
+}
+
+impl CheckpointAnswer {
+    pub(super) fn of(session: &SessionId, by: BoundBy, made: &CheckpointAt) -> Self {
+        Self {
+            session_id: session.to_string(),
+            bound_by: bound_by(by),
+            checkpoint_id: made.checkpoint.id.clone(),
+            position: made.checkpoint.position.0,
+            parent_id: made.parent.clone(),
+            tail: made.tail.0,
+        }
+    }
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct Resume {
+    /// Left out: the bound session.
+    pub(super) session_id: Option<String>,
+    /// Id or label; default the last one.
+    pub(super) checkpoint: Option<String>,
+    /// Token of the lease, when the session has one.
+    pub(super) fencing_token: Option<u64>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ResumeAnswer {
+    session_id: String,
+    bound_by: &'static str,
+    checkpoint: Place,
+    /// The checkpoint that what comes follows.
+    resumed_as: String,
+    /// Events behind the checkpoint: get_events from its position.
+    events_behind: u64,
+    tail: u64,
+    trust: &'static str,
+    notice: &'static str,
+}
+
+/// A checkpoint with its state, as far as it fits.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Place {
+    id: String,
+    #[serde(skip_serializing_if = "none")]
+    label: Option<String>,
+    position: u64,
+    created_at: String,
+    /// Whether the work was done there.
+    #[serde(rename = "final")]
+    done: bool,
+    /// The state as it was said.
+    #[serde(skip_serializing_if = "none")]
+    state: Option<Map<String, Value>>,
+    /// The beginning of a state too large for the answer.
+    #[serde(skip_serializing_if = "none")]
+    state_preview: Option<String>,
+    /// The plan in force.
+    #[serde(skip_serializing_if = "none")]
+    plan: Option<Value>,
+    /// The beginning of a plan too large for the answer.
+    #[serde(skip_serializing_if = "none")]
+    plan_preview: Option<String>,
+}
+
+impl Place {
+    fn of(found: &CheckpointState, bytes_max: usize) -> Self {
+        let one = &found.at.checkpoint;
+        let state = (!found.state.is_empty()).then(|| Value::Object((*found.state).clone()));
+        let (state, state_preview) = fitting(state, bytes_max);
+        let (plan, plan_preview) = fitting(found.plan.clone(), bytes_max);
+        let state = match state {
+            Some(Value::Object(members)) => Some(members),
+            _ => None,
+        };
+        Self {
+            id: one.id.clone(),
+            label: one.label.clone(),
+            position: one.position.0,
+            created_at: time(one.at),
+            done: one.done,
+            state,
+            state_preview,
+            plan,
+            plan_preview,
+        }
+    }
+}
+
+/// A value, or the beginning of its text.
+fn fitting(value: Option<Value>, bytes_max: usize) -> (Option<Value>, Option<String>) {
+    let Some(value) = value else { return (None, None) };
+    let text = value.to_string();
+    if text.len() <= bytes_max {
+        return (Some(value), None);
+    }
+    (None, Some(fit(&text, bytes_max).text))
+}
+
+impl ResumeAnswer {
+    pub(super) fn of(session: &SessionId, by: BoundBy, resumed: &Resumed) -> Self {
+        Self {
+            session_id: session.to_string(),
+            bound_by: bound_by(by),
+            checkpoint: Place::of(&resumed.from, STATE_BYTES_MAX),
+            resumed_as: resumed.as_checkpoint.checkpoint.id.clone(),
+            events_behind: resumed.behind.len(),
+            tail: resumed.as_checkpoint.tail.0,
+            trust: TRUST,
+            notice: NOTICE,
+        }
+    }
+}
+
+/// What a next session starts from.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct StartOut {
+    session_id: String,
+    checkpoint: Place,
+}
+
+impl From<&StartFrom> for StartOut {
+    fn from(start: &StartFrom) -> Self {
+        let checkpoint = Place::of(&start.state, HISTORY_STATE_BYTES_MAX);
+        Self { session_id: start.session.to_string(), checkpoint }
+    }
+}
+
+/// A session with work that nobody ended.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct LeftOut {
+    session_id: String,
+    #[serde(skip_serializing_if = "none")]
+    title: Option<String>,
+    updated_at: String,
+    tail: u64,
+    /// Its last checkpoint: resume goes on from there.
+    #[serde(skip_serializing_if = "none")]
+    checkpoint_id: Option<String>,
+    /// Whether a harness has it still, as far as its lease says.
+    leased: bool,
+}
+
+impl From<&Left> for LeftOut {
+    fn from(left: &Left) -> Self {
+        let title = left.info.title.as_ref();
+        Self {
+            session_id: left.info.key.session.to_string(),
+            title: title.map(|text| fit(text, TITLE_BYTES_MAX).text),
+            updated_at: time(left.info.updated_at),
+            tail: left.info.tail.0,
+            checkpoint_id: left.checkpoint.as_ref().map(|at| at.checkpoint.id.clone()),
+            leased: left.leased,
+        }
+    }
+}

@@ -1,0 +1,433 @@
+//! Shapes of the work on a session: cursors, checkpoints, leases, a history. It must not decide
+//! anything about them.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+#[cfg(feature = "http")]
+use utoipa::ToSchema;
+
+use super::types::{Range, Session};
+use crate::service::{
+    self, CheckpointAt, CheckpointPage, CursorAt, History, Left, Past, Resumed, Woken,
+};
+
+/// Where to put a cursor.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(ToSchema))]
+#[serde(default)]
+pub struct PutCursor {
+    /// The next position its reader wants.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub position: Option<u64>,
+    /// A point instead of a position; the tail when neither is said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at: Option<String>,
+}
+
+/// A cursor: where a reader goes on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(ToSchema))]
+pub struct Cursor {
+    /// Its name, unique in the session.
+    pub name: String,
+    /// The next position its reader wants.
+    pub position: u64,
+    /// When it was put there, RFC 3339.
+    pub updated_at: String,
+    /// The position the next event of the session will get.
+    pub tail: u64,
+    /// Events its reader has not read.
+    pub behind: u64,
+}
+
+/// Every cursor of a session, by name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(ToSchema))]
+pub struct CursorList {
+    /// The cursors.
+    pub data: Vec<Cursor>,
+}
+
+/// What a deleted cursor leaves.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(ToSchema))]
+pub struct CursorDeleted {
+    /// Its name.
+    pub name: String,
+    /// Always `cursor_deleted`.
+    #[serde(rename = "type")]
+    pub kind: String,
+}
+
+impl From<CursorAt> for Cursor {
+    fn from(cursor: CursorAt) -> Self {
+        Self {
+            name: cursor.name,
+            position: cursor.position.0,
+            updated_at: cursor.at.to_string(),
+            tail: cursor.tail.0,
+            behind: cursor.tail.0.saturating_sub(cursor.position.0),
+        }
+    }
+}
+
+/// A new checkpoint. Everything may be left out.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(ToSchema))]
+#[serde(default)]
+pub struct CreateCheckpoint {
+    /// What a person calls it; 128 characters at most.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    /// The line of work it belongs to; the main one when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub thread: Option<String>,
+    /// Id or label of the checkpoint it follows; the last of its thread when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent: Option<String>,
+    /// The point it names; the tail when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at: Option<String>,
+    /// The agent's whole state. Only what changed since the checkpoint before is kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "http", schema(value_type = Option<Object>))]
+    pub state: Option<Map<String, Value>>,
+    /// Instead of `state`: what changed of it, as a merge patch (RFC 7396).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "http", schema(value_type = Option<Object>))]
+    pub state_delta: Option<Map<String, Value>>,
+    /// Whether the work is done there: what a next session of the workspace starts from.
+    #[serde(rename = "final")]
+    pub done: bool,
+}
+
+/// A checkpoint, its state left out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(ToSchema))]
+pub struct Checkpoint {
+    /// Its name, unique in the session.
+    pub id: String,
+    /// Always `checkpoint`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// The place it names: what lies before it is part of it.
+    pub position: u64,
+    /// When it was made, RFC 3339.
+    pub created_at: String,
+    /// `manual`, `tool_call`, `timer`, `limit` or `resume`.
+    pub trigger: String,
+    /// What a person calls it.
+    pub label: Option<String>,
+    /// The line of work it belongs to; null for the main one.
+    pub thread: Option<String>,
+    /// Id of the one it follows.
+    pub parent: Option<String>,
+    /// Whether the work was done there.
+    #[serde(rename = "final")]
+    pub done: bool,
+}
+
+impl From<&CheckpointAt> for Checkpoint {
+    fn from(at: &CheckpointAt) -> Self {
+        let one = &at.checkpoint;
+        Self {
+            id: one.id.clone(),
+            kind: "checkpoint".to_owned(),
+            position: one.position.0,
+            created_at: one.at.to_string(),
+            trigger: one.trigger.as_str().to_owned(),
+            label: one.label.clone(),
+            thread: one.thread.clone(),
+            parent: at.parent.clone(),
+            done: one.done,
+        }
+    }
+}
+
+/// A page of checkpoints, the newest first.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(ToSchema))]
+pub struct CheckpointList {
+    /// The checkpoints.
+    pub data: Vec<Checkpoint>,
+    /// Where the listing goes on; null at its end.
+    pub next_page: Option<String>,
+    /// The position the next event of the session will get.
+    pub tail: u64,
+}
+
+impl From<CheckpointPage> for CheckpointList {
+    fn from(page: CheckpointPage) -> Self {
+        Self {
+            data: page.checkpoints.iter().map(Checkpoint::from).collect(),
+            next_page: page.next_page,
+            tail: page.tail.0,
+        }
+    }
+}
+
+/// A checkpoint with what is known of the agent there.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(ToSchema))]
+pub struct CheckpointState {
+    /// The checkpoint.
+    #[serde(flatten)]
+    pub checkpoint: Checkpoint,
+    /// The agent's state as it said it itself; empty when it said none.
+    #[cfg_attr(feature = "http", schema(value_type = Object))]
+    pub state: Map<String, Value>,
+    /// Body of the last `plan.updated` before it.
+    pub plan: Option<Value>,
+    /// The position the next event of the session will get.
+    pub tail: u64,
+}
+
+impl From<&service::CheckpointState> for CheckpointState {
+    fn from(found: &service::CheckpointState) -> Self {
+        Self {
+            checkpoint: (&found.at).into(),
+            state: (*found.state).clone(),
+            plan: found.plan.clone(),
+            tail: found.at.tail.0,
+        }
+    }
+}
+
+/// What goes on from a checkpoint.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(ToSchema))]
+pub struct ResumeAnswer {
+    /// The checkpoint, with the state there.
+    pub checkpoint: CheckpointState,
+    /// The checkpoint that what comes follows: the same, or one of trigger `resume`.
+    pub resumed_as: Checkpoint,
+    /// Events behind the checkpoint, which are no part of its state.
+    pub behind: Range,
+}
+
+impl From<Resumed> for ResumeAnswer {
+    fn from(resumed: Resumed) -> Self {
+        Self {
+            checkpoint: (&resumed.from).into(),
+            resumed_as: (&resumed.as_checkpoint).into(),
+            behind: Range { from: resumed.behind.from.0, to: resumed.behind.to.0 },
+        }
+    }
+}
+
+/// How to take a session up.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(ToSchema))]
+#[serde(default)]
+pub struct WakeRequest {
+    /// Take the lease from who has it.
+    pub steal: bool,
+    /// How long the lease holds unless it is renewed: 300 s when not said, a day at most.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ttl_seconds: Option<u64>,
+}
+
+/// How long a lease is to hold from now on.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(ToSchema))]
+#[serde(default)]
+pub struct RenewRequest {
+    /// 300 s when not said, a day at most.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ttl_seconds: Option<u64>,
+}
+
+/// A lease: the right to write to a session alone.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(ToSchema))]
+pub struct Lease {
+    /// What every write must show as `Fencing-Token`; a later lease has a higher one.
+    pub fencing_token: u64,
+    /// How long it holds from now on, unless it is renewed.
+    pub ttl_seconds: u64,
+    /// When that is, RFC 3339.
+    pub expires_at: String,
+}
+
+/// A lease that was given back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(ToSchema))]
+pub struct LeaseReleased {
+    /// The session.
+    pub session: String,
+    /// Always `lease_released`.
+    #[serde(rename = "type")]
+    pub kind: String,
+}
+
+/// What a harness gets that takes a session up.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(ToSchema))]
+pub struct WakeAnswer {
+    /// The session.
+    pub session: String,
+    /// The right to write to it.
+    pub lease: Lease,
+    /// Its token.
+    pub fencing_token: u64,
+    /// The position the next event of the session will get.
+    pub tail: u64,
+    /// The last checkpoint, with the state there.
+    pub last_checkpoint: Option<CheckpointState>,
+    /// What an earlier harness left; null when all that was begun was ended.
+    pub unfinished: Option<Unfinished>,
+}
+
+/// What a harness left that did not say it is done.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(ToSchema))]
+pub struct Unfinished {
+    /// Events that no checkpoint covers.
+    pub since_checkpoint: Range,
+    /// Calls without a result among the last 1 000 events.
+    pub open_calls: Vec<OpenCall>,
+    /// It had a lease and did not give it back.
+    pub lease_kept: bool,
+}
+
+/// A tool call whose result has not come.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(ToSchema))]
+pub struct OpenCall {
+    /// Its id.
+    pub call_id: String,
+    /// The tool, with its server when it has one.
+    pub name: String,
+    /// Where it lies.
+    pub position: u64,
+}
+
+impl From<&service::Unfinished> for Unfinished {
+    fn from(left: &service::Unfinished) -> Self {
+        let range = left.since_checkpoint;
+        let calls = left.open_calls.iter().map(|call| OpenCall {
+            call_id: call.id.clone(),
+            name: call.name.clone(),
+            position: call.position.0,
+        });
+        Self {
+            since_checkpoint: Range { from: range.from.0, to: range.to.0 },
+            open_calls: calls.collect(),
+            lease_kept: left.lease_kept,
+        }
+    }
+}
+
+impl From<&service::Granted> for Lease {
+    fn from(granted: &service::Granted) -> Self {
+        Self {
+            fencing_token: granted.fence.0,
+            ttl_seconds: granted.ttl.as_millis().div_ceil(1_000).try_into().unwrap_or(u64::MAX),
+            expires_at: granted.expires_at.to_string(),
+        }
+    }
+}
+
+impl From<&Woken> for WakeAnswer {
+    fn from(woken: &Woken) -> Self {
+        Self {
+            session: woken.info.key.session.to_string(),
+            lease: (&woken.lease).into(),
+            fencing_token: woken.lease.fence.0,
+            tail: woken.info.tail.0,
+            last_checkpoint: woken.last_checkpoint.as_ref().map(CheckpointState::from),
+            unfinished: woken.unfinished.as_ref().map(Unfinished::from),
+        }
+    }
+}
+
+/// What was done lately.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(ToSchema))]
+pub struct HistoryAnswer {
+    /// The sessions written to last.
+    pub data: Vec<PastSession>,
+    /// What a next session of the workspace starts from.
+    pub start_from: Option<StartFrom>,
+    /// Sessions with work that nobody ended, the one written to last first.
+    pub unfinished: Vec<LeftSession>,
+}
+
+/// A session in a history.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(ToSchema))]
+pub struct PastSession {
+    /// The session.
+    #[serde(flatten)]
+    pub session: Session,
+    /// What it is for.
+    pub goal: String,
+    /// Where it stands.
+    pub summary: String,
+    /// Research steps recorded.
+    pub steps: u64,
+    /// Gaps that are open.
+    pub gaps_open: u64,
+    /// Whether its latest step said it was the last.
+    pub complete: bool,
+}
+
+/// What a next session starts from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(ToSchema))]
+pub struct StartFrom {
+    /// Whose checkpoint it is.
+    pub session: String,
+    /// The last checkpoint at which work was done, or else the last one at all.
+    pub checkpoint: CheckpointState,
+}
+
+/// A session that somebody began to work on and did not say that he is done.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(ToSchema))]
+pub struct LeftSession {
+    /// The session.
+    #[serde(flatten)]
+    pub session: Session,
+    /// Its last checkpoint.
+    pub last_checkpoint: Option<Checkpoint>,
+    /// Whether a harness has it still, as far as its lease says.
+    pub leased: bool,
+}
+
+impl From<&Past> for PastSession {
+    fn from(past: &Past) -> Self {
+        Self {
+            session: (&past.info).into(),
+            goal: past.goal.clone(),
+            summary: past.summary.clone(),
+            steps: past.steps,
+            gaps_open: past.gaps_open,
+            complete: past.complete,
+        }
+    }
+}
+
+impl From<&Left> for LeftSession {
+    fn from(left: &Left) -> Self {
+        Self {
+            session: (&left.info).into(),
+            last_checkpoint: left.checkpoint.as_ref().map(Checkpoint::from),
+            leased: left.leased,
+        }
+    }
+}
+
+impl From<&History> for HistoryAnswer {
+    fn from(history: &History) -> Self {
+        let start_from = history.start_from.as_ref().map(|from| StartFrom {
+            session: from.session.to_string(),
+            checkpoint: (&from.state).into(),
+        });
+        Self {
+            data: history.sessions.iter().map(PastSession::from).collect(),
+            start_from,
+            unfinished: history.unfinished.iter().map(LeftSession::from).collect(),
+        }
+    }
+}

@@ -1,0 +1,401 @@
+//! Notes and leases: what is said beside a session's events, on every engine and over stops of
+//! every kind. It must not know what a note is for.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use sessionlog::{
+    env::sim::{Fault, ManualClock, Sim},
+    event::{
+        Batch, BatchKey, Fence, Lsn, NewNote, Note, NoteKind, Position, Scope, SessionKey,
+        Timestamp,
+    },
+    store::{
+        Change, LeaseCall, Mark, NewSession, Notes, Store, StoreError, StoreResult, Work,
+        local::Local,
+    },
+};
+
+use crate::{
+    engines::{self, append, batch, create, event, events_of, key, named, other_scope, small},
+    life::{runtime, seeds},
+};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+async fn on_every_engine(check: impl AsyncFn(&dyn Store, &ManualClock)) {
+    for engine in engines::all() {
+        eprintln!("engine: {}", engine.name);
+        check(&*engine.store, &engine.clock).await;
+        engine.store.close().await;
+    }
+}
+
+fn new(kind: NoteKind, name: &str, body: &str) -> NewNote {
+    NewNote {
+        kind,
+        name: name.to_owned(),
+        position: None,
+        body: Bytes::copy_from_slice(body.as_bytes()),
+        idle: false,
+    }
+}
+
+fn checkpoint(name: &str) -> NewNote {
+    new(NoteKind::Checkpoint, name, "{}")
+}
+
+/// Every note of a session, read in pages of some.
+async fn notes_of(store: &dyn Store, key: &SessionKey, notes_max: usize) -> Vec<Note> {
+    let (mut all, mut after): (Vec<Note>, Lsn) = (Vec::new(), Lsn(0));
+    loop {
+        let page = Notes { after, notes_max, bytes_max: usize::MAX };
+        let page = store.notes(key, page).await.unwrap();
+        let Some(last) = page.last() else { return all };
+        after = last.number;
+        all.extend(page);
+    }
+}
+
+fn told(notes: &[Note]) -> Vec<(NoteKind, String, u64, Bytes)> {
+    let one = |note: &Note| (note.kind, note.name.clone(), note.position.0, note.body.clone());
+    notes.iter().map(one).collect()
+}
+
+/// What a session's entry must say of its notes.
+fn marked(notes: &[Note]) -> (u64, Option<(u64, u64)>) {
+    let last = notes.iter().rev().find(|note| note.kind.is_checkpoint());
+    (notes.len() as u64, last.map(|note| (note.number.0, note.position.0)))
+}
+
+fn mark(work: &Work) -> (u64, Option<(u64, u64)>) {
+    (work.notes, work.checkpoint.map(|Mark { number, position, .. }| (number.0, position.0)))
+}
+
+fn take(steal: bool) -> LeaseCall {
+    LeaseCall::Take { steal, ttl: MINUTE, key: None }
+}
+
+fn fenced(fence: u64, batch: Batch) -> Batch {
+    Batch { fence: Some(Fence(fence)), ..batch }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn notes_take_no_position_and_are_read_in_their_order() {
+    on_every_engine(async |store, clock| {
+        clock.set(Timestamp(1_800_000_000_000_000));
+        create(store, "s").await;
+        assert_eq!(notes_of(store, &key("s"), 10).await, []);
+        let before = store.info(&key("s")).await.unwrap();
+        append(store, &key("s"), batch([event("{}"), event("{}")])).await.unwrap();
+        let written = store.info(&key("s")).await.unwrap();
+        clock.advance(MINUTE);
+        let at = |position| NewNote { position: Some(Position(position)), ..checkpoint("b") };
+        store.note(&key("s"), None, checkpoint("a")).await.unwrap();
+        store.note(&key("s"), None, at(1)).await.unwrap();
+        store.note(&key("s"), None, new(NoteKind::Cursor, "me", "")).await.unwrap();
+        let beyond = NewNote { position: Some(Position(99)), ..checkpoint("c") };
+        let info = store.note(&key("s"), None, beyond).await.unwrap();
+        assert_eq!((info.tail, info.receipt), (written.tail, written.receipt));
+        assert_eq!((info.updated_at, info.bytes), (written.updated_at, written.bytes));
+        assert_eq!(before.work, Work::default());
+        let sent = Batch { note: Some(checkpoint("d")), ..batch([event("{}")]) };
+        let appended = append(store, &key("s"), sent).await.unwrap();
+        assert_eq!((appended.first_position, appended.next_position), (Position(2), Position(3)));
+        let wanted = [
+            (NoteKind::Checkpoint, "a", 2, "{}"),
+            (NoteKind::Checkpoint, "b", 1, "{}"),
+            (NoteKind::Cursor, "me", 2, ""),
+            (NoteKind::Checkpoint, "c", 2, "{}"),
+            (NoteKind::Checkpoint, "d", 3, "{}"),
+        ];
+        let wanted: Vec<_> = wanted
+            .into_iter()
+            .map(|(kind, name, at, body)| (kind, name.to_owned(), at, Bytes::from(body)))
+            .collect();
+        for page in [1, 2, 100] {
+            let notes = notes_of(store, &key("s"), page).await;
+            assert_eq!(told(&notes), wanted, "in pages of {page}");
+            assert!(notes.is_sorted_by(|a, b| a.number < b.number));
+            assert_eq!(mark(&store.info(&key("s")).await.unwrap().work), marked(&notes));
+        }
+        assert_eq!(events_of(store, &key("s")).await.len(), 3);
+        let foreign = SessionKey { scope: other_scope(), ..key("s") };
+        let refused = store.note(&foreign, None, checkpoint("a")).await.unwrap_err();
+        assert!(matches!(refused, StoreError::SessionNotFound { .. }), "{refused}");
+    })
+    .await;
+}
+
+/// `ok`, `held`, `lost`, or what else was said.
+fn outcome<T>(result: &StoreResult<T>) -> String {
+    match result {
+        Ok(_) => "ok".to_owned(),
+        Err(StoreError::LeaseHeld { .. }) => "held".to_owned(),
+        Err(StoreError::LeaseLost { .. }) => "lost".to_owned(),
+        Err(other) => other.to_string(),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_has_the_lease_writes_and_nobody_else() {
+    on_every_engine(async |store, clock| {
+        create(store, "s").await;
+        let session = key("s");
+        let write = async |fence: Option<u64>| {
+            let sent = Batch { fence: fence.map(Fence), ..batch([event("{}")]) };
+            outcome(&append(store, &session, sent).await)
+        };
+        let note = async |fence: Option<u64>, note| {
+            outcome(&store.note(&session, fence.map(Fence), note).await)
+        };
+        assert_eq!(write(Some(1)).await, "lost", "there is no lease");
+        let (lease, info) = store.lease(&session, take(false)).await.unwrap();
+        assert_eq!((lease.fence, info.work.fence), (Fence(1), Fence(1)));
+        let cursor = || new(NoteKind::Cursor, "me", "{}");
+        let idle = || NewNote { idle: true, ..checkpoint("timer") };
+        assert_eq!(write(None).await, "held");
+        assert_eq!(write(Some(1)).await, "ok");
+        assert_eq!(note(None, checkpoint("a")).await, "held");
+        assert_eq!(note(Some(1), checkpoint("a")).await, "ok");
+        assert_eq!(note(None, cursor()).await, "ok", "a reader is stopped by nobody");
+        assert_eq!(note(None, idle()).await, "ok", "nor is the store itself");
+        assert_eq!(outcome(&store.lease(&session, take(false)).await), "held");
+        let titled = Change { title: Some(Some("t".to_owned())), ..Change::default() };
+        assert!(store.change(&session, titled).await.is_ok(), "what it says of itself is no event");
+        let (stolen, _) = store.lease(&session, take(true)).await.unwrap();
+        assert_eq!(stolen.fence, Fence(2));
+        assert_eq!((write(Some(1)).await, write(Some(2)).await), ("lost".into(), "ok".into()));
+        assert_eq!(note(Some(1), checkpoint("b")).await, "lost");
+        clock.advance(MINUTE);
+        assert_eq!(write(Some(2)).await, "ok", "not a moment early");
+        clock.advance(Duration::from_secs(1));
+        assert_eq!((write(Some(2)).await, write(None).await), ("lost".into(), "ok".into()));
+        let renew = LeaseCall::Renew { fence: Fence(2), ttl: MINUTE };
+        assert_eq!(outcome(&store.lease(&session, renew).await), "lost");
+        let (third, _) = store.lease(&session, take(false)).await.unwrap();
+        assert_eq!(third.fence, Fence(3));
+        let release = LeaseCall::Release { fence: Fence(3) };
+        assert_eq!(outcome(&store.lease(&session, release).await), "ok");
+        assert_eq!((write(Some(3)).await, write(None).await), ("lost".into(), "ok".into()));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_retry_is_answered_before_anybody_asks_for_the_lease() {
+    on_every_engine(async |store, _| {
+        create(store, "s").await;
+        let by_id = batch([named("e", "{}")]);
+        let by_key = Batch { key: Some(BatchKey::new("k").unwrap()), ..batch([event("{}")]) };
+        for sent in [&by_id, &by_key] {
+            append(store, &key("s"), sent.clone()).await.unwrap();
+        }
+        store.lease(&key("s"), take(false)).await.unwrap();
+        for sent in [by_id, by_key] {
+            assert!(append(store, &key("s"), sent.clone()).await.unwrap().repeated);
+            assert!(append(store, &key("s"), fenced(9, sent)).await.unwrap().repeated);
+        }
+        let wrong = Batch { if_position: Some(Position(9)), ..batch([event("{}")]) };
+        let refused = append(store, &key("s"), wrong.clone()).await;
+        assert_eq!(outcome(&refused), "held", "the lease comes before the precondition");
+        let refused = append(store, &key("s"), fenced(1, wrong)).await.unwrap_err();
+        assert!(matches!(refused, StoreError::PositionConflict { .. }), "{refused}");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn work_that_nobody_ended_is_listed_the_latest_first() {
+    on_every_engine(async |store, clock| {
+        let listed = async |workspace: Option<&str>, limit| -> Vec<String> {
+            let found = store.unfinished(&Scope::local(), workspace, limit).await.unwrap();
+            found.iter().map(|info| info.key.session.to_string()).collect()
+        };
+        for (name, workspace) in [("a", "w"), ("b", "w"), ("c", "v"), ("d", "w"), ("e", "w")] {
+            clock.advance(MINUTE);
+            let new = NewSession {
+                id: Some(sessionlog::event::SessionId::new(name).unwrap()),
+                workspace: Some(workspace.to_owned()),
+                events: batch([event("{}")]),
+                ..NewSession::default()
+            };
+            store.create(&Scope::local(), new).await.unwrap();
+        }
+        assert_eq!(listed(None, 9).await, Vec::<String>::new(), "nobody said that he began");
+        store.lease(&key("a"), take(false)).await.unwrap();
+        for name in ["b", "c", "d"] {
+            store.note(&key(name), None, checkpoint("x")).await.unwrap();
+        }
+        store.note(&key("e"), None, NewNote { idle: true, ..checkpoint("x") }).await.unwrap();
+        store.note(&key("d"), None, new(NoteKind::Final, "y", "{}")).await.unwrap();
+        store.note(&key("d"), None, NewNote { idle: true, ..checkpoint("z") }).await.unwrap();
+        assert_eq!(listed(None, 9).await, ["c", "b", "a"]);
+        assert_eq!(listed(Some("w"), 9).await, ["b", "a"]);
+        assert_eq!(listed(None, 1).await, ["c"]);
+        clock.advance(MINUTE * 2);
+        assert_eq!(listed(None, 9).await, ["c", "b", "a"], "a lease that ran out was not ended");
+        store.lease(&key("a"), LeaseCall::Release { fence: Fence(1) }).await.unwrap();
+        store.change(&key("b"), Change { archive: true, ..Change::default() }).await.unwrap();
+        assert_eq!(listed(None, 9).await, ["c"]);
+        assert!(store.unfinished(&other_scope(), None, 9).await.unwrap().is_empty());
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_nobody_asked_for_slides_no_lifetime() {
+    on_every_engine(async |store, clock| {
+        create(store, "s").await;
+        append(store, &key("s"), batch([event("{}")])).await.unwrap();
+        let unmarked = async || store.unmarked(Timestamp(i64::MIN), 9).await;
+        assert_eq!(unmarked().await, [key("s")]);
+        let used = store.info(&key("s")).await.unwrap().used_at;
+        clock.advance(MINUTE * 60);
+        let info = store.note(&key("s"), None, NewNote { idle: true, ..checkpoint("a") }).await;
+        assert_eq!(info.unwrap().used_at, used);
+        assert_eq!(unmarked().await, [], "it changed no more since");
+        let info = store.note(&key("s"), None, checkpoint("b")).await.unwrap();
+        assert!(info.used_at > used, "whoever asks uses it");
+        append(store, &key("s"), batch([event("{}")])).await.unwrap();
+        assert_eq!(unmarked().await, [key("s")]);
+        let later = store.info(&key("s")).await.unwrap().updated_at.plus_micros(1);
+        assert_eq!(store.unmarked(later, 9).await, []);
+    })
+    .await;
+}
+
+/// A session's notes as its client knows them.
+#[derive(Default)]
+struct Known {
+    acknowledged: Vec<String>,
+    fence: u64,
+    sent: u32,
+}
+
+impl Known {
+    /// Sends some notes, appends and leases; what is not acknowledged may be there or not.
+    async fn work(&mut self, store: &Local, rounds: u32) {
+        for _ in 0..rounds {
+            self.sent += 1;
+            let name = format!("n{}", self.sent);
+            let done = match self.sent % 4 {
+                0 => {
+                    let note = Some(checkpoint(&name));
+                    let sent = Batch { note, ..batch([event(&"x".repeat(300))]) };
+                    append(store, &key("s"), fenced(self.fence, sent)).await.is_ok()
+                }
+                1 => {
+                    let taken = store.lease(&key("s"), take(true)).await;
+                    if let Ok((lease, _)) = taken {
+                        assert!(lease.fence.0 > self.fence, "a token was given twice");
+                        self.fence = lease.fence.0;
+                    }
+                    false
+                }
+                kind => {
+                    let kind = if kind == 2 { NoteKind::Cursor } else { NoteKind::Checkpoint };
+                    let note = new(kind, &name, &"y".repeat(100));
+                    store.note(&key("s"), Some(Fence(self.fence)), note).await.is_ok()
+                }
+            };
+            if done {
+                self.acknowledged.push(name);
+            }
+            if self.sent.is_multiple_of(9) {
+                let _ = store.settle();
+            }
+        }
+    }
+
+    /// Everything acknowledged is there once and in order, and nothing that was not sent.
+    async fn judge(&mut self, store: &Local, place: &str) {
+        let Ok(info) = store.info(&key("s")).await else {
+            assert!(self.acknowledged.is_empty() && self.fence == 0, "{place}: it is gone");
+            return create(store, "s").await;
+        };
+        let notes = notes_of(store, &key("s"), 7).await;
+        let names: Vec<&str> = notes.iter().map(|note| note.name.as_str()).collect();
+        let number = |name: &&str| name[1..].parse::<u32>().unwrap();
+        assert!(names.is_sorted_by_key(number), "{place}: {names:?}");
+        let mut distinct = names.clone();
+        distinct.dedup();
+        assert_eq!(distinct, names, "{place}");
+        for name in &self.acknowledged {
+            assert!(names.contains(&name.as_str()), "{place}: {name} is lost");
+        }
+        assert_eq!(mark(&info.work), marked(&notes), "{place}");
+        assert!(info.work.fence.0 >= self.fence, "{place}: a token went back");
+        assert_eq!(store.verify(&Scope::local(), None).await.unwrap().damage, [], "{place}");
+        // What was not acknowledged is known now.
+        self.acknowledged = names.into_iter().map(str::to_owned).collect();
+        self.fence = info.work.fence.0;
+    }
+}
+
+#[tokio::test]
+async fn notes_and_leases_survive_stops_kills_and_power_losses_in_turn() {
+    for sim in [Sim::new(31), Sim::encrypted(31)] {
+        let mut known = Known::default();
+        for round in 0..12 {
+            let store = Local::open_local(&sim.env(), small()).unwrap();
+            known.judge(&store, &format!("round {round}")).await;
+            let before = known.acknowledged.len();
+            known.work(&store, 40).await;
+            assert_eq!(known.acknowledged.len(), before + 30);
+            match round % 3 {
+                0 => store.close().await,
+                1 => sim.kill(),
+                _ => sim.power_loss(),
+            }
+        }
+        let sealed = sim.files().iter().filter(|name| name.ends_with(".sealed")).count();
+        assert!(sealed > 0, "a run of this length seals segments: {:?}", sim.files());
+        let store = Local::open_local(&sim.env(), small()).unwrap();
+        known.judge(&store, "the end").await;
+        assert_eq!(known.acknowledged.len(), 12 * 30);
+    }
+}
+
+/// The same requests with a fault at one call of them; answers how many calls they make without.
+async fn one_fault(call: u64, fault: Option<Fault>) -> u64 {
+    let sim = Sim::new(5);
+    let mut known = Known::default();
+    if let Some(fault) = fault {
+        sim.fail_call(call, fault, call.is_multiple_of(3));
+    }
+    for life in 0..2 {
+        if let Ok(store) = Local::open_local(&sim.env(), small()) {
+            if life == 0 {
+                let new = NewSession { id: Some(key("s").session), ..NewSession::default() };
+                let _ = store.create(&Scope::local(), new).await;
+            }
+            known.work(&store, 24).await;
+            if life == 0 {
+                store.close().await;
+            }
+        }
+        if sim.lives() == 0 || life == 1 {
+            sim.kill();
+        }
+    }
+    let calls = sim.calls();
+    sim.heal();
+    let store = Local::open_local(&sim.env(), small()).unwrap();
+    known.judge(&store, &format!("call {call} with {fault:?}")).await;
+    known.work(&store, 4).await;
+    calls
+}
+
+#[test]
+fn every_call_of_notes_and_leases_may_be_the_one_that_fails() {
+    let runtime = runtime();
+    let calls = runtime.block_on(one_fault(0, None));
+    assert!(calls > 100, "{calls} calls are hardly a run");
+    let stride = if seeds(0).is_empty() { 7 } else { 1 };
+    let faults = [Fault::Io, Fault::Full, Fault::Short, Fault::Kill, Fault::PowerLoss];
+    let cases = (0..calls).flat_map(|call| faults.map(|fault| (call, fault)));
+    for (call, fault) in cases.step_by(stride) {
+        runtime.block_on(one_fault(call, Some(fault)));
+    }
+}
