@@ -144,7 +144,7 @@ fn indexes(c: &mut Criterion) {
     };
     let records: Vec<(Lsn, Record)> =
         (0..SEGMENT).map(|number| (Lsn(1 + number as u64), record(number))).collect();
-    let bytes = seal(segment, &records, Vec::new(), Timestamp(0), None);
+    let bytes = seal(segment, &records, Vec::new(), Timestamp(0), true, None);
     let home = tempfile::tempdir().unwrap();
     let env = Env::real(home.path()).unwrap();
     let file = env.storage.create("segment").unwrap();

@@ -36,6 +36,7 @@ const OPTIONS: Options = Options {
     settle_after: std::time::Duration::from_secs(5),
     scrub_every: std::time::Duration::ZERO,
     warm_bytes_max: 16 << 10,
+    compression: true,
     lifetimes: sessionlog::store::Lifetimes::DEFAULT,
     background: false,
 };

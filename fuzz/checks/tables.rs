@@ -176,7 +176,8 @@ fn any_sealed(bytes: &[u8]) {
             (Lsn(11 + number as u64 * 2), record)
         })
         .collect();
-    let mut written = seal(header(), &records, Vec::new(), Timestamp(i64::from(keys % 2)), None);
+    let mut written =
+        seal(header(), &records, Vec::new(), Timestamp(i64::from(keys % 2)), true, None);
     let whole = opened(&written).expect("what was sealed opens");
     let read: Vec<_> =
         whole.index.iter().flat_map(|at| block(&written, at).expect("a block")).collect();

@@ -281,6 +281,7 @@ fn store_options(typed: &Typed<'_>) -> Result<Options, ConfigError> {
         typed(name, &wanted, &fits).map(|text| size(&text).unwrap_or(least))
     };
     let warm = bytes("warm_bytes_max", 0)?;
+    let compression = typed("compression", "on or off", &|text| matches!(text, "on" | "off"))?;
     Ok(Options {
         journal_file_bytes: bytes("journal_file_bytes", JOURNAL_FILE_BYTES_MIN)?,
         journal_retained_bytes: bytes("journal_retained_bytes", JOURNAL_FILE_BYTES_MIN)?,
@@ -289,6 +290,7 @@ fn store_options(typed: &Typed<'_>) -> Result<Options, ConfigError> {
         scrub_every: lasts(typed, "scrub_interval", "24h")?,
         lifetimes,
         warm_bytes_max: usize::try_from(warm).unwrap_or(usize::MAX),
+        compression: compression != "off",
         ..Options::default()
     })
 }

@@ -133,6 +133,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     .or("256MiB")
     .nowhere()
     .shared(),
+    Setting::new("compression", "ON", "compress what is sealed: on or off").or("on").nowhere(),
     Setting::new("segment_bytes_max", "SIZE", "size from which a segment is sealed")
         .or("8MiB")
         .nowhere()

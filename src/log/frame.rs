@@ -369,14 +369,14 @@ fn plain_bytes(payload: &[u8]) -> usize {
     said.unwrap_or(PLAIN_BYTES_MAX).min(PLAIN_BYTES_MAX)
 }
 
-/// A payload of columns as it goes into a block; compressed when that is smaller. Answers the bytes
-/// and whether they are compressed.
+/// A payload of columns as it goes into a block; compressed when that is wanted and smaller. Answers
+/// the bytes and whether they are compressed.
 #[must_use]
-pub fn block_payload(records: &[(Lsn, Record)]) -> (Vec<u8>, bool) {
+pub fn block_payload(records: &[(Lsn, Record)], compressed: bool) -> (Vec<u8>, bool) {
     let parts = columns::encode(records);
     let bytes: usize = parts.iter().map(Vec::len).sum();
-    match compress(&parts, bytes) {
-        Ok(small) if small.len() < bytes => (small, true),
+    match compressed.then(|| compress(&parts, bytes)) {
+        Some(Ok(small)) if small.len() < bytes => (small, true),
         _ => (parts.concat(), false),
     }
 }

@@ -4,7 +4,7 @@
 use super::{
     FrameHeader,
     error::{Fault, LogError},
-    frame::FrameKind,
+    frame::{FrameKind, HEADER_BYTES},
     journal::{self, JournalHeader},
     scan::{Piece, scan_file},
     seal::frames_end,
@@ -43,6 +43,8 @@ pub struct InspectedFrame {
     pub header: Option<FrameHeader>,
     /// What is wrong, when something is.
     pub fault: Option<String>,
+    /// Its payload is zeros: what it held was erased or redacted.
+    pub cleared: bool,
     /// Type and id of its events, in order; empty for bad places, watermarks, controls and what is
     /// encrypted.
     pub events: Vec<(String, String)>,
@@ -71,10 +73,18 @@ pub fn inspect(file: &dyn File) -> Result<Inspected, LogError> {
     };
     let found = scan_file(file, salt, from, to)?;
     let mut frames: Vec<_> = found.pieces.iter().map(piece).collect();
+    if let FileHeader::Journal(_) = header {
+        for frame in frames.iter_mut().filter(|frame| frame.fault.is_some()) {
+            if is_cleared(file, frame)? {
+                (frame.cleared, frame.fault) = (true, None);
+            }
+        }
+    }
     frames.extend(tables.map(|(byte_offset, fault)| InspectedFrame {
         byte_offset,
         header: None,
         fault: Some(format!("tables: {fault}")),
+        cleared: false,
         events: Vec::new(),
     }));
     let rest = found.rest.filter(|_| tables.is_none()).map(|fault| match (header, fault) {
@@ -85,12 +95,21 @@ pub fn inspect(file: &dyn File) -> Result<Inspected, LogError> {
     Ok(Inspected { header, frames, end: found.end, rest })
 }
 
+/// Whether the payload of a bad frame is zeros, all of them.
+fn is_cleared(file: &dyn File, frame: &InspectedFrame) -> Result<bool, LogError> {
+    let Some(header) = frame.header.filter(|header| header.length > 0) else { return Ok(false) };
+    let from = frame.byte_offset + HEADER_BYTES as u64;
+    let payload = journal::read(file, from, from + u64::from(header.length))?;
+    Ok(payload.iter().all(|byte| *byte == 0))
+}
+
 fn piece(piece: &Piece) -> InspectedFrame {
     match piece {
         Piece::Bad { byte_offset, fault, header } => InspectedFrame {
             byte_offset: *byte_offset,
             header: *header,
             fault: Some(fault.to_string()),
+            cleared: false,
             events: Vec::new(),
         },
         Piece::Frame { byte_offset, frame } => {
@@ -105,6 +124,7 @@ fn piece(piece: &Piece) -> InspectedFrame {
                 byte_offset: *byte_offset,
                 header: Some(frame.header),
                 fault,
+                cleared: false,
                 events: events
                     .filter(|record| record.is_event())
                     .map(|record| (record.name().to_owned(), record.id().to_owned()))

@@ -75,6 +75,7 @@ pub struct Sealed {
 /// Collects what a sealed segment consists of.
 struct Builder<'a> {
     header: SegmentHeader,
+    compressed: bool,
     encryptor: Option<Encryptor<'a>>,
     out: Vec<u8>,
     index: Vec<u8>,
@@ -90,19 +91,21 @@ struct Builder<'a> {
 
 /// Encodes a sealed segment of `records`, in order, the first of them the header's first. Batches
 /// that are `known` beside those that records tell of go into its table. Batch keys older than
-/// `keys_from` are left out.
+/// `keys_from` are left out. Blocks are `compressed` where that makes them smaller, or none is.
 #[must_use]
 pub fn seal(
     header: SegmentHeader,
     records: &[(Lsn, Record)],
     known: Vec<(Timestamp, KnownBatch)>,
     keys_from: Timestamp,
+    compressed: bool,
     encryptor: Option<Encryptor<'_>>,
 ) -> Vec<u8> {
     let header = SegmentHeader { key: encryptor.map(|one| one.cipher.number()), ..header };
     let known = known.into_iter().filter(|(time, _)| *time >= keys_from);
     let mut builder = Builder {
         header,
+        compressed,
         encryptor,
         out: header.encode(),
         index: Vec::new(),
@@ -134,7 +137,7 @@ pub fn seal(
 impl Builder<'_> {
     fn block(&mut self, records: &[(Lsn, Record)], keys_from: Timestamp) {
         let Some((first_lsn, first)) = records.first() else { return };
-        let (payload, compressed) = block_payload(records);
+        let (payload, compressed) = block_payload(records, self.compressed);
         let events = records.iter().filter(|(_, record)| record.is_event()).count();
         let header = FrameHeader {
             kind: FrameKind::Columns,

@@ -39,6 +39,7 @@ pub fn small() -> Options {
         settle_after: std::time::Duration::from_secs(5),
         scrub_every: std::time::Duration::ZERO,
         warm_bytes_max: 16 << 10,
+        compression: true,
         lifetimes: Lifetimes::default(),
         background: false,
     }

@@ -146,6 +146,11 @@ fn a_redacted_event_is_gone_from_every_file_and_its_session_goes_on() {
         }
         let (code, said) = run(&place, &["verify", "trip"], &set);
         assert_eq!(code, Some(0), "{said}");
+        let data = place.data_dir().display().to_string();
+        let (code, said) = run(&place, &["inspect", &data], &[]);
+        assert_eq!(code, Some(0), "what was taken away is no damage: {said}");
+        let (_, said) = run(&place, &["inspect", &format!("{data}/journal/0")], &[]);
+        assert!(said.contains("cleared"), "{said}");
         for (path, bytes) in tree(&place.data_dir()) {
             assert!(!holds(&bytes, CANARY), "{path}");
         }

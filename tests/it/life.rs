@@ -412,6 +412,7 @@ pub const TINY: Options = Options {
     settle_after: std::time::Duration::from_secs(5),
     scrub_every: std::time::Duration::ZERO,
     warm_bytes_max: 16 << 10,
+    compression: true,
     lifetimes: sessionlog::store::Lifetimes::DEFAULT,
     background: false,
 };

@@ -16,7 +16,10 @@ use sessionlog::{
         scan::{Piece, scan},
         segment::SegmentHeader,
     },
-    store::{Change, Read, Store, StoreError, local::Local},
+    store::{
+        Change, Read, Store, StoreError,
+        local::{Local, Options},
+    },
 };
 
 use crate::{
@@ -35,8 +38,10 @@ pub fn machine(seed: u64, encrypted: bool) -> Sim {
     if encrypted { Sim::encrypted(seed) } else { Sim::new(seed) }
 }
 
+/// In plaintext nothing is compressed, so that a body lies there as it is.
 fn open(sim: &Sim) -> Local {
-    Local::open_local(&sim.env(), small()).unwrap()
+    let compression = sim.env().keys.is_some();
+    Local::open_local(&sim.env(), Options { compression, ..small() }).unwrap()
 }
 
 fn id(n: usize) -> EventId {
@@ -132,9 +137,17 @@ fn holds(bytes: &[u8], text: &str) -> bool {
     bytes.windows(text.len()).any(|part| part == text.as_bytes())
 }
 
-/// Every file that has the body: as it lies there, compressed, or encrypted.
+/// What a batch's key says of the content of the batch with the event.
+fn digest() -> [u8; 32] {
+    let first = AT - AT % 3;
+    let events = (first..first + 3).map(|n| named(id(n).as_str(), &body(n)));
+    record::batch_digest(&events.collect::<Vec<_>>())
+}
+
+/// Every file that has the body, or what tells whether a guess at it is right: as it lies there,
+/// compressed, or encrypted.
 pub fn holding(sim: &Sim) -> Vec<String> {
-    let ciphers = ciphers(sim);
+    let (ciphers, digest) = (ciphers(sim), digest());
     let has = |path: &str, bytes: &Bytes| {
         let within = |frame: Frame| {
             let number = frame.header.encrypted.map(|encrypted| encrypted.key);
@@ -142,7 +155,9 @@ pub fn holding(sim: &Sim) -> Vec<String> {
             // What is not readable under any key is nobody's.
             let records = frame.decrypt(cipher).and_then(|frame| frame.records());
             records.unwrap_or_default().iter().any(|(_, record)| match &record.body {
-                RecordBody::Whole { body, .. } => holds(body, CANARY),
+                RecordBody::Whole { body, .. } => {
+                    holds(body, CANARY) || body.windows(32).any(|part| part == digest)
+                }
                 RecordBody::Redacted { .. } => false,
             })
         };
@@ -231,8 +246,10 @@ fn a_redacted_body_is_in_no_file_and_stays_so_over_every_stop() {
                 assert_eq!(store.info(&key("s")).await.unwrap().receipt, before, "{told}");
                 store.scrub();
                 assert_eq!(store.recovery().scrub.found, Vec::<String>::new(), "{told}");
-                for clean in [false, true, false, true] {
+                for (stop, clean) in [false, true, false, true].into_iter().enumerate() {
                     sim.power_loss();
+                    // Either settled file knows.
+                    sim.remove_durable(&format!("settled/{}", stop % 2));
                     let store = open(&sim);
                     assert_eq!(store.recovery().damage, Vec::<String>::new(), "{told}");
                     assert!(is_redacted(&store).await, "{told}");
@@ -497,6 +514,32 @@ fn a_redaction_that_is_cut_off_leaves_an_event_whole_or_redacted() {
         }
     }
     eprintln!("{cut} redactions cut off");
+}
+
+#[test]
+fn copies_of_it_in_quarantine_go_with_it() {
+    let sim = machine(80, false);
+    runtime().block_on(async {
+        drop(fill(&sim, Age::Settled).await);
+        sim.kill();
+        let segments: Vec<String> =
+            sim.files().into_iter().filter(|path| path.ends_with(".seg")).collect();
+        let flip = || segments.iter().for_each(|path| sim.flip(path, 500, 3));
+        flip();
+        let store = open(&sim);
+        let some = Read { allow_gaps: true, ..everything() };
+        assert!(store.read(&key("s"), some).await.is_ok_and(|slice| !slice.gaps.is_empty()));
+        drop(store);
+        sim.kill();
+        // The device gives again what it had.
+        flip();
+        let kept = |files: Vec<String>| files.iter().any(|path| path.starts_with("quarantine/"));
+        assert!(kept(holding(&sim)), "{:?}", holding(&sim));
+        let store = open(&sim);
+        store.redact(&key("s"), &id(AT)).await.unwrap();
+        assert_eq!(holding(&sim), Vec::<String>::new());
+        assert!(is_redacted(&store).await);
+    });
 }
 
 /// In plaintext somebody who may write to the disk can take a body away, and the chain still fits.

@@ -28,7 +28,7 @@ pub struct Inspection {
 pub struct InspectionLine {
     /// Where it starts.
     pub byte_offset: u64,
-    /// `request`, `watermark`, `block` or `bad`.
+    /// `request`, `watermark`, `block`, `bad`, or `cleared` where what it held was taken away.
     pub kind: &'static str,
     /// Hash of the session, first 16 hex digits; empty for a watermark or an unnamed bad place.
     pub session: String,
@@ -87,6 +87,7 @@ pub fn inspect(file: &dyn File) -> io::Result<Inspection> {
 fn line(found: log_inspect::InspectedFrame) -> InspectionLine {
     let header = found.header;
     let kind = match (&found.fault, header.map(|header| header.kind)) {
+        _ if found.cleared => "cleared",
         (Some(_), _) | (None, None) => "bad",
         (None, Some(FrameKind::Request)) => "request",
         (None, Some(FrameKind::Watermark)) => "watermark",

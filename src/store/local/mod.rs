@@ -102,6 +102,9 @@ pub struct Options {
     /// Memory for events that were read lately, in bytes; default 32 MiB, 0 for none. More is worth
     /// its price where many readers go over old events again and again.
     pub warm_bytes_max: usize,
+    /// Compress blocks of sealed segments; on. Off, they take about three times the room, and
+    /// their sizes tell nothing of how alike events are.
+    pub compression: bool,
     /// How long sessions live.
     pub lifetimes: Lifetimes,
     /// Settle and write watermarks from background threads; tests drive them by hand instead.
@@ -117,6 +120,7 @@ impl Default for Options {
             settle_after: Duration::from_secs(5),
             scrub_every: Duration::from_secs(24 * 3600),
             warm_bytes_max: 32 << 20,
+            compression: true,
             lifetimes: Lifetimes::default(),
             background: true,
         }

@@ -203,9 +203,10 @@ impl Shared {
         prove(&header, &records, end, self.chains_behind(session, run)?)?;
         known.extend(leave_out(header.base, &mut records, &redacted));
         let live = self.env.clock.now().plus_micros(-limits::BATCH_KEY_MICROS);
-        let bytes = self
-            .keys
-            .with(cipher, |encryptor| seal::seal(header, &records, known, live, encryptor));
+        let compressed = self.options.compression;
+        let bytes = self.keys.with(cipher, |encryptor| {
+            seal::seal(header, &records, known, live, compressed, encryptor)
+        });
         Ok((bytes, records))
     }
 

@@ -108,10 +108,10 @@ fn a_sealed_segment_lies_as_it_is_drawn() {
     let frame = Frame::read(SALT, &golden.slice(192..)).unwrap();
     let records = frame.records().unwrap();
     assert_eq!(Frame::read(SALT, &rows.slice(192..)).unwrap().records().unwrap(), records);
-    assert_eq!(hex(&seal(header, &records, Vec::new(), TIME, None)), COLUMNS);
+    assert_eq!(hex(&seal(header, &records, Vec::new(), TIME, true, None)), COLUMNS);
     // Keys that no longer count are left out.
     assert_eq!(
-        tables_of(&seal(header, &records, Vec::new(), KEY_TIME.plus_micros(1), None)).batches,
+        tables_of(&seal(header, &records, Vec::new(), KEY_TIME.plus_micros(1), true, None)).batches,
         []
     );
 
@@ -124,6 +124,29 @@ fn a_sealed_segment_lies_as_it_is_drawn() {
     let place = (block.byte_offset, block.first_position, block.first_lsn, block.first_time);
     assert_eq!(place, (192, Position(5), Lsn(0x1a3c_5e7d_1b2f_4861), TIME.plus_micros(9)));
     assert_eq!((block.stride, block.events, block.count), (frame.header.stride() as u32, 1, 2));
+}
+
+#[test]
+fn what_is_not_to_be_compressed_is_not_and_says_the_same() {
+    let golden = unhex(COLUMNS);
+    let header = header_of(&golden);
+    let records: Vec<_> = (0..40_u64)
+        .map(|n| {
+            let id = EventId::new(&format!("e{n}")).unwrap();
+            let event = named(id.as_str(), "{\"text\":\"the same words again and again\"}");
+            (Lsn(header.first_lsn.0 + n), Record::event(&event, &id, [n as u8; 16]))
+        })
+        .collect();
+    let [small, plain] = [true, false].map(|compressed| {
+        let bytes = seal(header, &records, Vec::new(), TIME, compressed, None);
+        let frame = Frame::read(SALT, &Bytes::from(bytes).slice(192..)).unwrap();
+        assert_eq!(frame.header.compressed, compressed);
+        assert_eq!(frame.records().unwrap(), records);
+        frame.payload
+    });
+    assert!(small.len() < plain.len());
+    let words = b"the same words again and again";
+    assert_eq!(plain.windows(words.len()).filter(|part| part == words).count(), 40);
 }
 
 /// A segment of 65 events from position 7 on.
@@ -146,7 +169,7 @@ fn two_blocks() -> Vec<u8> {
         record.process_at(TIME);
         (Lsn(100 + n), record)
     };
-    seal(header, &(0..65).map(record).collect::<Vec<_>>(), Vec::new(), TIME, None)
+    seal(header, &(0..65).map(record).collect::<Vec<_>>(), Vec::new(), TIME, true, None)
 }
 
 #[test]
