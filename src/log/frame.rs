@@ -369,8 +369,8 @@ fn plain_bytes(payload: &[u8]) -> usize {
     said.unwrap_or(PLAIN_BYTES_MAX).min(PLAIN_BYTES_MAX)
 }
 
-/// A payload of columns as it goes into a block; compressed when that is wanted and smaller. Answers
-/// the bytes and whether they are compressed.
+/// A payload of columns as it goes into a block; compressed when that is wanted and smaller.
+/// Answers the bytes and whether they are compressed.
 #[must_use]
 pub fn block_payload(records: &[(Lsn, Record)], compressed: bool) -> (Vec<u8>, bool) {
     let parts = columns::encode(records);
