@@ -60,7 +60,7 @@ pub(super) enum Verb {
     Mcp(Mcp),
     /// List sessions, the newest first
     Sessions(Sessions),
-    /// Show what a session says about itself
+    /// Show what a session says about itself, where it came from, and its forks
     Show(OneSession),
     /// Append events from standard input, one JSON object a line
     Append(Append),
@@ -70,6 +70,12 @@ pub(super) enum Verb {
     Replay(Replay),
     /// Show what is worth knowing of a session, within a budget of tokens
     View(View),
+    /// Look at a session as of an earlier point; nothing is removed
+    Rewind(Rewind),
+    /// Make a session that goes on from a point of another one; no event is copied
+    Fork(Fork),
+    /// Show what came between two points of a session
+    Diff(Diff),
     /// Bring conversations in from files
     Import(Import),
     /// Write a session out
@@ -368,8 +374,9 @@ pub(super) struct Events {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  sessionlog replay trip
-  sessionlog replay trip --from step:3 --speed 10  ten times as fast as it happened")]
+  sessionlog replay trip                           on a terminal a player; ? shows its keys
+  sessionlog replay trip --from step:3 --speed 10  ten times as fast as it happened
+  sessionlog replay trip --lines                   as lines, as a pipe gets them")]
 pub(super) struct Replay {
     /// The session's id
     #[arg(value_name = "S", value_parser = session)]
@@ -383,6 +390,64 @@ pub(super) struct Replay {
     /// Pause between events as it happened, this many times faster; without it, no pause
     #[arg(long, value_name = "X", value_parser = speed)]
     pub(super) speed: Option<f64>,
+    /// Print lines on a terminal, too, instead of the player
+    #[arg(long)]
+    pub(super) lines: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  sessionlog rewind trip --to step:3               what was known then
+  sessionlog rewind trip --to -10 --fork           go on from there, in another session")]
+pub(super) struct Rewind {
+    /// The session's id
+    #[arg(value_name = "S", value_parser = session)]
+    pub(super) session: SessionId,
+    /// The point to look from: what lies below it counts
+    #[arg(long, value_name = "POINT", value_parser = point, allow_hyphen_values = true)]
+    pub(super) to: String,
+    /// Go on from there in a new session instead of looking
+    #[arg(long)]
+    pub(super) fork: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  sessionlog fork trip --at end
+  sessionlog fork trip --at event:e42 --id trip-2 --title 'Another way'")]
+pub(super) struct Fork {
+    /// The parent's id
+    #[arg(value_name = "S", value_parser = session)]
+    pub(super) session: SessionId,
+    /// The point it goes on from: what lies below is common to both
+    #[arg(long, value_name = "POINT", value_parser = point, allow_hyphen_values = true)]
+    pub(super) at: String,
+    /// The new session's id; without it the store gives one
+    #[arg(long, value_name = "ID", value_parser = session)]
+    pub(super) id: Option<SessionId>,
+    /// A line for people; the parent's when not said
+    #[arg(long, value_name = "TEXT")]
+    pub(super) title: Option<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  sessionlog diff trip step:3 end
+  sessionlog diff trip 0 -5
+The points may come in either order. `sessionlog events trip --from P --to P` prints the events.")]
+pub(super) struct Diff {
+    /// The session's id
+    #[arg(value_name = "S", value_parser = session)]
+    pub(super) session: SessionId,
+    /// One point
+    #[arg(value_name = "POINT", value_parser = point, allow_hyphen_values = true)]
+    pub(super) from: String,
+    /// The other
+    #[arg(value_name = "POINT", value_parser = point, allow_hyphen_values = true)]
+    pub(super) to: String,
 }
 
 #[derive(Debug, Args)]
@@ -749,7 +814,8 @@ Figures move from machine to machine and from minute to minute: quote ratios of 
 in a directory of its own, which goes away, and starts PostgreSQL and Redis there when they are
 installed. Exit code 0, targets met or not, unless --check is given. See docs/performance.md.")]
 pub(super) struct Bench {
-    /// Groups (floor, engine, http, slice, peers, start, research, disk) or beginnings of row names
+    /// Groups (floor, engine, http, slice, peers, start, research, fork, disk) or beginnings of row
+    /// names
     #[arg(value_name = "ROWS")]
     pub(super) rows: Vec<String>,
     /// One short round of each row

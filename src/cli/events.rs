@@ -9,6 +9,7 @@ use super::{
     args,
     failure::Outcome,
     page::{Pages, Query, on_one_line},
+    player,
     screen::{Screen, Tone, instant, printable},
 };
 use crate::{
@@ -62,6 +63,9 @@ async fn follow(client: &Client, wanted: args::Events, screen: &mut Screen) -> O
 }
 
 pub(super) async fn replay(client: &Client, wanted: args::Replay, screen: &mut Screen) -> Outcome {
+    if screen.plays() && !wanted.lines {
+        return player::play(client, &wanted).await;
+    }
     let query = Query { from: wanted.from, to: wanted.to, ..Query::default() };
     let mut pages = Pages::new(client, &wanted.session, query);
     let mut before: Option<Timestamp> = None;
@@ -102,7 +106,7 @@ pub(super) async fn redact(client: &Client, one: &args::OneEvent, screen: &mut S
 }
 
 /// When it happened: by the client's clock when it said so.
-fn moment(event: &Members) -> Option<Timestamp> {
+pub(super) fn moment(event: &Members) -> Option<Timestamp> {
     let text = event.text("created_at").or_else(|| event.text("processed_at"))?;
     Timestamp::parse(&text)
 }
@@ -127,7 +131,7 @@ fn show(event: &Members, screen: &mut Screen) -> Outcome {
 }
 
 /// What an event says, for a person.
-fn told(kind: &str, event: &Members) -> String {
+pub(super) fn told(kind: &str, event: &Members) -> String {
     match kind {
         "agent.tool_use" => {
             let name = event.text("name").unwrap_or_default();

@@ -12,11 +12,13 @@ mod demo;
 mod doors;
 mod events;
 mod failure;
+mod fork;
 mod inspect;
 mod keys;
 mod layers;
 mod mcp;
 mod page;
+mod player;
 mod reference;
 mod repair;
 mod retention;
@@ -145,6 +147,9 @@ fn execute(arguments: Arguments, environment: &Environment, screen: &mut Screen)
             Verb::Events(events) => events::print(&client, events, screen).await,
             Verb::Replay(replay) => events::replay(&client, replay, screen).await,
             Verb::View(wanted) => view::show(&client, wanted, screen).await,
+            Verb::Rewind(wanted) => fork::rewind(&client, wanted, screen).await,
+            Verb::Fork(wanted) => fork::fork(&client, wanted, screen).await,
+            Verb::Diff(wanted) => fork::diff(&client, wanted, screen).await,
             Verb::Import(import) => transfer::import(&client, import, screen).await,
             Verb::Export(export) => transfer::export(&client, export, screen).await,
             Verb::Mcp(wanted) => mcp::run(client, wanted, environment, screen).await,

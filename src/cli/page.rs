@@ -33,6 +33,8 @@ pub(super) struct Page {
     pub(super) events: Vec<Box<RawValue>>,
     /// What is missing.
     pub(super) gaps: Vec<Gap>,
+    /// Where to go on.
+    pub(super) next_position: u64,
 }
 
 /// A range that cannot be served.
@@ -47,6 +49,7 @@ pub(super) struct Gap {
 struct Answer {
     data: Vec<Box<RawValue>>,
     next_page: Option<String>,
+    next_position: u64,
     #[serde(default)]
     gaps: Vec<Gap>,
 }
@@ -80,8 +83,9 @@ impl<'a> Pages<'a> {
             })?;
         self.left = self.left.saturating_sub(answer.data.len() as u64);
         self.ended = answer.next_page.is_none();
-        self.next_page = answer.next_page;
-        Ok(Some(Page { body, events: answer.data, gaps: answer.gaps }))
+        self.next_page = answer.next_page.clone();
+        let Answer { data: events, gaps, next_position, .. } = answer;
+        Ok(Some(Page { body, events, gaps, next_position }))
     }
 
     fn request(&self) -> Request {

@@ -44,6 +44,11 @@ impl Screen {
         }
     }
 
+    /// Whether a person sits before a whole screen, and types.
+    pub(super) fn plays(&self) -> bool {
+        self.terminal && !self.json && io::stdin().is_terminal()
+    }
+
     /// One line of text.
     pub(super) fn line(&mut self, text: impl AsRef<str>) -> io::Result<()> {
         self.out.write_all(text.as_ref().as_bytes())?;

@@ -6,6 +6,7 @@ use serde_json::Value;
 use super::{
     args,
     failure::{Failure, Outcome},
+    fork,
     screen::{Screen, Tone, counted, instant, one_line, size},
 };
 use crate::{
@@ -94,10 +95,12 @@ fn row(session: &Value) -> Vec<String> {
 
 pub(super) async fn show(client: &Client, id: &SessionId, screen: &mut Screen) -> Outcome {
     let body = client.send(Request::get(session_path(id, ""))).await?.body;
+    let mut session: Value = serde_json::from_slice(&body).unwrap_or_default();
+    let family = fork::lineage(client, id).await?;
     if screen.json {
-        return Ok(screen.answer(&body)?);
+        session.as_object_mut().map(|members| members.insert("lineage".to_owned(), family));
+        return Ok(screen.answer(session.to_string().as_bytes())?);
     }
-    let session: Value = serde_json::from_slice(&body).unwrap_or_default();
     let mut lines = vec![
         ("session", text(&session, "id")),
         ("title", one_line(&text(&session, "title"), 200)),
@@ -125,6 +128,11 @@ pub(super) async fn show(client: &Client, id: &SessionId, screen: &mut Screen) -
         let name = screen.paint(Tone::Faint, &format!("{name:<13}"));
         screen.line(format!("{name} {value}"))?;
     }
+    for (n, line) in fork::tree(&session, &family).into_iter().enumerate() {
+        let name = if n == 0 { "lineage" } else { "" };
+        let name = screen.paint(Tone::Faint, &format!("{name:<13}"));
+        screen.line(format!("{name} {line}"))?;
+    }
     Ok(())
 }
 
@@ -139,6 +147,14 @@ pub(super) async fn delete(client: &Client, id: &SessionId, screen: &mut Screen)
 
 pub(super) async fn erase(client: &Client, wanted: &args::Erase, screen: &mut Screen) -> Outcome {
     let id = &wanted.session;
+    // Said before it is done: of one that is gone already nobody need be told.
+    let family = fork::lineage(client, id).await.unwrap_or_default();
+    let forks = number(&family, "forks");
+    if forks > 0 {
+        screen.note(format!(
+            "sessionlog: {forks} fork(s) lose what they have of {id}: it answers prefix_erased"
+        ));
+    }
     if !wanted.yes && screen.asks() {
         let body = client.send(Request::get(session_path(id, ""))).await?.body;
         let session: Value = serde_json::from_slice(&body).unwrap_or_default();

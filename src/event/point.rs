@@ -50,6 +50,9 @@ pub struct PointError {
 }
 
 impl Point {
+    /// The first position of any session.
+    pub const BEGINNING: Self = Self::At(Position::ZERO);
+
     /// Parses a point.
     ///
     /// # Errors

@@ -5,6 +5,7 @@ mod budget;
 mod continuation;
 mod coverage;
 mod cursor;
+mod diff;
 mod message;
 mod outcomes;
 mod overview;
@@ -23,6 +24,7 @@ pub use continuation::{
 };
 pub use coverage::{COVERAGE_BYTES, Coverage, coverage};
 pub use cursor::{Cursor, List};
+pub use diff::{Changed, FactsDiff, News, diff};
 pub use message::{Message, Messages, Part, Role};
 pub use outcomes::{OutcomesView, PatternLine, ProviderLine};
 pub use overview::{

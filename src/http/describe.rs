@@ -9,7 +9,9 @@ use utoipa::{
 };
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use super::{Door, admin, append, backup, events, retention, sessions, stream, views, work};
+use super::{
+    Door, admin, append, backup, events, forks, retention, sessions, stream, views, work,
+};
 use crate::wire::{backup::BackupLine, types};
 
 #[derive(OpenApi)]
@@ -42,6 +44,9 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Door>> {
         .routes(routes!(sessions::get, sessions::update, sessions::delete))
         .routes(routes!(sessions::archive))
         .routes(routes!(sessions::erase))
+        .routes(routes!(forks::fork))
+        .routes(routes!(forks::lineage))
+        .routes(routes!(forks::diff))
         .routes(routes!(retention::hold, retention::release))
         .routes(routes!(retention::restore))
         .routes(routes!(retention::look, retention::sweep))

@@ -8,6 +8,7 @@ mod backup;
 mod body;
 mod describe;
 mod events;
+mod forks;
 mod gate;
 mod guard;
 mod hold;

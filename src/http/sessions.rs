@@ -51,7 +51,7 @@ fn new_session(asked: types::CreateSession, origin: Origin) -> Result<NewSession
         workspace: asked.workspace,
         ttl_seconds: asked.ttl_seconds,
         events: Batch { events, ..Batch::default() },
-        key: None,
+        ..NewSession::default()
     })
 }
 

@@ -18,7 +18,7 @@ use super::{
     damage::Damage,
     error::Fault,
     keyring::{STORED_BYTES, StoredKey},
-    record::{decode_front, decode_value, encode_value},
+    record::{Lineage, decode_front, decode_value, encode_value},
     work::Work,
 };
 
@@ -69,6 +69,8 @@ pub struct Entry {
     pub(crate) redacted: Vec<Redaction>,
     /// What is known of the work on it.
     pub(crate) work: Work,
+    /// Where it goes on from, when it is a fork.
+    pub(crate) lineage: Option<Lineage>,
 }
 
 /// An event that was redacted.
@@ -79,7 +81,7 @@ pub struct Redaction {
     pub(crate) cleared: bool,
 }
 
-/// An entry of a settled file of version 3: of a store that knew no checkpoints and leases.
+/// An entry of a settled file of version 3: of a store that knew no checkpoints, leases and forks.
 #[derive(Decode)]
 pub(super) struct EntryV3 {
     tenant: String,
@@ -142,6 +144,7 @@ impl From<EntryV3> for Entry {
             erased_at: v3.erased_at,
             redacted: v3.redacted,
             work: Work::default(),
+            lineage: None,
         }
     }
 }
@@ -490,6 +493,7 @@ mod tests {
             erased_at: None,
             redacted: Vec::new(),
             work: Work::default(),
+            lineage: None,
         };
         let told = Entry {
             title: Some("a line".repeat(100)),
@@ -512,6 +516,12 @@ mod tests {
             key: 300,
             redacted: vec![Redaction { position: 7, cleared: true }],
             work: Work { fence: 300, until: Some(-1), notes: 9, ..Work::default() },
+            lineage: Some(Lineage {
+                parent: "p".repeat(128),
+                incarnation: [3; 16],
+                position: u64::MAX,
+                chain: [4; 32],
+            }),
             ..plain.clone()
         };
         let deleted = Entry { deleted_at: Some(-1), erased_at: Some(-1), ..plain.clone() };

@@ -28,8 +28,8 @@ pub use entry::{Entry, FORMAT, Listed, Packed, Redaction, SegmentEntry, StoreFil
 pub use error::{Fault, LogError};
 pub use frame::{Frame, FrameHeader, FrameKind};
 pub use record::{
-    Change, Control, Create, Head, KnownBatch, Life, Loss, REDACTED, Record, RecordBody, Redact,
-    Tombstone,
+    Change, Control, Create, Head, KnownBatch, Life, Lineage, Loss, REDACTED, Record, RecordBody,
+    Redact, Tombstone,
 };
 pub use settled::{
     Chunks, Delta, SETTLED_AT, Settled, decode_settled, encode_delta, settled_header,

@@ -8,13 +8,14 @@ use bincode::{BorrowDecode, Decode, Encode, config};
 use bytes::Bytes;
 
 use super::{
+    chain::Chain,
     columns,
     frame::PAYLOAD_BYTES_MAX,
     work::{LeaseRecord, NoteRecord},
 };
 use crate::event::{
-    Event, EventId, EventType, Incarnation, NewEvent, Origin, Position, Range, Scope, SessionId,
-    SessionKey, TenantId, Timestamp, UserId,
+    Event, EventId, EventType, Incarnation, NewEvent, Origin, Position, Range, Scope, SessionHash,
+    SessionId, SessionKey, TenantId, Timestamp, UserId,
 };
 
 /// Variable-length little-endian integers, and a limit before anything is allocated.
@@ -32,6 +33,7 @@ const KIND_CREATE: u8 = 16;
 const KIND_CHANGE: u8 = 17;
 const KIND_BATCH: u8 = 18;
 const KIND_LOSS: u8 = 19;
+const KIND_LINEAGE: u8 = 20;
 const KIND_LIFE: u8 = 21;
 const KIND_ERASE: u8 = 22;
 const KIND_REDACT: u8 = 26;
@@ -272,8 +274,8 @@ impl Control {
     }
 }
 
-/// Who a session is, and what it was told about itself.
-#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+/// Who a session is, and what it was told about itself. That of a fork is a record of its own kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Create {
     pub(crate) tenant: String,
     pub(crate) user: String,
@@ -285,9 +287,73 @@ pub struct Create {
     pub(crate) ttl_seconds: Option<u64>,
     /// The client's `Idempotency-Key` of the creation.
     pub(crate) key: Option<String>,
+    /// Where it goes on from, when it is a fork.
+    pub(crate) lineage: Option<Lineage>,
 }
 
+/// Where a fork goes on from: a position of another session of its scope, and the event chain
+/// there.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct Lineage {
+    pub(crate) parent: String,
+    pub(crate) incarnation: [u8; 16],
+    pub(crate) position: u64,
+    pub(crate) chain: [u8; 32],
+}
+
+/// The fields of a creation but for its lineage, in their order.
+type CreateFields = (
+    String,
+    String,
+    String,
+    [u8; 16],
+    Option<String>,
+    BTreeMap<String, String>,
+    Option<String>,
+    Option<u64>,
+    Option<String>,
+);
+
 impl Create {
+    fn encode(&self, out: &mut Vec<u8>) -> u8 {
+        let Self { tenant, user, session, incarnation, title, metadata, workspace, .. } = self;
+        let names = (tenant, user, session, incarnation);
+        encode_value(&(names, (title, metadata, workspace, &self.ttl_seconds, &self.key)), out);
+        match &self.lineage {
+            None => KIND_CREATE,
+            Some(lineage) => {
+                encode_value(lineage, out);
+                KIND_LINEAGE
+            }
+        }
+    }
+
+    fn decode(fields: CreateFields, lineage: Option<Lineage>) -> Self {
+        let (tenant, user, session, incarnation, title, metadata, workspace, ttl_seconds, key) =
+            fields;
+        Self {
+            tenant,
+            user,
+            session,
+            incarnation,
+            title,
+            metadata,
+            workspace,
+            ttl_seconds,
+            key,
+            lineage,
+        }
+    }
+
+    /// Where its events begin: position and chain.
+    #[must_use]
+    pub fn begin(&self, session: SessionHash) -> (Position, Chain) {
+        match &self.lineage {
+            None => (Position::ZERO, Chain::events_of(session)),
+            Some(lineage) => (Position(lineage.position), Chain(lineage.chain)),
+        }
+    }
+
     /// What a tombstone still says of a creation.
     #[must_use]
     pub fn of(tombstone: &Tombstone) -> Self {
@@ -301,6 +367,7 @@ impl Create {
             workspace: None,
             ttl_seconds: None,
             key: None,
+            lineage: None,
         }
     }
 
@@ -482,10 +549,7 @@ impl Record {
     pub fn control(control: &Control, now: Timestamp, salt: [u8; 16]) -> Self {
         let mut body = Vec::new();
         let kind = match control {
-            Control::Create(create) => {
-                encode_value(create, &mut body);
-                KIND_CREATE
-            }
+            Control::Create(create) => create.encode(&mut body),
             Control::Change(change) => change.encode(&mut body),
             Control::Batch(batch) => {
                 encode_value(batch, &mut body);
@@ -587,7 +651,11 @@ impl Record {
         let RecordBody::Whole { body, .. } = &self.body else { return None };
         match self.kind {
             KIND_EVENT => None,
-            KIND_CREATE => decode_value(body).map(Control::Create),
+            KIND_CREATE => {
+                decode_value(body).map(|fields| Control::Create(Create::decode(fields, None)))
+            }
+            KIND_LINEAGE => decode_value(body)
+                .map(|(fields, lineage)| Control::Create(Create::decode(fields, Some(lineage)))),
             KIND_CHANGE => Change::without_life(body).map(Control::Change),
             KIND_LIFE => decode_value(body).map(Control::Change),
             KIND_BATCH => decode_value(body).map(Control::Batch),

@@ -26,7 +26,7 @@ use super::{
 
 const MAGIC: [u8; 8] = *b"SLSETTL1";
 /// Version that is written; older ones are read: the entries of 1 know no lifetimes, those of 2 no
-/// keys, erasures and redactions, those of 3 no checkpoints and leases.
+/// keys, erasures and redactions, those of 3 no checkpoints, leases and forks.
 const VERSION: u32 = 4;
 const HEADER_BYTES: usize = 64;
 const CHUNK_HEADER_BYTES: u64 = 16;
@@ -425,6 +425,7 @@ mod tests {
             erased_at: None,
             redacted: Vec::new(),
             work: Work { fence: 2, until: Some(-3), key: Some([4; 16]), notes: 5, checkpoint },
+            lineage: None,
         }
     }
 

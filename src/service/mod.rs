@@ -6,10 +6,12 @@ mod bind;
 mod checkpoints;
 mod continuing;
 mod cursors;
+mod diff;
 mod emit;
 mod error;
 mod facts;
 mod flow;
+mod fork;
 mod history;
 mod monitor;
 mod notes;
@@ -40,9 +42,11 @@ pub use bind::{BoundBy, Remembered, Via};
 pub use checkpoints::{CheckpointAt, CheckpointPage, CheckpointState, NewCheckpoint, Resumed};
 pub use continuing::{ContinueCall, Continued};
 pub use cursors::CursorAt;
+pub use diff::Difference;
 pub use emit::Emitted;
 pub use error::{Candidate, Code, Hint, NextCall, ServiceError, ServiceResult};
 pub use flow::{Answered, Asked, Flow};
+pub use fork::ForkCall;
 pub use history::{History, Left, StartFrom};
 pub use monitor::Monitor;
 pub use notes::State;
@@ -59,8 +63,9 @@ pub use wake::{Granted, Unfinished, Woken};
 pub use window::{WINDOW_TOKENS_MAX, WindowQuery, WindowView};
 
 pub use crate::store::{
-    Aging, Appended, Backup, Change, Gap, Head, Health, Keeps, KeyReport, NewSession, Part, Placed,
-    Receipt, Recovery, Repaired, Scrub, SessionInfo, Stage, Verified,
+    Aging, Appended, Backup, Change, Family, ForkPoint, Gap, Head, Health, Keeps, KeyReport,
+    NewSession, Part, Placed, Receipt, Recovery, Relative, Repaired, Scrub, SessionInfo, Stage,
+    Survival, Verified,
 };
 use crate::{
     access::PerTenant,

@@ -21,8 +21,8 @@ impl Service {
     ) -> ServiceResult<Event> {
         let key = caller.key(session);
         let redacted = self.durable(self.store.redact(&key, event)).await;
-        // What was folded from the body goes, whatever became of the rest.
-        self.facts.forget(&key);
+        // What was folded from the body goes, whatever became of the rest; its forks had it, too.
+        self.forget_facts();
         let not_found = || {
             let message = format!("session {session} has no event {event}");
             ServiceError::new(Code::EventNotFound, message)

@@ -214,7 +214,10 @@ impl Service {
     /// # Errors
     /// `session_not_found`, `session_held`; after another error, asked again, it is erased.
     pub async fn erase_session(&self, caller: &Caller, session: &SessionId) -> ServiceResult<()> {
-        self.durable(self.store.erase(&caller.key(session))).await.map_err(unwritten)
+        let erased = self.durable(self.store.erase(&caller.key(session))).await;
+        // Those of its forks hold what it wrote.
+        self.forget_facts();
+        erased.map_err(unwritten)
     }
 
     /// Creates the session with a batch as its first events, unless it exists by now.

@@ -61,6 +61,7 @@ impl From<StoreError> for ServiceError {
                 plain(Code::BodyTooLarge).action("split the batch into smaller ones")
             }
             StoreError::SessionDamaged { gaps, tail, .. } => damaged(message, gaps, tail),
+            StoreError::PrefixErased { range, .. } => prefix_erased(message, range),
             StoreError::OutcomeUnknown { .. } => retry(plain(Code::OutcomeUnknown))
                 .action("emit again with the same event ids or Idempotency-Key: nothing doubles"),
             StoreError::Plaintext => Self::invalid("keys", message)
@@ -108,6 +109,16 @@ fn held(message: String, session: &SessionId, seconds: u64) -> ServiceError {
     ));
     let mut error = retry(error);
     error.hint.retry_after_seconds = Some(seconds);
+    error
+}
+
+/// `prefix_erased`: what is gone for good, and where the rest begins.
+fn prefix_erased(message: String, range: Range) -> ServiceError {
+    let mut error = ServiceError::new(Code::PrefixErased, message).action(format!(
+        "read from position {} on, or ask again with allow_gaps=true; nothing brings it back",
+        range.to
+    ));
+    error.hint.missing.push((range, "the session that wrote it was erased".to_owned()));
     error
 }
 

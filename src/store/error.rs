@@ -3,7 +3,7 @@
 
 use std::io;
 
-use crate::event::{EventId, Position, SessionId};
+use crate::event::{EventId, Position, Range, SessionId};
 
 use super::Gap;
 
@@ -110,6 +110,14 @@ pub enum StoreError {
         gaps: Vec<Gap>,
         /// The tail.
         tail: Position,
+    },
+    /// Positions of a fork whose writer was erased.
+    #[error("positions {range} of session {session} were written by one that was erased")]
+    PrefixErased {
+        /// The fork.
+        session: SessionId,
+        /// What nobody reads any more, as far as it was asked for.
+        range: Range,
     },
     /// The journal's sync failed: the append may or may not survive a restart.
     #[error("the append's outcome is unknown: {reason}")]

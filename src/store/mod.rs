@@ -40,6 +40,29 @@ pub struct NewSession {
     pub events: Batch,
     /// A retry with the same key answers the same session for 24 h.
     pub key: Option<BatchKey>,
+    /// It goes on from there: a fork. What lies below is read where it was written.
+    pub parent: Option<ForkPoint>,
+}
+
+/// A position of another session of the same scope.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ForkPoint {
+    /// The session.
+    pub session: SessionId,
+    /// What lies below it is common to both.
+    pub at: Position,
+}
+
+impl ForkPoint {
+    /// Whether a request for a fork at `first` may be asked again with `again`: a point that is
+    /// counted from the end lies further on by then.
+    #[must_use]
+    pub fn repeats(first: Option<&Self>, again: Option<&Self>) -> bool {
+        match (first, again) {
+            (Some(first), Some(again)) => first.session == again.session && first.at <= again.at,
+            (first, again) => first == again,
+        }
+    }
 }
 
 /// A change of what a session says about itself. `None` leaves a field; an inner `None` clears it.
@@ -86,12 +109,14 @@ pub struct SessionInfo {
     pub tail: Position,
     /// Place and chain value of the last durable event.
     pub receipt: Receipt,
-    /// Bytes of its records before compression.
+    /// Bytes of its own records before compression.
     pub bytes: u64,
     /// Damaged ranges; an empty list is a whole session.
     pub damage: Vec<Gap>,
     /// What is known of the work on it.
     pub work: Work,
+    /// Where it goes on from, when it is a fork.
+    pub forked_from: Option<ForkPoint>,
 }
 
 /// Proof of what was acknowledged: the chain value after the event before `position`.
@@ -405,6 +430,49 @@ pub enum Stage {
     Deleted,
 }
 
+/// What is left of a session for those that read from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Survival {
+    /// It answers.
+    Alive,
+    /// It was idle for too long; its forks read from it all the same.
+    Expired,
+    /// Somebody deleted it; its forks read from it all the same.
+    Deleted,
+    /// Nobody reads what it wrote.
+    Erased,
+}
+
+/// A session that another one reads from, or that reads from it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Relative {
+    /// Its id.
+    pub session: SessionId,
+    /// A line for people, while it answers.
+    pub title: Option<String>,
+    /// What is left of it.
+    pub survival: Survival,
+    /// The position where the younger of the two goes on from the older.
+    pub at: Position,
+    /// The position its next event will get.
+    pub tail: Position,
+    /// Bytes of its own records before compression.
+    pub bytes: u64,
+}
+
+/// The sessions that one has positions in common with.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Family {
+    /// Those it reads from, the nearest first.
+    pub ancestors: Vec<Relative>,
+    /// How many there are.
+    pub depth: u64,
+    /// Its own forks, by their ids.
+    pub children: Vec<Relative>,
+    /// How many there are.
+    pub forks: u64,
+}
+
 /// What keeps a session from expiring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keeps {
@@ -463,11 +531,13 @@ pub type Watch = tokio::sync::watch::Receiver<Position>;
 /// An engine that keeps sessions. Every answer rests on durable bytes only. A session of another
 /// scope is not found: unknown and foreign are the same to every method.
 pub trait Store: Send + Sync {
-    /// Creates a session, with its first events, all or nothing.
+    /// Creates a session, with its first events, all or nothing. With a parent it is a fork: it has
+    /// the parent's events below that position without a copy of them, and no key of a batch.
     ///
     /// # Errors
     /// [`StoreError::SessionExists`], [`StoreError::SessionDeleted`], and those of
-    /// [`Self::append`].
+    /// [`Self::append`]; those of [`Self::read`] for the parent, and
+    /// [`StoreError::PositionConflict`] for a position that it does not have yet.
     fn create<'a>(
         &'a self,
         scope: &'a Scope,
@@ -506,6 +576,16 @@ pub trait Store: Send + Sync {
     /// # Errors
     /// Those of [`Self::info`], and [`StoreError::SessionExpired`].
     fn used<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, StoreResult<SessionInfo>>;
+
+    /// The sessions that one reads from and those that read from it, up to `limit` of each.
+    ///
+    /// # Errors
+    /// Those of [`Self::info`].
+    fn family<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        limit: usize,
+    ) -> BoxFuture<'a, StoreResult<Family>>;
 
     /// A page of the sessions of a scope, without opening one.
     ///
@@ -568,7 +648,8 @@ pub trait Store: Send + Sync {
     /// A slice of a session, never past the durable point.
     ///
     /// # Errors
-    /// [`StoreError::SessionDamaged`] names what is whole, unless the read allows gaps.
+    /// [`StoreError::SessionDamaged`] names what is whole, and [`StoreError::PrefixErased`] what a
+    /// fork cannot read of others, unless the read allows gaps.
     fn read<'a>(&'a self, key: &'a SessionKey, read: Read) -> BoxFuture<'a, StoreResult<Slice>>;
 
     /// Where the event of that id lies.
@@ -630,6 +711,7 @@ pub trait Store: Send + Sync {
 
     /// Makes a session unreadable for ever, whatever lies in files: not what a deletion does, which
     /// hides it. Its id answers [`StoreError::SessionDeleted`] until the grace of a deletion ends.
+    /// Its forks keep what they wrote themselves: see [`Self::family`] before.
     ///
     /// # Errors
     /// [`StoreError::SessionNotFound`], [`StoreError::SessionHeld`], and those of an append. After

@@ -2,6 +2,7 @@
 //! against it too, and property tests compare an engine with it. It must never be reachable from
 //! the binary: nothing here is durable.
 
+mod forks;
 mod work;
 
 use std::{
@@ -12,10 +13,13 @@ use std::{
 use bytes::Bytes;
 use futures_util::{FutureExt, future::BoxFuture};
 
+use forks::{Ancestor, Lent, family, is_needed, lend, lose, spread};
+
 use super::{
-    Aging, Appended, Change, Fill, Head, Health, Keeps, KeyReport, Lease, LeaseCall, Lifetimes,
-    Listing, NewSession, Notes, Placed, Read, Receipt, Recovery, Repaired, SessionInfo, Slice,
-    Stage, Store, StoreError, StoreResult, Swept, Usage, Verified, Watch, Work, lifetime::Count,
+    Aging, Appended, Change, Family, Fill, ForkPoint, Gap, Head, Health, Keeps, KeyReport, Lease,
+    LeaseCall, Lifetimes, Listing, NewSession, Notes, Placed, Read, Receipt, Recovery, Repaired,
+    SessionInfo, Slice, Stage, Store, StoreError, StoreResult, Swept, Usage, Verified, Watch, Work,
+    lifetime::Count,
 };
 use crate::{
     env::{Clock, Entropy},
@@ -32,7 +36,13 @@ struct Session {
     key: Option<BatchKey>,
     deleted: bool,
     expired: bool,
+    erased: bool,
+    /// Its own, behind those it has of others.
     events: Vec<Event>,
+    /// Whom it has events of, the eldest first.
+    ancestors: Vec<Ancestor>,
+    /// Ranges of those that were erased.
+    lost: Vec<Range>,
     /// Events without a body: they answer any retry.
     redacted: BTreeSet<Position>,
     /// The chain value behind each event.
@@ -190,13 +200,16 @@ fn created_before(known: &Session, new: &NewSession) -> StoreResult<(SessionInfo
     gone(known)?;
     let session = known.info.key.session.clone();
     let sent = &new.events.events;
-    let stored = known.events.get(..sent.len());
+    let own = known.events.get(known.base().0 as usize..);
+    let stored = own.and_then(|own| own.get(..sent.len()));
     let same = |old: &Event, new: &NewEvent| {
         let redacted = known.redacted.contains(&old.position);
         (redacted || (&old.kind, &old.body) == (&new.kind, &new.body))
             && new.id.as_ref().is_none_or(|id| *id == old.id)
     };
     let stored = stored.filter(|stored| stored.iter().zip(sent).all(|(old, new)| same(old, new)));
+    let parents = (known.info.forked_from.as_ref(), new.parent.as_ref());
+    let stored = stored.filter(|_| ForkPoint::repeats(parents.0, parents.1));
     let Some(stored) = stored.filter(|_| new.id.as_ref().is_none_or(|id| *id == session)) else {
         let what = new.key.as_ref().map(ToString::to_string).unwrap_or_default();
         return Err(StoreError::IdempotencyConflict { what, position: None });
@@ -208,8 +221,8 @@ fn created_before(known: &Session, new: &NewSession) -> StoreResult<(SessionInfo
     };
     let appended = Appended {
         events: stored.iter().map(placed).collect(),
-        first_position: Position::ZERO,
-        next_position: Position(stored.len() as u64),
+        first_position: known.base(),
+        next_position: known.base().plus(stored.len() as u64),
         receipt: known.info.receipt,
         repeated: true,
     };
@@ -230,7 +243,7 @@ fn known_ids(session: &Session, batch: &Batch) -> StoreResult<Option<Appended>> 
         if batch.events.iter().take(index).any(|other| other.id.as_ref() == Some(id)) {
             return Err(StoreError::DuplicateEventId { id: id.clone() });
         }
-        let Some(old) = session.events.iter().find(|old| old.id == *id) else { continue };
+        let Some(old) = session.whole().find(|old| old.id == *id) else { continue };
         let redacted = session.redacted.contains(&old.position);
         if !redacted && (&old.kind, &old.body) != (&event.kind, &event.body) {
             let position = Some(old.position);
@@ -285,6 +298,12 @@ impl Store for Model {
                 gone(old)?;
                 return Err(StoreError::SessionExists { session: id });
             }
+            let Lent { events, ancestors, lost, redacted, chains } = match &new.parent {
+                None => Lent::default(),
+                Some(point) => lend(&sessions, scope, point)?,
+            };
+            let chain = chains.last().copied().unwrap_or_default();
+            let tail = new.parent.as_ref().map_or(Position::ZERO, |point| point.at);
             let mut session = Session {
                 info: SessionInfo {
                     key: key.clone(),
@@ -293,25 +312,29 @@ impl Store for Model {
                     workspace: new.workspace,
                     ttl_seconds: new.ttl_seconds,
                     created_at: now,
-                    updated_at: now,
+                    updated_at: events.last().map_or(now, |last| last.processed_at.max(now)),
                     archived_at: None,
                     held_at: None,
                     used_at: self.counted(),
-                    tail: Position::ZERO,
-                    receipt: Receipt { position: Position::ZERO, chain: [0; 32] },
+                    tail,
+                    receipt: Receipt { position: tail, chain },
                     bytes: 0,
                     damage: Vec::new(),
                     work: Work::default(),
+                    forked_from: new.parent,
                 },
                 key: new.key,
                 deleted: false,
                 expired: false,
-                events: Vec::new(),
-                redacted: BTreeSet::new(),
-                chains: Vec::new(),
+                erased: false,
+                events,
+                ancestors,
+                lost,
+                redacted,
+                chains,
                 batches: HashMap::new(),
                 notes: Vec::new(),
-                tail: tokio::sync::watch::channel(Position::ZERO).0,
+                tail: tokio::sync::watch::channel(tail).0,
             };
             let appended = self.emit(&mut session, new.events)?;
             let info = session.info.clone();
@@ -407,7 +430,8 @@ impl Store for Model {
                 return Err(StoreError::SessionHeld { session: key.session.clone() });
             }
             session.deleted = true;
-            session.events.clear();
+            session.erased = true;
+            lose(&mut sessions, key);
             Ok(())
         }
         .boxed()
@@ -420,8 +444,9 @@ impl Store for Model {
     ) -> BoxFuture<'a, StoreResult<Option<Position>>> {
         async move {
             let now = self.clock.now();
-            self.with(key, |session| {
-                let found = session.events.iter_mut().find(|one| one.id == *event);
+            let redacted = self.with(key, |session| {
+                let own = usize::try_from(session.base().0).unwrap_or(usize::MAX);
+                let found = session.events.iter_mut().skip(own).find(|one| one.id == *event);
                 let Some(found) = found else { return Ok(None) };
                 if session.info.held_at.is_some() {
                     return Err(StoreError::SessionHeld { session: key.session.clone() });
@@ -437,7 +462,9 @@ impl Store for Model {
                     }
                 }
                 Ok(Some(at))
-            })
+            })?;
+            redacted.into_iter().for_each(|at| spread(&mut self.sessions(), key, at));
+            Ok(redacted)
         }
         .boxed()
     }
@@ -455,6 +482,14 @@ impl Store for Model {
             })
         }
         .boxed()
+    }
+
+    fn family<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        limit: usize,
+    ) -> BoxFuture<'a, StoreResult<Family>> {
+        async move { family(&self.sessions(), key, limit) }.boxed()
     }
 
     fn list<'a>(
@@ -525,7 +560,12 @@ impl Store for Model {
                 let wanted = session.events.get(range.from.0 as usize..range.to.0 as usize);
                 let wanted = wanted.unwrap_or_default();
                 let (mut bytes, mut events) = (0, Vec::new());
+                let mut lost: Vec<Range> = Vec::new();
                 let mut take = |event: &Event| {
+                    if let Some(range) = session.lost_at(event.position) {
+                        lost.extend((!lost.contains(&range)).then_some(range));
+                        return true;
+                    }
                     bytes += event.body.len();
                     let fits = events.is_empty() || bytes <= read.bytes_max;
                     let room = fits && events.len() < read.events_max;
@@ -535,12 +575,24 @@ impl Store for Model {
                     Fill::Forward => wanted.iter().all(&mut take),
                     Fill::Backward => wanted.iter().rev().all(&mut take),
                 };
+                if let Some(range) = lost.first().filter(|_| !read.allow_gaps) {
+                    let (session, range) = (key.session.clone(), *range);
+                    return Err(StoreError::PrefixErased { session, range });
+                }
                 events.sort_by_key(|event| event.position);
+                let full = events.len()
+                    + lost.iter().map(|range| range.len() as usize).sum::<usize>()
+                    < wanted.len();
                 let covered = match (events.first(), events.last()) {
-                    (Some(first), Some(last)) => Range::new(first.position, last.position.plus(1)),
-                    _ => Range::new(range.from, range.from),
+                    (Some(_), Some(last)) if full && read.fill == Fill::Forward => {
+                        Range::new(range.from, last.position.plus(1))
+                    }
+                    (Some(first), Some(_)) if full => Range::new(first.position, range.to),
+                    _ => range,
                 };
-                Ok(Slice { events, covered, gaps: Vec::new(), tail })
+                let reason = "the session that wrote it was erased".to_owned();
+                let gap = |range| Gap { range, reason: reason.clone(), accepted_at: None };
+                Ok(Slice { events, covered, gaps: lost.into_iter().map(gap).collect(), tail })
             })
         }
         .boxed()
@@ -553,7 +605,7 @@ impl Store for Model {
     ) -> BoxFuture<'a, StoreResult<Option<Position>>> {
         async move {
             self.with(key, |session| {
-                let found = session.events.iter().find(|event| event.id == *id);
+                let found = session.whole().find(|event| event.id == *id);
                 Ok(found.map(|event| event.position))
             })
         }
@@ -626,11 +678,17 @@ impl Store for Model {
     fn sweep(&self) -> BoxFuture<'_, StoreResult<Swept>> {
         async {
             let (counted, mut swept) = (self.counted(), Swept::default());
-            self.sessions().retain(|key, session| {
+            let mut sessions = self.sessions();
+            let needed: Vec<SessionKey> =
+                sessions.keys().filter(|key| is_needed(&sessions, key)).cloned().collect();
+            sessions.retain(|key, session| {
                 if !self.ends(session, counted) {
                     return true;
                 }
                 if session.deleted || session.expired {
+                    if needed.contains(key) {
+                        return true;
+                    }
                     swept.reclaimed.push(key.clone());
                     return false;
                 }

@@ -90,6 +90,7 @@ impl From<&SessionInfo> for types::Session {
             bytes: info.bytes,
             receipt: info.receipt.into(),
             damage: info.damage.iter().map(types::Gap::from).collect(),
+            forked_from: info.forked_from.as_ref().map(Into::into),
             hosted: types::Hosted::default(),
         }
     }

@@ -5,6 +5,7 @@
 pub mod answer;
 pub mod backup;
 pub mod convert;
+pub mod fork;
 pub mod json;
 pub mod overview;
 #[cfg(feature = "http")]

@@ -8,6 +8,8 @@ use serde_json::value::RawValue;
 #[cfg(feature = "http")]
 use utoipa::ToSchema;
 
+use super::fork::ForkedFrom;
+
 /// Proof of what was acknowledged.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "http", derive(ToSchema))]
@@ -90,6 +92,8 @@ pub struct Session {
     pub receipt: Receipt,
     /// Damaged ranges; empty when the session is whole.
     pub damage: Vec<Gap>,
+    /// Where it goes on from, when it is a fork.
+    pub forked_from: Option<ForkedFrom>,
     /// What a hosted session has and a stored one has not.
     #[serde(flatten)]
     pub hosted: Hosted,

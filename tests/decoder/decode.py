@@ -31,7 +31,7 @@ from xchacha import derived, opened
 FRAME_HEADER = 192
 BLOCK = 4096
 PAYLOAD_MAX = 24 << 20
-EVENT, CREATE, CHANGE, BATCH_KEY, LOSS, LIFE = 1, 16, 17, 18, 19, 21
+EVENT, CREATE, CHANGE, BATCH_KEY, LOSS, LINEAGE, LIFE = 1, 16, 17, 18, 19, 20, 21
 NOTE, LEASE, REDACT = 23, 24, 26
 REDACTED = '{"redacted":true}'
 REQUEST, WATERMARK, SEALED_BLOCK = 1, 2, 3
@@ -368,14 +368,21 @@ class Session:
         self.chain = derive_key("sessionlog v1 event chain", digest)
         self.control = derive_key("sessionlog v1 control chain", digest)
         self.tail, self.end_lsn, self.frames_skipped = 0, 0, 0
-        self.names = self.title = self.workspace = self.entry = None
+        self.names = self.title = self.workspace = self.entry = self.lineage = None
         self.archived_at = self.deleted_at = self.held_at = self.expired_at = self.last = None
         self.metadata, self.events, self.control_records = {}, [], {}
         self.redacted = set()
+        # The event chain at each position that was folded.
+        self.chains = {0: self.chain}
         # Positions that are lost, and those of them a person gave up: (from, to, reason, time).
         self.gaps, self.accepted = [], []
         # Token, end and key of the last lease; notes; number, place and openness of a checkpoint.
         self.work = (0, None, None, 0, None)
+
+    def begin(self, lineage):
+        """A fork goes on from its parent's position and chain."""
+        self.tail, self.chain = lineage.position, lineage.chain
+        self.chains = {self.tail: self.chain}
 
     def lose(self, to):
         """Goes on behind a place that is lost: the chains go on from the next frame's header."""
@@ -390,6 +397,10 @@ class Session:
         if records is None:
             return self.skip(frame)
         new = [(lsn, record) for lsn, record in records if lsn >= max(known_below, self.end_lsn)]
+        if self.names is None and new and new[0][1].kind == LINEAGE:
+            fork = fork_of(new[0][1])
+            need(fork, "a session begins with a lineage that is none")
+            self.begin(fork[1])
         if self.chain is None and new:
             self.chain, self.control = frame.chain, frame.control
         if len(new) == len(records):
@@ -413,6 +424,7 @@ class Session:
             self.last = record.processed_at
         if record.kind == EVENT:
             self.chain = link(self.chain, self.tail, record)
+            self.chains[self.tail + 1] = self.chain
             self.events.append({
                 "position": self.tail, "id": record.id, "type": record.name,
                 "origin": ORIGINS[record.origin], "created_at": record.created_at,
@@ -430,6 +442,9 @@ class Session:
         body = Bytes(record.body)
         if record.kind == CREATE:
             self.create(body)
+        elif record.kind == LINEAGE and self.names is None:
+            self.create(body)
+            self.lineage = take_lineage(body)
         elif record.kind in (CHANGE, LIFE):
             self.change(body, record.processed_at)
             if record.kind == LIFE:
@@ -525,11 +540,34 @@ class Session:
             "workspace": self.workspace, "archived_at": self.archived_at,
             "deleted_at": self.deleted_at, "held_at": self.held_at,
             "expired_at": self.expired_at, "used_at": self.used_at(),
+            "forked_from": self.lineage and {
+                "session": self.lineage.parent, "position": self.lineage.position},
             "frames_skipped": self.frames_skipped,
             "control_records": self.control_records,
             "gaps": [{"from": start, "to": end, "accepted_at": self.accepted_at((start, end))}
                      for start, end in self.gaps],
             "events": self.events}
+
+
+Lineage = namedtuple("Lineage", "parent incarnation position chain")
+
+
+def take_lineage(body):
+    return Lineage(body.string(), body.raw(16), body.number(), body.raw(32))
+
+
+def fork_of(record):
+    """What a record of kind 20 says; None of one that another version may have left."""
+    body = Bytes(record.body)
+    try:
+        names = body.string(), body.string(), body.string()
+        fixed = body.raw(16), body.option(body.string), body.map(body.string)
+        rest = body.option(body.string), body.option(body.number), body.option(body.string)
+        lineage = take_lineage(body)
+        body.end()
+        return (names, fixed, rest), lineage
+    except (Bad, UnicodeDecodeError):
+        return None
 
 
 def take_batch_key(body):
@@ -682,7 +720,8 @@ def take_entry(data, version):
             "redacted": data.list(lambda: (number(), data.flag()))}),
         **({"work": (0, None, None, 0, None)} if version < 4 else
            {"work": (number(), data.option(time), data.option(lambda: data.raw(16)), number(),
-                     data.option(lambda: (number(), number(), data.flag())))})}
+                     data.option(lambda: (number(), number(), data.flag())))}),
+        "lineage": data.option(lambda: take_lineage(data)) if version > 3 else None}
 
 
 def settled_file(data, store_id):
@@ -762,6 +801,7 @@ class Decoder:
             self.guarded(lambda: self.settled_session(digest, entry), digest.hex())
         self.journal(place)
         for session in self.sessions.values():
+            self.guarded(lambda: self.goes_on(session), session.hash.hex())
             self.problems += [f"{session.hash.hex()}: positions {start} to {end} are lost"
                               for start, end in session.gaps
                               if session.accepted_at((start, end)) is None]
@@ -771,6 +811,15 @@ class Decoder:
             "store_id": self.id.hex(), "created_at": i64(store, 32), "generation": generation,
             "clean": place.clean, "problems": self.problems, "notes": self.notes,
             "sessions": [session.shown() for session in sessions]}
+
+    def goes_on(self, session):
+        """A fork begins with the chain that its parent has where it goes on from it."""
+        lineage = session.lineage
+        parent = lineage and self.sessions.get(session_hash(
+            *session.names[:2], lineage.parent, lineage.incarnation))
+        if parent and lineage.position in parent.chains:
+            need(parent.chains[lineage.position] == lineage.chain,
+                 "a fork begins with another chain than its parent has there")
 
     def guarded(self, work, where):
         try:
@@ -798,9 +847,11 @@ class Decoder:
         if entry["deleted_at"] is not None:
             # Its segments may be gone.
             for name in ("names", "title", "metadata", "workspace", "archived_at", "deleted_at",
-                         "tail", "end_lsn", "chain", "control"):
+                         "tail", "end_lsn", "chain", "control", "lineage"):
                 setattr(session, name, entry[name])
             return
+        if entry["lineage"]:
+            session.begin(entry["lineage"])
         for base, start, sealed, size, end in entry["segments"]:
             name = f"{digest.hex()}-{base:020}-{start:010}.{'sealed' if sealed else 'seg'}"
             segment = Segment(self.root / "segments" / digest.hex()[:2] / name, self.id, digest)
@@ -816,13 +867,14 @@ class Decoder:
         session.end_lsn = max(session.end_lsn, entry["end_lsn"] if session.gaps else 0)
         if session.frames_skipped or session.gaps:
             for name in ("names", "title", "metadata", "workspace", "archived_at", "deleted_at",
-                         "held_at", "expired_at", "work"):
+                         "held_at", "expired_at", "work", "lineage"):
                 setattr(session, name, entry[name])
         for name, mine in (
                 ("names", session.names), ("title", session.title), ("tail", session.tail),
                 ("metadata", session.metadata), ("workspace", session.workspace),
                 ("archived_at", session.archived_at), ("deleted_at", session.deleted_at),
                 ("held_at", session.held_at), ("expired_at", session.expired_at),
+                ("lineage", session.lineage),
                 ("end_lsn", session.end_lsn), ("work", session.work), ("chain", session.chain),
                 ("control", session.control)):
             need(entry[name] == mine, f"the settled {name} differs")
@@ -895,7 +947,8 @@ class Decoder:
         session = self.sessions.get(frame.session)
         if session is None:
             records = frame.records()
-            need(records and records[0][1].kind == CREATE, "a session that was never created")
+            created = records and (records[0][1].kind == CREATE or records[0][1].kind == LINEAGE)
+            need(created, "a session that was never created")
             session = self.sessions[frame.session] = Session(frame.session)
         session.take(frame, session.entry["end_lsn"] if session.entry else 0)
 

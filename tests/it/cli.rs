@@ -53,6 +53,50 @@ fn what_is_appended_is_listed_shown_read_and_replayed() {
 }
 
 #[test]
+fn a_session_is_forked_rewound_and_compared_and_show_draws_the_tree() {
+    let place = with_trip();
+    let told = place.run(&["fork", "trip", "--at", "2", "--id", "other", "--title", "T"]).ok();
+    assert!(told.contains("other goes on from trip at position 2"), "{told}");
+    place.run_with(&["append", "other"], &event("user.message", "mine")).ok();
+    let contents: Vec<Value> =
+        place.events("other").iter().map(|event| event["content"].clone()).collect();
+    assert_eq!(contents, ["one", "two", "mine"]);
+    assert_eq!(place.events("trip").len(), 3, "the parent is as it was");
+    let shown = place.run(&["show", "other"]).ok();
+    assert!(shown.contains("trip") && shown.contains("└ at 2: other (this one)"), "{shown}");
+    let shown: Value = serde_json::from_str(&place.run(&["show", "trip", "--json"]).ok()).unwrap();
+    assert_eq!(shown["lineage"]["children"][0]["id"], "other", "{shown}");
+    let diff = place.run(&["diff", "other", "1", "end"]).ok();
+    for words in ["positions 1..3: 2 events", "user.message", "agent.message"] {
+        assert!(diff.contains(words), "{words}: {diff}");
+    }
+    let diff: Value =
+        serde_json::from_str(&place.run(&["diff", "other", "end", "-1", "--json"]).ok()).unwrap();
+    assert_eq!((&diff["from"], &diff["to"]), (&json!(2), &json!(3)));
+    let rewound = place.run(&["rewind", "trip", "--to", "1"]).ok();
+    assert!(rewound.contains("trip as of position 1"), "{rewound}");
+    assert!(rewound.contains("user.message 1") && !rewound.contains("agent"), "{rewound}");
+    assert_eq!(place.events("trip").len(), 3, "nothing is removed");
+    let fork = place.run(&["rewind", "trip", "--to", "-1", "--fork", "--json"]).ok();
+    let fork: Value = serde_json::from_str(&fork).unwrap();
+    assert_eq!(fork["forked_from"], json!({"session": "trip", "position": 2}));
+    for (arguments, exit) in [
+        (vec!["fork", "trip", "--at", "9"], 4),
+        (vec!["fork", "nobody", "--at", "end"], 4),
+        (vec!["fork", "trip"], 2),
+        (vec!["rewind", "trip", "--to", "here"], 2),
+        (vec!["diff", "trip", "0"], 2),
+    ] {
+        assert_eq!(place.run(&arguments).code, exit, "{arguments:?}");
+    }
+    let erased = place.run(&["erase", "trip"]);
+    assert!(erased.err.contains("2 fork(s) lose what they have of trip"), "{}", erased.err);
+    let refused = place.run(&["events", "other"]);
+    assert_eq!(refused.code, 4, "{}", refused.err);
+    assert!(refused.err.contains("erased"), "{}", refused.err);
+}
+
+#[test]
 fn a_slice_is_named_by_points_types_order_and_limit() {
     let place = with_trip();
     for (arguments, expected) in [

@@ -14,6 +14,8 @@ mod engines;
 // What a client knows, what a crash does with it, and defects that these tests must see.
 mod crash;
 mod expiry;
+// Sessions that go on from others.
+mod forks;
 mod ledger;
 mod lifetimes;
 mod mortal;

@@ -38,6 +38,7 @@ async fn a_new_session_says_what_it_was_told() {
             ttl_seconds: Some(60),
             events: batch([event("{}")]),
             key: None,
+            ..NewSession::default()
         };
         let (created, appended) = store.create(&Scope::local(), new).await.unwrap();
         assert_eq!(created.key, key("s"));

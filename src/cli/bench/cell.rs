@@ -30,12 +30,14 @@ pub(super) enum Group {
     Start,
     /// Research sessions: overviews, and steps through MCP.
     Research,
+    /// Sessions that go on from others.
+    Fork,
     /// Bytes on disk.
     Disk,
 }
 
 impl Group {
-    pub(super) const ALL: [Self; 8] = [
+    pub(super) const ALL: [Self; 9] = [
         Self::Floor,
         Self::Engine,
         Self::Http,
@@ -43,6 +45,7 @@ impl Group {
         Self::Peers,
         Self::Start,
         Self::Research,
+        Self::Fork,
         Self::Disk,
     ];
 
@@ -55,6 +58,7 @@ impl Group {
             Self::Peers => "peers",
             Self::Start => "start",
             Self::Research => "research",
+            Self::Fork => "fork",
             Self::Disk => "disk",
         }
     }

@@ -48,6 +48,11 @@ pub(super) const TARGETS: &[Target] = &[
     at_most("P8", "start.clean", 1.0),
     at_most("P8", "start.crash", 3.0),
     at_most("P8", "start.memory", 200.0),
+    at_most("P9", "fork.own", 1_000.0),
+    at_most("P9", "fork.deep.100", 1_000.0),
+    at_most("P9", "fork.deep.1000", 1_000.0),
+    at_most("P9", "fork.middle", 1_000.0),
+    at_most("P9", "fork.copied", 0.0),
     at_most("P11", "disk.ratio", 0.35),
     shown("P11", "disk.imported", &[]),
 ];

@@ -18,7 +18,7 @@ use crate::{
     event::{Batch, Event, Lsn, NewNote, Position, Range, SessionHash, Timestamp, limits},
     log::{
         Chain, Change, Control, Encryptor, Frame, FrameHeader, FrameKind, Head, KnownBatch,
-        LeaseRecord, Loss, NoteRecord, Record, TAG_BYTES, body_digest,
+        LeaseRecord, Loss, NoteRecord, REDACTED, Record, TAG_BYTES, body_digest,
         frame::PAYLOAD_BYTES_MAX,
         record::{self, batch_digest},
         segment::name_hash,
@@ -62,6 +62,8 @@ pub(super) struct Prepared {
     /// What is answered of each event, its position aside.
     placed: Vec<Placed>,
     names: Vec<Name>,
+    /// Where its events are known in what a fork reads of others; empty where nobody looked.
+    inherited: Vec<Option<Position>>,
     digests: Vec<Digest>,
     /// The records of its events as of `at`; empty once they are in a frame.
     payload: Vec<u8>,
@@ -100,6 +102,7 @@ impl Shared {
             at,
             placed: Vec::with_capacity(count),
             names: Vec::with_capacity(count),
+            inherited: Vec::new(),
             digests: Vec::with_capacity(count),
             payload: Vec::new(),
             batch,
@@ -118,6 +121,23 @@ impl Shared {
         prepared.encode(at, &mut payload);
         prepared.payload = payload;
         prepared
+    }
+
+    /// Looks for the ids that a client gave in what a fork reads of others: what lies there stays.
+    pub(super) fn inherit(
+        &self,
+        session: &Arc<Session>,
+        prepared: &mut Prepared,
+    ) -> StoreResult<()> {
+        if session.origin.is_none() {
+            return Ok(());
+        }
+        let find = |name: &Name| match name {
+            Name::Given(hash) => self.find_inherited(session, hash),
+            Name::Minted(_) => Ok(None),
+        };
+        prepared.inherited = prepared.names.iter().map(find).collect::<StoreResult<_>>()?;
+        Ok(())
     }
 
     /// Plans an append to an existing session.
@@ -429,7 +449,9 @@ impl Shared {
             };
             let old = self.stored(session, Range::new(at, at.plus(1)))?;
             let Some(old) = old.into_iter().next() else { return Err(conflict(Some(at))) };
-            let redacted = is_redacted(&session.state().entry.redacted, at);
+            // Of what it has of others nobody but its writer knows whether it is redacted.
+            let redacted = is_redacted(&session.state().entry.redacted, at)
+                || at < session.base() && old.body == REDACTED;
             if !redacted && (&old.kind, &old.body) != (&new.kind, &new.body) {
                 return Err(conflict(Some(at)));
             }
@@ -512,8 +534,10 @@ fn known(state: &mut State, epoch: u64, prepared: &Prepared) -> StoreResult<Know
     if seen.is_empty() {
         return Ok(Known::Nothing);
     }
-    let find = |name: &Name| opened.find(&given(name)?);
-    let positions: Vec<_> = prepared.names.iter().map(find).collect();
+    let inherited = |n: usize| prepared.inherited.get(n).copied().flatten();
+    let mut find = |name: &Name| opened.find(&given(name)?);
+    let names = prepared.names.iter().enumerate();
+    let positions: Vec<_> = names.map(|(n, name)| find(name).or(inherited(n))).collect();
     Ok(if positions.iter().any(Option::is_some) {
         Known::Events(positions)
     } else {

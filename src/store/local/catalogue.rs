@@ -141,8 +141,9 @@ impl Catalogue {
             let last = some.last().map(|session| session.key.clone());
             let unused: Vec<(SessionId, Packed)> = some
                 .into_iter()
-                // Nobody else holds it, and nobody can come by it while the catalogue is locked.
-                .filter(|session| Arc::strong_count(session) == 1)
+                // Nobody else holds it, and nobody can come by it while the catalogue is locked:
+                // forks in use know where they found it.
+                .filter(|session| (Arc::strong_count(session), Arc::weak_count(session)) == (1, 0))
                 .filter_map(|session| Some((session.key.session.clone(), session.packed()?)))
                 .collect();
             for (id, packed) in unused {

@@ -15,11 +15,9 @@ use super::{
     write_error,
 };
 use crate::{
-    event::{
-        Batch, Incarnation, Position, Range, Scope, SessionHash, SessionId, SessionKey, limits,
-    },
-    log::{Control, Create},
-    store::{Appended, Fill, NewSession, Read, SessionInfo, StoreError, StoreResult},
+    event::{Batch, Incarnation, Range, Scope, SessionHash, SessionId, SessionKey, limits},
+    log::{Control, Create, Lineage},
+    store::{Appended, Fill, ForkPoint, NewSession, Read, SessionInfo, StoreError, StoreResult},
 };
 
 impl Shared {
@@ -66,7 +64,12 @@ impl Shared {
     }
 
     /// Enters a session that is about to be created, or answers how it is known already.
-    fn enter(&self, scope: &Scope, new: &NewSession) -> StoreResult<Entered> {
+    fn enter(
+        &self,
+        scope: &Scope,
+        new: &NewSession,
+        lineage: StoreResult<Option<Lineage>>,
+    ) -> StoreResult<Entered> {
         let mut catalogue = self.catalogue_mut();
         let create_key = new.key.as_ref().map(|key| key.as_str().to_owned());
         if let Some(known) = create_key.as_ref().and_then(|key| catalogue.created_by(scope, key)) {
@@ -95,6 +98,7 @@ impl Shared {
             drop(known.visible()?);
             return Err(StoreError::SessionExists { session: key.session });
         }
+        let lineage = lineage?;
         let create = Create {
             tenant: scope.tenant.as_str().to_owned(),
             user: scope.user.as_str().to_owned(),
@@ -105,6 +109,7 @@ impl Shared {
             workspace: new.workspace.clone(),
             ttl_seconds: new.ttl_seconds,
             key: create_key.clone(),
+            lineage,
         };
         let hash = SessionHash::of(&key, Incarnation(create.incarnation));
         let session = Session::new(key, hash, fresh_entry(&create, hash, now), false);
@@ -121,7 +126,11 @@ impl Shared {
         loop {
             self.relieve()?;
             let rounds = self.journal.rounds();
-            let (session, create) = match self.enter(scope, &new)? {
+            let (parent, lineage) = match self.origin(scope, &new) {
+                Ok((parent, lineage)) => (parent, Ok(lineage)),
+                Err(error) => (None, Err(error)),
+            };
+            let (session, create) = match self.enter(scope, &new, lineage)? {
                 Entered::Fresh(session, create) => (session, create),
                 Entered::Repeated(session) => return self.created_before(&session, &new).await,
                 Entered::Wait => {
@@ -129,6 +138,10 @@ impl Shared {
                     continue;
                 }
             };
+            if let Err(error) = parent.map_or(Ok(()), |parent| self.bear(&parent, &session)) {
+                self.forget(&session);
+                return Err(error);
+            }
             let cipher = match blocking(|| self.keys.take(&scope.tenant)) {
                 Ok(cipher) => cipher,
                 Err(error) => {
@@ -163,6 +176,28 @@ impl Shared {
         }
     }
 
+    /// What a new session goes on from, when it is a fork.
+    fn origin(
+        &self,
+        scope: &Scope,
+        new: &NewSession,
+    ) -> StoreResult<(Option<Arc<Session>>, Option<Lineage>)> {
+        let Some(point) = &new.parent else { return Ok((None, None)) };
+        let (parent, lineage) = self.lineage(scope, point)?;
+        Ok((Some(parent), Some(lineage)))
+    }
+
+    /// Notes a fork before anything of it is durable, so that its parent stays: whoever deletes
+    /// that one either comes later and meets the fork, or came before and is met here.
+    fn bear(&self, parent: &Session, child: &Session) -> StoreResult<()> {
+        lock(&self.forks).hold(parent.hash, child.hash, &child.key.session);
+        let written = parent.visible()?.entry.updated_at;
+        let mut state = child.state();
+        // Time does not go back from what it goes on from.
+        state.entry.updated_at = state.entry.updated_at.max(written);
+        Ok(())
+    }
+
     /// 128 random bits: who has no credential needs a name that cannot be guessed (MCP, SEP-2567).
     fn handle(&self, prefix: &str) -> String {
         format!("{prefix}{:032x}", u128::from_le_bytes(self.env.random()))
@@ -171,6 +206,7 @@ impl Shared {
     /// Takes back a session that never came into being, and wakes whoever waited for it.
     pub(super) fn forget(&self, session: &Session) {
         self.catalogue_mut().remove(session);
+        self.unborn(session);
         self.journal.tell();
     }
 
@@ -181,9 +217,9 @@ impl Shared {
         new: &NewSession,
     ) -> StoreResult<(SessionInfo, Appended)> {
         let info = session.info(&*session.visible()?);
-        let events = &new.events.events;
+        let (events, base) = (&new.events.events, session.base());
         let read = Read {
-            range: Range::new(Position::ZERO, Position(events.len() as u64)),
+            range: Range::new(base, base.plus(events.len() as u64)),
             events_max: usize::MAX,
             bytes_max: usize::MAX,
             fill: Fill::Forward,
@@ -197,7 +233,9 @@ impl Shared {
                 (gone || (&old.kind, &old.body) == (&new.kind, &new.body))
                     && new.id.as_ref().is_none_or(|id| *id == old.id)
             });
-        if same_events && new.id.as_ref().is_none_or(|id| *id == session.key.session) {
+        let same_parent = ForkPoint::repeats(info.forked_from.as_ref(), new.parent.as_ref());
+        let same = same_events && same_parent;
+        if same && new.id.as_ref().is_none_or(|id| *id == session.key.session) {
             return Ok((info.clone(), append::repeated(&stored, info.receipt)));
         }
         let what = new.key.as_ref().map(ToString::to_string).unwrap_or_default();

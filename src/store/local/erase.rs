@@ -50,6 +50,11 @@ pub(super) fn erase_entry(entry: &mut Entry, at: i64) {
 impl Shared {
     /// Erases a session; nobody can read it once this returns.
     pub(super) async fn erase(&self, session: &Arc<Session>) -> StoreResult<()> {
+        if session.origin.is_some() && self.is_needed(session.hash) {
+            // Its forks read on from its own parent: what it goes on from must outlive its key.
+            let failed = |source| StoreError::Io { doing: "settling before an erasure", source };
+            blocking(|| self.settle(false)).map_err(failed)?;
+        }
         self.drive(|| self.plan_erasure(session)).await?;
         lock(&self.erasing).push(Arc::clone(session));
         let failed = |source| StoreError::Io { doing: "erasing a session", source };

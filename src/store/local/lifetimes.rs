@@ -120,7 +120,9 @@ impl Shared {
         }
         let lifetimes = &self.options.lifetimes;
         if deleted || entry.expired_at.is_some() {
-            return (counted >= lifetimes.goes_at(used_at)).then_some(Step::GiveUp);
+            // Whoever was forked from it reads from it still.
+            let goes = counted >= lifetimes.goes_at(used_at) && !self.entry_is_needed(entry);
+            return goes.then_some(Step::GiveUp);
         }
         let expires = lifetimes.expires_at(entry.ttl_seconds, used_at);
         expires.is_some_and(|at| counted > at).then_some(Step::Expire)
@@ -280,6 +282,7 @@ impl Shared {
             return false;
         }
         lock(&self.full).remove(&session.hash);
+        self.part(session);
         self.catalogue_mut().remove(session);
         true
     }
@@ -308,8 +311,10 @@ impl Shared {
         let mut usage = Usage::default();
         for scope in scopes.iter().filter(|scope| scope.tenant == *tenant && scope.user != *but) {
             self.catalogue().each_entry(scope, &mut |entry| {
-                if entry.deleted_at.is_none() && entry.expired_at.is_none() {
-                    usage.sessions += 1;
+                let there = entry.deleted_at.is_none() && entry.expired_at.is_none();
+                usage.sessions += u64::from(there);
+                // What is kept for forks takes its room still.
+                if there || self.entry_is_needed(&entry) {
                     usage.bytes += entry.bytes;
                 }
             });

@@ -9,12 +9,13 @@ use super::{
     keys::Keys,
     layout::SEGMENTS,
     recover::{Lost, Named, Recovered},
+    session::Session,
 };
 use crate::{
     env::Env,
-    event::{Lsn, Position, SessionHash},
+    event::{Lsn, Position},
     log::{
-        Chain, Frame, FrameKind,
+        Chain, Control, Frame, FrameKind,
         frame::payload_fits,
         journal::read,
         scan::{Piece, scan},
@@ -125,9 +126,10 @@ fn fits(known: &ByHash, keys: &Keys, recovered: &Recovered, frame: &Frame) -> bo
     let (session, lsn) = (frame.header.session, frame.header.first_lsn);
     let of_session = |other: &&Frame| other.header.session == session;
     let before = recovered.frames.range(..lsn).rev().map(|(_, frame)| frame).find(of_session);
-    let stand = match before {
-        Some(before) => end_of(keys, before),
-        None => Some(settled_end(known, session)),
+    let stand = match (before, known.get(&session)) {
+        (Some(before), _) => end_of(keys, before),
+        (None, Some(known)) => Some(settled_end(known)),
+        (None, None) => birth(keys, frame),
     };
     let behind = recovered.frames.range(Lsn(lsn.0 + 1)..).map(|(_, frame)| frame).find(of_session);
     let end = end_of(keys, frame);
@@ -135,15 +137,19 @@ fn fits(known: &ByHash, keys: &Keys, recovered: &Recovered, frame: &Frame) -> bo
     stand == Some(begin_of(frame)) && end.is_some() && leads
 }
 
-/// Where a session stood when it was settled last; before its creation when it never was.
-fn settled_end(known: &ByHash, session: SessionHash) -> Stand {
-    match known.get(&session) {
-        None => (Position::ZERO, Chain::events_of(session), Chain::controls_of(session)),
-        Some(known) => {
-            let entry = &known.state().entry;
-            (Position(entry.tail), Chain(entry.chain), Chain(entry.control_chain))
-        }
-    }
+/// Where a session stood when it was settled last.
+fn settled_end(session: &Session) -> Stand {
+    let entry = &session.state().entry;
+    (Position(entry.tail), Chain(entry.chain), Chain(entry.control_chain))
+}
+
+/// Where a session stands before its creation, by the frame that creates it.
+fn birth(keys: &Keys, frame: &Frame) -> Option<Stand> {
+    let session = frame.header.session;
+    let records = keys.decrypted(frame).ok()?.records().ok()?;
+    let Control::Create(create) = records.first()?.1.to_control()? else { return None };
+    let (position, chain) = create.begin(session);
+    Some((position, chain, Chain::controls_of(session)))
 }
 
 fn begin_of(frame: &Frame) -> Stand {

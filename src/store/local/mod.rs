@@ -6,6 +6,7 @@ mod backup;
 mod catalogue;
 mod commit;
 mod erase;
+mod forks;
 mod forward;
 mod inspect;
 mod journal;
@@ -64,8 +65,9 @@ pub use rotate::{key_ids, key_report};
 pub use vault::{Incoming, NoBackup, Restored, check_backup, is_vacant, restore};
 
 use super::{
-    Aging, Appended, Backup, Change, Head, Health, KeyReport, Lease, LeaseCall, Lifetimes, Listing,
-    NewSession, Notes, Part, Read, Receipt, Recovery, Repaired, Scrub, SessionInfo, Slice, Store,
+    Aging, Appended, Backup, Change, Family, Head, Health, KeyReport, Lease, LeaseCall, Lifetimes,
+    Listing, NewSession, Notes, Part, Read, Receipt, Recovery, Repaired, Scrub, SessionInfo, Slice,
+    Store,
     StoreError, StoreResult, Swept, Usage, Verified, Watch, lifetime::Count,
 };
 use crate::{
@@ -204,6 +206,8 @@ struct Shared {
     /// Files that were replaced, each with the generation of `settled/` that may still name it.
     retired: Mutex<BTreeMap<String, u64>>,
     deleted: Mutex<reserve::Deleted>,
+    /// Who is needed by forks; locked last, for a moment.
+    forks: Mutex<forks::Forks>,
     reserve: reserve::Reserve,
     /// The last order of a journal file before this start.
     orders_before: u64,
@@ -574,6 +578,7 @@ impl Store for Local {
         async move {
             let session = self.shared.session(key)?;
             let mut batch = self.shared.prepare(batch);
+            self.shared.inherit(&session, &mut batch)?;
             self.shared.drive(|| self.shared.plan(&session, &mut batch)).await
         }
         .boxed()
@@ -609,6 +614,18 @@ impl Store for Local {
 
     fn used<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, StoreResult<SessionInfo>> {
         self.shared.used(key).boxed()
+    }
+
+    fn family<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        limit: usize,
+    ) -> BoxFuture<'a, StoreResult<Family>> {
+        async move {
+            let session = self.shared.session(key)?;
+            self.shared.family(&session, limit)
+        }
+        .boxed()
     }
 
     fn list<'a>(
@@ -694,7 +711,7 @@ impl Store for Local {
     ) -> BoxFuture<'a, StoreResult<Option<Position>>> {
         async move {
             let session = self.shared.session(key)?;
-            self.shared.position_of(&session, id)
+            self.shared.find(&session, id)
         }
         .boxed()
     }
@@ -732,6 +749,7 @@ impl Store for Local {
                 Some(id) => {
                     let key = SessionKey { scope: scope.clone(), session: id.clone() };
                     let one = self.shared.session(&key)?;
+                    drop(one.visible()?);
                     blocking(|| self.shared.verify_session(&one, &mut verified, None))?;
                 }
             }

@@ -7,6 +7,7 @@ use super::{
     OpenError, Options, Shared,
     catalogue::{ByHash, Catalogue, Settling, keys_live_from},
     erase::erase_entry,
+    forks::{Birth, Births, Forks},
     journal::{Journal, Resume},
     keys::Keys,
     layout::{self, doing},
@@ -28,7 +29,7 @@ use crate::{
         },
     },
     event::{Position, Range, SessionHash, SessionKey, Timestamp},
-    log::{Chain, Control, Create, Entry, Fault, Frame, FrameHeader, KeyNumber, LogError, Record},
+    log::{Control, Create, Entry, Fault, Frame, FrameHeader, KeyNumber, LogError, Record},
     store::{Recovery, lifetime::Count},
 };
 
@@ -40,7 +41,7 @@ pub(super) fn open(env: &Env, options: Options) -> Result<(Shared, Box<dyn Lock>
     let store = layout::identify(env)?;
     let keys = Keys::open(env, &store)?;
     layout::sync_names(env).map_err(doing("making the names of the store durable"))?;
-    let (mut catalogue, mut slots, found, [deleted, mut redacting]) =
+    let Settled { mut catalogue, mut slots, found, mut deleted, mut redacting, mut births } =
         settled(env, store.id, &keys)?;
     let mut recovered = recover(env, store.id, found.place, found.clean)?;
     let mut known = named(&mut catalogue, &recovered);
@@ -53,6 +54,9 @@ pub(super) fn open(env: &Env, options: Options) -> Result<(Shared, Box<dyn Lock>
     let [dirty, touched] =
         replay(&mut known, &keys, &recovered, counted, &mut recovery, &mut refused)?;
     redacting.extend(known.values().filter(|one| is_redacting(&one.state().entry)).cloned());
+    births.extend(known.values().filter_map(|one| Birth::of(&one.key, &one.state().entry)));
+    let forks = Forks::of(&births);
+    deleted.retain(|one| one.kept().is_none() || !forks.needs(one.hash));
     enter(known, &mut catalogue, &mut slots);
     let start = found.start.max(recovered.start_max);
     let ring = recovered.ring;
@@ -77,6 +81,7 @@ pub(super) fn open(env: &Env, options: Options) -> Result<(Shared, Box<dyn Lock>
         touched: Mutex::new(touched),
         retired: Mutex::default(),
         deleted: Mutex::default(),
+        forks: Mutex::new(forks),
         reserve: super::reserve::Reserve::default(),
         orders_before: recovered.order_max,
         directories: Mutex::new(HashSet::new()),
@@ -163,18 +168,27 @@ fn enter(known: ByHash, catalogue: &mut Catalogue, slots: &mut Slots) {
     }
 }
 
-type Settled = (Catalogue, Slots, Found, [Vec<Arc<Session>>; 2]);
+/// What the settled files say.
+struct Settled {
+    catalogue: Catalogue,
+    slots: Slots,
+    found: Found,
+    /// Deleted sessions whose files are not all unlinked.
+    deleted: Vec<Arc<Session>>,
+    /// Those with a redacted event whose body may be left.
+    redacting: Vec<Arc<Session>>,
+    births: Births,
+}
 
-/// What the settled files say; also the deleted sessions whose files are not all unlinked, and
-/// those with a redacted event whose body may be left.
 fn settled(env: &Env, store: [u8; 16], keys: &Keys) -> Result<Settled, OpenError> {
     let mut catalogue = Settling::default();
     let (mut differing, mut nameless) = (Vec::new(), false);
-    let (mut deleted, mut redacting) = (Vec::new(), Vec::new());
+    let (mut deleted, mut redacting, mut births) = (Vec::new(), Vec::new(), Births::new());
     let live = keys_live_from(env.clock.now());
     let (mut slots, found) =
         Slots::open(env, store, keys.own().cloned(), &mut |entry, bytes, differs| {
             let (left, redacts) = (is_left(&entry), is_redacting(&entry));
+            let fork = entry.lineage.is_some().then(|| entry.clone());
             let Some(key) = catalogue.take(entry, bytes, live) else {
                 nameless = true;
                 return;
@@ -184,6 +198,9 @@ fn settled(env: &Env, store: [u8; 16], keys: &Keys) -> Result<Settled, OpenError
             }
             if redacts {
                 redacting.push(key.clone());
+            }
+            if let Some(fork) = fork {
+                births.extend(Birth::of(&key, &fork));
             }
             if differs {
                 differing.push(key);
@@ -200,8 +217,8 @@ fn settled(env: &Env, store: [u8; 16], keys: &Keys) -> Result<Settled, OpenError
         let named = keys.iter().filter_map(|key| catalogue.get(key));
         named.filter(|session| are(&session.state().entry)).collect()
     };
-    let left = [those(&deleted, is_left), those(&redacting, is_redacting)];
-    Ok((catalogue, slots, found, left))
+    let (deleted, redacting) = (those(&deleted, is_left), those(&redacting, is_redacting));
+    Ok(Settled { catalogue, slots, found, deleted, redacting, births })
 }
 
 /// Whether a deleted session may have files.
@@ -419,7 +436,8 @@ fn created_session(frame: &Frame, records: &[(crate::event::Lsn, Record)]) -> Op
     let (key, incarnation) = create.identity()?;
     let hash = SessionHash::of(&key, incarnation);
     let entry = fresh_entry(&create, hash, first.processed_at());
-    let fits = hash == frame.header.session && frame.header.chain == Chain::events_of(hash);
+    let begin = (frame.header.first_position, frame.header.chain);
+    let fits = hash == frame.header.session && begin == create.begin(hash);
     fits.then(|| Session::new(key, hash, entry, false))
 }
 

@@ -146,12 +146,29 @@ impl Shared {
         &self,
         session: &'a Arc<Session>,
     ) -> StoreResult<MutexGuard<'a, State>> {
+        let opened = self.opened_when(session, &|| session.visible().map(Some))?;
+        opened.ok_or_else(|| session.not_found())
+    }
+
+    /// [`Self::opened`] for its forks, whoever else may not know it; `None` once it was erased.
+    pub(super) fn opened_kept<'a>(
+        &self,
+        session: &'a Arc<Session>,
+    ) -> StoreResult<Option<MutexGuard<'a, State>>> {
+        self.opened_when(session, &|| Ok(session.kept()))
+    }
+
+    fn opened_when<'a>(
+        &self,
+        session: &'a Arc<Session>,
+        enter: &dyn Fn() -> StoreResult<Option<MutexGuard<'a, State>>>,
+    ) -> StoreResult<Option<MutexGuard<'a, State>>> {
         loop {
             let (segments, waiting, cipher) = {
-                let mut state = session.visible()?;
+                let Some(mut state) = enter()? else { return Ok(None) };
                 if let Some(opened) = &mut state.opened {
                     opened.used_at = self.env.clock.monotonic();
-                    return Ok(state);
+                    return Ok(Some(state));
                 }
                 let waiting: Vec<Held> = state.unsettled.iter().cloned().collect();
                 let cipher = self.key_of(session, &mut state)?;
@@ -159,7 +176,7 @@ impl Shared {
             };
             let load = || self.load(session.hash, cipher.as_deref(), &segments, &waiting);
             let (opened, gaps) = blocking(load)?;
-            let mut state = session.visible()?;
+            let Some(mut state) = enter()? else { return Ok(None) };
             // Settled, sealed or opened meanwhile: what was read is not how it is now.
             let same = state.entry.segments == segments && state.unsettled.len() == waiting.len();
             if same && state.opened.is_none() {

@@ -79,7 +79,7 @@ struct Found {
 }
 
 impl Shared {
-    /// Where the event of that id lies.
+    /// Where the event of that id lies among those that the session wrote itself.
     pub(super) fn position_of(
         &self,
         session: &Arc<Session>,
@@ -172,7 +172,9 @@ impl Shared {
         }
         let wanted: BTreeSet<u64> = {
             let state = session.state();
-            if state.entry.deleted_at.is_some() || state.entry.reclaimed {
+            let entry = &state.entry;
+            let kept = entry.erased_at.is_none() && self.is_needed(session.hash);
+            if entry.reclaimed || entry.deleted_at.is_some() && !kept {
                 // All of its files go.
                 return Ok(());
             }

@@ -179,8 +179,19 @@ impl Shared {
     /// Drops the frames of a deleted session that wait: nobody reads them again, so no segment
     /// needs them, and its settled entry says all. Answers whether it is one.
     pub(super) fn forget_frames(&self, session: &Arc<Session>) -> bool {
+        let dropped = self.drop_frames(session);
+        if dropped {
+            self.part(session);
+        }
+        dropped
+    }
+
+    /// [`Self::forget_frames`] of one session. Forks of it need what it wrote, unless it was
+    /// erased.
+    pub(super) fn drop_frames(&self, session: &Arc<Session>) -> bool {
         let mut state = session.state();
-        if state.entry.deleted_at.is_none() || !state.exists {
+        let needed = || state.entry.erased_at.is_none() && self.is_needed(session.hash);
+        if state.entry.deleted_at.is_none() || !state.exists || needed() {
             return false;
         }
         state.unsettled.clear();

@@ -11,6 +11,7 @@ use tokio::sync::watch;
 
 use super::{
     erase::erase_entry,
+    forks::Origin,
     lifetimes::{use_entry, used_at},
     names::Name,
     read::Opened,
@@ -33,6 +34,8 @@ const KEPT_FRAMES: std::ops::RangeInclusive<usize> = 4..=64;
 pub(super) struct Session {
     pub(super) key: SessionKey,
     pub(super) hash: SessionHash,
+    /// Where it goes on from, when it is a fork.
+    pub(super) origin: Option<Origin>,
     state: Mutex<State>,
     tail: watch::Sender<Position>,
 }
@@ -123,6 +126,7 @@ pub(super) struct ControlEffect {
 
 /// The entry of a session of which nothing is durable yet.
 pub(super) fn fresh_entry(create: &Create, hash: SessionHash, now: Timestamp) -> Entry {
+    let (tail, chain) = create.begin(hash);
     Entry {
         tenant: create.tenant.clone(),
         user: create.user.clone(),
@@ -141,9 +145,9 @@ pub(super) fn fresh_entry(create: &Create, hash: SessionHash, now: Timestamp) ->
         expired_at: None,
         used_after: 0,
         reclaimed: false,
-        tail: 0,
+        tail: tail.0,
         end_lsn: 0,
-        chain: Chain::events_of(hash).0,
+        chain: chain.0,
         control_chain: Chain::controls_of(hash).0,
         bytes: 0,
         segments: Vec::new(),
@@ -152,6 +156,7 @@ pub(super) fn fresh_entry(create: &Create, hash: SessionHash, now: Timestamp) ->
         erased_at: None,
         redacted: Vec::new(),
         work: Work::default(),
+        lineage: create.lineage.clone(),
     }
 }
 
@@ -213,6 +218,7 @@ fn apply_change(entry: &mut Entry, change: &Change, now: Timestamp) {
 impl Session {
     pub(super) fn new(key: SessionKey, hash: SessionHash, entry: Entry, exists: bool) -> Arc<Self> {
         let tail = watch::channel(Position(entry.tail)).0;
+        let origin = entry.lineage.as_ref().map(|lineage| Origin::of(&key.scope, lineage));
         let state = State {
             exists,
             entry,
@@ -226,7 +232,7 @@ impl Session {
             leaves_behind: None,
             cipher: None,
         };
-        Arc::new(Self { key, hash, state: Mutex::new(state), tail })
+        Arc::new(Self { key, hash, origin, state: Mutex::new(state), tail })
     }
 
     /// A session that is settled, as its entry says.
@@ -345,6 +351,7 @@ pub(super) fn info_of(key: &SessionKey, entry: &Entry) -> SessionInfo {
         receipt: receipt_of(entry),
         bytes: entry.bytes,
         damage: gaps_of(entry),
+        forked_from: entry.lineage.as_ref().and_then(Origin::point),
         work: work_of(&entry.work),
     }
 }

@@ -8,7 +8,8 @@ use bytes::Bytes;
 
 use super::{
     Shared, blocking,
-    read::{OpenSegment, index_of},
+    forks::{Part, erased_gap},
+    read::OpenSegment,
     redact::is_redacted,
     session::{Held, Session, State},
     warm::{Group, Place},
@@ -42,6 +43,14 @@ enum Source {
     File { path: String, salt: u64, groups: Vec<Vec<FrameIndex>>, keep: bool },
 }
 
+/// What is missing of what one session wrote.
+enum Found {
+    /// These, or nothing.
+    Gaps(Vec<Gap>),
+    /// All of it.
+    Erased,
+}
+
 impl Source {
     /// Bytes that have to be read and checked.
     fn work(&self) -> u64 {
@@ -69,75 +78,121 @@ impl Shared {
     }
 
     fn slice_once(&self, session: &Arc<Session>, read: &Read) -> StoreResult<Option<Slice>> {
-        let (sources, range, tail, known, segments, cipher, redacted) = {
-            let mut state = self.opened(session)?;
-            let redacted = state.entry.redacted.clone();
-            let cipher = self.key_of(session, &mut state)?;
-            let tail = Position(state.entry.tail);
-            let range = Range::new(read.range.from.min(tail), read.range.to.min(tail));
-            let segments = state.entry.segments.clone();
-            let sources = self.sources(&state, range, read);
-            (sources, range, tail, state.gaps(), segments, cipher, redacted)
-        };
+        let tail = Position(self.opened(session)?.entry.tail);
+        let range = Range::new(read.range.from.min(tail), read.range.to.min(tail));
+        let mut parts = self.parts(session, range);
+        if read.fill == Fill::Forward {
+            parts.reverse();
+        }
         let mut taken = Taken::new(range, read);
-        let mut found = Vec::new();
-        for source in sources {
-            let large = source.work() > WORK_BYTES;
-            let take = || self.take((session, cipher.as_deref()), source, &mut taken);
-            found.extend(if large { blocking(take) } else { take() }?);
+        let mut all = Vec::new();
+        for Part { writer, range } in parts {
+            taken.range = range;
+            let gaps = match &writer {
+                Some(writer) => self.take_part(writer, read, &mut taken)?,
+                None => Some(Found::Erased),
+            };
+            match gaps {
+                None => return Ok(None),
+                Some(Found::Gaps(gaps)) => all.extend(gaps),
+                Some(Found::Erased) if read.allow_gaps => all.push(erased_gap(range)),
+                Some(Found::Erased) => return Err(Self::prefix_erased(session, range)),
+            }
             if taken.full {
                 break;
             }
         }
-        if !found.is_empty() {
-            let mut state = session.state();
-            if state.entry.segments != segments {
-                return Ok(None);
-            }
-            for gap in &found {
-                self.note(session, &mut state, gap.range, &gap.reason);
-            }
-        }
         let mut events = taken.events;
         events.sort_by_key(|event| event.position);
-        // Whatever a file, or memory, has of it.
-        if !redacted.is_empty() {
-            let gone = events.iter_mut().filter(|event| is_redacted(&redacted, event.position));
-            let gone = gone.filter(|_| !planted(Defect::ServeRedacted));
-            gone.for_each(|event| event.body = Bytes::from_static(REDACTED));
-        }
         let covered = match (taken.full, read.fill, events.first(), events.last()) {
             (true, Fill::Forward, _, Some(last)) => Range::new(range.from, last.position.plus(1)),
             (true, Fill::Backward, Some(first), _) => Range::new(first.position, range.to),
             _ => range,
         };
-        let all = if found.is_empty() { known } else { session.state().gaps() };
-        let gaps: Vec<Gap> = all.into_iter().filter_map(|gap| clip(gap, covered)).collect();
+        let mut gaps: Vec<Gap> = all.into_iter().filter_map(|gap| clip(gap, covered)).collect();
+        gaps.sort_by_key(|gap| gap.range.from);
         if gaps.iter().any(|gap| gap.accepted_at.is_none()) && !read.allow_gaps {
-            return Err(session.damaged(&session.state()));
+            // What is lost of its own, and of others what is lost here.
+            let inherited = gaps.into_iter().filter(|gap| gap.range.to <= session.base());
+            let gaps = inherited.chain(session.state().gaps()).collect();
+            return Err(StoreError::SessionDamaged {
+                session: session.key.session.clone(),
+                gaps,
+                tail,
+            });
         }
         Ok(Some(Slice { events, covered, gaps, tail }))
     }
 
+    /// Takes what one session wrote of the range; answers what is lost of it. `None` when a segment
+    /// was replaced under the read.
+    fn take_part(
+        &self,
+        session: &Arc<Session>,
+        read: &Read,
+        taken: &mut Taken<'_>,
+    ) -> StoreResult<Option<Found>> {
+        let range = taken.range;
+        let first = taken.events.len();
+        let (sources, known, segments, cipher, redacted) = {
+            let Some(mut state) = self.opened_kept(session)? else {
+                return Ok(Some(Found::Erased));
+            };
+            let cipher = self.key_of(session, &mut state)?;
+            let left = read.events_max.saturating_sub(taken.events.len());
+            let sources = self.sources(&state, range, read.fill, left);
+            let redacted = state.entry.redacted.clone();
+            (sources, state.gaps(), state.entry.segments.clone(), cipher, redacted)
+        };
+        let mut found = Vec::new();
+        for source in sources {
+            let large = source.work() > WORK_BYTES;
+            let take = || self.take((session, cipher.as_deref()), source, taken);
+            found.extend(if large { blocking(take) } else { take() }?);
+            if taken.full {
+                break;
+            }
+        }
+        // Whatever a file, or memory, has of it.
+        let mine = taken.events.iter_mut().skip(first).filter(|_| !redacted.is_empty());
+        let gone = mine.filter(|event| is_redacted(&redacted, event.position));
+        let gone = gone.filter(|_| !planted(Defect::ServeRedacted));
+        gone.for_each(|event| event.body = Bytes::from_static(REDACTED));
+        if found.is_empty() {
+            return Ok(Some(Found::Gaps(
+                known.into_iter().filter_map(|gap| clip(gap, range)).collect(),
+            )));
+        }
+        let mut state = session.state();
+        if state.entry.segments != segments || state.entry.erased_at.is_some() {
+            return Ok(None);
+        }
+        for gap in &found {
+            self.note(session, &mut state, gap.range, &gap.reason);
+        }
+        let gaps = state.gaps().into_iter().filter_map(|gap| clip(gap, range));
+        Ok(Some(Found::Gaps(gaps.collect())))
+    }
+
     /// Where the events of the range are, in the order the read fills, no more than it can use: one
     /// event more than fits, so that a cut is seen.
-    fn sources(&self, state: &State, range: Range, read: &Read) -> Vec<Source> {
-        let mut budget = (read.events_max as u64).saturating_add(1);
+    fn sources(&self, state: &State, range: Range, fill: Fill, events_max: usize) -> Vec<Source> {
+        let mut budget = (events_max as u64).saturating_add(1);
         let mut sources = Vec::new();
         let segments = state.opened.as_ref().map_or(&[][..], |opened| &opened.segments);
         // What was given up stays lost, whatever memory has of it.
         let keep = state.entry.damage.is_empty();
-        match read.fill {
+        match fill {
             Fill::Forward => {
                 for segment in segments {
-                    self.in_segment(segment, range, read.fill, keep, &mut budget, &mut sources);
+                    self.in_segment(segment, range, fill, keep, &mut budget, &mut sources);
                 }
-                in_memory(state, range, read.fill, &mut budget, &mut sources);
+                in_memory(state, range, fill, &mut budget, &mut sources);
             }
             Fill::Backward => {
-                in_memory(state, range, read.fill, &mut budget, &mut sources);
+                in_memory(state, range, fill, &mut budget, &mut sources);
                 for segment in segments.iter().rev() {
-                    self.in_segment(segment, range, read.fill, keep, &mut budget, &mut sources);
+                    self.in_segment(segment, range, fill, keep, &mut budget, &mut sources);
                 }
             }
         }
@@ -258,17 +313,7 @@ impl Shared {
         session: &Arc<Session>,
         time: Timestamp,
     ) -> StoreResult<Position> {
-        let (from, tail) = {
-            let state = self.opened(session)?;
-            let settled = state.opened.iter().flat_map(|opened| &opened.segments);
-            let settled = settled.flat_map(|segment| segment.index.iter().copied());
-            let memory =
-                state.unsettled.iter().map(|held| index_of(0, &held.header, held.first_time));
-            let before = settled.chain(memory).take_while(|frame| frame.first_time < time).last();
-            let from = before.map_or(Position::ZERO, |frame| frame.first_position);
-            (from, Position(state.entry.tail))
-        };
-        let mut at = from;
+        let (mut at, tail) = self.search_from(session, time)?;
         while at < tail {
             let range = Range::new(at, tail);
             let read = Read {

@@ -75,7 +75,9 @@ impl Shared {
     ) -> StoreResult<bool> {
         let cipher;
         let (entry, memory) = {
-            let mut state = session.visible()?;
+            // What is hidden and read by forks is verified like the rest.
+            let kept = session.kept().filter(|_| self.is_needed(session.hash));
+            let mut state = kept.map_or_else(|| session.visible(), Ok)?;
             // Without its key nothing of it is whole, and that is noted.
             cipher = match self.key_of(session, &mut state) {
                 Err(error @ StoreError::Io { .. }) => return Err(error),
@@ -83,11 +85,12 @@ impl Shared {
             };
             (state.entry.clone(), state.unsettled.iter().cloned().collect::<Vec<_>>())
         };
+        let begin = || Chain::events_of(session.hash);
         let mut walk = Walk {
             cipher,
             redacted: entry.redacted.clone(),
-            position: Position::ZERO,
-            chain: Chain::events_of(session.hash),
+            position: session.base(),
+            chain: session.origin.as_ref().map_or_else(begin, |origin| origin.chain),
             control_chain: Chain::controls_of(session.hash),
             events: 0,
             bytes: 0,
@@ -95,6 +98,9 @@ impl Shared {
             wanted: met.as_ref().map(|met| met.position),
             met: None,
         };
+        if let Some(reason) = self.strays_from_parent(session)? {
+            walk.damaged(Range::new(walk.position, walk.position), reason);
+        }
         walk.look();
         for file in &entry.segments {
             if let Err(error) = self.verify_segment(session, file, &mut walk) {
@@ -137,7 +143,11 @@ impl Shared {
         let mut verified = Verified::default();
         let position = expected.position;
         let mut met = Met { position, chain: None, tail: Position::ZERO };
+        drop(session.visible()?);
         self.verify_session(session, &mut verified, Some(&mut met))?;
+        if position < session.base() {
+            met.chain = self.chain_at(session, position).ok();
+        }
         let head = match met.chain {
             _ if met.tail < position => Head::Shorter { tail: met.tail },
             Some(chain) if chain.0 == expected.chain => Head::Holds,
@@ -145,6 +155,20 @@ impl Shared {
             None => Head::Lost,
         };
         Ok((verified, head))
+    }
+
+    /// What is wrong with where a fork goes on from: its chain is not that of its parent there. A
+    /// parent that cannot be read says so itself.
+    fn strays_from_parent(&self, session: &Arc<Session>) -> StoreResult<Option<String>> {
+        let Some(origin) = &session.origin else { return Ok(None) };
+        match self.chain_above(session) {
+            Ok(Some(chain)) if chain != origin.chain => {
+                let reason = "its parent's chain is another one where it goes on from it";
+                Ok(Some(reason.to_owned()))
+            }
+            Err(error @ StoreError::Io { .. }) => Err(error),
+            Ok(_) | Err(_) => Ok(None),
+        }
     }
 
     fn verify_segment(

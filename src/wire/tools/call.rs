@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::{
     answer::{ResearchAnswer, bound_by},
     events::{EmitAnswer, EmitEvent, EventsAnswer, GetEvents, Order},
+    fork::{ForkAnswer, ForkSession},
     lists::{ClearAnswer, HistoryAnswer, PastOut, SessionOut, SessionsAnswer, SourcesAnswer},
     memory::{ContinueAnswer, ContinueSession},
     research::{
@@ -20,7 +21,7 @@ use crate::{
     harness::Cursor,
     projection::body::SourceBody,
     service::{
-        Around, Caller, Code, EventQuery, NewCheckpoint, RecoverCall, Service, ServiceError,
+        Around, Caller, Code, EventQuery, ForkCall, NewCheckpoint, RecoverCall, Service, ServiceError,
         ServiceResult, SessionQuery, Via,
     },
     wire::{
@@ -105,6 +106,7 @@ async fn dispatch(
             answer_json(&ContinueAnswer::of(continued))
         }
         "get_events" => get_events(service, caller, via, parse(arguments)?).await,
+        "fork_session" => fork_session(service, caller, via, key, parse(arguments)?).await,
         "checkpoint" => checkpoint(service, caller, via, key, parse(arguments)?).await,
         "resume" => resume(service, caller, via, key, parse(arguments)?).await,
         _ => Err(ServiceError::invalid("name", format!("there is no tool {name:?}"))
@@ -240,6 +242,22 @@ async fn emit_event(
     let emitted = service.emit(caller, &session, batch, false).await?;
     service.bind(caller, via, &session);
     answer_json(&EmitAnswer::of(&session, by, &emitted))
+}
+
+async fn fork_session(
+    service: &Service,
+    caller: &Caller,
+    via: &Via,
+    key: Option<&BatchKey>,
+    arguments: ForkSession,
+) -> ServiceResult<String> {
+    let session = session_id(arguments.session_id.as_deref())?;
+    let at = Point::parse(&arguments.at).map_err(|error| ServiceError::invalid("at", error))?;
+    let (session, by) = service.bound(caller, via, session.as_ref()).await?;
+    let call = ForkCall { at, id: None, title: arguments.title, key: key.cloned() };
+    let fork = service.fork_session(caller, &session, call).await?;
+    service.bind(caller, via, &session);
+    answer_json(&ForkAnswer::of(&session, by, &fork))
 }
 
 async fn get_events(

@@ -6,6 +6,7 @@ mod answer;
 mod call;
 mod events;
 mod failure;
+mod fork;
 mod lists;
 mod memory;
 mod parts;
@@ -190,6 +191,17 @@ pub const TOOLS: &[Tool] = &[
         idempotent: true,
         input: schema::input::<events::GetEvents>,
         output: schema::output::<events::EventsAnswer>,
+    },
+    Tool {
+        name: "fork_session",
+        title: "Fork a session",
+        description: "Start a new session that goes on from a point of this one: to try something \
+                      else from there, nothing of either is lost. No event is copied.",
+        toolset: Toolset::Events,
+        read_only: false,
+        idempotent: false,
+        input: schema::input::<fork::ForkSession>,
+        output: schema::output::<fork::ForkAnswer>,
     },
     Tool {
         name: "checkpoint",

@@ -74,6 +74,9 @@ fn asked(document: &Value, id: &str) -> Vec<Asked> {
                         let events = json!({"events": [{"type": "user.message", "n": 1}]});
                         vec![Some(events), Some(json!({"events": []}))]
                     }
+                    "forkSession" => {
+                        ["end", "event:e0", "-1", "0"].map(|at| Some(json!({ "at": at }))).to_vec()
+                    }
                     _ if matches!(&**method, "get" | "delete") => vec![None],
                     _ => vec![None, Some(json!({}))],
                 };
@@ -130,6 +133,7 @@ pub(super) fn calls(tool: &tools::Tool, id: &str) -> Vec<Value> {
             Some("boolean") => json!(true),
             Some("array") => json!([{"url": "https://example.org/a"}]),
             Some("object") => json!({"type": "user.message"}),
+            _ if name == "at" => json!("end"),
             _ => json!("user.message"),
         };
     }

@@ -85,7 +85,16 @@ const LOSS: &[&str] = &[
     "0203fb2c0104676f6e6507070861206368616e6765",
 ];
 
-/// A record of the kind that is reserved for forks, with a body no version defines yet.
+/// The creation of a fork.
+const FORK: &[&str] = &[
+    "140000fd0280408c908e0c00000000525252525252525252525252525252526b",
+    "0461636d6503616e6e0273315353535353535353535353535353535301015401",
+    "016b017601022f7701fb100e01036b657906706172656e748383838383838383",
+    "8383838383838383fb2c01848484848484848484848484848484848484848484",
+    "8484848484848484848484",
+];
+
+/// A record of the kind of a fork's creation, with a body that no version defines.
 const LINEAGE: &[&str] =
     &["140000fd0e80408c908e0c000000005959595959595959595959595959595908", "09706172656e740b"];
 
@@ -140,13 +149,15 @@ const EMPTY_CHUNK: &[&str] = &["1000000068f774f8050000000000000000011f20fb0020fc
 
 /// A generation with one entry.
 const CHUNK: &[&str] = &[
-    "be000000539aab31060000000000000000011f20fb0020fc7011010042444501",
+    "f70000002fc056c3060000000000000000011f20fb0020fc7011010042444501",
     "0461636d6503616e6e0273315353535353535353535353535353535301015401",
     "016b017601022f7701fb100e01036b65791617011a011c011e012021010f1081",
     "8181818181818181818181818181818181818181818181818181818181818182",
     "8282828282828282828282828282828282828282828282828282828282828211",
     "011213011415011617037768791801320219011a001b0137015b5b5b5b5b5b5b",
-    "5b5b5b5b5b5b5b5b5b1d011e1f010000",
+    "5b5b5b5b5b5b5b5b5b1d011e1f010106706172656e7483838383838383838383",
+    "8383838383831b84848484848484848484848484848484848484848484848484",
+    "8484848484848400",
 ];
 
 /// The header of a settled file of version 3: read, never written.
@@ -208,7 +219,13 @@ const SAYS_REDACTED: &[&str] = &[
 const SAYS_CREATE: &[&str] = &[
     r#"Create(Create { tenant: "acme", user: "ann", session: "s1", incarnation: [0x53; 16], "#,
     r#"title: Some("T"), metadata: {"k": "v"}, workspace: Some("/w"), ttl_seconds: Some(3600), "#,
-    r#"key: Some("key") })"#,
+    r#"key: Some("key"), lineage: None })"#,
+];
+const SAYS_FORK: &[&str] = &[
+    r#"Create(Create { tenant: "acme", user: "ann", session: "s1", incarnation: [0x53; 16], "#,
+    r#"title: Some("T"), metadata: {"k": "v"}, workspace: Some("/w"), ttl_seconds: Some(3600), "#,
+    r#"key: Some("key"), lineage: Some(Lineage { parent: "parent", incarnation: [0x83; 16], "#,
+    "position: 300, chain: [0x84; 32] }) })",
 ];
 const SAYS_CHANGE: &[&str] = &[
     r#"Change(Change { title: Some(Some("U")), metadata: {"a": None, "b": Some("c")}, "#,
@@ -240,7 +257,8 @@ const SAYS_ENTRY: &[&str] = &[
     "key: 24, erased_at: Some(25), redacted: [Redaction { position: 25, cleared: true }, ",
     "Redaction { position: 26, cleared: false }], work: Work { fence: 27, until: Some(-28), ",
     "key: Some([0x5b; 16]), notes: 29, checkpoint: Some(Mark { lsn: 30, position: 31, ",
-    "open: true }) } }",
+    "open: true }) }, lineage: Some(Lineage { ",
+    r#"parent: "parent", incarnation: [0x83; 16], position: 27, chain: [0x84; 32] }) }"#,
 ];
 
 pub(super) fn hex(bytes: &[u8]) -> Vec<String> {
@@ -351,6 +369,7 @@ fn a_redacted_event_and_control_records_lie_as_they_are_drawn() {
     let cases = [
         (REDACTED, SAYS_REDACTED),
         (CREATE, SAYS_CREATE),
+        (FORK, SAYS_FORK),
         (CHANGE, SAYS_CHANGE),
         (BATCH_KEY, SAYS_BATCH_KEY),
         (LOSS, SAYS_LOSS),
@@ -448,8 +467,7 @@ fn a_settled_file_lies_as_it_is_drawn() {
 }
 
 /// What an entry says that knew no work.
-const NO_WORK: &str =
-    ", work: Work { fence: 0, until: None, key: None, notes: 0, checkpoint: None } }";
+const NO_WORK: &str = ", work: Work { fence: 0, until: None, key: None, notes: 0, checkpoint: None }, lineage: None }";
 
 #[test]
 fn a_settled_file_of_version_3_is_read_as_one_that_knew_no_work() {

@@ -12,8 +12,8 @@ use sessionlog::{
         Timestamp, UserId,
     },
     store::{
-        Aging, Appended, Change, Head, Health, KeyReport, Lease, LeaseCall, Lifetimes, Listing,
-        NewSession, Notes, Read, Receipt, Recovery, Repaired, SessionInfo, Slice, Store,
+        Aging, Appended, Change, Family, Head, Health, KeyReport, Lease, LeaseCall, Lifetimes,
+        Listing, NewSession, Notes, Read, Receipt, Recovery, Repaired, SessionInfo, Slice, Store,
         StoreResult, Swept, Usage, Verified, Watch,
     },
 };
@@ -80,6 +80,7 @@ impl Store for Gate {
         change(key: &'a SessionKey, change: Change) -> StoreResult<SessionInfo>;
         info(key: &'a SessionKey) -> StoreResult<SessionInfo>;
         used(key: &'a SessionKey) -> StoreResult<SessionInfo>;
+        family(key: &'a SessionKey, limit: usize) -> StoreResult<Family>;
         erase(key: &'a SessionKey) -> StoreResult<()>;
         redact(key: &'a SessionKey, event: &'a EventId) -> StoreResult<Option<Position>>;
         sweep() -> StoreResult<Swept>;

@@ -4,6 +4,7 @@
 
 mod appends;
 mod broken;
+mod forks;
 mod gate;
 pub mod house;
 mod knock;

@@ -1,0 +1,155 @@
+//! What came between two points of a session, told by the facts before and after: nothing recorded
+//! goes, so the later facts are the earlier ones and more. It must not read events.
+
+use super::{
+    budget::{Purse, fit, json_bytes},
+    overview::{GapLine, IndexLine, RejectedLine, SourceLine, gap_line},
+};
+use crate::{
+    event::Position,
+    projection::{Facts, Research},
+};
+
+/// Bytes of a goal or a summary.
+const TEXT_BYTES: usize = 1_000;
+/// Bytes of a source's address.
+const URL_BYTES: usize = 900;
+
+/// A text that may have changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Changed {
+    /// What it was.
+    pub from: Option<String>,
+    /// What it is.
+    pub to: Option<String>,
+}
+
+/// A list of what is new, the oldest first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct News<T> {
+    /// What fits.
+    pub shown: Vec<T>,
+    /// How many there are.
+    pub total: u64,
+}
+
+/// What the facts of a later point have that those of an earlier one have not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FactsDiff {
+    /// The earlier point.
+    pub from: Position,
+    /// The later one.
+    pub to: Position,
+    /// What the session is for, when that changed.
+    pub goal: Option<Changed>,
+    /// The caller's summary, when that changed.
+    pub summary: Option<Changed>,
+    /// Whether its latest step said it was the last, when that changed.
+    pub complete: Option<bool>,
+    /// Steps recorded.
+    pub steps: News<IndexLine>,
+    /// Steps that were there and that a later one revised.
+    pub superseded: News<IndexLine>,
+    /// Gaps opened.
+    pub gaps_opened: News<GapLine>,
+    /// Gaps closed, whenever they were opened.
+    pub gaps_closed: News<GapLine>,
+    /// Sources met for the first time.
+    pub sources: News<SourceLine>,
+    /// Approaches ruled out.
+    pub rejected: News<RejectedLine>,
+}
+
+/// Compares the facts of two points; lists share `bytes_max` bytes.
+#[must_use]
+pub fn diff(before: &Facts, after: &Facts, bytes_max: usize) -> FactsDiff {
+    let (old, new) = (&before.research, &after.research);
+    let mut purse = Purse::new(bytes_max);
+    let complete = new.completed_at().is_some();
+    let goal = |research: &Research| research.goal().map(|text| fit(text, TEXT_BYTES).text);
+    let summary =
+        |research: &Research| research.summary().map(|said| fit(&said.text, TEXT_BYTES).text);
+    let known = old.steps().len();
+    let step = |at: usize| Some(line_of(new, at)?).map(|line| (80 + json_bytes(&line.line), line));
+    let revised = (0..known).filter(|at| {
+        let by =
+            |research: &Research| research.steps().get(*at).and_then(|step| step.superseded_by);
+        by(old) != by(new)
+    });
+    let gap = |at: usize| {
+        let line = gap_line(new.gaps().get(at)?);
+        Some((60 + json_bytes(&line.id) + json_bytes(&line.description), line))
+    };
+    let closed = (0..new.gaps().len()).filter(|at| {
+        let is =
+            |research: &Research| research.gaps().get(*at).is_some_and(|gap| gap.closed.is_some());
+        is(new) && !is(old)
+    });
+    FactsDiff {
+        from: before.position,
+        to: after.position,
+        goal: changed(goal(old), goal(new)),
+        summary: changed(summary(old), summary(new)),
+        complete: Some(complete).filter(|now| *now != old.completed_at().is_some()),
+        steps: news(known..new.steps().len(), &mut purse, step),
+        superseded: news(revised, &mut purse, step),
+        gaps_opened: news(old.gaps().len()..new.gaps().len(), &mut purse, gap),
+        gaps_closed: news(closed, &mut purse, gap),
+        sources: news(old.sources().len()..new.sources().len(), &mut purse, |at| {
+            let line = source_of(new, at)?;
+            Some((150 + json_bytes(&line.url), line))
+        }),
+        rejected: news(old.rejected().len()..new.rejected().len(), &mut purse, |at| {
+            let (step, text) = new.rejected().get(at)?;
+            let step = new.steps().get(*step).map(|step| step.number);
+            Some((50 + json_bytes(text), RejectedLine { text: text.to_string(), step }))
+        }),
+    }
+}
+
+fn changed(from: Option<String>, to: Option<String>) -> Option<Changed> {
+    (from != to).then_some(Changed { from, to })
+}
+
+/// What of a list fits the purse, from its beginning on.
+fn news<T>(
+    ordinals: impl Iterator<Item = usize>,
+    purse: &mut Purse,
+    line: impl Fn(usize) -> Option<(usize, T)>,
+) -> News<T> {
+    let (mut shown, mut total, mut full) = (Vec::new(), 0, false);
+    for ordinal in ordinals {
+        total += 1;
+        if full {
+            continue;
+        }
+        match line(ordinal) {
+            Some((price, line)) if purse.pay(price) => shown.push(line),
+            _ => full = true,
+        }
+    }
+    News { shown, total }
+}
+
+fn line_of(research: &Research, at: usize) -> Option<IndexLine> {
+    let step = research.steps().get(at)?;
+    Some(IndexLine {
+        number: step.number,
+        branch_id: research.branch_of_step(step).map(|branch| branch.id.to_string()),
+        line: step.line.to_string(),
+        confidence: step.confidence,
+        superseded_by: step.superseded_by,
+    })
+}
+
+fn source_of(research: &Research, at: usize) -> Option<SourceLine> {
+    let source = research.sources().get(at)?;
+    let text = |text: &Option<Box<str>>| text.as_deref().map(str::to_owned);
+    Some(SourceLine {
+        url: fit(&source.url, URL_BYTES).text,
+        title: text(&source.title),
+        kind: text(&source.kind),
+        step: source.step,
+        by_server: source.by_server,
+    })
+}

@@ -1,0 +1,92 @@
+//! What came between two points of a session: its events by type, and its facts. Nothing recorded
+//! goes, so the points may come in either order. It must not look inside a body.
+
+use std::collections::BTreeMap;
+
+use super::{Caller, Service, ServiceError, ServiceResult};
+use crate::{
+    event::{Point, Position, Range, SessionId},
+    harness::{self, FactsDiff},
+    store::{Fill, Read},
+};
+
+/// Events read at once.
+const SCAN_EVENTS: usize = 1_000;
+const SCAN_BYTES: usize = 4 << 20;
+/// Types that are counted by their names.
+const TYPES_MAX: usize = 200;
+/// Bytes of all lists of an answer.
+const LISTS_BYTES: usize = 32_000;
+
+/// What came between two points.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// The positions between them.
+    pub range: Range,
+    /// Bytes of the events' bodies.
+    pub bytes: u64,
+    /// How many events of each type there are.
+    pub types: BTreeMap<String, u64>,
+    /// How many are of types beyond those named.
+    pub others: u64,
+    /// What the facts have more.
+    pub facts: FactsDiff,
+}
+
+impl Service {
+    /// What came between two points of a session.
+    ///
+    /// # Errors
+    /// `point_not_found`, and those of reading the session.
+    pub async fn diff(
+        &self,
+        caller: &Caller,
+        session: &SessionId,
+        (one, other): (&Point, &Point),
+    ) -> ServiceResult<Difference> {
+        let key = caller.key(session);
+        let tail = self.store.used(&key).await?.tail;
+        let mut ends = [Position::ZERO; 2];
+        for (end, point) in ends.iter_mut().zip([one, other]) {
+            *end = self.position_of(&key, point, tail).await?;
+            if *end > tail {
+                return Err(ServiceError::point_not_found(point, tail));
+            }
+        }
+        ends.sort_unstable();
+        let [from, to] = ends;
+        let range = Range::new(from, to);
+        let (mut at, mut bytes) = (from, 0);
+        let (mut types, mut others) = (BTreeMap::<String, u64>::new(), 0);
+        while at < to {
+            let read = Read {
+                range: Range::new(at, to),
+                events_max: SCAN_EVENTS,
+                bytes_max: SCAN_BYTES,
+                fill: Fill::Forward,
+                allow_gaps: false,
+            };
+            let slice = self.store.read(&key, read).await?;
+            for event in &slice.events {
+                bytes += event.body.len() as u64;
+                let kind = event.kind.as_str();
+                if let Some(count) = types.get_mut(kind) {
+                    *count += 1;
+                } else if types.len() < TYPES_MAX {
+                    types.insert(kind.to_owned(), 1);
+                } else {
+                    others += 1;
+                }
+            }
+            if slice.covered.is_empty() {
+                break;
+            }
+            at = slice.covered.to;
+            tokio::task::yield_now().await;
+        }
+        let before = self.facts_at(&key, from).await?;
+        let after = self.facts_at(&key, to).await?;
+        let facts = harness::diff(&before, &after, LISTS_BYTES);
+        Ok(Difference { range, bytes, types, others, facts })
+    }
+}

@@ -1,0 +1,505 @@
+//! Forks: a session that goes on from a position of another one. What lies below is read where it
+//! was written, level by level up, in a loop: no bytes are copied and no depth is too large. A
+//! session with forks is hidden when it goes, and its files stay until the last of them went. It
+//! must not read an event; `slice` does.
+
+use std::{
+    collections::{BTreeMap, btree_map::Entry as Place},
+    io,
+    sync::{Arc, Weak},
+};
+
+use super::{
+    Shared, blocking, lock,
+    read::index_of,
+    session::{Held, Session, State},
+    slice::one,
+    strays::hash_of,
+};
+use crate::{
+    env::sync::{Mutex, MutexGuard},
+    event::{EventId, Incarnation, Position, Range, Scope, SessionHash, SessionId, SessionKey, Timestamp},
+    log::{
+        Chain, Cipher, Entry, Frame, Lineage, LogError, journal::read as read_bytes,
+        segment::{FrameIndex, name_hash},
+    },
+    store::{Family, ForkPoint, Gap, Relative, StoreError, StoreResult, Survival},
+};
+
+/// Where a fork goes on from.
+pub(super) struct Origin {
+    pub(super) base: Position,
+    pub(super) chain: Chain,
+    pub(super) hash: SessionHash,
+    parent: Option<SessionKey>,
+    /// The parent as it was found last: who rests is another one when he wakes.
+    found: Mutex<Weak<Session>>,
+}
+
+impl Origin {
+    pub(super) fn of(scope: &Scope, lineage: &Lineage) -> Self {
+        let session = SessionId::new(&lineage.parent).ok();
+        let parent = session.map(|session| SessionKey { scope: scope.clone(), session });
+        let incarnation = Incarnation(lineage.incarnation);
+        let nobody = SessionHash([0; 32]);
+        Self {
+            base: Position(lineage.position),
+            chain: Chain(lineage.chain),
+            hash: parent.as_ref().map_or(nobody, |parent| SessionHash::of(parent, incarnation)),
+            parent,
+            found: Mutex::default(),
+        }
+    }
+
+    /// What a client is told of it.
+    pub(super) fn point(lineage: &Lineage) -> Option<ForkPoint> {
+        let session = SessionId::new(&lineage.parent).ok()?;
+        Some(ForkPoint { session, at: Position(lineage.position) })
+    }
+}
+
+/// Which sessions are needed by forks of theirs: those that may still be read.
+#[derive(Default)]
+pub(super) struct Forks {
+    children: BTreeMap<SessionHash, BTreeMap<SessionHash, SessionId>>,
+}
+
+/// A fork as a start finds it.
+pub(super) struct Birth {
+    parent: SessionHash,
+    session: SessionId,
+    deleted: bool,
+}
+
+/// Every fork of a store, while it is opened.
+pub(super) type Births = BTreeMap<SessionHash, Birth>;
+
+impl Birth {
+    /// That of a session, when it is a fork.
+    pub(super) fn of(key: &SessionKey, entry: &Entry) -> Option<(SessionHash, Self)> {
+        let origin = Origin::of(&key.scope, entry.lineage.as_ref()?);
+        let hash = SessionHash::of(key, Incarnation(entry.incarnation));
+        let (session, deleted) = (key.session.clone(), entry.deleted_at.is_some());
+        Some((hash, Self { parent: origin.hash, session, deleted }))
+    }
+}
+
+impl Forks {
+    /// Who needs whom: a fork that was deleted needs its parent only for forks of its own.
+    pub(super) fn of(births: &Births) -> Self {
+        let mut forks = Self::default();
+        for (child, birth) in births.iter().filter(|(_, birth)| !birth.deleted) {
+            let (mut child, mut birth) = (child, birth);
+            // Whoever had a fork before has been here.
+            while forks.hold(birth.parent, *child, &birth.session) {
+                match births.get_key_value(&birth.parent) {
+                    Some((hash, up)) if up.deleted => (child, birth) = (hash, up),
+                    _ => break,
+                }
+            }
+        }
+        forks
+    }
+
+    /// Notes a fork; answers whether it is the first of its parent.
+    pub(super) fn hold(&mut self, parent: SessionHash, child: SessionHash, id: &SessionId) -> bool {
+        let children = self.children.entry(parent).or_default();
+        children.insert(child, id.clone());
+        children.len() == 1
+    }
+
+    /// Forgets a fork; answers whether it was the last of its parent.
+    fn release(&mut self, parent: SessionHash, child: SessionHash) -> bool {
+        let Place::Occupied(mut children) = self.children.entry(parent) else { return false };
+        let last = children.get_mut().remove(&child).is_some() && children.get().is_empty();
+        if children.get().is_empty() {
+            children.remove();
+        }
+        last
+    }
+
+    /// Whether forks of a session may still be read.
+    pub(super) fn needs(&self, session: SessionHash) -> bool {
+        self.children.contains_key(&session)
+    }
+}
+
+/// Positions of a session and who wrote them; nobody, where he is not there any more.
+pub(super) struct Part {
+    pub(super) writer: Option<Arc<Session>>,
+    pub(super) range: Range,
+}
+
+impl Session {
+    /// Its first own position: what lies below is its parent's.
+    pub(super) fn base(&self) -> Position {
+        self.origin.as_ref().map_or(Position::ZERO, |origin| origin.base)
+    }
+
+    /// The session as a fork of it may read it, whoever else may not; `None` once it was erased.
+    pub(super) fn kept(&self) -> Option<MutexGuard<'_, State>> {
+        Some(self.state()).filter(|state| state.exists && state.entry.erased_at.is_none())
+    }
+}
+
+impl Shared {
+    /// Whether forks of a session may still be read.
+    pub(super) fn is_needed(&self, session: SessionHash) -> bool {
+        lock(&self.forks).needs(session)
+    }
+
+    /// [`Self::is_needed`] for a session that is only known by its entry.
+    pub(super) fn entry_is_needed(&self, entry: &Entry) -> bool {
+        if lock(&self.forks).children.is_empty() {
+            return false;
+        }
+        hash_of(entry).is_some_and(|hash| self.is_needed(hash))
+    }
+
+    /// The session that another one was forked from, unless it is gone.
+    fn parent_of(&self, session: &Session) -> Option<Arc<Session>> {
+        let origin = session.origin.as_ref()?;
+        let mut found = lock(&origin.found);
+        if let Some(known) = found.upgrade() {
+            return Some(known);
+        }
+        let parent = self.session(origin.parent.as_ref()?).ok()?;
+        let same = parent.hash == origin.hash;
+        same.then(|| {
+            *found = Arc::downgrade(&parent);
+            parent
+        })
+    }
+
+    /// Who wrote the positions of a range, from the session up.
+    pub(super) fn parts(&self, session: &Arc<Session>, range: Range) -> Vec<Part> {
+        let (mut parts, mut to) = (Vec::new(), range.to);
+        let mut level = Some(Arc::clone(session));
+        while let Some(writer) = level {
+            let base = writer.base();
+            let up = (range.from < base).then(|| self.parent_of(&writer));
+            if to > base {
+                let range = Range::new(range.from.max(base), to);
+                parts.push(Part { writer: Some(writer), range });
+            }
+            to = to.min(base);
+            level = match up {
+                None => None,
+                Some(None) if to > range.from => {
+                    parts.push(Part { writer: None, range: Range::new(range.from, to) });
+                    None
+                }
+                Some(parent) => parent,
+            };
+        }
+        parts
+    }
+
+    /// Why a fork cannot read positions of its own: their writer was erased.
+    pub(super) fn prefix_erased(session: &Session, range: Range) -> StoreError {
+        StoreError::PrefixErased { session: session.key.session.clone(), range }
+    }
+
+    /// Where the event of that id lies, whoever wrote it.
+    pub(super) fn find(
+        &self,
+        session: &Arc<Session>,
+        id: &EventId,
+    ) -> StoreResult<Option<Position>> {
+        match self.position_of(session, id)? {
+            None => self.find_inherited(session, &name_hash(id.as_str())),
+            own => Ok(own),
+        }
+    }
+
+    /// Where the event of that id hash lies in what a fork reads of others. What was erased has no
+    /// ids any more.
+    pub(super) fn find_inherited(
+        &self,
+        session: &Arc<Session>,
+        hash: &[u8; 16],
+    ) -> StoreResult<Option<Position>> {
+        let (mut bound, mut level) = (session.base(), self.parent_of(session));
+        while let Some(writer) = level.filter(|_| bound > Position::ZERO) {
+            if writer.base() < bound {
+                let found = match self.opened_kept(&writer)? {
+                    None => None,
+                    Some(mut state) => state.opened.as_mut().and_then(|opened| opened.find(hash)),
+                };
+                if let Some(at) = found.filter(|at| *at < bound) {
+                    return Ok(Some(at));
+                }
+            }
+            bound = bound.min(writer.base());
+            level = self.parent_of(&writer);
+        }
+        Ok(None)
+    }
+
+    /// Where the search for an instant begins: the last frame that begins before it.
+    pub(super) fn search_from(
+        &self,
+        session: &Arc<Session>,
+        time: Timestamp,
+    ) -> StoreResult<(Position, Position)> {
+        let tail = Position(self.opened(session)?.entry.tail);
+        let (mut bound, mut level) = (tail, Some(Arc::clone(session)));
+        while let Some(writer) = level {
+            let base = writer.base();
+            if base < bound {
+                let Some(state) = self.opened_kept(&writer)? else {
+                    return Err(Self::prefix_erased(session, Range::new(base, bound)));
+                };
+                let settled = state.opened.iter().flat_map(|opened| &opened.segments);
+                let settled = settled.flat_map(|segment| segment.index.iter().copied());
+                let memory =
+                    state.unsettled.iter().map(|held| index_of(0, &held.header, held.first_time));
+                let below =
+                    |frame: &FrameIndex| frame.first_time < time && frame.first_position < bound;
+                if let Some(frame) = settled.chain(memory).take_while(below).last() {
+                    return Ok((frame.first_position, tail));
+                }
+                bound = base;
+            }
+            level = self.parent_of(&writer);
+        }
+        Ok((Position::ZERO, tail))
+    }
+
+    /// What a fork at that position of a session begins with; also the session.
+    pub(super) fn lineage(
+        &self,
+        scope: &Scope,
+        point: &ForkPoint,
+    ) -> StoreResult<(Arc<Session>, Lineage)> {
+        let key = SessionKey { scope: scope.clone(), session: point.session.clone() };
+        let parent = self.session(&key)?;
+        let (tail, incarnation) = {
+            let state = parent.visible()?;
+            (Position(state.entry.tail), state.entry.incarnation)
+        };
+        if point.at > tail {
+            return Err(StoreError::PositionConflict { expected: point.at, tail });
+        }
+        let chain = self.chain_at(&parent, point.at)?.0;
+        let (parent_id, position) = (point.session.as_str().to_owned(), point.at.0);
+        Ok((parent, Lineage { parent: parent_id, incarnation, position, chain }))
+    }
+
+    /// The event chain before a durable position of a session: of the frame that holds it, read
+    /// where it was written.
+    pub(super) fn chain_at(&self, session: &Arc<Session>, at: Position) -> StoreResult<Chain> {
+        let mut level = Arc::clone(session);
+        while let Some(origin) = level.origin.as_ref().filter(|origin| at <= origin.base) {
+            if at == origin.base {
+                return Ok(origin.chain);
+            }
+            let parent = self.parent_of(&level);
+            let erased = || Self::prefix_erased(session, Range::new(Position::ZERO, at));
+            level = parent.ok_or_else(erased)?;
+        }
+        if at == Position::ZERO {
+            return Ok(Chain::events_of(level.hash));
+        }
+        const TRIES: usize = 8;
+        for _ in 0..TRIES {
+            if let Some(chain) = self.own_chain_at(session, &level, at)? {
+                return Ok(chain);
+            }
+        }
+        let source = io::Error::other("its segments were replaced again and again");
+        Err(StoreError::Io { doing: "reading a session", source })
+    }
+
+    /// The event chain of a fork's parent where it goes on from it; `None` of a parent that is
+    /// gone.
+    pub(super) fn chain_above(&self, session: &Session) -> StoreResult<Option<Chain>> {
+        let parent = self.parent_of(session);
+        parent.map(|parent| self.chain_at(&parent, session.base())).transpose()
+    }
+
+    /// `None` when the segment was replaced under the read.
+    fn own_chain_at(
+        &self,
+        asked: &Arc<Session>,
+        session: &Arc<Session>,
+        at: Position,
+    ) -> StoreResult<Option<Chain>> {
+        let (place, segments, cipher) = {
+            let Some(mut state) = self.opened_kept(session)? else {
+                return Err(Self::prefix_erased(asked, Range::new(session.base(), at)));
+            };
+            if at == Position(state.entry.tail) {
+                return Ok(Some(Chain(state.entry.chain)));
+            }
+            let cipher = self.key_of(session, &mut state)?;
+            (frame_of(&state, at), state.entry.segments.clone(), cipher)
+        };
+        let found = match place {
+            None => Ok(None),
+            Some(Frames::Memory(held)) => {
+                chain_within(&Frame { header: held.header, payload: held.payload }, at)
+            }
+            Some(Frames::File(path, salt, index)) => {
+                let cipher = cipher.as_deref();
+                blocking(|| self.chain_in(session.hash, cipher, (&path, salt, &index), at))
+            }
+        };
+        let fault = match found {
+            Ok(Some(chain)) => return Ok(Some(chain)),
+            Ok(None) => "no frame holds it".to_owned(),
+            Err(LogError::Io(source)) if source.kind() != io::ErrorKind::NotFound => {
+                return Err(StoreError::Io { doing: "reading a segment", source });
+            }
+            Err(error) => error.to_string(),
+        };
+        let mut state = session.state();
+        if state.entry.segments != segments || state.entry.erased_at.is_some() {
+            return Ok(None);
+        }
+        self.note(session, &mut state, Range::new(at, at.plus(1)), &fault);
+        Err(session.damaged(&state))
+    }
+
+    fn chain_in(
+        &self,
+        session: SessionHash,
+        cipher: Option<&Cipher>,
+        (path, salt, index): (&str, u64, &FrameIndex),
+        at: Position,
+    ) -> Result<Option<Chain>, LogError> {
+        let file = self.env.storage.open_read(path)?;
+        let bytes = read_bytes(&*file, index.byte_offset, index.behind())?;
+        let wrong = |fault| LogError::Fault { byte_offset: index.byte_offset, fault };
+        let frame =
+            one((session, cipher), salt, index, index.byte_offset, &bytes).map_err(wrong)?;
+        chain_within(&frame, at)
+    }
+
+    /// Forgets that a session needs its parent, and lets go the parents above that were only kept
+    /// for it: whoever settles has begun to let it go already.
+    pub(super) fn part(&self, child: &Session) {
+        let mut next = self.release(child);
+        while let Some(parent) = next.filter(|parent| self.drop_frames(parent)) {
+            next = self.release(&parent);
+        }
+    }
+
+    /// Forgets a fork that never came into being. Its parent may have been deleted meanwhile: the
+    /// next settling lets it go.
+    pub(super) fn unborn(&self, child: &Session) {
+        let Some(parent) = self.release(child) else { return };
+        let idle = {
+            let state = parent.state();
+            state.entry.deleted_at.is_some() && state.unsettled.is_empty()
+        };
+        if idle {
+            lock(&self.dirty).push(parent);
+        }
+    }
+
+    /// Releases a session's parent, unless forks of its own need both; answers the parent when it
+    /// was the last that needed it.
+    fn release(&self, child: &Session) -> Option<Arc<Session>> {
+        let origin = child.origin.as_ref()?;
+        let last = {
+            let mut forks = lock(&self.forks);
+            !forks.needs(child.hash) && forks.release(origin.hash, child.hash)
+        };
+        if last { self.parent_of(child) } else { None }
+    }
+
+    /// The sessions that a session reads from, the nearest first, and those that read from it, up
+    /// to `limit` of each.
+    pub(super) fn family(&self, session: &Arc<Session>, limit: usize) -> StoreResult<Family> {
+        drop(session.visible()?);
+        let mut family = Family::default();
+        let mut level = Arc::clone(session);
+        while level.origin.is_some() {
+            let at = level.base();
+            family.depth += 1;
+            let Some(parent) = self.parent_of(&level) else { break };
+            if family.ancestors.len() < limit {
+                family.ancestors.push(relative(&parent, at));
+            }
+            level = parent;
+        }
+        let mut children: Vec<SessionId> = {
+            let forks = lock(&self.forks);
+            let children = forks.children.get(&session.hash);
+            children.into_iter().flat_map(|children| children.values().cloned()).collect()
+        };
+        children.sort();
+        family.forks = children.len() as u64;
+        let key = |session| SessionKey { scope: level.key.scope.clone(), session };
+        let found =
+            children.into_iter().take(limit).map(key).filter_map(|key| self.session(&key).ok());
+        family.children = found.map(|child| relative(&child, child.base())).collect();
+        Ok(family)
+    }
+}
+
+/// What is told of a session that another one has to do with; of one that is gone not its title.
+fn relative(session: &Session, at: Position) -> Relative {
+    let state = session.state();
+    let entry = &state.entry;
+    let survival = match (entry.erased_at, entry.deleted_at, entry.expired_at) {
+        (Some(_), _, _) => Survival::Erased,
+        (_, Some(_), _) => Survival::Deleted,
+        (_, _, Some(_)) => Survival::Expired,
+        _ => Survival::Alive,
+    };
+    Relative {
+        session: session.key.session.clone(),
+        title: entry.title.clone().filter(|_| survival == Survival::Alive),
+        survival,
+        at,
+        tail: Position(entry.tail),
+        bytes: entry.bytes,
+    }
+}
+
+/// A frame somewhere.
+enum Frames {
+    Memory(Held),
+    File(String, u64, FrameIndex),
+}
+
+/// Where the frame of an event of the session's own lies.
+fn frame_of(state: &State, at: Position) -> Option<Frames> {
+    let holds = |range: Range| range.contains(at);
+    if let Some(held) = state.unsettled.iter().find(|held| holds(held.header.range())) {
+        return Some(Frames::Memory(held.clone()));
+    }
+    let segments = state.opened.as_ref().map_or(&[][..], |opened| &opened.segments);
+    segments.iter().find_map(|segment| {
+        let before = segment.index.partition_point(|frame| frame.end() <= at);
+        let index = segment.index.get(before)?;
+        let found = holds(Range::new(index.first_position, index.end()));
+        found.then(|| Frames::File(segment.path.clone(), segment.salt, *index))
+    })
+}
+
+/// The chain before an event of a frame.
+fn chain_within(frame: &Frame, at: Position) -> Result<Option<Chain>, LogError> {
+    let (mut position, mut chain) = (frame.header.first_position, frame.header.chain);
+    if at == position {
+        return Ok(Some(chain));
+    }
+    let wrong = |fault| LogError::Fault { byte_offset: 0, fault };
+    for (_, record) in frame.records().map_err(wrong)? {
+        if record.is_event() {
+            chain = chain.after(position.0, &record);
+            position = position.plus(1);
+        }
+        if position == at {
+            return Ok(Some(chain));
+        }
+    }
+    Ok(None)
+}
+
+/// What erased positions are to a reader who takes gaps.
+pub(super) fn erased_gap(range: Range) -> Gap {
+    Gap { range, reason: "the session that wrote it was erased".to_owned(), accepted_at: None }
+}

@@ -1,0 +1,319 @@
+//! Shapes of forks: what one is asked to be, who is related to whom, what came between two points.
+//! It must not hold a rule; service has.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+#[cfg(feature = "http")]
+use utoipa::ToSchema;
+
+use crate::{
+    event::Position,
+    harness::{Changed, FactsDiff, GapLine, IndexLine, News, RejectedLine, SourceLine},
+    service::{Difference, Family, ForkPoint, Relative, Survival},
+};
+
+/// A fork to be made.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(ToSchema))]
+pub struct ForkRequest {
+    /// The point it goes on from: what lies below is common to both sessions.
+    pub at: String,
+    /// The client's id for it; the server gives one when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "http", schema(pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"))]
+    pub id: Option<String>,
+    /// A line for people; the parent's when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+}
+
+/// Where a fork goes on from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(ToSchema))]
+pub struct ForkedFrom {
+    /// The parent.
+    pub session: String,
+    /// What lies below it is common to both.
+    pub position: u64,
+}
+
+impl From<&ForkPoint> for ForkedFrom {
+    fn from(point: &ForkPoint) -> Self {
+        Self { session: point.session.to_string(), position: point.at.0 }
+    }
+}
+
+/// Who has positions in common with a session.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(ToSchema))]
+pub struct Lineage {
+    /// The session.
+    pub session: String,
+    /// The sessions it reads from, its parent first; 1 000 at most.
+    pub ancestors: Vec<Kin>,
+    /// How many there are.
+    pub depth: u64,
+    /// Its forks, by their ids; 1 000 at most.
+    pub children: Vec<Kin>,
+    /// How many there are. When the session is erased they lose what they have of it.
+    pub forks: u64,
+}
+
+/// A session that another one reads from, or that reads from it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(ToSchema))]
+pub struct Kin {
+    /// Its id.
+    pub id: String,
+    /// A line for people, while it answers.
+    pub title: Option<String>,
+    /// `alive`; `expired` or `deleted`, and its forks read from it all the same; or `erased`.
+    pub stage: String,
+    /// The position where the younger of the two goes on from the older.
+    pub position: u64,
+    /// The position its next event will get.
+    pub tail: u64,
+    /// Bytes of its own records.
+    pub bytes: u64,
+}
+
+impl Lineage {
+    /// The family of that session.
+    #[must_use]
+    pub fn of(session: String, family: &Family) -> Self {
+        Self {
+            session,
+            ancestors: family.ancestors.iter().map(Kin::from).collect(),
+            depth: family.depth,
+            children: family.children.iter().map(Kin::from).collect(),
+            forks: family.forks,
+        }
+    }
+}
+
+impl From<&Relative> for Kin {
+    fn from(one: &Relative) -> Self {
+        let stage = match one.survival {
+            Survival::Alive => "alive",
+            Survival::Expired => "expired",
+            Survival::Deleted => "deleted",
+            Survival::Erased => "erased",
+        };
+        Self {
+            id: one.session.to_string(),
+            title: one.title.clone(),
+            stage: stage.to_owned(),
+            position: one.at.0,
+            tail: one.tail.0,
+            bytes: one.bytes,
+        }
+    }
+}
+
+/// What came between two points of a session.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(ToSchema))]
+pub struct DiffAnswer {
+    /// The earlier point.
+    pub from: u64,
+    /// The later one.
+    pub to: u64,
+    /// The events between them; getEvents with the same `from` and `to` has them in full.
+    pub events: EventsDiff,
+    /// What the facts have more at the later point.
+    pub facts: FactsChange,
+}
+
+/// The events between two points.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(ToSchema))]
+pub struct EventsDiff {
+    /// How many.
+    pub count: u64,
+    /// Bytes of their bodies.
+    pub bytes: u64,
+    /// How many of each type; 200 types at most.
+    pub types: BTreeMap<String, u64>,
+    /// How many of other types.
+    pub others: u64,
+}
+
+/// What the facts of the later point have that those of the earlier one have not. A list holds what
+/// fits the answer, the oldest first; its `total` counts all.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(ToSchema))]
+pub struct FactsChange {
+    /// What the session is for, when that changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub goal: Option<TextChange>,
+    /// The caller's summary, when that changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub summary: Option<TextChange>,
+    /// Whether its latest step said it was the last, when that changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub complete: Option<bool>,
+    /// Steps recorded.
+    pub steps: StepNews,
+    /// Steps that were there and that a later one revised.
+    pub superseded: StepNews,
+    /// Gaps opened.
+    pub gaps_opened: GapNews,
+    /// Gaps closed.
+    pub gaps_closed: GapNews,
+    /// Sources met for the first time.
+    pub sources: SourceNews,
+    /// Approaches ruled out.
+    pub rejected: RejectedNews,
+}
+
+/// A text that changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(ToSchema))]
+pub struct TextChange {
+    /// What it was.
+    pub from: Option<String>,
+    /// What it is.
+    pub to: Option<String>,
+}
+
+macro_rules! news {
+    ($($(#[$doc:meta])* $name:ident of $item:ident: $line:ty,)*) => {
+        $(
+            $(#[$doc])*
+            #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+            #[cfg_attr(feature = "http", derive(ToSchema))]
+            pub struct $name {
+                /// What fits.
+                pub data: Vec<$item>,
+                /// How many there are.
+                pub total: u64,
+            }
+
+            impl From<News<$line>> for $name {
+                fn from(news: News<$line>) -> Self {
+                    Self {
+                        data: news.shown.into_iter().map($item::from).collect(),
+                        total: news.total,
+                    }
+                }
+            }
+        )*
+    };
+}
+
+news! {
+    /// Steps.
+    StepNews of DiffStep: IndexLine,
+    /// Gaps.
+    GapNews of DiffGap: GapLine,
+    /// Sources.
+    SourceNews of DiffSource: SourceLine,
+    /// Approaches ruled out.
+    RejectedNews of DiffRejected: RejectedLine,
+}
+
+/// A step in a line.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(ToSchema))]
+pub struct DiffStep {
+    /// Its number.
+    pub step: u64,
+    /// Its branch.
+    pub branch: Option<String>,
+    /// Its description.
+    pub line: String,
+    /// The step that revised it.
+    pub superseded_by: Option<u64>,
+}
+
+/// A gap.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(ToSchema))]
+pub struct DiffGap {
+    /// Its name.
+    pub id: String,
+    /// What is not known.
+    pub description: String,
+    /// The step that opened it.
+    pub step: Option<u64>,
+}
+
+/// A source.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(ToSchema))]
+pub struct DiffSource {
+    /// Where it is.
+    pub url: String,
+    /// What it is called.
+    pub title: Option<String>,
+    /// The step that met it first.
+    pub step: Option<u64>,
+}
+
+/// An approach that was ruled out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(ToSchema))]
+pub struct DiffRejected {
+    /// The approach.
+    pub text: String,
+    /// The step that ruled it out.
+    pub step: Option<u64>,
+}
+
+impl From<IndexLine> for DiffStep {
+    fn from(line: IndexLine) -> Self {
+        let IndexLine { number, branch_id, line, superseded_by, .. } = line;
+        Self { step: number, branch: branch_id, line, superseded_by }
+    }
+}
+
+impl From<GapLine> for DiffGap {
+    fn from(GapLine { id, description, step }: GapLine) -> Self {
+        Self { id, description, step }
+    }
+}
+
+impl From<SourceLine> for DiffSource {
+    fn from(SourceLine { url, title, step, .. }: SourceLine) -> Self {
+        Self { url, title, step }
+    }
+}
+
+impl From<RejectedLine> for DiffRejected {
+    fn from(RejectedLine { text, step }: RejectedLine) -> Self {
+        Self { text, step }
+    }
+}
+
+impl From<Changed> for TextChange {
+    fn from(Changed { from, to }: Changed) -> Self {
+        Self { from, to }
+    }
+}
+
+impl From<FactsDiff> for FactsChange {
+    fn from(facts: FactsDiff) -> Self {
+        Self {
+            goal: facts.goal.map(TextChange::from),
+            summary: facts.summary.map(TextChange::from),
+            complete: facts.complete,
+            steps: facts.steps.into(),
+            superseded: facts.superseded.into(),
+            gaps_opened: facts.gaps_opened.into(),
+            gaps_closed: facts.gaps_closed.into(),
+            sources: facts.sources.into(),
+            rejected: facts.rejected.into(),
+        }
+    }
+}
+
+impl From<Difference> for DiffAnswer {
+    fn from(found: Difference) -> Self {
+        let (Position(from), Position(to)) = (found.range.from, found.range.to);
+        let count = found.types.values().sum::<u64>() + found.others;
+        let Difference { bytes, types, others, facts, .. } = found;
+        let events = EventsDiff { count, bytes, types, others };
+        Self { from, to, events, facts: facts.into() }
+    }
+}

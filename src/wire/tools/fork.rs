@@ -1,0 +1,49 @@
+//! Argument and answer of `fork_session`. It must not resolve a point.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{answer::bound_by, parts::none};
+use crate::{
+    event::SessionId,
+    service::{BoundBy, SessionInfo},
+};
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct ForkSession {
+    /// Left out: the bound session.
+    pub(super) session_id: Option<String>,
+    /// Point to go on from, such as step:3, -5, end.
+    pub(super) at: String,
+    /// A line for people.
+    pub(super) title: Option<String>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ForkAnswer {
+    /// The fork: name it to go on there.
+    session_id: String,
+    /// The session it goes on from.
+    parent_session_id: String,
+    bound_by: &'static str,
+    /// Events below it are common to both.
+    position: u64,
+    #[serde(skip_serializing_if = "none")]
+    title: Option<String>,
+    message: &'static str,
+}
+
+impl ForkAnswer {
+    pub(super) fn of(parent: &SessionId, by: BoundBy, fork: &SessionInfo) -> Self {
+        Self {
+            session_id: fork.key.session.to_string(),
+            parent_session_id: parent.to_string(),
+            bound_by: bound_by(by),
+            position: fork.tail.0,
+            title: fork.title.clone(),
+            message: "this connection stays with the parent; send sessionId to go on in the fork",
+        }
+    }
+}

@@ -1,0 +1,616 @@
+//! Forks in the store: they read as their parent's prefix and then their own, at any depth and over
+//! any stop; no byte is copied; a parent stays for them whatever becomes of it, and goes with the
+//! last of them. It must not know a door.
+
+use std::sync::Arc;
+
+use sessionlog::{
+    env::sim::{Fault, SeededEntropy, Sim},
+    event::{Batch, BatchKey, Event, EventId, Position, Range, Scope, SessionId, Timestamp},
+    store::{
+        Change, Fill, ForkPoint, NewSession, Read, SessionInfo, Store, StoreError, StoreResult,
+        Survival, local::Local, model::Model,
+    },
+};
+
+use crate::{
+    engines::{all, append, batch, create, event, events_of, everything, key, named, small},
+    expiry::{GRACE, HOUR, LIMIT, mortal},
+    life::{asked, runtime, seeds},
+};
+
+/// A session that goes on from a position of another one.
+pub async fn fork(
+    store: &dyn Store,
+    parent: &str,
+    at: u64,
+    child: &str,
+) -> StoreResult<SessionInfo> {
+    let parent = ForkPoint { session: SessionId::new(parent).unwrap(), at: Position(at) };
+    let id = Some(SessionId::new(child).unwrap());
+    let new = NewSession { id, parent: Some(parent), ..NewSession::default() };
+    store.create(&Scope::local(), new).await.map(|(info, _)| info)
+}
+
+async fn say(store: &dyn Store, session: &str, words: &[&str]) {
+    let events = words.iter().map(|word| event(&format!("\"{word}\"")));
+    append(store, &key(session), batch(events)).await.unwrap();
+}
+
+async fn words(store: &dyn Store, session: &str) -> Vec<String> {
+    let events = events_of(store, &key(session)).await;
+    let positions: Vec<u64> = events.iter().map(|event| event.position.0).collect();
+    assert!(positions.iter().copied().eq(0..events.len() as u64), "{session}: {positions:?}");
+    let word = |event: &Event| String::from_utf8(event.body.to_vec()).unwrap().replace('"', "");
+    events.iter().map(word).collect()
+}
+
+fn change(delete: bool, hold: Option<bool>) -> Change {
+    Change { delete, hold, ..Change::default() }
+}
+
+async fn delete(store: &dyn Store, session: &str) {
+    store.change(&key(session), change(true, None)).await.unwrap();
+}
+
+fn open(sim: &Sim) -> Local {
+    Local::open_local(&sim.env(), mortal()).unwrap()
+}
+
+/// Segment files on the disk.
+fn segments(sim: &Sim) -> usize {
+    sim.files().iter().filter(|path| path.starts_with("segments/")).count()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fork_reads_as_its_parents_prefix_and_then_its_own_on_every_engine() {
+    for engine in all() {
+        let (store, name) = (&*engine.store, engine.name);
+        create(store, "root").await;
+        say(store, "root", &["a", "b", "c"]).await;
+        say(store, "root", &["d"]).await;
+        for (at, child) in [(0, "at0"), (1, "at1"), (2, "at2"), (3, "at3"), (4, "at4")] {
+            let info = fork(store, "root", at, child).await.unwrap();
+            assert_eq!((info.tail, info.bytes), (Position(at), 0), "{name}: {child}");
+            let parent = ForkPoint { session: key("root").session, at: Position(at) };
+            assert_eq!(info.forked_from, Some(parent), "{name}");
+            let prefix = &["a", "b", "c", "d"][..usize::try_from(at).unwrap()];
+            assert_eq!(words(store, child).await, prefix, "{name}: {child}");
+            say(store, child, &["x", "y"]).await;
+            assert_eq!(words(store, child).await, [prefix, &["x", "y"]].concat(), "{name}");
+        }
+        say(store, "root", &["e"]).await;
+        // Above, at and below where the parent itself goes on.
+        for (at, expected) in [(1, "a"), (2, "ab"), (3, "abx"), (4, "abxy")] {
+            let child = format!("of2at{at}");
+            fork(store, "at2", at, &child).await.unwrap();
+            say(store, &child, &["z"]).await;
+            assert_eq!(words(store, &child).await.concat(), format!("{expected}z"), "{name}");
+        }
+        assert_eq!(words(store, "root").await.concat(), "abcde", "{name}");
+        for child in ["at3", "root"] {
+            let beyond = fork(store, child, 6, "beyond").await;
+            assert!(
+                matches!(beyond, Err(StoreError::PositionConflict { .. })),
+                "{name}: {beyond:?}"
+            );
+        }
+        let nobody = fork(store, "nobody", 0, "child").await;
+        assert!(matches!(nobody, Err(StoreError::SessionNotFound { .. })), "{name}: {nobody:?}");
+        let verified = store.verify(&Scope::local(), None).await.unwrap();
+        assert_eq!(verified.damage, [], "{name}");
+        let found = store.find_time(&key("at3"), Timestamp(0)).await.unwrap();
+        assert_eq!(found, Position::ZERO, "{name}: an instant before everything");
+        let later = store.find_time(&key("at3"), Timestamp(i64::MAX)).await.unwrap();
+        assert_eq!(later, Position(5), "{name}: an instant after everything");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fork_has_the_ids_of_its_prefix_and_no_keys_of_batches() {
+    for engine in all() {
+        let (store, name) = (&*engine.store, engine.name);
+        create(store, "root").await;
+        let keyed = |events: Batch| Batch { key: Some(BatchKey::new("k").unwrap()), ..events };
+        let first = [named("one", "1"), named("two", "2"), named("three", "3")];
+        append(store, &key("root"), keyed(batch(first))).await.unwrap();
+        fork(store, "root", 2, "child").await.unwrap();
+        fork(store, "child", 2, "grandchild").await.unwrap();
+        for child in ["child", "grandchild"] {
+            let told = format!("{name}: {child}");
+            let known = append(store, &key(child), batch([named("two", "2")])).await.unwrap();
+            assert_eq!((known.repeated, known.first_position), (true, Position(1)), "{told}");
+            let other = append(store, &key(child), batch([named("one", "other")])).await;
+            assert!(matches!(other, Err(StoreError::IdempotencyConflict { .. })), "{told}");
+            let part = batch([named("one", "1"), named("new", "9")]);
+            let part = append(store, &key(child), part).await;
+            assert!(matches!(part, Err(StoreError::KnownInPart { .. })), "{told}: {part:?}");
+            // What lies above the fork is not its own, and neither is a batch's key.
+            let mine = append(store, &key(child), batch([named("three", "mine")])).await.unwrap();
+            assert_eq!((mine.repeated, mine.first_position), (false, Position(2)), "{told}");
+            let keyed = append(store, &key(child), keyed(batch([event("k")]))).await.unwrap();
+            assert_eq!((keyed.repeated, keyed.first_position), (false, Position(3)), "{told}");
+            for (id, at) in [("one", Some(0)), ("three", Some(2)), ("four", None)] {
+                let found = store.find(&key(child), &EventId::new(id).unwrap()).await.unwrap();
+                assert_eq!(found, at.map(Position), "{told}: {id}");
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fork_that_is_asked_for_again_with_its_key_is_the_same_fork() {
+    for engine in all() {
+        let (store, name) = (&*engine.store, engine.name);
+        create(store, "root").await;
+        say(store, "root", &["a", "b"]).await;
+        let ask = |at| NewSession {
+            key: Some(BatchKey::new("fork-1").unwrap()),
+            parent: Some(ForkPoint { session: key("root").session, at: Position(at) }),
+            ..NewSession::default()
+        };
+        let (first, _) = store.create(&Scope::local(), ask(1)).await.unwrap();
+        say(store, "root", &["c"]).await;
+        // A point that is counted from the end lies further on by now.
+        for at in [1, 2] {
+            let (again, _) = store.create(&Scope::local(), ask(at)).await.unwrap();
+            assert_eq!((again.key, again.tail), (first.key.clone(), Position(1)), "{name}");
+        }
+        let other = store.create(&Scope::local(), ask(0)).await;
+        assert!(matches!(other, Err(StoreError::IdempotencyConflict { .. })), "{name}: {other:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_erased_parent_takes_what_it_wrote_from_its_forks_and_nothing_else() {
+    for engine in all() {
+        let (store, name) = (&*engine.store, engine.name);
+        create(store, "root").await;
+        say(store, "root", &["a", "b"]).await;
+        fork(store, "root", 1, "middle").await.unwrap();
+        say(store, "middle", &["m", "n"]).await;
+        fork(store, "middle", 3, "leaf").await.unwrap();
+        say(store, "leaf", &["l"]).await;
+        fork(store, "middle", 1, "beside").await.unwrap();
+        let family = store.family(&key("middle"), 10).await.unwrap();
+        assert_eq!((family.depth, family.forks), (1, 2), "{name}: said before it is done");
+        store.erase(&key("middle")).await.unwrap();
+        let refused = store.read(&key("leaf"), everything()).await;
+        assert!(
+            matches!(&refused, Err(StoreError::PrefixErased { range, .. })
+                if *range == Range::new(Position(1), Position(3))),
+            "{name}: {refused:?}"
+        );
+        let part =
+            |from, to| Read { range: Range::new(Position(from), Position(to)), ..everything() };
+        for (from, to, count) in [(0, 1, 1), (3, 4, 1), (3, 9, 1)] {
+            let slice = store.read(&key("leaf"), part(from, to)).await.unwrap();
+            assert_eq!(slice.events.len(), count, "{name}: {from}..{to}");
+        }
+        let gaps = Read { allow_gaps: true, ..everything() };
+        let slice = store.read(&key("leaf"), gaps).await.unwrap();
+        assert_eq!((slice.events.len(), slice.gaps.len()), (2, 1), "{name}");
+        assert_eq!(words(store, "beside").await, ["a"], "{name}: it has nothing of it");
+        say(store, "leaf", &["goes on"]).await;
+        assert_eq!(words(store, "root").await, ["a", "b"], "{name}");
+        let family = store.family(&key("leaf"), 10).await.unwrap();
+        let told: Vec<_> = family.ancestors.iter().map(|one| (one.survival, one.at.0)).collect();
+        assert_eq!(told, [(Survival::Erased, 3), (Survival::Alive, 1)], "{name}");
+        let again = fork(store, "leaf", 2, "dark").await;
+        assert!(again.is_err(), "{name}: what is erased is no place to begin: {again:?}");
+    }
+}
+
+/// Days in which nobody comes, with the sweeps and settlings of each.
+async fn days(sim: &Sim, store: &Local, count: u32) {
+    for _ in 0..count * 4 {
+        sim.clock().advance(6 * HOUR);
+        store.sweep().await.unwrap();
+        (0..4).for_each(|_| store.settle().unwrap());
+    }
+}
+
+#[test]
+fn a_parent_is_hidden_and_its_files_stay_until_the_last_fork_went() {
+    for (seed, deleted) in [(1, true), (2, true), (3, false), (5, false)] {
+        let told = format!("seed {seed}, deleted: {deleted}");
+        let sim = if seed % 2 == 1 { Sim::encrypted(seed) } else { Sim::new(seed) };
+        runtime().block_on(async {
+            let mut store = open(&sim);
+            create(&store, "root").await;
+            say(&store, "root", &["a", "b"]).await;
+            fork(&store, "root", 2, "middle").await.unwrap();
+            say(&store, "middle", &["m"]).await;
+            fork(&store, "middle", 3, "leaf").await.unwrap();
+            store.change(&key("leaf"), change(false, Some(true))).await.unwrap();
+            (0..2).for_each(|_| store.settle().unwrap());
+            if deleted {
+                delete(&store, "middle").await;
+                delete(&store, "root").await;
+            }
+            days(&sim, &store, 10).await;
+            for stop in 0..4 {
+                for gone in ["root", "middle"] {
+                    let gone = store.info(&key(gone)).await;
+                    let expected = match &gone {
+                        Err(StoreError::SessionDeleted { .. }) => deleted,
+                        Err(StoreError::SessionExpired { .. }) => !deleted,
+                        _ => false,
+                    };
+                    assert!(expected, "{told}: {gone:?}");
+                }
+                assert_eq!(words(&store, "leaf").await.concat(), "abm", "{told}, stop {stop}");
+                let verified = store.verify(&Scope::local(), None).await.unwrap();
+                assert_eq!((verified.damage.len(), verified.sessions), (0, 3), "{told}");
+                match stop {
+                    0 => store.close().await,
+                    1 => sim.kill(),
+                    _ => sim.power_loss(),
+                }
+                drop(store);
+                store = open(&sim);
+                days(&sim, &store, 1).await;
+            }
+            store.change(&key("leaf"), change(false, Some(false))).await.unwrap();
+            delete(&store, "leaf").await;
+            // Each goes with the last that needed it, and its own grace is over by then.
+            days(&sim, &store, 8).await;
+            for gone in ["root", "middle", "leaf"] {
+                let known = store.info(&key(gone)).await;
+                assert!(
+                    matches!(known, Err(StoreError::SessionNotFound { .. })),
+                    "{told}: {known:?}"
+                );
+            }
+            assert_eq!(segments(&sim), 0, "{told}: {:?}", sim.files());
+        });
+    }
+    const { assert!(LIMIT.as_secs() + GRACE.as_secs() < 8 * 24 * 3_600) };
+}
+
+#[test]
+fn what_a_deleted_parent_had_in_the_journal_alone_is_settled_for_its_forks() {
+    let sim = Sim::new(7);
+    runtime().block_on(async {
+        let store = open(&sim);
+        create(&store, "root").await;
+        say(&store, "root", &["a"]).await;
+        fork(&store, "root", 1, "leaf").await.unwrap();
+        delete(&store, "root").await;
+        (0..3).for_each(|_| store.settle().unwrap());
+        assert_eq!(words(&store, "leaf").await, ["a"]);
+        drop(store);
+        sim.power_loss();
+        let store = open(&sim);
+        assert_eq!(words(&store, "leaf").await, ["a"]);
+        delete(&store, "leaf").await;
+        (0..4).for_each(|_| store.settle().unwrap());
+        assert_eq!(segments(&sim), 0, "both go at once: {:?}", sim.files());
+    });
+}
+
+/// Forks, writes to both sides, and deletes the parent; the call that fails is in any of it.
+fn interrupted(encrypted: bool, call: u64, fault: Option<Fault>) -> u64 {
+    let sim = if encrypted { Sim::encrypted(9) } else { Sim::new(9) };
+    let told = format!("encrypted: {encrypted}, call {call}: {fault:?}");
+    runtime().block_on(async {
+        let store = open(&sim);
+        create(&store, "root").await;
+        let text = "w".repeat(900);
+        for _ in 0..8 {
+            say(&store, "root", &[&text, "b"]).await;
+        }
+        store.settle().unwrap();
+        let (first, life) = (sim.calls(), sim.lives());
+        if let Some(fault) = fault {
+            sim.fail_call(first + call, fault, false);
+        }
+        let forked = fork(&store, "root", 15, "child").await.is_ok();
+        let said = append(&store, &key("child"), batch([event("\"mine\"")])).await.is_ok();
+        let deleted = store.change(&key("root"), change(true, None)).await.is_ok();
+        (0..3).for_each(|_| drop(store.settle()));
+        store.close().await;
+        let calls = sim.calls() - first;
+        drop(store);
+        sim.heal();
+        if sim.lives() == life {
+            sim.power_loss();
+        }
+        let store = open(&sim);
+        assert_eq!(store.recovery().damage, Vec::<String>::new(), "{told}");
+        match store.info(&key("child")).await {
+            Err(error) => assert!(!forked, "{told}: {error}"),
+            Ok(info) => {
+                let events = events_of(&store, &key("child")).await;
+                assert_eq!(info.tail.0, events.len() as u64, "{told}");
+                let own = events.iter().filter(|event| &event.body[..] == b"\"mine\"").count();
+                assert!(own == 1 || !said && own == 0, "{told}");
+                assert_eq!(events.len(), 15 + own, "{told}");
+            }
+        }
+        let root = store.info(&key("root")).await;
+        assert!(!deleted || root.is_err(), "{told}");
+        let verified = store.verify(&Scope::local(), None).await.unwrap();
+        assert_eq!(verified.damage, [], "{told}");
+        calls
+    })
+}
+
+#[test]
+fn a_fork_that_is_cut_off_is_there_whole_or_not_at_all() {
+    let stride = asked("SESSIONLOG_SEEDS").map_or(5, |_| 1);
+    for encrypted in [false, true] {
+        let calls = interrupted(encrypted, 0, None);
+        assert!(calls > 20, "{calls} calls are hardly a fork and a deletion");
+        let faults = [Fault::Kill, Fault::PowerLoss, Fault::Io];
+        let cases = (0..calls).flat_map(|call| faults.map(|fault| (call, fault)));
+        for (call, fault) in cases.step_by(stride) {
+            interrupted(encrypted, call, Some(fault));
+        }
+    }
+}
+
+#[test]
+fn a_thousand_forks_deep_nothing_is_copied_and_everything_is_found() {
+    const DEPTH: u64 = 1_000;
+    let sim = Sim::new(11);
+    runtime().block_on(async {
+        let store = open(&sim);
+        create(&store, "d0").await;
+        let long = "x".repeat(2_000);
+        for _ in 0..40 {
+            say(&store, "d0", &[&long, &long]).await;
+        }
+        append(&store, &key("d0"), batch([named("first", "\"first\"")])).await.unwrap();
+        store.settle().unwrap();
+        let before = sim.used();
+        for depth in 1..=DEPTH {
+            let parent = format!("d{}", depth - 1);
+            fork(&store, &parent, 80 + depth, &format!("d{depth}")).await.unwrap();
+            say(&store, &format!("d{depth}"), &["own"]).await;
+        }
+        (0..2).for_each(|_| store.settle().unwrap());
+        let grown = sim.used() - before;
+        assert!(grown < DEPTH * 4_096, "{grown} bytes for {DEPTH} forks of 160 kB");
+        for again in 0..2 {
+            let deepest = key(&format!("d{DEPTH}"));
+            let events = events_of(&store, &deepest).await;
+            assert_eq!(events.len() as u64, 81 + DEPTH, "again {again}");
+            let id = EventId::new("first").unwrap();
+            assert_eq!(store.find(&deepest, &id).await.unwrap(), Some(Position(80)));
+            fork(&store, deepest.session.as_str(), 7, &format!("low{again}")).await.unwrap();
+            assert_eq!(words(&store, &format!("low{again}")).await.len(), 7);
+            let family = store.family(&deepest, 10).await.unwrap();
+            assert_eq!((family.depth, family.ancestors.len()), (DEPTH, 10));
+            // From resting sessions, too.
+            sim.clock().advance(2 * HOUR);
+            store.settle().unwrap();
+        }
+        let verified = store.verify(&Scope::local(), None).await.unwrap();
+        assert_eq!(verified.damage, []);
+        // Everything above was deleted: the last takes all of it with it, in no deep recursion.
+        for depth in 0..DEPTH {
+            delete(&store, &format!("d{depth}")).await;
+        }
+        store.settle().unwrap();
+        assert_eq!(events_of(&store, &key(&format!("d{DEPTH}"))).await.len() as u64, 81 + DEPTH);
+        for last in [format!("d{DEPTH}"), "low0".to_owned(), "low1".to_owned()] {
+            delete(&store, &last).await;
+        }
+        (0..4).for_each(|_| store.settle().unwrap());
+        assert_eq!(segments(&sim), 0);
+    });
+}
+
+#[test]
+fn forks_are_read_while_their_parents_are_written_settled_sealed_and_deleted() {
+    let home = tempfile::tempdir().unwrap();
+    let data = home.path().join("data");
+    let disk = Arc::new(sessionlog::env::disk::DataDir::open(&data).unwrap());
+    let (env, _) = crate::engines::machine(disk);
+    let store = Arc::new(Local::open_local(&env, small()).unwrap());
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).build().unwrap();
+    runtime.block_on(async {
+        create(&*store, "p0").await;
+        let mut tasks = tokio::task::JoinSet::new();
+        for round in 0..24_u64 {
+            let parent = format!("p{round}");
+            for n in 0..12 {
+                say(&*store, &parent, &[&format!("{round}.{n} {}", "t".repeat(300))]).await;
+            }
+            let at =
+                (12 * round + 1 + round % 12).min(store.info(&key(&parent)).await.unwrap().tail.0);
+            // One goes on and is deleted itself, the other is read and stays.
+            let child = format!("r{round}");
+            fork(&*store, &parent, at, &format!("p{}", round + 1)).await.unwrap();
+            fork(&*store, &parent, at, &child).await.unwrap();
+            let before = words(&*store, &child).await;
+            for _ in 0..2 {
+                let (store, child, before) = (Arc::clone(&store), child.clone(), before.clone());
+                tasks.spawn(async move {
+                    for _ in 0..20 {
+                        let now = words(&*store, &child).await;
+                        assert_eq!(now[..before.len()], before, "{child}");
+                    }
+                });
+            }
+            let settler = Arc::clone(&store);
+            tasks.spawn_blocking(move || settler.settle().unwrap());
+            delete(&*store, &parent).await;
+        }
+        while let Some(done) = tasks.join_next().await {
+            done.unwrap();
+        }
+        store.close().await;
+    });
+}
+
+/// One client's requests against the engine and the model, side by side; the engine stops in
+/// between. The same seed asks the same.
+struct Twins {
+    sim: Sim,
+    local: Local,
+    model: Model,
+    dice: SeededEntropy,
+    sessions: Vec<String>,
+    ids: u64,
+}
+
+impl Twins {
+    fn new(seed: u64) -> Self {
+        let sim = if seed % 2 == 1 { Sim::encrypted(seed) } else { Sim::new(seed) };
+        let env = sim.env();
+        let model = Model::new(env.clock.clone(), Arc::new(SeededEntropy::new(seed)));
+        let local = Local::open_local(&env, small()).unwrap();
+        let dice = SeededEntropy::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) + 1);
+        Self { sim, local, model, dice, sessions: Vec::new(), ids: 0 }
+    }
+
+    fn below(&self, bound: u64) -> u64 {
+        self.dice.next() % bound.max(1)
+    }
+
+    fn any(&self) -> Option<String> {
+        let count = self.sessions.len() as u64;
+        (count > 0).then(|| self.sessions[usize::try_from(self.below(count)).unwrap()].clone())
+    }
+
+    /// A batch; some of its ids were given before, here or elsewhere.
+    fn batch(&mut self) -> Batch {
+        let mut seen = Vec::new();
+        let events = (0..1 + self.below(3)).map(|_| {
+            let size = usize::try_from(self.below(400)).unwrap();
+            let body = format!("\"{}{}\"", self.below(3), "b".repeat(size));
+            self.ids += 1;
+            let id = if self.below(4) == 0 { self.below(self.ids) } else { self.ids };
+            let fresh = !seen.contains(&id) && self.below(3) > 0;
+            seen.push(id);
+            if fresh { named(&format!("e{id}"), &format!("\"{id}\"")) } else { event(&body) }
+        });
+        let events: Vec<_> = events.collect();
+        let key =
+            (self.below(6) == 0).then(|| BatchKey::new(&format!("k{}", self.below(5))).unwrap());
+        Batch { key, ..batch(events) }
+    }
+
+    async fn request(&mut self, told: &str) {
+        let Some(session) = self.any().filter(|_| self.below(16) > 0) else {
+            let name = format!("s{}", self.sessions.len());
+            create(&self.local, &name).await;
+            create(&self.model, &name).await;
+            return self.sessions.push(name);
+        };
+        match self.below(24) {
+            0..=3 => {
+                let name = format!("s{}", self.sessions.len());
+                let tail = self.model.info(&key(&session)).await.map_or(3, |info| info.tail.0);
+                let at = self.below(tail + 2);
+                let mine = fork(&self.local, &session, at, &name).await;
+                let theirs = fork(&self.model, &session, at, &name).await;
+                same(&mine, &theirs, told, |info| {
+                    (info.tail, info.bytes, info.forked_from.clone())
+                });
+                if mine.is_ok() {
+                    self.sessions.push(name);
+                }
+            }
+            4 if self.below(3) == 0 => {
+                let asked = change(true, None);
+                let mine = self.local.change(&key(&session), asked.clone()).await;
+                let theirs = self.model.change(&key(&session), asked).await;
+                same(&mine, &theirs, told, |_| ());
+            }
+            5 if self.below(6) == 0 => {
+                let mine = self.local.erase(&key(&session)).await;
+                let theirs = self.model.erase(&key(&session)).await;
+                same(&mine, &theirs, told, |()| ());
+            }
+            6 | 7 => self.local.settle().unwrap(),
+            8 => self.sim.clock().advance(HOUR / 4),
+            9 => {
+                let clean = self.below(2) == 0;
+                if clean {
+                    self.local.close().await;
+                } else {
+                    self.sim.power_loss();
+                }
+                // The lock is given back first.
+                let (other, sim) = (Sim::new(1), self.sim.clone());
+                self.local = Local::open_local(&other.env(), small()).unwrap();
+                self.local = Local::open_local(&sim.env(), small()).unwrap();
+                assert_eq!(self.local.recovery().damage, Vec::<String>::new(), "{told}");
+            }
+            10..=15 => self.read(&session, told).await,
+            _ => {
+                let sent = self.batch();
+                let mine = append(&self.local, &key(&session), sent.clone()).await;
+                let theirs = append(&self.model, &key(&session), sent).await;
+                same(&mine, &theirs, told, |answer| {
+                    (answer.first_position, answer.next_position, answer.repeated)
+                });
+            }
+        }
+    }
+
+    async fn read(&mut self, session: &str, told: &str) {
+        let tail = self.model.info(&key(session)).await.map_or(3, |info| info.tail.0);
+        let from = self.below(tail + 1);
+        let to = from + self.below(tail + 3 - from);
+        let fill = if self.below(2) == 0 { Fill::Forward } else { Fill::Backward };
+        let read = Read {
+            range: Range::new(Position(from), Position(to)),
+            events_max: usize::try_from(1 + self.below(20)).unwrap(),
+            bytes_max: usize::try_from(1 + self.below(3_000)).unwrap(),
+            fill,
+            allow_gaps: self.below(3) == 0,
+        };
+        let mine = self.local.read(&key(session), read).await;
+        let theirs = self.model.read(&key(session), read).await;
+        // The engine meets what was erased only when it gets there.
+        let early = matches!(theirs, Err(StoreError::PrefixErased { .. })) && mine.is_ok();
+        if !early {
+            let told = format!("{told}, {session}: {read:?}");
+            same(&mine, &theirs, &told, |slice| {
+                let events = slice.events.iter();
+                events.map(|event| (event.position, event.body.clone())).collect::<Vec<_>>()
+            });
+        }
+        let id = EventId::new(&format!("e{}", self.below(self.ids + 1))).unwrap();
+        let mine = self.local.find(&key(session), &id).await;
+        let theirs = self.model.find(&key(session), &id).await;
+        same(&mine, &theirs, &format!("{told}, {session}: {id}"), |at| *at);
+    }
+}
+
+/// Both answer the same, or refuse for the same reason.
+#[track_caller]
+fn same<T, U: PartialEq + std::fmt::Debug>(
+    mine: &StoreResult<T>,
+    theirs: &StoreResult<T>,
+    told: &str,
+    what: impl Fn(&T) -> U,
+) {
+    match (mine, theirs) {
+        (Ok(mine), Ok(theirs)) => assert_eq!(what(mine), what(theirs), "{told}"),
+        (Err(mine), Err(theirs)) => {
+            let kinds = (std::mem::discriminant(mine), std::mem::discriminant(theirs));
+            assert_eq!(kinds.0, kinds.1, "{told}: {mine} and not {theirs}");
+        }
+        (Ok(_), Err(theirs)) => panic!("{told}: the model refuses: {theirs}"),
+        (Err(mine), Ok(_)) => panic!("{told}: {mine}"),
+    }
+}
+
+#[test]
+fn whatever_is_asked_of_forks_the_engine_answers_as_the_model_does() {
+    for seed in seeds(40) {
+        runtime().block_on(async {
+            let mut twins = Twins::new(seed);
+            for request in 0..220 {
+                twins.request(&format!("seed {seed}, request {request}")).await;
+            }
+            let verified = twins.local.verify(&Scope::local(), None).await.unwrap();
+            assert_eq!(verified.damage, [], "seed {seed}");
+        });
+    }
+}

@@ -1,0 +1,246 @@
+//! Forks through the door: made, read across the boundary in every way there is, related, compared,
+//! and what erasing a parent takes from them.
+
+use serde_json::{Value, json};
+
+use super::house::{House, kind, numbers, over_every_engine};
+
+/// A session of ten events, and a fork of it at six with three of its own.
+async fn forked(house: &House) {
+    house.session("s", 10).await;
+    let asked = json!({"at": "6", "id": "f", "title": "another way"});
+    let made = house.post("/v1/sessions/s/fork", &asked).await;
+    assert_eq!(made.status, 201, "{}", made.text);
+    let fork = made.json();
+    assert_eq!(fork["forked_from"], json!({"session": "s", "position": 6}));
+    assert_eq!((&fork["tail"], &fork["bytes"]), (&json!(6), &json!(0)), "nothing is copied");
+    assert_eq!(fork["title"], "another way");
+    let events: Vec<Value> =
+        (100..103).map(|n| json!({"type": kind(n), "id": format!("f{n}"), "n": n})).collect();
+    let said = house.post("/v1/sessions/f/events", &json!({ "events": events })).await;
+    assert_eq!(said.json()["first_position"], 6, "{}", said.text);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fork_is_read_across_the_boundary_by_every_point_page_and_order() {
+    over_every_engine(async |house| {
+        forked(house).await;
+        for (query, expected) in [
+            ("", vec![0, 1, 2, 3, 4, 5, 100, 101, 102]),
+            ("?from=event:e4", vec![4, 5, 100, 101, 102]),
+            ("?from=event:e4&to=event:f101", vec![4, 5, 100]),
+            ("?from=-4", vec![5, 100, 101, 102]),
+            ("?around=6&before=2&after=1", vec![4, 5, 100, 101]),
+            ("?order=desc&limit=4", vec![102, 101, 100, 5]),
+            ("?from=action:agent.message/2", vec![3, 4, 5, 100, 101, 102]),
+            ("?types[]=agent.message", vec![0, 3, 102]),
+            ("?from=time:2000-01-01T00:00:00Z", vec![0, 1, 2, 3, 4, 5, 100, 101, 102]),
+        ] {
+            let slice = house.get(&format!("/v1/sessions/f/events{query}")).await;
+            assert_eq!(slice.status, 200, "{query}: {}", slice.text);
+            assert_eq!(numbers(&slice.json()), expected, "{query}");
+        }
+        let (mut page, mut seen) = (String::new(), Vec::new());
+        loop {
+            let slice = house.get(&format!("/v1/sessions/f/events?limit=2{page}")).await.json();
+            seen.extend(numbers(&slice));
+            let Some(next) = slice["next_page"].as_str() else { break };
+            page = format!("&page={next}");
+        }
+        assert_eq!(seen, [0, 1, 2, 3, 4, 5, 100, 101, 102]);
+        let missing = house.get("/v1/sessions/f/events?from=event:e7").await;
+        assert_eq!(missing.code(), "point_not_found", "what lies above is not its own");
+        let export = house.get("/v1/sessions/f/export").await.text;
+        assert_eq!(export.lines().count(), 9, "{export}");
+        assert_eq!(numbers(&house.get("/v1/sessions/s/events").await.json()).len(), 10);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_and_a_long_poll_go_over_from_the_parents_events_to_its_own() {
+    over_every_engine(async |house| {
+        forked(house).await;
+        let path = "/v1/sessions/f/events/stream?from=4";
+        let mut answer = house.send("GET", path, &[], None).await;
+        let waiting = house.get("/v1/sessions/f/events?from=9&wait_ms=20000");
+        let event = json!({"events": [{"type": "user.message", "n": 200}]});
+        let said = house.post("/v1/sessions/f/events", &event);
+        let (waited, said) = tokio::join!(waiting, said);
+        assert_eq!(said.status, 200);
+        assert_eq!(numbers(&waited.json()), [200]);
+        let mut text = String::new();
+        while text.matches("\nid: ").count() < 6 {
+            let next = tokio::time::timeout(super::house::PATIENCE, answer.chunk()).await;
+            text.push_str(std::str::from_utf8(&next.unwrap().unwrap().unwrap()).unwrap());
+        }
+        let ids: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("id: ")).collect();
+        assert_eq!(ids, ["4", "5", "6", "7", "8", "9"], "{text}");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fork_at_a_point_that_names_nothing_is_refused_and_leaves_nothing() {
+    over_every_engine(async |house| {
+        house.session("s", 3).await;
+        for (asked, status, code) in [
+            (json!({"at": "4"}), 404, "point_not_found"),
+            (json!({"at": "event:none"}), 404, "point_not_found"),
+            (json!({"at": "here"}), 422, "invalid_request"),
+            (json!({"at": 3}), 422, "invalid_request"),
+            (json!({}), 422, "invalid_request"),
+            (json!({"at": "end", "id": "s"}), 409, "session_exists"),
+            (json!({"at": "end", "id": "../x"}), 422, "invalid_request"),
+            (json!({"at": "end", "title": "x".repeat(600)}), 422, "invalid_request"),
+        ] {
+            let refused = house.post("/v1/sessions/s/fork", &asked).await;
+            assert_eq!((refused.status, &*refused.code()), (status, code), "{asked}");
+        }
+        let nobody = house.post("/v1/sessions/nobody/fork", &json!({"at": "end"})).await;
+        assert_eq!((nobody.status, &*nobody.code()), (404, "session_not_found"));
+        let listed = house.get("/v1/sessions").await.json();
+        assert_eq!(listed["data"].as_array().map(Vec::len), Some(1));
+        let key = [("content-type", "application/json"), ("idempotency-key", "once")];
+        let mut ids = Vec::new();
+        for _ in 0..2 {
+            let body = Some(json!({"at": "end"}).to_string().into_bytes());
+            let made = house.call("POST", "/v1/sessions/s/fork", &key, body).await;
+            ids.push(made.json()["id"].clone());
+            house.post("/v1/sessions/s/events", &json!({"events": [{"type": "a.b"}]})).await;
+        }
+        assert_eq!(ids[0], ids[1], "asked for again with its key it is the same fork");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_family_is_told_and_an_erased_parent_takes_its_part_of_the_prefix() {
+    over_every_engine(async |house| {
+        forked(house).await;
+        house.post("/v1/sessions/f/fork", &json!({"at": "8", "id": "g"})).await;
+        let family = house.get("/v1/sessions/f/lineage").await.json();
+        assert_eq!((&family["depth"], &family["forks"]), (&json!(1), &json!(1)), "{family}");
+        assert_eq!(family["ancestors"][0]["id"], "s");
+        assert_eq!(family["ancestors"][0]["position"], 6);
+        assert_eq!(family["children"][0]["id"], "g");
+        assert_eq!(family["children"][0]["position"], 8);
+        assert_eq!(family["children"][0]["stage"], "alive");
+        // The facts of the fork are folded before its parent goes, and must go with it.
+        let ask = json!({"sessionId": "g"});
+        assert_eq!(house.post("/v1/tools/get_research_session", &ask).await.status, 200);
+        let erased = house.call("POST", "/v1/sessions/f/erase", &[], None).await;
+        assert_eq!(erased.status, 200, "{}", erased.text);
+        let refused = house.get("/v1/sessions/g/events").await;
+        assert_eq!((refused.status, &*refused.code()), (410, "prefix_erased"), "{}", refused.text);
+        let missing = &refused.json()["error"]["recovery_hint"]["missing"][0];
+        assert_eq!((&missing["from"], &missing["to"]), (&json!(6), &json!(8)));
+        let view = house.post("/v1/tools/get_research_session", &ask).await;
+        assert_eq!((view.status, &*view.code()), (410, "prefix_erased"), "{}", view.text);
+        let below = house.get("/v1/sessions/g/events?to=6").await.json();
+        assert_eq!(numbers(&below), [0, 1, 2, 3, 4, 5], "its own parent's stays");
+        let gaps = house.get("/v1/sessions/g/events?allow_gaps=true").await.json();
+        assert_eq!((&gaps["gaps"][0]["from"], &gaps["gaps"][0]["to"]), (&json!(6), &json!(8)));
+        let family = house.get("/v1/sessions/g/lineage").await.json();
+        assert_eq!(family["ancestors"][0]["stage"], "erased", "{family}");
+        assert_eq!(family["ancestors"][0]["title"], Value::Null);
+        let event = json!({"events": [{"type": "user.message", "n": 1}]});
+        assert_eq!(house.post("/v1/sessions/g/events", &event).await.status, 200);
+    })
+    .await;
+}
+
+async fn step(house: &House, number: u64, more: Value) {
+    let mut step = json!({"sessionId": "r", "searchStep": format!("step {number}"),
+        "stepNumber": number, "nextStepNeeded": true});
+    for (name, value) in more.as_object().unwrap() {
+        step[name] = value.clone();
+    }
+    let made = house.post("/v1/tools/sequential_search", &step).await;
+    assert_eq!(made.status, 200, "{}", made.text);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_difference_tells_the_events_and_the_facts_between_two_points() {
+    over_every_engine(async |house| {
+        assert_eq!(house.post("/v1/sessions", &json!({"id": "r"})).await.status, 201);
+        step(house, 1, json!({"researchGoal": "find it", "knowledgeGap": "where"})).await;
+        step(house, 2, json!({"rejectedApproaches": ["guessing"]})).await;
+        let sources = json!({"sessionId": "r", "sources": [{"url": "https://example.org/a"}]});
+        house.post("/v1/tools/add_sources", &sources).await;
+        step(house, 3, json!({"isRevision": true, "revisesStep": 1, "nextStepNeeded": false}))
+            .await;
+        let tail = house.get("/v1/sessions/r").await.json()["tail"].as_u64().unwrap();
+        let diff = async |query: &str| house.get(&format!("/v1/sessions/r/diff{query}")).await;
+        let found = diff("?from=step:2&to=end").await.json();
+        assert_eq!(found, diff("?from=end&to=step:2").await.json(), "in either order");
+        assert_eq!(found["to"], tail);
+        let facts = &found["facts"];
+        let said = |list: &str, name: &str| {
+            let data = facts[list]["data"].as_array().unwrap();
+            let said: Vec<String> = data.iter().map(|one| one[name].to_string()).collect();
+            assert_eq!(facts[list]["total"], said.len(), "{list}");
+            said.join(",")
+        };
+        assert_eq!(said("steps", "step"), "2,3", "{found}");
+        assert_eq!(said("superseded", "step"), "1", "{found}");
+        assert_eq!(said("rejected", "text"), "\"guessing\"");
+        assert_eq!(said("sources", "url"), "\"https://example.org/a\"");
+        assert_eq!((said("gaps_opened", "id"), &facts["complete"]), (String::new(), &json!(true)));
+        assert_eq!(found["events"]["types"]["research.step"], 2, "{found}");
+        let count = tail - found["from"].as_u64().unwrap();
+        assert_eq!(found["events"]["count"], count);
+        let all = diff("").await.json();
+        assert_eq!((&all["from"], &all["facts"]["goal"]["to"]), (&json!(0), &json!("find it")));
+        assert_eq!(all["facts"]["goal"]["from"], Value::Null);
+        let nothing = diff("?from=3&to=3").await.json();
+        assert_eq!(nothing["events"]["count"], 0);
+        for (query, status, code) in
+            [("?from=900", 404, "point_not_found"), ("?from=nowhere", 422, "invalid_request")]
+        {
+            let refused = diff(query).await;
+            assert_eq!((refused.status, &*refused.code()), (status, code), "{query}");
+        }
+        // A fork's facts go on over the boundary.
+        house.post("/v1/sessions/r/fork", &json!({"at": "step:2", "id": "rf"})).await;
+        let ask = json!({"sessionId": "rf"});
+        let overview = house.post("/v1/tools/get_research_session", &ask).await.json();
+        assert_eq!(
+            (&overview["stepCount"], &overview["researchGoal"]),
+            (&json!(1), &json!("find it"))
+        );
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_model_forks_its_session_and_stays_where_it_is() {
+    over_every_engine(async |house| {
+        assert_eq!(house.post("/v1/sessions", &json!({"id": "r"})).await.status, 201);
+        step(house, 1, json!({"researchGoal": "find it"})).await;
+        step(house, 2, json!({})).await;
+        let call = async |tool: &str, arguments: Value| {
+            let headers = [
+                ("content-type", "application/json"),
+                ("sessionlog-connection", "c"),
+                ("sessionlog-session", "r"),
+            ];
+            let body = Some(arguments.to_string().into_bytes());
+            house.call("POST", &format!("/v1/tools/{tool}"), &headers, body).await
+        };
+        let forked = call("fork_session", json!({"at": "step:2", "title": "two"})).await.json();
+        assert_eq!(forked["parentSessionId"], "r", "{forked}");
+        assert_eq!(forked["title"], "two");
+        let fork = forked["sessionId"].as_str().unwrap();
+        let bound = call("get_research_session", json!({})).await.json();
+        assert_eq!((&bound["sessionId"], &bound["stepCount"]), (&json!("r"), &json!(2)));
+        // The number of a step that the fork has not is free there.
+        let again = json!({"sessionId": fork, "searchStep": "another second step",
+            "stepNumber": 2, "nextStepNeeded": true});
+        let step = call("sequential_search", again).await;
+        assert_eq!(step.json()["stepCount"], 2, "{}", step.text);
+        let refused = call("fork_session", json!({"at": "somewhere"})).await;
+        assert_eq!(refused.code(), "invalid_request");
+    })
+    .await;
+}
