@@ -9,9 +9,7 @@ use utoipa::{
 };
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use super::{
-    Door, admin, append, backup, events, forks, retention, sessions, stream, views, work,
-};
+use super::{Door, admin, append, backup, events, forks, retention, sessions, stream, views, work};
 use crate::wire::{backup::BackupLine, types};
 
 #[derive(OpenApi)]

@@ -18,9 +18,12 @@ use super::{
 };
 use crate::{
     env::sync::{Mutex, MutexGuard},
-    event::{EventId, Incarnation, Position, Range, Scope, SessionHash, SessionId, SessionKey, Timestamp},
+    event::{
+        EventId, Incarnation, Position, Range, Scope, SessionHash, SessionId, SessionKey, Timestamp,
+    },
     log::{
-        Chain, Cipher, Entry, Frame, Lineage, LogError, journal::read as read_bytes,
+        Chain, Cipher, Entry, Frame, Lineage, LogError,
+        journal::read as read_bytes,
         segment::{FrameIndex, name_hash},
     },
     store::{Family, ForkPoint, Gap, Relative, StoreError, StoreResult, Survival},

@@ -67,8 +67,7 @@ pub use vault::{Incoming, NoBackup, Restored, check_backup, is_vacant, restore};
 use super::{
     Aging, Appended, Backup, Change, Family, Head, Health, KeyReport, Lease, LeaseCall, Lifetimes,
     Listing, NewSession, Notes, Part, Read, Receipt, Recovery, Repaired, Scrub, SessionInfo, Slice,
-    Store,
-    StoreError, StoreResult, Swept, Usage, Verified, Watch, lifetime::Count,
+    Store, StoreError, StoreResult, Swept, Usage, Verified, Watch, lifetime::Count,
 };
 use crate::{
     env::{

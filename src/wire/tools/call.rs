@@ -21,8 +21,8 @@ use crate::{
     harness::Cursor,
     projection::body::SourceBody,
     service::{
-        Around, Caller, Code, EventQuery, ForkCall, NewCheckpoint, RecoverCall, Service, ServiceError,
-        ServiceResult, SessionQuery, Via,
+        Around, Caller, Code, EventQuery, ForkCall, NewCheckpoint, RecoverCall, Service,
+        ServiceError, ServiceResult, SessionQuery, Via,
     },
     wire::{
         json,
