@@ -486,7 +486,7 @@ pub(super) struct View {
     /// What a window is made of
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub(super) format: Option<WindowFormat>,
-    /// Who counts a window's tokens: cl100k_base, o200k_base or claude
+    /// Who counts a window's tokens: o200k_base or claude
     #[arg(long, value_name = "NAME")]
     pub(super) tokenizer: Option<String>,
 }

@@ -38,9 +38,7 @@ fn floor(text: &str, end: usize) -> usize {
 /// A tokenizer, or a bound above one that nobody has published.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tokenizer {
-    /// Of the models from 2022 to 2024 that count with it.
-    Cl100k,
-    /// Of the models since then that count with it.
+    /// Of the models of OpenAI, since 2024.
     O200k,
     /// For models without a public tokenizer: what `o200k_base` counts, and a third more.
     Claude,
@@ -48,13 +46,12 @@ pub enum Tokenizer {
 
 impl Tokenizer {
     /// Every one.
-    pub const ALL: [Self; 3] = [Self::Cl100k, Self::O200k, Self::Claude];
+    pub const ALL: [Self; 2] = [Self::O200k, Self::Claude];
 
     /// Its name.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
-            Self::Cl100k => "cl100k_base",
             Self::O200k => "o200k_base",
             Self::Claude => "claude",
         }
@@ -70,7 +67,6 @@ impl Tokenizer {
 impl Counter for Tokenizer {
     fn count(&self, text: &str) -> usize {
         match self {
-            Self::Cl100k => bpe_openai::cl100k_base().count(text),
             Self::O200k => bpe_openai::o200k_base().count(text),
             Self::Claude => (Self::O200k.count(text) * 4).div_ceil(3),
         }
@@ -84,15 +80,14 @@ mod tests {
     #[test]
     fn a_tokenizer_counts_what_its_makers_published() {
         // Counts that the makers' own tools give.
-        for (text, cl100k, o200k) in [
-            ("", 0, 0),
-            ("hello world", 2, 2),
-            ("tiktoken is great!", 6, 6),
-            ("antidisestablishmentarianism", 6, 6),
-            ("2 + 2 = 4", 7, 7),
-            ("お誕生日おめでとう", 9, 8),
+        for (text, o200k) in [
+            ("", 0),
+            ("hello world", 2),
+            ("tiktoken is great!", 6),
+            ("antidisestablishmentarianism", 6),
+            ("2 + 2 = 4", 7),
+            ("お誕生日おめでとう", 8),
         ] {
-            assert_eq!(Tokenizer::Cl100k.count(text), cl100k, "{text}");
             assert_eq!(Tokenizer::O200k.count(text), o200k, "{text}");
             assert_eq!(Tokenizer::Claude.count(text), (o200k * 4).div_ceil(3), "{text}");
         }

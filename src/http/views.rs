@@ -37,7 +37,7 @@ const TOKEN_BYTES: usize = 8;
         ("transforms[]" = Option<Vec<String>>, Query, description = "What is done on the way, in this order: `compress[:whitespace,comments,elide,keep=N,tokens=N]`, `filter[:types=A|B,drop=A|B,duplicates]`, `reorder[:slack=PERCENT]`, `annotate[:times]`"),
         ("format" = Option<String>, Query, description = "`events` (the default), `anthropic` or `openai`"),
         ("from" = Option<String>, Query, description = "Point: nothing before it, for a window that goes on where an earlier one was left"),
-        ("tokenizer" = Option<String>, Query, description = "By whose count: `cl100k_base`, `o200k_base`, or `claude`, which is a bound; by the format when not said"),
+        ("tokenizer" = Option<String>, Query, description = "By whose count: `o200k_base`, or `claude`, which is a bound; by the format when not said"),
         ("at" = Option<String>, Query, description = "Point: as of then"),
     ),
     responses(

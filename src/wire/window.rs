@@ -51,7 +51,7 @@ pub struct WindowAnswer {
     pub tokens: usize,
     /// The budget.
     pub tokens_max: usize,
-    /// By whose count: `cl100k_base`, `o200k_base` or `claude`.
+    /// By whose count: `o200k_base` or `claude`.
     pub tokenizer: String,
     /// Every position before `position` that is not shown, in order.
     pub dropped: Vec<DroppedRange>,
@@ -100,7 +100,7 @@ pub fn query(asked: WindowParams<'_>) -> ServiceResult<WindowQuery> {
         Transform::parse(text).map_err(|error| ServiceError::invalid("transforms[]", error))
     });
     let tokenizer = asked.tokenizer.map(|name| {
-        let problem = || ServiceError::invalid("tokenizer", "cl100k_base, o200k_base or claude");
+        let problem = || ServiceError::invalid("tokenizer", "o200k_base or claude");
         Tokenizer::parse(name).ok_or_else(problem)
     });
     let shape = asked.format.map(|name| {
