@@ -1,16 +1,18 @@
 //! `continue_session`: the way on at the limit of a context window. What was tried is recorded,
-//! what leaves the context is paged out into memory and named as dropped, and the answer is all
-//! that is needed to go on with the same session. It must not end one: there is always a way on.
+//! what leaves the context is paged out into memory and named as dropped, a checkpoint says
+//! where, and the answer is all that is needed to go on with the same session. It must not end
+//! one: there is always a way on.
 
 use super::{
-    BoundBy, Caller, Code, Service, ServiceError, ServiceResult, Via, views::continuation_budget,
+    BoundBy, Caller, Code, NewCheckpoint, Service, ServiceError, ServiceResult, Via,
+    views::continuation_budget,
 };
 use crate::{
     event::{Batch, BatchKey, EventId, EventType, NewEvent, Origin, Position, Range, SessionId},
     harness::{self, Continuation},
     projection::{
         Facts,
-        body::{self, CompactedBody, MemoryBody, OutcomeBody},
+        body::{self, CompactedBody, MemoryBody, OutcomeBody, Trigger},
         text::{clip, one_line},
     },
 };
@@ -53,8 +55,21 @@ pub struct Continued {
     pub bound_by: BoundBy,
     /// What this call paged out.
     pub paged_out: Option<Range>,
+    /// Id of the checkpoint behind it, labelled `continuation`, when anything was written.
+    pub checkpoint: Option<String>,
     /// How to go on.
     pub continuation: Continuation,
+}
+
+/// What a call has written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Written {
+    /// Nothing: there was nothing to write.
+    Nothing,
+    /// The same call has written it before.
+    Before,
+    /// All of it; the range left the context.
+    Now(Option<Range>),
 }
 
 impl Service {
@@ -70,31 +85,44 @@ impl Service {
     ) -> ServiceResult<Continued> {
         let tokens_max = continuation_budget(call.tokens_max)?;
         let (session, bound_by) = self.bound(caller, via, call.session.as_ref()).await?;
-        let paged_out = self.page_out(caller, &session, &call).await?;
+        let written = self.page_out(caller, &session, &call).await?;
+        let (mut paged_out, mut checkpoint) = (None, None);
+        if let Written::Before | Written::Now(_) = written {
+            let new = NewCheckpoint {
+                label: Some(TRIGGER.to_owned()),
+                trigger: Trigger::Limit,
+                key: call.key.clone(),
+                ..NewCheckpoint::default()
+            };
+            checkpoint = Some(self.checkpoint(caller, &session, new).await?.checkpoint.id);
+        }
+        if let Written::Now(range) = written {
+            paged_out = range;
+        }
         self.bind(caller, via, &session);
         let continuation = self.continuation(caller, &session, None, Some(tokens_max)).await?;
-        Ok(Continued { session, bound_by, paged_out, continuation })
+        Ok(Continued { session, bound_by, paged_out, checkpoint, continuation })
     }
 
-    /// Writes what is to be written, all or nothing; answers what left the context.
+    /// Writes what is to be written, all or nothing.
     async fn page_out(
         &self,
         caller: &Caller,
         session: &SessionId,
         call: &ContinueCall,
-    ) -> ServiceResult<Option<Range>> {
+    ) -> ServiceResult<Written> {
         let key = caller.key(session);
         let name = call.key.as_ref().and_then(|key| EventId::new(&format!("ct-{key}")).ok());
         if let Some(name) = &name
             && self.store.find(&key, name).await?.is_some()
         {
-            return Ok(None);
+            return Ok(Written::Before);
         }
         for _ in 0..ATTEMPTS_MAX {
             let look = |facts: &Facts| (drafts(facts, call), facts.position);
             let ((range, bodies), tail) = self.with_facts(&key, |_, facts| look(facts)).await?;
             if bodies.is_empty() {
-                return Ok(None);
+                return Ok(Written::Nothing);
             }
             let mut id = name.clone();
             let events = bodies.into_iter().map(|(kind, body)| NewEvent {
@@ -108,7 +136,7 @@ impl Service {
             let batch =
                 Batch { events: events.collect(), if_position: Some(tail), ..Batch::default() };
             match self.append(caller, session, batch, false).await {
-                Ok(_) => return Ok(range),
+                Ok(_) => return Ok(Written::Now(range)),
                 Err(error) if error.code == Code::PositionConflict => {}
                 Err(error) => return Err(error),
             }

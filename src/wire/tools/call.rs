@@ -100,6 +100,7 @@ async fn dispatch(
         "continue_session" => {
             let arguments: ContinueSession = parse(arguments)?;
             let session = session_id(arguments.session_id())?;
+            let caller = &holding(caller, arguments.fencing_token);
             let mut call = arguments.into_call();
             (call.session, call.key) = (session, key.cloned());
             let continued = service.continue_session(caller, via, call).await.map_err(renamed)?;

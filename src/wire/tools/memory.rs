@@ -34,6 +34,8 @@ pub(super) struct ContinueSession {
     next: Vec<String>,
     /// false: only look, page nothing out.
     page_out: Option<bool>,
+    /// Token of the lease, when the session has one.
+    pub(super) fencing_token: Option<u64>,
 }
 
 impl ContinueSession {
@@ -74,6 +76,9 @@ pub(super) struct ContinueAnswer {
     /// What this call paged out; get_events reads it back.
     #[serde(skip_serializing_if = "none")]
     paged_out: Option<PagedOut>,
+    /// The checkpoint behind it, labelled continuation.
+    #[serde(skip_serializing_if = "none")]
+    checkpoint: Option<String>,
     trust: &'static str,
     notice: &'static str,
 }
@@ -85,6 +90,7 @@ impl ContinueAnswer {
             session_id: continued.session.to_string(),
             bound_by: bound_by(continued.bound_by),
             tokens_max: continued.continuation.tokens_max as u64,
+            checkpoint: continued.checkpoint,
             view: continued.continuation.into(),
             paged_out: range.map(|range| PagedOut { from: range.from.0, to: range.to.0 }),
             trust: TRUST,

@@ -41,6 +41,10 @@ async fn a_session_is_continued_through_each_door_and_stays_the_same() {
         assert_eq!(events["events"][1]["text"], "walls all around");
         let back = door.ok("get_events", json!({"from": "0", "to": to.to_string()})).await;
         assert_eq!(back["events"].as_array().unwrap().len() as u64, to);
+        // A checkpoint says where: it can be resumed from like any other.
+        let resumed = door.ok("resume", json!({"checkpoint": "continuation"})).await;
+        assert_eq!(resumed["checkpoint"]["id"], answer["checkpoint"], "{resumed}");
+        assert_eq!(resumed["checkpoint"]["position"], to + 3);
         // Called again with nothing new, it writes nothing.
         let again = door.ok("continue_session", json!({})).await;
         assert_eq!((&again["pagedOut"], &again["position"]), (&json!(null), &answer["position"]));
