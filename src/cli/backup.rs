@@ -238,10 +238,13 @@ pub(super) fn restore(config: &Config, path: &Path, screen: &mut Screen) -> Outc
     };
     let to = open(&config.data_dir)?.with_keys(config.keys.read()?);
     let bar = progress(screen, Some(0));
-    let restored = local::restore(&outer, &inner, &to, config.store, &mut |done, total| {
+    let mut progress = |done, total| {
         bar.set_length(total);
         bar.set_position(done);
-    });
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let restored = local::restore(&outer, &inner, &to, config.store, &mut progress);
+    let restored = runtime.block_on(restored);
     bar.finish_and_clear();
     let restored = restored.map_err(|error| match error {
         NoBackup::Occupied => refused(&config.data_dir, NoBackup::Occupied),
@@ -266,8 +269,8 @@ pub(super) fn restore(config: &Config, path: &Path, screen: &mut Screen) -> Outc
         ))?;
         tell_verified(verified, screen)?;
         screen.line(
-            "What came later is not in it: receipts given since do not verify, and what was \
-             deleted, erased or redacted since is there again.",
+            "What came later is not in it: receipts given since do not verify, leases are void, and \
+             what was deleted, erased or redacted since is there again.",
         )?;
     }
     if verified.damage.is_empty() { Ok(()) } else { Err(Failure::Silent(DAMAGED)) }

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     env::{Storage, disk::DataDir, files},
-    store::local::{Inspection, InspectionLine, inspect},
+    store::local::{Inspection, InspectionLine, inspect, versions},
 };
 
 /// Exit code for damage, which the answer has told already.
@@ -55,6 +55,20 @@ fn directory(path: &Path, screen: &mut Screen) -> Outcome<usize> {
     let disk = DataDir::open(path).map_err(failed)?;
     let mut bad = 0;
     let mut rows = Vec::new();
+    for (name, kind, found) in versions(&disk) {
+        let (bytes, state) = match found {
+            Ok((bytes, version)) => (bytes, format!("version {version}")),
+            Err(error) => (0, error.to_string()),
+        };
+        if screen.json {
+            screen.value(&json!({
+                "file": name, "kind": kind, "frames": 0, "records": 0, "bytes": bytes,
+                "state": state,
+            }))?;
+        }
+        let none = || "0".to_owned();
+        rows.push(vec![name, kind.to_owned(), none(), none(), size(bytes), printable(&state)]);
+    }
     for name in names(&disk).map_err(failed)? {
         let opened = disk.open_read(&name).and_then(|file| Ok((file.len()?, inspect(&*file)?)));
         let (kind, frames, records, bytes, state) = match &opened {

@@ -6,13 +6,14 @@ use std::{
     collections::BTreeMap,
     io::{self, Write as _},
     sync::Arc,
+    time::Duration,
 };
 
 use sessionlog::{
     env::sim::{Fault, SeededEntropy, Sim},
-    event::{Position, SessionKey},
+    event::{Batch, Position, SessionKey},
     store::{
-        Backup, Change, Store, StoreError,
+        Backup, Change, LeaseCall, Store, StoreError,
         local::{self, Incoming, Local, NoBackup, OpenError, Restored},
     },
 };
@@ -45,7 +46,7 @@ impl Places {
 
     fn restore(&self, to: &Sim) -> Result<Restored, NoBackup> {
         let (outer, inner, to) = (self.outer.env(), self.inner.env(), to.env());
-        local::restore(&outer, &inner, &to, small(), &mut |_, _| {})
+        runtime().block_on(local::restore(&outer, &inner, &to, small(), &mut |_, _| {}))
     }
 }
 
@@ -330,9 +331,11 @@ fn a_restore_that_crashes_leaves_a_whole_store_or_none() {
     let to = Places::new(13, encrypted);
     filled.back_up(&to, &mut |_, _| {}).unwrap();
     let (mut none, mut whole) = (0, 0);
-    for at in (0..).step_by(3) {
+    for at in 0.. {
         let restored = machine(13, encrypted);
-        restored.fail_call(at, Fault::PowerLoss, false);
+        // What a kill leaves is what was written, in the order it was.
+        let fault = if at % 2 == 0 { Fault::PowerLoss } else { Fault::Kill };
+        restored.fail_call(at, fault, false);
         let told = to.restore(&restored);
         let struck = restored.struck();
         restored.power_loss();
@@ -383,6 +386,31 @@ fn a_backup_goes_where_nothing_is_and_needs_its_key() {
     for path in ["../x", "/etc/x", "LOCK", "BACKUP", "owner.sock", "segments/../../x", "keys/"] {
         assert!(incoming.take(path, b"x").is_err(), "{path}");
     }
+}
+
+#[test]
+fn a_lease_from_before_a_restore_is_good_for_nothing_after_it() {
+    let mut filled = Filled::new(23, false);
+    let take = LeaseCall::Take { steal: false, ttl: Duration::from_secs(3_600), key: None };
+    let leased = runtime().block_on(filled.store.lease(&key("s1"), take));
+    let fence = leased.unwrap().0.fence;
+    let to = Places::new(23, false);
+    filled.back_up(&to, &mut |_, _| {}).unwrap();
+    // What goes on gives tokens of its own.
+    let stolen = LeaseCall::Take { steal: true, ttl: Duration::from_secs(3_600), key: None };
+    let later = runtime().block_on(filled.store.lease(&key("s1"), stolen)).unwrap().0.fence;
+    let restored = Sim::new(23);
+    to.restore(&restored).unwrap();
+    let store = Local::open_local(&restored.env(), small()).unwrap();
+    for old in [fence, later] {
+        let fenced = Batch { fence: Some(old), ..batch([event("{}")]) };
+        let refused = runtime().block_on(append(&store, &key("s1"), fenced));
+        assert!(matches!(refused, Err(StoreError::LeaseLost { .. })), "{refused:?}");
+    }
+    let fresh = runtime().block_on(store.lease(&key("s1"), take)).unwrap().0.fence;
+    assert!(fresh > later, "no token comes twice: {fresh:?} {later:?}");
+    let fenced = Batch { fence: Some(fresh), ..batch([event("{}")]) };
+    runtime().block_on(append(&store, &key("s1"), fenced)).unwrap();
 }
 
 #[test]

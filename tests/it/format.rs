@@ -260,6 +260,21 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
+/// What both settled files say of their version.
+fn versions(data: &Path) -> [u32; 2] {
+    ["settled/0", "settled/1"].map(|name| {
+        let bytes = fs::read(data.join(name)).unwrap();
+        u32::from_le_bytes(bytes[8..12].try_into().unwrap())
+    })
+}
+
+async fn versions_of_a_new_store(name: &str) -> [u32; 2] {
+    let home = tempfile::tempdir().unwrap();
+    let (store, _) = open(name, home.path());
+    store.close().await;
+    versions(home.path())
+}
+
 #[tokio::test]
 async fn old_data_directories_open_and_say_what_they_said() {
     for (name, stop) in STOPS {
@@ -282,6 +297,7 @@ async fn old_data_directories_open_and_say_what_they_said() {
         // It goes on from there, and nothing of before moves.
         append(&store, &key("open"), batch([event("{\"new\":1}")])).await.unwrap();
         store.close().await;
+        assert_eq!(versions(&data), versions_of_a_new_store(name).await, "{name}: it is upgraded");
         let (store, _) = open(name, &data);
         let mut after = said(&store).await;
         let events = after[0]["events"].as_array_mut().unwrap();

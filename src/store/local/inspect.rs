@@ -3,8 +3,9 @@
 
 use std::io;
 
+use super::layout::{STORE, keys_path, settled_path};
 use crate::{
-    env::File,
+    env::{File, Storage},
     log::{LogError, frame::FrameKind, inspect as log_inspect, inspect::FileHeader},
 };
 
@@ -82,6 +83,33 @@ pub fn inspect(file: &dyn File) -> io::Result<Inspection> {
     };
     let frames = found.frames.into_iter().map(line).collect();
     Ok(Inspection { kind, header, frames, end: found.end, rest: found.rest })
+}
+
+/// The files of a data directory that hold no frames, as far as they are there: what each is, its
+/// length, and the version of its format as it says it, or what the file system said.
+#[must_use]
+pub fn versions(storage: &dyn Storage) -> Vec<(String, &'static str, io::Result<(u64, u32)>)> {
+    let settled = (0..2).map(|slot| (settled_path(slot), "settled"));
+    let keys = (0..2).map(|file| (keys_path(file), "keys"));
+    let version = |path: &str| {
+        let file = storage.open_read(path)?;
+        // Every file says it behind eight bytes that tell which kind it is.
+        let mut number = [0; 4];
+        file.read_at(8, &mut number)?;
+        Ok((file.len()?, u32::from_le_bytes(number)))
+    };
+    let absent = |found: &io::Result<(u64, u32)>| {
+        found.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+    };
+    std::iter::once((STORE.to_owned(), "store"))
+        .chain(settled)
+        .chain(keys)
+        .map(|(path, kind)| {
+            let found = version(&path);
+            (path, kind, found)
+        })
+        .filter(|(.., found)| !absent(found))
+        .collect()
 }
 
 fn line(found: log_inspect::InspectedFrame) -> InspectionLine {

@@ -59,7 +59,7 @@ use slots::Slots;
 use warm::Warm;
 use writer::Failure;
 
-pub use inspect::{Inspection, InspectionLine, inspect};
+pub use inspect::{Inspection, InspectionLine, inspect, versions};
 pub use keys::KeyProblem;
 pub use rotate::{key_ids, key_report};
 pub use vault::{Incoming, NoBackup, Restored, check_backup, is_vacant, restore};

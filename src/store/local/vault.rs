@@ -267,12 +267,12 @@ fn each_piece(
 ///
 /// # Errors
 /// Why not; a directory that was vacant is so again.
-pub fn restore(
+pub async fn restore(
     outer: &Env,
     inner: &Env,
     to: &Env,
     options: Options,
-    progress: &mut dyn FnMut(u64, u64),
+    progress: &mut (dyn FnMut(u64, u64) + Send),
 ) -> Result<Restored, NoBackup> {
     let manifest = manifest(outer)?;
     if !is_vacant(to).map_err(at("."))? {
@@ -302,6 +302,8 @@ pub fn restore(
     }
     let store = Local::open_local(to, quiet(options))?;
     let verified = read_back(&store)?;
+    let voided = store.shared.void_leases().await;
+    voided.map_err(|error| NoBackup::Unread { what: error.to_string() })?;
     // Whatever is written to it from now on is of a start of its own.
     store.shared.close();
     store.stop();

@@ -3,7 +3,7 @@
 use std::{path::PathBuf, sync::Arc};
 
 use sessionlog::{
-    access::{self, Access, AccessOptions, Grant, JwtRules, Limits, NewToken},
+    access::{self, Access, AccessOptions, Grant, JwtRules, Limits, NewToken, PerTenant},
     env::{Clock as _, entropy::SystemEntropy, sim::ManualClock},
     http::HttpOptions,
     mcp,
@@ -19,8 +19,8 @@ use crate::{
 /// What a walled house is built with.
 #[derive(Default)]
 pub struct Wall {
-    pub limits: Limits,
-    pub quotas: Quotas,
+    pub limits: PerTenant<Limits>,
+    pub quotas: PerTenant<Quotas>,
     pub jwt: Option<JwtRules>,
 }
 
@@ -48,11 +48,8 @@ impl Walled {
         let tokens = home.path().join("tokens.json");
         // A server starts with a file, whoever is in it.
         token(&tokens, &clock, ("nobody", "nobody"), &[Grant::Read]);
-        let options = AccessOptions {
-            tokens: Some(tokens.clone()),
-            jwt: wall.jwt,
-            limits: wall.limits.into(),
-        };
+        let options =
+            AccessOptions { tokens: Some(tokens.clone()), jwt: wall.jwt, limits: wall.limits };
         let access = Access::open(options, clock.clone()).unwrap();
         let options = HttpOptions { access: Some(Arc::new(access)), ..HttpOptions::default() };
         let service = Service::new(store.clone(), clock.clone()).with_quotas(wall.quotas);

@@ -3,7 +3,11 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use sessionlog::{access::Limits, service::Quotas};
+use sessionlog::{
+    access::{Limits, PerTenant},
+    event::TenantId,
+    service::Quotas,
+};
 
 use super::house::{Wall, Walled};
 use crate::http::house::Reply;
@@ -22,7 +26,7 @@ fn event(text: &str) -> Value {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tenant_keeps_as_much_as_it_may_and_deleting_makes_room() {
     let quotas = Quotas { sessions_max: 2, bytes_max: 8_192 };
-    let walled = Walled::build(Wall { quotas, ..Wall::default() }).await;
+    let walled = Walled::build(Wall { quotas: quotas.into(), ..Wall::default() }).await;
     let (ada, bob) = (walled.admin(("acme", "ada")), walled.admin(("acme", "bob")));
     let eve = walled.admin(("other", "eve"));
     let create =
@@ -60,7 +64,7 @@ async fn a_tenant_keeps_as_much_as_it_may_and_deleting_makes_room() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tenant_that_asks_too_often_is_told_when_to_come_back() {
     let limits = Limits { requests_per_second: 5, ..Limits::default() };
-    let walled = Walled::build(Wall { limits, ..Wall::default() }).await;
+    let walled = Walled::build(Wall { limits: limits.into(), ..Wall::default() }).await;
     let (ada, eve) = (walled.admin(("acme", "ada")), walled.admin(("other", "eve")));
     for _ in 0..5 {
         assert_eq!(walled.get(&ada, "/v1/sessions").await.status, 200);
@@ -77,7 +81,7 @@ async fn a_tenant_that_asks_too_often_is_told_when_to_come_back() {
 #[tokio::test(flavor = "multi_thread")]
 async fn readers_and_requests_of_a_tenant_are_counted_apart_and_given_back() {
     let limits = Limits { requests_max: 1, readers_max: 1, ..Limits::default() };
-    let walled = Walled::build(Wall { limits, ..Wall::default() }).await;
+    let walled = Walled::build(Wall { limits: limits.into(), ..Wall::default() }).await;
     let (ada, eve) = (walled.admin(("acme", "ada")), walled.admin(("other", "eve")));
     for token in [&ada, &eve] {
         assert_eq!(walled.post(token, "/v1/sessions", &json!({"id": "s"})).await.status, 201);
@@ -112,4 +116,25 @@ async fn readers_and_requests_of_a_tenant_are_counted_apart_and_given_back() {
     assert!(early.is_err(), "it waits");
     is_full(&walled.get(&ada, "/v1/sessions").await, "limit_reached");
     assert_eq!(walled.get(&eve, "/v1/sessions").await.status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tenant_with_limits_of_its_own_has_these_and_the_others_have_those_of_all() {
+    let acme = || TenantId::new("acme").unwrap();
+    let mut quotas = PerTenant::from(Quotas { sessions_max: 1, bytes_max: 0 });
+    quotas.set(acme(), Quotas { sessions_max: 3, bytes_max: 0 });
+    let mut limits = PerTenant::from(Limits { requests_per_second: 9, ..Limits::default() });
+    limits.set(acme(), Limits { requests_per_second: 4, ..Limits::default() });
+    let walled = Walled::build(Wall { quotas, limits, ..Wall::default() }).await;
+    for (who, sessions, rate) in [("acme", 3, 4), ("other", 1, 9)] {
+        let token = walled.admin((who, "ada"));
+        walled.clock.advance(Duration::from_secs(10));
+        for n in 0..rate {
+            let made = json!({"id": format!("s{n}")});
+            let made = walled.post(&token, "/v1/sessions", &made).await;
+            let expected = if n < sessions { 201 } else { 429 };
+            assert_eq!(made.status, expected, "{who} {n}: {}", made.text);
+        }
+        is_full(&walled.get(&token, "/v1/sessions").await, "rate_limited");
+    }
 }
