@@ -7,6 +7,7 @@ use std::{io, sync::Arc};
 use super::{
     cell::{Found, Group, Probe, figure},
     machine,
+    research::unjudged,
     runner::{float, median},
     site::Site,
 };
@@ -41,6 +42,11 @@ const DEPTHS: [usize; 2] = [100, 1_000];
 /// Forks of each kind in a round.
 const FORKS: usize = 200;
 
+/// So many, or as many as sessions were asked for: a tiny run is to be short.
+fn so_many(site: &Site, usual: usize) -> usize {
+    usual.min(site.settings.sessions)
+}
+
 /// Where the forks of a row begin.
 struct Place {
     parent: String,
@@ -51,10 +57,12 @@ fn run(site: &mut Site) -> Outcome<Found> {
     let env = site.env(DATA_DIR)?;
     let local = Arc::new(Local::open_local(&env, Options::default()).map_err(io::Error::other)?);
     fill(site, &local)?;
-    let middle = EVENTS as u64 / 2 + 7;
+    let middle = so_many(site, EVENTS) as u64 / 2 + 7;
+    let depths = DEPTHS.map(|depth| so_many(site, depth));
+    let forks = so_many(site, FORKS);
     let mut places = vec![Place { parent: level(0), at: None }];
-    places.extend(DEPTHS.map(|depth| Place { parent: level(depth), at: None }));
-    places.push(Place { parent: level(DEPTHS[1]), at: Some(middle) });
+    places.extend(depths.map(|depth| Place { parent: level(depth), at: None }));
+    places.push(Place { parent: level(depths[1]), at: Some(middle) });
     let mut found = vec![Vec::new(); 6];
     let mut made = 0;
     let before = settled_bytes(&local)?;
@@ -62,8 +70,8 @@ fn run(site: &mut Site) -> Outcome<Found> {
     for _ in 0..site.settings.rounds {
         site.bar.set_message("fork: forks");
         for (place, times) in places.iter().zip(&mut found) {
-            let mut taken = Vec::with_capacity(FORKS);
-            for _ in 0..FORKS {
+            let mut taken = Vec::with_capacity(forks);
+            for _ in 0..forks {
                 let began = site.clock.monotonic();
                 let info = site.wait(fork(&local, &place.parent, place.at, None))??;
                 taken.push(site.clock.monotonic().saturating_sub(began).as_secs_f64() * 1e6);
@@ -79,7 +87,7 @@ fn run(site: &mut Site) -> Outcome<Found> {
     found.get_mut(4).into_iter().for_each(|values| values.push(written));
     found.get_mut(5).into_iter().for_each(|values| values.push(float(copied)));
     site.wait(local.close())?;
-    Ok(Found { values: found, unjudged: None })
+    Ok(Found { values: found, unjudged: unjudged(site) })
 }
 
 /// Bytes handed to write() until everything so far is settled.
@@ -111,12 +119,14 @@ fn fill(site: &mut Site, local: &Arc<Local>) -> Outcome {
         body: site.samples.next().body.clone(),
     };
     let key = |depth: usize| SessionKey { scope: scope.clone(), session: id(&level(depth)) };
-    for _ in 0..EVENTS / BATCH {
-        let events = (0..BATCH).map(|_| event(site)).collect();
+    let mut left = so_many(site, EVENTS);
+    while left > 0 {
+        let events = (0..left.min(BATCH)).map(|_| event(site)).collect();
+        left = left.saturating_sub(BATCH);
         let batch = Batch { events, ..Batch::default() };
         site.wait(local.append(&key(0), batch))?.map_err(io::Error::other)?;
     }
-    let depth_max = DEPTHS.into_iter().max().unwrap_or(0);
+    let depth_max = so_many(site, DEPTHS[1]);
     for depth in 1..=depth_max {
         site.bar.set_message(format!("fork: level {depth} of {depth_max}"));
         site.wait(fork(local, &level(depth - 1), None, Some(&level(depth))))??;
