@@ -326,35 +326,36 @@ fn a_backup_that_was_changed_anywhere_is_refused_and_nothing_is_written() {
 
 #[test]
 fn a_restore_that_crashes_leaves_a_whole_store_or_none() {
-    let encrypted = true;
-    let mut filled = Filled::new(13, encrypted);
-    let to = Places::new(13, encrypted);
-    filled.back_up(&to, &mut |_, _| {}).unwrap();
-    let (mut none, mut whole) = (0, 0);
-    for at in 0.. {
-        let restored = machine(13, encrypted);
-        // What a kill leaves is what was written, in the order it was.
-        let fault = if at % 2 == 0 { Fault::PowerLoss } else { Fault::Kill };
-        restored.fail_call(at, fault, false);
-        let told = to.restore(&restored);
-        let struck = restored.struck();
-        restored.power_loss();
-        match Local::open_local(&restored.env(), small()) {
-            Err(_) => none += 1,
-            Ok(store) if store.recovery().sessions == 0 => none += 1,
-            Ok(store) => {
-                for (key, known) in &filled.acknowledged {
-                    assert_eq!(bodies(&store, key), known[..], "{at}");
+    for encrypted in [false, true] {
+        let mut filled = Filled::new(13, encrypted);
+        let to = Places::new(13, encrypted);
+        filled.back_up(&to, &mut |_, _| {}).unwrap();
+        let (mut none, mut whole) = (0, 0);
+        for at in (0..).step_by(2) {
+            let restored = machine(13, encrypted);
+            // What a kill leaves is what was written, in the order it was.
+            let fault = if at % 4 == 0 { Fault::PowerLoss } else { Fault::Kill };
+            restored.fail_call(at, fault, false);
+            let told = to.restore(&restored);
+            let struck = restored.struck();
+            restored.kill();
+            match Local::open_local(&restored.env(), small()) {
+                Err(_) => none += 1,
+                Ok(store) if store.recovery().sessions == 0 => none += 1,
+                Ok(store) => {
+                    for (key, known) in &filled.acknowledged {
+                        assert_eq!(bodies(&store, key), known[..], "{at}");
+                    }
+                    whole += 1;
                 }
-                whole += 1;
+            }
+            if !struck {
+                told.unwrap();
+                break;
             }
         }
-        if !struck {
-            told.unwrap();
-            break;
-        }
+        assert!(none > 5 && whole > 5, "{none} {whole}");
     }
-    assert!(none > 5 && whole > 5, "{none} {whole}");
 }
 
 #[test]
