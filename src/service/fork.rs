@@ -1,9 +1,10 @@
 //! Forks: a session that goes on from a point of another one, and who is related to whom. It must
 //! not copy an event.
 
-use super::{Caller, Service, ServiceError, ServiceResult};
+use super::{Caller, NewCheckpoint, Service, ServiceError, ServiceResult};
 use crate::{
-    event::{BatchKey, Point, SessionId},
+    event::{BatchKey, Point, SessionId, SessionKey},
+    projection::checkpoints::Trigger,
     store::{Family, ForkPoint, NewSession, SessionInfo},
 };
 
@@ -51,7 +52,36 @@ impl Service {
             parent: Some(ForkPoint { session: parent.clone(), at }),
             ..NewSession::default()
         };
-        Ok(self.create_session(caller, new).await?.0)
+        let child = self.create_session(caller, new).await?.0;
+        match &call.at {
+            // A retry finds what the first attempt brought along.
+            Point::Checkpoint(name) if child.work.notes == 0 => {
+                self.bring_along(caller, &key, name, child).await
+            }
+            _ => Ok(child),
+        }
+    }
+
+    /// Gives a session that begins at a checkpoint of another one the state there, as a checkpoint
+    /// of its own.
+    async fn bring_along(
+        &self,
+        caller: &Caller,
+        parent: &SessionKey,
+        name: &str,
+        child: SessionInfo,
+    ) -> ServiceResult<SessionInfo> {
+        let Some(from) = self.checkpoint_state(parent, Some(name)).await? else { return Ok(child) };
+        let one = &from.at.checkpoint;
+        let new = NewCheckpoint {
+            label: one.label.clone(),
+            thread: one.thread.clone(),
+            state: (!from.state.is_empty()).then(|| (*from.state).clone()),
+            trigger: Trigger::Resume,
+            ..NewCheckpoint::default()
+        };
+        self.checkpoint(caller, &child.key.session, new).await?;
+        Ok(self.store.info(&child.key).await?)
     }
 
     /// The sessions that one reads from and those that read from it.

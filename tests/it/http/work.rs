@@ -197,6 +197,38 @@ async fn a_checkpoint_keeps_what_changed_and_gives_the_whole_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_branch_from_any_checkpoint_has_the_state_there_and_leaves_the_trunk_alone() {
+    over_every_engine(async |house| {
+        house.session("s", 4).await;
+        let path = "/v1/sessions/s/checkpoints";
+        for (label, at, n) in [("a", "1", 1), ("b", "3", 2)] {
+            let made = json!({"label": label, "at": at, "state": {"n": n, "kept": true}});
+            assert_eq!(house.post(path, &made).await.status, 201);
+        }
+        let trunk = house.get(path).await.json();
+        for (label, tail, n) in [("a", 1, 1), ("b", 3, 2)] {
+            let call = json!({"at": format!("checkpoint:{label}"), "id": format!("from-{label}")});
+            let made = house.post("/v1/sessions/s/fork", &call).await;
+            assert!(made.status < 300, "{}", made.text);
+            let branch = format!("/v1/sessions/from-{label}");
+            let events = house.get(&format!("{branch}/events")).await.json();
+            assert_eq!(events["tail"], tail);
+            let found = house.get(&format!("{branch}/checkpoints/{label}")).await.json();
+            assert_eq!(found["state"], json!({"n": n, "kept": true}));
+            assert_eq!((&found["position"], &found["trigger"]), (&json!(tail), &json!("resume")));
+            let more = json!({"state_delta": {"n": "other"}});
+            house.post(&format!("{branch}/checkpoints"), &more).await;
+            let woken = house.post(&format!("{branch}/wake"), &json!({})).await.json();
+            assert_eq!(woken["last_checkpoint"]["state"], json!({"n": "other", "kept": true}));
+            assert_eq!(woken["fencing_token"], 1);
+        }
+        assert_eq!(house.get(path).await.json(), trunk);
+        assert_eq!(house.post("/v1/sessions/s/events", &one_event()).await.status, 200);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_retry_of_a_checkpoint_makes_no_second_one() {
     over_every_engine(async |house| {
         house.session("s", 1).await;
