@@ -99,6 +99,12 @@ fn its_first_events_go_in_and_come_back() {
     for words in ["At the second museum.", "Museum of Industry", "ghent-walk", "whole: "] {
         assert!(told.contains(words), "{words}: {told}");
     }
+    let travels = &commands[serve + 3];
+    assert!(travels.contains("sessionlog fork"), "{travels}");
+    let told = paste(&place, travels);
+    for words in ["Museum of Industry", "lunch", "ghent-again", "By boat this time."] {
+        assert!(told.contains(words), "{words}: {told}");
+    }
     assert_eq!(server.stop(), Some(0));
     let again = paste(&place, "sessionlog events first");
     assert_eq!(again.lines().count(), 2, "without a server the same: {again}");
