@@ -43,6 +43,8 @@ use config::{Config, Environment};
 use failure::{DONE, Failure, Outcome, USAGE};
 use screen::Screen;
 
+use crate::client::Client;
+
 pub use reference::markdown as reference;
 
 /// Runs the program: what `main` does.
@@ -129,40 +131,49 @@ fn execute(arguments: Arguments, environment: &Environment, screen: &mut Screen)
         return runtime.block_on(demo::run(demo, screen));
     }
     let client = connect::client(&config, environment)?;
-    runtime.block_on(async {
-        match verb {
-            Verb::Sessions(sessions) => sessions::list(&client, sessions, screen).await,
-            Verb::Show(one) => sessions::show(&client, &one.session, screen).await,
-            Verb::Checkpoints(wanted) => work::checkpoints(&client, wanted, screen).await,
-            Verb::Cursors(wanted) => work::cursors(&client, wanted, screen).await,
-            Verb::Wake(wanted) => work::wake(&client, &wanted, screen).await,
-            Verb::History(wanted) => work::history(&client, &wanted, screen).await,
-            Verb::Delete(one) => sessions::delete(&client, &one.session, screen).await,
-            Verb::Erase(wanted) => sessions::erase(&client, &wanted, screen).await,
-            Verb::Redact(one) => events::redact(&client, &one, screen).await,
-            Verb::Hold(wanted) => retention::hold(&client, &wanted, screen).await,
-            Verb::Restore(one) => retention::restore(&client, &one.session, screen).await,
-            Verb::Retention(wanted) => retention::run(&client, wanted, screen).await,
-            Verb::Append(append) => append::run(&client, append, screen).await,
-            Verb::Events(events) => events::print(&client, events, screen).await,
-            Verb::Replay(replay) => events::replay(&client, replay, screen).await,
-            Verb::View(wanted) => view::show(&client, wanted, screen).await,
-            Verb::Rewind(wanted) => fork::rewind(&client, wanted, screen).await,
-            Verb::Fork(wanted) => fork::fork(&client, wanted, screen).await,
-            Verb::Diff(wanted) => fork::diff(&client, wanted, screen).await,
-            Verb::Import(import) => transfer::import(&client, import, screen).await,
-            Verb::Export(export) => transfer::export(&client, export, screen).await,
-            Verb::Mcp(wanted) => mcp::run(client, wanted, environment, screen).await,
-            Verb::Audit(wanted) => tokens::audit(&client, wanted, screen).await,
-            Verb::Backup(Backup { verb: BackupVerb::Create(wanted) }) => {
-                backup::create(&client, &config, &wanted.to, screen).await
-            }
-            Verb::Keys(wanted) => rotate::run(&client, &config, wanted.verb, screen).await,
-            Verb::Verify(verify) => verify::run(&client, &verify, screen).await,
-            Verb::Repair(wanted) => repair::run(&client, wanted, screen).await,
-            _ => Ok(()),
+    runtime.block_on(ask(client, verb, &config, environment, screen))
+}
+
+/// Runs a verb that asks a server.
+async fn ask(
+    client: Client,
+    verb: Verb,
+    config: &Config,
+    environment: &Environment,
+    screen: &mut Screen,
+) -> Outcome {
+    match verb {
+        Verb::Sessions(sessions) => sessions::list(&client, sessions, screen).await,
+        Verb::Show(one) => sessions::show(&client, &one.session, screen).await,
+        Verb::Checkpoints(wanted) => work::checkpoints(&client, wanted, screen).await,
+        Verb::Cursors(wanted) => work::cursors(&client, wanted, screen).await,
+        Verb::Wake(wanted) => work::wake(&client, &wanted, screen).await,
+        Verb::History(wanted) => work::history(&client, &wanted, screen).await,
+        Verb::Delete(one) => sessions::delete(&client, &one.session, screen).await,
+        Verb::Erase(wanted) => sessions::erase(&client, &wanted, screen).await,
+        Verb::Redact(one) => events::redact(&client, &one, screen).await,
+        Verb::Hold(wanted) => retention::hold(&client, &wanted, screen).await,
+        Verb::Restore(one) => retention::restore(&client, &one.session, screen).await,
+        Verb::Retention(wanted) => retention::run(&client, wanted, screen).await,
+        Verb::Append(append) => append::run(&client, append, screen).await,
+        Verb::Events(events) => events::print(&client, events, screen).await,
+        Verb::Replay(replay) => events::replay(&client, replay, screen).await,
+        Verb::View(wanted) => view::show(&client, wanted, screen).await,
+        Verb::Rewind(wanted) => fork::rewind(&client, wanted, screen).await,
+        Verb::Fork(wanted) => fork::fork(&client, wanted, screen).await,
+        Verb::Diff(wanted) => fork::diff(&client, wanted, screen).await,
+        Verb::Import(import) => transfer::import(&client, import, screen).await,
+        Verb::Export(export) => transfer::export(&client, export, screen).await,
+        Verb::Mcp(wanted) => mcp::run(client, wanted, environment, screen).await,
+        Verb::Audit(wanted) => tokens::audit(&client, wanted, screen).await,
+        Verb::Backup(Backup { verb: BackupVerb::Create(wanted) }) => {
+            backup::create(&client, config, &wanted.to, screen).await
         }
-    })
+        Verb::Keys(wanted) => rotate::run(&client, config, wanted.verb, screen).await,
+        Verb::Verify(verify) => verify::run(&client, &verify, screen).await,
+        Verb::Repair(wanted) => repair::run(&client, wanted, screen).await,
+        _ => Ok(()),
+    }
 }
 
 fn show_config(config: &Config, screen: &mut Screen) -> Outcome {

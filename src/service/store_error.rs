@@ -34,12 +34,7 @@ impl From<StoreError> for ServiceError {
                      one with clear_session and starts another with stepNumber 1",
                 )
             }
-            StoreError::PositionConflict { tail, .. } => {
-                let mut conflict = plain(Code::PositionConflict)
-                    .action("read from the position you expected, then emit again at the tail");
-                conflict.hint.tail = Some(tail);
-                conflict
-            }
+            StoreError::PositionConflict { tail, .. } => at_tail(message, tail),
             StoreError::LeaseHeld { session, seconds } => held(message, &session, seconds),
             StoreError::LeaseLost { session } => plain(Code::LeaseLost).action(format!(
                 "another may write now: read what came since, then wake the session again: \
@@ -110,6 +105,14 @@ fn held(message: String, session: &SessionId, seconds: u64) -> ServiceError {
     let mut error = retry(error);
     error.hint.retry_after_seconds = Some(seconds);
     error
+}
+
+/// `position_conflict`, with the tail as it is.
+fn at_tail(message: String, tail: Position) -> ServiceError {
+    let mut conflict = ServiceError::new(Code::PositionConflict, message)
+        .action("read from the position you expected, then emit again at the tail");
+    conflict.hint.tail = Some(tail);
+    conflict
 }
 
 /// `prefix_erased`: what is gone for good, and where the rest begins.

@@ -3,6 +3,7 @@
 //! ones and agrees with the store. The layouts themselves are in `layouts`. It must not change a
 //! directory under version control: `UPDATE=1` makes those that are not there.
 
+mod forked;
 mod gone;
 mod hurt;
 mod layouts;

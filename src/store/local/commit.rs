@@ -114,7 +114,7 @@ impl Shared {
         let hash = SessionHash::of(&key, Incarnation(create.incarnation));
         let session = Session::new(key, hash, fresh_entry(&create, hash, now), false);
         catalogue.insert(Arc::clone(&session));
-        Ok(Entered::Fresh(session, create))
+        Ok(Entered::Fresh(session, Box::new(create)))
     }
 
     pub(super) async fn create(
@@ -151,7 +151,7 @@ impl Shared {
             };
             let planned = {
                 let mut batch = self.prepare(new.events.clone());
-                let control = Some(Control::Create(create));
+                let control = Some(Control::Create(*create));
                 let request = Request { control, batch: &mut batch };
                 let mut state = session.state();
                 state.entry.key = cipher.as_ref().map_or(0, |cipher| cipher.number().0);
@@ -245,7 +245,7 @@ impl Shared {
 
 /// How a session that is to be created stands.
 enum Entered {
-    Fresh(Arc<Session>, Create),
+    Fresh(Arc<Session>, Box<Create>),
     Repeated(Arc<Session>),
     /// Its creation is in flight.
     Wait,

@@ -1,7 +1,7 @@
 //! Opening a data directory after any stop: lock, identity, settled files, journal, catalogue. It
 //! reads no session's segments. It must not write, beyond making a new store in an empty directory.
 
-use std::{collections::HashSet, sync::Arc};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use super::{
     OpenError, Options, Shared,
@@ -41,7 +41,7 @@ pub(super) fn open(env: &Env, options: Options) -> Result<(Shared, Box<dyn Lock>
     let store = layout::identify(env)?;
     let keys = Keys::open(env, &store)?;
     layout::sync_names(env).map_err(doing("making the names of the store durable"))?;
-    let Settled { mut catalogue, mut slots, found, mut deleted, mut redacting, mut births } =
+    let Settled { mut catalogue, mut slots, found, mut deleted, mut redacting, births } =
         settled(env, store.id, &keys)?;
     let mut recovered = recover(env, store.id, found.place, found.clean)?;
     let mut known = named(&mut catalogue, &recovered);
@@ -54,20 +54,16 @@ pub(super) fn open(env: &Env, options: Options) -> Result<(Shared, Box<dyn Lock>
     let [dirty, touched] =
         replay(&mut known, &keys, &recovered, counted, &mut recovery, &mut refused)?;
     redacting.extend(known.values().filter(|one| is_redacting(&one.state().entry)).cloned());
-    births.extend(known.values().filter_map(|one| Birth::of(&one.key, &one.state().entry)));
-    let forks = Forks::of(&births);
-    deleted.retain(|one| one.kept().is_none() || !forks.needs(one.hash));
+    let forks = forks_of(births, &known, &mut deleted);
     enter(known, &mut catalogue, &mut slots);
-    let start = found.start.max(recovered.start_max);
-    let ring = recovered.ring;
+    let (start, ring) = (found.start.max(recovered.start_max), recovered.ring);
     let resume = Resume { place: recovered.place, order: recovered.order_max, start, ring };
     let journal = Journal::new(env.clone(), options, store.id, resume);
     journal.recycle(slots.recyclable().order);
     refused.unnamed.first().iter().for_each(|what| journal.refuse(&lost_for_good(what)));
     recovery.sessions = catalogue.len() as u64;
     recovery.quarantined = layout::quarantined(env);
-    let micros = env.clock.monotonic().saturating_sub(began).as_micros();
-    recovery.micros = u64::try_from(micros).unwrap_or(u64::MAX);
+    recovery.micros = micros_since(env, began);
     let shared = Shared {
         env: env.clone(),
         options,
@@ -121,6 +117,20 @@ fn report(recovered: &Recovered, clean: bool, bad: usize) -> Recovery {
         torn_bytes: recovered.torn_bytes,
         ..Recovery::default()
     }
+}
+
+fn micros_since(env: &Env, began: Duration) -> u64 {
+    let micros = env.clock.monotonic().saturating_sub(began).as_micros();
+    u64::try_from(micros).unwrap_or(u64::MAX)
+}
+
+/// Who is needed by forks, those that the journal names included. Of the deleted sessions only
+/// those are left whose files may go.
+fn forks_of(mut births: Births, known: &ByHash, deleted: &mut Vec<Arc<Session>>) -> Forks {
+    births.extend(known.values().filter_map(|one| Birth::of(&one.key, &one.state().entry)));
+    let forks = Forks::of(&births);
+    deleted.retain(|one| one.kept().is_none() || !forks.needs(one.hash));
+    forks
 }
 
 /// The sessions that the journal may name.

@@ -1,0 +1,141 @@
+//! The fixtures `forked` and `encrypted-forked`: forks of forks, of a parent that is deleted and of
+//! one that was erased, notes and a lease, in settled files of version 4 and in the journal. It
+//! must not change a directory under version control: `UPDATE=1` makes those that are not there.
+
+use std::{fs, path::Path, time::Duration};
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+use sessionlog::{
+    event::{Lsn, NewNote, NoteKind},
+    store::{Change, LeaseCall, Notes, Read, Store, StoreError, local::Local},
+};
+
+use super::{copy, decoded, expected, fixture, open, varied, versions};
+use crate::{
+    engines::{append, batch, create, event, everything, key},
+    forks::fork,
+};
+
+const FIXTURES: [&str; 2] = ["forked", "encrypted-forked"];
+const NAMES: [&str; 7] = ["root", "middle", "leaf", "hidden", "of_hidden", "erased", "of_erased"];
+
+async fn say(store: &Local, session: &str, numbers: std::ops::Range<usize>) {
+    for n in numbers {
+        let text = "lorem ipsum ".repeat(20);
+        append(store, &key(session), batch([varied(n, &text)])).await.unwrap();
+    }
+}
+
+async fn note(store: &Local, session: &str, kind: NoteKind, name: &str) {
+    let body = Bytes::from_static(b"{\"plan\":[\"look\",\"tell\"]}");
+    let note = NewNote { kind, name: name.to_owned(), position: None, body, idle: false };
+    store.note(&key(session), None, note).await.unwrap();
+}
+
+/// Makes the directory and answers what the store said last, without a clean stop.
+async fn fill(name: &str, directory: &Path) -> Value {
+    let (store, clock) = open(name, directory);
+    for root in ["root", "hidden", "erased"] {
+        create(&store, root).await;
+        say(&store, root, 0..30).await;
+    }
+    store.settle().unwrap();
+    fork(&store, "root", 17, "middle").await.unwrap();
+    say(&store, "middle", 30..40).await;
+    fork(&store, "hidden", 30, "of_hidden").await.unwrap();
+    fork(&store, "erased", 5, "of_erased").await.unwrap();
+    say(&store, "of_erased", 40..43).await;
+    note(&store, "middle", NoteKind::Checkpoint, "half way").await;
+    clock.advance(Duration::from_secs(5));
+    let take = LeaseCall::Take { steal: false, ttl: Duration::from_secs(600), key: Some([7; 16]) };
+    store.lease(&key("root"), take).await.unwrap();
+    let delete = Change { delete: true, ..Change::default() };
+    store.change(&key("hidden"), delete).await.unwrap();
+    store.erase(&key("erased")).await.unwrap();
+    (0..3).for_each(|_| store.settle().unwrap());
+    // These stand in the journal only.
+    fork(&store, "middle", 20, "leaf").await.unwrap();
+    append(&store, &key("leaf"), batch([event("{\"leaf\":1}")])).await.unwrap();
+    note(&store, "leaf", NoteKind::Cursor, "reader").await;
+    store.idle();
+    said(&store).await
+}
+
+/// What a store says of the sessions.
+async fn said(store: &Local) -> Value {
+    let mut all = Vec::new();
+    for session in NAMES {
+        let one = match store.info(&key(session)).await {
+            Ok(info) => {
+                let chain = info.receipt.chain.iter().map(|byte| format!("{byte:02x}"));
+                let read = Read { allow_gaps: true, ..everything() };
+                let slice = store.read(&key(session), read).await.unwrap();
+                let wanted = Notes { after: Lsn(0), notes_max: 100, bytes_max: usize::MAX };
+                let notes = store.notes(&key(session), wanted).await.unwrap();
+                let from = info.forked_from.as_ref();
+                json!({
+                    "chain": chain.collect::<String>(), "tail": info.tail.0,
+                    "forked_from": from.map(|one| (one.session.as_str(), one.at.0)),
+                    "bytes": info.bytes, "fence": info.work.fence.0,
+                    "until": info.work.until.map(|at| at.0),
+                    "ids": slice.events.iter().map(|one| one.id.as_str()).collect::<Vec<_>>(),
+                    "gaps": slice.gaps.iter().map(|gap| gap.range.to_string()).collect::<Vec<_>>(),
+                    "notes": notes.iter().map(|one| (&one.name, one.position.0)).collect::<Vec<_>>(),
+                })
+            }
+            Err(StoreError::SessionDeleted { .. }) => json!("deleted"),
+            Err(other) => panic!("{session}: {other}"),
+        };
+        all.push(json!({ "id": session, "says": one }));
+    }
+    Value::Array(all)
+}
+
+#[tokio::test]
+async fn an_old_directory_of_forks_notes_and_a_lease_says_what_it_said() {
+    for name in FIXTURES {
+        let home = tempfile::tempdir().unwrap();
+        if std::env::var_os("UPDATE").is_some() && !fixture(name).exists() {
+            let expected = fill(name, &home.path().join("new")).await;
+            copy(&home.path().join("new"), &fixture(name).join("data"));
+            let text = serde_json::to_string_pretty(&expected).unwrap();
+            fs::write(fixture(name).join("expected.json"), text + "\n").unwrap();
+        }
+        let expected = expected(name);
+        let data = home.path().join("data");
+        copy(&fixture(name).join("data"), &data);
+        assert_eq!(versions(&data), [4, 4], "{name}");
+        for start in 0..2 {
+            let (store, _) = open(name, &data);
+            assert_eq!(said(&store).await, expected, "{name}, start {start}");
+            assert_eq!(store.recovery().damage, Vec::<String>::new(), "{name}, start {start}");
+            let verified = store.verify(&key("root").scope, None).await.unwrap();
+            assert_eq!((verified.damage, verified.sessions), (Vec::new(), 6), "{name}");
+            store.close().await;
+        }
+    }
+}
+
+#[test]
+fn a_decoder_written_from_the_document_reads_forks_notes_and_a_lease() {
+    for name in FIXTURES {
+        let Some(document) = decoded(&fixture(name).join("data")) else { return };
+        assert_eq!(document["problems"], json!([]), "{name}");
+        let sessions = document["sessions"].as_array().unwrap();
+        for one in expected(name).as_array().unwrap() {
+            let says = &one["says"];
+            let found = sessions.iter().find(|session| session["id"] == one["id"]).unwrap();
+            if says == "deleted" {
+                assert!(found["deleted_at"].is_number(), "{name}: {found}");
+                continue;
+            }
+            for member in ["tail", "chain"] {
+                assert_eq!(found[member], says[member], "{name}: {}", one["id"]);
+            }
+            let from = &found["forked_from"];
+            let from = from.is_object().then(|| json!([from["session"], from["position"]]));
+            assert_eq!(from.unwrap_or_default(), says["forked_from"], "{name}: {}", one["id"]);
+        }
+    }
+}
