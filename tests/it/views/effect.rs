@@ -85,7 +85,8 @@ fn transforms_save_tokens_and_keep_the_beginning_of_a_window() {
     assert!(sum("compress", 1_000_000).tokens * 10 < plain.tokens * 9);
     let tight = sum("", BUDGET);
     let reordered = sum("reorder", BUDGET);
-    assert!(reordered.kept * tight.tokens > tight.kept * reordered.tokens);
+    // Without places that stay it would be three percent more, and not twenty.
+    assert!(reordered.kept * tight.tokens * 10 > tight.kept * reordered.tokens * 11);
     let both = sum("compress reorder", BUDGET);
     assert!(both.left_out < reordered.left_out);
 }
