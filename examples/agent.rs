@@ -10,6 +10,7 @@
 //! Its model is a script that sees only what a model would see: the messages of the window. With
 //! `ANTHROPIC_API_KEY` set (and `AGENT_MODEL`, a model's name) a real one takes its place.
 
+#![expect(clippy::indexing_slicing, reason = "a member that JSON lacks reads as null")]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program for a terminal")]
 
 use std::path::{Path, PathBuf};

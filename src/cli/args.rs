@@ -646,7 +646,7 @@ pub(super) enum TokensVerb {
     Revoke(OneToken),
 }
 
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 #[command(after_help = "\
 Example: sessionlog tokens create --tokens-file tokens.json --tenant acme --user ada --expires 90d
 Scopes: read, write, delete, admin (a tenant's affairs, and the three before) and operator (the

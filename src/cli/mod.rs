@@ -112,19 +112,16 @@ fn execute(arguments: Arguments, environment: &Environment, screen: &mut Screen)
         };
     }
     let config = Config::load(&common, environment)?;
-    if let Verb::Config = &verb {
-        return show_config(&config, screen);
-    }
-    if let Verb::Tokens(wanted) = verb {
-        return tokens::run(&config, wanted.verb, screen);
-    }
-    if matches!(&verb, Verb::Keys(wanted) if wanted.verb == args::KeysVerb::Check)
-        && config.url.is_none()
-    {
-        return rotate::check_here(&config, screen);
-    }
-    if let Verb::Backup(Backup { verb: BackupVerb::Restore(wanted) }) = &verb {
-        return backup::restore(&config, &wanted.from, screen);
+    match &verb {
+        Verb::Config => return show_config(&config, screen),
+        Verb::Tokens(wanted) => return tokens::run(&config, &wanted.verb, screen),
+        Verb::Keys(wanted) if wanted.verb == args::KeysVerb::Check && config.url.is_none() => {
+            return rotate::check_here(&config, screen);
+        }
+        Verb::Backup(Backup { verb: BackupVerb::Restore(wanted) }) => {
+            return backup::restore(&config, &wanted.from, screen);
+        }
+        _ => {}
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     if let Verb::Demo(demo) = &verb {

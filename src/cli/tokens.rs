@@ -18,7 +18,7 @@ use crate::{
 
 const LABEL_CHARS: usize = 32;
 
-pub(super) fn run(config: &Config, verb: TokensVerb, screen: &mut Screen) -> Outcome {
+pub(super) fn run(config: &Config, verb: &TokensVerb, screen: &mut Screen) -> Outcome {
     let Some(path) = &config.doors.tokens_file else {
         return Err(Failure::Usage(
             "no file of tokens is named: give --tokens-file FILE, or set SESSIONLOG_TOKENS_FILE, \
@@ -29,7 +29,7 @@ pub(super) fn run(config: &Config, verb: TokensVerb, screen: &mut Screen) -> Out
     let now = SystemClock::new().now();
     match verb {
         TokensVerb::Create(wanted) => {
-            let new = new_token(wanted, now)?;
+            let new = new_token(wanted.clone(), now)?;
             let (token, record) = access::create(path, new, now, &SystemEntropy).map_err(failed)?;
             created(&token, &record, now, screen)
         }

@@ -461,10 +461,9 @@ impl StoreFile {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_packed_entry_says_what_the_entry_does() {
-        let pairs = [("k", "v"), ("key", "")].map(|(k, v)| (k.to_owned(), v.to_owned()));
-        let plain = Entry {
+    /// An entry with nothing in it that may be absent.
+    fn plain() -> Entry {
+        Entry {
             tenant: "t".repeat(128),
             user: "u".to_owned(),
             session: "s".repeat(128),
@@ -494,7 +493,13 @@ mod tests {
             redacted: Vec::new(),
             work: Work::default(),
             lineage: None,
-        };
+        }
+    }
+
+    #[test]
+    fn a_packed_entry_says_what_the_entry_does() {
+        let pairs = [("k", "v"), ("key", "")].map(|(k, v)| (k.to_owned(), v.to_owned()));
+        let plain = plain();
         let told = Entry {
             title: Some("a line".repeat(100)),
             metadata: pairs.into(),

@@ -16,7 +16,7 @@ use rmcp::{
     },
     service::RequestContext,
 };
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::{
     backend::{Backend, ToolCall},
@@ -261,17 +261,17 @@ impl ServerHandler for Handler {
             return Err(ErrorData::invalid_params(problem, None));
         }
         let session = request.arguments.as_ref().and_then(|given| given.get("sessionId")).cloned();
-        let arguments = session.map_or_else(|| json!({}), |id| json!({ "sessionId": id }));
+        let named = session.map_or_else(Map::new, |id| Map::from_iter([("sessionId".into(), id)]));
         let (via, who) = (self.via(&context)?, who(&context));
-        let mut asked = arguments.clone();
-        asked["pageOut"] = Value::Bool(false);
+        let mut asked = named.clone();
+        asked.insert("pageOut".to_owned(), Value::Bool(false));
         let ask = |name, arguments| {
             self.answer(ToolCall { name, arguments, via: via.clone(), who: who.clone() })
         };
-        let answer = match ask("continue_session", asked).await {
+        let answer = match ask("continue_session", asked.into()).await {
             // Who may only read is told what reading tells.
             Err(failure) if &*failure.code == "forbidden" => {
-                ask("get_research_session", arguments).await
+                ask("get_research_session", named.into()).await
             }
             answer => answer,
         };

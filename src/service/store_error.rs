@@ -27,13 +27,7 @@ impl From<StoreError> for ServiceError {
                 "it stays until its hold is released: `sessionlog hold {session} --release`, or \
                  DELETE /v1/sessions/{session}/hold"
             )),
-            StoreError::SessionArchived { session } => {
-                let problem = format!("{session} is archived: it can be read, not written to");
-                Self::invalid("session", problem).action(
-                    "go on in another session: over HTTP create one; a tool's caller leaves this \
-                     one with clear_session and starts another with stepNumber 1",
-                )
-            }
+            StoreError::SessionArchived { session } => archived(&session),
             StoreError::PositionConflict { tail, .. } => at_tail(message, tail),
             StoreError::LeaseHeld { session, seconds } => held(message, &session, seconds),
             StoreError::LeaseLost { session } => plain(Code::LeaseLost).action(format!(
@@ -94,6 +88,15 @@ pub(super) fn unwritten(error: StoreError) -> ServiceError {
 fn retry(mut error: ServiceError) -> ServiceError {
     error.hint.retryable = true;
     error
+}
+
+/// An archived session, and what to do instead of writing to it.
+fn archived(session: &SessionId) -> ServiceError {
+    let problem = format!("{session} is archived: it can be read, not written to");
+    ServiceError::invalid("session", problem).action(
+        "go on in another session: over HTTP create one; a tool's caller leaves this one with \
+         clear_session and starts another with stepNumber 1",
+    )
 }
 
 /// `lease_held`: who writes must show its token, wait, or take it over.

@@ -5,6 +5,7 @@
 # The last line gives the counts. Exit code: 0 when all passed, 1 when not, 3 when it could not run.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
+described=$PWD/proto/openapi.json
 . tests/conformance/tools.sh
 pip_has schemathesis==4.32.5
 cargo build --quiet --locked --bin sessionlog || exit 1
@@ -36,11 +37,12 @@ counts=()
 # ask NAME SECONDS: one run with the arguments in before and after the verb; its cases are counted.
 ask() {
     local name=$1 said=$work/${1// /-}
-    timeout $(($2 + 60)) "$python" -m schemathesis.cli "${before[@]}" run proto/openapi.json \
+    # It keeps notes in the directory it runs in.
+    (cd "$work" && timeout $(($2 + 60)) "$python" -m schemathesis.cli "${before[@]}" run "$described" \
         --url "$url" --checks "$checks" --phases examples,coverage,fuzzing --max-time "$2" --seed 7 \
         --exclude-operation-id streamEvents --exclude-operation-id appendStream \
         --request-timeout 20 --warnings off --suppress-health-check all --continue-on-failure \
-        "${after[@]}" >"$said" 2>&1 || {
+        "${after[@]}") >"$said" 2>&1 || {
         failed=1
         grep -vE '^ *\|' "$said" | tail -120 | cut -c1-300
     }

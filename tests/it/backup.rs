@@ -418,9 +418,9 @@ fn a_lease_from_before_a_restore_is_good_for_nothing_after_it() {
 fn a_damaged_session_is_damaged_in_its_backup_and_the_others_are_whole() {
     let filled = Filled::new(19, false);
     (0..4).for_each(|_| filled.store.settle().unwrap());
-    let segments = filled.sim.files().into_iter().filter(|path| path.starts_with("segments/"));
-    let hurt = segments.last().unwrap();
-    filled.sim.spoil_sector(&hurt, 1);
+    let files = filled.sim.files();
+    let hurt = files.iter().rfind(|path| path.starts_with("segments/")).unwrap();
+    filled.sim.spoil_sector(hurt, 1);
     filled.store.scrub();
     let to = Places::new(19, false);
     let mut incoming = to.begin();

@@ -85,10 +85,14 @@ pub fn inspect(file: &dyn File) -> io::Result<Inspection> {
     Ok(Inspection { kind, header, frames, end: found.end, rest: found.rest })
 }
 
-/// The files of a data directory that hold no frames, as far as they are there: what each is, its
-/// length, and the version of its format as it says it, or what the file system said.
+/// A file of a data directory that holds no frames: its path, what it is, and its length and the
+/// version of its format, or what the file system said.
+pub type Versioned = (String, &'static str, io::Result<(u64, u32)>);
+
+/// The files of a data directory that hold no frames, as far as they are there, each with the version
+/// of its format as it says it.
 #[must_use]
-pub fn versions(storage: &dyn Storage) -> Vec<(String, &'static str, io::Result<(u64, u32)>)> {
+pub fn versions(storage: &dyn Storage) -> Vec<Versioned> {
     let settled = (0..2).map(|slot| (settled_path(slot), "settled"));
     let keys = (0..2).map(|file| (keys_path(file), "keys"));
     let version = |path: &str| {

@@ -59,7 +59,7 @@ use slots::Slots;
 use warm::Warm;
 use writer::Failure;
 
-pub use inspect::{Inspection, InspectionLine, inspect, versions};
+pub use inspect::{Inspection, InspectionLine, Versioned, inspect, versions};
 pub use keys::KeyProblem;
 pub use rotate::{key_ids, key_report};
 pub use vault::{Incoming, NoBackup, Restored, check_backup, is_vacant, restore};
@@ -362,9 +362,9 @@ impl Local {
             let key = SessionKey { scope: scope.clone(), session };
             // Deleted, or not created yet: nobody asked for it by name.
             let Ok(session) = self.shared.session(&key) else { continue };
-            match blocking(|| self.shared.verify_session(&session, verified, None)) {
-                Err(error @ StoreError::Io { .. }) => return Err(error),
-                _ => {}
+            let found = blocking(|| self.shared.verify_session(&session, verified, None));
+            if let Err(error @ StoreError::Io { .. }) = found {
+                return Err(error);
             }
         }
         Ok(())

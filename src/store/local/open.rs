@@ -56,14 +56,11 @@ pub(super) fn open(env: &Env, options: Options) -> Result<(Shared, Box<dyn Lock>
     redacting.extend(known.values().filter(|one| is_redacting(&one.state().entry)).cloned());
     let forks = forks_of(births, &known, &mut deleted);
     enter(known, &mut catalogue, &mut slots);
-    let (start, ring) = (found.start.max(recovered.start_max), recovered.ring);
-    let resume = Resume { place: recovered.place, order: recovered.order_max, start, ring };
+    let resume = go_on(found.start, &mut recovered);
     let journal = Journal::new(env.clone(), options, store.id, resume);
     journal.recycle(slots.recyclable().order);
     refused.unnamed.first().iter().for_each(|what| journal.refuse(&lost_for_good(what)));
-    recovery.sessions = catalogue.len() as u64;
-    recovery.quarantined = layout::quarantined(env);
-    recovery.micros = micros_since(env, began);
+    conclude(&mut recovery, env, catalogue.len(), began);
     let shared = Shared {
         env: env.clone(),
         options,
@@ -119,9 +116,22 @@ fn report(recovered: &Recovered, clean: bool, bad: usize) -> Recovery {
     }
 }
 
-fn micros_since(env: &Env, began: Duration) -> u64 {
+/// What a start says once it is over.
+fn conclude(recovery: &mut Recovery, env: &Env, sessions: usize, began: Duration) {
     let micros = env.clock.monotonic().saturating_sub(began).as_micros();
-    u64::try_from(micros).unwrap_or(u64::MAX)
+    recovery.sessions = sessions as u64;
+    recovery.quarantined = layout::quarantined(env);
+    recovery.micros = u64::try_from(micros).unwrap_or(u64::MAX);
+}
+
+/// Where the journal goes on after the starts that `settled/`, up to `start`, and the journal know.
+fn go_on(start: u64, recovered: &mut Recovered) -> Resume {
+    Resume {
+        place: recovered.place,
+        order: recovered.order_max,
+        start: start.max(recovered.start_max),
+        ring: std::mem::take(&mut recovered.ring),
+    }
 }
 
 /// Who is needed by forks, those that the journal names included. Of the deleted sessions only

@@ -238,12 +238,11 @@ fn manifest(outer: &Env) -> Result<Manifest, NoBackup> {
     Ok(Manifest::decode(text)?)
 }
 
+/// Takes pieces of a file, each with the byte it begins at.
+type TakePiece<'a> = &'a mut dyn FnMut(u64, &[u8]) -> Result<(), NoBackup>;
+
 /// Hands out a file of a backup, piece by piece, and fails where it is not what was copied.
-fn each_piece(
-    inner: &Env,
-    kept: &Kept,
-    take: &mut dyn FnMut(u64, &[u8]) -> Result<(), NoBackup>,
-) -> Result<(), NoBackup> {
+fn each_piece(inner: &Env, kept: &Kept, take: TakePiece<'_>) -> Result<(), NoBackup> {
     checked(&kept.path)?;
     let damaged = || NoBackup::Damaged { path: kept.path.clone() };
     let file = inner.storage.open_read(&kept.path).map_err(|_| damaged())?;
