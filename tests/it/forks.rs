@@ -494,14 +494,15 @@ impl Twins {
     }
 
     async fn request(&mut self, told: &str) {
-        let Some(session) = self.any().filter(|_| self.below(16) > 0) else {
+        let few = self.sessions.len() < 3;
+        let Some(session) = self.any().filter(|_| !few) else {
             let name = format!("s{}", self.sessions.len());
             create(&self.local, &name).await;
             create(&self.model, &name).await;
             return self.sessions.push(name);
         };
         match self.below(24) {
-            0..=3 => {
+            0..=3 if self.sessions.len() < 12 => {
                 let name = format!("s{}", self.sessions.len());
                 let tail = self.model.info(&key(&session)).await.map_or(3, |info| info.tail.0);
                 let at = self.below(tail + 2);
@@ -559,7 +560,7 @@ impl Twins {
         let fill = if self.below(2) == 0 { Fill::Forward } else { Fill::Backward };
         let read = Read {
             range: Range::new(Position(from), Position(to)),
-            events_max: usize::try_from(1 + self.below(20)).unwrap(),
+            events_max: usize::try_from(1 + self.dice.next() / 7 % 8).unwrap(),
             bytes_max: usize::try_from(1 + self.below(3_000)).unwrap(),
             fill,
             allow_gaps: self.below(3) == 0,

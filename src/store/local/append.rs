@@ -132,6 +132,8 @@ impl Shared {
         if session.origin.is_none() {
             return Ok(());
         }
+        // One that is gone needs its parent no more, which may be gone with it.
+        drop(session.visible()?);
         let find = |name: &Name| match name {
             Name::Given(hash) => self.find_inherited(session, hash),
             Name::Minted(_) => Ok(None),

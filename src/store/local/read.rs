@@ -150,12 +150,17 @@ impl Shared {
         opened.ok_or_else(|| session.not_found())
     }
 
-    /// [`Self::opened`] for its forks, whoever else may not know it; `None` once it was erased.
+    /// [`Self::opened`] for its forks, whoever else may not know it; `None` once it was erased, or
+    /// went because no fork needs it any more.
     pub(super) fn opened_kept<'a>(
         &self,
         session: &'a Arc<Session>,
     ) -> StoreResult<Option<MutexGuard<'a, State>>> {
-        self.opened_when(session, &|| Ok(session.kept()))
+        let stays = |state: &MutexGuard<'_, State>| {
+            let entry = &state.entry;
+            entry.deleted_at.is_none() && !entry.reclaimed || self.is_needed(session.hash)
+        };
+        self.opened_when(session, &|| Ok(session.kept().filter(stays)))
     }
 
     fn opened_when<'a>(

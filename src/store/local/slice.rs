@@ -96,7 +96,11 @@ impl Shared {
                 None => return Ok(None),
                 Some(Found::Gaps(gaps)) => all.extend(gaps),
                 Some(Found::Erased) if read.allow_gaps => all.push(erased_gap(range)),
-                Some(Found::Erased) => return Err(Self::prefix_erased(session, range)),
+                Some(Found::Erased) => {
+                    // It may be gone with its parent meanwhile.
+                    drop(session.visible()?);
+                    return Err(Self::prefix_erased(session, range));
+                }
             }
             if taken.full {
                 break;
