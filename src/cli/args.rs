@@ -61,7 +61,7 @@ pub(super) enum Verb {
     /// List sessions, the newest first
     Sessions(Sessions),
     /// Show what a session says about itself, where it came from, and its forks
-    Show(OneSession),
+    Show(Show),
     /// Append events from standard input, one JSON object a line
     Append(Append),
     /// Print events, one JSON object a line
@@ -170,6 +170,16 @@ pub(super) struct Erase {
     /// Do not ask
     #[arg(long, short)]
     pub(super) yes: bool,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Show {
+    /// The session's id
+    #[arg(value_name = "S", value_parser = session)]
+    pub(super) session: SessionId,
+    /// Only where it came from, and its forks
+    #[arg(long)]
+    pub(super) lineage: bool,
 }
 
 #[derive(Debug, Args)]

@@ -141,7 +141,7 @@ async fn ask(
 ) -> Outcome {
     match verb {
         Verb::Sessions(sessions) => sessions::list(&client, sessions, screen).await,
-        Verb::Show(one) => sessions::show(&client, &one.session, screen).await,
+        Verb::Show(wanted) => sessions::show(&client, &wanted, screen).await,
         Verb::Checkpoints(wanted) => work::checkpoints(&client, wanted, screen).await,
         Verb::Cursors(wanted) => work::cursors(&client, wanted, screen).await,
         Verb::Wake(wanted) => work::wake(&client, &wanted, screen).await,

@@ -93,24 +93,39 @@ fn row(session: &Value) -> Vec<String> {
     ]
 }
 
-pub(super) async fn show(client: &Client, id: &SessionId, screen: &mut Screen) -> Outcome {
-    let body = client.send(Request::get(session_path(id, ""))).await?.body;
-    let mut session: Value = serde_json::from_slice(&body).unwrap_or_default();
-    let family = fork::lineage(client, id).await?;
+pub(super) async fn show(client: &Client, wanted: &args::Show, screen: &mut Screen) -> Outcome {
+    let id = &wanted.session;
     if screen.json {
-        session.as_object_mut().map(|members| members.insert("lineage".to_owned(), family));
-        return Ok(screen.answer(session.to_string().as_bytes())?);
+        let rest = if wanted.lineage { "/lineage" } else { "" };
+        let body = client.send(Request::get(session_path(id, rest))).await?.body;
+        return Ok(screen.answer(&body)?);
     }
+    let body = client.send(Request::get(session_path(id, ""))).await?.body;
+    let session: Value = serde_json::from_slice(&body).unwrap_or_default();
+    let family = fork::lineage(client, id).await?;
+    if !wanted.lineage {
+        tell(&session, screen)?;
+    }
+    for (n, line) in fork::tree(&session, &family).into_iter().enumerate() {
+        let name = if n == 0 { "lineage" } else { "" };
+        let name = screen.paint(Tone::Faint, &format!("{name:<13}"));
+        screen.line(format!("{name} {line}"))?;
+    }
+    Ok(())
+}
+
+/// What a session says about itself, for a person.
+fn tell(session: &Value, screen: &mut Screen) -> Outcome {
     let mut lines = vec![
-        ("session", text(&session, "id")),
-        ("title", one_line(&text(&session, "title"), 200)),
-        ("status", text(&session, "status")),
-        ("events", number(&session, "tail").to_string()),
-        ("size", size(number(&session, "bytes"))),
-        ("workspace", one_line(&text(&session, "workspace"), 200)),
-        ("created", instant(&text(&session, "created_at"))),
-        ("last written", instant(&text(&session, "updated_at"))),
-        ("archived", instant(&text(&session, "archived_at"))),
+        ("session", text(session, "id")),
+        ("title", one_line(&text(session, "title"), 200)),
+        ("status", text(session, "status")),
+        ("events", number(session, "tail").to_string()),
+        ("size", size(number(session, "bytes"))),
+        ("workspace", one_line(&text(session, "workspace"), 200)),
+        ("created", instant(&text(session, "created_at"))),
+        ("last written", instant(&text(session, "updated_at"))),
+        ("archived", instant(&text(session, "archived_at"))),
     ];
     if let Some(chain) = session.pointer("/receipt/chain").and_then(Value::as_str) {
         lines.push(("chain", chain.to_owned()));
@@ -119,7 +134,7 @@ pub(super) async fn show(client: &Client, id: &SessionId, screen: &mut Screen) -
         let value = value.as_str().unwrap_or_default();
         lines.push(("metadata", one_line(&format!("{name} = {value}"), 200)));
     }
-    for gap in gaps(&session) {
+    for gap in gaps(session) {
         let range = format!("{}..{}", number(gap, "from"), number(gap, "to"));
         let name = if is_given_up(gap) { "given up" } else { "damaged" };
         lines.push((name, one_line(&format!("{range} {}", text(gap, "reason")), 200)));
@@ -127,11 +142,6 @@ pub(super) async fn show(client: &Client, id: &SessionId, screen: &mut Screen) -
     for (name, value) in lines.iter().filter(|(_, value)| !value.is_empty()) {
         let name = screen.paint(Tone::Faint, &format!("{name:<13}"));
         screen.line(format!("{name} {value}"))?;
-    }
-    for (n, line) in fork::tree(&session, &family).into_iter().enumerate() {
-        let name = if n == 0 { "lineage" } else { "" };
-        let name = screen.paint(Tone::Faint, &format!("{name:<13}"));
-        screen.line(format!("{name} {line}"))?;
     }
     Ok(())
 }

@@ -64,8 +64,8 @@ fn a_session_is_forked_rewound_and_compared_and_show_draws_the_tree() {
     assert_eq!(place.events("trip").len(), 3, "the parent is as it was");
     let shown = place.run(&["show", "other"]).ok();
     assert!(shown.contains("trip") && shown.contains("└ at 2: other (this one)"), "{shown}");
-    let shown: Value = serde_json::from_str(&place.run(&["show", "trip", "--json"]).ok()).unwrap();
-    assert_eq!(shown["lineage"]["children"][0]["id"], "other", "{shown}");
+    let shown = place.run(&["show", "trip", "--lineage", "--json"]).json();
+    assert_eq!(shown["children"][0]["id"], "other", "{shown}");
     let diff = place.run(&["diff", "other", "1", "end"]).ok();
     for words in ["positions 1..3: 2 events", "user.message", "agent.message"] {
         assert!(diff.contains(words), "{words}: {diff}");

@@ -181,7 +181,7 @@ impl Shared {
         while let Some(writer) = level {
             let base = writer.base();
             let up = (range.from < base).then(|| self.parent_of(&writer));
-            if to > base {
+            if to > base.max(range.from) {
                 let range = Range::new(range.from.max(base), to);
                 parts.push(Part { writer: Some(writer), range });
             }
