@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{answer::bound_by, parts::none};
+use super::{NOTICE, TRUST, answer::bound_by, parts::none};
 use crate::{
     event::SessionId,
     service::{BoundBy, SessionInfo},
@@ -33,6 +33,8 @@ pub(super) struct ForkAnswer {
     #[serde(skip_serializing_if = "none")]
     title: Option<String>,
     message: &'static str,
+    trust: &'static str,
+    notice: &'static str,
 }
 
 impl ForkAnswer {
@@ -44,6 +46,8 @@ impl ForkAnswer {
             position: fork.tail.0,
             title: fork.title.clone(),
             message: "this connection stays with the parent; send sessionId to go on in the fork",
+            trust: TRUST,
+            notice: NOTICE,
         }
     }
 }
