@@ -287,20 +287,24 @@ async fn annotations_say_what_a_call_does() {
     let listed = speaker.ask("tools/list", json!({})).await;
     let mut door = Door::Connected(speaker);
     door.ok("sequential_search", step(1)).await;
+    let sessions = door.ok("list_sessions", json!({})).await["sessions"].clone();
+    let session = json!({"sessionId": sessions[0]["sessionId"]});
     for tool in listed["result"]["tools"].as_array().unwrap() {
         let name = tool["name"].as_str().unwrap();
         let arguments = match name {
             "sequential_search" => step(2),
             "add_sources" => json!({"sources": [{"url": "https://a.org"}]}),
             "emit_event" => json!({"event": {"type": "user.message", "content": "hi"}}),
+            "fork_session" => json!({"at": "end"}),
             _ => json!({}),
         };
-        let session = json!({"sessionId": door.ok("list_sessions", json!({})).await["sessions"][0]["sessionId"]});
         let mut counts = Vec::new();
         for _ in 0..3 {
             let tail = door.ok("get_events", session.clone()).await["tail"].clone();
             let history = door.ok("review_history", json!({})).await;
-            counts.push([tail, history["startFrom"]["checkpoint"]["id"].clone()]);
+            let sessions = door.ok("list_sessions", json!({})).await["sessions"].clone();
+            let count = json!(sessions.as_array().map(Vec::len));
+            counts.push([tail, history["startFrom"]["checkpoint"]["id"].clone(), count]);
             door.ok(name, arguments.clone()).await;
         }
         let hints = &tool["annotations"];
@@ -313,7 +317,7 @@ async fn annotations_say_what_a_call_does() {
         assert_eq!(*read_only, !writes && !aside, "{name}: {counts:?}");
         assert_eq!(*idempotent, !writes_again, "{name}: {counts:?}");
         assert_eq!(hints["destructiveHint"], false, "{name}: the log keeps everything");
-        door.ok("get_research_session", session).await;
+        door.ok("get_research_session", session.clone()).await;
     }
     server.stop().await;
 }
