@@ -89,8 +89,8 @@ pub fn inspect(file: &dyn File) -> io::Result<Inspection> {
 /// version of its format, or what the file system said.
 pub type Versioned = (String, &'static str, io::Result<(u64, u32)>);
 
-/// The files of a data directory that hold no frames, as far as they are there, each with the version
-/// of its format as it says it.
+/// The files of a data directory that hold no frames, as far as they are there, each with the
+/// version of its format as it says it.
 #[must_use]
 pub fn versions(storage: &dyn Storage) -> Vec<Versioned> {
     let settled = (0..2).map(|slot| (settled_path(slot), "settled"));

@@ -6,6 +6,7 @@ mod foreign;
 mod hostile;
 mod house;
 mod jwt;
+mod leaving;
 mod limits;
 mod raw;
 mod recorded;
