@@ -100,7 +100,7 @@ async function connect(headers = { 'sessionlog-directory': '/research/scenario' 
               );
     await client.connect(wire);
     const { tools } = await client.listTools();
-    check(tools.length === 8 && tools.every(tool => tool.outputSchema), 'eight tools', tools);
+    check(tools.length === 11 && tools.every(tool => tool.outputSchema), 'eleven tools', tools);
     if (client.getProtocolEra) {
         const era = generation === 'legacy' ? 'legacy' : 'modern';
         check(client.getProtocolEra() === era, 'the generation', client.getProtocolEra());

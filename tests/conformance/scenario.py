@@ -107,7 +107,7 @@ class Session:
         wanted = "2025-11-25" if mode == "legacy" else mode
         check(self.client.protocol_version == wanted, "the generation", self.client.protocol_version)
         tools = (await self.client.list_tools()).tools
-        check(len(tools) == 8 and all(tool.output_schema for tool in tools), "eight tools", tools)
+        check(len(tools) == 11 and all(tool.output_schema for tool in tools), "eleven tools", tools)
         return self
 
     async def __aexit__(self, *problem):

@@ -119,7 +119,7 @@ pub(super) struct Place {
     state_preview: Option<String>,
     /// The plan in force.
     #[serde(skip_serializing_if = "none")]
-    plan: Option<Value>,
+    plan: Option<Map<String, Value>>,
     /// The beginning of a plan too large for the answer.
     #[serde(skip_serializing_if = "none")]
     plan_preview: Option<String>,
@@ -131,7 +131,8 @@ impl Place {
         let state = (!found.state.is_empty()).then(|| Value::Object((*found.state).clone()));
         let (state, state_preview) = fitting(state, bytes_max);
         let (plan, plan_preview) = fitting(found.plan.clone(), bytes_max);
-        let state = match state {
+        // A plan is the body of an event, which is an object, too.
+        let members = |value: Option<Value>| match value {
             Some(Value::Object(members)) => Some(members),
             _ => None,
         };
@@ -141,9 +142,9 @@ impl Place {
             position: one.position.0,
             created_at: time(one.at),
             done: one.done,
-            state,
+            state: members(state),
             state_preview,
-            plan,
+            plan: members(plan),
             plan_preview,
         }
     }
