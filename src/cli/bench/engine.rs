@@ -155,6 +155,32 @@ pub(super) async fn create(local: &Arc<Local>, keys: &[SessionKey]) -> StoreResu
     Ok(())
 }
 
+/// Events appended at once where a session is filled.
+const FILLED_AT_ONCE: usize = 500;
+
+/// Appends so many events to a session; settled after each batch when `settled`, so that its
+/// segments are sealed on the way.
+pub(super) async fn fill(
+    local: &Local,
+    key: &SessionKey,
+    samples: &mut Samples,
+    events: usize,
+    settled: bool,
+) -> Outcome {
+    let mut left = events;
+    while left > 0 {
+        let part = left.min(FILLED_AT_ONCE);
+        left -= part;
+        let events = (0..part).map(|_| event(samples.next())).collect();
+        let batch = Batch { events, ..Batch::default() };
+        local.append(key, batch).await.map_err(io::Error::other)?;
+        if settled {
+            local.settle()?;
+        }
+    }
+    Ok(())
+}
+
 struct Engine {
     local: Arc<Local>,
     keys: Arc<[SessionKey]>,

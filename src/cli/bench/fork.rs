@@ -6,14 +6,14 @@ use std::{io, sync::Arc};
 
 use super::{
     cell::{Found, Group, Probe, figure},
-    machine,
+    engine, machine,
     research::unjudged,
     runner::{float, median},
     site::Site,
 };
 use crate::{
     cli::failure::Outcome,
-    event::{Batch, EventType, NewEvent, Origin, Position, Scope, SessionId, SessionKey},
+    event::{Position, Scope, SessionId, SessionKey},
     store::{
         ForkPoint, NewSession, Store,
         local::{Local, Options},
@@ -36,7 +36,6 @@ pub(super) const PROBE: Probe = Probe {
 const DATA_DIR: &str = "fork";
 /// Events of the session that all go on from.
 const EVENTS: usize = 10_000;
-const BATCH: usize = 500;
 /// Levels of forks of each other; each appends one event of its own.
 const DEPTHS: [usize; 2] = [100, 1_000];
 /// Forks of each kind in a round.
@@ -107,31 +106,17 @@ fn id(name: &str) -> SessionId {
 /// Makes the session and the forks of each other.
 fn fill(site: &mut Site, local: &Arc<Local>) -> Outcome {
     let scope = Scope::local();
-    let kind = EventType::new("agent.message").expect("it keeps to the alphabet");
     let new = NewSession { id: Some(id(&level(0))), ..NewSession::default() };
     site.wait(local.create(&scope, new))?.map_err(io::Error::other)?;
-    let event = |site: &mut Site| NewEvent {
-        id: None,
-        kind: kind.clone(),
-        origin: Origin::Model,
-        created_at: None,
-        position: None,
-        body: site.samples.next().body.clone(),
-    };
+    let mut samples = site.samples.clone();
     let key = |depth: usize| SessionKey { scope: scope.clone(), session: id(&level(depth)) };
-    let mut left = so_many(site, EVENTS);
-    while left > 0 {
-        let events = (0..left.min(BATCH)).map(|_| event(site)).collect();
-        left = left.saturating_sub(BATCH);
-        let batch = Batch { events, ..Batch::default() };
-        site.wait(local.append(&key(0), batch))?.map_err(io::Error::other)?;
-    }
+    let events = so_many(site, EVENTS);
+    site.wait(engine::fill(local, &key(0), &mut samples, events, false))??;
     let depth_max = so_many(site, DEPTHS[1]);
     for depth in 1..=depth_max {
         site.bar.set_message(format!("fork: level {depth} of {depth_max}"));
         site.wait(fork(local, &level(depth - 1), None, Some(&level(depth))))??;
-        let batch = Batch { events: vec![event(site)], ..Batch::default() };
-        site.wait(local.append(&key(depth), batch))?.map_err(io::Error::other)?;
+        site.wait(engine::fill(local, &key(depth), &mut samples, 1, false))??;
     }
     local.settle()?;
     Ok(())

@@ -17,7 +17,7 @@ use super::{
 use crate::{
     cli::{connect, failure::Outcome, settings},
     env::{Clock, Env, files},
-    event::{Batch, Scope, SessionId, SessionKey},
+    event::{Scope, SessionId, SessionKey},
     store::{
         NewSession, Store,
         local::{Local, Options},
@@ -128,17 +128,7 @@ async fn seal(site: &Site, env: &Env) -> Outcome {
     let key = SessionKey { scope: scope.clone(), session: id.clone() };
     let new = NewSession { id: Some(id), ..NewSession::default() };
     local.create(&scope, new).await.map_err(io::Error::other)?;
-    let mut samples = site.samples.clone();
-    let mut left = site.settings.events;
-    while left > 0 {
-        let part = left.min(500);
-        let events = (0..part).map(|_| engine::event(samples.next())).collect();
-        let batch = Batch { events, ..Batch::default() };
-        local.append(&key, batch).await.map_err(io::Error::other)?;
-        local.settle()?;
-        left -= part;
-    }
-    local.settle()?;
+    engine::fill(&local, &key, &mut site.samples.clone(), site.settings.events, true).await?;
     local.close().await;
     Ok(())
 }

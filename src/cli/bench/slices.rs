@@ -14,7 +14,7 @@ use super::{
 use crate::{
     cli::failure::Outcome,
     env::Clock,
-    event::{Batch, Position, Range, SessionKey},
+    event::{Position, Range, SessionKey},
     store::{
         Fill, Read, Store, StoreResult,
         local::{Local, Options},
@@ -36,8 +36,6 @@ const fn read(id: &'static str, what: &'static str, clients: usize, prepare: Pre
 
 /// Segments are sealed from this size on while the session is made.
 const SEGMENT_BYTES: u64 = 1 << 20;
-/// Events appended at once while the session is made.
-const BATCH: usize = 500;
 
 fn warm(site: &mut Site, cell: &Cell) -> Prepared {
     prepare(site, cell, Options::default().warm_bytes_max)
@@ -58,19 +56,9 @@ fn prepare(site: &mut Site, cell: &Cell, warm_bytes_max: usize) -> Prepared {
         let keys = engine::keys(1);
         engine::create(&local, &keys).await.map_err(io::Error::other)?;
         let key = keys.first().cloned().ok_or_else(|| io::Error::other("no session"))?;
-        let mut samples = site.samples.clone();
-        let mut left = events;
-        while left > 0 {
-            let part = left.min(BATCH);
-            let events = (0..part).map(|_| engine::event(samples.next())).collect();
-            let batch = Batch { events, ..Batch::default() };
-            local.append(&key, batch).await.map_err(io::Error::other)?;
-            local.settle()?;
-            left -= part;
-        }
-        local.settle()?;
+        engine::fill(&local, &key, &mut site.samples.clone(), events, true).await?;
         local.close().await;
-        Ok::<_, io::Error>(key)
+        Outcome::Ok(key)
     })?;
     let store: Arc<dyn Store> = Arc::new(open()?);
     let reader = |number| Reader {
@@ -81,12 +69,14 @@ fn prepare(site: &mut Site, cell: &Cell, warm_bytes_max: usize) -> Prepared {
         events: events as u64,
     };
     let readers = (0..cell.clients).map(reader).collect();
-    Ok(Some(Box::new(Slices { readers, runtime: site.runtime.handle().clone() })))
+    let (runtime, clock) = (site.runtime.handle().clone(), Arc::clone(&site.clock));
+    Ok(Some(Box::new(Slices { readers, runtime, clock })))
 }
 
 struct Slices {
     readers: Vec<Reader>,
     runtime: tokio::runtime::Handle,
+    clock: Arc<dyn Clock>,
 }
 
 #[derive(Clone)]
@@ -121,7 +111,9 @@ impl Reader {
             if limits.over(round.elapsed) {
                 return Ok(round);
             }
-            asked = now;
+            // A read need not wait for anything: the others have their turn.
+            tokio::task::yield_now().await;
+            asked = self.clock.monotonic();
         }
     }
 }
@@ -129,6 +121,7 @@ impl Reader {
 impl Load for Slices {
     fn round(&mut self, limits: &Limits) -> Outcome<Round> {
         let mut all = Round::default();
+        let began = self.clock.monotonic();
         let _inside = self.runtime.enter();
         let read = |reader: &Reader| tokio::spawn(reader.clone().read(limits.clone()));
         let started: Vec<_> = self.readers.iter().map(read).collect();
@@ -136,6 +129,7 @@ impl Load for Slices {
             let done = self.runtime.block_on(task).map_err(io::Error::other)?;
             all.join(done.map_err(io::Error::other)?);
         }
+        all.elapsed = self.clock.monotonic().saturating_sub(began);
         Ok(all)
     }
 }
