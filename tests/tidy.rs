@@ -369,6 +369,7 @@ fn ends_with_its_tests(source: &Source) -> Vec<Fault> {
     let mut faults = Vec::new();
     for (index, line) in lines.iter().enumerate().filter(|(_, line)| line.contains("cfg(test)")) {
         let module = lines.get(index + 1).copied().unwrap_or_default();
+        let module = module.trim_start_matches("pub(crate) ");
         let rest = lines.iter().skip(index + 2).position(|line| line.starts_with('}'));
         let last = match module {
             "mod tests;" => index + 2,

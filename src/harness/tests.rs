@@ -3,22 +3,7 @@
 use std::sync::{Arc, LazyLock};
 
 use super::*;
-use crate::{
-    event::{Event, EventId, EventType, Origin, Position, Timestamp},
-    projection::Facts,
-};
-
-pub(super) fn event(position: u64, kind: &str, body: String) -> Event {
-    Event {
-        position: Position(position),
-        id: EventId::new(&format!("e{position}")).expect("a good id"),
-        kind: EventType::new(kind).expect("a good type"),
-        origin: Origin::Model,
-        created_at: None,
-        processed_at: Timestamp(1_000_000 * i64::try_from(position).expect("small")),
-        body: body.into(),
-    }
-}
+use crate::projection::{Facts, tests::event};
 
 /// Whether that step of a session of so many brings a gap, a source and a message with it: all of
 /// a usual session do, a few of a very long one.

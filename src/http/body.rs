@@ -71,6 +71,17 @@ impl<S: Send + Sync> FromRequestParts<S> for EventInPath {
     }
 }
 
+/// What a path names beside its session.
+pub(super) struct NameInPath(pub(super) String);
+
+impl<S: Send + Sync> FromRequestParts<S> for NameInPath {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
+        in_path(parts, state, "name").await.map(Self)
+    }
+}
+
 /// A part of the path, decoded.
 async fn in_path<S: Send + Sync>(
     parts: &mut Parts,

@@ -3,14 +3,14 @@
 
 use axum::{
     Json,
-    extract::{FromRequestParts, RawPathParams, State},
-    http::{StatusCode, request::Parts},
+    extract::State,
+    http::StatusCode,
     response::{IntoResponse as _, Response},
 };
 
 use super::{
     Shared,
-    body::{Conditions, InPath, JsonBody, Who},
+    body::{Conditions, InPath, JsonBody, NameInPath, Who},
     describe::Refusals,
     params::Params,
     refuse::Refusal,
@@ -24,20 +24,6 @@ use crate::{
         WakeAnswer, WakeRequest,
     },
 };
-
-/// What a path names beside its session.
-pub(super) struct Named(String);
-
-impl<S: Send + Sync> FromRequestParts<S> for Named {
-    type Rejection = Refusal;
-
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
-        let params = RawPathParams::from_request_parts(parts, state).await;
-        let params = params.map_err(|_| Refusal::invalid("name", "it is not UTF-8"))?;
-        let named = params.iter().find(|(name, _)| *name == "name").map(|(_, text)| text);
-        Ok(Self(named.unwrap_or_default().to_owned()))
-    }
-}
 
 /// A point that a body names.
 fn point(field: &str, text: &str) -> Result<Point, ServiceError> {
@@ -58,7 +44,7 @@ pub(super) async fn put_cursor(
     State(door): Shared,
     Who(caller): Who,
     InPath(session): InPath,
-    Named(name): Named,
+    NameInPath(name): NameInPath,
     JsonBody(asked): JsonBody<PutCursor>,
 ) -> Result<Json<Cursor>, Refusal> {
     let at = match (asked.position, asked.at.as_deref()) {
@@ -85,7 +71,7 @@ pub(super) async fn get_cursor(
     State(door): Shared,
     Who(caller): Who,
     InPath(session): InPath,
-    Named(name): Named,
+    NameInPath(name): NameInPath,
 ) -> Result<Json<Cursor>, Refusal> {
     Ok(Json(door.app.service.get_cursor(&caller, &session, &name).await?.into()))
 }
@@ -103,7 +89,7 @@ pub(super) async fn delete_cursor(
     State(door): Shared,
     Who(caller): Who,
     InPath(session): InPath,
-    Named(name): Named,
+    NameInPath(name): NameInPath,
 ) -> Result<Json<CursorDeleted>, Refusal> {
     door.app.service.delete_cursor(&caller, &session, &name).await?;
     Ok(Json(CursorDeleted { name, kind: "cursor_deleted".to_owned() }))
@@ -193,7 +179,7 @@ pub(super) async fn get_checkpoint(
     State(door): Shared,
     Who(caller): Who,
     InPath(session): InPath,
-    Named(name): Named,
+    NameInPath(name): NameInPath,
 ) -> Result<Json<CheckpointState>, Refusal> {
     let found = door.app.service.get_checkpoint(&caller, &session, &name).await?;
     Ok(Json((&found).into()))
@@ -215,7 +201,7 @@ pub(super) async fn resume(
     State(door): Shared,
     Who(caller): Who,
     InPath(session): InPath,
-    Named(name): Named,
+    NameInPath(name): NameInPath,
     conditions: Conditions,
 ) -> Result<Json<ResumeAnswer>, Refusal> {
     let verb = door.app.service.resume(&caller, &session, Some(&name), conditions.key);

@@ -297,6 +297,12 @@ impl Entry {
         encode_value(self, &mut bytes);
         bytes
     }
+
+    /// Whether something of the session is lost and nobody accepted that: it takes no appends.
+    #[must_use]
+    pub fn is_degraded(&self) -> bool {
+        self.damage.iter().any(|damage| damage.accepted_at.is_none())
+    }
 }
 
 /// An entry at rest: its encoding without tenant and user, which many sessions share.

@@ -171,20 +171,12 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::event::{EventId, EventType, Origin};
+    use crate::projection::tests::event;
 
     fn folded(events: &[(u64, &str, &str)]) -> Compactions {
         let mut made = Compactions::default();
         for (position, kind, body) in events {
-            made.fold(&Event {
-                position: Position(*position),
-                id: EventId::new(&format!("e{position}")).expect("a good id"),
-                kind: EventType::new(kind).expect("a good type"),
-                origin: Origin::Harness,
-                created_at: None,
-                processed_at: Timestamp(0),
-                body: (*body).to_owned().into(),
-            });
+            made.fold(&event(*position, kind, *body));
         }
         made
     }

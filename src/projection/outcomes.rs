@@ -276,20 +276,12 @@ impl Outcomes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::{EventId, EventType, Origin};
+    use crate::projection::tests::event;
 
     fn folded(events: &[(&str, &str)]) -> Outcomes {
         let mut outcomes = Outcomes::default();
         for (position, (kind, body)) in events.iter().enumerate() {
-            outcomes.fold(&Event {
-                position: Position(position as u64),
-                id: EventId::new(&format!("e{position}")).expect("a good id"),
-                kind: EventType::new(kind).expect("a good type"),
-                origin: Origin::Model,
-                created_at: None,
-                processed_at: Timestamp(0),
-                body: (*body).to_owned().into(),
-            });
+            outcomes.fold(&event(position as u64, kind, *body));
         }
         outcomes
     }

@@ -328,20 +328,12 @@ fn lines_of(said: &Value) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::{EventId, EventType, Origin, Timestamp};
+    use crate::projection::tests::event;
 
     fn folded(events: &[(&str, &str)]) -> Progress {
         let mut progress = Progress::default();
         for (position, (kind, body)) in (0..).zip(events) {
-            progress.fold(&Event {
-                position: Position(position),
-                id: EventId::new(&format!("e{position}")).expect("a good id"),
-                kind: EventType::new(kind).expect("a good type"),
-                origin: Origin::Harness,
-                created_at: None,
-                processed_at: Timestamp(0),
-                body: (*body).to_owned().into(),
-            });
+            progress.fold(&event(position, kind, *body));
         }
         progress
     }

@@ -128,20 +128,12 @@ impl Usage {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::{EventId, EventType, Origin};
+    use crate::projection::tests::event;
 
     fn folded(events: &[(&str, &str)]) -> Usage {
         let mut usage = Usage::default();
         for (position, (kind, body)) in (0..).zip(events) {
-            usage.fold(&Event {
-                position: Position(position),
-                id: EventId::new(&format!("e{position}")).expect("a good id"),
-                kind: EventType::new(kind).expect("a good type"),
-                origin: Origin::Harness,
-                created_at: None,
-                processed_at: Timestamp(0),
-                body: (*body).to_owned().into(),
-            });
+            usage.fold(&event(position, kind, *body));
         }
         usage
     }

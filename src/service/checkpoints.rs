@@ -96,7 +96,8 @@ pub struct Resumed {
     pub behind: Range,
 }
 
-fn at(notes: &Checkpoints, checkpoint: &Checkpoint, tail: Position) -> CheckpointAt {
+/// A checkpoint as it stands among the others.
+pub(super) fn at(notes: &Checkpoints, checkpoint: &Checkpoint, tail: Position) -> CheckpointAt {
     let parent = notes.parent(checkpoint).map(|parent| parent.id.clone());
     CheckpointAt { checkpoint: checkpoint.clone(), parent, tail }
 }

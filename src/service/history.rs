@@ -2,7 +2,10 @@
 //! workspace starts from, and what somebody began and did not end. It must not use a session: who
 //! looks at many uses none.
 
-use super::{Caller, CheckpointAt, CheckpointState, Past, Service, ServiceError, ServiceResult};
+use super::{
+    Caller, CheckpointAt, CheckpointState, Past, Service, ServiceError, ServiceResult,
+    checkpoints::at,
+};
 use crate::{
     event::{SessionId, SessionKey},
     projection::checkpoints::Checkpoints,
@@ -100,11 +103,9 @@ impl Service {
     }
 
     async fn last_checkpoint(&self, key: &SessionKey) -> ServiceResult<Option<CheckpointAt>> {
-        self.notes_now(key, |notes, info| {
-            let last = notes.latest(None)?;
-            let parent = notes.parent(last).map(|parent| parent.id.clone());
-            Some(CheckpointAt { checkpoint: last.clone(), parent, tail: info.tail })
-        })
-        .await
+        let last = |notes: &Checkpoints, info: &SessionInfo| {
+            Some(at(notes, notes.latest(None)?, info.tail))
+        };
+        self.notes_now(key, last).await
     }
 }

@@ -20,14 +20,10 @@ use sessionlog::{
 
 use crate::{
     engines::{append, batch, create, event, events_of, key, small, whole_of},
-    life::{asked, runtime},
+    life::{asked, machine, runtime},
 };
 
 const CANARY: &str = "canary-77c1e0";
-
-fn machine(seed: u64, encrypted: bool) -> Sim {
-    if encrypted { Sim::encrypted(seed) } else { Sim::new(seed) }
-}
 
 /// Where a backup goes.
 struct Places {

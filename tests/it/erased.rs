@@ -12,29 +12,14 @@ use sessionlog::{
 
 use crate::{
     engines::{append, batch, create, event, events_of, key, small},
-    life::{asked, runtime},
+    life::{AGES, Age, asked, machine, runtime},
 };
 
 const CANARY: &str = "canary-5d1f0c7be2";
 
-fn machine(seed: u64, encrypted: bool) -> Sim {
-    if encrypted { Sim::encrypted(seed) } else { Sim::new(seed) }
-}
-
 fn open(sim: &Sim) -> Local {
     Local::open_local(&sim.env(), small()).unwrap()
 }
-
-/// How far a session got before it is erased.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Age {
-    Journal,
-    Settled,
-    Sealed,
-    Restarted,
-}
-
-const AGES: [Age; 4] = [Age::Journal, Age::Settled, Age::Sealed, Age::Restarted];
 
 /// Two sessions, side by side in everything.
 async fn fill(sim: &Sim, age: Age) -> Local {

@@ -16,7 +16,7 @@ use sessionlog::{
 use crate::{
     engines::{all, append, batch, create, event, events_of, everything, key, named, small},
     expiry::{GRACE, HOUR, LIMIT, mortal},
-    life::{asked, runtime, seeds},
+    life::{asked, machine, runtime, seeds},
 };
 
 /// A session that goes on from a position of another one.
@@ -214,7 +214,7 @@ async fn days(sim: &Sim, store: &Local, count: u32) {
 fn a_parent_is_hidden_and_its_files_stay_until_the_last_fork_went() {
     for (seed, deleted) in [(1, true), (2, true), (3, false), (5, false)] {
         let told = format!("seed {seed}, deleted: {deleted}");
-        let sim = if seed % 2 == 1 { Sim::encrypted(seed) } else { Sim::new(seed) };
+        let sim = machine(seed, seed % 2 == 1);
         runtime().block_on(async {
             let mut store = open(&sim);
             create(&store, "root").await;
@@ -291,7 +291,7 @@ fn what_a_deleted_parent_had_in_the_journal_alone_is_settled_for_its_forks() {
 
 /// Forks, writes to both sides, and deletes the parent; the call that fails is in any of it.
 fn interrupted(encrypted: bool, call: u64, fault: Option<Fault>) -> u64 {
-    let sim = if encrypted { Sim::encrypted(9) } else { Sim::new(9) };
+    let sim = machine(9, encrypted);
     let told = format!("encrypted: {encrypted}, call {call}: {fault:?}");
     runtime().block_on(async {
         let store = open(&sim);
@@ -458,7 +458,7 @@ struct Twins {
 
 impl Twins {
     fn new(seed: u64) -> Self {
-        let sim = if seed % 2 == 1 { Sim::encrypted(seed) } else { Sim::new(seed) };
+        let sim = machine(seed, seed % 2 == 1);
         let env = sim.env();
         let model = Model::new(env.clock.clone(), Arc::new(SeededEntropy::new(seed)));
         let local = Local::open_local(&env, small()).unwrap();

@@ -27,6 +27,22 @@ use crate::{
     witness::{Answer, Arrival, Flaw, Witness},
 };
 
+/// A machine whose store is encrypted, or is not.
+pub fn machine(seed: u64, encrypted: bool) -> Sim {
+    if encrypted { Sim::encrypted(seed) } else { Sim::new(seed) }
+}
+
+/// How far a session got before something of it is taken away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Age {
+    Journal,
+    Settled,
+    Sealed,
+    Restarted,
+}
+
+pub const AGES: [Age; 4] = [Age::Journal, Age::Settled, Age::Sealed, Age::Restarted];
+
 /// What runs did, for the table.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
@@ -123,7 +139,7 @@ impl Run {
     /// A machine whose store is encrypted with every other seed.
     pub fn flawed(seed: u64, flaw: Option<Flaw>, options: Options) -> Self {
         Self {
-            sim: if seed % 2 == 1 { Sim::encrypted(seed) } else { Sim::new(seed) },
+            sim: machine(seed, seed % 2 == 1),
             ledger: Ledger::default(),
             tally: Tally { runs: 1, ..Tally::default() },
             options,

@@ -11,8 +11,7 @@ use sessionlog::{
 
 use crate::{
     engines::{append, batch, create, event, key, named, small},
-    life::runtime,
-    redacted::machine,
+    life::{machine, runtime},
     store::on_every_engine,
 };
 

@@ -24,7 +24,7 @@ use sessionlog::{
 
 use crate::{
     engines::{append, batch, create, event, events_of, everything, key, named, small},
-    life::{asked, runtime},
+    life::{AGES, Age, asked, machine, runtime},
     store::on_every_engine,
 };
 
@@ -33,10 +33,6 @@ const GONE: &str = r#"{"redacted":true}"#;
 /// Which event is redacted, of how many.
 const AT: usize = 13;
 const EVENTS: usize = 30;
-
-pub fn machine(seed: u64, encrypted: bool) -> Sim {
-    if encrypted { Sim::encrypted(seed) } else { Sim::new(seed) }
-}
 
 /// In plaintext nothing is compressed, so that a body lies there as it is.
 fn open(sim: &Sim) -> Local {
@@ -52,17 +48,6 @@ fn body(n: usize) -> String {
     let word = if n == AT { CANARY } else { "other" };
     format!("{{\"n\":{n},\"text\":\"{}\"}}", format!("{word} ").repeat(20))
 }
-
-/// Where the event is when it is redacted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Age {
-    Journal,
-    Settled,
-    Sealed,
-    Restarted,
-}
-
-const AGES: [Age; 4] = [Age::Journal, Age::Settled, Age::Sealed, Age::Restarted];
 
 /// Two sessions of the same events; those around the one that is redacted share a batch with it.
 async fn fill(sim: &Sim, age: Age) -> Local {

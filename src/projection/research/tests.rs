@@ -1,27 +1,12 @@
 //! What the fold makes of events, good and hostile.
 
 use super::*;
-use crate::{
-    event::{EventId, EventType, Origin},
-    projection::Facts,
-};
-
-fn event(position: u64, kind: &str, body: &str) -> Event {
-    Event {
-        position: Position(position),
-        id: EventId::new(&format!("e{position}")).expect("a good id"),
-        kind: EventType::new(kind).expect("a good type"),
-        origin: Origin::Model,
-        created_at: None,
-        processed_at: Timestamp(1_000_000 * i64::try_from(position).expect("small")),
-        body: body.to_owned().into(),
-    }
-}
+use crate::projection::{Facts, tests::event};
 
 fn facts(events: &[(&str, &str)]) -> Facts {
     let mut facts = Facts::default();
     for (position, (kind, body)) in events.iter().enumerate() {
-        facts.fold(&event(position as u64, kind, body));
+        facts.fold(&event(position as u64, kind, *body));
     }
     facts
 }

@@ -249,7 +249,7 @@ impl Shared {
             return Err(StoreError::DiskFull);
         }
         let mends = loses || change.is_some_and(Change::mends);
-        if state.is_degraded() && !mends {
+        if state.entry.is_degraded() && !mends {
             return Err(session.damaged(state));
         }
         if state.entry.archived_at.is_some() && change.is_none() && !takes_away {

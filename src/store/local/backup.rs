@@ -163,7 +163,7 @@ impl Shared {
         let each = &mut |_, entry: Entry, _: &[u8]| {
             if copied.is_ok() {
                 copied = self.hand_out_session(&entry, take);
-                backup.damaged += u64::from(entry.damage.iter().any(|d| d.accepted_at.is_none()));
+                backup.damaged += u64::from(entry.is_degraded());
             }
         };
         settled.entries(own, &read, each).map_err(damaged)?;

@@ -347,10 +347,9 @@ impl Shared {
 
 /// What keeps a session from expiring.
 fn kept(entry: &Entry) -> Option<Keeps> {
-    let damaged = entry.damage.iter().any(|one| one.accepted_at.is_none());
     match entry.held_at {
         Some(at) => Some(Keeps::Hold(Timestamp(at))),
         // What cannot be read is for a person to give up.
-        None => damaged.then_some(Keeps::Damage),
+        None => entry.is_degraded().then_some(Keeps::Damage),
     }
 }

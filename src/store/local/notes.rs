@@ -209,7 +209,7 @@ fn key_of(scope: &Scope, entry: &Entry) -> Option<SessionKey> {
 /// Whether events may be appended to it, as far as its entry says.
 fn is_open(entry: &Entry) -> bool {
     let gone = entry.deleted_at.or(entry.expired_at).or(entry.archived_at).is_some();
-    !gone && entry.damage.iter().all(|damage| damage.accepted_at.is_some())
+    !gone && !entry.is_degraded()
 }
 
 /// The frames of a segment that may hold notes behind a number.

@@ -98,7 +98,7 @@ impl Shared {
         let Some(position) = self.position_of(session, id)? else {
             let state = session.visible()?;
             // It may be where nobody can read.
-            return if state.is_degraded() { Err(session.damaged(&state)) } else { Ok(None) };
+            return if state.entry.is_degraded() { Err(session.damaged(&state)) } else { Ok(None) };
         };
         self.drive(|| self.plan_redaction(session, position)).await?;
         lock(&self.redacting).push(Arc::clone(session));

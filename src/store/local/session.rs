@@ -521,11 +521,6 @@ impl State {
         settled && !waits && self.opened.is_none()
     }
 
-    /// Whether something of it is lost and nobody accepted that: it takes no appends.
-    pub(super) fn is_degraded(&self) -> bool {
-        self.entry.damage.iter().any(|damage| damage.accepted_at.is_none())
-    }
-
     /// Remembers a damaged range, once; answers whether it is new.
     pub(super) fn damage(&mut self, range: Range, reason: &str) -> bool {
         let before = self.entry.damage.len();

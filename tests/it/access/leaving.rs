@@ -7,7 +7,7 @@ use serde_json::json;
 use sessionlog::{env::sim::Sim, store::local::Local};
 
 use super::house::{Wall, Walled};
-use crate::engines::small;
+use crate::{engines::small, life::machine};
 
 /// Those who have sessions of the same names; the first one leaves.
 const USERS: [(&str, &str); 3] = [("acme", "ada"), ("acme", "bob"), ("other", "ada")];
@@ -25,7 +25,7 @@ fn holding(sim: &Sim, text: &str) -> Vec<String> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_user_who_leaves_takes_what_is_theirs_and_nothing_of_anyone_else() {
     for encrypted in [false, true] {
-        let sim = if encrypted { Sim::encrypted(31) } else { Sim::new(31) };
+        let sim = machine(31, encrypted);
         let local = Arc::new(Local::open_local(&sim.env(), small()).unwrap());
         let walled = Walled::over(local.clone(), Arc::default(), Wall::default()).await;
         let tokens = USERS.map(|who| walled.admin(who));
