@@ -2,12 +2,14 @@
 //! per session, outside the model's context window, and views of it under a budget.
 //!
 //! The rooms, bottom to top; each sees only what lies beneath it (docs/architecture.md):
-//! event, env, access, log, store | projection, harness | service | wire | client |
+//! event, secrets, env, access, log, store | projection, harness | service | wire | client |
 //! http, mcp, import | cli.
 
 #![deny(clippy::undocumented_unsafe_blocks)]
 
 pub mod event;
+
+pub mod secrets;
 
 pub mod env;
 

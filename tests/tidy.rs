@@ -17,6 +17,7 @@ use std::{
 /// Every room, bottom to top, and the rooms it may name.
 const ROOMS: &[(&str, &[&str])] = &[
     ("event", &[]),
+    ("secrets", &[]),
     ("env", &["event"]),
     ("access", &["event", "env"]),
     ("log", &["event", "env"]),
@@ -33,6 +34,7 @@ const ROOMS: &[(&str, &[&str])] = &[
         "cli",
         &[
             "event",
+            "secrets",
             "env",
             "access",
             "store",

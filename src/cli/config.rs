@@ -18,9 +18,11 @@ use super::{
     doors::Doors,
     keys::KeySource,
     layers::{self, DEFAULT, ENVIRONMENT, FILE, FLAG, text_of},
+    secrets::SecretsSource,
     settings::{SETTINGS, Setting},
 };
 use crate::{
+    secrets::Recogniser,
     service::Monitor,
     store::{Lifetimes, local::Options},
 };
@@ -118,6 +120,9 @@ pub(super) struct Config {
     pub(super) store: Options,
     /// Where the store's master key comes from.
     pub(super) keys: KeySource,
+    /// Which secrets front ends take out of what they record.
+    #[expect(dead_code, reason = "hook and proxy read it")]
+    pub(super) secrets: SecretsSource,
     /// Who may come in, and what a client shows.
     pub(super) doors: Doors,
     /// The configuration file that was read.
@@ -174,6 +179,11 @@ impl Config {
             Some(place(text, base.filter(|_| found.source.starts_with(FILE)), environment))
         };
         let doors = Doors::parse(&typed, &path)?;
+        let rules =
+            typed("secrets", "on, off, or rules to leave out such as -jwt,-cookie", &|text| {
+                Recogniser::parse(text, "").is_ok()
+            })?;
+        let secrets = SecretsSource { rules, file: path("secrets_file") };
         let data_dir = typed("data_dir", "a path", &|text| !text.is_empty())?;
         if data_dir.is_empty() {
             return Err(ConfigError::NoHome);
@@ -194,6 +204,7 @@ impl Config {
             url: server(&url),
             store,
             keys,
+            secrets,
             doors,
             file,
             found,

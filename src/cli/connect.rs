@@ -15,7 +15,17 @@ use crate::{
 
 /// Settings that an owner is started with in any case, and what only a front end uses: they are
 /// not handed on again.
-const REPLACED: [&str; 7] = ["data_dir", "owner_idle", "log", "url", "token", "token_file", "ca"];
+const REPLACED: [&str; 9] = [
+    "data_dir",
+    "owner_idle",
+    "log",
+    "url",
+    "token",
+    "token_file",
+    "ca",
+    "secrets",
+    "secrets_file",
+];
 
 /// A client of what the settings name.
 pub(super) fn client(config: &Config, environment: &Environment) -> Outcome<Client> {

@@ -24,6 +24,8 @@ mod repair;
 mod retention;
 mod rotate;
 mod screen;
+#[expect(dead_code, reason = "hook and proxy read it")]
+mod secrets;
 mod serve;
 mod sessions;
 mod settings;

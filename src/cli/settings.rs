@@ -49,6 +49,15 @@ pub(super) const SETTINGS: &[Setting] = &[
     Setting::new("token_file", "FILE", "file that holds the credential; readable by you alone")
         .everywhere(),
     Setting::new("ca", "FILE", "certificates to believe the server of url by, in PEM").everywhere(),
+    Setting::new(
+        "secrets",
+        "RULES",
+        "secrets that hook and proxy take out before they record: on, off, or rules to leave out: -jwt,-cookie",
+    )
+    .or("on")
+    .everywhere(),
+    Setting::new("secrets_file", "FILE", "rules of your own: NAME PATTERN, allow PATTERN; one a line")
+        .everywhere(),
     Setting::new("log", "LEVEL", "what to log: off, error, warn, info, debug or trace")
         .or("info")
         .everywhere(),

@@ -1,0 +1,256 @@
+//! SECRETS: passwords, keys and tokens recognised in what other programs say, and taken out before
+//! it is stored. Pure: the same text and rules give the same result. It must not read a file, and
+//! must not keep or show what it took out: what remains is the name of the rule.
+//!
+//! A rule is data: the words without which it cannot match, a pattern, and how its match must look.
+//! One pass over the text finds the words; only the rules whose words are there look closer.
+
+mod json;
+mod look;
+mod rules;
+
+use std::{borrow::Cow, collections::BTreeMap, sync::OnceLock};
+
+use regex::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
+
+use look::Look;
+pub use rules::{RULES, Rule};
+
+/// Bytes that a compiled pattern of somebody's own may take.
+const PATTERN_BYTES_MAX: usize = 1 << 20;
+/// Before and behind the name of the rule, where a secret stood.
+const MARK: &str = "[redacted:";
+const MARK_END: &str = "]";
+
+/// Why rules cannot be used as they are written.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RulesError {
+    /// A rule is left out that there is not.
+    #[error("there is no rule {0:?} to leave out")]
+    Unknown(String),
+    /// A word that is none of `on`, `off` and `-rule`.
+    #[error("{0:?}: write on, off, or the rules to leave out, as in -jwt,-url-password")]
+    Word(String),
+    /// A line of a file of rules that says nothing.
+    #[error("line {line}: write NAME PATTERN, or allow PATTERN")]
+    Line {
+        /// The line, from 1.
+        line: usize,
+    },
+    /// A pattern that is none.
+    #[error("line {line}: {problem}")]
+    Pattern {
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong with it.
+        problem: String,
+    },
+}
+
+/// What was taken out: how often each rule matched.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report(BTreeMap<String, u64>);
+
+impl Report {
+    /// Whether nothing was taken out.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Each rule that matched, and how often.
+    pub fn rules(&self) -> impl Iterator<Item = (&str, u64)> {
+        self.0.iter().map(|(rule, count)| (rule.as_str(), *count))
+    }
+
+    /// As a JSON object: `{"jwt":1}`.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        let members: Vec<_> = self.rules().map(|(rule, n)| format!("\"{rule}\":{n}")).collect();
+        format!("{{{}}}", members.join(","))
+    }
+
+    fn count(&mut self, rule: &str) {
+        *self.0.entry(rule.to_owned()).or_default() += 1;
+    }
+}
+
+/// Rules ready to be used. Patterns are compiled when their words are met first.
+pub struct Recogniser {
+    rules: Vec<Ready>,
+    /// The words of all rules, and whose each is.
+    words: RegexSet,
+    owners: Vec<usize>,
+    /// What is no secret, whatever rule says so.
+    allowed: Vec<Regex>,
+}
+
+struct Ready {
+    name: Cow<'static, str>,
+    pattern: Cow<'static, str>,
+    look: Look,
+    /// Whether it looks at every text: nobody knows which words it needs.
+    always: bool,
+    compiled: OnceLock<Regex>,
+}
+
+impl Ready {
+    fn regex(&self) -> &Regex {
+        self.compiled.get_or_init(|| {
+            compiled(&self.pattern).expect("a pattern of the table is tested, another was compiled")
+        })
+    }
+}
+
+fn compiled(pattern: &str) -> Result<Regex, regex::Error> {
+    // A boundary of ASCII words is what tokens have, and is quick on any text.
+    let pattern = pattern.replace(r"\b", r"(?-u:\b)");
+    RegexBuilder::new(&pattern).size_limit(PATTERN_BYTES_MAX).build()
+}
+
+impl Default for Recogniser {
+    /// Every rule there is.
+    fn default() -> Self {
+        Self::new(&[], "").expect("nothing is asked for that could be wrong")
+    }
+}
+
+impl Recogniser {
+    /// The rules that a setting leaves on, `None` for none: `on`, `off`, or the names of rules to
+    /// leave out (`-jwt,-url-password`); `lines` holds rules of somebody's own, one a line:
+    /// `NAME PATTERN`, and `allow PATTERN` for what is no secret.
+    ///
+    /// # Errors
+    /// [`RulesError`], naming what cannot be read.
+    pub fn parse(setting: &str, lines: &str) -> Result<Option<Self>, RulesError> {
+        let setting = setting.trim();
+        if setting == "off" {
+            return Ok(None);
+        }
+        let words = setting.split(',').map(str::trim).filter(|word| !word.is_empty());
+        let off: Vec<&str> = words
+            .filter(|word| *word != "on")
+            .map(|word| word.strip_prefix('-').ok_or_else(|| RulesError::Word(word.to_owned())))
+            .collect::<Result<_, _>>()?;
+        Self::new(&off, lines).map(Some)
+    }
+
+    fn new(off: &[&str], lines: &str) -> Result<Self, RulesError> {
+        if let Some(unknown) = off.iter().find(|name| !RULES.iter().any(|r| r.name == **name)) {
+            return Err(RulesError::Unknown((*unknown).to_owned()));
+        }
+        let mut rules = Vec::new();
+        let mut allowed = Vec::new();
+        let (mut words, mut owners) = (Vec::new(), Vec::new());
+        for rule in RULES.iter().filter(|rule| !off.contains(&rule.name)) {
+            words.extend(rule.words.iter().map(|word| regex::escape(word)));
+            owners.extend(rule.words.iter().map(|_| rules.len()));
+            rules.push(Ready {
+                name: rule.name.into(),
+                pattern: rule.pattern.into(),
+                look: rule.look,
+                always: false,
+                compiled: OnceLock::new(),
+            });
+        }
+        for (line, text) in (1..).zip(lines.lines().map(str::trim)) {
+            if text.is_empty() || text.starts_with('#') {
+                continue;
+            }
+            let (name, pattern) = text.split_once(' ').ok_or(RulesError::Line { line })?;
+            let known = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+            if !name.chars().all(known) {
+                return Err(RulesError::Line { line });
+            }
+            let regex = compiled(pattern.trim())
+                .map_err(|error| RulesError::Pattern { line, problem: error.to_string() })?;
+            if name == "allow" {
+                allowed.push(regex);
+                continue;
+            }
+            rules.push(Ready {
+                name: name.to_owned().into(),
+                pattern: "".into(),
+                look: Look::Any,
+                always: true,
+                compiled: OnceLock::from(regex),
+            });
+        }
+        let words = RegexSetBuilder::new(words).case_insensitive(true).unicode(false).build();
+        let words = words.expect("words are escaped");
+        Ok(Self { rules, words, owners, allowed })
+    }
+
+    /// The text without its secrets; `None` when there are none.
+    #[must_use]
+    pub fn text(&self, text: &str, report: &mut Report) -> Option<String> {
+        let found = self.find(text);
+        if found.is_empty() {
+            return None;
+        }
+        let mut out = String::with_capacity(text.len());
+        let mut done = 0;
+        for (from, to, rule) in found {
+            out.push_str(text.get(done..from).unwrap_or_default());
+            out.push_str(&self.mark(rule, report));
+            done = to;
+        }
+        out.push_str(text.get(done..).unwrap_or_default());
+        Some(out)
+    }
+
+    /// JSON text without the secrets in its strings, everything else as it was; `None` when there
+    /// are none. A member's name tells of its value, too: what is called a password is one.
+    #[must_use]
+    pub fn json(&self, text: &str, report: &mut Report) -> Option<String> {
+        json::redact(self, text, report)
+    }
+
+    /// Where secrets stand, in order, none over another; the rule that stands first in the table
+    /// has the say.
+    fn find(&self, text: &str) -> Vec<(usize, usize, usize)> {
+        let mut wanted: Vec<usize> =
+            self.words.matches(text).iter().filter_map(|at| self.owners.get(at).copied()).collect();
+        wanted.extend((0..).zip(&self.rules).filter(|(_, rule)| rule.always).map(|(at, _)| at));
+        wanted.sort_unstable();
+        wanted.dedup();
+        let mut found: Vec<(usize, usize, usize)> = Vec::new();
+        for (at, rule) in wanted.into_iter().filter_map(|at| Some((at, self.rules.get(at)?))) {
+            for captures in rule.regex().captures_iter(text) {
+                let Some(all) = captures.get(0) else { continue };
+                let secret = captures.name("s").unwrap_or(all);
+                let (from, to) = (secret.start(), secret.end());
+                let free = |(other, end, _): &(usize, usize, usize)| to <= *other || from >= *end;
+                let said = secret.as_str();
+                if !said.is_empty()
+                    && rule.look.fits(said)
+                    && !said.starts_with(MARK)
+                    && !self.is_allowed(said)
+                    && found.iter().all(free)
+                {
+                    found.push((from, to, at));
+                }
+            }
+        }
+        found.sort_unstable();
+        found
+    }
+
+    fn is_allowed(&self, secret: &str) -> bool {
+        self.allowed.iter().any(|pattern| pattern.is_match(secret))
+    }
+
+    fn mark(&self, rule: usize, report: &mut Report) -> String {
+        let name = self.rules.get(rule).map_or("secret", |rule| &rule.name);
+        report.count(name);
+        format!("{MARK}{name}{MARK_END}")
+    }
+
+    /// The rule for values whose member's name says what they are, when it is on.
+    fn by_name(&self) -> Option<usize> {
+        self.rules.iter().position(|rule| rule.name == rules::MEMBER)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,237 @@
+//! The rules, as data. Each names what it finds, words one of which its match has, in any case,
+//! and a pattern: the group `s`, or else the whole match, is the secret. Whoever adds one adds to
+//! its tests something it finds, and something alike that it leaves. It must hold no code.
+//!
+//! The forms are those that the issuers of these keys publish. The last rules know no issuer and go
+//! by what stands before a value; they come last because a rule further up says more.
+
+use super::look::Look;
+
+/// The rule for members of JSON whose name says what they hold.
+pub(super) const MEMBER: &str = "secret-member";
+
+/// How one kind of secret is known.
+#[derive(Clone, Copy, Debug)]
+pub struct Rule {
+    /// Its name: what stands in the secret's place.
+    pub name: &'static str,
+    /// What it finds, for a person.
+    pub finds: &'static str,
+    pub(super) words: &'static [&'static str],
+    pub(super) pattern: &'static str,
+    pub(super) look: Look,
+}
+
+const fn form(
+    name: &'static str,
+    finds: &'static str,
+    words: &'static [&'static str],
+    pattern: &'static str,
+) -> Rule {
+    Rule { name, finds, words, pattern, look: Look::Any }
+}
+
+impl Rule {
+    const fn looking(self, look: Look) -> Self {
+        Self { look, ..self }
+    }
+}
+
+/// Every rule, those that say most first.
+pub const RULES: &[Rule] = &[
+    form(
+        "private-key",
+        "private keys in PEM or armour (RSA, EC, OpenSSH, PGP), also cut off",
+        &["private key"],
+        r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----(?:[A-Za-z0-9+/=\s\\,:()._@-]{8,}?-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|(?:(?:\s|\\[nr]){0,6}[A-Za-z0-9+/=]{16,})+)",
+    ),
+    form("age-key", "keys of age", &["age-secret-key-"], r"\bAGE-SECRET-KEY-1[0-9A-Z]{58}"),
+    form(
+        "anthropic-key",
+        "API and admin keys of Anthropic",
+        &["sk-ant-"],
+        r"\bsk-ant-[a-z]{2,12}\d{0,3}-[A-Za-z0-9_-]{20,}",
+    ),
+    form(
+        "openai-key",
+        "API keys of OpenAI: of projects, services, admins, and the old ones",
+        &["sk-"],
+        r"\bsk-(?:proj-|svcacct-|admin-|None-)[A-Za-z0-9_-]{20,}|\bsk-[A-Za-z0-9]{20}T3BlbkFJ[A-Za-z0-9]{20}|\bsk-[A-Za-z0-9]{48}\b",
+    ),
+    form(
+        "model-api-key",
+        "keys of Groq, Hugging Face, Langfuse, OpenRouter, Perplexity, Replicate, xAI",
+        &["gsk_", "hf_", "sk-lf-", "sk-or-", "pplx-", "r8_", "xai-"],
+        r"\b(?:gsk_[A-Za-z0-9]{48,56}|hf_[A-Za-z0-9]{34,40}|sk-lf-[0-9a-f-]{36}|sk-or-v1-[0-9a-f]{64}|pplx-[A-Za-z0-9]{40,64}|r8_[A-Za-z0-9]{37,40}|xai-[A-Za-z0-9]{60,100})\b",
+    ),
+    form(
+        "aws-access-key-id",
+        "ids of AWS access keys",
+        &["akia", "asia", "abia", "acca"],
+        r"\b(?:AKIA|ASIA|ABIA|ACCA)[A-Z2-7]{16}\b",
+    ),
+    form(
+        "aws-secret-key",
+        "secret AWS access keys and session tokens, by what stands before them",
+        &["aws_secret", "secretaccesskey", "secret_access_key", "aws_session", "sessiontoken"],
+        r#"(?i)(?:aws_?)?(?:secret_?access_?key|session_?token)\\*["']?\s{0,5}(?:=>|:=|=|:)\s{0,5}\\*["']?(?P<s>[A-Za-z0-9/+=]{40,})"#,
+    ),
+    form(
+        "azure-key",
+        "account and shared access keys of Azure",
+        &["accountkey=", "sharedaccesskey="],
+        r"(?i:account|sharedaccess)(?i:key)=(?P<s>[A-Za-z0-9+/]{40,}={0,2})",
+    ),
+    form(
+        "azure-client-secret",
+        "client secrets of Azure",
+        &["q~"],
+        r"\b[A-Za-z0-9_~.]{3}\dQ~[A-Za-z0-9_~.-]{31,34}",
+    ),
+    form("google-api-key", "API keys of Google", &["aiza"], r"\bAIza[0-9A-Za-z_-]{35}"),
+    form(
+        "google-oauth",
+        "OAuth secrets and tokens of Google",
+        &["gocspx-", "ya29.", "1//0"],
+        r"\bGOCSPX-[A-Za-z0-9_-]{24,}|\bya29\.[0-9A-Za-z_-]{20,}|\b1//0[0-9A-Za-z_-]{40,}",
+    ),
+    form(
+        "github-token",
+        "tokens of GitHub, classic and fine-grained",
+        &["ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_"],
+        r"\bgh[pousr]_[A-Za-z0-9]{36,255}|\bgithub_pat_[A-Za-z0-9_]{40,255}",
+    ),
+    form(
+        "gitlab-token",
+        "tokens of GitLab",
+        &["glpat-", "gldt-", "glrt-", "glcbt-", "glptt-", "glsoat-", "glft-", "glimt-", "glagent-"],
+        r"\bgl(?:pat|dt|rt|cbt|ptt|soat|ft|imt|agent)-[A-Za-z0-9_.=-]{20,}",
+    ),
+    form(
+        "slack-token",
+        "tokens of Slack",
+        &["xox", "xapp-"],
+        r"\bxox[abeoprs](?:\.xox[bp])?-[A-Za-z0-9-]{10,}|\bxapp-\d-[A-Za-z0-9-]{10,}",
+    ),
+    form(
+        "webhook-url",
+        "addresses whose knowledge is the right to post: Slack, Discord, Teams",
+        &["hooks.slack.com", "/api/webhooks/", "webhook.office.com"],
+        r"https://(?:hooks\.slack\.com/(?:services|workflows|triggers)/(?P<s>[A-Za-z0-9+/_-]{20,})|(?:[a-z]+\.)?discord(?:app)?\.com/api/webhooks/\d+/[A-Za-z0-9_-]{40,}|[a-z0-9-]+\.webhook\.office\.com/webhookb2/[A-Za-z0-9@/_-]{40,})",
+    ),
+    form(
+        "stripe-key",
+        "secret and restricted keys and webhook secrets of Stripe",
+        &["sk_live_", "sk_test_", "rk_live_", "rk_test_", "whsec_"],
+        r"\b(?:sk|rk)_(?:live|test)_[A-Za-z0-9]{16,}|\bwhsec_[A-Za-z0-9+/=]{24,}",
+    ),
+    form("npm-token", "tokens of npm", &["npm_"], r"\bnpm_[A-Za-z0-9]{36}\b"),
+    form("pypi-token", "tokens of PyPI", &["pypi-age"], r"\bpypi-AgE[A-Za-z0-9_-]{50,}"),
+    form(
+        "registry-token",
+        "tokens of crates.io, Docker Hub, RubyGems",
+        &["cio", "dckr_", "rubygems_"],
+        r"\bcio[A-Za-z0-9]{32}\b|\bdckr_[op]at_[A-Za-z0-9_-]{20,}|\brubygems_[a-f0-9]{48}\b",
+    ),
+    form(
+        "cloud-token",
+        "tokens of Cloudflare, Databricks, DigitalOcean, Doppler, Fly, Heroku, Pulumi, Render, Supabase, Tailscale, Terraform, Vault, Vercel",
+        &[
+            "v1.0-", "dapi", "doo_v1_", "dop_v1_", "dor_v1_", "dp.", "flyv1", "fo1_", "hrku-",
+            "pul-", "rnd_", "sbp_", "sb_secret_", "tskey-", "atlasv1", "hvs.", "hvb.", "hvr.",
+            "vcp_",
+        ],
+        r"\bv1\.0-[a-f0-9]{24}-[a-f0-9]{146}|\bdapi[a-f0-9]{32}\b|\bdo[opr]_v1_[a-f0-9]{64}|\bdp\.(?:pt|st|ct|scim|audit)\.[A-Za-z0-9_.-]{40,}|\bFlyV1 [A-Za-z0-9+/=_,-]{40,}|\bfo1_[A-Za-z0-9_-]{43}|\bHRKU-[A-Za-z0-9_-]{36,}|\bpul-[a-f0-9]{40}\b|\brnd_[A-Za-z0-9]{28,}|\bsbp_[a-f0-9]{40}\b|\bsb_secret_[A-Za-z0-9_-]{20,}|\btskey-[a-z]+-[A-Za-z0-9-]{20,}|\b[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_-]{60,70}|\bhv[sbr]\.[A-Za-z0-9_-]{24,}|\bvcp_[A-Za-z0-9]{24,}",
+    ),
+    form(
+        "service-token",
+        "tokens of Airtable, Asana, Atlassian, Figma, Grafana, Linear, Mailgun, New Relic, Notion, PlanetScale, Postman, SendGrid, Sentry, Shopify, Square, Telegram, Typeform",
+        &[
+            "pat", "atatt3", "atctt3", "figd_", "glc_", "glsa_", "lin_api_", "lin_oauth_", "key-",
+            "nrak-", "ntn_", "secret_", "pscale_", "pmak-", "sg.", "sntrys_", "sntryu_", "shpat_",
+            "shpca_", "shppa_", "shpss_", "sq0", ":aa", "tfp_",
+        ],
+        r"\bpat[A-Za-z0-9]{14}\.[a-f0-9]{64}\b|\bAT[AC]TT3[A-Za-z0-9_=.-]{60,}|\bfigd_[A-Za-z0-9_-]{38,}|\bglc_[A-Za-z0-9+/=]{32,}|\bglsa_[A-Za-z0-9]{32}_[a-f0-9]{8}|\blin_(?:api|oauth)_[A-Za-z0-9]{32,}|\bkey-[a-f0-9]{32}\b|\bNRAK-[A-Z0-9]{27}|\bntn_[A-Za-z0-9]{40,}|\bsecret_[A-Za-z0-9]{43}\b|\bpscale_(?:tkn|oauth|pw)_[A-Za-z0-9_.=-]{32,}|\bPMAK-[a-f0-9]{24}-[a-f0-9]{34}|\bSG\.[A-Za-z0-9_-]{20,24}\.[A-Za-z0-9_-]{39,50}|\bsntry[su]_[A-Za-z0-9+/=_-]{40,}|\bshp(?:at|ca|pa|ss)_[a-fA-F0-9]{32}|\bsq0(?:atp|csp|idp)-[A-Za-z0-9_-]{22,}|\b\d{8,10}:AA[A-Za-z0-9_-]{33}|\btfp_[A-Za-z0-9_.=-]{40,}",
+    ),
+    form(
+        "sessionlog-token",
+        "tokens of sessionlog",
+        &["sl_"],
+        r"\bsl_[0-9a-z]{4,40}_[0-9a-z]{40,80}\b",
+    ),
+    form(
+        "jwt",
+        "JSON web tokens",
+        &["eyj"],
+        r"\beyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}",
+    ),
+    form(
+        "url-password",
+        "passwords in addresses: scheme://user:password@host",
+        &["://"],
+        r#"\b[a-zA-Z][a-zA-Z0-9+.-]+://[^\s/:@"'<>\\]*:(?P<s>[^\s/@"'<>\\]+)@"#,
+    )
+    .looking(Look::Meant),
+    form(
+        "authorization",
+        "credentials in headers: Authorization, Bearer, X-Api-Key, private tokens",
+        &["authorization", "bearer", "x-api-key", "private-token", "x-auth-token"],
+        r#"(?i)(?:\bauthorization\\*["']?\s{0,5}[:=]\s{0,5}\\*["']?(?:basic|bearer|digest|token|apikey)\s{1,5}|\bbearer\s{1,5}|\b(?:x-api-key|private-token|x-auth-token)\\*["']?\s{0,5}[:=]\s{0,5}\\*["']?)(?P<s>[A-Za-z0-9._~+/=-]{12,})"#,
+    )
+    .looking(Look::Random),
+    form(
+        "cookie",
+        "cookies in headers",
+        &["cookie:"],
+        r"(?i)\b(?:set-)?cookie:[ \t]{0,5}(?P<s>[A-Za-z0-9_.-]+=[^\s;]{12,}(?:; ?[A-Za-z0-9_.-]+=[^\s;]*)*)",
+    )
+    .looking(Look::Random),
+    form(
+        "netrc",
+        "passwords in .netrc",
+        &["machine "],
+        r"\bmachine\s{1,9}\S+\s{1,9}login\s{1,9}\S+\s{1,9}password\s{1,9}(?P<s>\S+)",
+    )
+    .looking(Look::Meant),
+    form(
+        "command-password",
+        "passwords and tokens given to a command: --password x, curl -u user:x",
+        &["--pass", "--token", "--api-key", "--apikey", "--secret", "--client-secret", "curl"],
+        r#"(?:--(?:password|passphrase|pass|token|api-?key|secret|client-secret|auth-token)[= ]["']?|\bcurl\b[^\n|;]*?\s(?:-u|--user)[= ]?["']?[A-Za-z0-9._@+-]+:)(?P<s>[^\s"'|;&<>]{4,})"#,
+    )
+    .looking(Look::Meant),
+    form(
+        "password",
+        "quoted values that a password's name stands before, in code and settings",
+        &["password", "passwd", "passphrase", "pwd"],
+        r#"(?i)(?:password|passwd|passphrase|pwd)\\*["']?\s{0,5}(?:=>|:=|=|:)\s{0,5}\\*["'](?P<s>[^\s"'\\]{4,})\\*["']"#,
+    )
+    .looking(Look::Meant),
+    form(
+        "environment",
+        "variables of an environment that are called a password",
+        &["password", "passwd", "passphrase", "_pwd", "_pass"],
+        r#"(?m)(?:^|[\s;])(?:export\s{1,5})?[A-Z0-9_]*(?:PASSWORD|PASSWD|PASSPHRASE|_PWD|_PASS)=(?P<s>[^\s"';]{4,})"#,
+    )
+    .looking(Look::Meant),
+    form(
+        "password-line",
+        "lines of settings that are called a password",
+        &["password", "passwd", "passphrase"],
+        r#"(?im)^[ \t]*[a-z0-9_.-]*(?:password|passwd|passphrase)[ \t]{0,5}[=:][ \t]{0,5}(?P<s>[^\s"']{4,})[ \t]*\r?$"#,
+    )
+    .looking(Look::Mixed),
+    form(
+        "secret",
+        "random values that a key's, token's or secret's name stands before",
+        &["secret", "token", "api_key", "apikey", "api-key", "access_key", "private_key", "credential"],
+        r#"(?i)\b[A-Za-z0-9_.-]*(?:secret|token|api[_-]?key|access[_-]?key|private[_-]?key|credentials?)[A-Za-z0-9_]{0,20}\\*["']?\s{0,5}(?:=>|:=|=|:)\s{0,5}\\*["']?(?P<s>[A-Za-z0-9_.~+/=-]{12,})"#,
+    )
+    .looking(Look::Random),
+    form(
+        MEMBER,
+        "members of JSON whose name says so: password, apiKey, client_secret, authorization",
+        &[],
+        r"\z.",
+    ),
+];

@@ -1,0 +1,254 @@
+//! The rules against what they must find and what they must leave. Every secret here was made up.
+
+use super::*;
+
+/// Letters and digits without a meaning, so that no file of ours looks like a leak.
+fn drawn(count: usize) -> String {
+    let alphabet = b"q7Zk2Lm9Xw4Rt8Vb3Nc6Hj5Gf1DsPaYe0U";
+    (0..count).map(|n| alphabet[(n * 11 + n / 7) % alphabet.len()] as char).collect()
+}
+
+fn hex(count: usize) -> String {
+    (0..count).map(|n| b"3f9a0c7e1d5b8264"[(n * 7 + n / 5) % 16] as char).collect()
+}
+
+fn found(text: &str) -> Vec<String> {
+    let mut report = Report::default();
+    let clean = Recogniser::default().text(text, &mut report);
+    assert_eq!(clean.is_none(), report.is_empty(), "{text}");
+    report.rules().map(|(rule, _)| rule.to_owned()).collect()
+}
+
+/// A text of each rule, with what must be gone of it.
+fn examples() -> Vec<(&'static str, String, String)> {
+    let own = |rule, before: &str, secret: String, behind: &str| {
+        (rule, format!("{before}{secret}{behind}"), secret)
+    };
+    let base32 = "ABCDEFGH23456723";
+    let pem =
+        format!("-----BEGIN RSA PRIVATE KEY-----\n{}\n-----END RSA PRIVATE KEY-----", drawn(90));
+    let cut = format!("-----BEGIN OPENSSH PRIVATE KEY-----\n{}", drawn(120));
+    vec![
+        own("private-key", "key:\n", pem, "\nthe end"),
+        own("private-key", "", cut, " ... cut"),
+        own("age-key", "", format!("AGE-SECRET-KEY-1{}", drawn(58).to_uppercase()), "\n"),
+        own("anthropic-key", "x=", format!("sk-ant-api03-{}", drawn(80)), " y"),
+        own("openai-key", "'", format!("sk-proj-{}", drawn(60)), "'"),
+        own("openai-key", "'", format!("sk-{}", drawn(48)), "'"),
+        own("model-api-key", "", format!("hf_{}", drawn(34)), ","),
+        own("aws-access-key-id", "id ", format!("AKIA{base32}"), " of"),
+        own("aws-secret-key", "aws_secret_access_key = ", drawn(40), "\n"),
+        own("aws-secret-key", r#"{\"SecretAccessKey\": \""#, drawn(40), r#"\"}"#),
+        own("azure-key", "AccountKey=", format!("{}==", drawn(86)), ";"),
+        own("azure-client-secret", " ", format!("abc8Q~{}", drawn(34)), " "),
+        own("google-api-key", "key=", format!("AIza{}", drawn(35)), "&"),
+        own("google-oauth", "", format!("GOCSPX-{}", drawn(28)), ""),
+        own("github-token", "git clone ", format!("ghp_{}", drawn(36)), " x"),
+        own("github-token", "", format!("github_pat_{}_{}", drawn(22), drawn(59)), ""),
+        own("gitlab-token", "", format!("glpat-{}", drawn(20)), ""),
+        own("slack-token", "", format!("xoxb-123456789012-{}", drawn(24)), ""),
+        own("webhook-url", "https://hooks.slack.com/services/", drawn(40), " "),
+        own("stripe-key", "", format!("sk_live_{}", drawn(24)), ""),
+        own("npm-token", "//registry/:_authToken=", format!("npm_{}", drawn(36)), ""),
+        own("pypi-token", "", format!("pypi-AgEIcHlwaS5vcmc{}", drawn(60)), ""),
+        own("registry-token", "", format!("dckr_pat_{}", drawn(27)), ""),
+        own("cloud-token", "", format!("dop_v1_{}", hex(64)), ""),
+        own("cloud-token", "", format!("hvs.{}", drawn(30)), ""),
+        own("service-token", "", format!("SG.{}.{}", drawn(22), drawn(43)), ""),
+        own("service-token", "bot ", format!("123456789:AA{}", drawn(33)), ""),
+        own("sessionlog-token", "", format!("sl_abcd1234_{}", drawn(52).to_lowercase()), ""),
+        own("jwt", "", format!("eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIx{}.{}", drawn(9), drawn(43)), ""),
+        own("url-password", "postgres://app:", "hunter2!".to_owned(), "@db:5432/x"),
+        own("authorization", "Authorization: Bearer ", drawn(30), "\r\n"),
+        own("authorization", "\"X-Api-Key\": \"", drawn(32), "\""),
+        own("cookie", "Cookie: ", format!("sid={}; theme=dark", drawn(40)), "\r\n"),
+        own("netrc", "machine h login me password ", "hunter2".to_owned(), "\n"),
+        own("command-password", "mysql --password=", "hunter2".to_owned(), " db"),
+        own("command-password", "curl -s -u admin:", "hunter2".to_owned(), " http://x"),
+        own("password", "db_password = \"", "hunter2".to_owned(), "\""),
+        own("password", r#"{\"password\": \""#, "hunter2".to_owned(), r#"\"}"#),
+        own("environment", "export DB_PASSWORD=", "correcthorse".to_owned(), "\n"),
+        own("password-line", "  password: ", "hunter2".to_owned(), "\n"),
+        own("secret", "MY_SERVICE_TOKEN=", drawn(32), "\n"),
+        own("secret", "client_secret: '", drawn(32), "'"),
+    ]
+}
+
+#[test]
+fn every_rule_finds_what_it_is_for_and_takes_out_all_of_it_and_no_more() {
+    let recogniser = Recogniser::default();
+    for (rule, text, secret) in examples() {
+        let mut report = Report::default();
+        let clean = recogniser.text(&text, &mut report).unwrap_or_else(|| panic!("kept: {text}"));
+        let expected = text.replace(&secret, &format!("[redacted:{rule}]"));
+        assert_eq!(clean, expected, "{rule}: {text}");
+        assert_eq!(report.to_json(), format!("{{\"{rule}\":1}}"));
+        assert_eq!(recogniser.text(&clean, &mut report), None, "once is enough: {clean}");
+    }
+    let shown: Vec<_> = examples().into_iter().map(|(rule, ..)| rule).collect();
+    for rule in RULES.iter().filter(|rule| rule.name != rules::MEMBER) {
+        assert!(shown.contains(&rule.name), "{} has no example", rule.name);
+    }
+}
+
+#[test]
+fn what_is_no_secret_is_left() {
+    for text in [
+        "the password is stored hashed, never in plain text",
+        "password: string;",
+        "password: str = None",
+        "password=self.password",
+        "passwords: 12",
+        "const token = getToken(user);",
+        "let token = tokens.next();",
+        "max_tokens: 4096",
+        "\"completion_tokens\": 118, \"total_tokens\": 20240",
+        "token_type: bearer",
+        "Authorization: Bearer <token>",
+        "Authorization: Bearer $TOKEN",
+        "api_key=YOUR_API_KEY",
+        "apiKey: process.env.OPENAI_API_KEY",
+        "export API_KEY=\"${API_KEY}\"",
+        "secret_name: my-kubernetes-secret",
+        "password = \"changeme\"",
+        "--password <PASSWORD>",
+        "https://example.org:8080/a@b",
+        "https://user@example.org/",
+        "ssh://git@github.com:org/r",
+        "commit 9fceb02d0ae598e95dc970b74767f19372d61af8",
+        "sha256:9f86d081884c7d659a2feaa0c55ad0",
+        "550e8400-e29b-41d4-a716-446655440000",
+        "data:image/png;base64,iVBORw0KGgoAAAANSUhEUg",
+        "sk-learn",
+        "the task-sk-1",
+        "npm_config_registry",
+        "AKIA is how they begin",
+        "It starts with -----BEGIN PRIVATE KEY----- and ends.",
+        "-----BEGIN PUBLIC KEY-----\nMIIB",
+        "ghp_short",
+        "eyJhbGciOiJIUzI1NiJ9",
+        "cookie: a small file",
+        "machine learning",
+        "curl -u $USER:$PASS https://x",
+        "The bearer of this letter",
+        "tokenizer: o200k_base",
+        "passphrase",
+        "the secret: be kind",
+        "Password: required",
+        "pwd=/home/me",
+    ] {
+        assert_eq!(found(text), Vec::<String>::new(), "{text}");
+    }
+}
+
+#[test]
+fn json_keeps_every_other_byte_and_a_members_name_tells_of_its_value() {
+    let recogniser = Recogniser::default();
+    let token = format!("ghp_{}", drawn(36));
+    for (text, expected) in [
+        (
+            r#"{ "password" : "hunter2", "n": 1.50e3 }"#,
+            r#"{ "password" : "[redacted:secret-member]", "n": 1.50e3 }"#,
+        ),
+        (
+            r#"{"db":{"apiKey":"k1"},"x":"\u00e9\n"}"#,
+            r#"{"db":{"apiKey":"[redacted:secret-member]"},"x":"\u00e9\n"}"#,
+        ),
+        (
+            r#"{"headers":{"Authorization":"Basic dXNlcjpodW50ZXIy"}}"#,
+            r#"{"headers":{"Authorization":"[redacted:secret-member]"}}"#,
+        ),
+        (
+            r#"{"a":["T","T"],"T":1}"#,
+            r#"{"a":["[redacted:github-token]","[redacted:github-token]"],"[redacted:github-token]":1}"#,
+        ),
+        (
+            r#"{"text":"line\nDB_PASSWORD=hunter2\nnext \"q\""}"#,
+            r#"{"text":"line\nDB_PASSWORD=[redacted:environment]\nnext \"q\""}"#,
+        ),
+        (r#"not JSON: T "#, "not JSON: [redacted:github-token] "),
+    ] {
+        let (text, mut report) = (
+            text.replace("\"T\"", &format!("\"{token}\"")).replace(" T ", &format!(" {token} ")),
+            Report::default(),
+        );
+        assert_eq!(recogniser.json(&text, &mut report).as_deref(), Some(expected), "{text}");
+        assert!(!report.is_empty());
+        assert_eq!(recogniser.json(expected, &mut report), None, "once is enough: {expected}");
+    }
+    for text in [
+        r#"{"password":""}"#,
+        r#"{"password":null,"x":"y"}"#,
+        r#"{"password":{"type":"string"}}"#,
+        r#"{"nextToken":"page-2","token":"abc"}"#,
+        r#"{"secret":"a long sentence about it"}"#,
+        r#"["password","hunter2"]"#,
+        r#"{"type":"string","description":"The password to use"}"#,
+        "",
+        "{}",
+        "\"",
+        r#"{"a":"b\\"}"#,
+    ] {
+        assert_eq!(recogniser.json(text, &mut Report::default()), None, "{text}");
+    }
+}
+
+#[test]
+fn rules_are_left_out_added_and_overruled_by_name() {
+    let text = "postgres://a:hunter2@db EMP-12345 xoxb-123456789012-abcdefabcdef";
+    for (setting, lines, expected) in [
+        ("on", "", "postgres://a:[redacted:url-password]@db EMP-12345 [redacted:slack-token]"),
+        ("", "", "postgres://a:[redacted:url-password]@db EMP-12345 [redacted:slack-token]"),
+        ("-url-password", "", "postgres://a:hunter2@db EMP-12345 [redacted:slack-token]"),
+        (
+            "on, -url-password,-slack-token",
+            "# ours\nstaff EMP-\\d+",
+            "postgres://a:hunter2@db [redacted:staff] xoxb-123456789012-abcdefabcdef",
+        ),
+        ("on", "allow ^hunter2$", "postgres://a:hunter2@db EMP-12345 [redacted:slack-token]"),
+    ] {
+        let recogniser = Recogniser::parse(setting, lines).expect("read").expect("on");
+        let clean = recogniser.text(text, &mut Report::default()).expect("something is found");
+        assert_eq!(clean, expected, "{setting} {lines}");
+    }
+    assert!(Recogniser::parse("off", "").expect("read").is_none());
+    for (setting, lines, said) in [
+        ("-nobody", "", "nobody"),
+        ("loud", "", "loud"),
+        ("on", "word", "line 1"),
+        ("on", "\nname (", "line 2"),
+        ("on", "a/b c", "line 1"),
+    ] {
+        let error = Recogniser::parse(setting, lines).err().expect("refused").to_string();
+        assert!(error.contains(said), "{error}");
+    }
+}
+
+#[test]
+fn a_long_text_without_secrets_is_read_in_one_pass() {
+    // The patterns have bounds everywhere: what would take long takes forever here.
+    let recogniser = Recogniser::default();
+    for unit in [
+        "password ",
+        "a.b_c-d=",
+        "https://a:",
+        "token: ",
+        "-----BEGIN PRIVATE KEY-----",
+        "cookie: a=b; ",
+    ] {
+        let text = unit.repeat(100_000 / unit.len());
+        let _ = recogniser.text(&text, &mut Report::default());
+    }
+}
+
+#[test]
+fn the_document_lists_every_rule() {
+    let document = include_str!("../../docs/secrets.md");
+    let rows: Vec<_> = document.lines().filter(|line| line.starts_with("| `")).collect();
+    let settings = rows.iter().filter(|row| row.starts_with("| `secrets")).count();
+    assert_eq!(rows.len() - settings, RULES.len());
+    for rule in RULES {
+        let row = format!("| `{}` | {} |", rule.name, rule.finds);
+        assert!(rows.contains(&row.as_str()), "{row}");
+    }
+}
