@@ -3,7 +3,7 @@
 //!
 //! The rooms, bottom to top; each sees only what lies beneath it (docs/architecture.md):
 //! event, secrets, env, access, log, store | projection, harness | service | wire | client |
-//! http, mcp, import | cli.
+//! http, mcp, hook, import | cli.
 
 #![deny(clippy::undocumented_unsafe_blocks)]
 
@@ -35,6 +35,8 @@ pub mod http;
 #[cfg(feature = "mcp")]
 pub mod mcp;
 
+#[cfg(feature = "client")]
+pub mod hook;
 #[cfg(feature = "client")]
 pub mod import;
 

@@ -58,6 +58,8 @@ pub(super) enum Verb {
     Serve(Serve),
     /// Speak MCP on standard input and output, for a client that starts this program
     Mcp(Mcp),
+    /// Record one event of Claude Code or Codex, and answer what its model is to know
+    Hook,
     /// List sessions, the newest first
     Sessions(Sessions),
     /// Show what a session says about itself, where it came from, and its forks

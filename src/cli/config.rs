@@ -46,6 +46,12 @@ impl Environment {
         Self { variables }
     }
 
+    /// A variable that is text, and not empty.
+    pub(super) fn text(&self, name: &str) -> Option<String> {
+        let text = self.variables.get(name)?.to_str()?;
+        (!text.is_empty()).then(|| text.to_owned())
+    }
+
     fn directory(&self, name: &str) -> Option<PathBuf> {
         // The XDG rules: a path that is not absolute counts as unset.
         self.variables.get(name).map(PathBuf::from).filter(|path| path.is_absolute())
@@ -116,6 +122,8 @@ pub(super) struct Config {
     pub(super) max_steps: u64,
     /// Bounds of a model's context window.
     pub(super) monitor: Monitor,
+    /// Tokens that a hook pages back in at most.
+    pub(super) hook_tokens: usize,
     pub(super) url: Option<Url>,
     pub(super) store: Options,
     /// Where the store's master key comes from.
@@ -166,6 +174,9 @@ impl Config {
             text.parse::<u64>().is_ok()
         })?;
         let monitor = monitor(&typed)?;
+        let hook_tokens = typed("hook_tokens", "a whole number, 0 for none", &|text| {
+            text.parse::<usize>().is_ok()
+        })?;
         let sweep_every = lasts(&typed, "sweep_interval", "10s")?;
         let checkpoint_every = lasts(&typed, "checkpoint_interval", "600s")?;
         let store = store_options(&typed)?;
@@ -201,6 +212,7 @@ impl Config {
             checkpoint_every,
             max_steps: max_steps.parse().unwrap_or_default(),
             monitor,
+            hook_tokens: hook_tokens.parse().unwrap_or_default(),
             url: server(&url),
             store,
             keys,

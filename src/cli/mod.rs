@@ -13,6 +13,7 @@ mod doors;
 mod events;
 mod failure;
 mod fork;
+mod hook;
 mod inspect;
 mod keys;
 mod layers;
@@ -58,7 +59,7 @@ pub fn run() -> ExitCode {
             // Help and version arrive here too; they are what was asked for.
             let wrong = error.use_stderr();
             let _ = error.print();
-            return ExitCode::from(if wrong { USAGE } else { DONE });
+            return ExitCode::from(if wrong && !is_hook() { USAGE } else { DONE });
         }
     };
     let environment = Environment::of_process();
@@ -74,6 +75,11 @@ pub fn run() -> ExitCode {
             ExitCode::from(failure.exit())
         }
     }
+}
+
+/// Whether an agent's program runs us at one of its events: 2 would stop what it is about to do.
+fn is_hook() -> bool {
+    std::env::args_os().skip(1).any(|argument| argument == "hook")
 }
 
 /// Says why a verb failed, to whoever is still there.
@@ -104,6 +110,7 @@ fn execute(arguments: Arguments, environment: &Environment, screen: &mut Screen)
         Verb::Man => return reference::manual(screen),
         Verb::Inspect(wanted) => return inspect::run(&wanted.path, screen),
         Verb::Bench(wanted) => return bench::run(wanted, screen),
+        Verb::Hook => return hook::run(&common, environment, screen),
         _ => {}
     }
     if let Verb::Serve(serve) = &verb {
@@ -130,6 +137,7 @@ fn execute(arguments: Arguments, environment: &Environment, screen: &mut Screen)
         return runtime.block_on(demo::run(demo, screen));
     }
     let client = connect::client(&config, environment)?;
+    runtime.block_on(hook::deliver_what_waits(&client, &config, environment, screen));
     runtime.block_on(ask(client, verb, &config, environment, screen))
 }
 

@@ -259,13 +259,30 @@ pub fn identity(path: &Path) -> io::Result<Identity> {
 /// # Errors
 /// What the file system said.
 pub fn lock_beside(path: &Path) -> io::Result<impl Sized + use<>> {
+    let file = lock_file(path)?;
+    file.lock()?;
+    Ok(file)
+}
+
+/// The same lock, or `None` while somebody else has it.
+///
+/// # Errors
+/// What the file system said.
+pub fn try_lock_beside(path: &Path) -> io::Result<Option<impl Sized + use<>>> {
+    let file = lock_file(path)?;
+    match file.try_lock() {
+        Ok(()) => Ok(Some(file)),
+        Err(fs::TryLockError::WouldBlock) => Ok(None),
+        Err(fs::TryLockError::Error(error)) => Err(error),
+    }
+}
+
+fn lock_file(path: &Path) -> io::Result<fs::File> {
     let mut name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_owned();
     name.push(".lock");
     let path = path.with_file_name(name);
     let mut options = fs::OpenOptions::new();
-    let file = options.write(true).create(true).truncate(false).mode(0o600).open(path)?;
-    file.lock()?;
-    Ok(file)
+    options.write(true).create(true).truncate(false).mode(0o600).open(path)
 }
 
 /// The one absolute spelling of an existing path: links, `.` and `..` resolved.

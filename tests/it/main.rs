@@ -82,6 +82,9 @@ mod cli;
 // Cursors, checkpoints and leases from the command line, and after a crash.
 #[cfg(feature = "cli")]
 mod work;
+// Hooks of other people's agents.
+#[cfg(feature = "cli")]
+mod hook;
 // The benchmark, with tiny counts.
 #[cfg(feature = "cli")]
 mod bench;

@@ -1,0 +1,121 @@
+//! `hook`: one event of an agent's program from standard input. It ends with 0 whatever happens: an
+//! agent must not be hurt by what watches it. It must not know what an event means.
+
+use std::{
+    io::{self, IsTerminal, Read as _},
+    path::PathBuf,
+    sync::Arc,
+    time::Duration,
+};
+
+use serde_json::json;
+
+use super::{
+    args::Common,
+    config::{Config, Environment},
+    connect,
+    failure::Outcome,
+    screen::Screen,
+};
+use crate::{
+    client::Client,
+    env::{clock::SystemClock, entropy::SystemEntropy},
+    hook::{Done, Drained, Hook, PAYLOAD_BYTES_MAX, Payload, Spool, drain},
+};
+
+/// The project's directory, as Claude Code says it.
+const PROJECT: &str = "CLAUDE_PROJECT_DIR";
+/// How long a verb delivers what hooks could not, before it does its own work.
+const DELIVER_WAIT: Duration = Duration::from_secs(3);
+
+pub(super) fn run(common: &Common, environment: &Environment, screen: &mut Screen) -> Outcome {
+    if io::stdin().is_terminal() {
+        screen.note(
+            "sessionlog hook reads one event of an agent's program from standard input; \
+             `sessionlog install claude-code` sets that up.",
+        );
+    }
+    if let Err(failure) = record(common, environment, screen) {
+        screen.note(format!("sessionlog hook: {failure}"));
+    }
+    // What it printed before it failed is whole: an answer is one line.
+    let _ = screen.flush();
+    Ok(())
+}
+
+fn record(common: &Common, environment: &Environment, screen: &mut Screen) -> Outcome {
+    let mut bytes = Vec::new();
+    io::stdin().lock().take(PAYLOAD_BYTES_MAX).read_to_end(&mut bytes)?;
+    let payload = Payload::read(&bytes, &|_| {}).map_err(io::Error::other)?;
+    let config = Config::load(common, environment);
+    let client = match &config {
+        Ok(config) => connect::client(config, environment).map_err(|failure| failure.to_string()),
+        Err(error) => Err(error.to_string()),
+    };
+    let hook = Hook {
+        client,
+        spool: spool(config.as_ref().ok(), environment),
+        clock: Arc::new(SystemClock::new()),
+        entropy: Arc::new(SystemEntropy),
+        directory: environment.text(PROJECT),
+        tokens_max: config.map_or(0, |config| config.hook_tokens),
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let done = runtime.block_on(hook.run(&payload));
+    // Whoever starts the owner may still wait for it: nobody waits for them.
+    runtime.shutdown_background();
+    tell(&done, screen)
+}
+
+fn tell(done: &Done, screen: &mut Screen) -> Outcome {
+    if let Some(trouble) = &done.trouble {
+        screen.note(format!("sessionlog hook: {trouble}"));
+    }
+    if screen.json {
+        let report = json!({
+            "session": done.session, "recorded": done.recorded, "spooled": done.spooled,
+            "answer": done.answer,
+        });
+        return Ok(screen.value(&report)?);
+    }
+    match &done.answer {
+        Some(answer) => Ok(screen.value(answer)?),
+        None => Ok(()),
+    }
+}
+
+/// Delivers what hooks could not, before a verb looks at it; a verb is not held up for long.
+pub(super) async fn deliver_what_waits(
+    client: &Client,
+    config: &Config,
+    environment: &Environment,
+    screen: &Screen,
+) {
+    let spool = spool(Some(config), environment);
+    if spool.is_empty() {
+        return;
+    }
+    match drain(client, &spool, DELIVER_WAIT).await {
+        Ok(Drained { stopped: None, .. }) => {}
+        Ok(Drained { stopped: Some(why), .. }) => {
+            screen.note(format!("events of hooks wait in {spool}: {why}"));
+        }
+        Err(error) => screen.note(format!("events of hooks wait in {spool}: {error}")),
+    }
+}
+
+/// Where events wait: beside the data directory, or else in the state directory of the user: under
+/// the name of the data directory, or of none where the settings do not say which.
+fn spool(config: Option<&Config>, environment: &Environment) -> Spool {
+    let state = environment.home_or("XDG_STATE_HOME", ".local/state");
+    let state = state.map(|state| state.join("sessionlog/spool"));
+    let of_directory = config.map(|config| {
+        let mut beside = config.data_dir.clone().into_os_string();
+        beside.push(".spool");
+        let name = config.data_dir.display().to_string().replace(['/', '\\'], "%");
+        [Some(PathBuf::from(beside)), state.as_ref().map(|state| state.join(name))]
+    });
+    let unnamed = state.as_ref().map(|state| state.join("any"));
+    let places = of_directory.into_iter().flatten().chain([unnamed]);
+    Spool::new(places.flatten().collect())
+}

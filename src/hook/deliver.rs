@@ -1,0 +1,207 @@
+//! An event on its way into its session, now or out of the spool: the same call either way, so that
+//! what may have arrived is sent again and arrives once. It must not decide what is spooled.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::spool::Spool;
+use crate::{
+    client::{Client, ClientError, IDEMPOTENCY_KEY, Request, session_path},
+    event::SessionId,
+};
+
+/// Everything that is to be recorded of one event of an agent's program.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Delivery {
+    /// The session.
+    pub(super) session: String,
+    /// What the session says about itself when this event brings it into being.
+    pub(super) about: About,
+    /// The events, each with an id.
+    pub(super) events: Vec<Value>,
+    /// A checkpoint behind them.
+    pub(super) mark: Option<Mark>,
+}
+
+/// What a session says about itself.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct About {
+    pub(super) title: String,
+    pub(super) workspace: Option<String>,
+    pub(super) client: String,
+}
+
+/// A checkpoint.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Mark {
+    pub(super) label: String,
+    /// Whether the work is done there.
+    pub(super) done: bool,
+}
+
+/// Why an event is not in its session.
+#[derive(Debug)]
+pub(super) enum Undelivered {
+    /// It may be, later.
+    Later(ClientError),
+    /// The session is gone: nobody wants to keep it.
+    Gone(ClientError),
+    /// It never will be.
+    Refused(ClientError),
+}
+
+/// What became of the events that waited.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Drained {
+    /// Files delivered.
+    pub delivered: usize,
+    /// Why the rest waits on.
+    pub stopped: Option<String>,
+}
+
+impl Delivery {
+    /// The name of its first event, which no other delivery has.
+    pub(super) fn name(&self) -> &str {
+        let id = self.events.first().and_then(|event| event.get("id"));
+        id.and_then(Value::as_str).unwrap_or("none")
+    }
+
+    pub(super) fn to_text(&self) -> String {
+        serde_json::to_string(self).expect("texts and JSON alone")
+    }
+
+    pub(super) fn read(text: &str) -> Option<Self> {
+        serde_json::from_str(text).ok()
+    }
+}
+
+/// Records an event. Sent again it is known.
+pub(super) async fn deliver(client: &Client, delivery: &Delivery) -> Result<(), Undelivered> {
+    let session = match SessionId::new(&delivery.session) {
+        Ok(session) => session,
+        // Nobody but a person with an editor writes such a file.
+        Err(_) => return Ok(()),
+    };
+    match append(client, &session, &delivery.events).await {
+        Err(error) if error.code() == "session_not_found" => {
+            create(client, &session, delivery).await.map_err(judged)?;
+        }
+        Err(error) if error.code() == "idempotency_conflict" => {
+            // One of them is known, with another time of day.
+            for event in &delivery.events {
+                match append(client, &session, std::slice::from_ref(event)).await {
+                    Err(error) if error.code() != "idempotency_conflict" => {
+                        return Err(judged(error));
+                    }
+                    _ => {}
+                }
+            }
+        }
+        other => other.map_err(judged)?,
+    }
+    let Some(mark) = &delivery.mark else { return Ok(()) };
+    let body = json!({ "label": mark.label, "final": mark.done });
+    let request = Request::post(session_path(&session, "/checkpoints"));
+    let request = request.header(IDEMPOTENCY_KEY, delivery.name()).json(&body);
+    client.send(request).await.map(drop).map_err(judged)
+}
+
+async fn append(client: &Client, session: &SessionId, events: &[Value]) -> Result<(), ClientError> {
+    let body = json!({ "events": events });
+    client.send(Request::post(session_path(session, "/events")).json(&body)).await.map(drop)
+}
+
+async fn create(
+    client: &Client,
+    session: &SessionId,
+    delivery: &Delivery,
+) -> Result<(), ClientError> {
+    let About { title, workspace, client: program } = &delivery.about;
+    let mut body = Map::new();
+    body.insert("id".to_owned(), json!(session.as_str()));
+    body.insert("title".to_owned(), json!(title));
+    if let Some(workspace) = workspace {
+        body.insert("workspace".to_owned(), json!(workspace));
+    }
+    // After each answer of a tool there is a checkpoint: what a crash leaves is found by it.
+    let metadata = json!({ "client": program, "checkpoints": "tool_calls" });
+    body.insert("metadata".to_owned(), metadata);
+    body.insert("initial_events".to_owned(), json!(delivery.events));
+    match client.send(Request::post("/v1/sessions").json(&Value::Object(body))).await {
+        // Another event of the same session was first.
+        Err(error) if error.code() == "session_exists" => {
+            append(client, session, &delivery.events).await
+        }
+        other => other.map(drop),
+    }
+}
+
+fn judged(error: ClientError) -> Undelivered {
+    let ClientError::Refused(refusal) = &error else { return Undelivered::Later(error) };
+    match (refusal.status, &*refusal.code) {
+        (410, _) => Undelivered::Gone(error),
+        (401 | 403 | 429, _) | (500.., _) | (_, "lease_held" | "lease_lost") => {
+            Undelivered::Later(error)
+        }
+        _ => Undelivered::Refused(error),
+    }
+}
+
+/// Delivers what waits, in the order in which it happened, for so long at most. What one session
+/// does not take now holds up that session alone; an owner that does not answer holds up all.
+///
+/// # Errors
+/// What the file system said of the spool.
+pub async fn drain(client: &Client, spool: &Spool, wait: Duration) -> std::io::Result<Drained> {
+    let mut drained = Drained::default();
+    let outcome = tokio::time::timeout(wait, drain_all(client, spool, &mut drained)).await;
+    if outcome.is_err() {
+        drained.stopped = Some("what waits is being delivered, a part at a time".to_owned());
+    } else {
+        outcome.unwrap_or(Ok(()))?;
+    }
+    if drained.stopped.is_none() {
+        spool.unpause();
+    }
+    Ok(drained)
+}
+
+async fn drain_all(client: &Client, spool: &Spool, drained: &mut Drained) -> std::io::Result<()> {
+    const PAUSE: Duration = Duration::from_millis(20);
+    let Some(_right) = (loop {
+        match spool.take()? {
+            Some(right) => break Some(right),
+            None if spool.is_empty() => break None,
+            // Somebody else delivers.
+            None => tokio::time::sleep(PAUSE).await,
+        }
+    }) else {
+        return Ok(());
+    };
+    let mut held = BTreeSet::new();
+    for path in spool.waiting() {
+        let Some(delivery) = spool.read(&path) else { continue };
+        if held.contains(&delivery.session) {
+            continue;
+        }
+        match deliver(client, &delivery).await {
+            Ok(()) | Err(Undelivered::Gone(_)) => {}
+            Err(Undelivered::Refused(_)) => {
+                spool.refuse(&delivery).map_err(std::io::Error::other)?;
+            }
+            Err(Undelivered::Later(ClientError::Refused(refusal))) if refusal.status == 409 => {
+                held.insert(delivery.session);
+                continue;
+            }
+            Err(Undelivered::Later(error)) => {
+                drained.stopped = Some(error.to_string());
+                return Ok(());
+            }
+        }
+        spool.forget(&path)?;
+        drained.delivered += 1;
+    }
+    Ok(())
+}

@@ -1,0 +1,328 @@
+//! A hook's event in the words of the log: the one table from what agents' programs say to the
+//! types that every fold knows. What nothing fits is kept whole as `transcript.entry`; the original
+//! is kept under `raw`. It must not talk to anybody.
+
+use serde_json::{Map, Value, json};
+
+use super::{
+    deliver::{About, Delivery, Mark},
+    payload::Payload,
+};
+use crate::event::{Timestamp, limits};
+
+/// Bytes of an event: what the store takes, and room for what comes around a body.
+const EVENT_BYTES: usize = limits::EVENT_BYTES_MAX - (64 << 10);
+/// Tools of our own: what they were told and answered is in the log already.
+const OWN_SERVER: &str = "sessionlog";
+
+/// Type and body of an event.
+type Draft = (&'static str, Map<String, Value>);
+
+/// What is to be recorded of an event.
+pub(super) fn delivery(
+    payload: &Payload,
+    workspace: Option<&str>,
+    at: Timestamp,
+    salt: [u8; 16],
+) -> Delivery {
+    let (drafts, mark) = drafts(payload);
+    let last = drafts.len().saturating_sub(1);
+    let event = |(part, (kind, body)): (usize, Draft)| {
+        let mut event = Map::new();
+        event.insert("id".to_owned(), json!(payload.event_id(salt, part).as_str()));
+        event.insert("type".to_owned(), json!(kind));
+        event.insert("created_at".to_owned(), json!(at.to_string()));
+        event.extend(body);
+        if let Some(thread) = payload.text("agent_id") {
+            event.entry("session_thread_id").or_insert_with(|| json!(thread));
+        }
+        // The original once, with the event that stands for it.
+        if part == last && kind != "transcript.entry" {
+            event.insert("raw".to_owned(), Value::Object(payload.members().clone()));
+        }
+        Value::Object(fitting(event, payload))
+    };
+    let agent = payload.agent();
+    let place = workspace.and_then(|path| path.rsplit('/').find(|part| !part.is_empty()));
+    let title =
+        place.map_or_else(|| agent.title().to_owned(), |p| format!("{}: {p}", agent.title()));
+    Delivery {
+        session: payload.session().to_string(),
+        about: About {
+            title: title.chars().take(limits::TITLE_CHARS_MAX).collect(),
+            workspace: workspace.map(str::to_owned),
+            client: agent.as_str().to_owned(),
+        },
+        events: drafts.into_iter().enumerate().map(event).collect(),
+        mark,
+    }
+}
+
+/// The table.
+fn drafts(payload: &Payload) -> (Vec<Draft>, Option<Mark>) {
+    let mark = |label: &str, done| Some(Mark { label: label.to_owned(), done });
+    match payload.name() {
+        "SessionStart" => (
+            vec![(
+                "session.status_running",
+                picked(payload, &[("source", "source"), ("model", "model")]),
+            )],
+            None,
+        ),
+        "UserPromptSubmit" => {
+            let content = payload.get("prompt").cloned().unwrap_or_default();
+            (vec![("user.message", object(json!({ "content": content })))], mark("prompt", false))
+        }
+        "PreToolUse" => (vec![("agent.tool_use", tool_use(payload))], None),
+        "PostToolUse" => (vec![("agent.tool_result", tool_result(payload))], None),
+        "PostToolUseFailure" => (vec![("agent.tool_result", tool_failure(payload))], None),
+        "PreCompact" => (vec![entry(payload)], mark("compaction", false)),
+        "PostCompact" => {
+            let names = [("trigger", "trigger"), ("compact_summary", "summary")];
+            (vec![("context.compacted", picked(payload, &names))], None)
+        }
+        "Stop" => {
+            let said = payload.text("last_assistant_message");
+            let said = said.map(|text| ("agent.message", object(json!({ "content": text }))));
+            let idle = object(json!({ "stop_reason": { "type": "end_turn" } }));
+            (said.into_iter().chain([("session.status_idle", idle)]).collect(), None)
+        }
+        "SubagentStart" => (vec![("session.thread_status_running", subagent(payload))], None),
+        "SubagentStop" => (vec![("session.thread_status_idle", subagent(payload))], None),
+        "SessionEnd" => {
+            let body = picked(payload, &[("reason", "reason")]);
+            (vec![("session.status_terminated", body)], mark("final", true))
+        }
+        _ => (vec![entry(payload)], None),
+    }
+}
+
+fn object(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(members) => members,
+        _ => Map::new(),
+    }
+}
+
+/// The event whole: nothing of the vocabulary fits.
+fn entry(payload: &Payload) -> Draft {
+    ("transcript.entry", object(json!({ "entry": payload.members() })))
+}
+
+/// Members under other names; those that are not there stay away.
+fn picked(payload: &Payload, names: &[(&str, &str)]) -> Map<String, Value> {
+    let found =
+        names.iter().filter_map(|(from, to)| Some(((*to).to_owned(), payload.get(from)?.clone())));
+    found.collect()
+}
+
+fn subagent(payload: &Payload) -> Map<String, Value> {
+    let names = [("agent_type", "agent_name"), ("last_assistant_message", "content")];
+    picked(payload, &names)
+}
+
+/// A tool's name, and the server it is of: `mcp__server__tool` is how hooks spell both.
+fn tool_of(payload: &Payload) -> (&str, Option<&str>) {
+    let name = payload.text("tool_name").unwrap_or("unknown");
+    match name.strip_prefix("mcp__").and_then(|rest| rest.split_once("__")) {
+        Some((server, tool)) if !server.is_empty() && !tool.is_empty() => (tool, Some(server)),
+        _ => (name, None),
+    }
+}
+
+fn tool_use(payload: &Payload) -> Map<String, Value> {
+    let (name, server) = tool_of(payload);
+    let mut body = Map::new();
+    body.insert("name".to_owned(), json!(name));
+    if let Some(server) = server {
+        body.insert("server".to_owned(), json!(server));
+    }
+    body.insert("input".to_owned(), payload.get("tool_input").cloned().unwrap_or(json!({})));
+    body.extend(picked(payload, &[("tool_use_id", "call_id")]));
+    body
+}
+
+fn tool_result(payload: &Payload) -> Map<String, Value> {
+    let mut body = picked(payload, &[("tool_use_id", "call_id"), ("duration_ms", "duration_ms")]);
+    let response = payload.get("tool_response").unwrap_or(&Value::Null);
+    let failed =
+        ["is_error", "isError"].iter().any(|name| response.get(*name) == Some(&json!(true)));
+    body.insert("content".to_owned(), content(response));
+    body.insert("is_error".to_owned(), json!(failed));
+    body
+}
+
+fn tool_failure(payload: &Payload) -> Map<String, Value> {
+    let mut body = picked(payload, &[("tool_use_id", "call_id"), ("duration_ms", "duration_ms")]);
+    let why = payload.get("error").or_else(|| payload.get("tool_response"));
+    body.insert("content".to_owned(), content(why.unwrap_or(&Value::Null)));
+    body.insert("is_error".to_owned(), json!(true));
+    body
+}
+
+/// A tool's answer as text or blocks. Tools answer in shapes of their own: what a reader would see
+/// is taken out of those that are known, any other is shown as the JSON it is.
+fn content(response: &Value) -> Value {
+    let is_block = |block: &Value| block.get("type").is_some_and(Value::is_string);
+    match response {
+        Value::Null => json!(""),
+        Value::String(text) => json!(text),
+        Value::Array(blocks) if !blocks.is_empty() && blocks.iter().all(is_block) => {
+            response.clone()
+        }
+        Value::Object(members) => match (members.get("stdout"), members.get("content")) {
+            (Some(Value::String(out)), _) => {
+                let err = members.get("stderr").and_then(Value::as_str).unwrap_or_default();
+                let both = [out.as_str(), err].into_iter().filter(|text| !text.is_empty());
+                json!(both.collect::<Vec<_>>().join("\n"))
+            }
+            (None, Some(inner @ (Value::String(_) | Value::Array(_)))) => content(inner),
+            _ => json!(response.to_string()),
+        },
+        other => json!(other.to_string()),
+    }
+}
+
+/// The event as far as the store takes it. The original gives way first, then the longest texts;
+/// what is cut says so, with how large it was.
+fn fitting(mut event: Map<String, Value>, payload: &Payload) -> Map<String, Value> {
+    if is_own(payload) {
+        own(&mut event);
+    }
+    let bytes = size(&event);
+    if bytes <= EVENT_BYTES {
+        return event;
+    }
+    event.insert("truncated".to_owned(), json!({ "bytes": bytes }));
+    if let Some(raw) = event.get_mut("raw").and_then(Value::as_object_mut) {
+        ["tool_input", "tool_response", "prompt", "error"].iter().for_each(|name| {
+            raw.remove(*name);
+        });
+    }
+    let mut longest = EVENT_BYTES / 2;
+    while size(&event) > EVENT_BYTES && longest > 64 {
+        event.values_mut().for_each(|value| shorten(value, longest));
+        longest /= 4;
+    }
+    if size(&event) > EVENT_BYTES {
+        // Many small things: none of them is worth more than another.
+        event.retain(|_, value| value.to_string().len() < 4096);
+    }
+    event
+}
+
+fn size(event: &Map<String, Value>) -> usize {
+    Value::Object(event.clone()).to_string().len()
+}
+
+fn shorten(value: &mut Value, longest: usize) {
+    match value {
+        Value::String(text) if text.len() > longest => {
+            let end = (0..=longest).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+            text.truncate(end);
+            text.push('…');
+        }
+        Value::Array(values) => values.iter_mut().for_each(|value| shorten(value, longest)),
+        Value::Object(members) => {
+            members.values_mut().for_each(|value| shorten(value, longest));
+        }
+        _ => {}
+    }
+}
+
+fn is_own(payload: &Payload) -> bool {
+    tool_of(payload).1 == Some(OWN_SERVER)
+}
+
+/// A call of a tool of ours: that it was made is worth a line, what it said is in the log.
+fn own(event: &mut Map<String, Value>) {
+    let elsewhere = || json!("(in this log already)");
+    for name in ["content", "input"] {
+        if let Some(value) = event.get_mut(name) {
+            *value = elsewhere();
+        }
+    }
+    if let Some(raw) = event.get_mut("raw").and_then(Value::as_object_mut) {
+        for name in ["tool_input", "tool_response"] {
+            if let Some(value) = raw.get_mut(name) {
+                *value = elsewhere();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn delivered(payload: &Value) -> Delivery {
+        let payload = Payload::read(payload.to_string().as_bytes(), &|_| {}).expect("an event");
+        super::delivery(&payload, Some("/home/ada/proj"), Timestamp(0), [7; 16])
+    }
+
+    #[test]
+    fn an_answer_of_a_tool_is_text_or_blocks_whatever_shape_it_came_in() {
+        let block = json!([{ "type": "text", "text": "a" }]);
+        for (response, expected) in [
+            (json!("text"), json!("text")),
+            (block.clone(), block.clone()),
+            (json!({ "content": block }), block),
+            (json!({ "stdout": "out", "stderr": "", "interrupted": false }), json!("out")),
+            (json!({ "stdout": "out", "stderr": "err" }), json!("out\nerr")),
+            (json!({ "filePath": "/a", "n": 1 }), json!(r#"{"filePath":"/a","n":1}"#)),
+            (json!(null), json!("")),
+            (json!([1, 2]), json!("[1,2]")),
+        ] {
+            assert_eq!(content(&response), expected, "{response}");
+        }
+    }
+
+    #[test]
+    fn what_is_too_large_is_cut_and_says_so() {
+        let huge = "x".repeat(9 << 20);
+        for response in [json!(huge), json!(vec!["y".repeat(90); 90_000])] {
+            let made = delivered(&json!({
+                "session_id": "s", "hook_event_name": "PostToolUse", "tool_name": "Read",
+                "tool_use_id": "t", "tool_response": response,
+            }));
+            let event = &made.events[0];
+            let bytes = event.to_string().len();
+            assert!(bytes <= EVENT_BYTES, "{bytes}");
+            assert!(event["truncated"]["bytes"].as_u64() > Some(4 << 20));
+            assert_eq!(
+                (&event["call_id"], &event["type"]),
+                (&json!("t"), &json!("agent.tool_result"))
+            );
+        }
+    }
+
+    #[test]
+    fn what_our_own_tools_say_is_not_recorded_twice() {
+        let made = delivered(&json!({
+            "session_id": "s", "hook_event_name": "PostToolUse", "tool_use_id": "t",
+            "tool_name": "mcp__sessionlog__get_research_session", "tool_response": "the whole view",
+        }));
+        assert!(!made.events[0].to_string().contains("the whole view"), "{:?}", made.events);
+    }
+
+    #[test]
+    fn an_event_has_the_same_name_however_often_it_is_told_and_another_has_another() {
+        let told = |name: &str, more: Value| {
+            let mut payload = json!({ "session_id": "s", "hook_event_name": name });
+            payload.as_object_mut().expect("an object").extend(object(more));
+            payload
+        };
+        let id = |payload: &Value, salt: u8| {
+            let read = Payload::read(payload.to_string().as_bytes(), &|_| {}).expect("an event");
+            read.event_id([salt; 16], 0)
+        };
+        let call = told("PreToolUse", json!({ "tool_use_id": "t" }));
+        assert_eq!(id(&call, 1), id(&call, 2));
+        let result = told("PostToolUse", json!({ "tool_use_id": "t" }));
+        assert_ne!(id(&call, 1), id(&result, 1));
+        let stop = told("Stop", json!({ "prompt_id": "p" }));
+        assert_ne!(id(&stop, 1), id(&stop, 2), "an agent stops twice in the same words");
+        let prompt = told("UserPromptSubmit", json!({ "prompt_id": "p", "prompt": "go" }));
+        assert_eq!(id(&prompt, 1), id(&prompt, 2));
+    }
+}

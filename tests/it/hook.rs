@@ -1,0 +1,99 @@
+//! `hook` as Claude Code and Codex run it: each event lands in the words of the log, nothing an
+//! owner or a disk does hurts the agent or loses an event, and a model that lost its context, comes
+//! back or starts is told where the work stands.
+
+mod events;
+mod told;
+mod trouble;
+
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+
+use crate::program::{Place, Ran};
+
+/// A session's name as both programs mint them.
+pub const SESSION: &str = "0198c5d2-f0a0-7a1b-8c3d-4e5f60718293";
+
+/// An event of Claude Code.
+pub fn claude(name: &str, more: &Value) -> Value {
+    told(
+        json!({
+            "session_id": SESSION, "transcript_path": "/home/ada/.claude/projects/-p/t.jsonl",
+            "cwd": "/home/ada/proj", "hook_event_name": name, "permission_mode": "default",
+        }),
+        more,
+    )
+}
+
+/// An event of Codex.
+pub fn codex(name: &str, more: &Value) -> Value {
+    told(
+        json!({
+            "session_id": SESSION, "cwd": "/home/ada/proj", "hook_event_name": name,
+            "transcript_path": "/home/ada/.codex/sessions/2026/11/22/rollout-1.jsonl",
+            "model": "gpt-5", "turn_id": "turn-1", "permission_mode": "default",
+        }),
+        more,
+    )
+}
+
+fn told(mut event: Value, more: &Value) -> Value {
+    event.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    event
+}
+
+/// The same event in another session.
+pub fn of(session: &str, mut event: Value) -> Value {
+    event["session_id"] = json!(session);
+    event
+}
+
+/// Runs the hook; it must end with 0, whatever happened.
+#[track_caller]
+pub fn hook(place: &Place, event: &Value) -> Ran {
+    let ran = place.run_with(&["hook"], &event.to_string());
+    assert_eq!(ran.code, 0, "{}\n{}", ran.out, ran.err);
+    ran
+}
+
+/// Runs the hook, which must have nothing to say.
+#[track_caller]
+pub fn quiet(place: &Place, event: &Value) {
+    let ran = hook(place, event);
+    assert_eq!((&*ran.out, &*ran.err), ("", ""), "{event}");
+}
+
+/// What the hook tells the model, and the data in it.
+#[track_caller]
+pub fn told_to_model(place: &Place, event: &Value) -> (String, Value) {
+    let ran = hook(place, event);
+    assert_eq!(ran.err, "", "{event}");
+    let answer: Value =
+        serde_json::from_str(&ran.out).unwrap_or_else(|e| panic!("{e}: {}", ran.out));
+    let output = &answer["hookSpecificOutput"];
+    assert_eq!(output["hookEventName"], event["hook_event_name"]);
+    let text = output["additionalContext"].as_str().unwrap().to_owned();
+    let inner = text.split("\n").find(|line| line.starts_with('{')).unwrap();
+    let data = serde_json::from_str(inner).unwrap();
+    (text, data)
+}
+
+/// Types of a session's events, in order.
+pub fn kinds(place: &Place, session: &str) -> Vec<String> {
+    let kind = |event: &Value| event["type"].as_str().unwrap().to_owned();
+    place.events(session).iter().map(kind).collect()
+}
+
+/// Starts hooks at once and waits for all of them.
+pub fn at_once(place: &Place, events: &[Value]) -> Vec<Ran> {
+    use std::io::Write as _;
+    let start = |event: &Value| {
+        let mut child = place.command(&["hook"]).stdin(Stdio::piped()).spawn().unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        stdin.write_all(event.to_string().as_bytes()).unwrap();
+        child
+    };
+    let children: Vec<_> = events.iter().map(start).collect();
+    children.into_iter().map(crate::program::ran).collect()
+}

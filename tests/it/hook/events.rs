@@ -1,0 +1,200 @@
+//! Each event of both programs, as their contracts give it, in the words of the log.
+
+use serde_json::{Value, json};
+
+use super::{SESSION, claude, codex, hook, kinds, of, quiet};
+use crate::program::Place;
+
+/// A day of Claude Code.
+fn day_of_claude() -> Vec<(Value, &'static [&'static str])> {
+    let call = json!({
+        "tool_name": "Bash", "tool_use_id": "toolu_1", "prompt_id": "p1",
+        "tool_input": { "command": "cargo test" },
+    });
+    let result = json!({
+        "tool_name": "Bash", "tool_use_id": "toolu_1", "prompt_id": "p1", "duration_ms": 12,
+        "tool_input": { "command": "cargo test" },
+        "tool_response": {
+            "stdout": "2 passed", "stderr": "warning", "interrupted": false, "isImage": false,
+        },
+    });
+    let fetch = json!({
+        "tool_name": "mcp__web__fetch", "tool_use_id": "toolu_2",
+        "tool_input": { "url": "https://example.org/a" },
+    });
+    let failed = json!({
+        "tool_name": "mcp__web__fetch", "tool_use_id": "toolu_2", "error": "HTTP 404",
+        "tool_input": { "url": "https://example.org/a" }, "is_interrupt": false,
+    });
+    let agent = json!({ "agent_id": "a7", "agent_type": "Explore", "stop_hook_active": false,
+        "last_assistant_message": "found it" });
+    vec![
+        (
+            claude("SessionStart", &json!({ "source": "startup", "model": "m" })),
+            &["session.status_running"],
+        ),
+        (
+            claude("UserPromptSubmit", &json!({ "prompt": "Mend it", "prompt_id": "p1" })),
+            &["user.message"],
+        ),
+        (claude("PreToolUse", &call), &["agent.tool_use"]),
+        (claude("PostToolUse", &result), &["agent.tool_result"]),
+        (claude("PreToolUse", &fetch), &["agent.tool_use"]),
+        (claude("PostToolUseFailure", &failed), &["agent.tool_result"]),
+        (claude("SubagentStart", &agent), &["session.thread_status_running"]),
+        (claude("SubagentStop", &agent), &["session.thread_status_idle"]),
+        (
+            claude(
+                "Stop",
+                &json!({ "stop_hook_active": false, "last_assistant_message": "Done." }),
+            ),
+            &["agent.message", "session.status_idle"],
+        ),
+        (
+            claude("PreCompact", &json!({ "trigger": "manual", "custom_instructions": "" })),
+            &["transcript.entry"],
+        ),
+        (
+            claude(
+                "PostCompact",
+                &json!({ "trigger": "manual", "compact_summary": "we mended it" }),
+            ),
+            &["context.compacted"],
+        ),
+        (claude("CwdChanged", &json!({ "new_cwd": "/tmp" })), &["transcript.entry"]),
+        (claude("NeverHeardOf", &json!({ "anything": [1, { "b": null }] })), &["transcript.entry"]),
+        (claude("SessionEnd", &json!({ "reason": "other" })), &["session.status_terminated"]),
+    ]
+}
+
+/// A day of Codex.
+fn day_of_codex() -> Vec<(Value, &'static [&'static str])> {
+    let call = json!({
+        "tool_name": "Bash", "tool_use_id": "call_1", "tool_input": { "command": "ls" },
+    });
+    let result = json!({
+        "tool_name": "Bash", "tool_use_id": "call_1", "tool_input": { "command": "ls" },
+        "tool_response": "src\n",
+    });
+    let agent = json!({ "agent_id": "a1", "agent_type": "worker" });
+    vec![
+        (codex("SessionStart", &json!({ "source": "startup" })), &["session.status_running"]),
+        (codex("UserPromptSubmit", &json!({ "prompt": "List" })), &["user.message"]),
+        (codex("PreToolUse", &call), &["agent.tool_use"]),
+        (codex("PermissionRequest", &call), &["transcript.entry"]),
+        (codex("PostToolUse", &result), &["agent.tool_result"]),
+        (codex("PreCompact", &json!({ "trigger": "auto" })), &["transcript.entry"]),
+        (codex("PostCompact", &json!({ "trigger": "auto" })), &["context.compacted"]),
+        (codex("SubagentStart", &agent), &["session.thread_status_running"]),
+        (codex("SubagentStop", &agent), &["session.thread_status_idle"]),
+        (
+            codex("Stop", &json!({ "stop_hook_active": false, "last_assistant_message": "One." })),
+            &["agent.message", "session.status_idle"],
+        ),
+        (codex("SessionEnd", &json!({ "reason": "exit" })), &["session.status_terminated"]),
+    ]
+}
+
+#[test]
+fn every_event_of_both_programs_is_recorded_in_the_words_of_the_log() {
+    for (client, day) in [("claude-code", day_of_claude()), ("codex", day_of_codex())] {
+        let place = Place::new();
+        let mut expected = Vec::new();
+        for (event, kinds) in &day {
+            quiet(&place, event);
+            expected.extend(kinds.iter().map(|kind| (*kind).to_owned()));
+        }
+        assert_eq!(kinds(&place, SESSION), expected, "{client}");
+        let shown = place.run(&["show", SESSION, "--json"]).json();
+        assert_eq!(shown["workspace"], "/home/ada/proj", "{shown}");
+        assert_eq!(shown["metadata"]["client"], client, "{shown}");
+        assert!(shown["title"].as_str().unwrap().ends_with(": proj"), "{shown}");
+        // The original of each is there, whole.
+        let events = place.events(SESSION);
+        let originals: Vec<&Value> =
+            events.iter().filter_map(|event| event.get("raw").or(event.get("entry"))).collect();
+        assert_eq!(originals, day.iter().map(|(event, _)| event).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn calls_results_and_words_have_the_members_that_folds_read() {
+    let place = Place::new();
+    for (event, _) in &day_of_claude() {
+        quiet(&place, event);
+    }
+    let events = place.events(SESSION);
+    let found = |kind: &str, nth: usize| {
+        events.iter().filter(|event| event["type"] == kind).nth(nth).unwrap().clone()
+    };
+    assert_eq!(found("user.message", 0)["content"], "Mend it");
+    assert_eq!(found("agent.message", 0)["content"], "Done.");
+    let call = found("agent.tool_use", 0);
+    assert_eq!((&call["name"], &call["call_id"]), (&json!("Bash"), &json!("toolu_1")));
+    assert_eq!(call["input"], json!({ "command": "cargo test" }));
+    let result = found("agent.tool_result", 0);
+    assert_eq!(
+        (&result["content"], &result["call_id"]),
+        (&json!("2 passed\nwarning"), &json!("toolu_1"))
+    );
+    assert_eq!((&result["is_error"], &result["duration_ms"]), (&json!(false), &json!(12)));
+    let fetch = found("agent.tool_use", 1);
+    assert_eq!((&fetch["name"], &fetch["server"]), (&json!("fetch"), &json!("web")));
+    let failed = found("agent.tool_result", 1);
+    assert_eq!((&failed["content"], &failed["is_error"]), (&json!("HTTP 404"), &json!(true)));
+    let compacted = found("context.compacted", 0);
+    assert_eq!(
+        (&compacted["trigger"], &compacted["summary"]),
+        (&json!("manual"), &json!("we mended it"))
+    );
+    assert_eq!(found("session.thread_status_idle", 0)["session_thread_id"], "a7");
+    // What happened is in the views: the folds understood it.
+    let view = place.run(&["view", SESSION, "--json", "compactions"]);
+    let view = view.json();
+    assert_eq!(view["count"], 1, "{view}");
+    let checkpoints = place.run(&["checkpoints", SESSION, "--json"]).json();
+    let labels: Vec<&str> = checkpoints["data"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|one| one["label"].as_str())
+        .collect();
+    assert_eq!(labels, ["final", "compaction", "prompt"], "{checkpoints}");
+    assert_eq!(checkpoints["data"][0]["final"], true);
+}
+
+#[test]
+fn an_event_that_is_told_twice_is_recorded_once() {
+    let place = Place::new();
+    let call = json!({ "tool_name": "Bash", "tool_use_id": "t1", "tool_input": {} });
+    for _ in 0..2 {
+        quiet(&place, &claude("PreToolUse", &call));
+        quiet(&place, &claude("UserPromptSubmit", &json!({ "prompt": "go", "prompt_id": "p" })));
+    }
+    // The same words at two times are two events.
+    for _ in 0..2 {
+        quiet(&place, &claude("Notification", &json!({ "message": "waiting" })));
+    }
+    let expected = ["agent.tool_use", "user.message", "transcript.entry", "transcript.entry"];
+    assert_eq!(kinds(&place, SESSION), expected);
+}
+
+#[test]
+fn what_is_no_event_is_said_on_standard_error_and_hurts_nobody() {
+    let place = Place::new();
+    for input in
+        ["", "not JSON", "[]", "{}", r#"{"session_id":"s"}"#, "{\"hook_event_name\":7}", "\u{0}"]
+    {
+        let ran = place.run_with(&["hook"], input);
+        assert_eq!((ran.code, &*ran.out), (0, ""), "{input:?}");
+        assert!(ran.err.contains("sessionlog hook:"), "{input:?}: {}", ran.err);
+    }
+    // 2 would stop what the agent is about to do.
+    let ran = place.run_with(&["hook", "--no-such-flag"], "{}");
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    // A name that is none of ours still has a session.
+    let odd = of("über/../x", claude("Notification", &json!({})));
+    hook(&place, &odd);
+    let sessions = place.run(&["sessions", "--json"]).json();
+    assert_eq!(sessions["data"].as_array().unwrap().len(), 1, "{sessions}");
+}
