@@ -29,7 +29,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("client", &["event", "wire"]),
     ("http", &["event", "access", "service", "wire"]),
     ("mcp", &["event", "access", "service", "wire", "client"]),
-    ("hook", &["event", "env", "wire", "client"]),
+    ("hook", &["event", "secrets", "env", "wire", "client"]),
     ("import", &["event", "wire", "client"]),
     (
         "cli",
