@@ -154,11 +154,11 @@ impl Service {
         self.bindings.set(&caller.scope, via, remembered);
     }
 
-    /// A fresh start for the caller's connection: it is bound to nothing. The log keeps everything.
-    /// Answers what it was bound to.
+    /// A fresh start for the caller's connection: it is bound to nothing, and a lease whose token
+    /// it shows is given back. The log keeps everything. Answers what it was bound to.
     ///
     /// # Errors
-    /// Those of the store.
+    /// `lease_lost`, and those of the store.
     pub async fn clear_session(
         &self,
         caller: &Caller,
@@ -169,6 +169,9 @@ impl Service {
             Err(error) if error.code == Code::SessionRequired => None,
             Err(error) => return Err(error),
         };
+        if let (Some(session), Some(_)) = (&before, caller.fence) {
+            self.release_lease(caller, session).await?;
+        }
         self.bindings.set(&caller.scope, via, Remembered { session: None, fresh: true });
         Ok(before)
     }

@@ -29,8 +29,8 @@ impl Service {
     /// both. It belongs to what its parent belongs to, and lives as long.
     ///
     /// # Errors
-    /// `session_not_found` and its like for the parent, `point_not_found`, `session_exists`,
-    /// `prefix_erased`, and those of the disk.
+    /// `session_not_found` and its like for the parent, `lease_lost`, `point_not_found`,
+    /// `session_exists`, `prefix_erased`, and those of the disk.
     pub async fn fork_session(
         &self,
         caller: &Caller,
@@ -39,6 +39,11 @@ impl Service {
     ) -> ServiceResult<SessionInfo> {
         let key = caller.key(parent);
         let info = self.store.used(&key).await?;
+        if caller.fence.is_some() {
+            // Reading needs no lease; who shows one that is lost is told so.
+            info.work.admit(parent, caller.fence, self.store.counted())?;
+        }
+        let caller = &Caller { fence: None, ..caller.clone() };
         let at = self.position_of(&key, &call.at, info.tail).await?;
         if at > info.tail {
             return Err(ServiceError::point_not_found(&call.at, info.tail));

@@ -59,7 +59,7 @@ pub use slice::{Around, EventQuery, EventSlice, Follow, Step, Window};
 pub use sources::SourcesAdded;
 pub use verify::Counts;
 pub use views::{CompactionsView, UsageView};
-pub use wake::{Granted, Unfinished, Woken};
+pub use wake::{Granted, TakeUp, TakenUp, Unfinished, WakeCall, Woken};
 pub use window::{WINDOW_TOKENS_MAX, WindowQuery, WindowView};
 
 pub use crate::store::{

@@ -32,7 +32,8 @@ impl From<StoreError> for ServiceError {
             StoreError::LeaseHeld { session, seconds } => held(message, &session, seconds),
             StoreError::LeaseLost { session } => plain(Code::LeaseLost).action(format!(
                 "another may write now: read what came since, then wake the session again: \
-                 `sessionlog wake {session}`, or POST /v1/sessions/{session}/wake"
+                 `sessionlog wake {session}`, POST /v1/sessions/{session}/wake, or resume with \
+                 wake: true"
             )),
             StoreError::IdempotencyConflict { position, .. } => {
                 let place = position.map(|position| format!(" (at position {position})"));
@@ -103,7 +104,8 @@ fn archived(session: &SessionId) -> ServiceError {
 fn held(message: String, session: &SessionId, seconds: u64) -> ServiceError {
     let error = ServiceError::new(Code::LeaseHeld, message).action(format!(
         "send the Fencing-Token of the lease; or take it over: `sessionlog wake {session} \
-         --steal`, or POST /v1/sessions/{session}/wake {{\"steal\":true}}"
+         --steal`, POST /v1/sessions/{session}/wake {{\"steal\":true}}, or resume with wake and \
+         steal: true"
     ));
     let mut error = retry(error);
     error.hint.retry_after_seconds = Some(seconds);

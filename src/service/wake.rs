@@ -5,7 +5,8 @@
 use std::time::Duration;
 
 use super::{
-    Caller, CheckpointState, Service, ServiceError, ServiceResult, store_error::unwritten,
+    Caller, CheckpointState, Code, Resumed, Service, ServiceError, ServiceResult,
+    store_error::unwritten,
 };
 use crate::{
     event::{BatchKey, Fence, Position, Range, SessionId, SessionKey, Timestamp, limits},
@@ -53,7 +54,85 @@ pub struct Unfinished {
     pub lease_kept: bool,
 }
 
+/// How a lease is to be had.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WakeCall {
+    /// Take it from who has it.
+    pub steal: bool,
+    /// How long it is to hold.
+    pub ttl_seconds: Option<u64>,
+}
+
+/// How a session is to be taken up again.
+#[derive(Clone, Debug, Default)]
+pub struct TakeUp {
+    /// The checkpoint to go on from; the last one when none is named.
+    pub checkpoint: Option<String>,
+    /// To have the lease, too; or to keep it, for who shows its token.
+    pub wake: Option<WakeCall>,
+    /// A retry with the same key has the same lease and makes no second checkpoint.
+    pub key: Option<BatchKey>,
+}
+
+/// A session that was taken up again.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TakenUp {
+    /// The lease, when it was asked for.
+    pub lease: Option<Granted>,
+    /// With the lease: what an earlier harness left.
+    pub unfinished: Option<Unfinished>,
+    /// What goes on from a checkpoint; `None` when a session was woken that has none.
+    pub resumed: Option<Resumed>,
+    /// The tail of the session.
+    pub tail: Position,
+}
+
 impl Service {
+    /// Goes on from a checkpoint, with the lease when it is asked for.
+    ///
+    /// # Errors
+    /// Those of [`Self::wake`] and of [`Self::resume`]; with the latter no lease is taken.
+    pub async fn take_up(
+        &self,
+        caller: &Caller,
+        session: &SessionId,
+        call: TakeUp,
+    ) -> ServiceResult<TakenUp> {
+        let name = call.checkpoint.as_deref();
+        let Some(wake) = call.wake else {
+            let resumed = self.resume(caller, session, name, call.key).await?;
+            let tail = resumed.as_checkpoint.tail;
+            return Ok(TakenUp { lease: None, unfinished: None, resumed: Some(resumed), tail });
+        };
+        if let Some(name) = name {
+            self.get_checkpoint(caller, session, name).await?;
+        }
+        let (lease, unfinished) = match caller.fence {
+            Some(_) if !wake.steal => {
+                let lease = self.renew_lease(caller, session, wake.ttl_seconds).await?;
+                let key = caller.key(session);
+                let info = self.store.info(&key).await?;
+                (lease, self.unfinished_of(&key, &info, false).await?)
+            }
+            _ => {
+                let WakeCall { steal, ttl_seconds } = wake;
+                let key = call.key.as_ref();
+                let woken = self.wake(caller, session, steal, ttl_seconds, key).await?;
+                (woken.lease, woken.unfinished)
+            }
+        };
+        let holder = Caller { fence: Some(lease.fence), ..caller.clone() };
+        let resumed = match self.resume(&holder, session, name, call.key).await {
+            Err(error) if error.code == Code::CheckpointNotFound && name.is_none() => None,
+            resumed => Some(resumed?),
+        };
+        let tail = match &resumed {
+            Some(resumed) => resumed.as_checkpoint.tail,
+            None => self.store.info(&caller.key(session)).await?.tail,
+        };
+        Ok(TakenUp { lease: Some(lease), unfinished, resumed, tail })
+    }
+
     /// Takes a session up: its lease, where it stands, and what is left to do.
     ///
     /// # Errors

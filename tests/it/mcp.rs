@@ -13,3 +13,4 @@ mod idle;
 mod protocol;
 pub mod server;
 mod steps;
+mod wake;

@@ -78,6 +78,7 @@ async fn dispatch(
             let arguments: SequentialSearch = parse(arguments)?;
             let delta = arguments.delta.unwrap_or(false);
             let depth = arguments.depth;
+            let caller = &holding(caller, arguments.fencing_token);
             let session = session_id(arguments.session_id.as_deref())?;
             let mut step = arguments.into_call();
             (step.session, step.key) = (session, key.cloned());
@@ -89,8 +90,8 @@ async fn dispatch(
         "list_sessions" => list_sessions(service, caller, parse(arguments)?).await,
         "review_history" => review_history(service, caller, parse(arguments)?).await,
         "clear_session" => {
-            let ClearSession {} = parse(arguments)?;
-            let cleared = service.clear_session(caller, via).await?;
+            let ClearSession { fencing_token } = parse(arguments)?;
+            let cleared = service.clear_session(&holding(caller, fencing_token), via).await?;
             answer_json(&ClearAnswer {
                 cleared_session_id: cleared.map(|session| session.to_string()),
                 message: "unbound; everything recorded is kept; stepNumber 1 starts a new session",
@@ -157,6 +158,7 @@ async fn add_sources(
     arguments: AddSources,
 ) -> ServiceResult<String> {
     let session = session_id(arguments.session_id.as_deref())?;
+    let caller = &holding(caller, arguments.fencing_token);
     let sources = arguments.sources.into_iter().map(|source| SourceBody {
         url: source.url,
         title: source.title,
@@ -230,6 +232,7 @@ async fn emit_event(
     arguments: EmitEvent,
 ) -> ServiceResult<String> {
     let session = session_id(arguments.session_id.as_deref())?;
+    let caller = &holding(caller, arguments.fencing_token);
     let text = Value::Object(arguments.event).to_string();
     let event = json::event(&text, caller.origin)?;
     let (session, by) = service.bound(caller, via, session.as_ref()).await?;
@@ -237,7 +240,6 @@ async fn emit_event(
         events: vec![event],
         if_position: arguments.if_position.map(Position),
         key: key.cloned(),
-        fence: arguments.fencing_token.map(Fence),
         ..Batch::default()
     };
     let emitted = service.emit(caller, &session, batch, false).await?;
@@ -255,6 +257,7 @@ async fn fork_session(
     let session = session_id(arguments.session_id.as_deref())?;
     let at = Point::parse(&arguments.at).map_err(|error| ServiceError::invalid("at", error))?;
     let (session, by) = service.bound(caller, via, session.as_ref()).await?;
+    let caller = &holding(caller, arguments.fencing_token);
     let call = ForkCall { at, id: None, title: arguments.title, key: key.cloned() };
     let fork = service.fork_session(caller, &session, call).await?;
     service.bind(caller, via, &session);
@@ -300,9 +303,12 @@ async fn get_events(
 
 /// An error that names a parameter by the name it has here.
 fn renamed(mut error: ServiceError) -> ServiceError {
-    if error.hint.field.as_deref() == Some("tokens_max") {
-        error.hint.field = Some("tokensMax".to_owned());
-    }
+    let here = match error.hint.field.as_deref() {
+        Some("tokens_max") => "tokensMax",
+        Some("ttl_seconds") => "ttlSeconds",
+        _ => return error,
+    };
+    error.hint.field = Some(here.to_owned());
     error
 }
 
@@ -342,10 +348,10 @@ async fn resume(
     let session = session_id(arguments.session_id.as_deref())?;
     let (session, by) = service.bound(caller, via, session.as_ref()).await?;
     let caller = &holding(caller, arguments.fencing_token);
-    let name = arguments.checkpoint.as_deref();
-    let resumed = service.resume(caller, &session, name, key.cloned()).await?;
+    let call = arguments.into_call(key.cloned())?;
+    let taken = service.take_up(caller, &session, call).await.map_err(renamed)?;
     service.bind(caller, via, &session);
-    answer_json(&ResumeAnswer::of(&session, by, &resumed))
+    answer_json(&ResumeAnswer::of(&session, by, &taken))
 }
 
 /// The caller with the token of his lease.

@@ -18,6 +18,8 @@ pub(super) struct ForkSession {
     pub(super) at: String,
     /// A line for people.
     pub(super) title: Option<String>,
+    /// Token of the lease, when the session has one.
+    pub(super) fencing_token: Option<u64>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]

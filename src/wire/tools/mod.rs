@@ -218,10 +218,11 @@ pub const TOOLS: &[Tool] = &[
         name: "resume",
         title: "Resume from a checkpoint",
         description: "Go on from a checkpoint: the state and plan there, and what lies behind it. \
-                      Any checkpoint will do; nothing is removed.",
+                      Any checkpoint will do; nothing is removed. With wake: true a harness takes \
+                      the session up: it gets the lease, and what an earlier one left.",
         toolset: Toolset::Events,
         read_only: false,
-        idempotent: true,
+        idempotent: false,
         input: schema::input::<work::Resume>,
         output: schema::output::<work::ResumeAnswer>,
     },

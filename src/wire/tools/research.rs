@@ -87,6 +87,8 @@ pub(super) struct SequentialSearch {
     pub(super) delta: Option<bool>,
     /// Not quick: also say what the sources cover.
     pub(super) depth: Option<Depth>,
+    /// Token of the session's lease, if any.
+    pub(super) fencing_token: Option<u64>,
 }
 
 impl SequentialSearch {
@@ -144,6 +146,8 @@ pub(super) struct AddSources {
     /// Left out: the bound session.
     pub(super) session_id: Option<String>,
     pub(super) sources: Vec<SourceArgument>,
+    /// Token of the session's lease, if any.
+    pub(super) fencing_token: Option<u64>,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -181,7 +185,10 @@ pub(super) struct ReviewHistory {
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct ClearSession {}
+pub(super) struct ClearSession {
+    /// Token of the session's lease: give it back.
+    pub(super) fencing_token: Option<u64>,
+}
 
 /// A list, or null for none, as some clients send it.
 fn list_or_null<'de, D: Deserializer<'de>>(input: D) -> Result<Vec<String>, D::Error> {

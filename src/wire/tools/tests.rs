@@ -47,6 +47,14 @@ fn schemas_are_plain_objects_without_nulls_and_references() {
 }
 
 #[test]
+fn every_tool_that_writes_takes_the_token_of_a_lease() {
+    for tool in TOOLS {
+        let takes = tool.input_schema()["properties"].get("fencingToken").is_some();
+        assert_eq!(takes, !tool.read_only, "{}", tool.name);
+    }
+}
+
+#[test]
 fn toolsets_are_named_in_a_list() {
     assert_eq!(
         Toolset::parse_list("events, research,events"),

@@ -11,9 +11,13 @@ use super::{
     parts::{none, time},
 };
 use crate::{
-    event::SessionId,
+    event::{BatchKey, SessionId},
     harness::fit,
-    service::{BoundBy, CheckpointAt, CheckpointState, Left, Resumed, StartFrom},
+    service::{
+        BoundBy, CheckpointAt, CheckpointState, Granted, Left, ServiceError, ServiceResult,
+        StartFrom, TakeUp, TakenUp, Unfinished, WakeCall,
+    },
+    wire::work::Lease,
 };
 
 /// Bytes of a state, and of a plan, in an answer.
@@ -22,6 +26,8 @@ const STATE_BYTES_MAX: usize = 8_000;
 const HISTORY_STATE_BYTES_MAX: usize = 1_500;
 /// Bytes of a title in a history.
 const TITLE_BYTES_MAX: usize = 120;
+/// Calls without a result in an answer.
+const OPEN_CALLS_MAX: usize = 10;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -79,9 +85,33 @@ pub(super) struct Resume {
     /// Left out: the bound session.
     pub(super) session_id: Option<String>,
     /// Id or label; default the last one.
-    pub(super) checkpoint: Option<String>,
+    checkpoint: Option<String>,
+    /// Take the session's lease: nobody else writes until it ends. With your token: keep it.
+    wake: Option<bool>,
+    /// With wake: take the lease from who has it.
+    steal: Option<bool>,
+    /// With wake: how long it holds; default 300.
+    #[schemars(range(min = 1, max = 86_400))]
+    ttl_seconds: Option<u64>,
     /// Token of the lease, when the session has one.
     pub(super) fencing_token: Option<u64>,
+}
+
+impl Resume {
+    pub(super) fn into_call(self, key: Option<BatchKey>) -> ServiceResult<TakeUp> {
+        let wake = self.wake.unwrap_or(false);
+        let alone =
+            [("steal", self.steal == Some(true)), ("ttlSeconds", self.ttl_seconds.is_some())];
+        if let Some((field, _)) = alone.into_iter().find(|(_, said)| *said && !wake) {
+            let problem = "it says how to take the lease, which goes with wake";
+            return Err(ServiceError::invalid(field, problem).action("send wake: true with it"));
+        }
+        let wake = wake.then(|| WakeCall {
+            steal: self.steal.unwrap_or(false),
+            ttl_seconds: self.ttl_seconds,
+        });
+        Ok(TakeUp { checkpoint: self.checkpoint, wake, key })
+    }
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -89,12 +119,21 @@ pub(super) struct Resume {
 pub(super) struct ResumeAnswer {
     session_id: String,
     bound_by: &'static str,
-    checkpoint: Place,
+    /// Absent when a session was woken that has none.
+    #[serde(skip_serializing_if = "none")]
+    checkpoint: Option<Place>,
     /// The checkpoint that what comes follows.
-    resumed_as: String,
+    #[serde(skip_serializing_if = "none")]
+    resumed_as: Option<String>,
     /// Events behind the checkpoint: get_events from its position.
     events_behind: u64,
     tail: u64,
+    /// The right to write to the session alone.
+    #[serde(skip_serializing_if = "none")]
+    lease: Option<LeaseOut>,
+    /// What an earlier harness left; absent when all that was begun was ended.
+    #[serde(skip_serializing_if = "none")]
+    unfinished: Option<UnfinishedOut>,
     trust: &'static str,
     notice: &'static str,
 }
@@ -161,16 +200,73 @@ fn fitting(value: Option<Value>, bytes_max: usize) -> (Option<Value>, Option<Str
 }
 
 impl ResumeAnswer {
-    pub(super) fn of(session: &SessionId, by: BoundBy, resumed: &Resumed) -> Self {
+    pub(super) fn of(session: &SessionId, by: BoundBy, taken: &TakenUp) -> Self {
+        let resumed = taken.resumed.as_ref();
         Self {
             session_id: session.to_string(),
             bound_by: bound_by(by),
-            checkpoint: Place::of(&resumed.from, STATE_BYTES_MAX),
-            resumed_as: resumed.as_checkpoint.checkpoint.id.clone(),
-            events_behind: resumed.behind.len(),
-            tail: resumed.as_checkpoint.tail.0,
+            checkpoint: resumed.map(|resumed| Place::of(&resumed.from, STATE_BYTES_MAX)),
+            resumed_as: resumed.map(|resumed| resumed.as_checkpoint.checkpoint.id.clone()),
+            events_behind: resumed.map_or(taken.tail.0, |resumed| resumed.behind.len()),
+            tail: taken.tail.0,
+            lease: taken.lease.as_ref().map(LeaseOut::from),
+            unfinished: taken.unfinished.as_ref().map(UnfinishedOut::from),
             trust: TRUST,
             notice: NOTICE,
+        }
+    }
+}
+
+/// A lease that a harness got or kept.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct LeaseOut {
+    /// Send it with every call that writes.
+    fencing_token: u64,
+    ttl_seconds: u64,
+    expires_at: String,
+}
+
+impl From<&Granted> for LeaseOut {
+    fn from(granted: &Granted) -> Self {
+        let Lease { fencing_token, ttl_seconds, expires_at } = granted.into();
+        Self { fencing_token, ttl_seconds, expires_at }
+    }
+}
+
+/// What a harness left that did not say it is done.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct UnfinishedOut {
+    /// First event that no checkpoint covers.
+    since_checkpoint: u64,
+    /// Calls without a result, the newest first.
+    open_calls: Vec<OpenCallOut>,
+    open_call_count: u64,
+    /// It had a lease and did not give it back.
+    lease_kept: bool,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct OpenCallOut {
+    call_id: String,
+    name: String,
+    position: u64,
+}
+
+impl From<&Unfinished> for UnfinishedOut {
+    fn from(left: &Unfinished) -> Self {
+        let calls = left.open_calls.iter().rev().take(OPEN_CALLS_MAX).map(|call| OpenCallOut {
+            call_id: fit(&call.id, TITLE_BYTES_MAX).text,
+            name: fit(&call.name, TITLE_BYTES_MAX).text,
+            position: call.position.0,
+        });
+        Self {
+            since_checkpoint: left.since_checkpoint.from.0,
+            open_calls: calls.collect(),
+            open_call_count: left.open_calls.len() as u64,
+            lease_kept: left.lease_kept,
         }
     }
 }

@@ -315,7 +315,9 @@ async fn annotations_say_what_a_call_does() {
         // checkpoint, which writes when it is to an earlier one.
         let aside = matches!(name, "clear_session" | "resume");
         assert_eq!(*read_only, !writes && !aside, "{name}: {counts:?}");
-        assert_eq!(*idempotent, !writes_again, "{name}: {counts:?}");
+        // A lease that is taken away twice has two tokens.
+        let again = writes_again || name == "resume";
+        assert_eq!(*idempotent, !again, "{name}: {counts:?}");
         assert_eq!(hints["destructiveHint"], false, "{name}: the log keeps everything");
         door.ok("get_research_session", session.clone()).await;
     }
