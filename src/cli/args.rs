@@ -449,6 +449,7 @@ pub(super) struct Fork {
 Examples:
   sessionlog diff trip step:3 end
   sessionlog diff trip 0 -5
+  sessionlog diff trip -40 end --tokens-max 4000    what left a model's window, and what came
 The points may come in either order. `sessionlog events trip --from P --to P` prints the events.")]
 pub(super) struct Diff {
     /// The session's id
@@ -460,6 +461,25 @@ pub(super) struct Diff {
     /// The other
     #[arg(value_name = "POINT", value_parser = point, allow_hyphen_values = true)]
     pub(super) to: String,
+    #[command(flatten)]
+    pub(super) plan: WindowPlan,
+}
+
+/// How a window is built.
+#[derive(Debug, Args)]
+pub(super) struct WindowPlan {
+    /// Tokens at most
+    #[arg(long, value_name = "N")]
+    pub(super) tokens_max: Option<u64>,
+    /// What is done on the way into a window; may come often
+    #[arg(long, value_name = "T")]
+    pub(super) transform: Vec<String>,
+    /// What a window is made of
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    pub(super) format: Option<WindowFormat>,
+    /// Who counts a window's tokens: o200k_base or claude
+    #[arg(long, value_name = "NAME")]
+    pub(super) tokenizer: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -486,21 +506,11 @@ pub(super) struct View {
     /// Nothing before this place, in a window
     #[arg(long, value_name = "POINT", value_parser = point, allow_hyphen_values = true)]
     pub(super) from: Option<String>,
-    /// Tokens at most
-    #[arg(long, value_name = "N")]
-    pub(super) tokens_max: Option<u64>,
     /// The step wanted
     #[arg(long, value_name = "N", required_if_eq("which", "step"))]
     pub(super) step: Option<u64>,
-    /// What is done on the way into a window; may come often
-    #[arg(long, value_name = "T")]
-    pub(super) transform: Vec<String>,
-    /// What a window is made of
-    #[arg(long, value_enum, value_name = "FORMAT")]
-    pub(super) format: Option<WindowFormat>,
-    /// Who counts a window's tokens: o200k_base or claude
-    #[arg(long, value_name = "NAME")]
-    pub(super) tokenizer: Option<String>,
+    #[command(flatten)]
+    pub(super) plan: WindowPlan,
 }
 
 /// Views of a session.

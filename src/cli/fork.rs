@@ -9,6 +9,7 @@ use super::{
     failure::Outcome,
     screen::{Screen, Tone, counted, one_line, size},
     sessions::{number, text},
+    view,
 };
 use crate::{
     client::{Client, Request, session_path},
@@ -63,7 +64,8 @@ pub(super) async fn rewind(client: &Client, wanted: args::Rewind, screen: &mut S
         let fork: Value = serde_json::from_slice(&body).unwrap_or_default();
         return tell_fork(&wanted.session, &fork, screen);
     }
-    let body = overview(client, &wanted.session, &wanted.to).await?;
+    let request = Request::get(session_path(&wanted.session, "/views/index"));
+    let body = client.send(request.query("at", &wanted.to)).await?.body;
     if screen.json {
         return Ok(screen.answer(&body)?);
     }
@@ -81,42 +83,27 @@ pub(super) async fn rewind(client: &Client, wanted: args::Rewind, screen: &mut S
     Ok(())
 }
 
-/// The overview of a session as of a point, as the tool gives it.
-pub(super) async fn overview(
-    client: &Client,
-    session: &SessionId,
-    at: &str,
-) -> Outcome<bytes::Bytes> {
-    let asked = json!({ "sessionId": session.as_str(), "at": at });
-    let request = Request::post("/v1/tools/get_research_session").json(&asked).that_only_reads();
-    Ok(client.send(request).await?.body)
-}
-
 /// An overview for a person.
 pub(super) fn overview_lines(view: &Value) -> Vec<String> {
     let mut lines = Vec::new();
-    let goal = text(view, "researchGoal");
+    let goal = text(view, "goal");
     if !goal.is_empty() {
         lines.push(format!("goal: {}", one_line(&goal, 2 * LINE_CHARS)));
     }
     lines.extend(text(view, "summary").lines().map(|line| one_line(line, 2 * LINE_CHARS)));
-    let lists = [("stepIndex", "steps"), ("gaps", "open gaps"), ("sources", "sources")];
+    let lists = [
+        ("steps", "steps"),
+        ("gaps", "open gaps"),
+        ("sources", "sources"),
+        ("rejected", "ruled out"),
+        ("recent", "latest events"),
+    ];
     for (name, list) in lists {
-        let rows: Vec<&Value> = items(view, name).collect();
-        if rows.is_empty() {
-            continue;
+        let rows: Vec<String> = items(view, name).map(row_of).collect();
+        if !rows.is_empty() {
+            lines.push(format!("{list}:"));
+            lines.extend(rows.iter().map(|row| format!("  {}", one_line(row, LINE_CHARS))));
         }
-        lines.push(format!("{list}:"));
-        lines.extend(
-            rows.into_iter().map(|row| format!("  {}", one_line(&row_of(row), LINE_CHARS))),
-        );
-    }
-    let activity = view.get("activity").unwrap_or(&Value::Null);
-    let counts: Vec<String> = items(activity, "types")
-        .map(|one| format!("{} {}", text(one, "type"), number(one, "count")))
-        .collect();
-    if !counts.is_empty() {
-        lines.push(format!("events: {}", one_line(&counts.join(", "), 2 * LINE_CHARS)));
     }
     lines
 }
@@ -127,11 +114,14 @@ fn items<'a>(value: &'a Value, name: &str) -> impl Iterator<Item = &'a Value> + 
 
 /// What a line of one of the overview's lists says.
 fn row_of(row: &Value) -> String {
-    let said = ["oneLiner", "description", "title", "url"].map(|name| text(row, name));
-    let said = said.into_iter().find(|text| !text.is_empty()).unwrap_or_default();
-    match row.get("stepNumber").and_then(Value::as_u64) {
-        Some(step) => format!("{step:>4}  {said}"),
-        None => said,
+    let said = ["line", "text", "description", "title", "url"].map(|name| text(row, name));
+    let said = said.into_iter().find(|text| !text.is_empty());
+    let said = said.or_else(|| row.as_str().map(str::to_owned)).unwrap_or_default();
+    let place = ["number", "position"].map(|name| row.get(name).and_then(Value::as_u64));
+    match (place.into_iter().flatten().next(), text(row, "type")) {
+        (Some(place), kind) if kind.is_empty() => format!("{place:>4}  {said}"),
+        (Some(place), kind) => format!("{place:>4}  {kind}  {said}"),
+        (None, _) => said,
     }
 }
 
@@ -139,7 +129,7 @@ pub(super) async fn diff(client: &Client, wanted: args::Diff, screen: &mut Scree
     let request = Request::get(session_path(&wanted.session, "/diff"))
         .query("from", &wanted.from)
         .query("to", &wanted.to);
-    let body = client.send(request).await?.body;
+    let body = client.send(view::planned(request, wanted.plan)).await?.body;
     if screen.json {
         return Ok(screen.answer(&body)?);
     }
@@ -171,6 +161,31 @@ pub(super) async fn diff(client: &Client, wanted: args::Diff, screen: &mut Scree
     }
     for (name, label) in NEWS {
         tell_news(facts, name, label, screen)?;
+    }
+    tell_window(found.get("window").unwrap_or(&Value::Null), screen)
+}
+
+/// What a model sees at one point and not at the other.
+fn tell_window(window: &Value, screen: &mut Screen) -> Outcome {
+    let size = |side: &str| {
+        let of = window.get(side).unwrap_or(&Value::Null);
+        let events = usize::try_from(number(of, "events")).unwrap_or(usize::MAX);
+        format!("{} ({} tokens)", counted(events, "event"), number(of, "tokens"))
+    };
+    let head = format!("window of {} tokens", number(window, "tokens_max"));
+    let head = screen.paint(Tone::Strong, &head);
+    screen.line(format!("{head}: {} -> {}", size("from"), size("to")))?;
+    for (name, label) in [("entered", "+"), ("left", "-"), ("shortened", "~ in part:")] {
+        let places = window.get(name).unwrap_or(&Value::Null);
+        let ranges =
+            items(places, "data").map(|range| match number(range, "to").saturating_sub(1) {
+                last if last == number(range, "from") => last.to_string(),
+                _ => format!("{}..{}", number(range, "from"), number(range, "to")),
+            });
+        let ranges: Vec<String> = ranges.collect();
+        if !ranges.is_empty() {
+            screen.line(format!("{label} {}", one_line(&ranges.join(", "), LINE_CHARS)))?;
+        }
     }
     Ok(())
 }

@@ -15,28 +15,48 @@ pub(super) async fn show(client: &Client, wanted: args::View, screen: &mut Scree
     let step = step.map(|number| format!("/{number}")).unwrap_or_default();
     let path = format!("/views/{}{step}", wanted.which.as_str());
     let path = session_path(&wanted.session, &path);
-    let mut request = Request::get(path)
-        .query_opt("from", wanted.from)
-        .query_opt("at", wanted.at)
-        .query_opt("tokens_max", wanted.tokens_max)
-        .query_opt("format", wanted.format.map(args::WindowFormat::as_str))
-        .query_opt("tokenizer", wanted.tokenizer);
-    for transform in wanted.transform {
-        request = request.query("transforms[]", transform);
-    }
-    let body = client.send(request).await?.body;
+    let request = Request::get(path).query_opt("from", wanted.from).query_opt("at", wanted.at);
+    let body = client.send(planned(request, wanted.plan)).await?.body;
     if screen.json {
         return Ok(screen.answer(&body)?);
     }
     let view: Value = serde_json::from_slice(&body).unwrap_or_default();
-    match wanted.which {
-        args::WhichView::Window => window(&view, screen),
-        _ => outline("", &view, screen),
+    let paint = |name: &str| screen.paint(Tone::Faint, name);
+    for line in lines(wanted.which, &view, &paint) {
+        screen.line(line)?;
     }
+    if wanted.which == args::WhichView::Window {
+        screen.note(format!("sessionlog: {}", window_size(&view)));
+    }
+    Ok(())
+}
+
+/// A view for a person; `paint` shows what names something.
+pub(super) fn lines(
+    which: args::WhichView,
+    view: &Value,
+    paint: &dyn Fn(&str) -> String,
+) -> Vec<String> {
+    let mut made = Vec::new();
+    match which {
+        args::WhichView::Window => window(view, paint, &mut made),
+        _ => outline("", view, paint, &mut made),
+    }
+    made
+}
+
+/// The request for a window that is built so.
+pub(super) fn planned(request: Request, plan: args::WindowPlan) -> Request {
+    let request = request
+        .query_opt("tokens_max", plan.tokens_max)
+        .query_opt("format", plan.format.map(args::WindowFormat::as_str))
+        .query_opt("tokenizer", plan.tokenizer);
+    let named = plan.transform.into_iter();
+    named.fold(request, |request, transform| request.query("transforms[]", transform))
 }
 
 /// Names and values, those of objects and lists below their names.
-fn outline(indent: &str, value: &Value, screen: &mut Screen) -> Outcome {
+fn outline(indent: &str, value: &Value, paint: &dyn Fn(&str) -> String, made: &mut Vec<String>) {
     let members: Vec<(String, &Value)> = match value {
         Value::Object(members) => {
             members.iter().map(|(name, value)| (name.replace('_', " "), value)).collect()
@@ -45,23 +65,22 @@ fn outline(indent: &str, value: &Value, screen: &mut Screen) -> Outcome {
         _ => Vec::new(),
     };
     for (name, value) in members {
-        let head = screen.paint(Tone::Faint, &name);
+        let head = paint(&name);
         match value {
             Value::Null => {}
             Value::Array(items) if items.is_empty() => {}
             Value::Object(_) | Value::Array(_) => {
-                screen.line(format!("{indent}{head}"))?;
-                outline(&format!("{indent}  "), value, screen)?;
+                made.push(format!("{indent}{head}"));
+                outline(&format!("{indent}  "), value, paint, made);
             }
             Value::String(text) if text.is_empty() => {}
             Value::String(text) => {
                 let text = printable(text).replace('\n', &format!("\n{indent}  "));
-                screen.line(format!("{indent}{head} {text}"))?;
+                made.extend(format!("{indent}{head} {text}").lines().map(str::to_owned));
             }
-            _ => screen.line(format!("{indent}{head} {value}"))?,
+            _ => made.push(format!("{indent}{head} {value}")),
         }
     }
-    Ok(())
 }
 
 fn number(value: &Value, name: &str) -> u64 {
@@ -76,13 +95,17 @@ fn word<'a>(value: &'a Value, name: &str) -> &'a str {
     value.get(name).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// What a window shows, line by line, and below it what it leaves out.
-fn window(view: &Value, screen: &mut Screen) -> Outcome {
+/// What a window shows, line by line.
+fn window(view: &Value, paint: &dyn Fn(&str) -> String, made: &mut Vec<String>) {
+    let mut said = |role: &str, text: &str| {
+        let told = format!("{} {}", paint(&format!("{role:<9}")), printable(text));
+        made.extend(told.lines().map(str::to_owned));
+    };
     for event in list(view, "events") {
-        screen.line(printable(&event.to_string()))?;
+        said("", &event.to_string());
     }
     for block in list(view, "system") {
-        said("system", word(block, "text"), screen)?;
+        said("system", word(block, "text"));
     }
     for message in list(view, "messages") {
         let role = word(message, "role");
@@ -90,31 +113,29 @@ fn window(view: &Value, screen: &mut Screen) -> Outcome {
             Some(Value::Array(parts)) => {
                 for part in parts {
                     let text = part.get("text").and_then(Value::as_str);
-                    said(role, &text.map_or_else(|| part.to_string(), str::to_owned), screen)?;
+                    said(role, &text.map_or_else(|| part.to_string(), str::to_owned));
                 }
             }
-            Some(Value::String(text)) => said(role, text, screen)?,
+            Some(Value::String(text)) => said(role, text),
             _ => {}
         }
         for call in list(message, "tool_calls") {
-            said(role, &call.to_string(), screen)?;
+            said(role, &call.to_string());
         }
     }
+}
+
+/// How large a window is, and how much it leaves out.
+pub(super) fn window_size(view: &Value) -> String {
+    let dropped = list(view, "dropped").iter();
     let left_out: u64 =
-        list(view, "dropped").iter().map(|range| number(range, "to") - number(range, "from")).sum();
-    screen.note(format!(
-        "sessionlog: {} of {} tokens by {}; {} not shown, {} in part",
+        dropped.map(|range| number(range, "to").saturating_sub(number(range, "from"))).sum();
+    format!(
+        "{} of {} tokens by {}; {} not shown, {} in part",
         number(view, "tokens"),
         number(view, "tokens_max"),
         word(view, "tokenizer"),
         counted(usize::try_from(left_out).unwrap_or(usize::MAX), "position"),
         list(view, "shortened").len(),
-    ));
-    Ok(())
-}
-
-fn said(role: &str, text: &str, screen: &mut Screen) -> Outcome {
-    let role = screen.paint(Tone::Strong, &format!("{role:<9}"));
-    screen.line(format!("{role} {}", printable(text)))?;
-    Ok(())
+    )
 }

@@ -1,12 +1,16 @@
 //! What came between two points of a session, told by the facts before and after: nothing recorded
-//! goes, so the later facts are the earlier ones and more. It must not read events.
+//! goes, so the later facts are the earlier ones and more. A window is another matter: what one
+//! showed the next may leave out. It must not read events.
+
+use std::collections::BTreeSet;
 
 use super::{
     budget::{Purse, fit, json_bytes},
     overview::{GapLine, IndexLine, RejectedLine, SourceLine, gap_line},
+    window::Window,
 };
 use crate::{
-    event::Position,
+    event::{Position, Range},
     projection::{Facts, Research},
 };
 
@@ -58,6 +62,58 @@ pub struct FactsDiff {
     pub sources: News<SourceLine>,
     /// Approaches ruled out.
     pub rejected: News<RejectedLine>,
+}
+
+/// What the window of one point shows and that of another does not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WindowDiff {
+    /// Events shown at the earlier point and at the later one.
+    pub shown: [u64; 2],
+    /// What the later window shows and the earlier does not.
+    pub entered: Vec<Range>,
+    /// What the earlier window shows and the later does not.
+    pub left: Vec<Range>,
+    /// What the earlier shows in full and the later in part.
+    pub shortened: Vec<Range>,
+}
+
+/// Compares the windows of two points, each with its point, the earlier first.
+#[must_use]
+pub fn window_diff(before: (&Window, Position), after: (&Window, Position)) -> WindowDiff {
+    let (old, new) = (shown(before), shown(after));
+    let cut = |window: &Window| window.shortened.iter().copied().collect::<BTreeSet<_>>();
+    let newly_cut: BTreeSet<Position> = &cut(after.0) - &cut(before.0);
+    WindowDiff {
+        shown: [old.len() as u64, new.len() as u64],
+        entered: ranges(new.difference(&old)),
+        left: ranges(old.difference(&new)),
+        shortened: ranges(newly_cut.intersection(&old)),
+    }
+}
+
+/// The positions before a point that its window shows: those it does not leave out.
+fn shown((window, at): (&Window, Position)) -> BTreeSet<Position> {
+    let mut next = Position::ZERO;
+    let end = Range::new(at, at);
+    let holes = window.dropped.iter().map(|(range, _)| *range).chain([end]);
+    let between = holes.flat_map(|hole| {
+        let range = next.0..hole.from.0;
+        next = next.max(hole.to);
+        range.map(Position)
+    });
+    between.collect()
+}
+
+/// Positions in order, as ranges.
+fn ranges<'a>(positions: impl Iterator<Item = &'a Position>) -> Vec<Range> {
+    let mut made: Vec<Range> = Vec::new();
+    for position in positions {
+        match made.last_mut() {
+            Some(last) if last.to == *position => last.to = position.plus(1),
+            _ => made.push(Range::new(*position, position.plus(1))),
+        }
+    }
+    made
 }
 
 /// Compares the facts of two points; lists share `bytes_max` bytes.

@@ -24,7 +24,7 @@ pub use continuation::{
 };
 pub use coverage::{COVERAGE_BYTES, Coverage, coverage};
 pub use cursor::{Cursor, List};
-pub use diff::{Changed, FactsDiff, News, diff};
+pub use diff::{Changed, FactsDiff, News, WindowDiff, diff, window_diff};
 pub use message::{Message, Messages, Part, Role};
 pub use outcomes::{OutcomesView, PatternLine, ProviderLine};
 pub use overview::{

@@ -67,14 +67,18 @@ pub(super) async fn lineage(
     Ok(Json(Lineage::of(session.to_string(), &family)))
 }
 
-/// What came between two points of a session: its events by type, and what its facts have more. The
-/// points may come in either order.
+/// What came between two points of a session: its events by type, what its facts have more, and
+/// what a model sees at one and not at the other. The points may come in either order.
 #[utoipa::path(
     get, path = "/v1/sessions/{session}/diff", operation_id = "diffSession", tag = "sessions",
     params(
         ("session" = String, Path, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", description = "The session's id"),
         ("from" = Option<String>, Query, description = "A point; the beginning when absent"),
         ("to" = Option<String>, Query, description = "A point; the end when absent"),
+        ("tokens_max" = Option<u32>, Query, minimum = 64, maximum = 4000000, description = "Tokens of the windows compared; what the token monitor leaves when not said"),
+        ("transforms[]" = Option<Vec<String>>, Query, description = "Transforms of the windows compared, as viewWindow takes them"),
+        ("format" = Option<String>, Query, description = "Format of the windows compared: `events` (the default), `anthropic` or `openai`"),
+        ("tokenizer" = Option<String>, Query, description = "Who counts their tokens: `o200k_base` or `claude`; by the format when not said"),
     ),
     responses((status = 200, description = "What came between them", body = DiffAnswer), Refusals)
 )]
@@ -86,5 +90,6 @@ pub(super) async fn diff(
 ) -> Result<Json<DiffAnswer>, Refusal> {
     let from = params.point("from")?.unwrap_or(Point::BEGINNING);
     let to = params.point("to")?.unwrap_or(Point::End);
-    Ok(Json(door.app.service.diff(&caller, &session, (&from, &to)).await?.into()))
+    let plan = params.view_window(false)?;
+    Ok(Json(door.app.service.diff(&caller, &session, (&from, &to), plan).await?.into()))
 }

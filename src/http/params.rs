@@ -130,14 +130,16 @@ impl Params {
         })
     }
 
-    pub(super) fn view_window(&self) -> Result<WindowQuery, Refusal> {
+    /// How a window is built; `placed` by its own points.
+    pub(super) fn view_window(&self, placed: bool) -> Result<WindowQuery, Refusal> {
+        let point = |name| if placed { self.point(name) } else { Ok(None) };
         Ok(window::query(window::WindowParams {
             tokens_max: self.number("tokens_max")?,
             tokenizer: self.text("tokenizer")?,
             transforms: self.list("transforms"),
             format: self.text("format")?,
-            from: self.point("from")?,
-            at: self.point("at")?,
+            from: point("from")?,
+            at: point("at")?,
         })?)
     }
 

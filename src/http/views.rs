@@ -51,7 +51,7 @@ pub(super) async fn window(
     InPath(session): InPath,
     params: Params,
 ) -> Result<Response, Refusal> {
-    let query = params.view_window()?;
+    let query = params.view_window(true)?;
     let shape = query.shape;
     let bytes = query.tokens_max.unwrap_or(0).saturating_mul(TOKEN_BYTES);
     let held = door.room.ask(bytes).await?;

@@ -1,12 +1,13 @@
-//! What came between two points of a session: its events by type, and its facts. Nothing recorded
-//! goes, so the points may come in either order. It must not look inside a body.
+//! What came between two points of a session: its events by type, its facts, and what a model sees
+//! at one and not at the other. Nothing recorded goes, so the points may come in either order. It
+//! must not look inside a body.
 
 use std::collections::BTreeMap;
 
-use super::{Caller, Service, ServiceError, ServiceResult};
+use super::{Caller, Service, ServiceError, ServiceResult, WindowQuery, WindowView};
 use crate::{
-    event::{Point, Position, Range, SessionId},
-    harness::{self, FactsDiff},
+    event::{Point, Position, Range, SessionId, SessionKey},
+    harness::{self, FactsDiff, WindowDiff},
     store::{Fill, Read},
 };
 
@@ -31,18 +32,24 @@ pub struct Difference {
     pub others: u64,
     /// What the facts have more.
     pub facts: FactsDiff,
+    /// The windows of the two points, the earlier first.
+    pub windows: [WindowView; 2],
+    /// What one of them shows and the other does not.
+    pub window: WindowDiff,
 }
 
 impl Service {
-    /// What came between two points of a session.
+    /// What came between two points of a session; windows are built as `plan` says, but for its
+    /// own points.
     ///
     /// # Errors
-    /// `point_not_found`, and those of reading the session.
+    /// `point_not_found`, `invalid_request` for the plan, and those of reading the session.
     pub async fn diff(
         &self,
         caller: &Caller,
         session: &SessionId,
         (one, other): (&Point, &Point),
+        plan: WindowQuery,
     ) -> ServiceResult<Difference> {
         let key = caller.key(session);
         let tail = self.store.used(&key).await?.tail;
@@ -55,7 +62,28 @@ impl Service {
         }
         ends.sort_unstable();
         let [from, to] = ends;
+        let at = |end| WindowQuery { from: None, at: Some(Point::At(end)), ..plan.clone() };
+        let windows = [
+            self.window(caller, session, at(from)).await?,
+            self.window(caller, session, at(to)).await?,
+        ];
+        let [old, new] = &windows;
+        let window = harness::window_diff((&old.window, from), (&new.window, to));
         let range = Range::new(from, to);
+        let (types, others, bytes) = self.counted(&key, range).await?;
+        let before = self.facts_at(&key, from).await?;
+        let after = self.facts_at(&key, to).await?;
+        let facts = harness::diff(&before, &after, LISTS_BYTES);
+        Ok(Difference { range, bytes, types, others, facts, windows, window })
+    }
+
+    /// The events of a range by type, those of further types, and the bytes of their bodies.
+    async fn counted(
+        &self,
+        key: &SessionKey,
+        range: Range,
+    ) -> ServiceResult<(BTreeMap<String, u64>, u64, u64)> {
+        let Range { from, to } = range;
         let (mut at, mut bytes) = (from, 0);
         let (mut types, mut others) = (BTreeMap::<String, u64>::new(), 0);
         while at < to {
@@ -66,7 +94,7 @@ impl Service {
                 fill: Fill::Forward,
                 allow_gaps: false,
             };
-            let slice = self.store.read(&key, read).await?;
+            let slice = self.store.read(key, read).await?;
             for event in &slice.events {
                 bytes += event.body.len() as u64;
                 let kind = event.kind.as_str();
@@ -84,9 +112,6 @@ impl Service {
             at = slice.covered.to;
             tokio::task::yield_now().await;
         }
-        let before = self.facts_at(&key, from).await?;
-        let after = self.facts_at(&key, to).await?;
-        let facts = harness::diff(&before, &after, LISTS_BYTES);
-        Ok(Difference { range, bytes, types, others, facts })
+        Ok((types, others, bytes))
     }
 }

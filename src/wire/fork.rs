@@ -8,10 +8,13 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::{
-    event::Position,
-    harness::{Changed, FactsDiff, GapLine, IndexLine, News, RejectedLine, SourceLine},
-    service::{Difference, Family, ForkPoint, Relative, Survival},
+    event::{Position, Range},
+    harness::{Changed, FactsDiff, GapLine, IndexLine, News, RejectedLine, SourceLine, WindowDiff},
+    service::{Difference, Family, ForkPoint, Relative, Survival, WindowView},
 };
+
+/// Ranges of a list.
+const RANGES_MAX: usize = 1_000;
 
 /// A fork to be made.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -123,6 +126,72 @@ pub struct DiffAnswer {
     pub events: EventsDiff,
     /// What the facts have more at the later point.
     pub facts: FactsChange,
+    /// What a model sees at one of the points and not at the other.
+    pub window: WindowChange,
+}
+
+/// The windows of two points, compared.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(ToSchema))]
+pub struct WindowChange {
+    /// The budget of both.
+    pub tokens_max: usize,
+    /// By whose count: `o200k_base` or `claude`.
+    pub tokenizer: String,
+    /// The window of the earlier point.
+    pub from: WindowSize,
+    /// The window of the later one.
+    pub to: WindowSize,
+    /// What the later window shows and the earlier does not.
+    pub entered: Places,
+    /// What the earlier window shows and the later does not: getEvents reads it back.
+    pub left: Places,
+    /// What the earlier window shows in full and the later in part.
+    pub shortened: Places,
+}
+
+/// How large a window is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(ToSchema))]
+pub struct WindowSize {
+    /// Events it shows.
+    pub events: u64,
+    /// What it costs at most.
+    pub tokens: usize,
+}
+
+/// Positions as ranges.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(ToSchema))]
+pub struct Places {
+    /// The ranges, in order; 1 000 at most.
+    pub data: Vec<super::types::Range>,
+    /// How many positions there are in all.
+    pub events: u64,
+}
+
+impl From<Vec<Range>> for Places {
+    fn from(ranges: Vec<Range>) -> Self {
+        let events = ranges.iter().map(|range| range.len()).sum();
+        let shown = ranges.into_iter().take(RANGES_MAX);
+        let data = shown.map(|range| super::types::Range { from: range.from.0, to: range.to.0 });
+        Self { data: data.collect(), events }
+    }
+}
+
+impl WindowChange {
+    fn of([old, new]: &[WindowView; 2], found: WindowDiff) -> Self {
+        let [before, after] = found.shown;
+        Self {
+            tokens_max: new.window.tokens_max,
+            tokenizer: new.tokenizer.as_str().to_owned(),
+            from: WindowSize { events: before, tokens: old.window.tokens },
+            to: WindowSize { events: after, tokens: new.window.tokens },
+            entered: found.entered.into(),
+            left: found.left.into(),
+            shortened: found.shortened.into(),
+        }
+    }
 }
 
 /// The events between two points.
@@ -312,8 +381,9 @@ impl From<Difference> for DiffAnswer {
     fn from(found: Difference) -> Self {
         let (Position(from), Position(to)) = (found.range.from, found.range.to);
         let count = found.types.values().sum::<u64>() + found.others;
-        let Difference { bytes, types, others, facts, .. } = found;
+        let Difference { bytes, types, others, facts, windows, window, .. } = found;
         let events = EventsDiff { count, bytes, types, others };
-        Self { from, to, events, facts: facts.into() }
+        let window = WindowChange::of(&windows, window);
+        Self { from, to, events, facts: facts.into(), window }
     }
 }

@@ -11,7 +11,7 @@ use ratatui::{
 
 use super::{
     super::screen::{instant, one_line, printable},
-    state::{Player, Prompt, Row},
+    state::{Player, Prompt, Row, Shown},
 };
 
 const HELP: &[(&str, &str)] = &[
@@ -23,6 +23,8 @@ const HELP: &[(&str, &str)] = &[
     (": POINT", "jump: 17, -5, end, event:ID, step:3, time:…"),
     ("/ TEXT", "search; n on, N back"),
     ("] [", "scroll the event"),
+    ("v", "another view: how to go on, a window, compactions, usage"),
+    ("} {", "scroll the view"),
     ("q", "leave"),
 ];
 /// Columns below which the event and the view stand below the timeline instead of beside it.
@@ -92,7 +94,7 @@ fn foot_line(player: &Player) -> Line<'static> {
             Line::styled(one_line(message, 300), Style::new().fg(Color::Yellow))
         }
         (None, None) => Line::styled(
-            " j/k step  space play  +/- speed  : jump  / search  ? help  q leave",
+            " j/k step  space play  +/- speed  : jump  / search  v view  ? help  q leave",
             faint(),
         ),
     }
@@ -153,16 +155,25 @@ fn draw_event(player: &Player, frame: &mut Frame<'_>, area: Rect) {
 }
 
 fn draw_view(player: &Player, frame: &mut Frame<'_>, area: Rect) {
-    let block = framed(format!(" the session as of {} ", player.at + 1));
+    let name = match player.shown {
+        Shown::Index => "the session",
+        Shown::Continuation => "how to go on",
+        Shown::Window => "what a model sees",
+        Shown::Compactions => "what compactions took",
+        Shown::Usage => "how full the context is",
+    };
+    let block = framed(format!(" {name} as of {} ", player.at + 1));
+    // Another view's lines say nothing here; the same view's from a step away do, until it came.
     let lines = match &player.view {
-        Some((at, lines)) => {
-            let style = if *at == player.at + 1 { Style::new() } else { faint() };
+        Some((shown, _, lines)) if *shown == player.shown => {
+            let style = if player.is_fresh() { Style::new() } else { faint() };
             let line = |line: &String| Line::styled(printable(line), style);
             lines.iter().map(line).collect()
         }
-        None => vec![Line::styled("…", faint())],
+        _ => vec![Line::styled("…", faint())],
     };
-    frame.render_widget(Paragraph::new(lines).block(block).wrap(Wrap { trim: false }), area);
+    let text = Paragraph::new(lines).block(block).wrap(Wrap { trim: false });
+    frame.render_widget(text.scroll((player.viewed, 0)), area);
 }
 
 fn draw_help(frame: &mut Frame<'_>) {

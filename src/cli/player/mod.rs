@@ -16,14 +16,21 @@ use super::{
     args,
     events::{moment, told},
     failure::Outcome,
-    fork::{overview, overview_lines},
+    fork::overview_lines,
     page::{Pages, Query},
+    view,
 };
-use crate::{client::Client, event::SessionId, import::Members};
-use state::{Key, News, PAGE_EVENTS, Player, Row, Want};
+use crate::{
+    client::{Client, Request, session_path},
+    event::SessionId,
+    import::Members,
+};
+use state::{Key, News, PAGE_EVENTS, Player, Row, Shown, Want};
 
 /// How often the screen is drawn while nobody types.
 const TICK: Duration = Duration::from_millis(50);
+/// The window beside the event: small, so that what it leaves out is seen.
+const WINDOW_TOKENS: u64 = 4_000;
 
 /// Plays a session until its reader leaves.
 pub(super) async fn play(client: &Client, wanted: &args::Replay) -> Outcome {
@@ -106,7 +113,9 @@ fn key_of(key: KeyEvent) -> Option<Key> {
 async fn fetch(client: &Client, session: &SessionId, want: Want) -> News {
     let found = match want {
         Want::Page(page) => rows(client, session, page).await.map(|rows| News::Page(page, rows)),
-        Want::View(at) => view(client, session, at).await.map(|lines| News::View(at, lines)),
+        Want::View(shown, at) => {
+            seen(client, session, shown, at).await.map(|lines| News::View(shown, at, lines))
+        }
         Want::Point(point) => position(client, session, &point).await.map(News::Point),
         Want::Search { needle, from, forward } => {
             search(client, session, &needle, from, forward).await.map(News::Found)
@@ -146,10 +155,31 @@ fn row(event: &str) -> Option<Row> {
     })
 }
 
-async fn view(client: &Client, session: &SessionId, at: u64) -> Outcome<Vec<String>> {
-    let body = overview(client, session, &at.to_string()).await?;
+/// A view of the session as of a position, line by line.
+async fn seen(client: &Client, session: &SessionId, shown: Shown, at: u64) -> Outcome<Vec<String>> {
+    let which = match shown {
+        Shown::Index => args::WhichView::Index,
+        Shown::Continuation => args::WhichView::Continuation,
+        Shown::Window => args::WhichView::Window,
+        Shown::Compactions => args::WhichView::Compactions,
+        Shown::Usage => args::WhichView::Usage,
+    };
+    let path = session_path(session, &format!("/views/{}", which.as_str()));
+    let mut request = Request::get(path).query("at", at.to_string());
+    if shown == Shown::Window {
+        request = request.query("tokens_max", WINDOW_TOKENS.to_string());
+        request = request.query("format", "anthropic");
+    }
+    let body = client.send(request).await?.body;
     let view = serde_json::from_slice(&body).unwrap_or_default();
-    Ok(overview_lines(&view))
+    if shown == Shown::Index {
+        return Ok(overview_lines(&view));
+    }
+    let mut lines = view::lines(which, &view, &str::to_owned);
+    if shown == Shown::Window {
+        lines.insert(0, view::window_size(&view));
+    }
+    Ok(lines)
 }
 
 /// The position that a point names.

@@ -52,19 +52,42 @@ pub(super) struct Row {
 pub(super) enum Want {
     /// Events of that page.
     Page(u64),
-    /// The view of the session as of that position.
-    View(u64),
+    /// That view of the session as of that position.
+    View(Shown, u64),
     /// The position of a point.
     Point(String),
     /// The next event that holds a text, after a position or before it.
     Search { needle: String, from: u64, forward: bool },
 }
 
+/// What of the session is shown beside the event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shown {
+    Index,
+    Continuation,
+    Window,
+    Compactions,
+    Usage,
+}
+
+impl Shown {
+    /// The one after it; the first after the last.
+    fn next(self) -> Self {
+        match self {
+            Self::Index => Self::Continuation,
+            Self::Continuation => Self::Window,
+            Self::Window => Self::Compactions,
+            Self::Compactions => Self::Usage,
+            Self::Usage => Self::Index,
+        }
+    }
+}
+
 /// What became of a want.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum News {
     Page(u64, Vec<Row>),
-    View(u64, Vec<String>),
+    View(Shown, u64, Vec<String>),
     Point(u64),
     Found(Option<u64>),
     /// It could not be had, and why.
@@ -94,8 +117,12 @@ pub(super) struct Player {
     pub(super) speed: f64,
     /// How long it has stood here while playing.
     stood: Duration,
-    /// The view, and as of which position it is.
-    pub(super) view: Option<(u64, Vec<String>)>,
+    /// Which view is shown.
+    pub(super) shown: Shown,
+    /// A view, and as of which position it is.
+    pub(super) view: Option<(Shown, u64, Vec<String>)>,
+    /// Lines of the view that are scrolled past.
+    pub(super) viewed: u16,
     pub(super) message: Option<String>,
     /// Lines of the event that are scrolled past.
     pub(super) scrolled: u16,
@@ -122,7 +149,9 @@ impl Player {
             playing: speed.is_some(),
             speed: speed.unwrap_or(1.0).clamp(SPEED_MIN, SPEED_MAX),
             stood: Duration::ZERO,
+            shown: Shown::Index,
             view: None,
+            viewed: 0,
             message: None,
             scrolled: 0,
             help: false,
@@ -168,6 +197,9 @@ impl Player {
             Key::Char('-') => self.speed = (self.speed / 2.0).max(SPEED_MIN),
             Key::Char(']') => self.scrolled = self.scrolled.saturating_add(3),
             Key::Char('[') => self.scrolled = self.scrolled.saturating_sub(3),
+            Key::Char('}') => self.viewed = self.viewed.saturating_add(3),
+            Key::Char('{') => self.viewed = self.viewed.saturating_sub(3),
+            Key::Char('v') => (self.shown, self.viewed) = (self.shown.next(), 0),
             Key::Char(':') => self.prompt = Some((Prompt::Jump, String::new())),
             Key::Char('/') => self.prompt = Some((Prompt::Search, String::new())),
             Key::Char('n') => self.search(true),
@@ -275,14 +307,20 @@ impl Player {
         let mut pages = pages.map(Want::Page);
         let known = |want: &Want| self.given_up.contains(want);
         let page = pages.find(|want| !known(want));
-        let view = Want::View(self.at + 1);
-        let stale = self.view.as_ref().is_none_or(|(at, _)| *at != self.at + 1);
+        let view = Want::View(self.shown, self.at + 1);
+        let stale = !self.is_fresh();
         // The event where the reader stands comes first, then the view, then what lies around.
         match page {
             Some(Want::Page(page)) if page == here => Some(Want::Page(page)),
             _ if stale && !known(&view) => Some(view),
             page => page,
         }
+    }
+
+    /// Whether the view is the one that is shown, as of where the reader stands.
+    pub(super) fn is_fresh(&self) -> bool {
+        let has = self.view.as_ref().map(|(shown, at, _)| (*shown, *at));
+        has == Some((self.shown, self.at + 1))
     }
 
     pub(super) fn news(&mut self, news: News) {
@@ -292,7 +330,7 @@ impl Player {
                 self.pages.insert(page, rows);
                 self.forget_far();
             }
-            News::View(at, lines) => self.view = Some((at, lines)),
+            News::View(shown, at, lines) => self.view = Some((shown, at, lines)),
             News::Point(at) => self.move_to(at),
             News::Found(Some(at)) => self.move_to(at),
             News::Found(None) => {
@@ -300,7 +338,7 @@ impl Player {
                 self.message = Some(format!("{needle:?} comes no more in this direction"));
             }
             News::Failed(why) => {
-                if let Some(want @ (Want::Page(_) | Want::View(_))) = asked {
+                if let Some(want @ (Want::Page(_) | Want::View(..))) = asked {
                     self.given_up.push(want);
                 }
                 self.message = Some(why);

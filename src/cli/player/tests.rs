@@ -6,7 +6,9 @@ use ratatui::{Terminal, backend::TestBackend};
 
 use super::{
     draw::draw,
-    state::{Key, News, PAGE_EVENTS, PAGES_MAX, PAUSE_MAX, Player, Prompt, Row, Want, pause},
+    state::{
+        Key, News, PAGE_EVENTS, PAGES_MAX, PAUSE_MAX, Player, Prompt, Row, Shown, Want, pause,
+    },
 };
 use crate::event::Timestamp;
 
@@ -37,7 +39,10 @@ fn feed(player: &mut Player) {
         let to = player.to;
         player.news(match want {
             Want::Page(page) => News::Page(page, rows(page, to)),
-            Want::View(at) => News::View(at, vec![format!("as of {at}"), "goal: see".to_owned()]),
+            Want::View(shown, at) => {
+                let lines = vec![format!("{shown:?} as of {at}"), "goal: see".to_owned()];
+                News::View(shown, at, lines)
+            }
             Want::Point(text) => match text.parse() {
                 Ok(at) => News::Point(at),
                 Err(_) => News::Failed(format!("{text} names no position here")),
@@ -81,7 +86,7 @@ fn keys_move_the_reader_and_never_past_the_ends() {
         typed(&mut player, keys);
         assert_eq!(player.at, at, "{keys:?}");
         assert!(player.row(at).is_some(), "{keys:?}: the event is there");
-        assert_eq!(player.view.as_ref().map(|view| view.0), Some(at + 1), "{keys:?}");
+        assert_eq!(player.view.as_ref().map(|view| view.1), Some(at + 1), "{keys:?}");
     }
     player.key(Key::PageDown);
     player.key(Key::PageUp);
@@ -89,6 +94,33 @@ fn keys_move_the_reader_and_never_past_the_ends() {
     assert_eq!(player.at, 0);
     player.key(Key::End);
     assert_eq!(player.at, 999);
+}
+
+#[test]
+fn each_view_comes_in_turn_as_of_where_the_reader_stands() {
+    let mut player = player(100);
+    typed(&mut player, ":41\n");
+    let all = [
+        (Shown::Continuation, "how to go on as of 42"),
+        (Shown::Window, "what a model sees as of 42"),
+        (Shown::Compactions, "what compactions took as of 42"),
+        (Shown::Usage, "how full the context is as of 42"),
+        (Shown::Index, "the session as of 42"),
+    ];
+    for (shown, title) in all {
+        player.key(Key::Char('v'));
+        let frame_before = frame(&player, 120, 30).join("\n");
+        assert!(!frame_before.contains("goal: see"), "another view's lines: {frame_before}");
+        feed(&mut player);
+        assert!(player.is_fresh(), "{shown:?}");
+        let all = frame(&player, 120, 30).join("\n");
+        assert!(all.contains(title) && all.contains(&format!("{shown:?} as of 42")), "{all}");
+    }
+    typed(&mut player, "}");
+    let scrolled = frame(&player, 120, 30).join("\n");
+    assert!(!scrolled.contains("Index as of 42"), "{scrolled}");
+    typed(&mut player, "{");
+    assert!(frame(&player, 120, 30).join("\n").contains("Index as of 42"));
 }
 
 #[test]
@@ -193,7 +225,7 @@ fn a_wide_frame_has_the_timeline_the_event_and_the_view_beside_each_other() {
     assert!(frame[1].contains("timeline") && frame[1].contains("agent.message  1970"), "{all}");
     assert!(all.contains("its second line"), "{all}");
     assert!(all.contains("the session as of 2") && all.contains("as of 2"), "{all}");
-    assert!(frame[13].contains("q leave"), "{all}");
+    assert!(frame[13].contains("v view") && frame[13].contains("q leave"), "{all}");
 }
 
 #[test]

@@ -160,6 +160,97 @@ async fn step(house: &House, number: u64, more: Value) {
     assert_eq!(made.status, 200, "{}", made.text);
 }
 
+/// The positions that a window at a point shows: all below it but those it says it leaves out.
+async fn seen(house: &House, at: u64, plan: &str) -> Vec<u64> {
+    let window = house.get(&format!("/v1/sessions/w/views/window?at={at}&{plan}")).await.json();
+    let dropped: Vec<(u64, u64)> = window["dropped"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|range| (range["from"].as_u64().unwrap(), range["to"].as_u64().unwrap()))
+        .collect();
+    (0..at).filter(|at| !dropped.iter().any(|(from, to)| (*from..*to).contains(at))).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_difference_tells_what_a_model_sees_at_one_point_and_not_at_the_other() {
+    over_every_engine(async |house| {
+        assert_eq!(house.post("/v1/sessions", &json!({"id": "w"})).await.status, 201);
+        let words = "the quick brown fox jumps over the lazy dog ".repeat(4);
+        let events: Vec<Value> = (0..40)
+            .map(|n| {
+                let kind = if n % 2 == 0 { "user.message" } else { "agent.message" };
+                json!({"type": kind, "content": format!("{n} {words}")})
+            })
+            .collect();
+        let sent = house.post("/v1/sessions/w/events", &json!({"events": events})).await;
+        assert_eq!(sent.status, 200, "{}", sent.text);
+        for plan in [
+            "tokens_max=700",
+            "tokens_max=700&format=anthropic",
+            "tokens_max=900&transforms[]=filter:types=user.message",
+        ] {
+            let ask = format!("/v1/sessions/w/diff?from=12&to=end&{plan}");
+            let found = house.get(&ask).await.json()["window"].clone();
+            let other = ask.replace("from=12&to=end", "from=end&to=12");
+            assert_eq!(found, house.get(&other).await.json()["window"], "in either order");
+            let places = |name: &str| -> Vec<u64> {
+                let ranges = found[name]["data"].as_array().unwrap();
+                let all = ranges.iter().flat_map(|range| {
+                    range["from"].as_u64().unwrap()..range["to"].as_u64().unwrap()
+                });
+                let all: Vec<u64> = all.collect();
+                assert_eq!(found[name]["events"], all.len(), "{plan}: {name}");
+                all
+            };
+            let (before, after) = (seen(house, 12, plan).await, seen(house, 40, plan).await);
+            let only = |one: &[u64], other: &[u64]| -> Vec<u64> {
+                one.iter().filter(|at| !other.contains(at)).copied().collect()
+            };
+            assert_eq!(places("left"), only(&before, &after), "{plan}: {found}");
+            assert_eq!(places("entered"), only(&after, &before), "{plan}: {found}");
+            assert!(!places("left").is_empty() && !places("entered").is_empty(), "{plan}");
+            assert_eq!(found["from"]["events"], before.len(), "{plan}");
+            assert_eq!(found["to"]["events"], after.len(), "{plan}");
+            assert!(found["to"]["tokens"].as_u64() <= found["tokens_max"].as_u64(), "{plan}");
+        }
+        let whole = house.get("/v1/sessions/w/diff?from=12&to=end").await.json()["window"].clone();
+        assert_eq!(
+            (&whole["left"]["events"], &whole["entered"]["events"]),
+            (&json!(0), &json!(28))
+        );
+        let refused = house.get("/v1/sessions/w/diff?tokens_max=1").await;
+        assert_eq!(refused.code(), "invalid_request");
+        assert_eq!(refused.json()["error"]["recovery_hint"]["field"], "tokens_max");
+    })
+    .await;
+}
+
+/// A harness that holds a session forks it; what it is given to show holds for the fork, too.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_holds_a_session_forks_it_and_who_lost_it_is_told() {
+    over_every_engine(async |house| {
+        house.session("h", 3).await;
+        let state = json!({"label": "here", "state": {"task": "t"}});
+        house.post("/v1/sessions/h/checkpoints", &state).await;
+        house.post("/v1/sessions/h/wake", &json!({})).await;
+        for (token, code) in [("1", ""), ("7", "lease_lost")] {
+            let headers = [("content-type", "application/json"), ("fencing-token", token)];
+            let body = json!({"at": "checkpoint:here", "id": format!("f{token}")});
+            let body = Some(body.to_string().into_bytes());
+            let forked = house.call("POST", "/v1/sessions/h/fork", &headers, body).await;
+            assert_eq!(forked.code(), code, "{token}: {}", forked.text);
+        }
+        let brought = house.get("/v1/sessions/f1/checkpoints/here").await.json();
+        assert_eq!(brought["state"]["task"], "t", "{brought}");
+        assert_eq!(
+            house.post("/v1/sessions/f1/events", &super::work::one_event()).await.status,
+            200
+        );
+    })
+    .await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_difference_tells_the_events_and_the_facts_between_two_points() {
     over_every_engine(async |house| {

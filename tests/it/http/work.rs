@@ -24,7 +24,7 @@ async fn post_held(house: &House, path: &str, token: u64, body: &Value) -> Reply
     house.call("POST", path, &headers, Some(body.to_string().into_bytes())).await
 }
 
-fn one_event() -> Value {
+pub fn one_event() -> Value {
     json!({"events": [{"type": "user.message", "n": 1}]})
 }
 
