@@ -6,6 +6,7 @@ mod continued;
 mod effect;
 mod folds;
 pub mod judge;
+mod past;
 mod property;
 pub mod real;
 mod window;

@@ -12,7 +12,7 @@ use sessionlog::{
 
 use super::{judge, real};
 
-const TRANSFORMS: &[&str] = &[
+pub const TRANSFORMS: &[&str] = &[
     "compress",
     "compress:elide,keep=0,tokens=5",
     "compress:whitespace",
@@ -63,7 +63,7 @@ fn id() -> impl Strategy<Value = String> {
     ]
 }
 
-fn event() -> impl Strategy<Value = Value> {
+pub fn event() -> impl Strategy<Value = Value> {
     prop_oneof![
         4 => content().prop_map(|c| json!({ "type": "user.message", "content": c })),
         4 => content().prop_map(|c| json!({ "type": "agent.message", "content": c })),
@@ -161,6 +161,34 @@ proptest! {
             events.drain(1..from.max(1));
         }
         check(&events, at, &plan);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(12))]
+
+    #[test]
+    fn every_transform_in_every_format_keeps_the_budget_of_a_window(
+        texts in prop::collection::vec(event(), 0..25),
+    ) {
+        let texts: Vec<String> = texts.iter().map(Value::to_string).collect();
+        let events = real::events(&texts);
+        let at = Position(events.len() as u64);
+        let parsed = |name: &&str| Transform::parse(name).unwrap();
+        // None, each alone, and all of them one after another, from either end.
+        let all: Vec<Transform> = TRANSFORMS.iter().map(parsed).collect();
+        let alone = all.iter().map(|one| vec![one.clone()]);
+        let back = all.iter().rev().cloned().collect();
+        let chains: Vec<Vec<Transform>> = alone.chain([vec![], all.clone(), back]).collect();
+        for transforms in chains {
+            for shape in [Shape::Events, Shape::Anthropic, Shape::OpenAi] {
+                for tokens_max in [64, 300, 2_000] {
+                    let (transforms, tokenizer) = (transforms.clone(), Tokenizer::O200k);
+                    let from = Position::ZERO;
+                    check(&events, at, &Plan { tokens_max, tokenizer, transforms, shape, from });
+                }
+            }
+        }
     }
 }
 

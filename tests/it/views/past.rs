@@ -1,0 +1,161 @@
+//! A view as of a point is the view of a session that stopped there: told by that session itself
+//! while it was no longer, by a fork at the point, and by forks of forks whose point lies in what
+//! they share. For every view, over generated sessions and every engine. It must not know what a
+//! view says.
+
+use std::sync::Mutex;
+
+use proptest::{prelude::*, test_runner::TestRunner};
+use serde_json::{Value, json};
+
+use super::property::{TRANSFORMS, event};
+use crate::http::house::{House, over_every_engine};
+
+/// Sessions that are generated, and batches of each.
+const CASES: u32 = 5;
+const BATCHES: usize = 6;
+
+/// What a harness and a research leave beside a conversation.
+fn recorded() -> impl Strategy<Value = Value> {
+    let words = "[a-z]{2,9}( [a-z]{2,9}){0,6}";
+    prop_oneof![
+        6 => event(),
+        2 => words.prop_map(|text| json!({"type": "research.step", "description": text})),
+        1 => words.prop_map(|text| json!({"type": "research.summary", "summary": text})),
+        1 => words.prop_map(|text| json!({"type": "research.gap_opened", "description": text,
+            "gap_id": text, "step": 1})),
+        2 => (words, words).prop_map(|(done, next)| json!({"type": "plan.updated", "current": 1,
+            "steps": [{"text": done, "state": "done"}, {"text": next, "state": "open"}]})),
+        1 => (words, words).prop_map(|(failed, next)| json!({"type": "outcome.recorded",
+            "tried": [failed], "worked": [], "failed": [failed], "next": [next]})),
+        2 => (100_u64..9_000).prop_map(|tokens| json!({"type": "span.model_request_end",
+            "model_usage": {"input_tokens": tokens, "output_tokens": 5}})),
+        1 => (0_u64..9, 0_u64..9).prop_map(|(from, to)| json!({"type": "context.compacted",
+            "trigger": "auto", "kept": [{"from": from, "to": from + to}], "summary": "short"})),
+    ]
+}
+
+/// Batches of a session, its steps numbered in their order.
+fn session() -> impl Strategy<Value = Vec<Vec<Value>>> {
+    let batches = prop::collection::vec(prop::collection::vec(recorded(), 1..7), BATCHES);
+    batches.prop_map(|mut batches| {
+        let steps = batches.iter_mut().flatten().filter(|one| one["type"] == "research.step");
+        for (number, step) in (1..).zip(steps) {
+            step["number"] = json!(number);
+        }
+        batches
+    })
+}
+
+/// Every view; the window in every format, with every transform.
+fn views() -> Vec<String> {
+    let plain = ["index", "summary", "continuation", "usage", "compactions", "continuation"];
+    let mut all: Vec<String> = plain.map(|name| format!("{name}?")).to_vec();
+    all.extend((1..4).map(|number| format!("steps/{number}?")));
+    for (at, transform) in TRANSFORMS.iter().enumerate() {
+        let format = ["events", "anthropic", "openai"][at % 3];
+        let transform = transform.replace('|', "%7C");
+        all.push(format!("window?tokens_max=400&format={format}&transforms[]={transform}&"));
+    }
+    all.push("window?".to_owned());
+    all
+}
+
+/// What all views say; with a point, as of then.
+async fn seen(house: &House, session: &str, at: Option<u64>) -> Vec<(u16, Value)> {
+    let mut seen = Vec::new();
+    for view in views() {
+        let at = at.map(|at| format!("at={at}")).unwrap_or_default();
+        let reply = house.get(&format!("/v1/sessions/{session}/views/{view}{at}")).await;
+        assert!(matches!(reply.status, 200 | 404), "{view}{at}: {}", reply.text);
+        let mut said = reply.json();
+        if let (Some(tokens), Some(most)) = (said["tokens"].as_u64(), said["tokens_max"].as_u64())
+            && view.starts_with("window")
+        {
+            assert!(tokens <= most, "{view}: {said}");
+        }
+        said.as_object_mut().unwrap().remove("request_id");
+        seen.push((reply.status, said));
+    }
+    seen
+}
+
+fn same(one: &[(u16, Value)], other: &[(u16, Value)], told: &str) {
+    for ((view, one), other) in views().iter().zip(one).zip(other) {
+        assert_eq!(one, other, "{told}: {view}");
+    }
+}
+
+async fn grow(house: &House, session: &str, batch: &[Value]) -> u64 {
+    let path = format!("/v1/sessions/{session}/events?create=true");
+    let reply = house.post(&path, &json!({ "events": batch })).await;
+    assert_eq!(reply.status, 200, "{}", reply.text);
+    reply.json()["next_position"].as_u64().unwrap()
+}
+
+async fn fork(house: &House, parent: &str, at: u64, child: &str) {
+    let asked = json!({"at": at.to_string(), "id": child});
+    let made = house.post(&format!("/v1/sessions/{parent}/fork"), &asked).await;
+    assert_eq!(made.status, 201, "{}", made.text);
+}
+
+async fn replayed(house: &House, session: &str, to: u64) -> Value {
+    let slice = house.get(&format!("/v1/sessions/{session}/events?to={to}&limit=1000")).await;
+    slice.json()["data"].clone()
+}
+
+/// One generated session: what it said of itself at each of its lengths is what is said of it as of
+/// then, and what its forks say.
+async fn looked_back(house: &House, name: &str, batches: &[Vec<Value>], points: &[usize]) {
+    let mut stops = vec![];
+    for batch in batches {
+        let tail = grow(house, name, batch).await;
+        stops.push((tail, seen(house, name, None).await, replayed(house, name, tail).await));
+    }
+    for (tail, then, events) in &stops {
+        same(then, &seen(house, name, Some(*tail)).await, &format!("{name} as of {tail}"));
+        assert_eq!(replayed(house, name, *tail).await, *events, "{name}: replayed up to {tail}");
+    }
+    // A fork of a fork of a fork, each at some stop of the one before, grown in between, so that
+    // later points lie in what is shared, at its edge, and behind it.
+    let mut parent = name.to_owned();
+    for (depth, point) in points.iter().enumerate() {
+        let shared = &stops[..=*point % stops.len()];
+        let (at, then, events) = shared.last().unwrap();
+        let child = format!("{name}-{depth}");
+        fork(house, &parent, *at, &child).await;
+        same(then, &seen(house, &child, None).await, &format!("{child}, a fork at {at}"));
+        let own = grow(house, &child, &batches[depth % batches.len()]).await;
+        let grown = seen(house, &child, None).await;
+        for (tail, then, _) in shared {
+            same(then, &seen(house, &child, Some(*tail)).await, &format!("{child} as of {tail}"));
+        }
+        assert_eq!(replayed(house, &child, *at).await, *events, "{child}: replayed");
+        grow(house, &child, &batches[0]).await;
+        same(&grown, &seen(house, &child, Some(own)).await, &format!("{child} as of {own}"));
+        // The parent's own past is not disturbed by what its fork said.
+        same(then, &seen(house, &parent, Some(*at)).await, &format!("{parent} as of {at}"));
+        stops.truncate(shared.len());
+        parent = child;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_view_as_of_a_point_is_the_view_of_a_session_that_stopped_there_over_forks_too() {
+    let generated = Mutex::new(Vec::new());
+    let mut runner = TestRunner::new(ProptestConfig::with_cases(CASES));
+    let points = prop::collection::vec(0_usize..64, 3);
+    runner
+        .run(&(session(), points), |case| {
+            generated.lock().unwrap().push(case);
+            Ok(())
+        })
+        .unwrap();
+    let generated = generated.into_inner().unwrap();
+    over_every_engine(async |house| {
+        for (case, (batches, points)) in generated.iter().enumerate() {
+            looked_back(house, &format!("g{case}"), batches, points).await;
+        }
+    })
+    .await;
+}
