@@ -8,12 +8,16 @@
 //! ```
 //!
 //! Its model is a script that sees only what a model would see: the messages of the window. With
-//! `ANTHROPIC_API_KEY` set (and `AGENT_MODEL`, a model's name) a real one takes its place.
+//! `ANTHROPIC_API_KEY` set (and `AGENT_MODEL`, a model's name) a real one takes its place, behind
+//! `ANTHROPIC_BASE_URL` when that is set.
 
 #![expect(clippy::indexing_slicing, reason = "a member that JSON lacks reads as null")]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program for a terminal")]
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use serde_json::{Value, json};
 
@@ -25,6 +29,11 @@ type Outcome<T> = Result<T, Failure>;
 const CHUNK: usize = 20;
 /// Tokens of the continuation that opens each window after the first.
 const CONTINUATION_TOKENS: u64 = 800;
+/// How often a model that is too busy is asked.
+const ASKED_MAX: u32 = 6;
+/// What a model is asked before its window is emptied.
+const WHERE: &str = "Your context window is nearly full and is emptied now. Say in a few sentences \
+                     what you did, what you found, and what is next. You go on from these words.";
 
 #[tokio::main]
 async fn main() -> Outcome<()> {
@@ -33,7 +42,7 @@ async fn main() -> Outcome<()> {
         eprintln!("usage: agent URL SESSION DIRECTORY");
         std::process::exit(2);
     };
-    let agent = Agent::new(url, session, Path::new(directory))?;
+    let agent = Agent::new(url, session, Path::new(directory), Model::of_environment())?;
     println!("{}", agent.run().await?);
     Ok(())
 }
@@ -44,14 +53,43 @@ pub struct Agent {
     url: String,
     session: String,
     directory: PathBuf,
-    /// A key of a real model, and its name.
-    model: Option<(String, String)>,
+    /// A real model; a script takes its place.
+    model: Option<Model>,
+}
+
+/// A model behind Anthropic's Messages API.
+pub struct Model {
+    /// The caller's key.
+    pub key: String,
+    /// The model's name.
+    pub name: String,
+    /// Where the API is.
+    pub base: String,
+}
+
+impl Model {
+    /// The model that the environment names.
+    #[must_use]
+    pub fn of_environment() -> Option<Self> {
+        let var = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+        let (key, name) = var("ANTHROPIC_API_KEY").zip(var("AGENT_MODEL"))?;
+        let base = var("ANTHROPIC_BASE_URL");
+        let base = base.unwrap_or_else(|| "https://api.anthropic.com".to_owned());
+        Some(Self { key, name, base })
+    }
 }
 
 /// What the model does next.
-enum Turn {
+pub enum Turn {
     /// It calls a tool, with a word to itself.
-    Call { note: String, name: String, input: Value },
+    Call {
+        /// The word.
+        note: String,
+        /// The tool.
+        name: String,
+        /// Its arguments.
+        input: Value,
+    },
     /// It is done.
     Answer(String),
 }
@@ -61,16 +99,15 @@ impl Agent {
     ///
     /// # Errors
     /// When no HTTP client can be made.
-    pub fn new(url: &str, session: &str, directory: &Path) -> Outcome<Self> {
+    pub fn new(url: &str, session: &str, directory: &Path, model: Option<Model>) -> Outcome<Self> {
         // The client speaks TLS by whatever provider its program names; one that is named stays.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let var = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         Ok(Self {
             http: reqwest::Client::builder().no_proxy().build()?,
             url: url.trim_end_matches('/').to_owned(),
             session: session.to_owned(),
             directory: directory.to_owned(),
-            model: var("ANTHROPIC_API_KEY").zip(var("AGENT_MODEL")),
+            model,
         })
     }
 
@@ -92,12 +129,11 @@ impl Agent {
                 }
                 Turn::Call { note, name, input } => {
                     let id = format!("call-{tail}");
-                    let tail = self
-                        .emit(tail, vec![
-                            json!({ "type": "agent.message", "content": note }),
-                            json!({ "type": "agent.tool_use", "call_id": id, "name": name, "input": input }),
-                        ])
-                        .await?;
+                    let call = json!({ "type": "agent.tool_use", "call_id": id, "name": name,
+                        "input": input });
+                    let word = json!({ "type": "agent.message", "content": note });
+                    let said = if note.is_empty() { vec![call] } else { vec![word, call] };
+                    let tail = self.emit(tail, said).await?;
                     let (text, is_error) = match self.tool(&name, &input) {
                         Ok(text) => (text, false),
                         Err(error) => (error.to_string(), true),
@@ -173,10 +209,12 @@ impl Agent {
 
     /// Pages out what the window holds, with the model's own word of where it stands.
     async fn go_on(&self, messages: &[Value]) -> Outcome<()> {
-        let State { file, from, lines, sum, .. } = State::of(messages);
-        let next = format!("{}", State { file, from, lines, sum, is_new: false });
-        let body = json!({ "sessionId": self.session, "next": [next],
-            "summary": "Reading the files line by line.", "tokensMax": CONTINUATION_TOKENS });
+        let next = match &self.model {
+            Some(model) => self.stand(model, messages).await?,
+            None => format!("Reading the files line by line: {}.", State::of(messages)),
+        };
+        let body = json!({ "sessionId": self.session, "next": [next], "summary": next,
+            "tokensMax": CONTINUATION_TOKENS });
         let url = format!("{}/v1/tools/continue_session", self.url);
         checked(self.http.post(url).json(&body).send().await?).await.map(drop)
     }
@@ -217,43 +255,76 @@ impl Agent {
 
     async fn think(&self, messages: &[Value]) -> Outcome<Turn> {
         match &self.model {
-            Some((key, model)) => self.ask(key, model, messages).await,
+            Some(model) => self.ask(model, messages).await,
             None => Ok(scripted(messages)),
         }
     }
 
-    /// A real model.
-    async fn ask(&self, key: &str, model: &str, messages: &[Value]) -> Outcome<Turn> {
+    /// What a real model does next.
+    async fn ask(&self, model: &Model, messages: &[Value]) -> Outcome<Turn> {
+        // One call at a time, as the loop makes them.
+        let choice = json!({ "type": "auto", "disable_parallel_tool_use": true });
+        let answer = self.message(model, messages, choice).await?;
+        let note = words(&answer);
+        let parts = answer["content"].as_array().into_iter().flatten();
+        match (answer["stop_reason"].as_str(), parts.last()) {
+            (Some("tool_use"), Some(part)) if part["type"] == "tool_use" => {
+                let name = part["name"].as_str().unwrap_or_default().to_owned();
+                Ok(Turn::Call { note, name, input: part["input"].clone() })
+            }
+            (Some("end_turn"), _) => Ok(Turn::Answer(format!("DONE {note}"))),
+            (stop, _) => Err(format!("the model stopped: {stop:?}").into()),
+        }
+    }
+
+    /// Where a real model stands, in its own words.
+    async fn stand(&self, model: &Model, messages: &[Value]) -> Outcome<String> {
+        let mut messages = messages.to_vec();
+        let ask = json!({ "type": "text", "text": WHERE });
+        match messages.last_mut().filter(|last| last["role"] == "user") {
+            Some(last) => last["content"].as_array_mut().ok_or("no content")?.push(ask),
+            None => messages.push(json!({ "role": "user", "content": [ask] })),
+        }
+        Ok(words(&self.message(model, &messages, json!({ "type": "none" })).await?))
+    }
+
+    /// An answer of a real model; one that is too busy is asked again.
+    async fn message(&self, model: &Model, messages: &[Value], choice: Value) -> Outcome<Value> {
         let tool = |name: &str, input: Value| {
             let schema = json!({ "type": "object", "properties": input });
             json!({ "name": name, "description": name, "input_schema": schema })
         };
         let (path, from) = (json!({ "type": "string" }), json!({ "type": "integer" }));
         let body = json!({
-            "model": model, "max_tokens": 1_000, "messages": messages,
+            "model": model.name, "max_tokens": 1_000, "messages": messages, "tool_choice": choice,
             "tools": [
                 tool("first_file", json!({})),
                 tool("next_file", json!({ "path": path })),
                 tool("read_lines", json!({ "path": path, "from": from })),
             ],
         });
-        let base = std::env::var("ANTHROPIC_BASE_URL");
-        let base = base.unwrap_or_else(|_| "https://api.anthropic.com".to_owned());
-        let request = self.http.post(format!("{base}/v1/messages"));
-        let request = request.header("x-api-key", key).header("anthropic-version", "2023-06-01");
-        let answer = checked(request.json(&body).send().await?).await?;
-        let mut note = String::new();
-        for part in answer["content"].as_array().into_iter().flatten() {
-            if let Some(text) = part["text"].as_str() {
-                note.push_str(text);
+        let mut asked = 0;
+        loop {
+            let request = self.http.post(format!("{}/v1/messages", model.base));
+            let request = request.header("x-api-key", &model.key);
+            let request = request.header("anthropic-version", "2023-06-01");
+            let answer = request.json(&body).send().await?;
+            asked += 1;
+            let busy = matches!(answer.status().as_u16(), 429 | 500 | 503 | 529);
+            if !busy || asked == ASKED_MAX {
+                return checked(answer).await;
             }
-            if let Some(name) = part["name"].as_str() {
-                let input = part["input"].clone();
-                return Ok(Turn::Call { note, name: name.to_owned(), input });
-            }
+            let told = answer.headers().get("retry-after").and_then(|told| told.to_str().ok());
+            let seconds = told.and_then(|told| told.parse().ok()).unwrap_or(1 << asked);
+            tokio::time::sleep(Duration::from_secs(seconds)).await;
         }
-        Ok(Turn::Answer(format!("DONE {note}")))
     }
+}
+
+/// The texts of a model's answer.
+fn words(answer: &Value) -> String {
+    let parts = answer["content"].as_array().into_iter().flatten();
+    parts.filter_map(|part| part["text"].as_str()).collect()
 }
 
 /// An answer that is none of an error.
@@ -293,7 +364,7 @@ fn answered(messages: &[Value]) -> Option<String> {
 
 /// What the scripted model knows, as it writes it down in its own words. It has no other memory.
 #[derive(Default)]
-struct State {
+pub struct State {
     file: String,
     from: usize,
     lines: usize,
@@ -311,7 +382,8 @@ impl std::fmt::Display for State {
 
 impl State {
     /// The latest that stands in the model's own words, or in what it was told of itself.
-    fn of(messages: &[Value]) -> Self {
+    #[must_use]
+    pub fn of(messages: &[Value]) -> Self {
         let texts = messages.iter().rev().flat_map(|message| {
             let parts = message["content"].as_array().into_iter().flatten().rev();
             parts.filter_map(|part| part["text"].as_str())
@@ -346,7 +418,8 @@ fn last_result(messages: &[Value]) -> Option<(String, String)> {
 }
 
 /// A model that does its task by what it sees, and by nothing else.
-fn scripted(messages: &[Value]) -> Turn {
+#[must_use]
+pub fn scripted(messages: &[Value]) -> Turn {
     let mut state = State::of(messages);
     let call = |state: State, name: &str, input: Value| Turn::Call {
         note: format!("So far {state}."),
