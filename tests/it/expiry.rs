@@ -19,6 +19,7 @@ use sessionlog::{
 
 use crate::{
     engines::{append, batch, create, event, events_of, key, named, small},
+    forks::fork,
     life::{runtime, seeds},
 };
 
@@ -247,12 +248,14 @@ fn hashes(sim: &Sim) -> BTreeSet<String> {
 }
 
 /// Sessions that expire, are held, brought back, deleted, and go; the names of those that went are
-/// used again. Whatever is cut short is done again, after a start where the machine died.
+/// used again. Whatever is cut short is done again, after a start where the machine died. Where it
+/// is told with a fork, that one is held, and what it goes on from stays for it.
 struct Story {
     sim: Sim,
     store: Local,
     /// What the sessions that stay hold.
     kept: Vec<(&'static str, Vec<Event>)>,
+    forked: bool,
     /// The hashes of those that go.
     going: BTreeSet<String>,
     starts: u64,
@@ -262,7 +265,7 @@ struct Story {
 
 impl Story {
     /// As far as it goes without a fault.
-    async fn begin() -> Self {
+    async fn begin(forked: bool) -> Self {
         let sim = Sim::new(63);
         let store = open(&sim);
         let mut kept = Vec::new();
@@ -271,14 +274,23 @@ impl Story {
             kept.push((session, events_of(&store, &key(session)).await));
         }
         let hold = Change { hold: Some(true), ..Change::default() };
-        store.change(&key("held"), hold).await.unwrap();
+        store.change(&key("held"), hold.clone()).await.unwrap();
         let before = hashes(&sim);
         for session in ["gone", "deleted"] {
             fill(&store, session).await;
         }
+        if forked {
+            for (parent, child) in [("gone", "fork"), ("fork", "leaf")] {
+                fork(&store, parent, 8, child).await.unwrap();
+                append(&store, &key(child), batch([event("\"own\"")])).await.unwrap();
+                store.change(&key(child), hold.clone()).await.unwrap();
+                kept.push((child, events_of(&store, &key(child)).await));
+            }
+            (0..2).for_each(|_| store.settle().unwrap());
+        }
         let going: BTreeSet<_> = hashes(&sim).difference(&before).cloned().collect();
-        assert_eq!(going.len(), 2);
-        Self { sim, store, kept, going, starts: 0, lived: Duration::ZERO }
+        assert_eq!(going.len(), if forked { 4 } else { 2 });
+        Self { sim, store, kept, forked, going, starts: 0, lived: Duration::ZERO }
     }
 
     /// Starts again on a healthy disk; what stays is there.
@@ -328,6 +340,34 @@ impl Story {
         self.sweep().await;
     }
 
+    /// What expired stays as long as forks are held, and longer than its grace; then the forks are
+    /// let go, the one in the middle first.
+    async fn let_go(&mut self) {
+        let until = self.lived + GRACE + GRACE;
+        while self.lived < until {
+            self.act(async |store| store.used(&key("back")).await.map(drop)).await;
+            self.live().await;
+            for (session, events) in &self.kept {
+                assert_eq!(&events_of(&self.store, &key(session)).await, events, "{session}");
+            }
+            let gone = self.store.info(&key("gone")).await;
+            assert!(matches!(gone, Err(StoreError::SessionExpired { .. })), "{gone:?}");
+        }
+        self.kept.retain(|(session, _)| !matches!(*session, "fork" | "leaf"));
+        for session in ["fork", "leaf"] {
+            let release = || Change { hold: Some(false), ..Change::default() };
+            self.act(async |store| match store.change(&key(session), release()).await {
+                Err(StoreError::SessionDeleted { .. }) => Ok(()),
+                Err(other) => Err(other),
+                Ok(_) => match delete(store, session).await {
+                    Err(StoreError::SessionDeleted { .. }) => Ok(()),
+                    other => other,
+                },
+            })
+            .await;
+        }
+    }
+
     async fn tell(mut self) {
         self.act(async |store| match delete(store, "deleted").await {
             Err(StoreError::SessionDeleted { .. }) => Ok(()),
@@ -338,7 +378,7 @@ impl Story {
             let info = store.info(&key(session)).await;
             matches!(info, Err(StoreError::SessionExpired { .. }))
         };
-        let mut fresh = ["gone", "deleted"].map(|session| (session, None));
+        let mut fresh = vec![("gone", None), ("deleted", None)];
         while !(is_expired(&self.store, "gone").await && is_expired(&self.store, "back").await) {
             assert!(!is_expired(&self.store, "gone").await || self.lived >= LIMIT, "too early");
             self.live().await;
@@ -347,6 +387,10 @@ impl Story {
         assert!(expired >= LIMIT, "too early");
         let restore = || Change { restore: true, ..Change::default() };
         self.act(async |store| store.change(&key("back"), restore()).await.map(drop)).await;
+        if self.forked {
+            fresh.extend([("fork", None), ("leaf", None)]);
+            self.let_go().await;
+        }
         for (session, went) in &mut fresh {
             while !is_gone(&self.store, session).await {
                 self.act(async |store| store.used(&key("back")).await.map(drop)).await;
@@ -354,12 +398,13 @@ impl Story {
             }
             *went = Some(self.lived);
         }
-        for (session, went) in fresh {
-            let since = if session == "gone" { expired } else { Duration::ZERO };
+        for (session, went) in &fresh {
+            let since = if *session == "gone" { expired } else { Duration::ZERO };
             assert!(went.is_some_and(|went| went >= since + GRACE), "{session} went too early");
         }
         assert_eq!(own(&self.sim, &self.going), Vec::<String>::new());
-        for (session, _) in fresh {
+        for (session, _) in &fresh {
+            let session = *session;
             self.act(async |store| {
                 let new = NewSession { id: Some(key(session).session), ..NewSession::default() };
                 match store.create(&key(session).scope, new).await {
@@ -379,12 +424,13 @@ impl Story {
         .await;
         for _ in 0..3 {
             self.start().await;
-            for (session, _) in fresh {
+            for (session, _) in &fresh {
                 assert_eq!(events_of(&self.store, &key(session)).await.len(), 1, "{session}");
             }
             (0..2).for_each(|_| self.store.settle().unwrap());
             let verified = self.store.verify(&Scope::local(), None).await.unwrap();
-            assert_eq!((verified.sessions, verified.damage), (4, vec![]));
+            let sessions = 2 + fresh.len() as u64;
+            assert_eq!((verified.sessions, verified.damage), (sessions, vec![]));
         }
         assert_eq!(own(&self.sim, &self.going), Vec::<String>::new());
     }
@@ -392,24 +438,27 @@ impl Story {
 
 #[test]
 fn every_call_of_an_expiry_a_restore_and_a_reclaim_may_be_the_one_that_fails() {
-    let calls = runtime().block_on(async {
-        let story = Story::begin().await;
-        let (sim, before) = (story.sim.clone(), story.sim.calls());
-        story.tell().await;
-        sim.calls() - before
-    });
-    assert!(calls > 200, "{calls} calls are hardly a story");
     let faults = [Fault::Kill, Fault::PowerLoss, Fault::Io, Fault::Full, Fault::Short];
-    // One case in so many; all of them when somebody asks for seeds.
-    let stride = if seeds(0).is_empty() { 61 } else { 1 };
-    let cases = (0..calls).flat_map(|call| faults.map(|fault| (call, fault)));
-    for (call, fault) in cases.step_by(stride) {
-        let run = async {
-            let story = Story::begin().await;
-            story.sim.fail_call(story.sim.calls() + call, fault, false);
+    for forked in [false, true] {
+        let calls = runtime().block_on(async {
+            let story = Story::begin(forked).await;
+            let (sim, before) = (story.sim.clone(), story.sim.calls());
             story.tell().await;
-        };
-        let run = AssertUnwindSafe(run).catch_unwind();
-        assert!(runtime().block_on(run).is_ok(), "call {call} with {fault:?}");
+            sim.calls() - before
+        });
+        assert!(calls > 200, "{calls} calls are hardly a story");
+        // One case in so many; all of them when somebody asks for seeds.
+        let stride = if seeds(0).is_empty() { 101 } else { 1 };
+        let cases = (0..calls).flat_map(|call| faults.map(|fault| (call, fault)));
+        for (call, fault) in cases.step_by(stride) {
+            let run = async {
+                let story = Story::begin(forked).await;
+                story.sim.fail_call(story.sim.calls() + call, fault, false);
+                story.tell().await;
+            };
+            let run = AssertUnwindSafe(run).catch_unwind();
+            let told = format!("forked: {forked}, call {call} with {fault:?}");
+            assert!(runtime().block_on(run).is_ok(), "{told}");
+        }
     }
 }

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use sessionlog::{
-    event::{Batch, BatchKey, Event, NewEvent, Position, SessionKey},
-    store::{Appended, Change, NewSession, SessionInfo, Store, StoreError, StoreResult},
+    event::{Batch, BatchKey, Event, NewEvent, Position, SessionId, SessionKey},
+    store::{Appended, Change, ForkPoint, NewSession, SessionInfo, Store, StoreError, StoreResult},
 };
 
 use crate::engines::{batch, event, events_of, key, named};
@@ -33,6 +33,8 @@ struct Sent {
 struct History {
     /// The request that created it.
     first: NewSession,
+    /// What it has of its parent, as a reader saw it there.
+    shared: Vec<Event>,
     created: Known,
     /// It was sent again: a refusal says nothing of the earlier try.
     tried: bool,
@@ -43,6 +45,10 @@ struct History {
 }
 
 impl History {
+    fn is_of(&self, session: &SessionId) -> bool {
+        self.first.id.as_ref() == Some(session)
+    }
+
     fn is_there(&self) -> bool {
         matches!(self.created, Known::At(_)) && self.deleted == Known::Absent
     }
@@ -57,6 +63,8 @@ pub struct Ledger {
     pub plain: bool,
     /// Batches acknowledged.
     pub acknowledged: u64,
+    /// Forks acknowledged.
+    pub forks: u64,
     /// Answers to requests sent again after they were acknowledged.
     pub repeated: u64,
 }
@@ -89,15 +97,35 @@ impl Ledger {
         let mut events = batch(self.mint(sizes));
         let keyed = self.numbers.is_multiple_of(2);
         events.key = keyed.then(|| BatchKey::new(&format!("first {name}")).unwrap());
+        self.enter(name, events, None, Vec::new())
+    }
+
+    /// A request for a session that goes on where a reader saw that much of another one.
+    pub fn fork(&mut self, parent: &str, shared: Vec<Event>) -> (String, NewSession) {
+        let name = format!("s{}", self.sessions.len());
+        let at = Position(shared.len() as u64);
+        let parent = ForkPoint { session: key(parent).session, at };
+        self.enter(name, Batch::default(), Some(parent), shared)
+    }
+
+    fn enter(
+        &mut self,
+        name: String,
+        events: Batch,
+        parent: Option<ForkPoint>,
+        shared: Vec<Event>,
+    ) -> (String, NewSession) {
         let first = NewSession {
             id: Some(key(&name).session),
             title: Some(name.clone()),
             key: Some(BatchKey::new(&format!("create {name}")).unwrap()),
             events: events.clone(),
+            parent,
             ..NewSession::default()
         };
         let history = History {
             first: first.clone(),
+            shared,
             created: Known::InDoubt,
             tried: false,
             deleted: Known::Absent,
@@ -138,11 +166,17 @@ impl Ledger {
             Ok((info, appended)) => {
                 let events = history.first.events.events.len();
                 assert_eq!(appended.events.len(), events, "{name}: a creation names its events");
-                assert!(info.tail.0 >= events as u64, "{name}: shorter than it was created");
+                let least = history.shared.len() + events;
+                assert!(info.tail.0 >= least as u64, "{name}: shorter than it was created");
+                self.forks += u64::from(info.forked_from.is_some());
                 learn(&mut history.batches[0].batch, &appended);
                 Known::At(Position::ZERO)
             }
             Err(_) if matches!(history.created, Known::At(_)) => return,
+            // Its parent was deleted meanwhile.
+            Err(StoreError::SessionDeleted { session }) if !history.is_of(&session) => {
+                if history.tried { Known::InDoubt } else { Known::Absent }
+            }
             Err(error) if history.tried => {
                 outcome(&error, crashed);
                 Known::InDoubt
@@ -279,7 +313,9 @@ impl Ledger {
             }
         }
         let mut starts: BTreeMap<usize, Position> = BTreeMap::new();
-        for (position, event) in (0..).zip(found) {
+        let shared = &history.shared;
+        assert!(found.starts_with(shared), "{session}: something of its parent's is lost");
+        for (position, event) in (0..).zip(found).skip(shared.len()) {
             assert_eq!(event.position, Position(position), "{session}: positions are dense");
             let place = wanted.remove(&*event.body);
             let (number, place) = place.unwrap_or_else(|| {

@@ -53,6 +53,8 @@ pub struct Tally {
     pub failures: u64,
     pub acknowledged: u64,
     pub repeated: u64,
+    /// Sessions that go on from another one.
+    pub forks: u64,
     /// Sessions that expired, were brought back, and went.
     pub expired: u64,
     pub brought_back: u64,
@@ -69,6 +71,7 @@ impl Tally {
         self.failures += other.failures;
         self.acknowledged += other.acknowledged;
         self.repeated += other.repeated;
+        self.forks += other.forks;
         self.expired += other.expired;
         self.brought_back += other.brought_back;
         self.reclaimed += other.reclaimed;
@@ -116,6 +119,8 @@ pub struct Run {
     pub witness: Arc<Witness>,
     dice: SeededEntropy,
     mood: Mood,
+    /// Whether sessions fork, with every other pair of seeds, and are deleted more often.
+    pub forks: bool,
     /// What the client asked for last.
     pub doing: &'static str,
 }
@@ -146,6 +151,7 @@ impl Run {
             witness: Witness::new(seed, flaw),
             dice: SeededEntropy::new(seed.wrapping_mul(0x2545_f491_4f6c_dd1d)),
             mood: Mood::Even,
+            forks: seed & 2 != 0,
             doing: "starting",
         }
     }
@@ -227,7 +233,9 @@ impl Run {
         let choice = self.below(32);
         self.doing = if choice == 9 { "deleting" } else { "working" };
         let Some(session) = any(self).filter(|_| choice > 1) else {
-            return self.ledger.create(&**store, &self.sizes(), crashed).await;
+            let (name, new) = self.newcomer(store, sessions).await;
+            let answer = store.create(&key(&name).scope, new).await;
+            return self.ledger.created(&name, answer, crashed());
         };
         match choice {
             2 | 3 => {
@@ -242,7 +250,7 @@ impl Run {
             5 => self.sim.clock().advance(Duration::from_secs(self.below(100))),
             6 => self.ledger.rename(&**store, &session, crashed).await,
             7 | 8 => self.look(store, &session).await,
-            9 if self.below(4) == 0 && sessions.len() > 2 => {
+            9 if (self.forks || self.below(4) == 0) && sessions.len() > 2 => {
                 self.ledger.delete(&**store, &session, crashed).await;
             }
             10..=12 => {
@@ -269,6 +277,19 @@ impl Run {
                 self.ledger.answered(&key, number, answer, crashed());
             }
         }
+    }
+
+    /// A request for a new session: now and then for one that goes on from another.
+    async fn newcomer(&mut self, store: &Local, sessions: &[String]) -> (String, NewSession) {
+        if self.forks
+            && let Some(parent) = sessions.get(self.nth() % (sessions.len() + 1))
+            && let Ok(slice) = store.read(&key(parent), crate::engines::everything()).await
+        {
+            let mut shared = slice.events;
+            shared.truncate(self.nth() % (shared.len() + 1));
+            return self.ledger.fork(parent, shared);
+        }
+        self.ledger.fresh(&self.sizes())
     }
 
     /// An append that says where it must go; with `right` it goes there.
@@ -305,7 +326,7 @@ impl Run {
             requests.push(append(store, key, number, batch));
         }
         if self.below(4) == 0 {
-            let (name, new) = self.ledger.fresh(&self.sizes());
+            let (name, new) = self.newcomer(store, sessions).await;
             requests.push(create(store, name, new));
         }
         let answer = self.at_once(store, (&first, batch), requests, fails).await;
@@ -375,6 +396,7 @@ impl Run {
         self.tally.failures = self.sim.strikes() - within;
         self.tally.acknowledged = self.ledger.acknowledged;
         self.tally.repeated = self.ledger.repeated;
+        self.tally.forks += self.ledger.forks;
         self.tally
     }
 

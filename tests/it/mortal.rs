@@ -11,15 +11,15 @@ use std::{
 use futures_util::FutureExt;
 use sessionlog::{
     env::sim::Fault,
-    event::{Event, Scope},
+    event::{Event, Position, Scope},
     store::{
-        Change, NewSession, Store, StoreError, StoreResult, Watch,
+        Change, ForkPoint, NewSession, Store, StoreError, StoreResult, Watch,
         local::{Local, Options},
     },
 };
 
 use crate::{
-    engines::{batch, events_of, key, named},
+    engines::{batch, events_of, everything, key, named},
     expiry::{GRACE, HOUR, LIMIT, mortal},
     life::{Run, TINY, Tally, seeds, sweep},
     witness::{Answer, Arrival, Flaw},
@@ -42,6 +42,8 @@ struct One {
     /// Which session of its name.
     turn: u64,
     created: Known,
+    /// Bodies that it has of its parent.
+    shared: Vec<String>,
     /// Bodies sent, in that order, and whether they are there.
     sent: Vec<(String, Known)>,
     /// When it was used last for certain, and when somebody read it, which a crash may forget.
@@ -51,6 +53,10 @@ struct One {
     held: Vec<bool>,
     deleted: Known,
     deleted_at: Duration,
+}
+
+fn bodies(events: &[Event]) -> Vec<String> {
+    events.iter().map(|event| String::from_utf8(event.body.to_vec()).unwrap()).collect()
 }
 
 struct Mortals {
@@ -81,6 +87,7 @@ impl One {
         Self {
             turn,
             created: Known::InDoubt,
+            shared: Vec::new(),
             sent: Vec::new(),
             used_at: now,
             read_at: now,
@@ -102,7 +109,10 @@ impl One {
 
     /// Holds what a session says it holds against what is known.
     fn judge(&mut self, name: &str, events: &[Event]) {
-        let mut found = events.iter().map(|event| String::from_utf8(event.body.to_vec()).unwrap());
+        let mut found = bodies(events).into_iter();
+        for body in &self.shared {
+            assert_eq!(found.next().as_ref(), Some(body), "{name}: what it shares is lost");
+        }
         let mut next = found.next();
         for (body, known) in &mut self.sent {
             let there = next.as_ref() == Some(body);
@@ -197,6 +207,28 @@ impl Mortals {
         self.sent(name, number, known);
     }
 
+    /// A session of that name that goes on where another one is now, or was.
+    async fn fork(&mut self, store: &Local, name: &str, died: impl Fn() -> bool) -> bool {
+        let parent = format!("s{}", self.run.below(NAMES));
+        if !self.run.forks || parent == name || self.run.below(3) == 0 {
+            return false;
+        }
+        let Ok(slice) = store.read(&key(&parent), everything()).await else { return false };
+        let mut shared = bodies(&slice.events);
+        shared.truncate(self.run.nth() % (shared.len() + 1));
+        let at = Position(shared.len() as u64);
+        let parent = Some(ForkPoint { session: key(&parent).session, at });
+        self.turns += 1;
+        self.sessions.insert(name.to_owned(), One { shared, ..One::new(self.turns, self.lived) });
+        self.run.witness.forget(name);
+        let new = NewSession { id: Some(key(name).session), parent, ..NewSession::default() };
+        let answer = store.create(&Scope::local(), new).await;
+        self.run.ledger.forks += u64::from(answer.is_ok());
+        let known = self.answered(name, &answer, died());
+        self.sessions.get_mut(name).unwrap().created = known;
+        true
+    }
+
     /// One request of one session, or something that happens to all.
     async fn request(&mut self, store: &Arc<Local>) {
         let (sim, life) = (self.run.sim.clone(), self.run.sim.lives());
@@ -215,7 +247,7 @@ impl Mortals {
         }
         let known = self.sessions.get(&name);
         let Some(one) = known.filter(|one| one.created != Known::No) else {
-            if store.info(&key(&name)).await.is_err() {
+            if store.info(&key(&name)).await.is_err() && !self.fork(store, &name, died).await {
                 self.create(store, &name, died).await;
             }
             return;
