@@ -9,6 +9,12 @@ a turn; there in the process itself, one `put` of the checkpoint as an agent gra
 Rounds alternate. Bytes are those of files on disk after a clean stop; the journal, a ring of fixed size that
 all sessions of a store share, is left out and said beside. At the end the state at the last and at the first
 checkpoint is read back and compared on both sides. Nothing else should run meanwhile.
+
+    v/bin/python tests/peers/checkpoints.py --binary target/release/sessionlog --long 10000
+
+One session of ours alone, with so many turns: what a checkpoint costs beside its turn, in bytes (against the same session
+without checkpoints) and in time; what listing and resuming cost at the end; and after `kill -9` how long it takes from the
+start of a new process until a harness has the lease, the last checkpoint and its state.
 """
 
 import argparse
@@ -43,13 +49,21 @@ class Ours:
     name = "sessionlog"
 
     def __init__(self, binary, home):
-        self.data = os.path.join(home, "data")
-        command = [binary, "serve", "--json", "--listen", "127.0.0.1:0", "--data-dir", self.data]
+        self.binary, self.data = binary, os.path.join(home, "data")
+        self.start()
+        self.ask("POST", "/v1/sessions", {"id": "s"})
+        self.ids = []
+
+    def start(self):
+        command = [self.binary, "serve", "--json", "--listen", "127.0.0.1:0", "--data-dir", self.data]
         self.server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         url = json.loads(self.server.stdout.readline())["listening"]
         self.http = http.client.HTTPConnection(url.split("//")[1])
-        self.ask("POST", "/v1/sessions", {"id": "s"})
-        self.ids = []
+
+    def crash(self):
+        self.http.close()
+        self.server.kill()
+        self.server.wait()
 
     def ask(self, method, path, body=None):
         text = None if body is None else json.dumps(body)
@@ -135,6 +149,76 @@ def measured(kind, binary, turns, count):
             "last_ms": 1e3 * statistics.median(took[-tenth:]), "resume_ms": 1e3 * resumed}
 
 
+def said(side, reply):
+    side.ask("POST", "/v1/sessions/s/events", {"events": [{"type": "agent.message", "content": reply}]})
+
+
+def timed(act):
+    began = time.perf_counter()
+    answer = act()
+    return answer, 1e3 * (time.perf_counter() - began)
+
+
+def every_page(side):
+    ids, page = [], ""
+    while True:
+        answer = side.ask("GET", f"/v1/sessions/s/checkpoints?limit=1000{page}")
+        ids += [one["id"] for one in answer["data"]]
+        if not answer["next_page"]:
+            return ids
+        page = "&page=" + answer["next_page"]
+
+
+def state_of(number):
+    """What changes of a state in a turn: where it is, what it did, what is next."""
+    return {"turn": number, "current": {"file": f"src/part_{number % 97}.rs", "call": f"call_{number}"},
+            "next": f"look at line {number % 1_000} again"}
+
+
+def long_session(binary, turns, count):
+    texts = list(replies(turns, count))
+    with tempfile.TemporaryDirectory() as home:
+        bare = Ours(binary, home)
+        for text in texts:
+            said(bare, text)
+        without, _ = bare.close()
+    with tempfile.TemporaryDirectory() as home:
+        side, took, tenth = Ours(binary, home), [], max(1, turns // 10)
+        path = "/v1/sessions/s/checkpoints"
+        for number, text in enumerate(texts, 1):
+            said(side, text)
+            made, ms = timed(lambda: side.ask("POST", path, {"state_delta": state_of(number)}))
+            side.ids.append(made["id"])
+            took.append(ms)
+        figures = [("checkpoint, first tenth, median ms", statistics.median(took[:tenth])),
+                   ("checkpoint, last tenth, median ms", statistics.median(took[-tenth:]))]
+        told, ms = timed(lambda: side.ask("GET", path + "?limit=100"))
+        assert [one["id"] for one in told["data"]] == side.ids[:-101:-1]
+        figures.append(("list the newest 100, ms", ms))
+        ids, ms = timed(lambda: every_page(side))
+        assert ids == side.ids[::-1]
+        figures.append(("list all, ms", ms))
+        for name, at in (("last", turns), ("middle", turns // 2), ("first", 1)):
+            found, ms = timed(lambda: side.ask("GET", f"{path}/{side.ids[at - 1]}"))
+            assert found["state"] == state_of(at) and found["position"] == at, found
+            figures.append((f"state at the {name}, ms", ms))
+        side.crash()
+        woken, ms = timed(lambda: (side.start(), side.ask("POST", "/v1/sessions/s/wake", {"steal": True}))[1])
+        last = woken["last_checkpoint"]
+        assert last["id"] == side.ids[-1] and last["state"] == state_of(turns) and woken["tail"] == turns
+        figures.append(("killed, started, woken with the last state, ms", ms))
+        ids, ms = timed(lambda: every_page(side))
+        assert ids == side.ids[::-1]
+        figures.append(("then list all, ms", ms))
+        kept, journal = side.close()
+    figures[:0] = [("bytes of the turns, as kept", without), ("bytes a checkpoint adds", (kept - without) / turns),
+                   ("bytes a checkpoint is sent as", len(json.dumps({"state_delta": state_of(turns)}))),
+                   ("journal shared by all sessions, bytes", journal)]
+    print("| what | figure |\n|---|--:|")
+    for name, figure in figures:
+        print(f"| {name} | {figure:.1f} |")
+
+
 def main():
     wanted = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     wanted.add_argument("--binary", default="target/release/sessionlog")
@@ -142,7 +226,10 @@ def main():
     wanted.add_argument("--bytes", type=int, default=2_048)
     wanted.add_argument("--rounds", type=int, default=3)
     wanted.add_argument("--ours-only", action="store_true", help="no peer: for many turns")
+    wanted.add_argument("--long", type=int, help="turns of one long session of ours")
     asked = wanted.parse_args()
+    if asked.long:
+        return long_session(asked.binary, asked.long, asked.bytes)
     sides = [Ours] if asked.ours_only else [Ours, LangGraph]
     heads = ("turns", "side", "payload", "bytes", "times payload", "seconds", "early ms", "late ms", "resume ms")
     print("| " + " | ".join(heads) + " |\n|" + "---|" * len(heads))
