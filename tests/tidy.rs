@@ -87,6 +87,7 @@ const CONFINED: &[(&str, &[&str])] = &[
             "store/local/append.rs",
             "hook/",
             "import/",
+            "wire/hosted.rs",
         ],
     ),
     // What proves who somebody is.

@@ -194,7 +194,8 @@ async fn read(request: Request, bytes_max: usize) -> Result<Bytes, Refusal> {
     }
     let announced = announced.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(0);
     let broken = |problem: &str| {
-        let error = ServiceError::invalid("body", problem).action("send the request again");
+        let mut error = ServiceError::invalid("body", problem).action("send the request again");
+        error.hint.retryable = true;
         Refusal::with_status(StatusCode::REQUEST_TIMEOUT, error)
     };
     let mut stream = request.into_body().into_data_stream();

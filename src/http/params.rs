@@ -10,7 +10,7 @@ use super::{Door, refuse::Refusal};
 use crate::{
     event::{EventType, Point, Timestamp, limits},
     service::{Around, EventQuery, RecoverCall, SessionQuery, Window, WindowQuery},
-    wire::{overview::cursor, window},
+    wire::{hosted, overview::cursor, window},
 };
 
 /// Events before and after a point when the client does not say how many.
@@ -47,6 +47,11 @@ impl Params {
     fn list(&self, name: &str) -> Vec<&str> {
         let is = |known: &str| known == name || known.strip_suffix("[]") == Some(name);
         self.0.iter().filter(|(known, _)| is(known)).map(|(_, value)| value.as_str()).collect()
+    }
+
+    /// The same of words: some clients join them with commas.
+    fn words(&self, name: &str) -> impl Iterator<Item = &str> {
+        self.list(name).into_iter().flat_map(|value| value.split(','))
     }
 
     pub(super) fn number<T: FromStr>(&self, name: &str) -> Result<Option<T>, Refusal> {
@@ -96,7 +101,7 @@ impl Params {
 
     pub(super) fn types(&self) -> Result<Vec<EventType>, Refusal> {
         let parse = |text| EventType::new(text).map_err(|error| Refusal::invalid("types[]", error));
-        self.list("types").into_iter().map(parse).collect()
+        self.words("types").map(parse).collect()
     }
 
     pub(super) fn sessions(&self) -> Result<SessionQuery, Refusal> {
@@ -107,7 +112,12 @@ impl Params {
             ascending: self.order("desc")?,
             workspace: self.text("workspace")?.map(str::to_owned),
             include_archived: self.flag("include_archived")?,
-            statuses: self.list("statuses").into_iter().map(str::to_owned).collect(),
+            statuses: self.words("statuses").map(str::to_owned).collect(),
+            metadata: hosted::wanted(hosted::RunBy {
+                agent: self.text("agent_id")?,
+                version: self.number("agent_version")?,
+                unknown: self.text("deployment_id")?.or(self.text("memory_store_id")?),
+            }),
             created_from: window.from,
             created_to: window.to,
         })
@@ -182,6 +192,7 @@ mod tests {
             "types[]=a.b&types[]=c.d&created_at[gte]=2026-11-21T10:00:00Z&beta=true",
             "types%5B%5D=a.b&types%5B%5D=c.d&created_at%5Bgte%5D=2026-11-21T10%3A00%3A00Z&x[y]=1",
             "types=a.b&types=c.d&created_at[gte]=2026-11-21T12:00:00+02:00",
+            "types=a.b%2Cc.d&created_at[gte]=2026-11-21T10:00:00Z",
         ] {
             let query = Params::parse(query).events().expect(query);
             assert_eq!(query.types.len(), 2);

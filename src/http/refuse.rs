@@ -92,6 +92,11 @@ impl Refusal {
             let seconds = self.error.hint.retry_after_seconds.unwrap_or(1);
             headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
+        // Clients that would guess from the status are told. What may have been written is not sent
+        // again by a client that does not know whether it gave its events ids.
+        let again = self.error.hint.retryable && self.error.code != Code::OutcomeUnknown;
+        let again = HeaderValue::from_static(if again { "true" } else { "false" });
+        headers.insert("x-should-retry", again);
         if self.status == StatusCode::UNAUTHORIZED {
             let scheme = HeaderValue::from_static("Bearer realm=\"sessionlog\"");
             headers.insert(header::WWW_AUTHENTICATE, scheme);

@@ -17,7 +17,7 @@ use super::{
 use crate::{
     event::{Batch, Origin},
     service::{NewSession, ServiceError},
-    wire::{json, types},
+    wire::{hosted, json, types},
 };
 
 /// Creates a session, with its first events: all or nothing.
@@ -44,10 +44,13 @@ fn new_session(asked: types::CreateSession, origin: Origin) -> Result<NewSession
         let event = json::event(text.get(), origin);
         events.push(event.map_err(|error| within(&format!("initial_events[{index}]"), error))?);
     }
+    let mut metadata = asked.metadata.unwrap_or_default();
+    hosted::check_names(metadata.keys())?;
+    metadata.extend(hosted::metadata(asked.agent, asked.environment_id)?);
     Ok(NewSession {
         id: asked.id.as_deref().map(session_id).transpose()?,
         title: asked.title,
-        metadata: asked.metadata.unwrap_or_default(),
+        metadata,
         workspace: asked.workspace,
         ttl_seconds: asked.ttl_seconds,
         events: Batch { events, ..Batch::default() },
@@ -73,6 +76,8 @@ fn within(place: &str, mut error: ServiceError) -> ServiceError {
         ("include_archived" = Option<bool>, Query, description = "Also archived sessions"),
         ("statuses[]" = Option<Vec<String>>, Query, description = "Only of these statuses"),
         ("created_at[gte]" = Option<String>, Query, description = "Created at or after; also gt, lt, lte"),
+        ("agent_id" = Option<String>, Query, description = "Only created for this agent"),
+        ("agent_version" = Option<u64>, Query, description = "With agent_id: only for this version of it"),
     ),
     responses((status = 200, description = "A page of sessions", body = types::SessionList), Refusals)
 )]
@@ -114,6 +119,7 @@ pub(super) async fn update(
     JsonBody(change): JsonBody<types::UpdateSession>,
 ) -> Result<Json<types::Session>, Refusal> {
     let metadata = change.metadata.unwrap_or_default();
+    hosted::check_names(metadata.keys())?;
     let verb = door.app.service.update_session(&caller, &session, change.title, metadata);
     let info = verb.await?;
     Ok(Json((&info).into()))

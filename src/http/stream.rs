@@ -27,7 +27,7 @@ use super::{
 };
 use crate::{
     access::{Principal, Reading},
-    event::{Event, Point},
+    event::{Event, Point, SessionId},
     service::{Code, Follow, Gap, ServiceError, Step},
     wire::{answer, convert},
 };
@@ -60,6 +60,7 @@ pub(super) struct Reader {
 
 /// A client of a stream.
 struct Tail {
+    session: SessionId,
     follow: Follow,
     heartbeat: Duration,
     stop: CancellationToken,
@@ -91,6 +92,10 @@ impl Tail {
                 self.ended = true;
                 answer::done(self.follow.next_position())
             }
+            Err(error) if error.code == Code::SessionDeleted => {
+                self.ended = true;
+                answer::deleted(&self.session, self.follow.now())
+            }
             Err(error) => {
                 self.ended = true;
                 answer::failed(&convert::error(&error, Some(&self.request)))
@@ -110,7 +115,7 @@ impl Tail {
         ("Last-Event-ID" = Option<u64>, Header, description = "Position of the last event seen; takes the place of from"),
     ),
     responses(
-        (status = 200, description = "Server-sent events: `event` is the type, `id` the position; `ping` carries the tail, `gap` names events that are lost for good, `done` comes before the server ends the stream", body = String, content_type = "text/event-stream"),
+        (status = 200, description = "Server-sent events: `event` is the type, `id` the position; `ping` carries the tail, `gap` names events that are lost for good, `session.deleted` ends the stream of a session that is deleted, `done` comes before the server ends it", body = String, content_type = "text/event-stream"),
         Refusals
     )
 )]
@@ -131,7 +136,7 @@ pub(super) async fn tail(
     let heartbeat = door.app.options.heartbeat;
     let (begun, ended) = (false, false);
     let (request, stop) = (request.as_str().to_owned(), stopping.token());
-    let reader = Tail { follow, heartbeat, stop, request, begun, ended, _admitted };
+    let reader = Tail { session, follow, heartbeat, stop, request, begun, ended, _admitted };
     let headers = [
         (header::CONTENT_TYPE.as_str(), "text/event-stream"),
         (header::CACHE_CONTROL.as_str(), "no-store, no-transform"),

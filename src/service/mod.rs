@@ -54,7 +54,7 @@ pub use quota::Quotas;
 pub use recover::{ListPage, Past, RecoverCall, Recovered};
 pub use research::{ResearchOptions, StepAnswer, StepCall};
 pub use retention::Retention;
-pub use sessions::{SessionPage, SessionQuery, Status, status};
+pub use sessions::{RESERVED_METADATA, SessionPage, SessionQuery, Status, Wanted, status};
 pub use slice::{Around, EventQuery, EventSlice, Follow, Step, Window};
 pub use sources::SourcesAdded;
 pub use verify::Counts;

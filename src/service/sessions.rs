@@ -35,6 +35,20 @@ pub fn status(info: &SessionInfo) -> Status {
     if info.archived_at.is_some() { Status::Terminated } else { Status::Idle }
 }
 
+/// How names of metadata begin that doors keep for themselves. They count against no limit.
+pub const RESERVED_METADATA: &str = "sessionlog.";
+
+/// A pair of metadata that sessions to be listed have.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// Its name.
+    pub name: String,
+    /// Its value.
+    pub value: String,
+    /// The value of a session that has no such pair.
+    pub usual: Option<String>,
+}
+
 /// Which sessions to list.
 #[derive(Clone, Debug, Default)]
 pub struct SessionQuery {
@@ -50,6 +64,8 @@ pub struct SessionQuery {
     pub include_archived: bool,
     /// Only of these statuses; empty for all.
     pub statuses: Vec<String>,
+    /// Only with all of these pairs.
+    pub metadata: Vec<Wanted>,
     /// Created at or after.
     pub created_from: Option<Timestamp>,
     /// Created before.
@@ -105,7 +121,11 @@ impl Service {
         let limit = page_limit(query.limit)?;
         let wanted = |info: &SessionInfo| {
             let status = status(info).as_str();
-            query.statuses.is_empty() || query.statuses.iter().any(|wanted| wanted == status)
+            let has = |pair: &Wanted| {
+                info.metadata.get(&pair.name).or(pair.usual.as_ref()) == Some(&pair.value)
+            };
+            (query.statuses.is_empty() || query.statuses.iter().any(|wanted| wanted == status))
+                && query.metadata.iter().all(has)
         };
         let mut after = query.page.as_deref().map(open_page).transpose()?;
         let archived = query.statuses.iter().any(|wanted| wanted == Status::Terminated.as_str());
@@ -266,9 +286,9 @@ fn check_text(field: &str, text: Option<&str>, chars_max: usize) -> ServiceResul
 }
 
 fn check_metadata(metadata: &BTreeMap<String, String>) -> ServiceResult<()> {
-    if metadata.len() > limits::METADATA_PAIRS_MAX {
-        let problem =
-            format!("{} pairs; {} are allowed", metadata.len(), limits::METADATA_PAIRS_MAX);
+    let pairs = metadata.keys().filter(|name| !name.starts_with(RESERVED_METADATA)).count();
+    if pairs > limits::METADATA_PAIRS_MAX {
+        let problem = format!("{pairs} pairs; {} are allowed", limits::METADATA_PAIRS_MAX);
         return Err(ServiceError::invalid("metadata", problem));
     }
     for (name, value) in metadata {

@@ -275,7 +275,7 @@ impl Service {
         Ok(page)
     }
 
-    /// Waits until the session's tail lies past `seen`.
+    /// Waits until the session's tail lies past `seen`, or something else became of it.
     async fn moved(
         &self,
         key: &SessionKey,
@@ -286,10 +286,11 @@ impl Service {
             if *watch.borrow_and_update() > seen {
                 return Ok(());
             }
-            if watch.changed().await.is_err() {
-                tokio::time::sleep(REWATCH).await;
-                *watch = self.store.watch(key).await?;
+            if watch.changed().await.is_ok() {
+                return Ok(());
             }
+            tokio::time::sleep(REWATCH).await;
+            *watch = self.store.watch(key).await?;
         }
     }
 
@@ -428,6 +429,12 @@ impl Follow {
     #[must_use]
     pub fn next_position(&self) -> Position {
         self.next
+    }
+
+    /// Wall time.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        self.service.now()
     }
 
     /// The tail when the reader last looked.

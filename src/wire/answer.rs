@@ -5,7 +5,7 @@ use std::io::Write as _;
 
 use super::{convert, json, types};
 use crate::{
-    event::{Event, Position, SessionId},
+    event::{Event, Position, SessionId, Timestamp},
     service::{Appended, Emitted, EventSlice, Gap, Receipt, ServiceError},
 };
 
@@ -149,6 +149,18 @@ pub fn ping(Position(tail): Position) -> Vec<u8> {
 #[must_use]
 pub fn done(Position(next): Position) -> Vec<u8> {
     format!("event: done\ndata: {{\"type\":\"done\",\"next_position\":{next}}}\n\n").into_bytes()
+}
+
+/// The last frame of a stream whose session is deleted, an event of the Managed Agents wire that no
+/// session holds; it has no id.
+#[must_use]
+pub fn deleted(session: &SessionId, now: Timestamp) -> Vec<u8> {
+    // The alphabet of a session's id needs no escape.
+    format!(
+        "event: session.deleted\ndata: {{\"id\":\"deleted-{session}\",\"type\":\"session.deleted\",\
+         \"processed_at\":\"{now}\"}}\n\n"
+    )
+    .into_bytes()
 }
 
 /// An error in a stream that has begun; it has no id.

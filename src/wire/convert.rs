@@ -1,7 +1,7 @@
 //! Domain values to wire shapes and back. The only place that knows both spellings. It must not
 //! decide anything.
 
-use super::types;
+use super::{hosted, types};
 use crate::{
     event::{Origin, Position, Range, SessionKey},
     service::{self, Candidate, Gap, Head, Hint, Receipt, ServiceError, SessionInfo},
@@ -79,7 +79,7 @@ impl From<&SessionInfo> for types::Session {
             kind: "session".to_owned(),
             status: service::status(info).as_str().to_owned(),
             title: info.title.clone(),
-            metadata: info.metadata.clone(),
+            metadata: hosted::visible(&info.metadata),
             workspace: info.workspace.clone(),
             ttl_seconds: info.ttl_seconds,
             created_at: info.created_at.to_string(),
@@ -91,7 +91,7 @@ impl From<&SessionInfo> for types::Session {
             receipt: info.receipt.into(),
             damage: info.damage.iter().map(types::Gap::from).collect(),
             forked_from: info.forked_from.as_ref().map(Into::into),
-            hosted: types::Hosted::default(),
+            hosted: hosted::Hosted::of(&info.metadata),
         }
     }
 }

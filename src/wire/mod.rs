@@ -6,6 +6,7 @@ pub mod answer;
 pub mod backup;
 pub mod convert;
 pub mod fork;
+pub mod hosted;
 pub mod json;
 pub mod overview;
 #[cfg(feature = "http")]

@@ -8,7 +8,10 @@ use serde_json::value::RawValue;
 #[cfg(feature = "http")]
 use utoipa::ToSchema;
 
-use super::fork::ForkedFrom;
+use super::{
+    fork::ForkedFrom,
+    hosted::{AgentAsked, Hosted},
+};
 
 /// Proof of what was acknowledged.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -99,32 +102,6 @@ pub struct Session {
     pub hosted: Hosted,
 }
 
-/// Members of a hosted session that say what runs it. Nothing runs a stored session, so they are
-/// null or empty; they are there because the official client expects them.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
-#[serde(default)]
-pub struct Hosted {
-    /// Always null.
-    pub agent: Option<String>,
-    /// Always null.
-    pub environment_id: Option<String>,
-    /// Always null.
-    pub deployment_id: Option<String>,
-    /// Always null.
-    pub budget: Option<String>,
-    /// Always empty.
-    pub resources: Vec<String>,
-    /// Always empty.
-    pub vault_ids: Vec<String>,
-    /// Always empty.
-    pub outcome_evaluations: Vec<String>,
-    /// Always empty.
-    pub stats: BTreeMap<String, String>,
-    /// Always empty.
-    pub usage: BTreeMap<String, String>,
-}
-
 /// A page of sessions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "http", derive(ToSchema))]
@@ -146,7 +123,7 @@ pub struct SessionDeleted {
     pub kind: String,
 }
 
-/// A new session. Members of the Managed Agents wire that say what runs a session are ignored.
+/// A new session. Other members of the Managed Agents wire that say what runs it are ignored.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "http", derive(ToSchema))]
 #[serde(default)]
@@ -170,6 +147,12 @@ pub struct CreateSession {
     #[cfg_attr(feature = "http", schema(value_type = Option<Vec<NewEvent>>))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub initial_events: Option<Vec<Box<RawValue>>>,
+    /// The agent it is for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent: Option<AgentAsked>,
+    /// The environment its agent runs in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub environment_id: Option<String>,
 }
 
 /// A change of a session. An absent member stays; `title: null` clears it; a metadata value of

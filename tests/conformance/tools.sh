@@ -1,4 +1,4 @@
-# Sourced by run.sh and clients.sh: finds or installs what they need, by package name, into a cache
+# Sourced by the scripts beside it: finds or installs what they need, by package name, into a cache
 # of their own, and starts the programs under test. It must not touch anything outside the cache.
 # A tool that cannot be had ends the script with 3, which means skipped.
 
@@ -59,6 +59,18 @@ pip_has() {
             >"$work/pip.log" 2>&1 || { tail -5 "$work/pip.log"; skip "pip cannot install $package"; }
         touch "$cache/python/.has-$package"
     done
+}
+
+# pip_apart PACKAGE==VERSION: it is in a directory of its own, $cache/apart/PACKAGE==VERSION, for
+# PYTHONPATH: what it needs may differ from what others need.
+pip_apart() {
+    pip_has
+    [ -e "$cache/apart/$1/.has" ] && return
+    printf 'installing %s\n' "$1"
+    "$python" -m pip install --quiet --disable-pip-version-check --upgrade \
+        --target "$cache/apart/$1" "$1" >"$work/pip.log" 2>&1 ||
+        { tail -5 "$work/pip.log"; skip "pip cannot install $1"; }
+    touch "$cache/apart/$1/.has"
 }
 
 # serve NAME COMMAND…: starts a server and waits for the URL it says; $url has it. Its standard

@@ -281,8 +281,11 @@ impl Session {
         }
         let now = Position(state.entry.tail);
         // Whoever begins to watch looks at the tail first: without a watcher nobody need be woken.
+        // That nothing more will come wakes them, too.
+        let gone = state.entry.deleted_at.or(state.entry.expired_at).is_some();
         self.tail.send_if_modified(|tail| {
-            std::mem::replace(tail, now) != now && self.tail.receiver_count() > 0
+            let moved = std::mem::replace(tail, now) != now;
+            (moved || gone) && self.tail.receiver_count() > 0
         });
         state.list()
     }

@@ -9,7 +9,10 @@ use super::{LEVELS_INSIDE, RESERVED, Refused, check, field, text};
 use crate::{
     event::{EventId, EventType, NewEvent, Origin, Position, Timestamp, limits},
     service::{Code, ServiceError, ServiceResult},
-    wire::scan::{Flaw, Scanner, unescaped},
+    wire::{
+        hosted,
+        scan::{Flaw, Scanner, unescaped},
+    },
 };
 
 /// One event from its JSON object text.
@@ -132,8 +135,11 @@ fn members(scanner: &mut Scanner<'_>, origin: Origin) -> Result<NewEvent, Refuse
             return field(&String::from_utf8_lossy(&twice), "the key comes twice");
         }
     }
-    body.push(b'}');
     let Some(kind) = head.kind else { return field("type", "it is missing") };
+    if kind.as_str() == "user.define_outcome" && !seen.contains(b"outcome_id".as_slice()) {
+        hosted::name_outcome(&mut body);
+    }
+    body.push(b'}');
     if found_by.is_some_and(|value| by_server(&kind, b"found_by", value)) {
         return field("found_by", "only the server says that it found a source");
     }

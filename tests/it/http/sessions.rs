@@ -55,6 +55,65 @@ async fn a_session_is_created_read_changed_archived_and_deleted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_session_says_who_runs_it_and_is_found_by_that() {
+    over_every_engine(async |house| {
+        let pairs: serde_json::Map<String, Value> =
+            (0..16).map(|n| (format!("k{n}"), json!("v"))).collect();
+        let agents = [
+            (json!({"id": "none", "metadata": pairs}), ("local", 1, "unknown", "local")),
+            (json!({"id": "id", "agent": "a", "environment_id": "e"}), ("a", 1, "unknown", "e")),
+            (
+                json!({"id": "object", "metadata": pairs, "agent": {
+                    "id": "a", "type": "agent_with_overrides", "version": 2, "model": "m",
+                    "system": "be brief"}}),
+                ("a", 2, "m", "local"),
+            ),
+            (
+                json!({"id": "model", "agent": {"id": "b", "model": {"id": "m", "speed": "fast"}}}),
+                ("b", 1, "m", "local"),
+            ),
+        ];
+        for (asked, (id, version, model, environment)) in agents {
+            let session = house.post("/v1/sessions", &asked).await.json();
+            let agent = &session["agent"];
+            assert_eq!((&agent["id"], &agent["name"]), (&json!(id), &json!(id)), "{asked}");
+            assert_eq!((&agent["version"], &agent["type"]), (&json!(version), &json!("agent")));
+            assert_eq!(agent["model"]["id"], model);
+            assert_eq!(session["environment_id"], environment);
+            let given = asked.get("metadata").cloned().unwrap_or_else(|| json!({}));
+            assert_eq!(session["metadata"], given, "what is kept of it is not shown as metadata");
+        }
+        for (query, expected) in [
+            ("agent_id=a", vec!["id", "object"]),
+            ("agent_id=a&agent_version=1", vec!["id"]),
+            ("agent_id=local", vec!["none"]),
+            ("agent_version=2", vec!["none", "id", "object", "model"]),
+            ("memory_store_id=x", vec![]),
+        ] {
+            let listed = house.get(&format!("/v1/sessions?order=asc&{query}")).await.json();
+            let ids: Vec<&str> = listed["data"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|s| s["id"].as_str().unwrap())
+                .collect();
+            assert_eq!(ids, expected, "{query}");
+        }
+        for (path, refused) in [
+            ("/v1/sessions", json!({"metadata": {"sessionlog.agent": "x"}})),
+            ("/v1/sessions/id", json!({"metadata": {"sessionlog.agent": null}})),
+            ("/v1/sessions", json!({"agent": ""})),
+            ("/v1/sessions", json!({"environment_id": "x".repeat(513)})),
+            ("/v1/sessions", json!({"agent": {"version": 1}})),
+        ] {
+            let answer = house.post(path, &refused).await;
+            assert_eq!((answer.status, answer.code()), (422, "invalid_request".to_owned()));
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_session_the_server_names_is_unguessable() {
     let house = House::plain().await;
     let first = house.post("/v1/sessions", &json!({})).await.json();

@@ -173,7 +173,7 @@ async fn a_quiet_tail_tells_its_tail_without_an_id() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tail_of_a_deleted_session_ends_with_the_reason() {
+async fn a_tail_of_a_deleted_session_says_so_and_ends() {
     let mut plan = Plan::default();
     plan.options.heartbeat = Duration::from_millis(10);
     let house = House::build(plan).await;
@@ -181,8 +181,12 @@ async fn a_tail_of_a_deleted_session_ends_with_the_reason() {
     let mut tail = Tail::open(&house, "", &[]).await;
     house.call("DELETE", "/v1/sessions/s", &[], None).await;
     let event = tail.event().await;
-    assert_eq!((&event.event[..], event.id), ("error", None));
-    assert_eq!(event.data["error"]["type"], "session_deleted");
+    assert_eq!((&event.event[..], event.id), ("session.deleted", None));
+    assert_eq!(
+        (&event.data["type"], &event.data["id"]),
+        (&json!("session.deleted"), &json!("deleted-s"))
+    );
+    assert!(event.data["processed_at"].is_string());
     assert!(tail.frame().await.is_none());
 }
 

@@ -1,0 +1,253 @@
+//! What the Managed Agents wire says of the machine that runs a session: agent, environment and
+//! the rest. Nothing runs a stored session, so of an agent only its name is kept, as metadata under
+//! names of our own that no client sees; what the official client expects beside it is empty. It
+//! must not hold anything that changes with time.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+#[cfg(feature = "http")]
+use utoipa::ToSchema;
+
+use crate::{
+    event::limits,
+    service::{RESERVED_METADATA, ServiceError, ServiceResult, Wanted},
+};
+
+/// Agent and environment of a session for which nobody named one.
+const LOCAL: &str = "local";
+/// What is known of the model of an agent for which nobody named one.
+const UNKNOWN: &str = "unknown";
+
+/// Metadata that holds the agent's id.
+const AGENT: &str = "sessionlog.agent";
+/// Metadata that holds the agent's version.
+const VERSION: &str = "sessionlog.agent_version";
+/// Metadata that holds the agent's model.
+const MODEL: &str = "sessionlog.agent_model";
+/// Metadata that holds the environment.
+const ENVIRONMENT: &str = "sessionlog.environment";
+/// Metadata that no session has.
+const NEVER: &str = "sessionlog.never";
+
+/// Members of a hosted session that say what runs it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(ToSchema))]
+#[serde(default)]
+pub struct Hosted {
+    /// The agent it was created for.
+    pub agent: Agent,
+    /// The environment it was created for; `local` when none was named.
+    pub environment_id: String,
+    /// Always null.
+    pub deployment_id: Option<String>,
+    /// Always null.
+    pub budget: Option<String>,
+    /// Always empty.
+    pub resources: Vec<String>,
+    /// Always empty.
+    pub vault_ids: Vec<String>,
+    /// Always empty.
+    pub outcome_evaluations: Vec<String>,
+    /// Always empty.
+    pub stats: BTreeMap<String, String>,
+    /// Always empty.
+    pub usage: BTreeMap<String, String>,
+}
+
+/// An agent by its name. Who it is beside that is known where it runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(ToSchema))]
+#[serde(default)]
+pub struct Agent {
+    /// Its id; `local` when none was named.
+    pub id: String,
+    /// Always `agent`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// Its version; 1 when none was named.
+    pub version: u64,
+    /// Its id again.
+    pub name: String,
+    /// Its model.
+    pub model: AgentModel,
+    /// Always null.
+    pub description: Option<String>,
+    /// Always null.
+    pub system: Option<String>,
+    /// Always null.
+    pub multiagent: Option<String>,
+    /// Always empty.
+    pub tools: Vec<String>,
+    /// Always empty.
+    pub mcp_servers: Vec<String>,
+    /// Always empty.
+    pub skills: Vec<String>,
+    /// Always `service_account`.
+    pub execution_identity: AgentIdentity,
+}
+
+/// A model by its name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(ToSchema))]
+#[serde(default)]
+pub struct AgentModel {
+    /// Its id; `unknown` when none was named.
+    pub id: String,
+}
+
+/// On whose behalf an agent runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(ToSchema))]
+#[serde(default)]
+pub struct AgentIdentity {
+    /// Always `service_account`.
+    #[serde(rename = "type")]
+    pub kind: String,
+}
+
+/// The agent of a new session: its id, or an object with it. Other members are ignored.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(ToSchema))]
+#[serde(untagged)]
+pub enum AgentAsked {
+    /// Its id.
+    Id(String),
+    /// Its id, and which version of it.
+    Named {
+        /// Its id.
+        id: String,
+        /// Its version.
+        #[serde(default)]
+        #[cfg_attr(feature = "http", schema(minimum = 1))]
+        version: Option<u64>,
+        /// The model it runs on instead of its own.
+        #[serde(default)]
+        model: Option<AgentModelAsked>,
+    },
+}
+
+/// The model of an agent: its id, or an object with it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(ToSchema))]
+#[serde(untagged)]
+pub enum AgentModelAsked {
+    /// Its id.
+    Id(String),
+    /// Its id, and how it is to run.
+    Named {
+        /// Its id.
+        id: String,
+    },
+}
+
+impl Hosted {
+    /// What the metadata of a session says of it.
+    pub(super) fn of(metadata: &BTreeMap<String, String>) -> Self {
+        let named = |name: &str| metadata.get(name).cloned();
+        let id = named(AGENT).unwrap_or_else(|| LOCAL.to_owned());
+        let model = AgentModel { id: named(MODEL).unwrap_or_else(|| UNKNOWN.to_owned()) };
+        let agent = Agent {
+            name: id.clone(),
+            id,
+            kind: "agent".to_owned(),
+            version: named(VERSION).and_then(|text| text.parse().ok()).unwrap_or(1),
+            model,
+            execution_identity: AgentIdentity { kind: "service_account".to_owned() },
+            ..Agent::default()
+        };
+        let environment_id = named(ENVIRONMENT).unwrap_or_else(|| LOCAL.to_owned());
+        Self { agent, environment_id, ..Self::default() }
+    }
+}
+
+/// Metadata as its client gave it.
+pub(super) fn visible(metadata: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let own = |(name, _): &(&String, &String)| !name.starts_with(RESERVED_METADATA);
+    metadata.iter().filter(own).map(|(name, value)| (name.clone(), value.clone())).collect()
+}
+
+/// Refuses names that are ours.
+///
+/// # Errors
+/// `invalid_request`, naming the pair.
+pub fn check_names<'a>(names: impl IntoIterator<Item = &'a String>) -> ServiceResult<()> {
+    match names.into_iter().find(|name| name.starts_with(RESERVED_METADATA)) {
+        Some(name) => Err(ServiceError::invalid(
+            &format!("metadata.{name}"),
+            format!("names that begin with {RESERVED_METADATA} are the store's own"),
+        )),
+        None => Ok(()),
+    }
+}
+
+/// What is kept of who is to run a new session.
+///
+/// # Errors
+/// `invalid_request` for a name that is empty or too long.
+pub fn metadata(
+    agent: Option<AgentAsked>,
+    environment: Option<String>,
+) -> ServiceResult<BTreeMap<String, String>> {
+    let (id, version, model) = match agent {
+        None => (None, None, None),
+        Some(AgentAsked::Id(id)) => (Some(id), None, None),
+        Some(AgentAsked::Named { id, version, model }) => (Some(id), version, model),
+    };
+    let model = model.map(|model| match model {
+        AgentModelAsked::Id(id) | AgentModelAsked::Named { id } => id,
+    });
+    let version = version.map(|version| version.to_string());
+    let mut kept = BTreeMap::new();
+    for (name, field, value) in [
+        (AGENT, "agent", id),
+        (VERSION, "agent.version", version),
+        (MODEL, "agent.model", model),
+        (ENVIRONMENT, "environment_id", environment),
+    ] {
+        let Some(value) = value else { continue };
+        let (chars, max) = (value.chars().count(), limits::METADATA_VALUE_CHARS_MAX);
+        if chars == 0 || chars > max {
+            let problem = format!("{chars} characters; 1 to {max} are allowed");
+            return Err(ServiceError::invalid(field, problem));
+        }
+        kept.insert(name.to_owned(), value);
+    }
+    Ok(kept)
+}
+
+/// Which sessions a client asks for by what runs them.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RunBy<'a> {
+    /// Id of the agent.
+    pub agent: Option<&'a str>,
+    /// Its version; says nothing without an agent.
+    pub version: Option<u64>,
+    /// A deployment or a memory store: no stored session has one.
+    pub unknown: Option<&'a str>,
+}
+
+/// The pairs of metadata that a listing by what runs a session asks for.
+#[must_use]
+pub fn wanted(by: RunBy<'_>) -> Vec<Wanted> {
+    let pair = |name: &str, value: String, usual: Option<&str>| Wanted {
+        name: name.to_owned(),
+        value,
+        usual: usual.map(str::to_owned),
+    };
+    let agent = by.agent.map(|id| pair(AGENT, id.to_owned(), Some(LOCAL)));
+    let version = by.version.filter(|_| agent.is_some());
+    let version = version.map(|version| pair(VERSION, version.to_string(), Some("1")));
+    let unknown = by.unknown.map(|id| pair(NEVER, id.to_owned(), None));
+    agent.into_iter().chain(version).chain(unknown).collect()
+}
+
+/// Adds the name of an outcome to the body of the event that defines it: on the Managed Agents wire
+/// the server gives it, and its client relies on that. It follows from the body, so that a retry
+/// says the same.
+pub(super) fn name_outcome(body: &mut Vec<u8>) {
+    let hash = blake3::hash(body).to_hex();
+    let name: String = hash.chars().take(24).collect();
+    let comma = if body.len() > 1 { "," } else { "" };
+    body.extend(format!("{comma}\"outcome_id\":\"outc_{name}\"").bytes());
+}
