@@ -1,6 +1,6 @@
-//! Events that could not be delivered, each in a file of its own, named by when it happened: so that
-//! any number of hooks write at once without waiting for each other, and what is read back is whole.
-//! It must not deliver, nor lie inside a data directory: that one may be what is broken.
+//! Events that could not be delivered, each in a file of its own, named by when it happened: so
+//! that any number of hooks write at once without waiting for each other, and what is read back is
+//! whole. It must not deliver, nor lie inside a data directory: that one may be what is broken.
 //!
 //! A place: `TIME-ID.json` waits, `refused/TIME-ID.json` was refused for good, `failed` holds when
 //! delivering failed last, `drain.lock` is held by whoever delivers.
