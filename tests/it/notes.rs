@@ -7,7 +7,7 @@ use bytes::Bytes;
 use sessionlog::{
     env::sim::{Fault, ManualClock, Sim},
     event::{
-        Batch, BatchKey, Fence, Lsn, NewNote, Note, NoteKind, Position, Scope, SessionKey,
+        Batch, BatchKey, EventId, Fence, Lsn, NewNote, Note, NoteKind, Position, Scope, SessionKey,
         Timestamp,
     },
     store::{
@@ -355,6 +355,44 @@ async fn notes_and_leases_survive_stops_kills_and_power_losses_in_turn() {
         known.judge(&store, "the end").await;
         assert_eq!(known.acknowledged.len(), 12 * 30);
     }
+}
+
+/// Other sessions write in between, so that numbers of a sealed frame lie far apart.
+#[test]
+fn a_note_is_found_by_its_number_wherever_it_lies() {
+    let sim = Sim::new(3);
+    runtime().block_on(async {
+        let store = Local::open_local(&sim.env(), small()).unwrap();
+        create(&store, "a").await;
+        create(&store, "b").await;
+        append(&store, &key("a"), batch([named("gone", "{}")])).await.unwrap();
+        for round in 0..30 {
+            append(&store, &key("a"), batch([event("{}")])).await.unwrap();
+            append(&store, &key("b"), batch([event("{}"), event("{}"), event("{}")]))
+                .await
+                .unwrap();
+            if round % 7 == 3 {
+                store.note(&key("a"), None, checkpoint(&format!("c{round}"))).await.unwrap();
+            }
+        }
+        let all = notes_of(&store, &key("a"), 100).await;
+        assert_eq!(all.len(), 4);
+        for sealed in [false, true] {
+            if sealed {
+                // What is redacted is sealed anew.
+                store.redact(&key("a"), &EventId::new("gone").unwrap()).await.unwrap();
+                assert!(sim.files().iter().any(|path| path.ends_with(".sealed")));
+            } else {
+                store.settle().unwrap();
+            }
+            for note in &all {
+                let after = Lsn(note.number.0 - 1);
+                let wanted = Notes { after, notes_max: 1, bytes_max: 1 };
+                let found = store.notes(&key("a"), wanted).await.unwrap();
+                assert_eq!(found, std::slice::from_ref(note), "sealed: {sealed}");
+            }
+        }
+    });
 }
 
 /// The same requests with a fault at one call of them; answers how many calls they make without.

@@ -6,7 +6,7 @@ use std::{collections::VecDeque, io, sync::Arc};
 
 use super::{
     Shared, blocking,
-    read::{OpenSegment, index_of},
+    read::OpenSegment,
     session::{Held, Session, info_of, work_of},
     slice::one,
 };
@@ -58,7 +58,8 @@ impl Shared {
                 let mut places: VecDeque<Place> =
                     opened.flat_map(|one| frames(one, wanted)).collect();
                 let held = state.unsettled.iter().filter(|held| {
-                    holds_others(&index_of(0, &held.header, held.first_time), wanted.after)
+                    let header = &held.header;
+                    header.end_lsn() > after(wanted) && header.count > header.events
                 });
                 places.extend(held.cloned().map(Place::Memory));
                 (places, state.entry.segments.clone(), cipher)
@@ -212,28 +213,23 @@ fn is_open(entry: &Entry) -> bool {
     !gone && !entry.is_degraded()
 }
 
-/// The frames of a segment that may hold notes behind a number.
+/// The first number that is wanted.
+fn after(wanted: Notes) -> Lsn {
+    Lsn(wanted.after.0.saturating_add(1))
+}
+
+/// The frames of a segment that may hold notes behind a number. Other sessions have numbers in
+/// between, and of a sealed frame nothing says its last one: it ends where the next one begins.
 fn frames(segment: &OpenSegment, wanted: Notes) -> impl Iterator<Item = Place> {
     let path: Arc<str> = segment.path.as_str().into();
-    let from =
-        segment.index.partition_point(|frame| end_of(frame) <= wanted.after.0.saturating_add(1));
-    let behind = segment.index.get(from..).unwrap_or_default();
-    let others = behind.iter().filter(move |frame| holds_others(frame, wanted.after));
+    let behind = segment.index.partition_point(|frame| frame.first_lsn <= after(wanted));
+    let from = segment.index.get(behind.saturating_sub(1)..).unwrap_or_default();
+    let others = from.iter().filter(|frame| frame.count > frame.events);
     others.map(move |index| Place::File {
         path: Arc::clone(&path),
         salt: segment.salt,
         index: *index,
     })
-}
-
-/// The number after the last record of a frame.
-fn end_of(frame: &FrameIndex) -> u64 {
-    frame.first_lsn.0 + u64::from(frame.count)
-}
-
-/// Whether a frame holds a record behind a number, and one that is no event.
-fn holds_others(frame: &FrameIndex, after: Lsn) -> bool {
-    end_of(frame) > after.0.saturating_add(1) && frame.count > frame.events
 }
 
 fn note_of(lsn: Lsn, record: &Record) -> Option<Note> {
