@@ -250,6 +250,51 @@ fn a_redacted_body_is_in_no_file_and_stays_so_over_every_stop() {
     }
 }
 
+/// A settling dies at that call of it; the next start redacts. How many calls it has.
+fn unnamed(encrypted: bool, call: u64, fault: Option<Fault>) -> u64 {
+    let sim = machine(74, encrypted);
+    runtime().block_on(async {
+        let store = open(&sim);
+        for name in ["s", "other"] {
+            create(&store, name).await;
+        }
+        // Named as it is now; what comes behind is written and, for a while, not named.
+        (0..2).for_each(|_| store.settle().unwrap());
+        for n in 0..EVENTS {
+            append(&store, &key("s"), batch([named(id(n).as_str(), &body(n))])).await.unwrap();
+            append(&store, &key("other"), batch([event("{}")])).await.unwrap();
+        }
+        let before = sim.calls();
+        if let Some(fault) = fault {
+            sim.fail_call(before + call, fault, false);
+        }
+        let _ = store.settle();
+        let calls = sim.calls() - before;
+        drop(store);
+        sim.kill();
+        sim.heal();
+        let store = open(&sim);
+        store.redact(&key("s"), &id(AT)).await.unwrap();
+        assert!(is_redacted(&store).await);
+        assert_eq!(holding(&sim), Vec::<String>::new(), "call {call}: {fault:?}");
+        store.scrub();
+        assert_eq!(store.recovery().scrub.found, Vec::<String>::new());
+        calls
+    })
+}
+
+#[test]
+fn what_no_settling_came_to_name_goes_too() {
+    for encrypted in [false, true] {
+        let calls = unnamed(encrypted, 0, None);
+        for call in 0..calls {
+            for fault in [Fault::Kill, Fault::PowerLoss] {
+                unnamed(encrypted, call, Some(fault));
+            }
+        }
+    }
+}
+
 #[test]
 fn whoever_redacts_event_after_event_loses_no_other() {
     for encrypted in [false, true] {

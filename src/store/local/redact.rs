@@ -4,8 +4,8 @@
 //!
 //! A control record comes first: from then on nobody is served the body, whatever lies in files.
 //! Then the segment that has it is sealed anew without it, every other file of the session is
-//! unlinked once both settled files name the new one, and the payloads of its frame in the journal
-//! become zeros. A crash leaves an event whole or redacted; a start finishes what was begun.
+//! unlinked once both settled files name the new one, what lies behind the named end of a file and
+//! the payloads of its frame in the journal become zeros. A crash leaves an event whole or redacted; a start finishes what was begun.
 
 use std::{collections::BTreeSet, io, sync::Arc};
 
@@ -21,7 +21,7 @@ use crate::{
     env::sync::atomic::Ordering,
     event::{EventId, Lsn, Position, Timestamp},
     log::{
-        Control, Entry, Fault, KnownBatch, LogError, Redact, Redaction, SegmentEntry,
+        Control, Entry, Fault, KnownBatch, LogError, Redact, Redaction, SegmentEntry, journal,
         segment::{self, SegmentHeader, name_hash},
     },
     store::{StoreError, StoreResult},
@@ -195,6 +195,7 @@ impl Shared {
         self.touch_settled();
         (0..2).try_for_each(|_| self.write_settled())?;
         self.unlink_unnamed(session)?;
+        self.blank_tails(session)?;
         let behind = numbers.last().map_or(0, |last| last + 1);
         if lock(&self.slots).recyclable().lsn < Lsn(behind) {
             return Err(io::Error::other(
@@ -252,6 +253,22 @@ impl Shared {
         self.unlink_files(session.hash, &named)?;
         let own = format!("{}/{}-", segment::directory(session.hash), session.hash);
         lock(&self.retired).retain(|path, _| !path.starts_with(&own));
+        Ok(())
+    }
+
+    /// Writes zeros over what lies behind the end that its entry names of each file of a session: a
+    /// start that died before it could name those frames left them there.
+    fn blank_tails(&self, session: &Session) -> io::Result<()> {
+        let segments = session.state().entry.segments.clone();
+        for one in segments {
+            let path = segment::path(session.hash, Position(one.base), one.start, one.sealed);
+            let file = self.env.storage.open(&path)?;
+            let tail = journal::read(&*file, one.bytes, u64::MAX).map_err(io_of)?;
+            if tail.iter().any(|byte| *byte != 0) {
+                file.write_at(one.bytes, &vec![0; tail.len()])?;
+                file.sync()?;
+            }
+        }
         Ok(())
     }
 
