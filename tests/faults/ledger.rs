@@ -28,7 +28,7 @@ impl Mark {
         format!("w{}r{}e{}", self.writer, self.request, self.place)
     }
 
-    fn parse(text: &str) -> Option<Self> {
+    pub fn parse(text: &str) -> Option<Self> {
         let (writer, rest) = text.strip_prefix('w')?.split_once('r')?;
         let (request, place) = rest.split_once('e')?;
         Some(Self {
@@ -79,10 +79,14 @@ pub struct Ledger {
     known: BTreeMap<u64, Mark>,
     /// The last request each writer sent.
     sent: BTreeMap<u64, u64>,
+    /// Events whose body somebody asked to have taken away, and whether that was answered.
+    taken: BTreeMap<Mark, bool>,
     /// Events acknowledged.
     pub acked: u64,
     /// The end of what is known to exist.
     tail: u64,
+    /// Where it goes on from its parent, which may be within a batch.
+    base: u64,
 }
 
 /// What was counted.
@@ -148,6 +152,27 @@ impl Ledger {
         *self = Self { sent: std::mem::take(&mut self.sent), ..before };
     }
 
+    /// A body is to be taken away, or, once `answered`, is gone.
+    pub fn takes_away(&mut self, mark: Mark, answered: bool) {
+        *self.taken.entry(mark).or_default() |= answered;
+    }
+
+    /// Events whose bodies are gone.
+    pub fn gone(&self) -> impl Iterator<Item = Mark> {
+        self.taken.iter().filter(|(_, answered)| **answered).map(|(mark, _)| *mark)
+    }
+
+    /// Events known to stand somewhere.
+    pub fn marks(&self) -> impl Iterator<Item = Mark> {
+        self.known.values().copied()
+    }
+
+    /// What is known of a fork at `at`.
+    pub fn fork(&self, at: u64) -> Self {
+        let known = self.known.range(..at).map(|(at, mark)| (*at, *mark)).collect();
+        Self { known, acked: 0, tail: at, base: at, ..self.clone() }
+    }
+
     /// The end of what must exist for whoever reads from now on.
     pub fn tail(&self) -> u64 {
         self.tail
@@ -175,10 +200,17 @@ impl Ledger {
         if found != Some(position) {
             return Err(format!("position {found:?} where {position} belongs"));
         }
-        let mark = event["mark"].as_str().and_then(Mark::parse);
+        let bare = event["redacted"] == true;
+        let mark = event[if bare { "id" } else { "mark" }].as_str().and_then(Mark::parse);
         let mark = mark.ok_or_else(|| format!("a phantom at {position}: {event}"))?;
-        if event["text"] != mark.text() {
-            return Err(format!("wrong bytes at {position}: {event}"));
+        match (bare, self.taken.get(&mark)) {
+            (true, None) => return Err(format!("nobody redacted what lies at {position}")),
+            (true, Some(_)) if event.get("text").is_none() => {}
+            (_, Some(true)) => return Err(format!("a body came back at {position}: {event}")),
+            _ if event["text"] != mark.text() => {
+                return Err(format!("wrong bytes at {position}: {event}"));
+            }
+            _ => {}
         }
         let sent = self.sent.get(&mark.writer).is_some_and(|last| mark.request <= *last);
         match sent && mark.place < mark.of_batch() {
@@ -204,6 +236,7 @@ impl Ledger {
             if !seen.insert(mark) {
                 tally.complain(format!("a duplicate at {position}: {}", mark.name()));
             }
+            open = open.filter(|_| position != self.base);
             let follows = match open {
                 Some(before) => Mark { place: before.place + 1, ..before } == mark,
                 None => mark.place == 0,
@@ -217,7 +250,7 @@ impl Ledger {
             }
             self.knows(position, mark, "served", tally);
         }
-        if let Some(mark) = open {
+        if let Some(mark) = open.filter(|_| served.len() as u64 != self.base) {
             tally.complain(format!("part of a batch at the end: {}", mark.name()));
         }
         let end = served.len() as u64;
@@ -283,9 +316,35 @@ mod tests {
         let (mut ledger, marks) = kept();
         let mut tally = Tally::default();
         ledger.check(&[served(&marks)], &mut tally);
+        ledger.fork(1).check(&[served(&marks[..1])], &mut tally);
         ledger.saw(0, &served(&marks), 3, &mut tally);
         tally.assert_nothing_wrong();
         ledger.saw(0, &served(&marks[..2]), 4, &mut tally);
         assert_eq!(tally.wrong, 1, "a read that sees less than was known is told");
+    }
+
+    #[test]
+    fn a_body_that_comes_back_and_one_that_nobody_took_are_told() {
+        for (asked, answered, bare, told) in [
+            (false, false, true, true),
+            (true, false, false, false),
+            (true, false, true, false),
+            (true, true, true, false),
+            (true, true, false, true),
+        ] {
+            let (mut ledger, marks) = kept();
+            let mut tally = Tally::default();
+            if asked {
+                ledger.takes_away(marks[1].1, answered);
+            }
+            let mut slice = served(&marks);
+            if bare {
+                slice["data"][1] =
+                    json!({"position": 1, "id": marks[1].1.name(), "redacted": true});
+            }
+            ledger.check(&[slice], &mut tally);
+            let what = format!("{asked} {answered} {bare}: {:?}", tally.complaints);
+            assert_eq!(tally.wrong > 0, told, "{what}");
+        }
     }
 }

@@ -19,6 +19,7 @@
 
 // What the tests stand on: the machine, the server, its clients, and what those know.
 mod device;
+mod harness;
 mod http;
 mod ledger;
 mod machine;
@@ -37,3 +38,4 @@ mod order;
 mod readonly;
 mod slow;
 mod truncated;
+mod work;

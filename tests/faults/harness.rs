@@ -1,0 +1,273 @@
+//! A harness at work on a session: it wakes it, writes with its token, makes checkpoints, forks it,
+//! has bodies taken away, and never gives up: after every break it asks again, with the same ids and
+//! keys. It remembers what it was answered and holds the store to it. Of the events the ledger
+//! judges.
+
+use std::{sync::Arc, time::Duration};
+
+use serde_json::{Value, json};
+
+use super::{
+    http::{Reply, Wire},
+    ledger::{self, Ledger, Mark, Tally},
+    machine::{Dice, pause},
+    writers::Board,
+};
+
+/// Forks of one session at most; each is written to as well.
+const FORKS_MAX: usize = 12;
+/// Every event of a writer has this in it, and no name of a file or an id.
+const CANARY: &str = "test.mark";
+
+/// What one harness knows.
+pub struct Harness {
+    board: Arc<Board>,
+    /// No other harness has it.
+    number: u64,
+    dice: Dice,
+    wire: Option<Wire>,
+    /// The session, then its forks.
+    sessions: Vec<String>,
+    /// The next request to each of them.
+    next: Vec<u64>,
+    /// The last token that was answered.
+    token: u64,
+    /// Checkpoints that were answered; the next one has this number.
+    checkpoints: u64,
+    /// Requests so far: what makes keys differ.
+    asked: u64,
+}
+
+impl Harness {
+    pub fn new(board: &Arc<Board>, session: String, number: u64) -> Self {
+        Self {
+            board: Arc::clone(board),
+            number,
+            dice: Dice(number.wrapping_mul(0x9e37_79b9) | 1),
+            wire: None,
+            sessions: vec![session],
+            next: vec![0],
+            token: 0,
+            checkpoints: 0,
+            asked: 0,
+        }
+    }
+
+    /// Works until the board stops; itself, with what it knows.
+    pub fn work(mut self) -> Self {
+        let create = json!({"id": self.sessions[0]});
+        if self.ask("/v1/sessions", None, &create).is_some() {
+            while self.step().is_some() {}
+        }
+        self
+    }
+
+    /// One piece of work; `None` when the board stopped within it.
+    fn step(&mut self) -> Option<()> {
+        match self.dice.roll(16) {
+            0 => self.wake(),
+            1 | 2 => self.checkpoint(),
+            3 if self.sessions.len() <= FORKS_MAX => self.fork(),
+            4 | 5 => self.redact(),
+            6 if self.token > 1 => self.write(0, Some(self.token - 1)),
+            7..=9 => {
+                let which = self.dice.roll(self.sessions.len() as u64) as usize;
+                self.write(which, None)
+            }
+            _ => self.write(0, None),
+        }
+    }
+
+    /// Asks until there is an answer that settles it. Errors of the server do not.
+    fn ask(&mut self, path: &str, token: Option<u64>, body: &Value) -> Option<Reply> {
+        self.asked += 1;
+        let (key, body) = (format!("{}.{}", self.sessions[0], self.asked), body.to_string());
+        let token = token.map(|token| token.to_string());
+        let mut headers = vec![("idempotency-key", key.as_str())];
+        headers.extend(token.as_deref().map(|token| ("fencing-token", token)));
+        while let Some(address) = self.board.address() {
+            if self.wire.as_ref().is_none_or(|wire| wire.address != address) {
+                self.wire = Some(Wire::new(address).patient(Duration::from_secs(20)));
+            }
+            let wire = self.wire.as_mut()?;
+            match wire.call("POST", path, &headers, &body) {
+                Ok(reply) if reply.status < 500 && reply.status != 429 => return Some(reply),
+                _ => {
+                    self.board.tally.lock().unwrap().retries += 1;
+                    pause(Duration::from_millis(2));
+                }
+            }
+        }
+        None
+    }
+
+    fn complain(&self, what: String) {
+        self.board.tally.lock().unwrap().complain(format!("{}: {what}", self.sessions[0]));
+    }
+
+    /// Counts what was answered as it should be; complains about the rest.
+    fn answered(&self, what: &str, reply: &Reply) -> bool {
+        let fine = (200..300).contains(&reply.status);
+        if fine {
+            self.board.tally.lock().unwrap().acked += 1;
+        } else {
+            self.complain(format!("{what} was refused: {reply:?}"));
+        }
+        fine
+    }
+
+    fn wake(&mut self) -> Option<()> {
+        let path = format!("/v1/sessions/{}/wake", self.sessions[0]);
+        let reply = self.ask(&path, None, &json!({"steal": true, "ttl_seconds": 86_400}))?;
+        if self.answered("a wake", &reply) {
+            let token = reply.json()["fencing_token"].as_u64().unwrap_or(0);
+            if token <= self.token {
+                self.complain(format!("token {token} came after {}", self.token));
+            }
+            self.token = token;
+        }
+        Some(())
+    }
+
+    /// Appends to one of the sessions; with a `stale` token it must not be taken.
+    fn write(&mut self, which: usize, stale: Option<u64>) -> Option<()> {
+        let (session, writer) = (self.sessions[which].clone(), self.writer(which));
+        let request = self.next[which];
+        let held = (which == 0 && self.token > 0).then_some(self.token);
+        let body: Value = serde_json::from_str(&ledger::body(writer, request, true)).unwrap();
+        if stale.is_none() {
+            self.board.with(&session, |ledger, _| ledger.sends(writer, request));
+        }
+        let path = format!("/v1/sessions/{session}/events");
+        let reply = self.ask(&path, stale.or(held), &body)?;
+        if stale.is_some() {
+            if reply.code() != "lease_lost" {
+                self.complain(format!("a stale token was answered {reply:?}"));
+            }
+        } else if self.answered("an append", &reply) {
+            let first = reply.json()["first_position"].as_u64().unwrap();
+            self.board.with(&session, |ledger, tally| {
+                ledger.acknowledged(writer, request, first, tally);
+            });
+            self.next[which] += 1;
+        }
+        Some(())
+    }
+
+    /// Who writes to one of the sessions: nobody else does, so that a text is found only once.
+    fn writer(&self, which: usize) -> u64 {
+        self.number * 100 + which as u64
+    }
+
+    fn checkpoint(&mut self) -> Option<()> {
+        let (n, path) =
+            (self.checkpoints, format!("/v1/sessions/{}/checkpoints", self.sessions[0]));
+        let asked = json!({"label": format!("c{n}"), "state": state(n)});
+        let held = (self.token > 0).then_some(self.token);
+        let reply = self.ask(&path, held, &asked)?;
+        if self.answered("a checkpoint", &reply) {
+            self.checkpoints += 1;
+        }
+        Some(())
+    }
+
+    fn fork(&mut self) -> Option<()> {
+        let tail = self.board.with(&self.sessions[0], |ledger, _| ledger.tail());
+        let at = self.dice.roll(tail + 1);
+        let name = format!("{}-f{}", self.sessions[0], self.sessions.len());
+        let path = format!("/v1/sessions/{}/fork", self.sessions[0]);
+        let reply = self.ask(&path, None, &json!({"at": at.to_string(), "id": name}))?;
+        if self.answered("a fork", &reply) {
+            let known: Ledger = self.board.with(&self.sessions[0], |ledger, _| ledger.fork(at));
+            self.board.with(&name, |ledger, _| *ledger = known);
+            self.sessions.push(name);
+            self.next.push(0);
+        }
+        Some(())
+    }
+
+    /// Takes the body of one of the events away that were written here, and looks.
+    fn redact(&mut self) -> Option<()> {
+        let which = self.dice.roll(self.sessions.len() as u64) as usize;
+        let (session, writer) = (self.sessions[which].clone(), self.writer(which));
+        let own: Vec<Mark> = self.board.with(&session, |ledger, _| {
+            ledger.marks().filter(|mark| mark.writer == writer).collect()
+        });
+        if own.is_empty() {
+            return Some(());
+        }
+        let mark = own[self.dice.roll(own.len() as u64) as usize];
+        self.takes_away(mark, false);
+        let path = format!("/v1/sessions/{session}/events/{}/redact", mark.name());
+        let reply = self.ask(&path, None, &json!({}))?;
+        if self.answered("a redaction", &reply) {
+            if reply.json()["redacted"] != true {
+                self.complain(format!("not redacted: {reply:?}"));
+            }
+            self.takes_away(mark, true);
+        }
+        Some(())
+    }
+
+    /// Of all the family: a fork has the events of its prefix.
+    fn takes_away(&self, mark: Mark, answered: bool) {
+        for session in &self.sessions {
+            self.board.with(session, |ledger, _| ledger.takes_away(mark, answered));
+        }
+    }
+
+    /// Holds a server that lives to what was answered, the events aside.
+    pub fn judge(&self, wire: &mut Wire, tally: &mut Tally) {
+        let root = &self.sessions[0];
+        let mut get = |path: String| wire.get(&path).unwrap().json();
+        let mut complain = |what: String| tally.complain(format!("{root}: {what}"));
+        let listed = get(format!("/v1/sessions/{root}/checkpoints?limit=1000"));
+        let labels: Vec<&str> = listed["data"]
+            .as_array()
+            .map_or(&[][..], Vec::as_slice)
+            .iter()
+            .filter_map(|one| one["label"].as_str())
+            .collect();
+        for n in 0..self.checkpoints {
+            let label = format!("c{n}");
+            let found = labels.iter().filter(|found| **found == label).count();
+            if found != 1 {
+                complain(format!("checkpoint {label} is there {found} times"));
+            }
+        }
+        if labels.len() as u64 > self.checkpoints + 1 {
+            complain(format!("{} checkpoints of {}", labels.len(), self.checkpoints));
+        }
+        for n in (0..self.checkpoints).rev().take(3) {
+            let found = get(format!("/v1/sessions/{root}/checkpoints/c{n}"));
+            if found["state"] != state(n) {
+                complain(format!("checkpoint c{n} has another state: {found}"));
+            }
+        }
+        let lineage = get(format!("/v1/sessions/{root}/lineage"));
+        let forks = lineage["forks"].as_u64().unwrap_or(0);
+        let known = self.sessions.len() as u64 - 1;
+        // The last one may have been made and not answered.
+        if forks != known && forks != known + 1 {
+            complain(format!("{forks} forks where {known} were answered: {lineage}"));
+        }
+        let woken = wire.post(&format!("/v1/sessions/{root}/wake"), r#"{"steal":true}"#).unwrap();
+        if woken.json()["fencing_token"].as_u64().is_none_or(|token| token <= self.token) {
+            tally.complain(format!("{root}: after token {}: {woken:?}", self.token));
+        }
+    }
+
+    /// What no file may have: with `all` not a word of anybody, and without it what was taken away.
+    pub fn canaries(&self, all: bool) -> Vec<String> {
+        if all {
+            return vec![CANARY.to_owned()];
+        }
+        // Whatever is taken away of the family is known of the session itself.
+        self.board.with(&self.sessions[0], |ledger, _| ledger.gone().map(Mark::text).collect())
+    }
+}
+
+/// The state at a checkpoint.
+fn state(n: u64) -> Value {
+    json!({"n": n, "note": format!("as of {n}"), "list": (0..n % 7).collect::<Vec<_>>()})
+}

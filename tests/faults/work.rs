@@ -1,0 +1,167 @@
+//! Processes that die while harnesses work: sessions are forked, marked, leased, bodies are taken
+//! away, and in an encrypted store master keys are changed, one after the other. What was answered
+//! stands after each death, and what was begun goes on with the next start.
+
+use std::{
+    fs,
+    path::Path,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use super::{
+    harness::Harness,
+    http::Wire,
+    ledger::Tally,
+    machine::{Dice, number, pause},
+    served::{Server, Setup},
+    writers::{Board, check_all},
+};
+
+/// Kills between two checks of everything; each such round has sessions of its own.
+const ROUND: u64 = 25;
+const SESSIONS: u64 = 4;
+
+/// The master keys of a store, one after the other.
+#[derive(Default)]
+struct Keys {
+    /// Number of the one in force.
+    current: u64,
+    /// Whether nothing is under the one before any more.
+    done: bool,
+    rotations: u64,
+}
+
+fn key(number: u64) -> String {
+    format!("{number:064x}")
+}
+
+impl Keys {
+    /// A start: with the next key once nothing needs the one before.
+    fn next(&mut self, setup: &Setup) -> Setup {
+        if self.done {
+            self.current += 1;
+            self.rotations += 1;
+        }
+        self.done = self.current == 0;
+        let setup = setup.clone().with("SESSIONLOG_KEY", &key(self.current + 1));
+        match self.current {
+            0 => setup,
+            current => setup.with("SESSIONLOG_KEY_PREVIOUS", &key(current)),
+        }
+    }
+}
+
+/// Goes on with the rotation of whatever server there is until the board stops.
+fn rotate(board: &Board, keys: &Mutex<Keys>) {
+    while let Some(address) = board.address() {
+        let asked = Wire::new(address).patient(Duration::from_secs(20));
+        if !keys.lock().unwrap().done {
+            match { asked }.post("/v1/admin/keys/rotate", "{}") {
+                Ok(reply) if reply.status == 200 => {
+                    let told = reply.json();
+                    keys.lock().unwrap().done = told["previous"].is_null() && told["behind"] == 0;
+                }
+                Ok(reply) if reply.status < 500 => {
+                    board.tally.lock().unwrap().complain(format!("no rotation: {reply:?}"));
+                    return;
+                }
+                _ => {}
+            }
+        }
+        pause(Duration::from_millis(3));
+    }
+}
+
+/// Complains about every file that has one of these words.
+fn search(directory: &Path, words: &[String], tally: &mut Tally) {
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            search(&path, words, tally);
+        } else if let Ok(bytes) = fs::read(&path) {
+            let bytes = String::from_utf8_lossy(&bytes);
+            for word in words.iter().filter(|word| bytes.contains(word.as_str())) {
+                tally.complain(format!("{} has {word:.40}", path.display()));
+            }
+        }
+    }
+}
+
+/// One round: so many kills under harnesses, then everything is looked at.
+fn round(
+    setup: &Setup,
+    keys: Option<&Arc<Mutex<Keys>>>,
+    number: u64,
+    kills: u64,
+    dice: &mut Dice,
+) -> Tally {
+    let board = Arc::new(Board::default());
+    let harnesses: Vec<_> = (0..SESSIONS)
+        .map(|n| {
+            let harness = Harness::new(&board, format!("h{number}-{n}"), number * SESSIONS + n + 1);
+            std::thread::spawn(move || harness.work())
+        })
+        .collect();
+    let rotation = keys.cloned().map(|keys| {
+        let board = Arc::clone(&board);
+        std::thread::spawn(move || rotate(&board, &keys))
+    });
+    let up = || -> Server {
+        keys.map_or_else(|| setup.up(), |keys| keys.lock().unwrap().next(setup).up())
+    };
+    for _ in 0..kills {
+        let mut server = up();
+        board.move_to(Some(server.address));
+        pause(Duration::from_millis(10 + dice.roll(200)));
+        server.kill();
+        board.move_to(None);
+    }
+    board.stop();
+    let harnesses: Vec<Harness> = harnesses.into_iter().map(|one| one.join().unwrap()).collect();
+    rotation.into_iter().for_each(|rotation| rotation.join().unwrap());
+    let server = up();
+    let mut tally = std::mem::take(&mut *board.tally.lock().unwrap());
+    let mut ledgers = board.ledgers.lock().unwrap().clone();
+    check_all(&mut server.wire(), &mut ledgers, &mut tally);
+    for harness in &harnesses {
+        harness.judge(&mut server.wire(), &mut tally);
+        search(&setup.data, &harness.canaries(keys.is_some()), &mut tally);
+    }
+    let verified = server.wire().post("/v1/admin/verify", "{}").unwrap().json();
+    if verified["damage"] != serde_json::json!([]) {
+        tally.complain(format!("damage after round {number}: {verified}"));
+    }
+    tally
+}
+
+#[test]
+fn kill_9_under_forks_leases_checkpoints_redactions_and_rotations_takes_nothing_back() {
+    let kills = number("SESSIONLOG_KILLS", 30);
+    let mut dice = Dice(number("SESSIONLOG_SEED", 11) | 1);
+    let home = tempfile::tempdir().unwrap();
+    // Uncompressed, so that what must be gone would be found.
+    let stores = ["plain", "encrypted"].map(|name| {
+        Setup::new(home.path(), &home.path().join(name))
+            .small()
+            .with("SESSIONLOG_COMPRESSION", "off")
+    });
+    let keys = Arc::new(Mutex::new(Keys::default()));
+    let (mut done, mut total, mut rounds) = (0, Tally::default(), 0);
+    while done < kills {
+        // Each store gets its share, whatever was asked for.
+        let now = ROUND.min((kills / 2).max(1)).min(kills - done);
+        let keys = (rounds % 2 == 1).then_some(&keys);
+        total.add(&round(&stores[rounds % 2], keys, rounds as u64, now, &mut dice));
+        total.assert_nothing_wrong();
+        (done, rounds) = (done + now, rounds + 1);
+    }
+    assert!(total.acked > kills, "too little was answered to prove anything: {total:?}");
+    eprintln!(
+        "kills under work {done}, acknowledged {}, retries {}, keys changed {}, wrong {}",
+        total.acked,
+        total.retries,
+        keys.lock().unwrap().rotations,
+        total.wrong
+    );
+}
