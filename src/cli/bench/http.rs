@@ -17,6 +17,8 @@ use crate::cli::failure::Outcome;
 pub(super) const CELLS: &[Cell] = &[
     append("http.append.json.1", "1 connection, 1 event a request, JSON", 1, json_1),
     append("http.append.json.64", "64 connections, 1 event a request, JSON", 64, json_1),
+    append("http.append.json.1.token", "the same, with a token", 1, json_1),
+    append("http.append.json.64.token", "the same, with a token each", 64, json_1),
     append("http.append.protobuf.1", "1 connection, 1 event a request, protobuf", 1, protobuf_1),
     append(
         "http.append.protobuf.64",
@@ -150,27 +152,29 @@ pub(super) fn tail(answer: &[u8]) -> Option<u64> {
     json(answer)?.get("tail")?.as_u64()
 }
 
-pub(super) fn get(path: &str, form: &str) -> Vec<u8> {
-    format!("GET {path} HTTP/1.1\r\nhost: localhost\r\naccept: {form}\r\n\r\n").into_bytes()
+/// A GET; the credential is a line of its head, or nothing.
+pub(super) fn get(path: &str, form: &str, credential: &str) -> Vec<u8> {
+    format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n{credential}accept: {form}\r\n\r\n")
+        .into_bytes()
 }
 
-fn post(path: &str, form: Form, body: &[u8], out: &mut Vec<u8>) {
+fn post(path: &str, form: Form, credential: &str, body: &[u8], out: &mut Vec<u8>) {
     let (form, length) = (form.media_type(), body.len());
     let head = format!(
-        "POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: {form}\r\naccept: {form}\r\n\
-         content-length: {length}\r\n\r\n"
+        "POST {path} HTTP/1.1\r\nhost: localhost\r\n{credential}content-type: {form}\r\n\
+         accept: {form}\r\ncontent-length: {length}\r\n\r\n"
     );
     out.extend_from_slice(head.as_bytes());
     out.extend_from_slice(body);
 }
 
 /// Creates a session, or finds it there, with so many events.
-fn created(site: &Site, session: &str, events: usize) -> Vec<Vec<u8>> {
+fn created(site: &Site, session: &str, events: usize, credential: &str) -> Vec<Vec<u8>> {
     let mut samples = site.samples.clone();
     let mut requests = Vec::new();
     let mut create = Vec::new();
     let body = format!(r#"{{"id":"{session}"}}"#);
-    post("/v1/sessions", Form::Json, body.as_bytes(), &mut create);
+    post("/v1/sessions", Form::Json, credential, body.as_bytes(), &mut create);
     requests.push(create);
     let path = format!("/v1/sessions/{session}/events");
     for from in (0..events).step_by(SLICE) {
@@ -178,7 +182,7 @@ fn created(site: &Site, session: &str, events: usize) -> Vec<Vec<u8>> {
         let part: Vec<Sample> = (0..wanted).map(|_| samples.next().clone()).collect();
         let (mut body, mut request) = (Vec::new(), Vec::new());
         Form::Json.emit(part.iter(), &mut body);
-        post(&path, Form::Json, &body, &mut request);
+        post(&path, Form::Json, credential, &body, &mut request);
         requests.push(request);
     }
     requests
@@ -205,30 +209,32 @@ pub(super) fn session_of(cell: &Cell, connection: usize) -> String {
     format!("{}-{connection}", cell.id)
 }
 
-/// Creates a session for each connection of a cell.
-pub(super) fn create_sessions(site: &mut Site, cell: &Cell) -> Outcome<Manner> {
-    let server = site.server()?;
-    let manner = server.manner();
+/// Creates a session for each connection of a cell; how its server is spoken to, and the credential
+/// it asks for.
+pub(super) fn create_sessions(site: &mut Site, cell: &Cell) -> Outcome<(Manner, String)> {
+    let server = site.server_of(cell)?;
+    let (manner, credential) = (server.manner(), server.credential.clone());
     for connection in 0..cell.clients {
-        let requests = created(site, &session_of(cell, connection), 0);
+        let requests = created(site, &session_of(cell, connection), 0, &credential);
         network::once(manner, &requests)?;
     }
-    Ok(manner)
+    Ok((manner, credential))
 }
 
 fn appends(site: &mut Site, cell: &Cell, form: Form, events: usize) -> Prepared {
-    let manner = create_sessions(site, cell)?;
+    let (manner, credential) = create_sessions(site, cell)?;
     let manner = Manner { events: events as u64, carried: Some(form.carried()), ..manner };
     let talk = |connection: usize| {
         let path = format!("/v1/sessions/{}/events", session_of(cell, connection));
-        let count = get(&format!("{path}?from=-1&limit=1"), Form::Json.media_type());
+        let count = get(&format!("{path}?from=-1&limit=1"), Form::Json.media_type(), &credential);
+        let credential = credential.clone();
         let mut samples = site.samples.starting_at(connection);
         let mut body = Vec::new();
         let next = move |out: &mut Vec<u8>| {
             body.clear();
             let part: Vec<Sample> = (0..events).map(|_| samples.next().clone()).collect();
             form.emit(part.iter(), &mut body);
-            post(&path, form, &body, out);
+            post(&path, form, &credential, &body, out);
         };
         Talk { hello: Vec::new(), next: Box::new(next), count: Some(count) }
     };
@@ -281,12 +287,12 @@ fn reads(
     let server = site.server()?;
     let manner = Manner { events: events as u64, carried: Some(form.carried()), ..server.manner() };
     if session == ACTIVE && !std::mem::replace(&mut server.has_active, true) {
-        network::once(manner, &created(site, ACTIVE, site.settings.events))?;
+        network::once(manner, &created(site, ACTIVE, site.settings.events, ""))?;
     }
     let talk = |connection: usize| {
         let (path, mut numbers) = (path.clone(), Numbers::from(connection));
         let accept = form.media_type();
-        let next = move |out: &mut Vec<u8>| out.extend(get(&path(&mut numbers), accept));
+        let next = move |out: &mut Vec<u8>| out.extend(get(&path(&mut numbers), accept, ""));
         Talk { hello: Vec::new(), next: Box::new(next), count: None }
     };
     let talks = (0..cell.clients).map(talk).collect();

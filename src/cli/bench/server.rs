@@ -1,7 +1,7 @@
 //! Our own server as a process of its own: this very program, on a data directory of the
 //! benchmark's. It must not be reachable from another machine, nor read the user's configuration.
 
-use std::{io, net::SocketAddr, path::Path, process::Stdio, sync::Arc, time::Duration};
+use std::{ffi::OsStr, io, net::SocketAddr, path::Path, process::Stdio, sync::Arc, time::Duration};
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -15,8 +15,9 @@ use super::{
     site::Site,
 };
 use crate::{
+    access::{self, Grant, NewToken},
     cli::{connect, failure::Outcome, settings},
-    env::{Clock, Env, files},
+    env::{Clock, Env, entropy::SystemEntropy, files},
     event::{Scope, SessionId, SessionKey},
     store::{
         NewSession, Store,
@@ -46,6 +47,8 @@ const START: Duration = Duration::from_secs(120);
 pub(super) struct Server {
     pub(super) process: Process,
     pub(super) address: SocketAddr,
+    /// The line of a request's head that it asks for; nothing when it asks for none.
+    pub(super) credential: String,
     /// Whether [`SEALED`] has sealed segments.
     pub(super) has_sealed: bool,
     /// Whether the session for slices of an active segment is filled.
@@ -55,10 +58,32 @@ pub(super) struct Server {
 impl Server {
     /// Starts it on that data directory and waits until it listens.
     pub(super) fn start(site: &Site, data_dir: &Path) -> Outcome<Self> {
+        Self::start_with(site, data_dir, &[])
+    }
+
+    /// Starts one that lets nobody in without a token, on a data directory of its own.
+    pub(super) fn guarded(site: &Site) -> Outcome<Self> {
+        let tokens = site.path("tokens.json");
+        let new = NewToken {
+            tenant: "bench".to_owned(),
+            user: "client".to_owned(),
+            scopes: vec![Grant::Read, Grant::Write],
+            label: None,
+            expires_at: None,
+        };
+        let made = access::create(&tokens, new, site.clock.now(), &SystemEntropy);
+        let (token, _) = made.map_err(io::Error::other)?;
+        let arguments = [OsStr::new("--tokens-file"), tokens.as_os_str()];
+        let server = Self::start_with(site, &site.path("guarded"), &arguments)?;
+        Ok(Self { credential: format!("authorization: Bearer {token}\r\n"), ..server })
+    }
+
+    fn start_with(site: &Site, data_dir: &Path, arguments: &[&OsStr]) -> Outcome<Self> {
         let mut command = Command::new(connect::program()?);
         without_settings(&mut command);
         command.arg("serve").arg("--data-dir").arg(data_dir);
         command.arg("--config").arg(site.configuration());
+        command.args(arguments);
         command.args(["--json", "--listen", "127.0.0.1:0", "--log", "error"]);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut process = Process::start(&mut command, Signal::TERM, site.runtime.handle())?;
@@ -72,7 +97,8 @@ impl Server {
         let address = url.strip_prefix("http://").and_then(|address| address.parse().ok());
         let address =
             address.ok_or_else(|| io::Error::other(format!("no server started: {line}")))?;
-        Ok(Self { process, address, has_sealed: false, has_active: false })
+        let credential = String::new();
+        Ok(Self { process, address, credential, has_sealed: false, has_active: false })
     }
 
     /// How it is spoken to, with no events asked for or sent.

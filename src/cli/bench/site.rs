@@ -73,6 +73,7 @@ enum Wanted<T> {
 /// The place of one run. Fields are dropped in this order: programs before their directory.
 pub(super) struct Site {
     server: Wanted<Server>,
+    guarded: Wanted<Server>,
     postgres: Wanted<Postgres>,
     redis: Wanted<Redis>,
     /// Programs are waited for with its help.
@@ -100,6 +101,7 @@ impl Site {
         files::make_passable(scratch.path())?;
         let mut site = Self {
             server: Wanted::NotYet,
+            guarded: Wanted::NotYet,
             postgres: Wanted::NotYet,
             redis: Wanted::NotYet,
             disk: Disk::under(&files::canonical(scratch.path())?),
@@ -184,6 +186,20 @@ impl Site {
             self.server = Wanted::Running(Server::prepared(self)?);
         }
         match &mut self.server {
+            Wanted::Running(server) => Ok(server),
+            _ => Err(std::io::Error::other("the server is not running").into()),
+        }
+    }
+
+    /// The one for a cell: it asks for a token where the cell's name says so.
+    pub(super) fn server_of(&mut self, cell: &Cell) -> Outcome<&mut Server> {
+        if !cell.id.ends_with(".token") {
+            return self.server();
+        }
+        if !matches!(self.guarded, Wanted::Running(_)) {
+            self.guarded = Wanted::Running(Server::guarded(self)?);
+        }
+        match &mut self.guarded {
             Wanted::Running(server) => Ok(server),
             _ => Err(std::io::Error::other("the server is not running").into()),
         }

@@ -124,6 +124,6 @@ fn timed(site: &Site, data_dir: &Path) -> Outcome<(f64, Server)> {
 }
 
 fn answered(server: &Server) -> Outcome {
-    network::once(server.manner(), &[get("/readyz", "application/json")])?;
+    network::once(server.manner(), &[get("/readyz", "application/json", "")])?;
     Ok(())
 }
