@@ -1,17 +1,19 @@
 //! The same requests go to the embedded engine, on a disk that is stopped now and then, and to the
-//! model: both must answer alike.
+//! model: both must answer alike. Four bytes are a request; with one byte more at the end the
+//! engine runs under a master key.
 
-use std::{fmt::Debug, sync::Arc, time::Duration};
+use std::{fmt::Debug, time::Duration};
 
 use bytes::Bytes;
 use sessionlog::{
     env::sim::{Fault, Op, Sim},
     event::{
-        Batch, BatchKey, EventId, EventType, NewEvent, Origin, Position, Range, Scope, SessionId,
-        SessionKey,
+        Batch, BatchKey, EventId, EventType, Fence, Lsn, NewEvent, NewNote, NoteKind, Origin,
+        Position, Range, Scope, SessionId, SessionKey,
     },
     store::{
-        Appended, Change, Fill, Listing, NewSession, Read, SessionInfo, Slice, Store, StoreResult,
+        Appended, Change, Fill, ForkPoint, LeaseCall, Listing, NewSession, Notes, Read,
+        SessionInfo, Slice, Store, StoreResult,
         local::{Local, Options},
         model::Model,
     },
@@ -29,31 +31,47 @@ const OPTIONS: Options = Options {
     background: false,
 };
 
+/// How long a lease holds. All requests together take less than a session may be idle.
+const TTL: Duration = Duration::from_secs(300);
+
 pub fn check(bytes: &[u8]) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build();
     runtime.expect("threads").block_on(run(bytes));
 }
 
 async fn run(bytes: &[u8]) {
-    let sim = Sim::new(5);
+    let (requests, rest) = bytes.as_chunks::<4>();
+    let sim = if rest.len() % 2 == 1 { Sim::encrypted(5) } else { Sim::new(5) };
     let env = sim.env();
-    let model: Arc<dyn Store> = Arc::new(Model::new(env.clock.clone(), env.entropy.clone()));
-    let mut engine = Local::open(&env, OPTIONS).expect("an empty disk");
-    for (number, request) in bytes.as_chunks::<4>().0.iter().take(200).enumerate() {
-        if request[0] >= 0xf0 {
-            engine = reopen(&sim, engine, request[1]).await;
-            continue;
+    let model = Model::new(env.clock.clone(), env.entropy.clone());
+    let mut engine = Local::open_local(&env, OPTIONS).expect("an empty disk");
+    for (number, request) in requests.iter().take(200).enumerate() {
+        match *request {
+            [op, how, ..] if op >= 0xf0 => engine = reopen(&sim, engine, how).await,
+            // What only the engine does, and what the clock does.
+            [op, what, size, _] if op % 16 == 15 => match what % 4 {
+                0 => drop(engine.sweep().await.expect("a disk that is well")),
+                1 => sim.clock().advance(Duration::from_secs(u64::from(size))),
+                _ => engine.settle().expect("a disk that is well"),
+            },
+            [op, ..] => {
+                sim.clock().advance(Duration::from_micros(u64::from(op)));
+                let expected = ask(&model, *request, number).await;
+                let found = ask(&engine, *request, number).await;
+                // The engine meets what was erased of a fork only when it gets there.
+                if expected != "PrefixErased" || op % 16 != 5 {
+                    assert_eq!(found, expected, "request {number}: {request:?}");
+                }
+            }
         }
-        sim.clock().advance(Duration::from_micros(u64::from(request[0])));
-        let expected = ask(&*model, *request, number).await;
-        let found = ask(&*engine, *request, number).await;
-        assert_eq!(found, expected, "request {number}: {request:?}");
     }
+    let verified = engine.verify(&Scope::local(), None).await.expect("a disk that is well");
+    assert_eq!(verified.damage, []);
     engine.close().await;
 }
 
 /// Stops the engine in one of several ways; what it acknowledged must be there afterwards.
-async fn reopen(sim: &Sim, engine: Arc<dyn Store>, how: u8) -> Arc<dyn Store> {
+async fn reopen(sim: &Sim, engine: Local, how: u8) -> Local {
     match how % 4 {
         0 => engine.close().await,
         1 => sim.kill(),
@@ -67,12 +85,15 @@ async fn reopen(sim: &Sim, engine: Arc<dyn Store>, how: u8) -> Arc<dyn Store> {
     }
     drop(engine);
     sim.kill();
-    Local::open(&sim.env(), OPTIONS).expect("it opens after any stop")
+    Local::open_local(&sim.env(), OPTIONS).expect("it opens after any stop")
+}
+
+fn name(number: u8) -> SessionId {
+    SessionId::new(&format!("s{}", number % 6)).expect("plain")
 }
 
 fn key(number: u8) -> SessionKey {
-    let session = SessionId::new(&format!("s{}", number % 4)).expect("plain");
-    SessionKey { scope: Scope::local(), session }
+    SessionKey { scope: Scope::local(), session: name(number) }
 }
 
 fn event(number: usize, nth: u8, choice: u8) -> NewEvent {
@@ -101,11 +122,27 @@ fn batch(number: usize, [op, _, size, choice]: [u8; 4]) -> Batch {
     }
 }
 
+fn note(size: u8, choice: u8) -> NewNote {
+    let kinds = [NoteKind::Cursor, NoteKind::Checkpoint, NoteKind::Final];
+    NewNote {
+        kind: kinds[usize::from(choice % 3)],
+        name: format!("n{}", choice % 4),
+        position: (choice & 8 != 0).then_some(Position(u64::from(size % 16))),
+        body: Bytes::from("s".repeat(usize::from(size) * 3)),
+        idle: choice & 16 != 0,
+    }
+}
+
+/// One of the first tokens, or none.
+fn fence(choice: u8) -> Option<Fence> {
+    (choice & 1 != 0).then_some(Fence(u64::from(choice >> 1) % 4))
+}
+
 /// One request and its answer in words.
 async fn ask(store: &dyn Store, request: [u8; 4], number: usize) -> String {
     let [op, session, size, choice] = request;
     let key = key(session);
-    match op % 8 {
+    match op % 16 {
         0 => {
             let events = Batch { if_position: None, key: None, ..batch(number, request) };
             let new = NewSession { id: Some(key.session.clone()), events, ..NewSession::default() };
@@ -113,42 +150,10 @@ async fn ask(store: &dyn Store, request: [u8; 4], number: usize) -> String {
             words(created.map(|(info, appended)| (about(&info), placed(&appended))))
         }
         1..=3 => words(store.append(&key, batch(number, request)).await.map(|a| placed(&a))),
-        4 => {
-            let pair = (format!("m{}", choice % 3), (choice & 4 != 0).then(|| "v".to_owned()));
-            let change = Change {
-                title: (choice & 1 != 0).then(|| (choice & 2 != 0).then(|| "t".to_owned())),
-                metadata: [pair].into(),
-                archive: choice % 32 == 31,
-                delete: choice % 64 == 62,
-                hold: (choice % 16 == 7).then_some(choice & 32 != 0),
-                restore: choice % 64 == 61,
-            };
-            words(store.change(&key, change).await.map(|info| about(&info)))
-        }
-        5 => {
-            let from = Position(u64::from(size % 16));
-            let range = Range::new(from, from.plus(u64::from(choice % 16)));
-            let read = Read {
-                range,
-                events_max: 1 + usize::from(size >> 4),
-                bytes_max: usize::from(choice) * 20,
-                fill: if op & 0x10 == 0 { Fill::Forward } else { Fill::Backward },
-                allow_gaps: false,
-            };
-            words(store.read(&key, read).await.map(seen))
-        }
-        6 => {
-            let id = EventId::new(&format!("e{}", choice % 20)).expect("plain");
-            let found = store.find(&key, &id).await;
-            let info = store.info(&key).await;
-            let time = info.as_ref().map(|info| info.updated_at.plus_micros(-i64::from(size)));
-            let at = match time {
-                Ok(time) => words(store.find_time(&key, time).await),
-                Err(_) => String::new(),
-            };
-            format!("{} {at} {}", words(found), words(info.map(|info| about(&info))))
-        }
-        _ => {
+        4 => words(store.change(&key, change(choice)).await.map(|info| about(&info))),
+        5 => words(store.read(&key, read(op, size, choice)).await.map(seen)),
+        6 => found(store, &key, size, choice).await,
+        7 => {
             let listing = Listing {
                 limit: 1 + usize::from(size % 4),
                 ascending: choice & 1 != 0,
@@ -157,6 +162,98 @@ async fn ask(store: &dyn Store, request: [u8; 4], number: usize) -> String {
             };
             let page = store.list(&key.scope, listing).await;
             words(page.map(|page| page.iter().map(about).collect::<Vec<_>>()))
+        }
+        _ => worked(store, &key, request, number).await,
+    }
+}
+
+fn change(choice: u8) -> Change {
+    let pair = (format!("m{}", choice % 3), (choice & 4 != 0).then(|| "v".to_owned()));
+    Change {
+        title: (choice & 1 != 0).then(|| (choice & 2 != 0).then(|| "t".to_owned())),
+        metadata: [pair].into(),
+        archive: choice % 32 == 31,
+        delete: choice % 64 == 62,
+        hold: (choice % 16 == 7).then_some(choice & 32 != 0),
+        restore: choice % 64 == 61,
+    }
+}
+
+fn read(op: u8, size: u8, choice: u8) -> Read {
+    let from = Position(u64::from(size % 16));
+    Read {
+        range: Range::new(from, from.plus(u64::from(choice % 16))),
+        events_max: 1 + usize::from(size >> 4),
+        bytes_max: usize::from(choice) * 20,
+        fill: if op & 0x10 == 0 { Fill::Forward } else { Fill::Backward },
+        allow_gaps: false,
+    }
+}
+
+async fn found(store: &dyn Store, key: &SessionKey, size: u8, choice: u8) -> String {
+    let id = EventId::new(&format!("e{}", choice % 20)).expect("plain");
+    let found = store.find(key, &id).await;
+    let info = store.info(key).await;
+    let time = info.as_ref().map(|info| info.updated_at.plus_micros(-i64::from(size)));
+    let at = match time {
+        Ok(time) => words(store.find_time(key, time).await),
+        Err(_) => String::new(),
+    };
+    format!("{} {at} {}", words(found), words(info.map(|info| about(&info))))
+}
+
+/// Forks, notes, leases, and what is taken away.
+async fn worked(store: &dyn Store, key: &SessionKey, request: [u8; 4], number: usize) -> String {
+    let [op, _, size, choice] = request;
+    let scope = &key.scope;
+    match op % 16 {
+        8 => {
+            let at = Position(u64::from(size % 12));
+            let new = NewSession {
+                id: Some(name(choice)),
+                parent: Some(ForkPoint { session: key.session.clone(), at }),
+                ..NewSession::default()
+            };
+            words(store.create(scope, new).await.map(|(info, _)| about(&info)))
+        }
+        9 => words(store.note(key, fence(op >> 4), note(size, choice)).await.map(|i| about(&i))),
+        10 => {
+            let notes_max = 1 + usize::from(size % 8);
+            let wanted = Notes { after: Lsn(0), notes_max, bytes_max: usize::from(choice) * 9 };
+            let told = store.notes(key, wanted).await.map(|notes| {
+                let plain = notes.into_iter().map(|n| (n.kind, n.name, n.position, n.at, n.body));
+                plain.collect::<Vec<_>>()
+            });
+            words(told)
+        }
+        11 => {
+            let held = Fence(u64::from(size) % 4);
+            let call = match choice % 4 {
+                0 => LeaseCall::Renew { fence: held, ttl: TTL },
+                1 => LeaseCall::Release { fence: held },
+                _ => {
+                    let key = (choice & 8 != 0).then_some([choice >> 6; 16]);
+                    LeaseCall::Take { steal: choice & 4 != 0, ttl: TTL, key }
+                }
+            };
+            let lease = store.lease(key, call).await;
+            words(lease.map(|(lease, info)| (lease.fence, lease.until.is_some(), about(&info))))
+        }
+        12 => {
+            let id = EventId::new(&format!("e{}", choice % 20)).expect("plain");
+            words(store.redact(key, &id).await)
+        }
+        13 if choice % 8 == 5 => words(store.erase(key).await),
+        13 => {
+            let family = store.family(key, 1 + usize::from(size % 3)).await;
+            let unfinished = store.unfinished(scope, None, 5).await;
+            let unfinished = unfinished.map(|all| all.iter().map(about).collect::<Vec<_>>());
+            format!("{} {}", words(family), words(unfinished))
+        }
+        _ => {
+            let note = (choice & 4 != 0).then(|| note(size, choice));
+            let batch = Batch { fence: fence(op >> 4), note, ..batch(number, request) };
+            words(store.append(key, Batch { if_position: None, ..batch }).await.map(|a| placed(&a)))
         }
     }
 }
@@ -172,9 +269,17 @@ fn words<T: Debug>(answer: StoreResult<T>) -> String {
 /// What both must say of a session; chain values and sizes are an engine's own.
 fn about(info: &SessionInfo) -> String {
     let SessionInfo { key, title, metadata, created_at, updated_at, archived_at, tail, .. } = info;
+    let SessionInfo { held_at, work, forked_from, .. } = info;
+    let checkpoint = work.checkpoint.map(|mark| (mark.position, mark.open));
     format!(
-        "{} {title:?} {metadata:?} {created_at} {updated_at} {archived_at:?} {tail} {}",
-        key.session, info.receipt.position
+        "{} {title:?} {metadata:?} {created_at} {updated_at} {archived_at:?} {tail} {} {} \
+         {forked_from:?} {:?} {} {} {checkpoint:?}",
+        key.session,
+        info.receipt.position,
+        held_at.is_some(),
+        work.fence,
+        work.until.is_some(),
+        work.notes
     )
 }
 
