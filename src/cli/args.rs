@@ -60,6 +60,10 @@ pub(super) enum Verb {
     Mcp(Mcp),
     /// Record one event of Claude Code or Codex, and answer what its model is to know
     Hook,
+    /// Set Claude Code or Codex up: its hooks and our tools; shows the change and asks
+    Install(Install),
+    /// Take us out of the settings of Claude Code or Codex; what was recorded stays
+    Uninstall(Install),
     /// List sessions, the newest first
     Sessions(Sessions),
     /// Show what a session says about itself, where it came from, and its forks
@@ -147,6 +151,48 @@ pub(super) struct Mcp {
     /// Tools to offer: research (the default), events, or both
     #[arg(long, value_name = "A,B")]
     pub(super) toolsets: Option<String>,
+}
+
+/// A program that can be set up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum AgentName {
+    /// Claude Code
+    ClaudeCode,
+    /// Codex
+    Codex,
+}
+
+/// Whose settings are changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum InstallScope {
+    /// Yours, for every project
+    User,
+    /// Those of the project in this directory, for everybody who works on it
+    Project,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  sessionlog install claude-code --dry-run         what would change
+  sessionlog install codex --yes
+  sessionlog install claude-code --scope project   in .claude/settings.json and .mcp.json here
+
+What else is in the files stays as it is. Uninstalling gives back what was there, to the byte where
+nobody wrote since. Settings given as flags (--data-dir, --url) are those the agent will use.")]
+pub(super) struct Install {
+    /// Which program
+    #[arg(value_enum, value_name = "AGENT")]
+    pub(super) agent: AgentName,
+    /// Whose settings
+    #[arg(long, value_enum, value_name = "SCOPE", default_value = "user")]
+    pub(super) scope: InstallScope,
+    /// Show the change and change nothing
+    #[arg(long)]
+    pub(super) dry_run: bool,
+    /// Do not ask
+    #[arg(long, short)]
+    pub(super) yes: bool,
 }
 
 #[derive(Debug, Args)]

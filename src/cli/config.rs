@@ -124,12 +124,13 @@ pub(super) struct Config {
     pub(super) monitor: Monitor,
     /// Tokens that a hook pages back in at most.
     pub(super) hook_tokens: usize,
+    /// How long an agent waits for a hook at most.
+    pub(super) hook_wait: Duration,
     pub(super) url: Option<Url>,
     pub(super) store: Options,
     /// Where the store's master key comes from.
     pub(super) keys: KeySource,
     /// Which secrets front ends take out of what they record.
-    #[expect(dead_code, reason = "hook and proxy read it")]
     pub(super) secrets: SecretsSource,
     /// Who may come in, and what a client shows.
     pub(super) doors: Doors,
@@ -212,6 +213,7 @@ impl Config {
             checkpoint_every,
             max_steps: max_steps.parse().unwrap_or_default(),
             monitor,
+            hook_wait: lasts(&typed, "hook_wait", "1500ms")?,
             hook_tokens: hook_tokens.parse().unwrap_or_default(),
             url: server(&url),
             store,

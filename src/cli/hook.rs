@@ -20,7 +20,8 @@ use super::{
 use crate::{
     client::Client,
     env::{clock::SystemClock, entropy::SystemEntropy},
-    hook::{Done, Drained, Hook, PAYLOAD_BYTES_MAX, Payload, Spool, drain},
+    hook::{Done, Drained, Hook, Keys, PAYLOAD_BYTES_MAX, Payload, Spool, drain},
+    secrets::Recogniser,
 };
 
 /// The project's directory, as Claude Code says it.
@@ -46,8 +47,13 @@ pub(super) fn run(common: &Common, environment: &Environment, screen: &mut Scree
 fn record(common: &Common, environment: &Environment, screen: &mut Screen) -> Outcome {
     let mut bytes = Vec::new();
     io::stdin().lock().take(PAYLOAD_BYTES_MAX).read_to_end(&mut bytes)?;
-    let payload = Payload::read(&bytes, &|_| {}).map_err(io::Error::other)?;
     let config = Config::load(common, environment);
+    // Rules that cannot be read are no reason to keep secrets.
+    let secrets = match config.as_ref().map(|config| config.secrets.read()) {
+        Ok(Ok(secrets)) => secrets,
+        _ => Some(Recogniser::default()),
+    };
+    let payload = Payload::read(&bytes, secrets.as_ref()).map_err(io::Error::other)?;
     let client = match &config {
         Ok(config) => connect::client(config, environment).map_err(|failure| failure.to_string()),
         Err(error) => Err(error.to_string()),
@@ -58,6 +64,7 @@ fn record(common: &Common, environment: &Environment, screen: &mut Screen) -> Ou
         clock: Arc::new(SystemClock::new()),
         entropy: Arc::new(SystemEntropy),
         directory: environment.text(PROJECT),
+        wait: config.as_ref().map_or(Duration::ZERO, |config| config.hook_wait),
         tokens_max: config.map_or(0, |config| config.hook_tokens),
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -117,5 +124,8 @@ fn spool(config: Option<&Config>, environment: &Environment) -> Spool {
     });
     let unnamed = state.as_ref().map(|state| state.join("any"));
     let places = of_directory.into_iter().flatten().chain([unnamed]);
-    Spool::new(places.flatten().collect())
+    let source = config.map(|config| config.keys.clone()).unwrap_or_default();
+    let keys: Keys =
+        Arc::new(move || source.read().map_err(|failure| io::Error::other(failure.to_string())));
+    Spool::new(places.flatten().collect(), keys, Arc::new(SystemEntropy))
 }

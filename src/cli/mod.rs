@@ -15,6 +15,7 @@ mod failure;
 mod fork;
 mod hook;
 mod inspect;
+mod install;
 mod keys;
 mod layers;
 mod mcp;
@@ -25,7 +26,6 @@ mod repair;
 mod retention;
 mod rotate;
 mod screen;
-#[expect(dead_code, reason = "hook and proxy read it")]
 mod secrets;
 mod serve;
 mod sessions;
@@ -79,7 +79,18 @@ pub fn run() -> ExitCode {
 
 /// Whether an agent's program runs us at one of its events: 2 would stop what it is about to do.
 fn is_hook() -> bool {
-    std::env::args_os().skip(1).any(|argument| argument == "hook")
+    let mut arguments =
+        std::env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned());
+    // The verb is the first word that is no flag and no flag's value.
+    while let Some(argument) = arguments.next() {
+        match argument.strip_prefix("--") {
+            None => return argument == "hook",
+            Some("json") => {}
+            Some(flag) if flag.contains('=') => {}
+            Some(_) => drop(arguments.next()),
+        }
+    }
+    false
 }
 
 /// Says why a verb failed, to whoever is still there.
@@ -123,6 +134,8 @@ fn execute(arguments: Arguments, environment: &Environment, screen: &mut Screen)
     let config = Config::load(&common, environment)?;
     match &verb {
         Verb::Config => return show_config(&config, screen),
+        Verb::Install(wanted) => return install::install(&config, wanted, environment, screen),
+        Verb::Uninstall(wanted) => return install::uninstall(wanted, environment, screen),
         Verb::Tokens(wanted) => return tokens::run(&config, &wanted.verb, screen),
         Verb::Keys(wanted) if wanted.verb == args::KeysVerb::Check && config.url.is_none() => {
             return rotate::check_here(&config, screen);

@@ -115,6 +115,13 @@ pub(super) const SETTINGS: &[Setting] = &[
     Setting::new("hook_tokens", "N", "tokens that a hook tells a model at most, 0 for nothing")
         .or("2000"),
     Setting::new(
+        "hook_wait",
+        "DURATION",
+        "how long an agent waits for a hook at most; then the event waits in the spool",
+    )
+    .or("1500ms")
+    .nowhere(),
+    Setting::new(
         "sweep_interval",
         "DURATION",
         "how often the owner looks for sessions past their time, 0s for never",

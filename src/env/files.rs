@@ -130,6 +130,22 @@ impl Drop for Output {
     }
 }
 
+/// Puts a text where a file is, or none yet: whole or not at all. A link stays one, a file that is
+/// there keeps its rights; a new one has `mode`.
+///
+/// # Errors
+/// What the file system said; the file is as it was then.
+pub fn replace(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+    let (path, mode) = match look(path)? {
+        Some(found) => (canonical(path)?, found.mode),
+        None => (path.to_path_buf(), mode),
+    };
+    let mut output = create(&path)?;
+    output.write_all(bytes)?;
+    output.writer.get_ref().set_permissions(fs::Permissions::from_mode(mode))?;
+    output.finish()
+}
+
 /// Appends to a file, created with mode 0600, and makes it durable: for a spool.
 ///
 /// # Errors

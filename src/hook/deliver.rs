@@ -17,8 +17,9 @@ use crate::{
 pub struct Delivery {
     /// The session.
     pub(super) session: String,
-    /// What the session says about itself when this event brings it into being.
-    pub(super) about: About,
+    /// What the session says about itself when this event brings it into being; an event that only
+    /// ends one brings none.
+    pub(super) about: Option<About>,
     /// The events, each with an id.
     pub(super) events: Vec<Value>,
     /// A checkpoint behind them.
@@ -85,9 +86,10 @@ pub(super) async fn deliver(client: &Client, delivery: &Delivery) -> Result<(), 
         Err(_) => return Ok(()),
     };
     match append(client, &session, &delivery.events).await {
-        Err(error) if error.code() == "session_not_found" => {
-            create(client, &session, delivery).await.map_err(judged)?;
-        }
+        Err(error) if error.code() == "session_not_found" => match &delivery.about {
+            Some(about) => create(client, &session, about, delivery).await.map_err(judged)?,
+            None => return Ok(()),
+        },
         Err(error) if error.code() == "idempotency_conflict" => {
             // One of them is known, with another time of day.
             for event in &delivery.events {
@@ -116,9 +118,10 @@ async fn append(client: &Client, session: &SessionId, events: &[Value]) -> Resul
 async fn create(
     client: &Client,
     session: &SessionId,
+    about: &About,
     delivery: &Delivery,
 ) -> Result<(), ClientError> {
-    let About { title, workspace, client: program } = &delivery.about;
+    let About { title, workspace, client: program } = about;
     let mut body = Map::new();
     body.insert("id".to_owned(), json!(session.as_str()));
     body.insert("title".to_owned(), json!(title));

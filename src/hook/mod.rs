@@ -4,8 +4,10 @@
 //! the next front end delivers it. It must not print, nor decide what a session is worth knowing.
 
 mod deliver;
+pub mod install;
 mod payload;
 mod recovery;
+mod sealed;
 mod spool;
 mod vocabulary;
 
@@ -20,16 +22,16 @@ use crate::{
 };
 pub use deliver::{Delivery, Drained, drain};
 pub use payload::{PAYLOAD_BYTES_MAX, Payload, Unreadable};
-pub use spool::{Spool, SpoolError};
+pub use spool::{Keys, Spool, SpoolError};
 
-/// How long an agent may wait until an event is recorded; beyond it the event is spooled.
-const RECORD_WAIT: Duration = Duration::from_millis(1_500);
-/// The same where the agent waits for an answer: a start, a resumption, the end of a compaction.
-const ANSWER_WAIT: Duration = Duration::from_secs(4);
-/// How much of it goes into what other hooks could not deliver.
-const DRAIN_WAIT: Duration = Duration::from_millis(400);
-/// After a failure nobody tries again for so long: an agent must not wait at each of its events.
-const PAUSE_MICROS: i64 = 5_000_000;
+/// How much longer than for another event an agent waits where it is answered: at a start, a
+/// resumption, the end of a compaction.
+const ANSWER_TIMES: u32 = 3;
+/// The part of its time that a hook spends on what others could not deliver.
+const DRAIN_PART: u32 = 4;
+/// After a failure nobody tries again for so many times as long as he would wait: an agent must not
+/// wait at each of its events.
+const PAUSE_TIMES: u32 = 4;
 
 /// What a hook works with.
 pub struct Hook {
@@ -43,6 +45,8 @@ pub struct Hook {
     pub entropy: Arc<dyn Entropy>,
     /// The project's directory, when the agent's program says it apart from where it works now.
     pub directory: Option<String>,
+    /// How long the agent waits at an event; beyond it the event is spooled.
+    pub wait: Duration,
     /// Tokens that an answer pages back in at most; 0 for none.
     pub tokens_max: usize,
 }
@@ -74,8 +78,8 @@ impl Hook {
         let delivery = vocabulary::delivery(payload, workspace.as_deref(), at, salt);
         let mut done = Done { session: delivery.session.to_string(), ..Done::default() };
         let wants = self.tokens_max > 0 && recovery::wanted(payload).is_some();
-        let wait = if wants { ANSWER_WAIT } else { RECORD_WAIT };
-        let paused = !wants && self.spool.is_paused(at.plus_micros(-PAUSE_MICROS));
+        let wait = if wants { self.wait * ANSWER_TIMES } else { self.wait };
+        let paused = !wants && self.spool.is_paused(at.plus_micros(-self.pause_micros()));
         let begun = self.clock.monotonic();
         let outcome = match paused {
             true => Err(None),
@@ -105,6 +109,10 @@ impl Hook {
         done
     }
 
+    fn pause_micros(&self) -> i64 {
+        i64::try_from((self.wait * PAUSE_TIMES).as_micros()).unwrap_or(i64::MAX)
+    }
+
     async fn record_within(
         &self,
         wait: Duration,
@@ -120,7 +128,7 @@ impl Hook {
     /// Delivers what waits, and then the event; an event that waits comes first.
     async fn record(&self, client: &Client, delivery: &Delivery) -> Result<Option<String>, String> {
         if !self.spool.is_empty() {
-            let drained = deliver::drain(client, &self.spool, DRAIN_WAIT);
+            let drained = deliver::drain(client, &self.spool, self.wait / DRAIN_PART);
             let drained = drained.await.map_err(|error| error.to_string())?;
             if let Some(why) = drained.stopped {
                 return Err(why);

@@ -3,7 +3,10 @@
 
 use serde_json::{Map, Value};
 
-use crate::event::{EventId, SessionId};
+use crate::{
+    event::{EventId, SessionId},
+    secrets::{Recogniser, Report},
+};
 
 /// Bytes of an event at most; a tool's answer may be large.
 pub const PAYLOAD_BYTES_MAX: u64 = 64 << 20;
@@ -25,6 +28,8 @@ pub struct Payload {
     members: Map<String, Value>,
     session: SessionId,
     name: String,
+    /// Which secrets were taken out of it, and how many.
+    redactions: Option<Value>,
 }
 
 /// Program that wrote an event.
@@ -55,13 +60,17 @@ impl Agent {
 }
 
 impl Payload {
-    /// Reads an event. `redact` sees every member before anybody else does.
+    /// Reads an event. The secrets that are known as such go before anybody sees one.
     ///
     /// # Errors
     /// [`Unreadable`].
-    pub fn read(bytes: &[u8], redact: &dyn Fn(&mut Value)) -> Result<Self, Unreadable> {
-        let mut value: Value = serde_json::from_slice(bytes)?;
-        redact(&mut value);
+    pub fn read(bytes: &[u8], secrets: Option<&Recogniser>) -> Result<Self, Unreadable> {
+        let text = String::from_utf8_lossy(bytes);
+        let mut report = Report::default();
+        let clean = secrets.and_then(|secrets| secrets.json(&text, &mut report));
+        let value: Value = serde_json::from_str(clean.as_deref().unwrap_or(&text))?;
+        let redactions = serde_json::from_str(&report.to_json()).ok();
+        let redactions = redactions.filter(|_| !report.is_empty());
         let Value::Object(members) = value else { return Err(Unreadable::Lacks("members")) };
         let text = |name: &'static str| {
             let text = members.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
@@ -72,7 +81,7 @@ impl Payload {
         let session = SessionId::new(session)
             .or_else(|_| SessionId::new(&format!("hook-{}", blake3::hash(session.as_bytes()))));
         let session = session.map_err(|_| Unreadable::Lacks("session_id"))?;
-        Ok(Self { members, session, name })
+        Ok(Self { members, session, name, redactions })
     }
 
     /// The agent's session.
@@ -90,6 +99,11 @@ impl Payload {
     /// Every member.
     pub(super) fn members(&self) -> &Map<String, Value> {
         &self.members
+    }
+
+    /// Which secrets were taken out of it, and how many.
+    pub(super) fn redactions(&self) -> Option<&Value> {
+        self.redactions.as_ref()
     }
 
     /// A member.

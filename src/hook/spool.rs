@@ -9,10 +9,14 @@ use std::{
     fmt,
     io::{self, Write as _},
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
-use super::deliver::Delivery;
-use crate::{env::files, event::Timestamp};
+use super::{deliver::Delivery, sealed};
+use crate::{
+    env::{Entropy, MasterKeys, files},
+    event::Timestamp,
+};
 
 const FAILED: &str = "failed";
 const REFUSED: &str = "refused";
@@ -28,10 +32,15 @@ pub struct SpoolError {
     source: io::Error,
 }
 
+/// The keys of the store, read when they are needed; none for a store without.
+pub type Keys = Arc<dyn Fn() -> io::Result<Option<Arc<MasterKeys>>> + Send + Sync>;
+
 /// Places where events wait, the best one first.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Spool {
     places: Vec<PathBuf>,
+    keys: Keys,
+    entropy: Arc<dyn Entropy>,
 }
 
 impl fmt::Display for Spool {
@@ -43,10 +52,11 @@ impl fmt::Display for Spool {
 }
 
 impl Spool {
-    /// A spool in these places: the first that takes an event has it, all are read.
+    /// A spool in these places: the first that takes an event has it, all are read. Under a key
+    /// where the store has one: nothing that it would not show lies there.
     #[must_use]
-    pub fn new(places: Vec<PathBuf>) -> Self {
-        Self { places }
+    pub fn new(places: Vec<PathBuf>, keys: Keys, entropy: Arc<dyn Entropy>) -> Self {
+        Self { places, keys, entropy }
     }
 
     /// Whether nothing waits.
@@ -88,10 +98,16 @@ impl Spool {
         below: Option<&str>,
     ) -> Result<PathBuf, SpoolError> {
         let text = delivery.to_text();
+        let keys =
+            (self.keys)().map_err(|source| SpoolError { path: PathBuf::from("key"), source });
+        let bytes = match keys? {
+            Some(keys) => sealed::seal(&keys, &*self.entropy, &text),
+            None => text.into_bytes(),
+        };
         let mut first = None;
         for place in &self.places {
             let place = below.map_or_else(|| place.clone(), |below| place.join(below));
-            match write(&place, name, text.as_bytes()) {
+            match write(&place, name, &bytes) {
                 Ok(()) => return Ok(place),
                 Err(source) => {
                     first.get_or_insert(SpoolError { path: place, source });
@@ -108,7 +124,9 @@ impl Spool {
     /// An event that waits; `None` when it is gone or is none.
     #[must_use]
     pub fn read(&self, path: &Path) -> Option<Delivery> {
-        Delivery::read(&files::read_text(path, FILE_BYTES_MAX).ok()?)
+        let bytes = files::read(path, FILE_BYTES_MAX).ok()?;
+        let keys = (self.keys)().ok().flatten();
+        Delivery::read(&sealed::open(keys.as_deref(), bytes)?)
     }
 
     /// Forgets an event that was delivered.

@@ -36,6 +36,9 @@ pub(super) fn delivery(
         if let Some(thread) = payload.text("agent_id") {
             event.entry("session_thread_id").or_insert_with(|| json!(thread));
         }
+        if let Some(redactions) = payload.redactions() {
+            event.insert("redactions".to_owned(), redactions.clone());
+        }
         // The original once, with the event that stands for it.
         if part == last && kind != "transcript.entry" {
             event.insert("raw".to_owned(), Value::Object(payload.members().clone()));
@@ -46,13 +49,14 @@ pub(super) fn delivery(
     let place = workspace.and_then(|path| path.rsplit('/').find(|part| !part.is_empty()));
     let title =
         place.map_or_else(|| agent.title().to_owned(), |p| format!("{}: {p}", agent.title()));
+    let begins = payload.name() != "SessionEnd";
     Delivery {
         session: payload.session().to_string(),
-        about: About {
+        about: begins.then(|| About {
             title: title.chars().take(limits::TITLE_CHARS_MAX).collect(),
             workspace: workspace.map(str::to_owned),
             client: agent.as_str().to_owned(),
-        },
+        }),
         events: drafts.into_iter().enumerate().map(event).collect(),
         mark,
     }
@@ -256,7 +260,7 @@ mod tests {
     use super::*;
 
     fn delivered(payload: &Value) -> Delivery {
-        let payload = Payload::read(payload.to_string().as_bytes(), &|_| {}).expect("an event");
+        let payload = Payload::read(payload.to_string().as_bytes(), None).expect("an event");
         super::delivery(&payload, Some("/home/ada/proj"), Timestamp(0), [7; 16])
     }
 
@@ -313,7 +317,7 @@ mod tests {
             payload
         };
         let id = |payload: &Value, salt: u8| {
-            let read = Payload::read(payload.to_string().as_bytes(), &|_| {}).expect("an event");
+            let read = Payload::read(payload.to_string().as_bytes(), None).expect("an event");
             read.event_id([salt; 16], 0)
         };
         let call = told("PreToolUse", json!({ "tool_use_id": "t" }));

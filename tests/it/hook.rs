@@ -3,6 +3,7 @@
 //! back or starts is told where the work stands.
 
 mod events;
+mod install;
 mod told;
 mod trouble;
 
@@ -49,10 +50,19 @@ pub fn of(session: &str, mut event: Value) -> Value {
     event
 }
 
+/// A machine may be slow; who tests what a hook does when it has waited long enough says so.
+pub const PATIENT: &str = "60s";
+
 /// Runs the hook; it must end with 0, whatever happened.
 #[track_caller]
 pub fn hook(place: &Place, event: &Value) -> Ran {
-    let ran = place.run_with(&["hook"], &event.to_string());
+    waiting_for(place, event, PATIENT)
+}
+
+/// The same, with an agent that waits for so long.
+#[track_caller]
+pub fn waiting_for(place: &Place, event: &Value, wait: &str) -> Ran {
+    let ran = place.run_with(&["hook", "--hook-wait", wait], &event.to_string());
     assert_eq!(ran.code, 0, "{}\n{}", ran.out, ran.err);
     ran
 }
@@ -89,7 +99,8 @@ pub fn kinds(place: &Place, session: &str) -> Vec<String> {
 pub fn at_once(place: &Place, events: &[Value]) -> Vec<Ran> {
     use std::io::Write as _;
     let start = |event: &Value| {
-        let mut child = place.command(&["hook"]).stdin(Stdio::piped()).spawn().unwrap();
+        let mut child =
+            place.command(&["hook", "--hook-wait", PATIENT]).stdin(Stdio::piped()).spawn().unwrap();
         let mut stdin = child.stdin.take().unwrap();
         stdin.write_all(event.to_string().as_bytes()).unwrap();
         child

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{SESSION, claude, codex, hook, kinds, of, quiet};
+use super::{PATIENT, SESSION, claude, codex, hook, kinds, of, quiet, waiting_for};
 use crate::program::Place;
 
 /// A day of Claude Code.
@@ -192,9 +192,61 @@ fn what_is_no_event_is_said_on_standard_error_and_hurts_nobody() {
     // 2 would stop what the agent is about to do.
     let ran = place.run_with(&["hook", "--no-such-flag"], "{}");
     assert_eq!(ran.code, 0, "{}", ran.err);
+    assert_eq!(place.run(&["--json", "--ttl", "1h", "hook", "--no-such-flag"]).code, 0);
+    assert_eq!(place.run(&["show", "hook", "--no-such-flag"]).code, 2, "another verb's hook");
     // A name that is none of ours still has a session.
     let odd = of("über/../x", claude("Notification", &json!({})));
     hook(&place, &odd);
     let sessions = place.run(&["sessions", "--json"]).json();
     assert_eq!(sessions["data"].as_array().unwrap().len(), 1, "{sessions}");
+}
+
+#[test]
+fn a_secret_in_an_event_is_on_no_disk_and_its_taking_is_told() {
+    let place = Place::new();
+    let secret = "ghp_0123456789abcdefghijABCDEFGHIJ012345";
+    let result = json!({
+        "tool_name": "Bash", "tool_use_id": "t1", "tool_input": { "command": format!("echo {secret}") },
+        "tool_response": { "stdout": format!("token {secret}"), "stderr": "" },
+    });
+    quiet(&place, &claude("PostToolUse", &result));
+    // What waits in the spool is as clean.
+    let owner = crate::program::eventually("an owner", || place.owner_pid());
+    crate::program::signal(owner, rustix::process::Signal::STOP);
+    let prompt = claude("UserPromptSubmit", &json!({ "prompt": format!("use {secret}") }));
+    waiting_for(&place, &prompt, "100ms");
+    let found = files_with(&place.path(""), secret.as_bytes());
+    crate::program::signal(owner, rustix::process::Signal::CONT);
+    assert_eq!(found, Vec::<std::path::PathBuf>::new());
+    let events = crate::program::eventually("what waited", || {
+        Some(place.events(SESSION)).filter(|events| events.len() == 2)
+    });
+    for event in events {
+        assert!(!event.to_string().contains(secret), "{event}");
+        assert!(event.to_string().contains("[redacted:"), "{event}");
+        let told = event["redactions"].as_object().unwrap();
+        assert_eq!(told.len(), 1, "{event}");
+    }
+    // Who wants them kept says so.
+    let event = claude("Notification", &json!({ "message": secret })).to_string();
+    let ran = place.run_with(&["hook", "--hook-wait", PATIENT, "--secrets", "off"], &event);
+    assert_eq!((ran.code, &*ran.err), (0, ""));
+    assert!(place.events(SESSION)[2].to_string().contains(secret));
+}
+
+/// Files below a directory that hold some bytes.
+fn files_with(directory: &std::path::Path, bytes: &[u8]) -> Vec<std::path::PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(directory).unwrap().flatten() {
+        let path = entry.path();
+        match entry.file_type().unwrap() {
+            kind if kind.is_dir() => found.extend(files_with(&path, bytes)),
+            kind if kind.is_file() => {
+                let all = std::fs::read(&path).unwrap();
+                found.extend(all.windows(bytes.len()).any(|part| part == bytes).then_some(path));
+            }
+            _ => {}
+        }
+    }
+    found
 }

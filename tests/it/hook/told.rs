@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{SESSION, claude, codex, hook, of, quiet, told_to_model};
+use super::{PATIENT, SESSION, claude, codex, hook, of, quiet, told_to_model};
 use crate::program::{McpClient, Place};
 
 /// A session in which a tool was called.
@@ -56,7 +56,8 @@ fn what_a_model_is_told_keeps_to_its_budget_and_zero_is_nothing() {
     }
     let compacted = claude("SessionStart", &json!({ "source": "compact" })).to_string();
     let length = |tokens: &str| {
-        let ran = place.run_with(&["hook", "--hook-tokens", tokens], &compacted);
+        let ran =
+            place.run_with(&["hook", "--hook-wait", PATIENT, "--hook-tokens", tokens], &compacted);
         assert_eq!((ran.code, &*ran.err), (0, ""));
         ran.out.len()
     };

@@ -1,0 +1,286 @@
+//! `install` and `uninstall`: the files in which an agent's program names us, shown as they change,
+//! and changed when a person agrees. What was there before is kept, so that uninstalling gives it
+//! back to the byte. It must not know what such a file says.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::{
+    args::{AgentName, Install, InstallScope},
+    config::{Config, Environment},
+    failure::{Failure, Outcome},
+    screen::{Screen, Tone},
+};
+use crate::{
+    env::files,
+    hook::install::{Agent, Command, Places, Scope, Target, diff, with_us, without_us},
+};
+
+/// Bytes of a file of settings at most.
+const FILE_BYTES_MAX: u64 = 64 << 20;
+/// Rights of a new file of the user's, and of one that a project shares.
+const PRIVATE: u32 = 0o600;
+const SHARED: u32 = 0o644;
+/// Settings that a hook is run with when they were given as flags.
+const PASSED_ON: [&str; 6] = ["data_dir", "url", "token_file", "ca", "hook_tokens", "key_file"];
+
+/// A file as it is and as it is to be.
+struct Change {
+    path: PathBuf,
+    before: Option<String>,
+    after: Option<String>,
+    /// What uninstalling gives back, when somebody else's text is there now.
+    kept: Option<Kept>,
+}
+
+/// What a file was before we came, and what we made of it.
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    before: Option<String>,
+    after: String,
+}
+
+/// What is to be done.
+struct Job<'a> {
+    agent: Agent,
+    scope: Scope,
+    wanted: &'a Install,
+    environment: &'a Environment,
+}
+
+pub(super) fn install(
+    config: &Config,
+    wanted: &Install,
+    environment: &Environment,
+    screen: &mut Screen,
+) -> Outcome {
+    let job = Job::of(wanted, environment);
+    let command = job.command(config)?;
+    let mut changes = Vec::new();
+    for target in job.targets()? {
+        let before = read(&target.path)?;
+        let after = with_us(before.as_deref(), target.holds, job.agent, &command)
+            .map_err(|error| broken(&target, &error.to_string()))?;
+        let clean = before.as_deref().map(|text| without_us(text, target.holds)).transpose();
+        let clean = clean.map_err(|error| broken(&target, &error.to_string()))?;
+        let kept = Some(Kept { before: clean, after: after.clone() });
+        changes.push(Change { path: target.path, before, after: Some(after), kept });
+    }
+    job.carry_out(&changes, screen)
+}
+
+pub(super) fn uninstall(
+    wanted: &Install,
+    environment: &Environment,
+    screen: &mut Screen,
+) -> Outcome {
+    let job = Job::of(wanted, environment);
+    let mut changes = Vec::new();
+    for target in job.targets()? {
+        let Some(before) = read(&target.path)? else { continue };
+        let after = match job.kept(&target.path) {
+            Some(kept) if kept.after == before => kept.before,
+            // Somebody wrote there since: only what is ours goes.
+            _ => Some(
+                without_us(&before, target.holds)
+                    .map_err(|error| broken(&target, &error.to_string()))?,
+            ),
+        };
+        changes.push(Change { path: target.path, before: Some(before), after, kept: None });
+    }
+    job.carry_out(&changes, screen)
+}
+
+fn broken(target: &Target, problem: &str) -> Failure {
+    Failure::Refused {
+        code: "invalid_request",
+        message: format!("{}: {problem}; nothing was changed", target.path.display()),
+        action: "mend the file, then try again".to_owned(),
+    }
+}
+
+fn failed(path: &Path) -> impl Fn(std::io::Error) -> Failure + '_ {
+    move |source| Failure::File { path: path.to_path_buf(), source }
+}
+
+fn read(path: &Path) -> Outcome<Option<String>> {
+    match files::look(path).map_err(failed(path))? {
+        Some(_) => files::read_text(path, FILE_BYTES_MAX).map(Some).map_err(failed(path)),
+        None => Ok(None),
+    }
+}
+
+impl<'a> Job<'a> {
+    fn of(wanted: &'a Install, environment: &'a Environment) -> Self {
+        let agent = match wanted.agent {
+            AgentName::ClaudeCode => Agent::ClaudeCode,
+            AgentName::Codex => Agent::Codex,
+        };
+        let scope = match wanted.scope {
+            InstallScope::User => Scope::User,
+            InstallScope::Project => Scope::Project,
+        };
+        Self { agent, scope, wanted, environment }
+    }
+
+    fn targets(&self) -> Outcome<[Target; 2]> {
+        let home = self
+            .environment
+            .text("HOME")
+            .map(PathBuf::from)
+            .ok_or_else(|| Failure::Usage("there is no home directory: set HOME".to_owned()))?;
+        let settings = self.environment.text(self.agent.variable()).map(PathBuf::from);
+        let project = std::env::current_dir()?;
+        Ok(self.agent.targets(self.scope, &Places { home, settings, project }))
+    }
+
+    /// How the agent's program runs us: this very file, or by name where others share the settings.
+    fn command(&self, config: &Config) -> Outcome<Command> {
+        let program = match self.scope {
+            Scope::User => std::env::current_exe()?.display().to_string(),
+            Scope::Project => "sessionlog".to_owned(),
+        };
+        let flags = config.flags().filter(|(name, ..)| PASSED_ON.contains(name));
+        let mut arguments = Vec::new();
+        for (name, flag, value) in flags {
+            let path = matches!(name, "data_dir" | "token_file" | "ca" | "key_file");
+            let value = match path {
+                true => std::path::absolute(value)?.display().to_string(),
+                false => value.to_owned(),
+            };
+            arguments.extend([flag.to_owned(), value]);
+        }
+        Ok(Command { program, arguments })
+    }
+
+    /// Where it is kept what a file was before.
+    fn place(&self, path: &Path) -> Option<PathBuf> {
+        let state = self.environment.home_or("XDG_STATE_HOME", ".local/state")?;
+        let name = path.display().to_string().replace('/', "%");
+        Some(state.join("sessionlog/install").join(format!("{name}.json")))
+    }
+
+    fn kept(&self, path: &Path) -> Option<Kept> {
+        let text = files::read_text(&self.place(path)?, 4 * FILE_BYTES_MAX).ok()?;
+        serde_json::from_str(&text).ok()
+    }
+
+    fn carry_out(&self, changes: &[Change], screen: &mut Screen) -> Outcome {
+        let changing = |change: &&Change| change.before != change.after;
+        let count = changes.iter().filter(changing).count();
+        if !screen.json {
+            for change in changes.iter().filter(changing) {
+                show(change, screen)?;
+            }
+        }
+        let asks = count > 0 && !self.wanted.dry_run && !self.wanted.yes && screen.asks();
+        let agreed = !asks || screen.agreed("Change these files?")?;
+        let applied = agreed && !self.wanted.dry_run;
+        if applied {
+            for change in changes.iter().filter(changing) {
+                self.write(change)?;
+            }
+        }
+        self.report(changes, applied, screen)
+    }
+
+    fn write(&self, change: &Change) -> Outcome {
+        let path = &change.path;
+        if read(path)? != change.before {
+            return Err(Failure::Refused {
+                code: "invalid_request",
+                message: format!("{} was changed by somebody else just now", path.display()),
+                action: "try again".to_owned(),
+            });
+        }
+        // First what gives it back, then the change.
+        if let (Some(kept), Some(place)) = (&change.kept, self.place(path)) {
+            let text = serde_json::to_string(kept).map_err(std::io::Error::from)?;
+            let directory = place.parent().unwrap_or(Path::new("/"));
+            files::create_dir(directory).map_err(failed(directory))?;
+            files::replace(&place, text.as_bytes(), PRIVATE).map_err(failed(&place))?;
+        }
+        match &change.after {
+            Some(text) => {
+                let directory = path.parent().unwrap_or(Path::new("/"));
+                files::create_dir(directory).map_err(failed(directory))?;
+                let mode = if self.scope == Scope::User { PRIVATE } else { SHARED };
+                files::replace(path, text.as_bytes(), mode).map_err(failed(path))?;
+            }
+            None => files::remove(path).map_err(failed(path))?,
+        }
+        if let (None, Some(place)) = (&change.kept, self.place(path)) {
+            files::remove(&place).map_err(failed(&place))?;
+        }
+        Ok(())
+    }
+
+    fn report(&self, changes: &[Change], applied: bool, screen: &mut Screen) -> Outcome {
+        if screen.json {
+            let file = |change: &Change| {
+                json!({
+                    "path": change.path.display().to_string(), "change": change.kind(),
+                    "diff": change.diff(),
+                })
+            };
+            let files: Vec<_> = changes.iter().map(file).collect();
+            let agent = self.agent.as_str();
+            screen.value(&json!({ "agent": agent, "applied": applied, "files": files }))?;
+            return Ok(());
+        }
+        if !changes.iter().any(|change| change.before != change.after) {
+            return Ok(screen.line("Nothing to change.")?);
+        }
+        if !applied {
+            return Ok(screen.line("Nothing was changed.")?);
+        }
+        screen.line("Done.")?;
+        let installed = changes.iter().any(|change| change.kept.is_some());
+        let next = match (installed, self.agent) {
+            (false, _) => "Sessions that were recorded stay: `sessionlog sessions` lists them.",
+            (true, Agent::ClaudeCode) => {
+                "Start claude: /hooks shows the hooks, /mcp the tools; `sessionlog sessions` what \
+                 was recorded."
+            }
+            (true, Agent::Codex) => {
+                "Start codex and trust the hooks once under /hooks: it runs none before; \
+                 `sessionlog sessions` shows what was recorded."
+            }
+        };
+        Ok(screen.line(next)?)
+    }
+}
+
+impl Change {
+    fn kind(&self) -> &'static str {
+        match (&self.before, &self.after) {
+            (None, Some(_)) => "create",
+            (Some(_), None) => "remove",
+            (before, after) if before == after => "none",
+            _ => "change",
+        }
+    }
+
+    fn diff(&self) -> String {
+        diff(self.before.as_deref().unwrap_or_default(), self.after.as_deref().unwrap_or_default())
+    }
+}
+
+fn show(change: &Change, screen: &mut Screen) -> Outcome {
+    let head = format!("{} ({})", change.path.display(), change.kind());
+    let head = screen.paint(Tone::Strong, &head);
+    screen.line(head)?;
+    for line in change.diff().lines() {
+        let line = super::screen::printable(line);
+        let tone = match line.chars().next() {
+            Some('+') => Tone::Good,
+            Some('-') => Tone::Bad,
+            _ => Tone::Faint,
+        };
+        let painted = screen.paint(tone, &line);
+        screen.line(painted)?;
+    }
+    Ok(screen.line("")?)
+}

@@ -1,0 +1,67 @@
+//! What waits in a spool of a store that has a key: under that key, for the spool lies outside of
+//! the store. `sealed1` and a line break, 24 bytes of nonce, the text under XChaCha20-Poly1305 with
+//! a key made of the master key for this alone. It must not keep a key longer than it takes.
+
+use chacha20poly1305::{KeyInit as _, XChaCha20Poly1305, XNonce, aead::AeadInOut as _};
+use zeroize::Zeroizing;
+
+use crate::env::{Entropy, MasterKeys, secrets::Secret};
+
+const MARK: &[u8] = b"sealed1\n";
+const NONCE_BYTES: usize = 24;
+/// What the key is for: it opens nothing else.
+const PURPOSE: &str = "sessionlog 2026-11-22 spool of hooks";
+
+fn cipher(key: &Secret) -> XChaCha20Poly1305 {
+    let key = Zeroizing::new(blake3::derive_key(PURPOSE, key.bytes()));
+    XChaCha20Poly1305::new((&*key).into())
+}
+
+/// The text under the key in force.
+pub(super) fn seal(keys: &MasterKeys, entropy: &dyn Entropy, text: &str) -> Vec<u8> {
+    let mut nonce = [0; NONCE_BYTES];
+    entropy.fill(&mut nonce);
+    let mut body = text.as_bytes().to_vec();
+    let sealed = cipher(&keys.current).encrypt_in_place(&XNonce::from(nonce), MARK, &mut body);
+    sealed.expect("a text of a spool is shorter than what the cipher takes");
+    [MARK, &nonce, &body].concat()
+}
+
+/// The text; `None` when it is under no key that is here.
+pub(super) fn open(keys: Option<&MasterKeys>, bytes: Vec<u8>) -> Option<String> {
+    let Some(rest) = bytes.strip_prefix(MARK) else { return String::from_utf8(bytes).ok() };
+    let (nonce, sealed) = rest.split_first_chunk::<NONCE_BYTES>()?;
+    let keys = keys?;
+    [Some(&keys.current), keys.previous.as_ref()].into_iter().flatten().find_map(|key| {
+        let mut body = sealed.to_vec();
+        let opened = cipher(key).decrypt_in_place(&XNonce::from(*nonce), MARK, &mut body);
+        opened.ok().and_then(|()| String::from_utf8(body).ok())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::env::entropy::SystemEntropy;
+
+    #[test]
+    fn what_is_sealed_is_opened_by_its_key_alone() {
+        let key = |byte: u8| Secret::new([byte; 32]);
+        let keys = |current, previous: Option<u8>| MasterKeys {
+            current: key(current),
+            previous: previous.map(key),
+        };
+        let sealed = seal(&keys(1, None), &SystemEntropy, "a text");
+        assert!(!sealed.windows(6).any(|part| part == b"a text"));
+        assert_ne!(sealed, seal(&keys(1, None), &SystemEntropy, "a text"));
+        let opened = |keys: Option<MasterKeys>| open(keys.as_ref(), sealed.clone());
+        assert_eq!(opened(Some(keys(1, None))).as_deref(), Some("a text"));
+        assert_eq!(opened(Some(keys(2, Some(1)))).as_deref(), Some("a text"));
+        assert_eq!(opened(Some(keys(2, None))), None);
+        assert_eq!(opened(None), None);
+        let mut broken = sealed.clone();
+        *broken.last_mut().expect("bytes") ^= 1;
+        assert_eq!(open(Some(&keys(1, None)), broken), None);
+        assert_eq!(open(None, b"{}".to_vec()).as_deref(), Some("{}"), "what was never sealed");
+    }
+}

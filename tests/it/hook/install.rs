@@ -1,0 +1,173 @@
+//! Setting agents up and taking us out again: other people's settings stay, to the byte.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::program::{Place, Ran};
+
+/// Settings as somebody has them.
+const CLAUDE: &str = r#"{
+    "model" :   "opus",
+    "permissions": {"allow": ["Bash(ls:*)"], "max": 1.0e3},
+    "hooks": {
+        "Stop": [
+            {"hooks": [{"type": "command", "command": "afplay done.wav"}]}
+        ]
+    },
+    "env": { "A": "\u00e9" }
+}
+"#;
+const STATE: &str =
+    r#"{"numStartups": 3, "mcpServers": {"other": {"command": "x"}}, "projects": {}}"#;
+const CODEX: &str = "# mine\nmodel = \"gpt-5\"   # why\n\n[mcp_servers.other]\ncommand = 'y'\n";
+
+fn write(place: &Place, name: &str, text: &str) {
+    let path = place.path(name);
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(path, text).unwrap();
+}
+
+fn read(place: &Place, name: &str) -> Option<String> {
+    std::fs::read_to_string(place.path(name)).ok()
+}
+
+/// The files of each agent, with what somebody has in them.
+fn files(agent: &str) -> [(&'static str, &'static str); 2] {
+    match agent {
+        "claude-code" => [(".claude/settings.json", CLAUDE), (".claude.json", STATE)],
+        _ => [(".codex/hooks.json", "{\n\t\"hooks\": {}\n}"), (".codex/config.toml", CODEX)],
+    }
+}
+
+#[test]
+fn what_was_there_stays_and_comes_back_to_the_byte() {
+    for agent in ["claude-code", "codex"] {
+        for there in [true, false] {
+            let place = Place::new();
+            for (name, text) in files(agent).iter().filter(|_| there) {
+                write(&place, name, text);
+            }
+            place.run(&["install", agent]).ok();
+            for (name, text) in files(agent) {
+                let now = read(&place, name).unwrap();
+                assert!(now.contains("sessionlog"), "{name}: {now}");
+                if there && name.ends_with("settings.json") {
+                    for line in
+                        text.lines().filter(|line| line.len() > 12 && !line.ends_with("}]}"))
+                    {
+                        assert!(now.contains(line), "{line:?} of {name}: {now}");
+                    }
+                }
+            }
+            // Again it is as it was.
+            let before = files(agent).map(|(name, _)| read(&place, name));
+            let again = place.run(&["install", agent]).ok();
+            assert!(again.contains("Nothing to change"), "{again}");
+            assert_eq!(files(agent).map(|(name, _)| read(&place, name)), before);
+            place.run(&["uninstall", agent]).ok();
+            for (name, text) in files(agent) {
+                let expected = there.then(|| text.to_owned());
+                assert_eq!(read(&place, name), expected, "{name}");
+            }
+            assert!(place.run(&["uninstall", agent]).ok().contains("Nothing to change"));
+        }
+    }
+}
+
+#[test]
+fn what_others_wrote_since_stays_when_we_leave() {
+    for agent in ["claude-code", "codex"] {
+        let place = Place::new();
+        for (name, text) in files(agent) {
+            write(&place, name, text);
+        }
+        place.run(&["install", agent]).ok();
+        for (name, _) in files(agent) {
+            let text = read(&place, name).unwrap();
+            let more = match name.ends_with(".toml") {
+                true => format!("{text}\n[tui]\nx = 1 # since\n"),
+                false => text.replacen('{', "{\"since\": 1,", 1),
+            };
+            write(&place, name, &more);
+        }
+        place.run(&["uninstall", agent]).ok();
+        for (name, text) in files(agent) {
+            let now = read(&place, name).unwrap();
+            assert!(now.contains("since") && !now.contains("sessionlog"), "{name}: {now}");
+            match name {
+                ".codex/hooks.json" => {}
+                ".codex/config.toml" => assert!(now.starts_with(CODEX.trim_end()), "{now}"),
+                _ => assert_eq!(now.replacen("{\"since\": 1,", "{", 1), text, "{name}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn the_files_name_this_program_its_hooks_and_its_tools() {
+    let place = Place::new();
+    let data = place.data_dir();
+    let data = data.to_str().unwrap();
+    place.run(&["install", "claude-code", "--data-dir", data]).ok();
+    let json = |name: &str| serde_json::from_str::<Value>(&read(&place, name).unwrap()).unwrap();
+    let settings = json(".claude/settings.json");
+    let line = settings["hooks"]["PostToolUse"][0]["hooks"][0]["command"].as_str().unwrap();
+    assert!(line.ends_with(&format!("sessionlog --data-dir {data} hook")), "{line}");
+    assert!(Path::new(line.split(' ').next().unwrap()).is_absolute(), "{line}");
+    let server = &json(".claude.json")["mcpServers"]["sessionlog"];
+    assert_eq!(server["args"], json!(["--data-dir", data, "mcp"]));
+    // Another place is said by the variable of the program.
+    let moved = place.path("moved");
+    let mut command = place.command(&["install", "codex", "--json"]);
+    let ran = command.env("CODEX_HOME", &moved).output().unwrap();
+    let told: Value = serde_json::from_slice(&ran.stdout).unwrap();
+    assert_eq!((&told["applied"], &told["files"][0]["change"]), (&json!(true), &json!("create")));
+    assert!(told["files"][1]["diff"].as_str().unwrap().contains("+[mcp_servers.sessionlog]"));
+    assert!(moved.join("config.toml").exists() && !place.path(".codex").exists());
+    // What a project shares names the program, not where one of its people has it.
+    place.run(&["install", "claude-code", "--scope", "project"]).ok();
+    let shared = read(&place, ".mcp.json").unwrap();
+    assert!(shared.contains("\"command\": \"sessionlog\""), "{shared}");
+    place.run(&["uninstall", "claude-code", "--scope", "project"]).ok();
+    assert_eq!(read(&place, ".mcp.json"), None);
+}
+
+#[test]
+fn a_change_is_shown_before_it_is_made_and_a_broken_file_is_left_alone() {
+    let place = Place::new();
+    write(&place, ".claude/settings.json", CLAUDE);
+    let shown = place.run(&["install", "claude-code", "--dry-run"]).ok();
+    assert!(shown.contains("\n+") && shown.contains("SessionStart"), "{shown}");
+    assert!(shown.contains("Nothing was changed"), "{shown}");
+    assert_eq!(read(&place, ".claude/settings.json").unwrap(), CLAUDE);
+    assert_eq!(read(&place, ".claude.json"), None);
+    for (name, text) in [
+        (".claude/settings.json", "{\n \"hooks\": nope }"),
+        (".claude/settings.json", "[]"),
+        (".claude/settings.json", "{\"hooks\": []}"),
+        (".claude.json", "{\"mcpServers\": 7}"),
+    ] {
+        let place = Place::new();
+        write(&place, name, text);
+        let ran: Ran = place.run(&["install", "claude-code", "--json"]);
+        assert_eq!(ran.refused(1), "invalid_request", "{text}");
+        assert_eq!(read(&place, name).as_deref(), Some(text));
+    }
+    assert_eq!(place.run(&["install", "emacs"]).code, 2);
+}
+
+#[test]
+fn a_link_stays_a_link_and_a_file_keeps_its_rights() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let place = Place::new();
+    write(&place, "dotfiles/settings.json", CLAUDE);
+    let real = place.path("dotfiles/settings.json");
+    std::fs::set_permissions(&real, std::fs::Permissions::from_mode(0o640)).unwrap();
+    std::fs::create_dir(place.path(".claude")).unwrap();
+    std::os::unix::fs::symlink(&real, place.path(".claude/settings.json")).unwrap();
+    place.run(&["install", "claude-code"]).ok();
+    assert!(std::fs::symlink_metadata(place.path(".claude/settings.json")).unwrap().is_symlink());
+    assert!(read(&place, "dotfiles/settings.json").unwrap().contains("sessionlog"));
+    assert_eq!(std::fs::metadata(&real).unwrap().permissions().mode() & 0o777, 0o640);
+}
