@@ -32,12 +32,14 @@ pub(super) enum Group {
     Research,
     /// Sessions that go on from others.
     Fork,
+    /// What an agent waits for at its events.
+    Hook,
     /// Bytes on disk.
     Disk,
 }
 
 impl Group {
-    pub(super) const ALL: [Self; 9] = [
+    pub(super) const ALL: [Self; 10] = [
         Self::Floor,
         Self::Engine,
         Self::Http,
@@ -46,6 +48,7 @@ impl Group {
         Self::Start,
         Self::Research,
         Self::Fork,
+        Self::Hook,
         Self::Disk,
     ];
 
@@ -59,6 +62,7 @@ impl Group {
             Self::Start => "start",
             Self::Research => "research",
             Self::Fork => "fork",
+            Self::Hook => "hook",
             Self::Disk => "disk",
         }
     }

@@ -6,6 +6,7 @@ mod cell;
 mod engine;
 mod floor;
 mod fork;
+mod hook;
 mod http;
 mod machine;
 mod network;
@@ -61,7 +62,8 @@ const CELLS: [&[Cell]; 7] = [
     redis::CELLS,
 ];
 /// What is found once, after the rounds.
-const PROBES: [Probe; 5] = [start::PROBE, research::PROBE, stdio::PROBE, fork::PROBE, room::PROBE];
+const PROBES: [Probe; 6] =
+    [start::PROBE, research::PROBE, stdio::PROBE, fork::PROBE, hook::PROBE, room::PROBE];
 
 /// How much a run does unless told otherwise: three minutes, or twenty seconds.
 /// A session of so many events is smaller than the segments that are sealed.

@@ -55,6 +55,9 @@ pub(super) const TARGETS: &[Target] = &[
     at_most("P9", "fork.deep.1000", 1_000.0),
     at_most("P9", "fork.middle", 1_000.0),
     at_most("P9", "fork.copied", 0.0),
+    at_most("P10", "hook.record", 10.0),
+    at_most("P10", "hook.record.p99", 30.0),
+    shown("P10", "hook.record", &["hook.floor"]),
     at_most("P11", "disk.ratio", 0.35),
     shown("P11", "disk.imported", &[]),
 ];
