@@ -1,0 +1,94 @@
+"""What a run of a real agent must have left: check.py AGENT SESSION DIRECTORY.
+
+Prints `ok` or `FAILED` and what was looked at, a line each. It must not run anything.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+agent, session, directory = sys.argv[1], sys.argv[2], Path(sys.argv[3])
+events = [json.loads(line) for line in (directory / "events").read_text().splitlines()]
+requests = [json.loads(line) for line in (directory / "requests").read_text().splitlines()]
+kinds = [event["type"] for event in events]
+WALL = "the harbour wall is 4.2 m high"
+FRAME = '<sessionlog trust="untrusted-external-content">'
+
+
+def told(name, held, seen=""):
+    print(("ok" if held else "FAILED"), agent, name, "" if held else seen)
+
+
+def of(kind):
+    return [event for event in events if event["type"] == kind]
+
+
+def texts(body):
+    """Every text a request holds."""
+    if isinstance(body, str):
+        yield body
+    elif isinstance(body, dict):
+        for value in body.values():
+            yield from texts(value)
+    elif isinstance(body, list):
+        for value in body:
+            yield from texts(value)
+
+
+def framed(text):
+    """The data of each of our answers in a text."""
+    parts = text.split(FRAME + "\n")[1:]
+    return [json.loads(part.split("\n</sessionlog>")[0]) for part in parts]
+
+
+def asked(request):
+    """What a request says last: what it is for."""
+    try:
+        body = json.loads(request["body"])
+    except ValueError:
+        return {}
+    return body
+
+
+told("session is the agent's own", len(session) == 36 and events, session)
+told("starts", kinds[:1] == ["session.status_running"], kinds)
+prompts = [event["content"] for event in of("user.message")]
+told("prompts", prompts[:1] == ["Measure the harbour wall"] and "Where were we" in prompts, prompts)
+calls = [event for event in of("agent.tool_use") if event["name"] == "Bash"]
+told("the call of a tool", len(calls) == 1 and WALL in calls[0]["input"]["command"], calls)
+results = {event["call_id"]: event for event in of("agent.tool_result")}
+result = results.get(calls[0]["call_id"], {}) if calls else {}
+told("its result", WALL in str(result.get("content")) and result.get("is_error") is False, results)
+told("the compaction", len(of("context.compacted")) == 1, kinds)
+told("what the agent said", "It is 4.2 m high." in [e["content"] for e in of("agent.message")], kinds)
+told("the end", kinds[-1] == "session.status_terminated", kinds)
+told("every id once", len({event["id"] for event in events}) == len(events))
+
+bodies = [asked(request) for request in requests]
+whole = ["\n".join(texts(body)) for body in bodies]
+own = [(at, data) for at, text in enumerate(whole) for data in framed(text) if data.get("session") == session]
+told("injected text reaches the model", bool(own), f"{len(requests)} requests")
+last = own[-1][1]["continuation"] if own else {}
+told("with the task", last.get("task", {}).get("text") == "Measure the harbour wall", last)
+seen = [data for _, data in own if WALL in json.dumps(data)]
+told("with what the tool said", bool(seen), last)
+compaction = next((at for at, text in enumerate(whole) if "CONTEXT CHECKPOINT COMPACTION" in text or "<summary> block" in text), None)
+after = [at for at, _ in own if compaction is not None and at > compaction]
+told("after the compaction", bool(after), (compaction, [at for at, _ in own]))
+told("under ten thousand characters", all(len(json.dumps(data)) < 10_000 for _, data in own))
+
+recovered = [event for event in of("agent.tool_use") if event["name"] == "get_research_session"]
+told("our tool was called", len(recovered) == 1 and recovered[0].get("server") == "sessionlog", kinds)
+answers = [text for text in whole if '"boundBy"' in text.replace("\\", "")]
+answer = answers[0].replace("\\", "") if answers else ""
+told("without an id it answers", f'"sessionId":"{session}"' in answer, answer[-600:])
+by = '"boundBy":"started"' if agent == "claude-code" else '"boundBy":"directory"'
+told("bound as it should be", by in answer, answer[-600:])
+
+news = [data for text in whole for data in framed(text) if data.get("last_session")]
+told("a new session is told of the last", any(d["last_session"]["session"] == session for d in news), news)
+told("uninstalling says so", "Done." in (directory / "uninstalled").read_text())
+home = directory / "home"
+settings = list(home.rglob("settings.json")) + list(home.rglob("hooks.json")) + list(home.glob(".claude.json"))
+left = [str(path) for path in settings if "sessionlog" in path.read_text() and "mcp" in path.read_text()]
+told("and nothing of ours is left", not [p for p in left if '"mcpServers":{"sessionlog"' in Path(p).read_text().replace(" ", "")], left)

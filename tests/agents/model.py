@@ -1,0 +1,158 @@
+"""A model's API that says what a script tells it to: Anthropic's Messages and OpenAI's Responses,
+streamed as their clients want it, on loopback, for bounded runs of real agents without a network.
+
+    model.py LOG        prints its port; writes every request to LOG, one JSON object a line
+
+A script is a file beside the log, LOG.script: one word a line, the next answer of the model each:
+`bash COMMAND`, `tool NAME` (an MCP tool of sessionlog, without arguments), `say TEXT`. A request for
+a summary is answered with one, whatever the script says; at the end of the script the model is done.
+It must not be taken for a model: it reads nothing of what it is sent but what kind of request it is.
+"""
+
+import json
+import sys
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Lock
+
+LOG = Path(sys.argv[1])
+SCRIPT = Path(sys.argv[1] + ".script")
+SUMMARY = "<summary>The model was asked to look at the harbour.</summary>"
+LOCK = Lock()
+COUNT = [0]
+
+
+def number():
+    with LOCK:
+        COUNT[0] += 1
+        return COUNT[0]
+
+
+def next_line():
+    """The next line of the script, taken off it."""
+    with LOCK:
+        lines = SCRIPT.read_text().splitlines() if SCRIPT.exists() else []
+        SCRIPT.write_text("\n".join(lines[1:]))
+        return lines[0] if lines else "say All done."
+
+
+def wants_summary(text):
+    return "CONTEXT CHECKPOINT COMPACTION" in text or "<summary> block" in text
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *_):
+        pass
+
+    def do_HEAD(self):
+        self.say(b"", "text/plain")
+
+    def do_GET(self):
+        self.say(b"{}", "application/json")
+
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers.get("content-length") or 0))
+        with LOCK, LOG.open("a") as log:
+            log.write(json.dumps({"path": self.path, "body": body.decode("utf-8", "replace")}) + "\n")
+        path = self.path.split("?")[0]
+        if path.endswith("/messages"):
+            self.messages(json.loads(body))
+        elif path.endswith("/responses"):
+            self.answer_items(json.loads(body))
+        else:
+            self.say(b'{"input_tokens": 10}', "application/json")
+
+    def say(self, body, kind):
+        self.send_response(200)
+        self.send_header("content-type", kind)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def stream(self, events):
+        lines = (f"event: {kind}\ndata: {json.dumps({'type': kind} | data)}\n\n" for kind, data in events)
+        self.say("".join(lines).encode(), "text/event-stream")
+
+    def messages(self, asked):
+        """Anthropic's Messages."""
+        n = number()
+        last = json.dumps([m for m in asked["messages"] if m["role"] == "user"][-1:])
+        if wants_summary(last):
+            block = {"type": "text", "text": SUMMARY}
+        elif not asked.get("tools"):
+            block = {"type": "text", "text": "A title"}
+        else:
+            verb, _, rest = next_line().partition(" ")
+            call = {"type": "tool_use", "id": f"toolu_{n:04}"}
+            block = {
+                "bash": call | {"name": "Bash", "input": {"command": rest, "description": "look"}},
+                "tool": call | {"name": f"mcp__sessionlog__{rest}", "input": {}},
+                "say": {"type": "text", "text": rest},
+            }[verb]
+        stop = "tool_use" if block["type"] == "tool_use" else "end_turn"
+        message = {
+            "id": f"msg_{n}", "type": "message", "role": "assistant", "model": asked["model"],
+            "content": [], "stop_reason": None, "stop_sequence": None,
+            "usage": {"input_tokens": 100, "output_tokens": 1},
+        }
+        if not asked.get("stream"):
+            whole = message | {"content": [block], "stop_reason": stop}
+            return self.say(json.dumps(whole).encode(), "application/json")
+        if stop == "tool_use":
+            start = block | {"input": {}}
+            delta = {"type": "input_json_delta", "partial_json": json.dumps(block["input"])}
+        else:
+            start = {"type": "text", "text": ""}
+            delta = {"type": "text_delta", "text": block["text"]}
+        self.stream([
+            ("message_start", {"message": message}),
+            ("content_block_start", {"index": 0, "content_block": start}),
+            ("content_block_delta", {"index": 0, "delta": delta}),
+            ("content_block_stop", {"index": 0}),
+            ("message_delta", {
+                "delta": {"stop_reason": stop, "stop_sequence": None}, "usage": {"output_tokens": 9},
+            }),
+            ("message_stop", {}),
+        ])
+
+    def answer_items(self, asked):
+        """OpenAI's Responses."""
+        n = number()
+        call = {"type": "function_call", "id": f"fc_{n}", "call_id": f"call_{n:04}", "status": "completed"}
+        names = [tool.get("name") for tool in asked.get("tools", [])]
+        if wants_summary(json.dumps(asked["input"][-1:])):
+            verb, rest = "say", "The model was asked to look at the harbour."
+        else:
+            verb, _, rest = next_line().partition(" ")
+        if verb == "bash" and "exec_command" in names:
+            item = call | {"name": "exec_command", "arguments": json.dumps({"cmd": rest})}
+        elif verb == "bash":
+            item = call | {"name": "shell_command", "arguments": json.dumps({"command": rest})}
+        elif verb == "tool" and "mcp__sessionlog" in names:
+            item = call | {"name": rest, "namespace": "mcp__sessionlog", "arguments": "{}"}
+        elif verb == "tool":
+            item = call | {"name": f"mcp__sessionlog__{rest}", "arguments": "{}"}
+        else:
+            text = {"type": "output_text", "text": rest, "annotations": []}
+            item = {"type": "message", "id": f"m_{n}", "role": "assistant", "status": "completed",
+                    "content": [text]}
+        usage = {
+            "input_tokens": 200, "input_tokens_details": {"cached_tokens": 0}, "output_tokens": 5,
+            "output_tokens_details": {"reasoning_tokens": 0}, "total_tokens": 205,
+        }
+        answer = {"id": f"resp_{n}", "object": "response", "model": asked["model"]}
+        self.stream([
+            ("response.created", {"response": answer | {"status": "in_progress", "output": []}}),
+            ("response.output_item.added", {"output_index": 0, "item": item}),
+            ("response.output_item.done", {"output_index": 0, "item": item}),
+            ("response.completed", {
+                "response": answer | {"status": "completed", "output": [item], "usage": usage},
+            }),
+        ])
+
+
+server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+print(f"listening on http://127.0.0.1:{server.server_address[1]}", flush=True)
+server.serve_forever()
