@@ -113,15 +113,25 @@ fn its_first_events_go_in_and_come_back() {
 #[test]
 fn its_mcp_configurations_start_a_server_that_answers() {
     let commands = blocks("sh");
-    let claude = commands.iter().find(|block| block.starts_with("claude mcp add")).unwrap();
-    let (_, started) = claude.trim().split_once(" -- ").unwrap();
-    let started: Vec<String> = started.split(' ').map(str::to_owned).collect();
+    let installs: Vec<&String> =
+        commands.iter().filter(|block| block.starts_with("sessionlog install")).collect();
+    assert_eq!(installs.len(), 2, "{installs:?}");
+    let person = Place::new();
+    std::fs::create_dir(person.path("clone")).unwrap();
+    for install in installs {
+        assert!(paste(&person, install).contains("Done."), "{install}");
+    }
+    let file = read(&person.path(".claude.json"));
+    let installed: Value = serde_json::from_str(&file).unwrap();
+    let installed = &installed["mcpServers"]["sessionlog"];
+    assert!(installed["command"].as_str().unwrap().ends_with("/sessionlog"), "{installed}");
+    assert!(read(&person.path(".codex/config.toml")).contains("[mcp_servers.sessionlog]"));
     let configuration: Value = serde_json::from_str(&blocks("json")[0]).unwrap();
     let server = &configuration["mcpServers"]["sessionlog"];
     let mut configured = vec![server["command"].as_str().unwrap().to_owned()];
     let arguments = server["args"].as_array().unwrap().iter();
     configured.extend(arguments.map(|argument| argument.as_str().unwrap().to_owned()));
-    assert_eq!(started, configured);
+    assert_eq!(installed["args"], server["args"]);
     let place = Place::new();
     let arguments: Vec<&str> = configured[1..].iter().map(String::as_str).collect();
     let mut child = place.command(&arguments).stdin(Stdio::piped()).spawn().unwrap();
