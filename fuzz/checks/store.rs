@@ -12,7 +12,7 @@ use sessionlog::{
         Position, Range, Scope, SessionId, SessionKey,
     },
     store::{
-        Appended, Change, Fill, ForkPoint, LeaseCall, Listing, NewSession, Notes, Read,
+        Appended, Change, Fill, ForkPoint, LeaseCall, Listing, NewSession, Notes, Read, Relative,
         SessionInfo, Slice, Store, StoreResult,
         local::{Local, Options},
         model::Model,
@@ -248,6 +248,12 @@ async fn worked(store: &dyn Store, key: &SessionKey, request: [u8; 4], number: u
             let family = store.family(key, 1 + usize::from(size % 3)).await;
             let unfinished = store.unfinished(scope, None, 5).await;
             let unfinished = unfinished.map(|all| all.iter().map(about).collect::<Vec<_>>());
+            let family = family.map(|all| {
+                let told = |one: &Relative| (one.session.clone(), one.survival, one.at, one.tail);
+                let [above, below] = [all.ancestors, all.children];
+                let [above, below] = [above, below].map(|some| some.iter().map(told).collect());
+                (above, below, all.depth, all.forks) as (Vec<_>, Vec<_>, u64, u64)
+            });
             format!("{} {}", words(family), words(unfinished))
         }
         _ => {

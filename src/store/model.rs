@@ -129,7 +129,8 @@ impl Model {
             return Err(StoreError::SessionArchived { session: session.info.key.session.clone() });
         }
         let wanted = batch.events.iter().map(|event| event.position);
-        if !batch.events.is_empty() {
+        let marks = |note: &NewNote| note.kind.is_checkpoint() && !note.idle;
+        if !batch.events.is_empty() || batch.note.as_ref().is_none_or(marks) {
             let (id, counted) = (session.info.key.session.clone(), self.counted());
             session.info.work.admit(&id, batch.fence, counted)?;
         }

@@ -69,10 +69,10 @@ impl Model {
         let counted = self.counted();
         self.with(key, |session| {
             let id = key.session.clone();
-            if session.info.archived_at.is_some() {
+            let (lease, changes) = session.info.work.call(&id, call, counted)?;
+            if changes && session.info.archived_at.is_some() {
                 return Err(StoreError::SessionArchived { session: id });
             }
-            let (lease, changes) = session.info.work.call(&id, call, counted)?;
             if changes {
                 let work = &mut session.info.work;
                 (work.fence, work.until, work.key) = (lease.fence, lease.until, lease.key);
