@@ -123,7 +123,7 @@ threads() {
 sanitizers() {
     part sanitizers tests/proof/sanitize.sh
     local which counts
-    for which in memcheck miri asan tsan; do
+    for which in memcheck miri asan fuzzed tsan; do
         counts=$(sed -nE "s/^sanitize: $which (.*)/\1/p" "$said" | tail -1)
         [ -n "$counts" ] || wrong+=("no word of $which")
         row "under $which" "${counts:-nothing}"

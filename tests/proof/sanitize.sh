@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# The codecs and what the fuzzer was given under valgrind's memcheck, the codecs under Miri, what the
-# fuzzer was given under AddressSanitizer, and the commit path under ThreadSanitizer: one line
-# `sanitize: NAME …` each. All but the first need a nightly toolchain with miri and rust-src, the
-# third cargo-fuzz; what is not installed is said, and skipped.
+# The codecs and what the fuzzer was given under valgrind's memcheck, the codecs under Miri, the engine
+# and what the fuzzer was given under AddressSanitizer, and the commit path under ThreadSanitizer: one
+# line `sanitize: NAME …` each. All but the first need a nightly toolchain, with miri and rust-src for
+# Miri and ThreadSanitizer, with cargo-fuzz for the fuzzer; what is not installed is said, and skipped.
 #   FUZZ_SECONDS=60   fuzzes each target for so long, besides
-#   tests/proof/sanitize.sh miri tsan   only these
+#   tests/proof/sanitize.sh miri fuzzed  only these: memcheck miri asan fuzzed tsan
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 export CARGO_TERM_COLOR=never
@@ -46,8 +46,20 @@ miri() {
 }
 
 asan() {
+    local host tests=0 result=0
+    host=$(rustc +nightly -vV 2>/dev/null | sed -n 's/^host: //p')
+    [ -n "$host" ] || { echo "sanitize: asan SKIPPED (rustup toolchain install nightly)"; return; }
+    # Everything but what runs the same lives again and again.
+    RUSTFLAGS="-Zsanitizer=address" run cargo +nightly test --locked --target "$host" \
+        --no-default-features --target-dir target/asan --lib --test it -- \
+        --skip mutants:: --skip proof:: || result=1
+    tests=$(passed)
+    verdict asan "$result" "$tests tests of the engine"
+}
+
+fuzzed() {
     cargo +nightly fuzz --version >/dev/null 2>&1 ||
-        { echo "sanitize: asan SKIPPED (cargo install cargo-fuzz, with a nightly toolchain)"; return; }
+        { echo "sanitize: fuzzed SKIPPED (cargo install cargo-fuzz, with a nightly toolchain)"; return; }
     local target inputs=0 result=0 corpus
     for target in $(cargo +nightly fuzz list); do
         run cargo +nightly fuzz run "$target" "fuzz/seeds/$target" -- -runs=0 || result=1
@@ -60,7 +72,7 @@ asan() {
             grep -E 'number_of_executed_units' "$said" | sed "s/^/$target /"
         fi
     done
-    verdict asan "$result" "$inputs inputs of the fuzzer"
+    verdict fuzzed "$result" "$inputs inputs of the fuzzer"
 }
 
 tsan() {
@@ -74,7 +86,7 @@ tsan() {
     verdict tsan $? "$(passed) tests of stores under many threads"
 }
 
-for name in "${@:-memcheck miri asan tsan}"; do
+for name in "${@:-memcheck miri asan fuzzed tsan}"; do
     for one in $name; do "$one"; done
 done
 exit "$failed"
