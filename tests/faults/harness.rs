@@ -1,6 +1,6 @@
 //! A harness at work on a session: it wakes it, writes with its token, makes checkpoints, forks it,
-//! has bodies taken away, and never gives up: after every break it asks again, with the same ids and
-//! keys. It remembers what it was answered and holds the store to it. Of the events the ledger
+//! has bodies taken away, and never gives up: after every break it asks again, with the same ids
+//! and keys. It remembers what it was answered and holds the store to it. Of the events the ledger
 //! judges.
 
 use std::{sync::Arc, time::Duration};

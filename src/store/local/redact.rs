@@ -5,8 +5,8 @@
 //! A control record comes first: from then on nobody is served the body, whatever lies in files.
 //! Then the segment that has it is sealed anew without it, every other file of the session is
 //! unlinked once both settled files name the new one, what lies behind the named end of a file and
-//! the payloads of its frame in the journal become zeros. A crash leaves an event whole or redacted;
-//! a start finishes what was begun.
+//! the payloads of its frame in the journal become zeros. A crash leaves an event whole or
+//! redacted; a start finishes what was begun.
 
 use std::{collections::BTreeSet, io, sync::Arc};
 
