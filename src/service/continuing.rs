@@ -1,7 +1,7 @@
-//! `continue_session`: the way on at the limit of a context window. What was tried is recorded,
-//! what leaves the context is paged out into memory and named as dropped, a checkpoint says
-//! where, and the answer is all that is needed to go on with the same session. It must not end
-//! one: there is always a way on.
+//! `continue_session`: the way on at the limit of a context window. What was tried is recorded, and
+//! where the work stands in the caller's own words; what leaves the context is paged out into
+//! memory and named as dropped, a checkpoint says where, and the answer is all that is needed to
+//! go on with the same session. It must not end one: there is always a way on.
 
 use super::{
     BoundBy, Caller, Code, NewCheckpoint, Service, ServiceError, ServiceResult, Via,
@@ -12,7 +12,7 @@ use crate::{
     harness::{self, Continuation},
     projection::{
         Facts,
-        body::{self, CompactedBody, MemoryBody, OutcomeBody, Trigger},
+        body::{self, CompactedBody, MemoryBody, OutcomeBody, SummaryBody, Trigger, kind},
         text::{clip, one_line},
     },
 };
@@ -146,8 +146,8 @@ impl Service {
     }
 }
 
-/// What is written, by type: the outcome, what is remembered of the block that leaves the context,
-/// and that it left.
+/// What is written, by type: the outcome, the caller's own words, what is remembered of the block
+/// that leaves the context, and that it left.
 fn drafts(
     facts: &Facts,
     call: &ContinueCall,
@@ -156,6 +156,13 @@ fn drafts(
     if call.outcome != OutcomeBody::default() {
         made.push(("outcome.recorded", body::write(&call.outcome)));
     }
+    let own = call.summary.as_deref().map(str::trim).filter(|text| !text.is_empty());
+    let own = own.map(|text| clip(text, SUMMARY_CHARS_MAX));
+    let known = facts.research.summary().map(|said| &said.text);
+    if let Some(summary) = own.clone().filter(|own| known != Some(own)) {
+        let said = SummaryBody { summary, step: None, branch_id: None };
+        made.push((kind::SUMMARY, body::write(&said)));
+    }
     // From the last time on that the context was made smaller.
     let last = facts.compactions.latest().next_back();
     let since = last.map_or(Position::ZERO, |one| one.position.plus(1));
@@ -163,11 +170,7 @@ fn drafts(
     if range.is_empty() || !call.page_out {
         return (None, made);
     }
-    let own = call.summary.as_deref().map(str::trim).filter(|text| !text.is_empty());
-    let text = own.map_or_else(
-        || harness::summary(facts, MEMORY_BYTES),
-        |text| clip(text, SUMMARY_CHARS_MAX),
-    );
+    let text = own.unwrap_or_else(|| harness::summary(facts, MEMORY_BYTES));
     let topic = facts.research.goal().or(facts.progress.task().map(|task| task.text.as_str()));
     made.push((
         "memory.item",

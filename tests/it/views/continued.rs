@@ -37,14 +37,20 @@ async fn a_session_is_continued_through_each_door_and_stays_the_same() {
         let events = door.ok("get_events", json!({"from": to.to_string()})).await;
         let kinds: Vec<_> =
             events["events"].as_array().unwrap().iter().map(|event| &event["type"]).collect();
-        assert_eq!(kinds, ["outcome.recorded", "memory.item", "context.compacted"]);
-        assert_eq!(events["events"][1]["text"], "walls all around");
+        let wanted = ["outcome.recorded", "research.summary", "memory.item", "context.compacted"];
+        assert_eq!(kinds, wanted);
+        assert_eq!(events["events"][2]["text"], "walls all around");
+        // The caller's own words come back, here and from the overview.
+        let overview = door.ok("get_research_session", json!({})).await;
+        for told in [&answer, &overview] {
+            assert!(told["summary"].as_str().unwrap().contains("walls all around"), "{told}");
+        }
         let back = door.ok("get_events", json!({"from": "0", "to": to.to_string()})).await;
         assert_eq!(back["events"].as_array().unwrap().len() as u64, to);
         // A checkpoint says where: it can be resumed from like any other.
         let resumed = door.ok("resume", json!({"checkpoint": "continuation"})).await;
         assert_eq!(resumed["checkpoint"]["id"], answer["checkpoint"], "{resumed}");
-        assert_eq!(resumed["checkpoint"]["position"], to + 3);
+        assert_eq!(resumed["checkpoint"]["position"], to + 4);
         // Called again with nothing new, it writes nothing.
         let again = door.ok("continue_session", json!({})).await;
         assert_eq!((&again["pagedOut"], &again["position"]), (&json!(null), &answer["position"]));
