@@ -36,6 +36,9 @@ struct Done {
     batches: u64,
     events: u64,
     first: Option<u64>,
+    /// The position after the last of them.
+    end: u64,
+    /// The tail after that: what the server had to say of them lies between.
     next: Option<u64>,
 }
 
@@ -64,9 +67,9 @@ pub(super) async fn run(client: &Client, wanted: args::Append, screen: &mut Scre
         client.send(Request::get(session_path(&wanted.session, ""))).await?;
     }
     if !screen.json {
-        let (first, next) = (done.first.unwrap_or(0), done.next.unwrap_or(0));
+        let (first, end) = (done.first.unwrap_or(0), done.end);
         let noun = if done.events == 1 { "event" } else { "events" };
-        let range = if done.events == 0 { String::new() } else { format!(" at {first}..{next}") };
+        let range = if done.events == 0 { String::new() } else { format!(" at {first}..{end}") };
         screen.line(format!("appended {} {noun} to {}{range}", done.events, wanted.session))?;
     }
     Ok(())
@@ -238,7 +241,9 @@ async fn post(
     let value: Value = serde_json::from_slice(&body).unwrap_or_default();
     let number = |name: &str| value.get(name).and_then(Value::as_u64);
     done.events += events.len() as u64;
-    done.first = done.first.or(number("first_position"));
+    let first = number("first_position");
+    done.first = done.first.or(first);
+    done.end = first.map_or(done.end, |first| first + events.len() as u64);
     done.next = number("next_position").or(done.next);
     if screen.json {
         screen.answer(&body)?;

@@ -69,6 +69,10 @@ fn outline(indent: &str, value: &Value, paint: &dyn Fn(&str) -> String, made: &m
         match value {
             Value::Null => {}
             Value::Array(items) if items.is_empty() => {}
+            Value::Object(range) if range.len() == 2 && is_range(value) => {
+                let (from, to) = (number(value, "from"), number(value, "to"));
+                made.push(format!("{indent}{head} {from}..{to}"));
+            }
             Value::Object(_) | Value::Array(_) => {
                 made.push(format!("{indent}{head}"));
                 outline(&format!("{indent}  "), value, paint, made);
@@ -81,6 +85,11 @@ fn outline(indent: &str, value: &Value, paint: &dyn Fn(&str) -> String, made: &m
             _ => made.push(format!("{indent}{head} {value}")),
         }
     }
+}
+
+/// Whether it says positions, from one to before another.
+fn is_range(value: &Value) -> bool {
+    ["from", "to"].iter().all(|name| value.get(name).is_some_and(Value::is_u64))
 }
 
 fn number(value: &Value, name: &str) -> u64 {
@@ -112,16 +121,32 @@ fn window(view: &Value, paint: &dyn Fn(&str) -> String, made: &mut Vec<String>) 
         match message.get("content") {
             Some(Value::Array(parts)) => {
                 for part in parts {
-                    let text = part.get("text").and_then(Value::as_str);
-                    said(role, &text.map_or_else(|| part.to_string(), str::to_owned));
+                    said(role, &part_text(part));
                 }
             }
             Some(Value::String(text)) => said(role, text),
             _ => {}
         }
         for call in list(message, "tool_calls") {
-            said(role, &call.to_string());
+            let of = |name: &str| call.get("function").map_or("", |function| word(function, name));
+            said(role, &format!("{} {}", of("name"), of("arguments")));
         }
+    }
+}
+
+/// What a part of a message says: a text, a call with its arguments, what a call answered.
+fn part_text(part: &Value) -> String {
+    match word(part, "type") {
+        "tool_use" => {
+            let input = part.get("input").map(Value::to_string).unwrap_or_default();
+            format!("{} {input}", word(part, "name"))
+        }
+        "tool_result" => {
+            let said: Vec<String> = list(part, "content").iter().map(part_text).collect();
+            format!("-> {}", said.join("\n"))
+        }
+        "text" => word(part, "text").to_owned(),
+        _ => part.to_string(),
     }
 }
 

@@ -23,7 +23,7 @@ const HELP: &[(&str, &str)] = &[
     (": POINT", "jump: 17, -5, end, event:ID, step:3, time:…"),
     ("/ TEXT", "search; n on, N back"),
     ("] [", "scroll the event"),
-    ("v", "another view: how to go on, a window, compactions, usage"),
+    ("v", "next view: going on, window, compactions, usage"),
     ("} {", "scroll the view"),
     ("q", "leave"),
 ];
@@ -38,7 +38,7 @@ pub(super) fn draw(player: &Player, frame: &mut Frame<'_>) {
     frame.render_widget(head_line(player), head);
     let (timeline, event, view) = if body.width >= WIDE_COLUMNS {
         let [left, right] =
-            Layout::horizontal([Constraint::Percentage(45), Constraint::Percentage(55)])
+            Layout::horizontal([Constraint::Percentage(50), Constraint::Percentage(50)])
                 .areas(body);
         let [event, view] =
             Layout::vertical([Constraint::Percentage(55), Constraint::Percentage(45)]).areas(right);
@@ -105,13 +105,14 @@ fn draw_timeline(player: &Player, frame: &mut Frame<'_>, area: Rect) {
     let inner = block.inner(area);
     frame.render_widget(block, area);
     let lines = u64::from(inner.height);
+    let digits = player.to.to_string().len().max(4);
     // The reader stands in the middle, but for the ends.
     let last = player.to.saturating_sub(lines).max(player.from);
     let first = player.at.saturating_sub(lines / 2).clamp(player.from, last);
     let shown = (first..player.to.min(first + lines)).map(|position| {
         let line = match player.row(position) {
-            Some(row) => row_line(row, inner.width),
-            None => Line::styled(format!("{position:>7}  …"), faint()),
+            Some(row) => row_line(row, digits, inner.width),
+            None => Line::styled(format!("{position:>digits$} …"), faint()),
         };
         let here = position == player.at;
         if here { line.style(Style::new().add_modifier(Modifier::REVERSED)) } else { line }
@@ -119,14 +120,18 @@ fn draw_timeline(player: &Player, frame: &mut Frame<'_>, area: Rect) {
     frame.render_widget(Paragraph::new(shown.collect::<Vec<_>>()), inner);
 }
 
-fn row_line(row: &Row, width: u16) -> Line<'static> {
+/// Columns of an event's type.
+const KIND_COLUMNS: usize = 18;
+
+fn row_line(row: &Row, digits: usize, width: u16) -> Line<'static> {
     let clock = row.time.map(|time| instant(&time.to_string())).unwrap_or_default();
     let clock = clock.get(11..).unwrap_or_default().to_owned();
-    let kind = one_line(&row.kind, 22);
-    let text = one_line(&row.text, usize::from(width).saturating_sub(42).max(8));
+    let kind = one_line(&row.kind, KIND_COLUMNS);
+    let before = digits + KIND_COLUMNS + 11;
+    let text = one_line(&row.text, usize::from(width).saturating_sub(before).max(8));
     Line::from(vec![
-        Span::styled(format!("{:>7}  {clock} ", row.position), faint()),
-        Span::styled(format!("{kind:<22} "), Style::new().fg(colour(&row.kind))),
+        Span::styled(format!("{:>digits$} {clock} ", row.position), faint()),
+        Span::styled(format!("{kind:<KIND_COLUMNS$} "), Style::new().fg(colour(&row.kind))),
         Span::raw(text),
     ])
 }

@@ -220,8 +220,8 @@ fn a_wide_frame_has_the_timeline_the_event_and_the_view_beside_each_other() {
     let frame = frame(&player, 100, 14);
     let all = frame.join("\n");
     assert!(frame[0].starts_with(" trip   position 1  (2 of 1000)  ⏸ 1x"), "{all}");
-    assert!(frame[2].starts_with("      0  00:00:00 user.message"), "{all}");
-    assert!(frame[3].contains("1  00:00:01 agent.message"), "{all}");
+    assert!(frame[2].starts_with("   0 00:00:00 user.message"), "{all}");
+    assert!(frame[3].contains("1 00:00:01 agent.message"), "{all}");
     assert!(frame[1].contains("timeline") && frame[1].contains("agent.message  1970"), "{all}");
     assert!(all.contains("its second line"), "{all}");
     assert!(all.contains("the session as of 2") && all.contains("as of 2"), "{all}");
@@ -263,6 +263,6 @@ fn the_last_events_fill_the_timeline_to_its_end() {
     player.key(Key::End);
     feed(&mut player);
     let frame = frame(&player, 100, 12);
-    assert!(frame[10].contains("    499  "), "{}", frame.join("\n"));
-    assert!(frame[2].contains("    491  "), "{}", frame.join("\n"));
+    assert!(frame[10].contains(" 499 "), "{}", frame.join("\n"));
+    assert!(frame[2].contains(" 491 "), "{}", frame.join("\n"));
 }
