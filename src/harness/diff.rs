@@ -207,5 +207,6 @@ fn source_of(research: &Research, at: usize) -> Option<SourceLine> {
         kind: text(&source.kind),
         step: source.step,
         by_server: source.by_server,
+        tool: text(&source.tool),
     })
 }

@@ -77,6 +77,8 @@ pub struct SourceLine {
     pub step: Option<u64>,
     /// Whether the server recorded it itself.
     pub by_server: bool,
+    /// The tool whose result named it.
+    pub tool: Option<String>,
 }
 
 /// An approach that was ruled out.
@@ -400,6 +402,7 @@ pub fn sources_page(
                 kind: text(&source.kind),
                 step: source.step,
                 by_server: source.by_server,
+                tool: text(&source.tool),
             };
             let price = |text: &Option<String>| text.as_deref().map_or(0, json_bytes);
             let texts = json_bytes(&line.url) + price(&line.title) + price(&line.kind);

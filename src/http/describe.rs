@@ -83,7 +83,10 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Door>> {
         .routes(routes!(admin::metrics))
         .routes(routes!(admin::openapi));
     #[cfg(feature = "mcp")]
-    let routes = routes.routes(routes!(super::tools::call));
+    let routes = routes
+        .routes(routes!(super::tool_cache::lookup))
+        .routes(routes!(super::tool_cache::outputs))
+        .routes(routes!(super::tools::call));
     routes
 }
 

@@ -21,6 +21,8 @@ mod serve;
 mod sessions;
 mod stream;
 #[cfg(feature = "mcp")]
+mod tool_cache;
+#[cfg(feature = "mcp")]
 mod tools;
 mod views;
 mod work;

@@ -187,7 +187,7 @@ pub(super) async fn compactions(
     Ok(Json(view.into()))
 }
 
-fn answer(held: Held, answer: &impl serde::Serialize) -> Response {
+pub(super) fn answer(held: Held, answer: &impl serde::Serialize) -> Response {
     let text = serde_json::to_vec(answer).expect("a view is JSON and memory takes it");
     ([(CONTENT_TYPE, "application/json")], held.answer(text)).into_response()
 }

@@ -115,7 +115,7 @@ pub struct SummaryBody {
 }
 
 /// `source.found`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SourceBody {
     /// Where it is.
     pub url: String,
@@ -131,6 +131,9 @@ pub struct SourceBody {
     /// Who says so: `server` or `model`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub found_by: Option<String>,
+    /// The tool whose result names it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool: Option<String>,
 }
 
 /// Ranges of positions as clients write them: `{"from": 1, "to": 5}` or `[1, 5]`, one or a list.

@@ -7,8 +7,10 @@ pub mod checkpoints;
 mod compactions;
 mod conversation;
 mod findings;
+mod found;
 mod outcomes;
 mod progress;
+pub mod remembered;
 mod research;
 mod sources;
 pub mod text;
@@ -18,8 +20,10 @@ pub use body::Confidence;
 pub use compactions::{Compaction, Compactions};
 pub use conversation::{Conversation, Line};
 pub use findings::Finding;
+pub use found::{Findable, Found};
 pub use outcomes::{OpenCall, Outcome, Outcomes, Trouble};
 pub use progress::{Output, Plan, PlanStep, Progress, Word};
+pub use remembered::{Memory, Remembered};
 pub use research::{Branch, CallerSummary, Gap, LINE_CHARS_MAX, Research, Step};
 pub use sources::{Source, Sources, normalised};
 pub use usage::{Level, Usage};
@@ -45,6 +49,10 @@ pub struct Facts {
     pub compactions: Compactions,
     /// What the requests of its model took.
     pub usage: Usage,
+    /// What its tools answered.
+    pub remembered: Remembered,
+    /// Sources that results name and the log does not say yet.
+    pub findable: Findable,
 }
 
 impl Facts {
@@ -59,6 +67,10 @@ impl Facts {
             self.progress.fold(event);
             self.compactions.fold(event);
             self.usage.fold(event);
+            self.remembered.fold(event);
+            self.findable.fold(event);
+        } else {
+            self.findable.fold_told(event);
         }
     }
 
@@ -71,6 +83,8 @@ impl Facts {
             + self.conversation.weight()
             + self.progress.weight()
             + self.compactions.weight()
+            + self.remembered.weight()
+            + self.findable.weight()
     }
 }
 

@@ -28,6 +28,8 @@ pub struct Source {
     pub step: Option<u64>,
     /// Whether the server recorded it itself, rather than a model reporting it.
     pub by_server: bool,
+    /// The tool whose result named it.
+    pub tool: Option<Box<str>>,
     /// Where it was recorded first.
     pub position: Position,
 }
@@ -71,17 +73,19 @@ impl Sources {
         };
         let title: Option<Box<str>> = short(found.title, TITLE_CHARS_MAX);
         let kind: Option<Box<str>> = short(found.kind, KIND_CHARS_MAX);
+        let tool: Option<Box<str>> = short(found.tool, KIND_CHARS_MAX);
         let by_server = found.found_by.as_deref() == Some("server");
         if let Some(known) = self.known.get(name.as_str()).and_then(|at| self.list.get_mut(*at)) {
             known.title = known.title.take().or(title);
             known.kind = known.kind.take().or(kind);
+            known.tool = known.tool.take().or(tool);
             known.by_server |= by_server;
             return;
         }
         self.known.insert(name.into(), self.list.len());
         let url = one_line(&found.url, URL_CHARS_MAX).into();
         let step = found.step.or(step);
-        self.list.push(Source { url, title, kind, step, by_server, position });
+        self.list.push(Source { url, title, kind, step, by_server, tool, position });
     }
 }
 
@@ -122,9 +126,8 @@ mod tests {
         let found = |url: &str, title: Option<&str>, by: &str| SourceBody {
             url: url.to_owned(),
             title: title.map(str::to_owned),
-            kind: None,
-            step: None,
             found_by: Some(by.to_owned()),
+            ..SourceBody::default()
         };
         let mut sources = Sources::default();
         for (url, title, by, wanted) in [

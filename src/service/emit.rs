@@ -3,7 +3,8 @@
 use std::sync::atomic::Ordering;
 
 use super::{
-    Caller, Code, Counters, Service, ServiceError, ServiceResult, monitor, store_error::unwritten,
+    Caller, Code, Counters, Service, ServiceError, ServiceResult, monitor, sources,
+    store_error::unwritten,
 };
 use crate::{
     event::{Batch, Event, NewEvent, Position, SessionId, limits},
@@ -60,11 +61,15 @@ impl Service {
         create: bool,
     ) -> ServiceResult<Emitted> {
         let events = batch.events.clone();
-        let reports = monitor::reports(&batch);
+        let (reports, names) = (monitor::reports(&batch), sources::may_name(&batch));
         let mut appended = self.append(caller, session, batch, create).await?;
         if reports {
             let tail = appended.next_position;
             appended.next_position = self.watch_usage(caller, session, tail).await;
+        }
+        if names {
+            let tail = appended.next_position;
+            appended.next_position = self.tell_sources(caller, session, tail).await;
         }
         Ok(Emitted::of(events, appended))
     }

@@ -9,7 +9,7 @@ use std::{
 
 use futures_util::{StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
 
-use super::{Caller, Code, Service, ServiceError, ServiceResult, monitor};
+use super::{Caller, Code, Service, ServiceError, ServiceResult, monitor, sources};
 use crate::{
     event::{Batch, Fence, SessionId, limits},
     store::{Appended, Placed},
@@ -200,10 +200,13 @@ impl Ends {
         batch: ServiceResult<Batch>,
     ) -> ServiceResult<Appended> {
         let batch = batch?;
-        let reports = monitor::reports(&batch);
+        let (reports, names) = (monitor::reports(&batch), sources::may_name(&batch));
         let appended = self.service.append(&self.caller, session, batch, self.create).await?;
         if reports {
             self.service.watch_usage(&self.caller, session, appended.next_position).await;
+        }
+        if names {
+            self.service.tell_sources(&self.caller, session, appended.next_position).await;
         }
         Ok(appended)
     }

@@ -1,8 +1,9 @@
-//! `add_sources`: sources a caller reports, once each. It must not fetch anything.
+//! Sources: those a caller reports, and those the server reads from what tools answered, once each.
+//! It must not fetch anything.
 
-use super::{BoundBy, Caller, Service, ServiceError, ServiceResult, Via};
+use super::{BoundBy, Caller, Code, Service, ServiceError, ServiceResult, Via};
 use crate::{
-    event::{Batch, BatchKey, EventType, NewEvent, SessionId},
+    event::{Batch, BatchKey, EventType, NewEvent, Origin, Position, SessionId},
     projection::{
         Facts,
         body::{self, SourceBody, kind},
@@ -22,7 +23,80 @@ pub struct SourcesAdded {
     pub total: u64,
 }
 
+/// Times the telling is tried again because somebody wrote in between.
+const ATTEMPTS_MAX: usize = 5;
+
+/// Whether a batch holds results of tools as they come; a transcript is kept as it was.
+pub(super) fn may_name(batch: &Batch) -> bool {
+    batch.events.iter().any(|event| {
+        event.origin != Origin::Import
+            && matches!(
+                event.kind.as_str(),
+                "agent.tool_result"
+                    | "agent.mcp_tool_result"
+                    | "user.tool_result"
+                    | "user.custom_tool_result"
+            )
+    })
+}
+
+fn event(origin: Origin, source: &SourceBody) -> NewEvent {
+    NewEvent {
+        id: None,
+        kind: EventType::new(kind::SOURCE).expect("it keeps to the alphabet"),
+        origin,
+        created_at: None,
+        position: None,
+        body: body::write(source),
+    }
+}
+
 impl Service {
+    /// Tells by events which sources the results of a batch name, after the batch; answers the tail
+    /// after them. What it costs to tell is nothing that the batch can fail by: what could not be
+    /// told is told after the next result.
+    pub(super) async fn tell_sources(
+        &self,
+        caller: &Caller,
+        session: &SessionId,
+        tail: Position,
+    ) -> Position {
+        let told = self.try_tell_sources(caller, session).await;
+        told.unwrap_or_else(|error| {
+            tracing::warn!(%session, code = error.code.as_str(), "sources were not told");
+            None
+        })
+        .unwrap_or(tail)
+    }
+
+    async fn try_tell_sources(
+        &self,
+        caller: &Caller,
+        session: &SessionId,
+    ) -> ServiceResult<Option<Position>> {
+        let key = caller.key(session);
+        for _ in 0..ATTEMPTS_MAX {
+            let look = |facts: &Facts| {
+                let wanted = facts.findable.waiting().map(|found| &found.source);
+                let wanted = wanted.filter(|source| facts.research.wants_source(source));
+                (wanted.cloned().collect::<Vec<_>>(), facts.position)
+            };
+            let (sources, position) = self.with_facts(&key, |_, facts| look(facts)).await?;
+            if sources.is_empty() {
+                return Ok(None);
+            }
+            let events = sources.iter().map(|source| event(Origin::Harness, source)).collect();
+            let batch = Batch { events, if_position: Some(position), ..Batch::default() };
+            match self.append(caller, session, batch, false).await {
+                Ok(appended) => return Ok(Some(appended.next_position)),
+                // Somebody wrote in between, and may have told them.
+                Err(error) if error.code == Code::PositionConflict => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(None)
+    }
+
     /// Records sources a caller reports; known ones stay as they are.
     ///
     /// # Errors
@@ -50,15 +124,8 @@ impl Service {
             (count(facts), sources.iter().filter(new).cloned().collect::<Vec<_>>())
         };
         let (before, sources) = self.with_facts(&session_key, |_, facts| news(facts)).await?;
-        let event = |source: &SourceBody| NewEvent {
-            id: None,
-            kind: EventType::new(kind::SOURCE).expect("it keeps to the alphabet"),
-            origin: caller.origin,
-            created_at: None,
-            position: None,
-            body: body::write(source),
-        };
-        let events: Vec<NewEvent> = sources.iter().map(event).collect();
+        let events: Vec<NewEvent> =
+            sources.iter().map(|source| event(caller.origin, source)).collect();
         if !events.is_empty() {
             self.emit(caller, &session, Batch { events, key, ..Batch::default() }, false).await?;
         }

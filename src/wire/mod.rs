@@ -17,6 +17,8 @@ pub mod protobuf;
 pub mod retention;
 mod scan;
 #[cfg(feature = "mcp")]
+pub mod tool_cache;
+#[cfg(feature = "mcp")]
 pub mod tools;
 pub mod types;
 pub mod views;

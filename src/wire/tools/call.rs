@@ -165,6 +165,7 @@ async fn add_sources(
         kind: source.relevance,
         step: source.found_in_step,
         found_by: Some("model".to_owned()),
+        tool: None,
     });
     let sources = sources.collect();
     let added = service.add_sources(caller, via, session.as_ref(), sources, key.cloned()).await?;

@@ -131,6 +131,9 @@ pub(super) struct SourceOut {
     found_in_step: Option<u64>,
     /// server: recorded from a tool's result; model: reported.
     found_by: &'static str,
+    /// The tool whose result named it.
+    #[serde(skip_serializing_if = "none")]
+    tool: Option<String>,
 }
 
 impl From<SourceLine> for SourceOut {
@@ -141,6 +144,7 @@ impl From<SourceLine> for SourceOut {
             relevance: source.kind,
             found_in_step: source.step,
             found_by: if source.by_server { "server" } else { "model" },
+            tool: source.tool,
         }
     }
 }

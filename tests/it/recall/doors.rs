@@ -155,7 +155,9 @@ fn check_recovered(found: &Value) {
     assert_eq!(
         found["sources"],
         json!([{"url": "HTTPS://Lib.example:443/a/?utm_source=x", "title": "A",
-            "relevance": "academic", "foundInStep": 7, "foundBy": "model"}])
+            "relevance": "academic", "foundInStep": 7, "foundBy": "model"},
+            {"url": "https://a.example/2", "foundInStep": 7, "foundBy": "server", "tool": "find"},
+            {"url": "https://a.example/5", "foundInStep": 7, "foundBy": "server", "tool": "find"}])
     );
     let summary = found["summary"].as_str().unwrap();
     for part in [

@@ -1,0 +1,379 @@
+//! Sources in what tools answered: pages that a result names, with what they are called, read from
+//! the result and not from what a model says of it. What is found waits here until the log says it
+//! as `source.found`. It must not fetch anything.
+//!
+//! An object with an address and a title is a source wherever it stands. An address in running text
+//! is one when the tool looked outside: a file full of links was not a visit to each.
+
+use std::{collections::VecDeque, sync::Arc};
+
+use serde::Deserialize;
+use serde_json::{Value, value::RawValue};
+
+use super::{
+    body::{self, SourceBody, kind},
+    sources::normalised,
+    text::one_line,
+};
+use crate::event::{Event, Position};
+
+/// Sources of one result at most, and those that wait at most; the oldest go first.
+const RESULT_MAX: usize = 50;
+const WAITING_MAX: usize = 200;
+/// Calls remembered until their result comes.
+const CALLS_MAX: usize = 256;
+/// Bytes of a text that are looked at, and depth of JSON.
+const TEXT_BYTES_MAX: usize = 256 << 10;
+const DEPTH_MAX: usize = 12;
+/// Characters of a title, and bytes of an address that is one.
+const TITLE_CHARS_MAX: usize = 200;
+const URL_BYTES_MAX: usize = 2_000;
+/// Names of members that hold an address, and a title.
+const ADDRESSES: [&str; 5] = ["url", "uri", "link", "href", "source_url"];
+const TITLES: [&str; 4] = ["title", "name", "heading", "headline"];
+/// In the name of a tool or of its server that looks outside.
+const OUTSIDE: [&str; 9] =
+    ["search", "fetch", "web", "browse", "crawl", "scrape", "http", "url", "research"];
+
+/// A source that a result names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// The source, as the log will say it.
+    pub source: SourceBody,
+    /// Where the result is.
+    pub position: Position,
+}
+
+#[derive(Clone, Debug)]
+struct Call {
+    id: Box<str>,
+    tool: Arc<str>,
+    url: Option<String>,
+    outside: bool,
+}
+
+/// Sources that results name and the log does not say yet.
+#[derive(Clone, Debug, Default)]
+pub struct Findable {
+    calls: VecDeque<Call>,
+    waiting: VecDeque<Found>,
+}
+
+#[derive(Deserialize)]
+struct CallBody {
+    name: String,
+    #[serde(alias = "mcp_server_name")]
+    server: Option<String>,
+    call_id: Option<String>,
+    #[serde(default)]
+    input: Value,
+}
+
+#[derive(Deserialize)]
+struct ResultBody<'a> {
+    call_id: Option<String>,
+    tool_use_id: Option<String>,
+    mcp_tool_use_id: Option<String>,
+    custom_tool_use_id: Option<String>,
+    is_error: Option<bool>,
+    cached: Option<serde::de::IgnoredAny>,
+    #[serde(borrow)]
+    content: Option<&'a RawValue>,
+    #[serde(borrow)]
+    result: Option<&'a RawValue>,
+}
+
+impl Findable {
+    /// What waits to be told, the oldest first.
+    pub fn waiting(&self) -> impl Iterator<Item = &Found> {
+        self.waiting.iter()
+    }
+
+    /// Folds one event in, if it is of a tool.
+    pub fn fold(&mut self, event: &Event) {
+        match event.kind.as_str() {
+            "agent.tool_use" | "agent.mcp_tool_use" | "agent.custom_tool_use" => {
+                self.fold_call(event);
+            }
+            "agent.tool_result"
+            | "agent.mcp_tool_result"
+            | "user.tool_result"
+            | "user.custom_tool_result" => {
+                self.fold_result(event);
+            }
+            _ => {}
+        }
+    }
+
+    /// A source that the log says: it waits no longer.
+    pub fn fold_told(&mut self, event: &Event) {
+        if event.kind.as_str() == kind::SOURCE
+            && let Some(told) = body::read::<SourceBody>(&event.body)
+            && told.found_by.as_deref() == Some("server")
+        {
+            let name = normalised(&told.url);
+            self.waiting.retain(|found| normalised(&found.source.url) != name);
+        }
+    }
+
+    fn fold_call(&mut self, event: &Event) -> Option<()> {
+        let call: CallBody = body::read(&event.body)?;
+        let asked = |name: &str| call.input.get(name).and_then(Value::as_str);
+        let url = asked("url").or(asked("uri")).filter(|url| is_address(url)).map(str::to_owned);
+        let whole = format!("{} {}", call.server.as_deref().unwrap_or_default(), call.name);
+        let whole = whole.to_lowercase();
+        if self.calls.len() == CALLS_MAX {
+            self.calls.pop_front();
+        }
+        self.calls.push_back(Call {
+            id: call.call_id.unwrap_or_else(|| event.id.to_string()).into(),
+            tool: one_line(&call.name, TITLE_CHARS_MAX).into(),
+            outside: url.is_some() || OUTSIDE.iter().any(|word| whole.contains(word)),
+            url,
+        });
+        Some(())
+    }
+
+    fn fold_result(&mut self, event: &Event) -> Option<()> {
+        let result: ResultBody<'_> = body::read(&event.body)?;
+        let id = result.call_id.or(result.tool_use_id);
+        let id = id.or(result.mcp_tool_use_id).or(result.custom_tool_use_id)?;
+        let at = self.calls.iter().rposition(|call| *call.id == *id)?;
+        let call = self.calls.remove(at)?;
+        if result.is_error == Some(true) || result.cached.is_some() {
+            return None;
+        }
+        let mut pages = Pages { list: Vec::new(), outside: call.outside };
+        if let Some(url) = &call.url {
+            pages.add(url, None);
+        }
+        for said in [result.content, result.result].into_iter().flatten() {
+            let said: Value = serde_json::from_str(said.get()).unwrap_or_default();
+            pages.look(&said, 0);
+        }
+        let heading = result.content.and_then(|said| heading(&super::conversation::words(said)));
+        for (at, (url, title)) in pages.list.into_iter().enumerate() {
+            let title = title.or_else(|| heading.clone().filter(|_| at == 0 && call.url.is_some()));
+            let source = SourceBody {
+                url,
+                title,
+                found_by: Some("server".to_owned()),
+                tool: Some(call.tool.to_string()),
+                ..SourceBody::default()
+            };
+            if self.waiting.len() == WAITING_MAX {
+                self.waiting.pop_front();
+            }
+            self.waiting.push_back(Found { source, position: event.position });
+        }
+        Some(())
+    }
+
+    pub(super) fn weight(&self) -> usize {
+        self.waiting.len() * 400 + self.calls.len() * 200
+    }
+}
+
+/// Pages of one result, once each.
+struct Pages {
+    list: Vec<(String, Option<String>)>,
+    outside: bool,
+}
+
+impl Pages {
+    fn add(&mut self, url: &str, title: Option<&str>) {
+        let title = title.map(|title| one_line(title, TITLE_CHARS_MAX));
+        let title = title.filter(|title| !title.is_empty() && !is_address(title));
+        let name = normalised(url);
+        if let Some(known) = self.list.iter_mut().find(|(known, _)| normalised(known) == name) {
+            known.1 = known.1.take().or(title);
+        } else if self.list.len() < RESULT_MAX && is_address(url) {
+            self.list.push((url.to_owned(), title));
+        }
+    }
+
+    fn look(&mut self, value: &Value, depth: usize) {
+        if depth > DEPTH_MAX {
+            return;
+        }
+        match value {
+            Value::Object(members) => {
+                let text = |names: &[&str]| {
+                    names.iter().find_map(|name| members.get(*name).and_then(Value::as_str))
+                };
+                if let Some(url) = text(&ADDRESSES) {
+                    let title = text(&TITLES);
+                    if title.is_some() || self.outside {
+                        self.add(url, title);
+                    }
+                }
+                members.values().for_each(|value| self.look(value, depth + 1));
+            }
+            Value::Array(values) => values.iter().for_each(|value| self.look(value, depth + 1)),
+            Value::String(text) => self.read(text, depth),
+            _ => {}
+        }
+    }
+
+    /// A text: JSON, or words with addresses among them.
+    fn read(&mut self, text: &str, depth: usize) {
+        let near = TEXT_BYTES_MAX.saturating_sub(3)..=TEXT_BYTES_MAX;
+        let end = near.rev().find(|end| text.is_char_boundary(*end));
+        let text = end.and_then(|end| text.get(..end)).unwrap_or(text);
+        if !text.contains("://") {
+            return;
+        }
+        if text.trim_start().starts_with(['{', '['])
+            && let Ok(value) = serde_json::from_str::<Value>(text)
+        {
+            self.look(&value, depth + 1);
+        } else if self.outside {
+            let mut title = None;
+            for line in text.lines() {
+                title = self.line(line, title);
+            }
+        }
+    }
+
+    /// A line of text; the title that the next line's address may have.
+    fn line<'a>(&mut self, line: &'a str, mut title: Option<&'a str>) -> Option<&'a str> {
+        let after = line.trim_start_matches(['-', '*', '#', ' ', '\t']);
+        let after = after.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.').trim();
+        if let Some((name, rest)) = after.split_once(':')
+            && name.trim_matches(['*', ' ']).eq_ignore_ascii_case("title")
+        {
+            return Some(rest.trim_matches(['*', ' ']));
+        }
+        let mut rest = line;
+        while let Some(at) = rest.find("http") {
+            let (before, from) = rest.split_at(at);
+            let end = from.find(|c: char| c.is_whitespace() || "<>\"'`|\\^{}".contains(c));
+            let (word, after) = from.split_at(end.unwrap_or(from.len()));
+            let linked = before.ends_with("](");
+            let url = if linked { word.split(')').next().unwrap_or(word) } else { word };
+            let url = url.trim_end_matches(['.', ',', ';', ':', '!', '?', ')', ']', '*', '…']);
+            let named = before.strip_suffix("](").and_then(|text| text.rsplit('[').next());
+            self.add(url, named.or(title.take()));
+            rest = if word.is_empty() { from.get(4..).unwrap_or_default() } else { after };
+        }
+        title
+    }
+}
+
+fn is_address(text: &str) -> bool {
+    let host = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+    host.is_some_and(|host| host.starts_with(|c: char| c.is_alphanumeric() || c == '['))
+        && text.len() <= URL_BYTES_MAX
+        && !text.contains("[redacted:")
+        && !text.contains(char::is_whitespace)
+}
+
+/// What a page calls itself: its first heading.
+fn heading(text: &str) -> Option<String> {
+    let page = |text: &str| {
+        let rest = text.split_once("<title>")?.1;
+        rest.split_once("</title>").map(|(title, _)| title.to_owned())
+    };
+    let line = || {
+        let first = text.lines().find(|line| line.starts_with("# "))?;
+        Some(first.trim_start_matches(['#', ' ']).to_owned())
+    };
+    let text = page(text).or_else(line)?;
+    Some(one_line(&text, TITLE_CHARS_MAX)).filter(|text| !text.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::projection::tests::event;
+
+    fn found(name: &str, input: Value, result: Value) -> Vec<(String, Option<String>)> {
+        let call = json!({"name": name, "input": input, "call_id": "1"});
+        let mut findable = Findable::default();
+        findable.fold(&event(0, "agent.tool_use", call.to_string()));
+        let mut body = result;
+        body["call_id"] = "1".into();
+        findable.fold(&event(1, "agent.tool_result", body.to_string()));
+        let pages = findable.waiting().map(|one| {
+            assert_eq!(one.source.tool.as_deref(), Some(name));
+            assert_eq!(one.source.found_by.as_deref(), Some("server"));
+            (one.source.url.clone(), one.source.title.clone())
+        });
+        pages.collect()
+    }
+
+    #[test]
+    fn the_pages_a_result_names_are_found_with_their_titles() {
+        let text = |text: &str| json!({"content": [{"type": "text", "text": text}]});
+        let page = |url: &str, title: Option<&str>| (url.to_owned(), title.map(str::to_owned));
+        let a = || page("https://a.org/1", Some("One"));
+        let b = || page("https://b.org/2", Some("Two"));
+        let listed = r#"{"results":[{"title":"One","url":"https://a.org/1"},{"link":"https://b.org/2","name":"Two"}]}"#;
+        for (result, expected) in [
+            (text(listed), vec![a(), b()]),
+            (
+                json!({"result": {"structuredContent": serde_json::from_str::<Value>(listed).expect("JSON")}}),
+                vec![a(), b()],
+            ),
+            (text("- [One](https://a.org/1), and [Two](https://b.org/2)."), vec![a(), b()]),
+            (
+                text("Title: One\nURL: https://a.org/1\n\n2. **Title:** Two\nhttps://b.org/2"),
+                vec![a(), b()],
+            ),
+            (
+                text("see https://a.org/1, (https://a.org/1#x) or <http://c.org>."),
+                vec![page("https://a.org/1", None), page("http://c.org", None)],
+            ),
+            (
+                json!({"content": [{"type": "resource_link", "uri": "https://a.org/1", "name": "One"}]}),
+                vec![a()],
+            ),
+            (text("http:// https://, file:///etc/passwd mailto:x https://[redacted:jwt]"), vec![]),
+            (
+                json!({"content": [{"type": "text", "text": "https://a.org/1"}], "is_error": true}),
+                vec![],
+            ),
+        ] {
+            assert_eq!(
+                found("web_search", json!({"q": "x"}), result.clone()),
+                expected,
+                "{result}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_page_that_was_fetched_is_one_and_a_file_of_links_is_not() {
+        let text = "# The page\n\nwith https://other.org in it";
+        let result = json!({"content": text});
+        let fetched = found("get", json!({"url": "https://a.org"}), result.clone());
+        let named = |url: &str, title: Option<&str>| (url.to_owned(), title.map(str::to_owned));
+        assert_eq!(
+            fetched,
+            [named("https://a.org", Some("The page")), named("https://other.org", None)]
+        );
+        assert_eq!(found("read_file", json!({"path": "/x.md"}), result), []);
+    }
+
+    #[test]
+    fn what_the_log_says_waits_no_longer_and_there_is_an_end_to_what_waits() {
+        let mut findable = Findable::default();
+        for n in 0..100 {
+            let links = (0..100).map(|m| format!("https://a.org/{n}/{m}\n")).collect::<String>();
+            let call = json!({"name": "search", "call_id": "1"});
+            findable.fold(&event(2 * n, "agent.tool_use", call.to_string()));
+            let result = json!({"call_id": "1", "content": links});
+            findable.fold(&event(2 * n + 1, "agent.tool_result", result.to_string()));
+        }
+        assert_eq!(findable.waiting().count(), WAITING_MAX);
+        let told = findable.waiting().next().expect("one").source.clone();
+        findable.fold_told(&event(
+            999,
+            kind::SOURCE,
+            String::from_utf8(body::write(&told).to_vec()).expect("JSON"),
+        ));
+        assert_eq!(findable.waiting().count(), WAITING_MAX - 1);
+    }
+}

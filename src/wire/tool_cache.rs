@@ -1,0 +1,170 @@
+//! Remembered answers of tools on the wire. It must not choose one: service has.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, value::RawValue};
+#[cfg(feature = "http")]
+use utoipa::ToSchema;
+
+use super::{
+    json::event_text,
+    tools::{NOTICE, TRUST},
+};
+pub use crate::projection::remembered::digest;
+use crate::service::{Miss, ToolHit, ToolLookup, ToolMemory, ToolOutput};
+
+/// A call that need not be made again, perhaps.
+#[derive(Clone, Debug, Deserialize)]
+#[cfg_attr(feature = "http", derive(ToSchema))]
+pub struct LookupRequest {
+    /// The tool's server, as its calls were recorded.
+    #[serde(default)]
+    pub server: Option<String>,
+    /// The tool.
+    #[cfg_attr(feature = "http", schema(min_length = 1))]
+    pub name: String,
+    /// Its input; the order of members means nothing.
+    #[serde(default)]
+    #[cfg_attr(feature = "http", schema(value_type = Option<Value>))]
+    pub input: Value,
+    /// How old an answer may be; any age when not said.
+    #[serde(default)]
+    pub max_age_seconds: Option<u64>,
+    /// Tokens of answers that are remembered, the oldest forgotten first; 4 000 when not said.
+    #[serde(default)]
+    #[cfg_attr(feature = "http", schema(maximum = 1_000_000))]
+    pub tokens_max: Option<usize>,
+}
+
+impl From<LookupRequest> for ToolLookup {
+    fn from(asked: LookupRequest) -> Self {
+        Self {
+            server: asked.server,
+            name: asked.name,
+            input: asked.input,
+            age_max: asked.max_age_seconds.map(Duration::from_secs),
+            tokens_max: asked.tokens_max,
+        }
+    }
+}
+
+/// What is remembered of a session's tools.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(ToSchema))]
+pub struct MemoryFigures {
+    /// Answers within the budget.
+    pub count: usize,
+    /// About how many tokens they take.
+    pub tokens: usize,
+    /// The budget.
+    pub tokens_max: usize,
+    /// Answers that the budget left out, the oldest.
+    pub trimmed: usize,
+    /// How often an answer stood for a call.
+    pub hits: u64,
+}
+
+impl From<ToolMemory> for MemoryFigures {
+    fn from(memory: ToolMemory) -> Self {
+        let ToolMemory { count, tokens, tokens_max, trimmed, hits } = memory;
+        Self { count, tokens, tokens_max, trimmed, hits }
+    }
+}
+
+/// An answer from the log, or why there is none.
+#[derive(Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(ToSchema))]
+pub struct LookupAnswer {
+    /// Whether a remembered answer stands for the call.
+    pub hit: bool,
+    /// Without a hit: `unknown`, `too_old`, `trimmed`, or `stale` (an error, not kept whole, or
+    /// something was changed at its server since).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// How old the answer is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub age_ms: Option<u64>,
+    /// The `agent.tool_result` event.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "http", schema(value_type = Option<super::types::Event>))]
+    pub result: Option<Box<RawValue>>,
+    /// How often it stood for a call before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hits: Option<u64>,
+    /// What is remembered in all.
+    pub remembered: MemoryFigures,
+    /// Marks recorded text as data.
+    pub trust: String,
+    /// The same in words.
+    pub notice: String,
+}
+
+impl LookupAnswer {
+    /// What a lookup found.
+    #[must_use]
+    pub fn of(found: &Result<ToolHit, Miss>, memory: ToolMemory) -> Self {
+        let hit = found.as_ref().ok();
+        let age = hit.map(|hit| u64::try_from(hit.age.as_millis()).unwrap_or(u64::MAX));
+        Self {
+            hit: hit.is_some(),
+            reason: found.as_ref().err().map(|miss| miss.as_str().to_owned()),
+            age_ms: age,
+            result: hit.map(|hit| raw(event_text(&hit.result))),
+            hits: hit.map(|hit| hit.hits),
+            remembered: memory.into(),
+            trust: TRUST.to_owned(),
+            notice: NOTICE.to_owned(),
+        }
+    }
+}
+
+/// A call and its answer.
+#[derive(Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(ToSchema))]
+pub struct OutputOut {
+    /// The event of the call.
+    #[cfg_attr(feature = "http", schema(value_type = super::types::Event))]
+    pub call: Box<RawValue>,
+    /// The event of the result.
+    #[cfg_attr(feature = "http", schema(value_type = super::types::Event))]
+    pub result: Box<RawValue>,
+    /// About how many tokens its text takes.
+    pub tokens: usize,
+}
+
+/// What tools answered, within a budget.
+#[derive(Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(ToSchema))]
+pub struct OutputsAnswer {
+    /// Calls with their answers, the oldest first.
+    pub outputs: Vec<OutputOut>,
+    /// What is remembered in all.
+    pub remembered: MemoryFigures,
+    /// Marks recorded text as data.
+    pub trust: String,
+    /// The same in words.
+    pub notice: String,
+}
+
+impl OutputsAnswer {
+    /// What is remembered.
+    #[must_use]
+    pub fn of(outputs: &[ToolOutput], memory: ToolMemory) -> Self {
+        let out = |one: &ToolOutput| OutputOut {
+            call: raw(event_text(&one.call)),
+            result: raw(event_text(&one.result)),
+            tokens: one.tokens,
+        };
+        Self {
+            outputs: outputs.iter().map(out).collect(),
+            remembered: memory.into(),
+            trust: TRUST.to_owned(),
+            notice: NOTICE.to_owned(),
+        }
+    }
+}
+
+fn raw(text: String) -> Box<RawValue> {
+    RawValue::from_string(text).expect("an event is written as JSON")
+}
