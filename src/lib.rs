@@ -3,7 +3,7 @@
 //!
 //! The rooms, bottom to top; each sees only what lies beneath it (docs/architecture.md):
 //! event, secrets, env, access, log, store | projection, harness | service | wire | client |
-//! http, mcp, hook, import | cli.
+//! http, mcp, hook, import, proxy | cli.
 
 #![deny(clippy::undocumented_unsafe_blocks)]
 
@@ -39,6 +39,9 @@ pub mod mcp;
 pub mod hook;
 #[cfg(feature = "client")]
 pub mod import;
+
+#[cfg(feature = "mcp")]
+pub mod proxy;
 
 #[cfg(feature = "cli")]
 pub mod cli;

@@ -31,6 +31,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("mcp", &["event", "access", "service", "wire", "client"]),
     ("hook", &["event", "secrets", "env", "wire", "client"]),
     ("import", &["event", "wire", "client"]),
+    ("proxy", &["event", "secrets", "env", "wire", "client"]),
     (
         "cli",
         &[
@@ -48,6 +49,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "mcp",
             "hook",
             "import",
+            "proxy",
         ],
     ),
 ];
@@ -109,11 +111,11 @@ const CONFINED: &[(&str, &[&str])] = &[
         ],
     ),
     ("prost", &["wire/"]),
-    ("axum", &["http/", "mcp/", "cli/"]),
+    ("axum", &["http/", "mcp/", "proxy/", "cli/"]),
     ("hyper", &["http/"]),
     ("utoipa", &["http/", "wire/"]),
     ("rmcp", &["mcp/"]),
-    ("reqwest", &["client/"]),
+    ("reqwest", &["client/", "proxy/"]),
     ("clap", &["cli/"]),
     ("figment", &["cli/"]),
     ("toml_edit", &["hook/install/"]),

@@ -5,7 +5,10 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use super::settings::{EVERY_VERB, Flags, OfAnOwner};
+use super::{
+    proxy::Proxy,
+    settings::{EVERY_VERB, Flags, OfAnOwner},
+};
 use crate::{
     access::Grant,
     event::{EventId, Point, SessionId},
@@ -64,6 +67,8 @@ pub(super) enum Verb {
     Install(Install),
     /// Take us out of the settings of Claude Code or Codex; what was recorded stays
     Uninstall(Install),
+    /// Wrap an MCP server: every call of its tools is recorded, and a repeat answered from the log
+    Proxy(Proxy),
     /// List sessions, the newest first
     Sessions(Sessions),
     /// Show what a session says about itself, where it came from, and its forks
@@ -936,7 +941,7 @@ pub(super) struct Completions {
     pub(super) shell: clap_complete::Shell,
 }
 
-fn session(text: &str) -> Result<SessionId, String> {
+pub(super) fn session(text: &str) -> Result<SessionId, String> {
     SessionId::new(text)
         .map_err(|error| format!("{error}; an id is [A-Za-z0-9][A-Za-z0-9._-]{{0,127}}"))
 }

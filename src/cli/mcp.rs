@@ -37,12 +37,8 @@ pub(super) async fn run(
         })?,
         None => Vec::new(),
     };
-    let of_harness = || {
-        let text = environment.variables.get(CLAUDE_CODE_SESSION)?.to_str()?;
-        SessionId::new(text).ok()
-    };
     let options = StdioOptions {
-        session: wanted.session.or_else(of_harness),
+        session: wanted.session.or_else(|| of_harness(environment)),
         connection: connect::random_text(),
         directory: std::env::current_dir().ok().map(|path| path.display().to_string()),
         toolsets,
@@ -52,4 +48,9 @@ pub(super) async fn run(
         message: error.to_string(),
         action: "start `sessionlog mcp` from an MCP client".to_owned(),
     })
+}
+
+/// The session of the harness that started this program, when it says so.
+pub(super) fn of_harness(environment: &Environment) -> Option<SessionId> {
+    SessionId::new(environment.variables.get(CLAUDE_CODE_SESSION)?.to_str()?).ok()
 }

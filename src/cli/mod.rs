@@ -21,6 +21,7 @@ mod layers;
 mod mcp;
 mod page;
 mod player;
+mod proxy;
 mod reference;
 mod repair;
 mod retention;
@@ -111,7 +112,12 @@ fn tell(failure: &Failure, screen: &mut Screen) {
 }
 
 fn execute(arguments: Arguments, environment: &Environment, screen: &mut Screen) -> Outcome {
-    let Arguments { common, verb } = arguments;
+    let Arguments { mut common, mut verb } = arguments;
+    if let Verb::Proxy(proxy) = &mut verb {
+        // The server it wraps, and where it listens itself; the store's are settings still.
+        proxy.upstream = common.flags.take("url");
+        proxy.listen = common.flags.take("listen");
+    }
     if matches!(&verb, Verb::Serve(serve) if serve.on_demand) {
         // Before anything is opened.
         crate::env::host::leave_parent()?;
@@ -151,7 +157,10 @@ fn execute(arguments: Arguments, environment: &Environment, screen: &mut Screen)
     }
     let client = connect::client(&config, environment)?;
     runtime.block_on(hook::deliver_what_waits(&client, &config, environment, screen));
-    runtime.block_on(ask(client, verb, &config, environment, screen))
+    let outcome = runtime.block_on(ask(client, verb, &config, environment, screen));
+    // Somebody may still read standard input, and nothing may come there any more.
+    runtime.shutdown_background();
+    outcome
 }
 
 /// Runs a verb that asks a server.
@@ -184,6 +193,7 @@ async fn ask(
         Verb::Diff(wanted) => fork::diff(&client, wanted, screen).await,
         Verb::Import(import) => transfer::import(&client, import, screen).await,
         Verb::Export(export) => transfer::export(&client, export, screen).await,
+        Verb::Proxy(wanted) => proxy::run(client, wanted, config, environment).await,
         Verb::Mcp(wanted) => mcp::run(client, wanted, environment, screen).await,
         Verb::Audit(wanted) => tokens::audit(&client, wanted, screen).await,
         Verb::Backup(Backup { verb: BackupVerb::Create(wanted) }) => {

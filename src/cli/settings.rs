@@ -255,6 +255,11 @@ impl Flags {
     pub(super) fn iter(&self) -> impl Iterator<Item = (&'static str, &str)> {
         self.0.iter().map(|(name, value)| (*name, value.as_str()))
     }
+
+    /// Takes a flag away: for a verb to which it means something else.
+    pub(super) fn take(&mut self, name: &str) -> Option<String> {
+        self.0.remove(name)
+    }
 }
 
 impl Args for Flags {

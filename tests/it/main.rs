@@ -56,6 +56,9 @@ mod fuzz_seeds;
 // Research sessions as a model meets them.
 #[cfg(feature = "cli")]
 mod mcp;
+// Other people's servers, wrapped.
+#[cfg(feature = "cli")]
+mod proxy;
 // What is left of one when everything else is lost.
 mod recall;
 // The stories of the reference systems.

@@ -2,9 +2,10 @@
 //! A directory is percent-encoded, because a path may hold any character. It must not trust a
 //! header with a right: scope comes from the credential.
 
+pub use crate::service::{Remembered, Via};
 use crate::{
     event::SessionId,
-    service::{Remembered, ServiceError, ServiceResult, Via},
+    service::{ServiceError, ServiceResult},
 };
 
 /// The session the caller was started for.

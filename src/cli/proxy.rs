@@ -1,0 +1,216 @@
+//! `proxy`: what the program knows of where it runs, handed to the recording proxy. It must not
+//! look at a message.
+
+use std::{ffi::OsString, io::Write as _, net::SocketAddr, path::Path, sync::Arc, time::Duration};
+
+use clap::{Args, ValueEnum};
+use tokio::signal::unix::{SignalKind, signal};
+use url::Url;
+
+use super::{
+    args::session,
+    config::{Config, Environment},
+    connect,
+    failure::{Failure, Outcome},
+    mcp,
+};
+use crate::{
+    client::Client,
+    event::SessionId,
+    proxy::{Context, Ended, Options, Repeats, Upstream, in_front_of, with_program, with_upstream},
+};
+
+const MORE: &str = "\
+Instead of a program:
+  --url URL         wrap the server at that address (streamable HTTP); where the store is comes from
+                    SESSIONLOG_URL or the settings file then
+  --listen ADDRESS  with --url: serve HTTP there, not on standard input and output
+
+Examples:
+  sessionlog proxy -- npx -y @modelcontextprotocol/server-filesystem .
+  sessionlog proxy --url https://mcp.example.com/mcp --header \"Authorization: Bearer $TOKEN\"";
+
+#[derive(Debug, Args)]
+#[command(after_help = MORE)]
+pub(super) struct Proxy {
+    /// The session to record into, where a call's _meta names none; else a temporary one
+    #[arg(long, value_name = "S", value_parser = session)]
+    pub(super) session: Option<SessionId>,
+    /// What the server is called in the log, until it says its name itself
+    #[arg(long, value_name = "NAME")]
+    pub(super) name: Option<String>,
+    /// How old an answer of a read-only tool may be to be given again; 0s: never
+    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = duration)]
+    pub(super) cache_age: Duration,
+    /// The same for one tool, as TOOL=5m or TOOL=off; may be given several times
+    #[arg(long, value_name = "TOOL=DURATION", value_parser = tool_age)]
+    pub(super) cache: Vec<(String, Option<Duration>)>,
+    /// Tokens of answers that are remembered, the oldest forgotten first
+    #[arg(long, value_name = "N", default_value_t = 4_000)]
+    pub(super) remember_tokens: u32,
+    /// When earlier outputs go to the client: never, when it asks, or with a first answer, too
+    #[arg(long, value_enum, value_name = "WHEN", default_value = "request")]
+    pub(super) context: ContextWhen,
+    /// Give an answer only when its record is durable
+    #[arg(long)]
+    pub(super) durable: bool,
+    /// A header for the server of --url, as "NAME: VALUE"; may be given several times
+    #[arg(long, value_name = "HEADER", value_parser = header)]
+    pub(super) header: Vec<(String, String)>,
+    /// Where the server is, by HTTP.
+    #[arg(skip)]
+    pub(super) upstream: Option<String>,
+    /// Where to listen instead of on standard input.
+    #[arg(skip)]
+    pub(super) listen: Option<String>,
+    /// The server's program and its arguments
+    #[arg(last = true, value_name = "CMD")]
+    pub(super) command: Vec<OsString>,
+}
+
+/// When earlier outputs go to a client.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(super) enum ContextWhen {
+    Off,
+    Request,
+    Append,
+}
+
+pub(super) async fn run(
+    client: Client,
+    wanted: Proxy,
+    config: &Config,
+    environment: &Environment,
+) -> Outcome {
+    let wrapped = Wrapped::of(&wanted)?;
+    let secrets = config.secrets.read()?.map(Arc::new);
+    let options = Options {
+        session: wanted.session.or_else(|| mcp::of_harness(environment)),
+        name: connect::random_text(),
+        server: wanted.name.unwrap_or_else(|| wrapped.name()),
+        directory: std::env::current_dir().ok().map(|path| path.display().to_string()),
+        repeats: Repeats {
+            age_max: Some(wanted.cache_age).filter(|age| !age.is_zero()),
+            tools: wanted.cache.into_iter().collect(),
+            tokens_max: usize::try_from(wanted.remember_tokens).unwrap_or(usize::MAX),
+        },
+        context: match wanted.context {
+            ContextWhen::Off => Context::Off,
+            ContextWhen::Request => Context::Request,
+            ContextWhen::Append => Context::Append,
+        },
+        durable: wanted.durable,
+        secrets,
+        notify: Arc::new(|text| {
+            // Nobody can be told when standard error is gone.
+            let _ = writeln!(std::io::stderr(), "sessionlog proxy: {text}");
+        }),
+    };
+    wrapped.run(client, options).await
+}
+
+/// What is wrapped.
+enum Wrapped {
+    Program(Vec<OsString>),
+    /// A server by HTTP, and where to listen in front of it.
+    Server(Upstream, Option<SocketAddr>),
+}
+
+impl Wrapped {
+    fn of(wanted: &Proxy) -> Outcome<Self> {
+        let usage = |text: &str| Failure::Usage(text.to_owned());
+        let listen =
+            match &wanted.listen {
+                Some(text) => Some(text.parse().map_err(|_| {
+                    usage("--listen: an address such as 127.0.0.1:8800 is expected")
+                })?),
+                None => None,
+            };
+        let one = match (&wanted.upstream, wanted.command.is_empty()) {
+            (Some(url), true) => {
+                let url = Url::parse(url).ok().filter(|url| url.scheme().starts_with("http"));
+                let url = url.ok_or_else(|| usage("--url: an address of HTTP is expected"))?;
+                Self::Server(Upstream { url, headers: wanted.header.clone() }, listen)
+            }
+            (None, false) => Self::Program(wanted.command.clone()),
+            _ => {
+                return Err(usage("name the server's program after --, or its address with --url"));
+            }
+        };
+        match &one {
+            Self::Program(_) if listen.is_some() || !wanted.header.is_empty() => {
+                Err(usage("--listen and --header go with --url"))
+            }
+            Self::Server(_, Some(listen)) if !listen.ip().is_loopback() => {
+                Err(usage("--listen: only this machine may ask; name a loopback address"))
+            }
+            _ => Ok(one),
+        }
+    }
+
+    fn name(&self) -> String {
+        match self {
+            Self::Program(command) => {
+                let program = command.first().map(Path::new).and_then(Path::file_name);
+                program.unwrap_or_default().to_string_lossy().into_owned()
+            }
+            Self::Server(upstream, _) => upstream.url.host_str().unwrap_or_default().to_owned(),
+        }
+    }
+
+    async fn run(self, client: Client, options: Options) -> Outcome {
+        let streams = (tokio::io::stdin(), tokio::io::stdout());
+        let refused = |error: std::io::Error| Failure::Refused {
+            code: "invalid_request",
+            message: format!("the server cannot be wrapped: {error}"),
+            action: "name a program that speaks MCP on its standard input and output, or the \
+                     address of a server"
+                .to_owned(),
+        };
+        match self {
+            Self::Program(command) => {
+                match with_program(streams, &command, client, options).await.map_err(refused)? {
+                    Ended::ByClient | Ended::ByItself(Some(0)) => Ok(()),
+                    Ended::ByItself(code) => {
+                        let code = code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1);
+                        Err(Failure::Silent(code))
+                    }
+                }
+            }
+            Self::Server(upstream, None) => {
+                with_upstream(streams, &upstream, client, options).await.map_err(refused)
+            }
+            Self::Server(upstream, Some(listen)) => {
+                let listener = tokio::net::TcpListener::bind(listen).await.map_err(refused)?;
+                let address = listener.local_addr().map_err(refused)?;
+                let said = format!("http://{address} in front of {}", upstream.url);
+                writeln!(std::io::stdout(), "{said}")?;
+                let mut terminate = signal(SignalKind::terminate()).map_err(refused)?;
+                let stop = async move {
+                    tokio::select! {
+                        _ = terminate.recv() => {}
+                        _ = tokio::signal::ctrl_c() => {}
+                    }
+                };
+                in_front_of(listener, &upstream, client, options, stop).await.map_err(refused)
+            }
+        }
+    }
+}
+
+fn header(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once(':').ok_or("it must be NAME: VALUE")?;
+    Ok((name.trim().to_owned(), value.trim().to_owned()))
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    let wrong = || "it must be a duration, such as 500ms, 60s or 4h".to_owned();
+    super::config::duration(text).ok_or_else(wrong)
+}
+
+/// How old an answer of one tool may be.
+fn tool_age(text: &str) -> Result<(String, Option<Duration>), String> {
+    let (tool, age) = text.split_once('=').ok_or("it must be TOOL=DURATION or TOOL=off")?;
+    let age = if age == "off" { None } else { Some(duration(age)?) };
+    Ok((tool.to_owned(), age.filter(|age| !age.is_zero())))
+}

@@ -1,0 +1,166 @@
+//! What a proxy looks at in a JSON-RPC message: id, method, and the raw text of the rest, each
+//! where it stands, so that a change is an insertion and every other byte stays. What does not
+//! read as a message is none. It must not know a revision of the protocol.
+
+use serde::Deserialize;
+use serde_json::{Value, value::RawValue};
+
+/// A message, not looked into.
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub(super) struct Message<'a> {
+    #[serde(borrow, default)]
+    pub(super) id: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    method: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(super) params: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(super) result: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(super) error: Option<&'a RawValue>,
+}
+
+/// Parameters of `tools/call`.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct CallParams<'a> {
+    pub(super) name: String,
+    #[serde(borrow, default)]
+    pub(super) arguments: Option<&'a RawValue>,
+    #[serde(default, rename = "_meta")]
+    pub(super) meta: Option<Value>,
+    /// The client wants a task, not an answer.
+    #[serde(default)]
+    pub(super) task: Option<serde::de::IgnoredAny>,
+}
+
+/// Result of `tools/call`.
+#[derive(Debug, Deserialize)]
+pub(super) struct CallResult<'a> {
+    #[serde(borrow, default)]
+    pub(super) content: Option<&'a RawValue>,
+    #[serde(default, rename = "isError")]
+    pub(super) is_error: Option<bool>,
+}
+
+/// Result of `tools/list`.
+#[derive(Debug, Deserialize)]
+pub(super) struct ListResult<'a> {
+    #[serde(borrow)]
+    pub(super) tools: &'a RawValue,
+    #[serde(default, rename = "nextCursor")]
+    pub(super) next: Option<Value>,
+}
+
+/// A tool of a list, as far as it is looked at.
+#[derive(Debug, Deserialize)]
+pub(super) struct ListedTool {
+    pub(super) name: String,
+    #[serde(default)]
+    pub(super) annotations: Option<Annotations>,
+}
+
+/// What a tool says of itself.
+#[derive(Debug, Deserialize)]
+pub(super) struct Annotations {
+    #[serde(default, rename = "readOnlyHint")]
+    pub(super) read_only: Option<bool>,
+}
+
+impl Message<'_> {
+    /// The method, of a request or a notification.
+    pub(super) fn method(&self) -> Option<String> {
+        serde_json::from_str(self.method?.get()).ok()
+    }
+
+    /// The id as a key.
+    pub(super) fn key(&self) -> Option<String> {
+        self.id.map(|id| id.get().to_owned())
+    }
+}
+
+/// The messages of a text: one, those of a batch, or none.
+pub(super) fn read(text: &str) -> Vec<Message<'_>> {
+    if text.trim_start().starts_with('[') {
+        return serde_json::from_str(text).unwrap_or_default();
+    }
+    serde_json::from_str(text).map_or_else(|_| Vec::new(), |one| vec![one])
+}
+
+/// Something to be added to a text, and where.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Insertion {
+    pub(super) at: usize,
+    pub(super) text: String,
+}
+
+/// What adds elements to an array that is a part of `text`.
+pub(super) fn at_end_of(text: &str, array: &RawValue, elements: &[String]) -> Option<Insertion> {
+    let inside = array.get().strip_prefix('[')?.strip_suffix(']')?;
+    if elements.is_empty() {
+        return None;
+    }
+    let begin = array.get().as_ptr().addr().checked_sub(text.as_ptr().addr())?;
+    let at = begin + array.get().len() - 1;
+    let comma = if inside.trim().is_empty() { "" } else { "," };
+    Some(Insertion { at, text: format!("{comma}{}", elements.join(",")) })
+}
+
+/// The text with everything added.
+pub(super) fn with(text: &str, mut insertions: Vec<Insertion>) -> String {
+    insertions.sort_by_key(|one| one.at);
+    let mut out = String::with_capacity(text.len() + 1_024);
+    let mut done = 0;
+    for one in insertions {
+        out.push_str(text.get(done..one.at).unwrap_or_default());
+        out.push_str(&one.text);
+        done = one.at;
+    }
+    out.push_str(text.get(done..).unwrap_or_default());
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_message_is_none_and_a_batch_is_many() {
+        for (text, count) in [
+            (r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#, 1),
+            (r#" [{"id":1,"method":"a"},{"id":2,"method":"b"}] "#, 2),
+            (r#"{"id":1,"id":2}"#, 0),
+            ("[1,2]", 0),
+            ("{", 0),
+            ("", 0),
+            ("17", 0),
+        ] {
+            assert_eq!(read(text).len(), count, "{text}");
+        }
+        let [one] = &read(r#"{"id":null,"method":7,"params":{"x":1e400}}"#)[..] else { panic!() };
+        assert_eq!((one.key(), one.method()), (None, None));
+        assert_eq!(one.params.map(RawValue::get), Some(r#"{"x":1e400}"#));
+    }
+
+    #[test]
+    fn an_insertion_leaves_every_other_byte() {
+        let list = |text: &'static str| {
+            let [message] = read(text)[..] else { panic!("one message") };
+            let list: ListResult<'_> =
+                serde_json::from_str(message.result.expect("a result").get()).expect("a list");
+            let more = at_end_of(text, list.tools, &["{\"name\":\"x\"}".to_owned()]);
+            with(text, more.into_iter().collect())
+        };
+        for (text, expected) in [
+            (
+                r#"{"id":1, "result":{"tools" : [ ] ,"z":1.0}}"#,
+                r#"{"id":1, "result":{"tools" : [ {"name":"x"}] ,"z":1.0}}"#,
+            ),
+            (
+                r#"{"result":{"tools":[{"name":"é]"}],"b":"\u00e9"}}"#,
+                r#"{"result":{"tools":[{"name":"é]"},{"name":"x"}],"b":"\u00e9"}}"#,
+            ),
+        ] {
+            assert_eq!(list(text), expected);
+        }
+    }
+}

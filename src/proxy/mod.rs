@@ -1,0 +1,74 @@
+//! RECORDING PROXY: stands between an MCP client and the server it uses, passes every message on
+//! as it came, and records what tools were called with and what they answered. It must not know a
+//! revision of the protocol, decode a message further than it looks at it, or let the store's
+//! trouble become the server's.
+//!
+//! Two kinds of messages are looked at: lists of tools, to which two of ours are added, and calls
+//! of tools, of which a repeat may be answered from the log. Everything else is bytes.
+
+mod desk;
+mod front;
+mod lines;
+mod message;
+mod own;
+mod recorder;
+mod sse;
+mod stdio;
+mod upstream;
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+pub use front::in_front_of;
+pub use stdio::{Ended, over_streams, with_program};
+pub use upstream::{Upstream, with_upstream};
+
+use crate::{event::SessionId, secrets::Recogniser};
+
+/// Says something to the person who started the proxy: standard error, mostly.
+pub type Notify = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// What of the earlier outputs goes to the client beside an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Context {
+    /// Nothing.
+    Off,
+    /// With an answer of `get_research_session`, or where a call's `_meta` asks for it.
+    Request,
+    /// With the first answer of a connection, too: what other connections of the session got.
+    Append,
+}
+
+/// How a call may be answered from the log.
+#[derive(Clone, Debug)]
+pub struct Repeats {
+    /// How old an answer of a read-only tool may be; `None`: the log answers nothing.
+    pub age_max: Option<Duration>,
+    /// The same for single tools: `None` never. It stands also where a tool does not say whether
+    /// it only reads, and never where a tool says that it writes.
+    pub tools: BTreeMap<String, Option<Duration>>,
+    /// Tokens of answers that are remembered.
+    pub tokens_max: usize,
+}
+
+/// What a proxy is told.
+#[derive(Clone)]
+pub struct Options {
+    /// The session to record into where a message does not name one; else a temporary one.
+    pub session: Option<SessionId>,
+    /// Random text: what makes this proxy's names differ from every other's.
+    pub name: String,
+    /// What the wrapped server is called in the log.
+    pub server: String,
+    /// The working directory.
+    pub directory: Option<String>,
+    /// How a call may be answered from the log.
+    pub repeats: Repeats,
+    /// What of earlier outputs goes to the client.
+    pub context: Context,
+    /// Whether an answer waits until its record is durable.
+    pub durable: bool,
+    /// What is taken out before it is recorded.
+    pub secrets: Option<Arc<Recogniser>>,
+    /// Whom to tell of trouble.
+    pub notify: Notify,
+}

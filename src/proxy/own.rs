@@ -1,0 +1,142 @@
+//! The two tools that a proxy adds to its server's: their names where no tool of the server has
+//! them, their descriptions, and what comes of a call. It must not know what a session means: the
+//! owner answers.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use crate::wire::tools::{self, NOTICE};
+
+/// A tool of ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Own {
+    Clear,
+    Recover,
+}
+
+impl Own {
+    const ALL: [Self; 2] = [Self::Clear, Self::Recover];
+
+    /// Its name in our own door.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Clear => "clear_session",
+            Self::Recover => "get_research_session",
+        }
+    }
+
+    /// Its name beside a server's tools.
+    fn beside<T>(self, theirs: &BTreeMap<String, T>) -> String {
+        let mut name = self.name().to_owned();
+        while theirs.contains_key(&name) {
+            name = format!("sessionlog_{name}");
+        }
+        name
+    }
+
+    /// The one that a name means beside a server's tools.
+    pub(super) fn called<T>(name: &str, theirs: &BTreeMap<String, T>) -> Option<Self> {
+        Self::ALL.into_iter().find(|own| own.beside(theirs) == name)
+    }
+
+    /// Whether a name could mean one, whatever the server's tools are.
+    pub(super) fn perhaps(name: &str) -> bool {
+        Self::ALL.into_iter().any(|own| name.trim_start_matches("sessionlog_") == own.name())
+    }
+}
+
+/// Both, as elements of a list of tools.
+pub(super) fn listed<T>(theirs: &BTreeMap<String, T>) -> Vec<String> {
+    let described = |own: Own| {
+        let tool = tools::tool(own.name())?;
+        let (description, schema) = match own {
+            Own::Clear => (
+                "Begin afresh: the answers of this server's tools that were remembered for this \
+                 session are forgotten. Nothing recorded is deleted.",
+                json!({ "type": "object", "properties": {} }),
+            ),
+            Own::Recover => (tool.description, Value::Object(tool.input_schema())),
+        };
+        let tool = json!({
+            "name": own.beside(theirs),
+            "title": tool.title,
+            "description": description,
+            "inputSchema": schema,
+            "annotations": {
+                "title": tool.title,
+                "readOnlyHint": tool.read_only,
+                "destructiveHint": false,
+                "idempotentHint": true,
+                "openWorldHint": false,
+            },
+        });
+        Some(tool.to_string())
+    };
+    Own::ALL.into_iter().filter_map(described).collect()
+}
+
+/// A result: the answer as it is and as text, and what else is to be said.
+pub(super) fn result(answer: &Value, more: Option<&str>, is_error: bool, modern: bool) -> Value {
+    let text = match answer {
+        Value::String(text) => text.clone(),
+        answer => answer.to_string(),
+    };
+    let mut content = vec![json!({ "type": "text", "text": text })];
+    content.extend(more.map(|more| json!({ "type": "text", "text": more })));
+    let mut result = json!({ "content": content, "isError": is_error });
+    if let Some(result) = result.as_object_mut() {
+        if answer.is_object() {
+            result.insert("structuredContent".to_owned(), answer.clone());
+        }
+        if modern {
+            result.insert("resultType".to_owned(), "complete".into());
+        }
+    }
+    result
+}
+
+/// Earlier outputs as a model reads them; `None` when there are none.
+pub(super) fn context(outputs: &[(String, String, String)]) -> Option<String> {
+    if outputs.is_empty() {
+        return None;
+    }
+    let mut text = format!("Earlier outputs of tools in this session. {NOTICE}\n");
+    for (number, (name, input, said)) in (1..).zip(outputs) {
+        text.push_str(&format!("\n## [{number}] {name} {input}\n\n{said}\n"));
+    }
+    Some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn our_tools_never_take_a_name_of_the_servers() {
+        let servers = |names: &[&str]| -> BTreeMap<String, ()> {
+            names.iter().map(|name| ((*name).to_owned(), ())).collect()
+        };
+        for (names, expected) in [
+            (&[][..], ["clear_session", "get_research_session"]),
+            (&["clear_session"], ["sessionlog_clear_session", "get_research_session"]),
+            (
+                &["clear_session", "sessionlog_clear_session", "get_research_session"],
+                ["sessionlog_sessionlog_clear_session", "sessionlog_get_research_session"],
+            ),
+        ] {
+            let theirs = servers(names);
+            let tools: Vec<Value> = listed(&theirs)
+                .iter()
+                .map(|tool| serde_json::from_str(tool).expect("JSON"))
+                .collect();
+            assert_eq!(tools.iter().map(|tool| &tool["name"]).collect::<Vec<_>>(), expected);
+            for (name, own) in expected.into_iter().zip(Own::ALL) {
+                assert_eq!(Own::called(name, &theirs), Some(own));
+                assert!(Own::perhaps(name));
+            }
+            assert!(names.iter().all(|name| Own::called(name, &theirs).is_none()));
+        }
+        assert!(!Own::perhaps("echo"));
+    }
+}

@@ -1,0 +1,121 @@
+//! Server-sent events out of bytes as they come, each with the bytes it was made of. It must not
+//! hold more than one event, nor look inside.
+
+use std::time::Duration;
+
+/// Bytes of one event at most; what is longer is given up.
+const EVENT_BYTES_MAX: usize = 64 << 20;
+
+/// One event.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Event {
+    pub(super) data: String,
+    /// Everything it was made of, the empty line behind it included.
+    pub(super) raw: Vec<u8>,
+}
+
+impl Event {
+    /// The same event with other data.
+    pub(super) fn with(&self, data: &str) -> Vec<u8> {
+        let text = String::from_utf8_lossy(&self.raw);
+        let mut out = String::with_capacity(self.raw.len() + data.len());
+        let mut said = false;
+        for line in text.lines() {
+            let is_data = line == "data" || line.starts_with("data:");
+            if is_data && !said {
+                out.push_str("data: ");
+                out.push_str(data);
+                out.push('\n');
+            }
+            said |= is_data;
+            if !is_data {
+                out.push_str(line);
+                out.push('\n');
+            }
+        }
+        out.into_bytes()
+    }
+}
+
+/// Reads events.
+#[derive(Debug, Default)]
+pub(super) struct Events {
+    buffer: Vec<u8>,
+    /// The id of the latest event that had one.
+    pub(super) last_id: Option<String>,
+    /// How long the server wants to be left alone before its stream is taken up again.
+    pub(super) retry: Option<Duration>,
+}
+
+impl Events {
+    /// Takes bytes; the events that are complete now.
+    pub(super) fn push(&mut self, bytes: &[u8]) -> Vec<Event> {
+        self.buffer.extend_from_slice(bytes);
+        let mut events = Vec::new();
+        while let Some(end) = self.end() {
+            let raw: Vec<u8> = self.buffer.drain(..end).collect();
+            events.push(self.event(raw));
+        }
+        if self.buffer.len() > EVENT_BYTES_MAX {
+            self.buffer.clear();
+        }
+        events
+    }
+
+    /// What came after the last whole event.
+    pub(super) fn rest(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.buffer)
+    }
+
+    /// Where the first event ends: behind its empty line.
+    fn end(&self) -> Option<usize> {
+        let mut begin = 0;
+        while let Some(length) = self.buffer.get(begin..)?.iter().position(|byte| *byte == b'\n') {
+            let line = self.buffer.get(begin..begin + length)?;
+            begin += length + 1;
+            if line.is_empty() || line == b"\r" {
+                return Some(begin);
+            }
+        }
+        None
+    }
+
+    fn event(&mut self, raw: Vec<u8>) -> Event {
+        let text = String::from_utf8_lossy(&raw).into_owned();
+        let mut data: Vec<&str> = Vec::new();
+        for line in text.lines() {
+            let (name, value) = line.split_once(':').unwrap_or((line, ""));
+            let value = value.strip_prefix(' ').unwrap_or(value);
+            match name {
+                "data" => data.push(value),
+                "id" => self.last_id = Some(value.to_owned()),
+                "retry" => self.retry = value.parse().ok().map(Duration::from_millis),
+                _ => {}
+            }
+        }
+        Event { data: data.join("\n"), raw }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_are_read_however_their_bytes_come() {
+        let text = "event: message\nid: 7\ndata: {\"a\":\ndata: 1}\n\n: ping\n\nretry: 50\r\ndata:x\r\n\r\nid: 9\n";
+        for size in [1, 2, 7, 1_000] {
+            let mut events = Events::default();
+            let read: Vec<Event> =
+                text.as_bytes().chunks(size).flat_map(|chunk| events.push(chunk)).collect();
+            let data: Vec<_> = read.iter().map(|event| event.data.as_str()).collect();
+            assert_eq!(data, ["{\"a\":\n1}", "", "x"], "{size}");
+            assert_eq!(events.last_id.as_deref(), Some("7"));
+            assert_eq!(events.retry, Some(Duration::from_millis(50)));
+            let all: Vec<u8> =
+                read.iter().flat_map(|event| event.raw.clone()).chain(events.rest()).collect();
+            assert_eq!(all, text.as_bytes(), "every byte, in order");
+            assert_eq!(read[0].with("new"), b"event: message\nid: 7\ndata: new\n\n");
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! Repeats answered from the log: which, how they are marked, when not; a fresh start; what earlier
+//! connections got; and the same by HTTP.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use sessionlog::proxy::{Context, Options, Repeats};
+
+use super::wrapped::{Store, Wrapped, options, session};
+
+fn mark(result: &Value) -> &Value {
+    &result["_meta"]["sessionlog/cache"]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_repeat_of_a_call_that_only_reads_is_answered_from_the_log_and_marked() {
+    let store = Store::start().await;
+    let mut wrapped = Wrapped::of(&store, options());
+    wrapped.tools().await;
+    let first = wrapped.call("read", json!({"a": 1, "b": [2]})).await;
+    assert!(mark(&first).is_null());
+    store.holds("tmp-p0-0", 2).await;
+    store.desk.clock.advance(Duration::from_secs(3));
+    let again = wrapped.call("read", json!({"b": [2], "a": 1})).await;
+    assert_eq!(wrapped.calls("read"), 1, "the server was not asked again");
+    assert_eq!(
+        (&again["content"], &again["structuredContent"]),
+        (&first["content"], &first["structuredContent"])
+    );
+    assert_eq!(again["_meta"]["own"], 1, "what the server marked stays");
+    let age = mark(&again)["age_ms"].as_u64().unwrap();
+    assert!((3_000..60_000).contains(&age), "{again}");
+    assert_eq!((&mark(&again)["hits"], &mark(&again)["position"]), (&json!(1), &json!(1)));
+    wrapped.call("read", json!({"a": 1, "b": [2]})).await;
+    wrapped.call("read", json!({"a": 2})).await;
+    assert_eq!(wrapped.calls("read"), 2, "another input is another call");
+    store.holds("tmp-p0-0", 8).await;
+    store.desk.clock.advance(Duration::from_secs(61));
+    wrapped.call("read", json!({"a": 1, "b": [2]})).await;
+    assert_eq!(wrapped.calls("read"), 3, "too old");
+    wrapped.leave().await;
+    let events = store.events(&store.only_session().await).await;
+    let ages: Vec<_> = events.iter().filter_map(|event| event.get("cached")).collect();
+    assert_eq!(ages.len(), 4, "two calls and two results say where they come from");
+    assert!(ages.iter().all(|cached| cached["position"] == 1 && cached["age_ms"].is_u64()));
+    assert_eq!(events.len(), 10);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_writes_is_never_answered_from_the_log_and_ends_what_was_read_before() {
+    let store = Store::start().await;
+    let rule = Some(Duration::from_secs(600));
+    let tools = [("write", rule), ("plain", rule), ("read2", None)];
+    let tools = tools.map(|(name, rule)| (name.to_owned(), rule)).into();
+    let repeats = Repeats { tools, ..options().repeats };
+    let mut wrapped = Wrapped::of(&store, Options { repeats, ..options() });
+    wrapped.tools().await;
+    for (tool, calls, why) in [
+        ("read", 1, "first"),
+        ("read", 1, "repeat"),
+        ("write", 1, "a write"),
+        ("write", 2, "a tool that says it writes, whatever the rule"),
+        ("read", 2, "something was written since"),
+        ("read", 2, "repeat"),
+        ("plain", 1, "it does not say that it only reads: it may write"),
+        ("plain", 2, "so it stands for nothing"),
+        ("read", 3, "and ends what was read"),
+    ] {
+        wrapped.call(tool, json!({})).await;
+        assert_eq!(wrapped.calls(tool), calls, "{tool}: {why}");
+    }
+    wrapped.call("read", json!({"fail": true})).await;
+    wrapped.call("read", json!({"fail": true})).await;
+    assert_eq!(wrapped.calls("read"), 5, "an error is no answer");
+    wrapped.call("read", json!({"password": "hunter2"})).await;
+    wrapped.call("read", json!({"password": "hunter3"})).await;
+    assert_eq!(wrapped.calls("read"), 7, "what had secrets is not what it seems");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fresh_start_forgets_the_answers_and_keeps_the_log() {
+    let store = Store::start().await;
+    let named = || Options { session: Some(session("kept")), ..options() };
+    let mut wrapped = Wrapped::of(&store, named());
+    wrapped.tools().await;
+    wrapped.call("read", json!({})).await;
+    let cleared = wrapped.call("clear_session", json!({})).await;
+    assert_eq!(cleared["structuredContent"]["clearedSessionId"], "kept");
+    wrapped.call("read", json!({})).await;
+    assert_eq!(wrapped.calls("read"), 2);
+    wrapped.leave().await;
+    let events = store.events("kept").await;
+    assert_eq!(events.len(), 5, "{events:?}");
+    assert_eq!(events[2]["type"], "context.cleared");
+    // Another proxy of the same session, another day of the same minute.
+    let mut wrapped = Wrapped::of(&store, Options { name: "p1".to_owned(), ..named() });
+    wrapped.tools().await;
+    let again = wrapped.call("read", json!({})).await;
+    assert_eq!(mark(&again)["position"], 4, "{again}");
+    // A session that nobody named is left behind.
+    let mut wrapped = Wrapped::of(&store, options());
+    wrapped.tools().await;
+    wrapped.call("read", json!({})).await;
+    let first = wrapped.call("clear_session", json!({})).await;
+    let second = wrapped.call("clear_session", json!({})).await;
+    assert_ne!(first["structuredContent"], second["structuredContent"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn earlier_outputs_go_to_who_asks_and_never_twice_to_who_has_them() {
+    let store = Store::start().await;
+    let named = |name: &str, context| Options {
+        name: name.to_owned(),
+        session: Some(session("long")),
+        context,
+        ..options()
+    };
+    let mut first = Wrapped::of(&store, named("p1", Context::Append));
+    first.tools().await;
+    let answer = first.call("plain", json!({"q": "early"})).await;
+    assert_eq!(answer["content"].as_array().unwrap().len(), 1, "there is nothing earlier");
+    first.call("plain", json!({"q": "later"})).await;
+    first.leave().await;
+    let mut second = Wrapped::of(&store, named("p2", Context::Append));
+    second.tools().await;
+    let answer = second.call("plain", json!({"q": "new"})).await;
+    let text = answer["content"][1]["text"].as_str().unwrap();
+    assert!(text.contains("early") && text.contains("later") && text.contains("data"), "{text}");
+    let answer = second.call("plain", json!({"q": "newer"})).await;
+    assert_eq!(answer["content"].as_array().unwrap().len(), 1, "it has them");
+    // Who lost them asks, and is given all there is.
+    let recovered = second.call("get_research_session", json!({})).await;
+    assert_eq!(recovered["structuredContent"]["sessionId"], "long");
+    let text = recovered["content"][1]["text"].as_str().unwrap();
+    assert!(text.contains("early") && text.contains("newer"), "{text}");
+    let mut third = Wrapped::of(&store, named("p3", Context::Request));
+    let answer = third.call("plain", json!({})).await;
+    assert_eq!(answer["content"].as_array().unwrap().len(), 1, "nobody asked");
+    let asked = json!({"sessionlog/context": true});
+    let answer = third.call_with("plain", json!({"q": 2}), asked).await;
+    assert!(answer["content"][1]["text"].as_str().unwrap().contains("early"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_log_is_asked_for_an_answer_over_http() {
+    let store = Store::start().await;
+    let event = |id: &str, n: u64, words: usize| {
+        let text = "word ".repeat(words);
+        json!([
+            {"type": "agent.tool_use", "name": "search", "input": {"q": n}, "call_id": id},
+            {"type": "agent.tool_result", "call_id": id, "content": [{"type": "text", "text": text}]},
+        ])
+    };
+    store.post("/v1/sessions", json!({"id": "s"})).await;
+    let emit = |events: Value| store.post("/v1/sessions/s/events", json!({ "events": events }));
+    emit(event("a", 1, 100)).await;
+    emit(event("b", 2, 100)).await;
+    store.desk.clock.advance(Duration::from_secs(10));
+    let look = |body: Value| store.post("/v1/sessions/s/tool-cache/lookup", body);
+    let hit = look(json!({"name": "search", "input": {"q": 1}})).await;
+    assert_eq!((&hit["hit"], &hit["result"]["position"]), (&json!(true), &json!(1)), "{hit}");
+    assert_eq!(hit["trust"], "untrusted-external-content");
+    assert!(hit["age_ms"].as_u64().unwrap() >= 10_000);
+    for (asked, reason) in [
+        (json!({"name": "search", "input": {"q": 3}}), "unknown"),
+        (json!({"name": "other", "input": {"q": 1}}), "unknown"),
+        (json!({"name": "search", "input": {"q": 1}, "server": "x"}), "unknown"),
+        (json!({"name": "search", "input": {"q": 1}, "max_age_seconds": 9}), "too_old"),
+        (json!({"name": "search", "input": {"q": 1}, "tokens_max": 200}), "trimmed"),
+    ] {
+        let miss = look(asked.clone()).await;
+        assert_eq!((&miss["hit"], &miss["reason"]), (&json!(false), &json!(reason)), "{asked}");
+    }
+    let figures = look(json!({"name": "search", "input": {"q": 2}, "tokens_max": 200})).await;
+    assert_eq!(
+        figures["remembered"],
+        json!({"count": 1, "tokens": 125, "tokens_max": 200, "trimmed": 1, "hits": 0})
+    );
+    let outputs = store.get("/v1/sessions/s/views/outputs?from_position=2").await;
+    let outputs = outputs["outputs"].as_array().unwrap();
+    assert_eq!((outputs.len(), &outputs[0]["call"]["input"]["q"]), (1, &json!(2)));
+    emit(json!([{"type": "context.cleared"}])).await;
+    let miss = look(json!({"name": "search", "input": {"q": 1}})).await;
+    assert_eq!(miss["reason"], "unknown", "a fresh start");
+}

@@ -1,0 +1,96 @@
+//! What passes: everything, as it came.
+
+use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt as _;
+
+use super::wrapped::{Store, Wrapped, options};
+
+/// Where nobody listens.
+const NOWHERE: &str = "http://127.0.0.1:9/";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_either_side_says_goes_through_byte_by_byte() {
+    let said = [
+        r#"{ "jsonrpc":"2.0", "id" : "a\u0062", "method":"sampling/createMessage","params":{"n":1.50e3,"n2":123456789012345678901234567890}}"#,
+        r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":0.1,"x-unknown":{"deep":[{}]}}}"#,
+        r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"no","data":null},"extra":true}"#,
+        r#"[{"jsonrpc":"2.0","id":5,"result":{}},{"jsonrpc":"2.0","method":"notifications/x"}]"#,
+        r#"{"id":1,"id":2,"method":"twice"}"#,
+        r#"{"jsonrpc":"2.0","id":7,"method":"elicitation/create","params":{"message":"ω 🦀"}}"#,
+        "{\"jsonrpc\":\"2.0\",\"id\":8,\"result\":{\"roots\":[]}}\r",
+        "this is no JSON {",
+        "",
+        "[]",
+        "17",
+    ];
+    // The server says back what it hears.
+    let echo = |line: &str| Some(vec![line.to_owned()]);
+    let mut wrapped = Wrapped::new(NOWHERE, options(), Box::new(echo));
+    for line in said {
+        wrapped.say(line).await;
+        assert_eq!(wrapped.hear().await.unwrap(), line.trim_end_matches('\r'));
+    }
+    let long = format!("{{\"id\":9,\"method\":\"x\",\"params\":\"{}\"}}", "y".repeat(3 << 20));
+    let mut to = wrapped.take_to();
+    let line = format!("{long}\n");
+    let writing = tokio::spawn(async move {
+        to.write_all(line.as_bytes()).await.unwrap();
+        to
+    });
+    assert!(wrapped.hear().await.unwrap() == long, "a long line is whole");
+    drop(writing.await.unwrap());
+    let told = wrapped.told.lock().unwrap().clone();
+    assert_eq!(told[..said.len()], said);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_that_does_not_answer_is_told_of_and_no_call_waits_for_it() {
+    let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
+    let notify = std::sync::Arc::new(move |text: &str| {
+        let _ = tell.send(text.to_owned());
+    });
+    let script = Box::new(super::wrapped::tools());
+    let options = sessionlog::proxy::Options { notify, ..options() };
+    let mut wrapped = Wrapped::new(NOWHERE, options, script);
+    wrapped.tools().await;
+    for n in 0..50 {
+        let result = wrapped.call("read", json!({ "n": n % 2 })).await;
+        assert_eq!(result["structuredContent"]["n"], n + 1);
+    }
+    assert!(told.recv().await.unwrap().starts_with("recording is interrupted, calls go on"));
+    let refused = wrapped.call("get_research_session", json!({})).await;
+    assert_eq!(refused["isError"], true);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn our_tools_stand_beside_the_servers_and_take_none_of_its_names() {
+    let store = Store::start().await;
+    let mut wrapped = Wrapped::of(&store, options());
+    let names = wrapped.tools().await;
+    assert_eq!(names, ["read", "write", "plain", "clear_session", "get_research_session"]);
+    let script = |line: &str| {
+        let message: Value = serde_json::from_str(line).unwrap();
+        let tools = json!({"tools": [{"name": "clear_session", "inputSchema": {}}]});
+        let result = match message["method"].as_str().unwrap() {
+            "tools/list" if message["params"]["cursor"] == "2" => tools,
+            "tools/list" if message["params"].get("page").is_some() => {
+                json!({"tools": [], "nextCursor": "2"})
+            }
+            "tools/list" => tools,
+            _ => json!({"content": [{"type": "text", "text": "the server's"}]}),
+        };
+        Some(vec![json!({"jsonrpc": "2.0", "id": message["id"], "result": result}).to_string()])
+    };
+    // Nobody has listed the tools: the proxy asks before it takes a call for its own.
+    let mut wrapped = Wrapped::new(&store.server.url("/"), options(), Box::new(script));
+    let theirs = wrapped.call("clear_session", json!({})).await;
+    assert_eq!(theirs["content"][0]["text"], "the server's");
+    let ours = wrapped.call("sessionlog_clear_session", json!({})).await;
+    assert!(ours["structuredContent"]["clearedSessionId"].is_string(), "{ours}");
+    let first = wrapped.ask("tools/list", json!({"page": 1})).await;
+    assert_eq!(first["result"], json!({"tools": [], "nextCursor": "2"}), "ours come last");
+    let last = wrapped.ask("tools/list", json!({"cursor": "2"})).await;
+    let names: Vec<_> =
+        last["result"]["tools"].as_array().unwrap().iter().map(|t| &t["name"]).collect();
+    assert_eq!(names, ["clear_session", "sessionlog_clear_session", "get_research_session"]);
+}

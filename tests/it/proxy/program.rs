@@ -1,0 +1,73 @@
+//! The program itself: `sessionlog proxy` in front of other programs.
+
+use std::{io::Write as _, process::Stdio};
+
+use serde_json::{Value, json};
+
+use crate::program::Place;
+
+/// A server in a shell: one tool, which ends the server when it is told to.
+const SERVER: &str = r#"while read -r line; do
+case $line in
+*die*) exit 7 ;;
+*tools/call*) echo '{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"hello ghp_0123456789abcdefghijABCDEFGHIJ012345"}]}}' ;;
+esac
+done"#;
+
+fn call(name: &str) -> String {
+    let params = json!({"name": name, "arguments": {}});
+    json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).to_string() + "\n"
+}
+
+#[test]
+fn a_program_is_wrapped_and_its_end_is_the_proxys() {
+    let place = Place::new();
+    let wrapped = |arguments: &[&str], said: &str| {
+        let whole = [&["proxy", "--session", "s"], arguments, &["--", "sh", "-c", SERVER]].concat();
+        place.run_with(&whole, said)
+    };
+    let said: Value = wrapped(&[], &call("greet")).json();
+    let text = said["result"]["content"][0]["text"].as_str().unwrap();
+    assert!(text.contains("ghp_"), "the client is told what the server said");
+    let events = place.events("s");
+    assert_eq!(events.len(), 2, "{events:?}");
+    assert_eq!(events[1]["content"][0]["text"], "hello [redacted:github-token]");
+    assert_eq!(events[0]["server"], "sh");
+    wrapped(&["--secrets", "off", "--name", "mine"], &call("greet")).ok();
+    let events = place.events("s");
+    assert_eq!(
+        (&events[3]["content"][0]["text"], &events[2]["server"]),
+        (&json!(text), &json!("mine"))
+    );
+    let mut proxy = place
+        .command(&["proxy", "--session", "s", "--", "sh", "-c", SERVER])
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // The client stays: it is the server who leaves.
+    let mut client = proxy.stdin.take().unwrap();
+    client.write_all(call("die").as_bytes()).unwrap();
+    assert_eq!(proxy.wait().unwrap().code(), Some(7));
+    drop(client);
+    let last = place.events("s").pop().unwrap();
+    assert_eq!((&last["type"], &last["is_error"]), (&json!("agent.tool_result"), &json!(true)));
+}
+
+#[test]
+fn what_cannot_be_wrapped_is_refused_by_name() {
+    let place = Place::new();
+    for (arguments, code, said) in [
+        (&["proxy"][..], 2, "--url"),
+        (&["proxy", "--url", "http://127.0.0.1:9/mcp", "--", "cat"], 2, "--url"),
+        (&["proxy", "--listen", "127.0.0.1:0", "--", "cat"], 2, "--listen"),
+        (&["proxy", "--url", "http://127.0.0.1:9/", "--listen", "0.0.0.0:0"], 2, "--listen"),
+        (&["proxy", "--url", "ftp://x"], 2, "--url"),
+        (&["proxy", "--secrets=-nobody", "--", "cat"], 2, "secrets"),
+        (&["proxy", "--cache", "x", "--", "cat"], 2, "--cache"),
+        (&["proxy", "--", "/no/such/program"], 1, "cannot be wrapped"),
+    ] {
+        let ran = place.run(arguments);
+        assert_eq!(ran.code, code, "{arguments:?}: {}", ran.err);
+        assert!(ran.err.contains(said), "{arguments:?}: {}", ran.err);
+    }
+}
