@@ -625,6 +625,8 @@ A file holds JSON lines, each one of
   […]                                 the messages of one
   {\"role\": \"user\", …}               one message of the file's only conversation
   {\"type\": \"user.message\", …}       one event, as `sessionlog events` prints it
+or it is a transcript of Claude Code (~/.claude/projects/…/ID.jsonl) or a rollout of Codex
+(~/.codex/sessions/…/rollout-….jsonl). Messages may be those of Anthropic's API, too.
 Import again when a file has grown: only what is new is added. A conversation is not put into a
 session that holds another one: it is left out and told, name another session with --session.
 Events keep their ids: one that is there with other content is told. Exit code 1 when anything was
@@ -652,9 +654,16 @@ pub(super) struct Export {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Format {
     /// Events, one JSON object a line
+    #[value(alias = "events")]
     Jsonl,
-    /// The conversation in OpenAI's chat format, as it was imported
+    /// The conversation in OpenAI's chat format; what was imported as it was
     Openai,
+    /// Messages of Anthropic's API; what was imported as it was
+    Anthropic,
+    /// The transcript of Claude Code that was imported, line by line
+    ClaudeCode,
+    /// The rollout of Codex that was imported, line by line
+    Codex,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -20,7 +20,7 @@ use crate::{
     client::{Client, Request, Target, session_path},
     env::{files, host::Scratch},
     event::SessionId,
-    import::{self, Members, Source},
+    import::{self, Chat, Members, Source},
 };
 
 const SAMPLE: &str = include_str!("../../examples/conversation.jsonl");
@@ -128,7 +128,7 @@ async fn compare(
     let metadata = |name: &str| session.get("metadata")?.get(name)?.as_str().map(str::to_owned);
     let imported = usize::try_from(imported).unwrap_or(usize::MAX);
     let (sample, appended) = kept.split_at_checked(imported).unwrap_or((&kept, &[]));
-    let lines = import::to_openai(&stage.session, &metadata, sample);
+    let lines = import::to_chat(Chat::Openai, &stage.session, &metadata, sample);
     let sample_is_back = lines.first().and_then(|line| serde_json::from_str::<Value>(line).ok())
         == serde_json::from_str(SAMPLE).ok();
     let back = acknowledged

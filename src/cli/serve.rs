@@ -33,9 +33,9 @@ use crate::{
     },
     event::Event,
     http::{App, Exporter, HttpOptions, Listener, OwnerInfo, ServeOptions},
-    import::{self, Members},
+    import::{self, Chat, Members, Program, TranscriptLines},
     mcp::{self, McpHttpOptions},
-    service::{Quotas, ResearchOptions, Service, ServiceResult},
+    service::{Quotas, ResearchOptions, Service},
     store::{
         Store,
         local::{Local, OpenError},
@@ -133,7 +133,7 @@ fn router(
         config_digest: config.digest(),
         step_down: stop.clone(),
     };
-    let exporters = BTreeMap::from([("openai".to_owned(), Arc::new(openai) as Exporter)]);
+    let exporters = exporters();
     let (allowed_hosts, allowed_origins) =
         (doors.names(config), config.doors.allowed_origins.clone());
     let options = HttpOptions {
@@ -175,14 +175,35 @@ async fn mark_changed(service: Service, every: Duration, stop: CancellationToken
     }
 }
 
-/// A session's conversation in OpenAI's chat format, for the HTTP door: `{"messages":[…]}`. What
-/// an import keeps beside the messages is metadata of the session, and answered with it.
-fn openai(events: Vec<Event>) -> ServiceResult<Vec<u8>> {
-    let members: Vec<Members> =
-        events.iter().filter_map(|event| Members::read(&json::event_text(event)).ok()).collect();
-    let mut bytes = import::to_messages(&members).into_bytes();
-    bytes.push(b'\n');
-    Ok(bytes)
+/// The formats of other programs that the HTTP door writes a session in. Chats are
+/// `{"messages":[…]}`; what an import keeps beside them is metadata of the session, and answered
+/// with it.
+fn exporters() -> BTreeMap<String, Exporter> {
+    let chat = |chat: Chat| {
+        let export = move |events: Vec<Event>| {
+            let events: Vec<Members> = events.iter().filter_map(members).collect();
+            Ok((import::to_messages(chat, &events) + "\n").into_bytes())
+        };
+        Arc::new(export) as Exporter
+    };
+    let transcript = |program: Program| {
+        let export = move |events: Vec<Event>| {
+            let mut lines = TranscriptLines::new(program);
+            let taken = events.iter().filter_map(|event| lines.take(&members(event)?));
+            Ok(taken.flat_map(|line| [line, "\n".to_owned()]).collect::<String>().into_bytes())
+        };
+        (program.as_str().to_owned(), Arc::new(export) as Exporter)
+    };
+    BTreeMap::from([
+        ("openai".to_owned(), chat(Chat::Openai)),
+        ("anthropic".to_owned(), chat(Chat::Anthropic)),
+        transcript(Program::ClaudeCode),
+        transcript(Program::Codex),
+    ])
+}
+
+fn members(event: &Event) -> Option<Members> {
+    Members::read(&json::event_text(event)).ok()
 }
 
 /// Tells an owner to leave whose directory was taken away: nobody can reach it there any more.

@@ -17,7 +17,7 @@ use super::{
 use crate::{
     client::{Client, Request, session_path},
     env::files,
-    import::{self, Members, Report, Source},
+    import::{self, Chat, Members, Program, Report, Source, TranscriptLines},
 };
 
 pub(super) async fn import(client: &Client, wanted: args::Import, screen: &mut Screen) -> Outcome {
@@ -119,22 +119,51 @@ fn tell(path: &Path, report: &Report, screen: &mut Screen) -> Outcome {
 
 pub(super) async fn export(client: &Client, wanted: args::Export, screen: &mut Screen) -> Outcome {
     let mut pages = Pages::new(client, &wanted.session, Query::default());
-    if wanted.format == Format::Jsonl {
-        while let Some(page) = pages.next().await? {
-            for event in &page.events {
-                screen.line(on_one_line(event.get()))?;
+    let chat = match wanted.format {
+        Format::Jsonl => {
+            while let Some(page) = pages.next().await? {
+                for event in &page.events {
+                    screen.line(on_one_line(event.get()))?;
+                }
             }
+            return Ok(());
         }
-        return Ok(());
-    }
+        Format::ClaudeCode => return transcript(pages, Program::ClaudeCode, screen).await,
+        Format::Codex => return transcript(pages, Program::Codex, screen).await,
+        Format::Openai => Chat::Openai,
+        Format::Anthropic => Chat::Anthropic,
+    };
     let session = client.json(Request::get(session_path(&wanted.session, ""))).await?;
     let metadata = |name: &str| session.get("metadata")?.get(name)?.as_str().map(str::to_owned);
     let mut events = Vec::new();
     while let Some(page) = pages.next().await? {
         events.extend(page.events.iter().filter_map(|event| Members::read(event.get()).ok()));
     }
-    for line in import::to_openai(&wanted.session, &metadata, &events) {
+    for line in import::to_chat(chat, &wanted.session, &metadata, &events) {
         screen.line(on_one_line(&line))?;
+    }
+    Ok(())
+}
+
+/// The lines of a program's transcript, one after the other.
+async fn transcript(mut pages: Pages<'_>, program: Program, screen: &mut Screen) -> Outcome {
+    let mut lines = TranscriptLines::new(program);
+    let (mut events, mut written) = (0_u64, 0_u64);
+    while let Some(page) = pages.next().await? {
+        for event in &page.events {
+            events += 1;
+            let line = Members::read(event.get()).ok().and_then(|event| lines.take(&event));
+            if let Some(line) = line {
+                written += 1;
+                screen.line(on_one_line(&line))?;
+            }
+        }
+    }
+    if events > 0 && written == 0 {
+        let name = program.as_str();
+        let message =
+            format!("nothing of this session was imported from {name}: there is no line to write");
+        return Err(Failure::Usage(message));
     }
     Ok(())
 }

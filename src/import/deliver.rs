@@ -3,11 +3,16 @@
 //!
 //! The id of a message names everything before it. So of the ids of a conversation those that are
 //! known come first, where they end is found by halving, and the session must end there too. The
-//! id of an event of ours names that event alone: each is known or not for itself.
+//! id of an event of ours or of a program's line names that event alone: each is known or not for
+//! itself.
 
 use serde_json::{Map, Value, json};
 
-use super::{BadLine, Draft, ImportError, Sent, openai::About};
+use super::{
+    BadLine, Draft, ImportError, Sent,
+    openai::{About, Named, SHAPE_KEY},
+    transcript::Program,
+};
 use crate::{
     client::{Client, ClientError, Request, session_path},
     event::{SessionId, limits},
@@ -37,14 +42,17 @@ pub(super) struct Delivery<'a> {
     adding: bool,
     /// Whether events brought ids of their own, so that positions say nothing.
     native: bool,
+    /// The form of its lines that a session to be gone on with must have.
+    shape: Option<&'static str>,
     title: Option<String>,
+    workspace: Option<String>,
     metadata: Map<String, Value>,
 }
 
 /// The session before the import.
 enum Found {
     Absent,
-    There { metadata: Value },
+    There { metadata: Value, tail: u64 },
 }
 
 /// Cuts events into what one batch may hold.
@@ -81,9 +89,16 @@ impl<'a> Delivery<'a> {
             there: 0,
             adding: false,
             native: false,
+            shape: None,
             title: None,
+            workspace: None,
             metadata: Map::new(),
         }
+    }
+
+    /// Names the session, before anything was asked of it.
+    pub(super) fn rename(&mut self, session: SessionId) {
+        self.session = session;
     }
 
     /// Says what a session created for this conversation is told about itself.
@@ -93,9 +108,19 @@ impl<'a> Delivery<'a> {
         self.title = about.title.or_else(|| drafts.iter().find_map(first_words));
     }
 
+    /// Says whose transcript it is, and where the program worked.
+    pub(super) fn transcript(&mut self, program: Program, drafts: &[Sent], place: Option<String>) {
+        let about = About::transcript(program);
+        self.shape = Some(about.shape());
+        self.describe(about, &[]);
+        self.title = drafts.iter().find_map(|(_, draft)| first_words(draft));
+        let fits = |place: &String| place.chars().count() <= limits::WORKSPACE_CHARS_MAX;
+        self.workspace = place.filter(fits);
+    }
+
     /// Appends what is not there of one part.
     pub(super) async fn deliver(&mut self, drafts: &[Sent]) -> Result<Done, ImportError> {
-        self.native |= drafts.iter().any(|(_, draft)| !draft.minted);
+        self.native |= drafts.iter().any(|(_, draft)| draft.named != Named::ByAllBefore);
         if self.native {
             return self.deliver_each(drafts).await;
         }
@@ -147,8 +172,8 @@ impl<'a> Delivery<'a> {
         ImportError::Taken { session: self.session.clone(), other }
     }
 
-    /// Appends events that have ids of their own: together when all are new or all are known, one
-    /// by one otherwise.
+    /// Appends events whose ids say nothing of the others: together when all are new or all are
+    /// known, otherwise in halves.
     async fn deliver_each(&mut self, drafts: &[Sent]) -> Result<Done, ImportError> {
         if self.look().await? {
             match self.create(&[]).await {
@@ -157,24 +182,34 @@ impl<'a> Delivery<'a> {
             }
             self.look().await?;
         }
-        let mut done = Done::default();
-        let all = drafts.len() as u64;
-        match self.append(drafts, None).await {
-            Ok(true) => done.known = all,
-            Ok(false) => done.added = all,
-            Err(error) if is_about_content(&error) => {
-                for sent in drafts {
-                    match self.append(std::slice::from_ref(sent), None).await {
-                        Ok(true) => done.known += 1,
-                        Ok(false) => done.added += 1,
-                        Err(error) if is_about_content(&error) => {
-                            done.bad.push(BadLine { line: sent.0, problem: error.to_string() });
-                        }
-                        Err(error) => return Err(error.into()),
-                    }
-                }
+        if let (Some(shape), Some(Found::There { metadata, tail })) = (self.shape, &self.found) {
+            let same = metadata.get(SHAPE_KEY).and_then(Value::as_str) == Some(shape);
+            if *tail > 0 && !same {
+                return Err(self.taken());
             }
-            Err(error) => return Err(error.into()),
+        }
+        let mut done = Done::default();
+        let mut left = vec![drafts];
+        while let Some(part) = left.pop() {
+            let size = part.len() as u64;
+            match (self.append(part, None).await, part) {
+                (Ok(true), _) => done.known += size,
+                (Ok(false), _) => done.added += size,
+                // The same line, said by another session.
+                (Err(error), [(_, Draft { named: Named::ByItself, .. })])
+                    if is(&error, "idempotency_conflict") =>
+                {
+                    done.known += 1;
+                }
+                (Err(error), [(line, _)]) if is_about_content(&error) => {
+                    done.bad.push(BadLine { line: *line, problem: error.to_string() });
+                }
+                (Err(error), _) if is_about_content(&error) => {
+                    let (first, second) = part.split_at(part.len() / 2);
+                    left.extend([second, first]);
+                }
+                (Err(error), _) => return Err(error.into()),
+            }
         }
         Ok(done)
     }
@@ -186,7 +221,10 @@ impl<'a> Delivery<'a> {
             self.found = Some(match found {
                 Err(error) if is(&error, "session_not_found") => Found::Absent,
                 found => {
-                    Found::There { metadata: found?.get("metadata").cloned().unwrap_or_default() }
+                    let found = found?;
+                    let tail = found.get("tail").and_then(Value::as_u64).unwrap_or(0);
+                    let metadata = found.get("metadata").cloned().unwrap_or_default();
+                    Found::There { metadata, tail }
                 }
             });
         }
@@ -195,7 +233,8 @@ impl<'a> Delivery<'a> {
 
     /// After the last part: tells a session that was there before what is new about it.
     pub(super) async fn finish(&mut self) -> Result<(), ImportError> {
-        let Some(Found::There { metadata }) = self.found.as_ref().filter(|_| !self.native) else {
+        let Some(Found::There { metadata, .. }) = self.found.as_ref().filter(|_| !self.native)
+        else {
             return Ok(());
         };
         let stale: Map<String, Value> = self
@@ -214,6 +253,7 @@ impl<'a> Delivery<'a> {
     async fn create(&mut self, drafts: &[Sent]) -> Result<(), ClientError> {
         let head = json!({
             "id": self.session.as_str(), "title": self.title, "metadata": self.metadata,
+            "workspace": self.workspace,
         });
         let mut body = head.to_string();
         body.pop();
@@ -223,7 +263,8 @@ impl<'a> Delivery<'a> {
         self.client
             .send(from_here(Request::post("/v1/sessions")).body(body, "application/json"))
             .await?;
-        self.found = Some(Found::There { metadata: Value::Object(self.metadata.clone()) });
+        let metadata = Value::Object(self.metadata.clone());
+        self.found = Some(Found::There { metadata, tail: drafts.len() as u64 });
         Ok(())
     }
 
@@ -234,8 +275,14 @@ impl<'a> Delivery<'a> {
         if let Some(position) = at {
             request = request.header("If-Position", position.to_string());
         }
-        let answer = self.client.json(request.body(body, "application/json")).await?;
-        Ok(answer.get("repeated").and_then(Value::as_bool).unwrap_or(false))
+        /// The rest of the answer says the events again: numbers in them may be larger than any
+        /// that can be read.
+        #[derive(serde::Deserialize)]
+        struct Appended {
+            repeated: bool,
+        }
+        let answer = self.client.send(request.body(body, "application/json")).await?;
+        Ok(serde_json::from_slice(&answer.body).is_ok_and(|answer: Appended| answer.repeated))
     }
 
     /// How many of the first events are there.
@@ -314,7 +361,7 @@ mod tests {
     fn parts_keep_to_the_limits_of_a_batch_and_to_the_order() {
         let draft = |length: usize| {
             let text = "x".repeat(length);
-            (1, Draft { id: String::new(), text, minted: true })
+            (1, Draft { id: String::new(), text, named: Named::ByAllBefore })
         };
         for (drafts, expected) in [
             (vec![], vec![0]),

@@ -5,7 +5,7 @@ use std::io::{BufRead, Read};
 
 use serde_json::value::RawValue;
 
-use super::{Members, openai::About};
+use super::{Members, openai::About, transcript::Program};
 use crate::event::{EventType, SessionId};
 
 /// Bytes of one line at most; a longer one is reported and left out.
@@ -29,9 +29,15 @@ pub(super) enum Item {
 }
 
 pub(super) enum Content {
-    Conversation { session: SessionId, about: About, messages: Vec<Box<RawValue>> },
+    Conversation {
+        session: SessionId,
+        about: About,
+        messages: Vec<Box<RawValue>>,
+    },
     Message(Box<RawValue>),
     Event(Members),
+    /// A line of a program's transcript, and its text.
+    Entry(Program, Members, Box<RawValue>),
 }
 
 pub(super) struct Lines<'a> {
@@ -40,6 +46,8 @@ pub(super) struct Lines<'a> {
     /// The name of the only conversation, until one has taken it.
     session: Option<SessionId>,
     conversations: u64,
+    /// Whose lines the source has, once one was told.
+    program: Option<Program>,
     line: u64,
     bytes: u64,
 }
@@ -50,7 +58,7 @@ impl<'a> Lines<'a> {
         name: String,
         session: Option<SessionId>,
     ) -> Self {
-        Self { reader, name, session, conversations: 0, line: 0, bytes: 0 }
+        Self { reader, name, session, conversations: 0, program: None, line: 0, bytes: 0 }
     }
 
     pub(super) fn line(&self) -> u64 {
@@ -122,6 +130,10 @@ impl<'a> Lines<'a> {
         }
         let line = Members::read(value.get())
             .map_err(|_| "it is neither an object nor an array".to_owned())?;
+        let foreign = || line.text("type").is_none_or(|kind| !kind.contains('.'));
+        if let Some(program) = self.program.filter(|_| foreign()) {
+            return Ok(Content::Entry(program, line, value));
+        }
         if let Some(messages) = line.some("messages") {
             let messages = serde_json::from_str(messages.get())
                 .map_err(|_| "`messages` is not an array".to_owned())?;
@@ -132,6 +144,10 @@ impl<'a> Lines<'a> {
         }
         if line.text("role").is_some() {
             return Ok(Content::Message(value));
+        }
+        if let Some(program) = Program::of(&line).filter(|_| foreign()) {
+            self.program = Some(program);
+            return Ok(Content::Entry(program, line, value));
         }
         match line.text("type") {
             Some(kind) => match EventType::new(&kind) {
@@ -192,6 +208,7 @@ mod tests {
                 }
                 Item::Good(Content::Message(_)) => "message".to_owned(),
                 Item::Good(Content::Event(_)) => "event".to_owned(),
+                Item::Good(Content::Entry(program, ..)) => program.as_str().to_owned(),
                 Item::Bad(bad) => format!("bad {}", bad.line),
                 Item::Torn => "torn".to_owned(),
             })
@@ -205,6 +222,17 @@ mod tests {
             "{\"type\":\"user.message\"}\n{\"id\":7,\"messages\":[]}\n",
         );
         assert_eq!(names(text), ["a:2", "file-3:1", "message", "event", "7:0"]);
+    }
+
+    #[test]
+    fn lines_of_programs_are_told_from_each_other_and_from_ours() {
+        let claude = r#"{"type":"summary","leafUuid":"u"}"#;
+        let codex = r#"{"timestamp":"2026-01-01T00:00:00Z","type":"session_meta","payload":{}}"#;
+        let odd = r#"{"kind":"nobody knows"}"#;
+        assert_eq!(names(&format!("{claude}\n{odd}\n[1")), ["claude-code", "claude-code", "torn"]);
+        assert_eq!(names(&format!("{odd}\n{codex}\n{odd}")), ["bad 1", "codex", "codex"]);
+        let ours = r#"{"type":"user.message","timestamp":"x"}"#;
+        assert_eq!(names(ours), ["event"]);
     }
 
     #[test]

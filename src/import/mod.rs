@@ -2,16 +2,21 @@
 //! every message is kept under `raw`, so that what was imported is exported deep-equal. It must
 //! not open files, print, or know where an owner is.
 
+mod anthropic;
+mod claude;
+mod codex;
 mod deliver;
 mod lines;
 mod members;
 mod openai;
+mod transcript;
 
 use std::io::BufRead;
 
 pub use lines::{BadLine, LINE_BYTES_MAX};
 pub use members::Members;
-pub use openai::{Conversation, Draft};
+pub use openai::{Chat, Conversation, Draft, Named};
+pub use transcript::{Program, Transcript, TranscriptLines};
 
 use crate::{
     client::{Client, ClientError},
@@ -101,6 +106,7 @@ pub async fn import(
         report: Report::default(),
         events: 0,
         single_name: source.session.clone().unwrap_or_else(|| lines::session_id(&source.name).0),
+        name: source.session.is_none().then(|| source.name.clone()),
     };
     let mut lines = Lines::new(source.reader, source.name, source.session);
     while let Some(item) = lines.next()? {
@@ -124,6 +130,8 @@ struct Run<'a> {
     /// The conversation whose messages or events are lines of their own.
     single: Option<Single<'a>>,
     single_name: SessionId,
+    /// The source's name, when it may name the session of a transcript.
+    name: Option<String>,
     report: Report,
     events: u64,
 }
@@ -131,8 +139,13 @@ struct Run<'a> {
 struct Single<'a> {
     delivery: Delivery<'a>,
     conversation: Conversation,
+    /// The lines of a program's transcript, and where it worked, until that is told.
+    transcript: Option<Transcript>,
+    place: Option<String>,
     drafts: Vec<Sent>,
     bytes: usize,
+    /// Whether the session was told whose transcript it holds.
+    described: bool,
     /// Whether a part was refused: what comes after it is left out.
     refused: bool,
 }
@@ -169,8 +182,34 @@ impl<'a> Run<'a> {
             Item::Good(Content::Event(event)) => {
                 self.collect(line, |conversation| vec![conversation.event(&event)]).await?;
             }
+            Item::Good(Content::Entry(program, entry, text)) => {
+                self.entry(line, program, &entry, text.get()).await?;
+            }
         }
         Ok(())
+    }
+
+    /// Takes one line of a program's transcript. None is left out: what means nothing, or is too
+    /// much for one event, is kept all the same.
+    async fn entry(
+        &mut self,
+        number: u64,
+        program: Program,
+        line: &Members,
+        text: &str,
+    ) -> Result<(), ImportError> {
+        let mut single = self.single.take().unwrap_or_else(|| self.new_single());
+        // The first line that says whose session it is names it, unless events were sent before.
+        let name = self.name.as_ref().filter(|_| !single.described);
+        if let Some(session) = name.and_then(|name| transcript_name(program, name, line)) {
+            self.name = None;
+            single.delivery.rename(session);
+        }
+        let transcript = single.transcript.get_or_insert_with(|| Transcript::new(program));
+        let drafts = transcript.line(line, text);
+        single.place = single.place.take().or_else(|| program.directory(line));
+        self.report.records += 1;
+        self.keep(single, number, drafts).await
     }
 
     fn bad(&mut self, line: u64, problem: String) {
@@ -199,15 +238,25 @@ impl<'a> Run<'a> {
         let mut single = self.single.take().unwrap_or_else(|| self.new_single());
         let mut conversation = single.conversation.clone();
         let drafts = draft(&mut conversation);
-        match drafts.iter().find_map(Draft::too_much) {
-            Some(problem) => self.bad(line, problem),
-            None => {
-                self.report.records += 1;
-                single.conversation = conversation;
-                single.bytes += drafts.iter().map(|draft| draft.text.len()).sum::<usize>();
-                single.drafts.extend(drafts.into_iter().map(|draft| (line, draft)));
-            }
+        if let Some(problem) = drafts.iter().find_map(Draft::too_much) {
+            self.bad(line, problem);
+            self.single = Some(single);
+            return Ok(());
         }
+        self.report.records += 1;
+        single.conversation = conversation;
+        self.keep(single, line, drafts).await
+    }
+
+    /// Keeps events until there are enough to be sent.
+    async fn keep(
+        &mut self,
+        mut single: Single<'a>,
+        line: u64,
+        drafts: Vec<Draft>,
+    ) -> Result<(), ImportError> {
+        single.bytes += drafts.iter().map(|draft| draft.text.len()).sum::<usize>();
+        single.drafts.extend(drafts.into_iter().map(|draft| (line, draft)));
         let full = single.drafts.len() >= PART_EVENTS || single.bytes >= PART_BYTES;
         self.single = Some(single);
         if full { self.flush().await } else { Ok(()) }
@@ -220,8 +269,11 @@ impl<'a> Run<'a> {
         Single {
             delivery,
             conversation: Conversation::new(),
+            transcript: None,
+            place: None,
             drafts: Vec::new(),
             bytes: 0,
+            described: false,
             refused: false,
         }
     }
@@ -230,6 +282,10 @@ impl<'a> Run<'a> {
         let Some(mut single) = self.single.take() else { return Ok(()) };
         let drafts = std::mem::take(&mut single.drafts);
         single.bytes = 0;
+        if let Some(transcript) = single.transcript.as_ref().filter(|_| !single.described) {
+            single.delivery.transcript(transcript.program(), &drafts, single.place.take());
+            single.described = true;
+        }
         if !single.refused {
             let line = drafts.first().map_or(1, |(line, _)| *line);
             let sent = self.send(&mut single.delivery, drafts).await;
@@ -263,19 +319,33 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Writes a session's events back in the chat format they were imported from: the lines of a
-/// file. `metadata` reads a session's metadata by name.
+/// The session of a transcript: what the file is named after, where that is a session's id; else
+/// what a line says. A subagent's own file makes a session beside its parent's.
+fn transcript_name(program: Program, name: &str, line: &Members) -> Option<SessionId> {
+    let said = program.session(line);
+    let is_id = name.len() == 36 && name.split('-').count() == 5;
+    let name = match said {
+        _ if is_id => name.to_owned(),
+        Some(parent) if name.starts_with("agent-") => format!("{parent}.{name}"),
+        said => said?,
+    };
+    Some(lines::session_id(&name).0)
+}
+
+/// Writes a session's events back as messages, those that were imported as they were: the lines of
+/// a file. `metadata` reads a session's metadata by name.
 #[must_use]
-pub fn to_openai(
+pub fn to_chat(
+    chat: Chat,
     session: &SessionId,
     metadata: &dyn Fn(&str) -> Option<String>,
     events: &[Members],
 ) -> Vec<String> {
-    openai::export(session, metadata, events)
+    openai::export(chat, session, metadata, events)
 }
 
 /// The same without what the session's metadata says: one object with the messages.
 #[must_use]
-pub fn to_messages(events: &[Members]) -> String {
-    openai::messages(events)
+pub fn to_messages(chat: Chat, events: &[Members]) -> String {
+    openai::messages(chat, events)
 }

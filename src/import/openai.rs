@@ -4,13 +4,17 @@
 
 use serde_json::{Value, value::RawValue};
 
-use super::members::{Members, Object, canonical, quote};
+use super::{
+    anthropic,
+    members::{Members, Object, canonical, quote},
+    transcript::Program,
+};
 use crate::event::{SessionId, limits};
 
 /// Metadata that holds what a conversation's line said beside its messages.
 const FIELDS_KEY: &str = "import.fields";
 /// Metadata that holds the form of the conversation's lines.
-const SHAPE_KEY: &str = "import.shape";
+pub(super) const SHAPE_KEY: &str = "import.shape";
 
 /// An event to be appended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,8 +23,19 @@ pub struct Draft {
     pub id: String,
     /// The whole event as JSON.
     pub text: String,
-    /// Whether the id was made here and names everything before; otherwise it came with the event.
-    pub minted: bool,
+    /// What the id says.
+    pub named: Named,
+}
+
+/// What the id of an event to be appended says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Named {
+    /// The event and everything before it.
+    ByAllBefore,
+    /// What is said, and how often it was before.
+    ByItself,
+    /// It came with the event.
+    Given,
 }
 
 impl Draft {
@@ -65,6 +80,8 @@ pub(super) enum Shape {
     Array,
     /// One message a line.
     Lines,
+    /// A program's own lines.
+    Transcript(Program),
 }
 
 impl Shape {
@@ -73,6 +90,7 @@ impl Shape {
             Self::Object => "object",
             Self::Array => "array",
             Self::Lines => "lines",
+            Self::Transcript(program) => program.as_str(),
         }
     }
 }
@@ -99,6 +117,15 @@ impl About {
 
     pub(super) fn lines() -> Self {
         Self { shape: Shape::Lines, fields: None, title: None }
+    }
+
+    pub(super) fn transcript(program: Program) -> Self {
+        Self { shape: Shape::Transcript(program), fields: None, title: None }
+    }
+
+    /// The form of the conversation's lines, as metadata has it.
+    pub(super) fn shape(&self) -> &'static str {
+        self.shape.as_str()
     }
 
     fn fields_fit(&self) -> bool {
@@ -157,7 +184,10 @@ impl Conversation {
     #[must_use]
     pub fn message(&mut self, message: &RawValue) -> Vec<Draft> {
         let text = message.get();
-        let mut bodies = bodies(text);
+        let read = Members::read(text).unwrap_or_default();
+        let blocks = anthropic::message(&read);
+        let format = blocks.as_ref().map(|_| quote(anthropic::FORMAT));
+        let mut bodies = blocks.unwrap_or_else(|| bodies(&read));
         if bodies.is_empty() {
             let mut body = Object::new();
             body.add("entry", text);
@@ -171,6 +201,9 @@ impl Conversation {
                 0 => body.add("raw", text),
                 _ => body.add("raw_in", &quote(&first)),
             }
+            if let Some(format) = &format {
+                body.add("raw_format", format);
+            }
             drafts.push(event(&id, kind, &std::mem::replace(body, Object::new()).finish()));
         }
         drafts
@@ -183,7 +216,7 @@ impl Conversation {
         let kind = members.text("type").unwrap_or_default();
         let body = members.without(&["id", "type", "position", "processed_at", "origin"]);
         match members.text("id") {
-            Some(id) => Draft { minted: false, ..event(&id, &kind, &body) },
+            Some(id) => Draft { named: Named::Given, ..event(&id, &kind, &body) },
             None => self.draft(&kind, &body, &body, 0),
         }
     }
@@ -212,7 +245,7 @@ impl Conversation {
     }
 }
 
-fn event(id: &str, kind: &str, body: &str) -> Draft {
+pub(super) fn event(id: &str, kind: &str, body: &str) -> Draft {
     let mut object = Object::new();
     object.add("id", &quote(id));
     object.add("type", &quote(kind));
@@ -222,16 +255,15 @@ fn event(id: &str, kind: &str, body: &str) -> Draft {
         text.push(',');
         text.push_str(rest);
     }
-    Draft { id: id.to_owned(), text, minted: true }
+    Draft { id: id.to_owned(), text, named: Named::ByAllBefore }
 }
 
 /// Types and bodies of a message; empty when it is none we know.
-fn bodies(text: &str) -> Vec<(&'static str, Object)> {
-    let Ok(message) = Members::read(text) else { return Vec::new() };
+fn bodies(message: &Members) -> Vec<(&'static str, Object)> {
     let mut bodies = Vec::new();
     match message.text("role").as_deref() {
-        Some("system" | "developer") => bodies.push(("system.message", content(&message))),
-        Some("user") => bodies.push(("user.message", content(&message))),
+        Some("system" | "developer") => bodies.push(("system.message", content(message))),
+        Some("user") => bodies.push(("user.message", content(message))),
         Some("tool" | "function") => {
             let mut body = Object::new();
             if let Some(call) = message.some("tool_call_id") {
@@ -246,9 +278,9 @@ fn bodies(text: &str) -> Vec<(&'static str, Object)> {
             bodies.push(("agent.tool_result", body));
         }
         Some("assistant") => {
-            let calls = calls(&message);
+            let calls = calls(message);
             if message.some("content").is_some() || calls.is_empty() {
-                bodies.push(("agent.message", content(&message)));
+                bodies.push(("agent.message", content(message)));
             }
             bodies.extend(calls.into_iter().map(|body| ("agent.tool_use", body)));
         }
@@ -308,22 +340,32 @@ fn tool_use(function: &Members, id: Option<&RawValue>) -> Object {
     body
 }
 
-/// Lines of the chat format, as they were imported; events of other clients become the messages
+/// Whose messages are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Chat {
+    /// `OpenAI`'s chat format.
+    Openai,
+    /// Anthropic's Messages.
+    Anthropic,
+}
+
+/// Lines of a chat format, as they were imported; events of other clients become the messages
 /// they mean.
 pub(super) fn export(
+    chat: Chat,
     session: &SessionId,
     metadata: &dyn Fn(&str) -> Option<String>,
     events: &[Members],
 ) -> Vec<String> {
-    let Written { fields, messages } = write(events);
+    let (Written { fields, messages }, system) = written(chat, events);
     match metadata(SHAPE_KEY).as_deref() {
         Some("lines") => messages,
         Some("array") => vec![format!("[{}]", messages.join(","))],
         shape => {
             let fields = fields.or_else(|| metadata(FIELDS_KEY));
             let fields = fields.unwrap_or_else(|| match shape {
-                Some(_) => "{}".to_owned(),
-                None => format!("{{\"id\":{}}}", quote(session.as_str())),
+                Some("object") => "{}".to_owned(),
+                _ => with_system(format!("{{\"id\":{}}}", quote(session.as_str())), system),
             });
             vec![object_with(&fields, &messages)]
         }
@@ -331,9 +373,27 @@ pub(super) fn export(
 }
 
 /// One object with the messages, and with the fields that were too large for metadata.
-pub(super) fn messages(events: &[Members]) -> String {
-    let Written { fields, messages } = write(events);
-    object_with(fields.as_deref().unwrap_or("{}"), &messages)
+pub(super) fn messages(chat: Chat, events: &[Members]) -> String {
+    let (Written { fields, messages }, system) = written(chat, events);
+    object_with(&fields.unwrap_or_else(|| with_system("{}".to_owned(), system)), &messages)
+}
+
+fn written(chat: Chat, events: &[Members]) -> (Written, Option<String>) {
+    let made = write(events);
+    match chat {
+        Chat::Openai => (made, None),
+        Chat::Anthropic => {
+            let (messages, system) = anthropic::messages(events);
+            (Written { messages, ..made }, system)
+        }
+    }
+}
+
+/// The fields with what the model is told beside the messages.
+fn with_system(fields: String, system: Option<String>) -> String {
+    let Some(system) = system else { return fields };
+    let head = fields.strip_suffix('}').unwrap_or("{");
+    format!("{head}{}\"system\":{system}}}", if head == "{" { "" } else { "," })
 }
 
 fn object_with(fields: &str, messages: &[String]) -> String {
@@ -354,12 +414,15 @@ fn write(events: &[Members]) -> Written {
     let mut open: Option<Assistant> = None;
     for event in events {
         let kind = event.text("type").unwrap_or_default();
-        if let Some(raw) = event.raw("raw") {
+        let foreign = event.raw("raw_format").is_some();
+        if let Some(raw) = event.raw("raw").filter(|_| !foreign) {
             Assistant::close(&mut open, &mut messages);
             messages.push(raw.get().to_owned());
-        } else if event.raw("raw_in").is_some() {
+        } else if event.raw("raw_in").is_some() && !foreign {
             // Part of the message written already.
-        } else if let Some(entry) = event.raw("entry").filter(|_| kind == "transcript.entry") {
+        } else if let Some(entry) =
+            event.raw("entry").filter(|_| kind == "transcript.entry" && !foreign)
+        {
             match event.value("conversation") {
                 Some(Value::Bool(true)) => fields = Some(entry.get().to_owned()),
                 _ => messages.push(entry.get().to_owned()),
@@ -456,7 +519,7 @@ mod tests {
         }
         for (levels, fits) in [(120, true), (200, false)] {
             let text = format!("{}{}", "[".repeat(levels), "]".repeat(levels));
-            let draft = Draft { id: String::new(), text, minted: true };
+            let draft = Draft { id: String::new(), text, named: Named::ByAllBefore };
             assert_eq!(draft.too_much().is_none(), fits, "{levels}");
         }
     }
@@ -497,7 +560,7 @@ mod tests {
             let events: Vec<Members> =
                 drafts.iter().map(|draft| Members::read(&draft.text).expect("object")).collect();
             let session = SessionId::new("s").expect("an id");
-            let lines = export(&session, &|_| None, &events);
+            let lines = export(Chat::Openai, &session, &|_| None, &events);
             assert_eq!(lines, [format!("{{\"id\":\"s\",\"messages\":[{message}]}}")]);
         }
     }
@@ -529,7 +592,7 @@ mod tests {
                 pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| value.clone())
             };
             let session = SessionId::new("s").expect("an id");
-            assert_eq!(export(&session, &metadata, &events), [line]);
+            assert_eq!(export(Chat::Openai, &session, &metadata, &events), [line]);
         }
     }
 
@@ -546,7 +609,7 @@ mod tests {
         .map(|text| Members::read(text).expect("object"))
         .collect();
         let session = SessionId::new("s").expect("an id");
-        let lines = export(&session, &|_| None, &events);
+        let lines = export(Chat::Openai, &session, &|_| None, &events);
         let expected = concat!(
             r#"{"id":"s","messages":[{"role":"user","content":"go"},"#,
             r#"{"role":"assistant","content":"I look","tool_calls":[{"id":"c","type":"function","#,

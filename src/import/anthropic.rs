@@ -1,0 +1,241 @@
+//! Messages of Anthropic's API to events and back, and the blocks that agents' transcripts have in
+//! common with them. A message without blocks of its own kind looks like any other chat message and
+//! is read as one. It must not do I/O.
+
+use serde_json::value::RawValue;
+
+use super::members::{Members, Object, quote};
+
+/// Types and bodies of events.
+pub(super) type Bodies = Vec<(&'static str, Object)>;
+
+/// The name of the format, where an event's `raw` needs one.
+pub(super) const FORMAT: &str = "anthropic";
+
+/// The events of a message that only this API has; `None` for any other.
+pub(super) fn message(message: &Members) -> Option<Bodies> {
+    let role = message.text("role")?;
+    let content = message.some("content")?;
+    let blocks: Vec<Members> = serde_json::from_str(content.get()).ok()?;
+    blocks.iter().any(|block| Kind::of(block) != Kind::Said).then(|| bodies(&role, content))
+}
+
+/// What a block is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Part of what is said: a text, an image, a document.
+    Said,
+    Thought,
+    Call,
+    Answer,
+}
+
+impl Kind {
+    fn of(block: &Members) -> Self {
+        match block.text("type").unwrap_or_default() {
+            kind if kind.ends_with("tool_use") => Self::Call,
+            kind if kind.ends_with("tool_result") => Self::Answer,
+            kind if kind.ends_with("thinking") => Self::Thought,
+            _ => Self::Said,
+        }
+    }
+}
+
+/// The events of a content: a text, or blocks. What is said between calls stays together.
+pub(super) fn bodies(role: &str, content: &RawValue) -> Bodies {
+    let kind = match role {
+        "assistant" => "agent.message",
+        "user" => "user.message",
+        "system" | "developer" => "system.message",
+        _ => return Vec::new(),
+    };
+    let Ok(blocks) = serde_json::from_str::<Vec<Box<RawValue>>>(content.get()) else {
+        return vec![(kind, content_of(content.get()))];
+    };
+    let mut bodies = Vec::new();
+    let mut said: Vec<&str> = Vec::new();
+    for block in &blocks {
+        let members = Members::read(block.get()).unwrap_or_default();
+        let body = match Kind::of(&members) {
+            Kind::Said => {
+                said.push(block.get());
+                continue;
+            }
+            Kind::Thought => ("agent.thinking", thought(&members)),
+            Kind::Call => ("agent.tool_use", call(&members)),
+            Kind::Answer => ("agent.tool_result", answer(&members)),
+        };
+        close(&mut said, kind, &mut bodies);
+        bodies.push(body);
+    }
+    if bodies.is_empty() || !said.is_empty() {
+        bodies.push((kind, content_of(&format!("[{}]", said.join(",")))));
+    }
+    bodies
+}
+
+fn close(said: &mut Vec<&str>, kind: &'static str, bodies: &mut Bodies) {
+    if !said.is_empty() {
+        bodies.push((kind, content_of(&format!("[{}]", said.join(",")))));
+        said.clear();
+    }
+}
+
+fn content_of(content: &str) -> Object {
+    let mut body = Object::new();
+    body.add("content", content);
+    body
+}
+
+/// Members of a block under the names events have for them.
+fn renamed(block: &Members, names: &[(&str, &str)]) -> Object {
+    let mut body = Object::new();
+    for (theirs, ours) in names {
+        if let Some(value) = block.some(theirs) {
+            body.add(ours, value.get());
+        }
+    }
+    body
+}
+
+fn thought(block: &Members) -> Object {
+    renamed(block, &[("thinking", "content")])
+}
+
+fn call(block: &Members) -> Object {
+    renamed(
+        block,
+        &[("name", "name"), ("input", "input"), ("id", "call_id"), ("server_name", "server")],
+    )
+}
+
+fn answer(block: &Members) -> Object {
+    renamed(block, &[("tool_use_id", "call_id"), ("content", "content"), ("is_error", "is_error")])
+}
+
+/// The messages that events mean, imported ones as they were and the others made of what they say;
+/// and what the model is told beside them.
+pub(super) fn messages(events: &[Members]) -> (Vec<String>, Option<String>) {
+    let mut made = Made::default();
+    for event in events {
+        let foreign = event.text("raw_format").filter(|format| format != FORMAT).is_some();
+        if let Some(raw) = event.raw("raw").filter(|raw| !foreign && speaks_it(raw)) {
+            made.close();
+            made.messages.push(raw.get().to_owned());
+        } else if event.raw("raw_in").is_some() && !foreign && !made.chat {
+            // Part of the message written already.
+        } else {
+            made.chat = event.raw("raw").is_some() || made.chat && event.raw("raw_in").is_some();
+            made.take(event);
+        }
+    }
+    made.close();
+    let system = (!made.system.is_empty()).then(|| format!("[{}]", made.system.join(",")));
+    (made.messages, system)
+}
+
+/// Whether a message that was imported is one of this API: not a system message, and without calls
+/// in the other API's way.
+fn speaks_it(raw: &RawValue) -> bool {
+    let Ok(message) = Members::read(raw.get()) else { return false };
+    let role = message.text("role");
+    matches!(role.as_deref(), Some("user" | "assistant"))
+        && message.some("content").is_some()
+        && ["tool_calls", "function_call", "refusal"]
+            .iter()
+            .all(|name| message.some(name).is_none())
+}
+
+/// Messages being made.
+#[derive(Default)]
+struct Made {
+    messages: Vec<String>,
+    system: Vec<String>,
+    /// Who speaks, and the blocks so far.
+    open: Option<(&'static str, Vec<String>)>,
+    /// Whether the last message came from another chat format.
+    chat: bool,
+}
+
+impl Made {
+    fn take(&mut self, event: &Members) {
+        let content = event.some("content").map_or("\"\"", RawValue::get);
+        let id = event.some("call_id").or_else(|| event.some("tool_use_id"));
+        let id = id.map_or("\"\"", RawValue::get);
+        match event.text("type").unwrap_or_default().as_str() {
+            "system.message" => self.system.extend(blocks(content)),
+            "user.message" => self.say("user", blocks(content)),
+            "agent.message" => self.say("assistant", blocks(content)),
+            "agent.tool_use" => {
+                let mut block = Object::new();
+                block.add("type", "\"tool_use\"");
+                block.add("id", id);
+                block.add("name", event.some("name").map_or("\"\"", RawValue::get));
+                block.add("input", event.some("input").map_or("{}", RawValue::get));
+                self.say("assistant", vec![block.finish()]);
+            }
+            "agent.tool_result" | "user.tool_result" => {
+                let mut block = Object::new();
+                block.add("type", "\"tool_result\"");
+                block.add("tool_use_id", id);
+                block.add("content", content);
+                if let Some(error) = event.some("is_error") {
+                    block.add("is_error", error.get());
+                }
+                self.say("user", vec![block.finish()]);
+            }
+            "context.compacted" => {
+                if let Some(summary) = event.some("summary") {
+                    self.say("user", blocks(summary.get()));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn say(&mut self, role: &'static str, blocks: Vec<String>) {
+        match &mut self.open {
+            Some((open, said)) if *open == role => said.extend(blocks),
+            _ => {
+                self.close();
+                self.open = Some((role, blocks));
+            }
+        }
+    }
+
+    fn close(&mut self) {
+        let Some((role, blocks)) = self.open.take() else { return };
+        let mut message = Object::new();
+        message.add("role", &quote(role));
+        message.add("content", &format!("[{}]", blocks.join(",")));
+        self.messages.push(message.finish());
+    }
+}
+
+/// A content as blocks.
+fn blocks(content: &str) -> Vec<String> {
+    match serde_json::from_str::<Vec<Box<RawValue>>>(content) {
+        Ok(blocks) => blocks.iter().map(|block| text_block(block)).collect(),
+        Err(_) => {
+            let mut block = Object::new();
+            block.add("type", "\"text\"");
+            block.add("text", content);
+            vec![block.finish()]
+        }
+    }
+}
+
+/// A block under the name this API has for it: another one tells what was said from what was heard.
+fn text_block(block: &RawValue) -> String {
+    let members = Members::read(block.get()).unwrap_or_default();
+    let kind = members.text("type").unwrap_or_default();
+    match members.some("text").filter(|_| matches!(kind.as_str(), "input_text" | "output_text")) {
+        None => block.get().to_owned(),
+        Some(text) => {
+            let mut block = Object::new();
+            block.add("type", "\"text\"");
+            block.add("text", text.get());
+            block.finish()
+        }
+    }
+}

@@ -1,0 +1,468 @@
+//! Transcripts that agents' programs keep of themselves, line by line: which program's it is, the
+//! events of each line, and the lines back. A line is kept whole, whatever it means, so that what
+//! was imported is exported as it was; it is named by what it says and how often that was said
+//! before, so that importing again adds only what is new, wherever a resumed file repeats what it
+//! went on from. It must not do I/O.
+
+use std::collections::HashMap;
+
+use super::{
+    claude::Claude,
+    codex,
+    members::{Members, Object, canonical, quote},
+    openai::{Draft, Named, event},
+};
+use crate::event::{Timestamp, limits};
+
+/// Bytes of one piece of a line that is too much for one event. Escaped as a text it may double.
+const PIECE_BYTES: usize = 1 << 20;
+
+/// Whose transcript it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Program {
+    /// JSON lines of Claude Code.
+    ClaudeCode,
+    /// A rollout of Codex.
+    Codex,
+}
+
+impl Program {
+    /// Its name, as formats are named.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::ClaudeCode => "claude-code",
+            Self::Codex => "codex",
+        }
+    }
+
+    /// Whose a line is that is none of ours.
+    pub(super) fn of(line: &Members) -> Option<Self> {
+        line.text("type")?;
+        let has = |name: &&str| line.raw(name).is_some();
+        if ["sessionId", "uuid", "leafUuid", "messageId"].iter().any(has) {
+            return Some(Self::ClaudeCode);
+        }
+        has(&"payload").then_some(Self::Codex)
+    }
+
+    /// The id a line gives its session.
+    pub(super) fn session(self, line: &Members) -> Option<String> {
+        match self {
+            Self::ClaudeCode => line.text("sessionId"),
+            Self::Codex => payload(line)?.text("id"),
+        }
+    }
+
+    /// The directory a line says the program works in.
+    pub(super) fn directory(self, line: &Members) -> Option<String> {
+        match self {
+            Self::ClaudeCode => line.text("cwd"),
+            Self::Codex => payload(line)?.text("cwd"),
+        }
+    }
+}
+
+fn payload(line: &Members) -> Option<Members> {
+    Members::read(line.some("payload")?.get()).ok()
+}
+
+/// The lines of one transcript, in order.
+#[derive(Clone, Debug)]
+pub struct Transcript {
+    program: Program,
+    claude: Claude,
+    /// How often each line was there.
+    seen: HashMap<[u8; 12], u32>,
+}
+
+impl Transcript {
+    /// A transcript without a line yet.
+    #[must_use]
+    pub fn new(program: Program) -> Self {
+        Self { program, claude: Claude::default(), seen: HashMap::new() }
+    }
+
+    /// Whose it is.
+    #[must_use]
+    pub fn program(&self) -> Program {
+        self.program
+    }
+
+    /// The events of the next line.
+    #[must_use]
+    pub fn line(&mut self, line: &Members, text: &str) -> Vec<Draft> {
+        let id = self.name(line, text);
+        let bodies = match self.program {
+            Program::ClaudeCode => self.claude.bodies(line),
+            Program::Codex => codex::bodies(line),
+        };
+        let mut drafts = Vec::with_capacity(bodies.len());
+        for (part, (kind, body)) in bodies.into_iter().enumerate() {
+            let mut whole = head(line);
+            if part == 0 {
+                whole.add("raw", text);
+            } else {
+                whole.add("raw_in", &quote(&id));
+            }
+            whole.add("raw_format", &quote(self.program.as_str()));
+            let id = if part == 0 { id.clone() } else { format!("{id}.{part}") };
+            drafts.push(named(event(&id, kind, &joined(&body.finish(), &whole.finish()))));
+        }
+        if drafts.is_empty() || drafts.iter().any(|draft| draft.too_much().is_some()) {
+            return self.entry(line, text, &id);
+        }
+        drafts
+    }
+
+    /// What a line is called: whose session it is in says nothing, because a program that goes on
+    /// with a session in another file may say it anew.
+    fn name(&mut self, line: &Members, text: &str) -> String {
+        let meaning = serde_json::from_str(&line.without(&["sessionId"]))
+            .map_or_else(|_| text.to_owned(), |value| canonical(&value));
+        let mut hasher = blake3::Hasher::new_derive_key("sessionlog v1 line of a transcript");
+        hasher.update(meaning.as_bytes());
+        let hash = hasher.finalize();
+        let short: [u8; 12] = *hash.as_bytes().first_chunk().expect("a hash has 32 bytes");
+        let times = self.seen.entry(short).or_default();
+        *times += 1;
+        let hex: String = hash.to_hex().chars().take(24).collect();
+        if *times == 1 { format!("line-{hex}") } else { format!("line-{hex}-{times}") }
+    }
+
+    /// A line that is kept without being read: whole, or as a text in pieces when it is too much.
+    fn entry(&self, line: &Members, text: &str, id: &str) -> Vec<Draft> {
+        const KIND: &str = "transcript.entry";
+        let head = || {
+            let mut body = head(line);
+            body.add("raw_format", &quote(self.program.as_str()));
+            body
+        };
+        let mut body = head();
+        body.add("entry", text);
+        let whole = named(event(id, KIND, &body.finish()));
+        if whole.too_much().is_none() {
+            return vec![whole];
+        }
+        let pieces = pieces(text);
+        let count = pieces.len().to_string();
+        let piece = |(part, piece): (usize, &&str)| {
+            let mut body = head();
+            body.add("piece", &part.to_string());
+            body.add("pieces", &count);
+            body.add("text", &quote(piece));
+            let id = if part == 0 { id.to_owned() } else { format!("{id}.{part}") };
+            named(event(&id, KIND, &body.finish()))
+        };
+        pieces.iter().enumerate().map(piece).collect()
+    }
+}
+
+fn named(draft: Draft) -> Draft {
+    Draft { named: Named::ByItself, ..draft }
+}
+
+/// What every event of a line says: when it was, and which line it follows.
+fn head(line: &Members) -> Object {
+    let mut head = Object::new();
+    let time = line.text("timestamp").filter(|time| Timestamp::parse(time).is_some());
+    if let Some(time) = time {
+        head.add("created_at", &quote(&time));
+    }
+    for (theirs, ours) in [("uuid", "uuid"), ("parentUuid", "parent_uuid")] {
+        if let Some(value) = line.some(theirs) {
+            head.add(ours, value.get());
+        }
+    }
+    head
+}
+
+/// One object of the members of two.
+fn joined(one: &str, other: &str) -> String {
+    match (one, other) {
+        ("{}", text) | (text, "{}") => text.to_owned(),
+        _ => {
+            let (one, other) = (one.strip_suffix('}'), other.strip_prefix('{'));
+            format!("{},{}", one.unwrap_or("{"), other.unwrap_or("}"))
+        }
+    }
+}
+
+fn pieces(text: &str) -> Vec<&str> {
+    let mut pieces = Vec::new();
+    let mut rest = text;
+    while !rest.is_empty() {
+        let (piece, after) = rest.split_at(rest.floor_char_boundary(PIECE_BYTES));
+        pieces.push(piece);
+        rest = after;
+    }
+    pieces
+}
+
+const _: () = assert!(limits::EVENT_BYTES_MAX > 3 * PIECE_BYTES, "a piece fits, escaped");
+
+/// The lines of a transcript, from the events of its session.
+#[derive(Debug)]
+pub struct TranscriptLines {
+    program: Program,
+    text: String,
+}
+
+impl TranscriptLines {
+    /// Of a session that was imported from that program's transcript.
+    #[must_use]
+    pub fn new(program: Program) -> Self {
+        Self { program, text: String::new() }
+    }
+
+    /// The line that ends with an event, as it was imported.
+    pub fn take(&mut self, event: &Members) -> Option<String> {
+        if event.text("raw_format").as_deref() != Some(self.program.as_str()) {
+            return None;
+        }
+        if let (Some(piece), Some(pieces)) = (event.value("piece"), event.value("pieces")) {
+            self.text.push_str(&event.text("text").unwrap_or_default());
+            let last = piece.as_u64().map(|piece| piece + 1) == pieces.as_u64();
+            return last.then(|| std::mem::take(&mut self.text));
+        }
+        event.raw("raw").or_else(|| event.raw("entry")).map(|line| line.get().to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::import::openai::{Chat, messages};
+
+    const CLAUDE: &str = include_str!("../../tests/fixtures/transcripts/claude-code.jsonl");
+    const CODEX: &str = include_str!("../../tests/fixtures/transcripts/codex.jsonl");
+
+    fn drafts<'a>(program: Program, lines: impl Iterator<Item = &'a str>) -> Vec<Draft> {
+        let mut transcript = Transcript::new(program);
+        let line = |text: &str| transcript.line(&Members::read(text).expect("an object"), text);
+        lines.flat_map(line).collect()
+    }
+
+    /// Their events as the store serves them.
+    fn served(drafts: &[Draft]) -> Vec<Members> {
+        drafts.iter().map(|draft| Members::read(&draft.text).expect("an object")).collect()
+    }
+
+    fn back(program: Program, drafts: &[Draft]) -> Vec<String> {
+        let mut lines = TranscriptLines::new(program);
+        served(drafts).iter().filter_map(|event| lines.take(event)).collect()
+    }
+
+    fn kinds(drafts: &[Draft]) -> Vec<String> {
+        let kind = |event: &Members| event.text("type").expect("a type");
+        let all = served(drafts).iter().map(kind).collect::<Vec<_>>();
+        all.into_iter().filter(|kind| kind != "transcript.entry").collect()
+    }
+
+    #[test]
+    fn a_transcript_comes_back_line_by_line_and_byte_by_byte() {
+        for (program, text) in [(Program::ClaudeCode, CLAUDE), (Program::Codex, CODEX)] {
+            let first = Members::read(text.lines().next().expect("a line")).expect("an object");
+            assert_eq!(Program::of(&first), Some(program));
+            let drafts = drafts(program, text.lines());
+            assert_eq!(back(program, &drafts), text.lines().collect::<Vec<_>>());
+            let other = [Program::ClaudeCode, Program::Codex].into_iter().find(|p| *p != program);
+            assert!(back(other.expect("another"), &drafts).is_empty());
+            let ids: std::collections::BTreeSet<&str> =
+                drafts.iter().map(|draft| draft.id.as_str()).collect();
+            assert_eq!(ids.len(), drafts.len(), "each event has a name of its own");
+        }
+    }
+
+    #[test]
+    fn lines_of_claude_code_become_what_they_mean() {
+        let drafts = drafts(Program::ClaudeCode, CLAUDE.lines());
+        assert_eq!(
+            kinds(&drafts),
+            [
+                "system.message",
+                "user.message",
+                "agent.thinking",
+                "agent.message",
+                "agent.tool_use",
+                "agent.tool_result",
+                "agent.tool_use",
+                "agent.thread_message_sent",
+                "agent.tool_use",
+                "agent.tool_result",
+                "agent.thread_message_received",
+                "agent.tool_result",
+                "context.compacted",
+                "user.message",
+                "agent.message",
+            ]
+        );
+        let events = served(&drafts);
+        let of = |kind: &str| {
+            events.iter().find(|event| event.text("type").as_deref() == Some(kind)).expect("one")
+        };
+        let compacted = of("context.compacted");
+        assert_eq!(compacted.text("trigger").as_deref(), Some("manual"));
+        let summary = compacted.text("summary").expect("a summary");
+        assert_eq!(summary, "The walk starts at the Museum of Industry.");
+        let sent = of("agent.thread_message_sent");
+        assert_eq!(sent.text("session_thread_id").as_deref(), Some("a17f"));
+        let used = of("agent.tool_use");
+        assert_eq!(used.text("call_id").as_deref(), Some("toolu_1"));
+        assert!(used.text("parent_uuid").is_some() && used.text("created_at").is_some());
+        assert_ne!(used.text("uuid"), used.text("parent_uuid"));
+    }
+
+    #[test]
+    fn lines_of_codex_become_what_they_mean() {
+        let drafts = drafts(Program::Codex, CODEX.lines());
+        let expected = "system.message system.message user.message agent.thinking agent.tool_use \
+                        agent.tool_result agent.tool_use agent.tool_result agent.tool_use \
+                        agent.tool_use agent.tool_use context.compacted agent.message";
+        assert_eq!(kinds(&drafts).join(" "), expected);
+        let events = served(&drafts);
+        let failed = events.iter().filter(|event| event.raw("is_error").is_some()).count();
+        let inputs: Vec<&str> =
+            events.iter().filter_map(|event| Some(event.raw("input")?.get())).collect();
+        assert_eq!(failed, 1);
+        assert_eq!(inputs.first(), Some(&r#"{"command":["cat","mills.txt"]}"#));
+        assert_eq!(inputs.last(), Some(&r#""{not json""#));
+    }
+
+    #[test]
+    fn names_say_what_a_line_says_and_how_often() {
+        let ids = |lines: &[&str]| -> Vec<String> {
+            drafts(Program::ClaudeCode, lines.iter().copied()).into_iter().map(|d| d.id).collect()
+        };
+        let line = r#"{"type":"mode","mode":"plan","sessionId":"a"}"#;
+        let moved = r#"{"sessionId": "b", "mode":"plan","type":"mode"}"#;
+        let other = r#"{"type":"mode","mode":"default","sessionId":"a"}"#;
+        let (once, twice) = (ids(&[line, other]), ids(&[line, line, other]));
+        assert_eq!((&once[0], &once[1]), (&twice[0], &twice[2]), "others say nothing of it");
+        assert_ne!(twice[0], twice[1]);
+        assert_eq!(ids(&[moved])[0], once[0], "nor does the session it is in");
+    }
+
+    #[test]
+    fn a_line_that_is_too_much_for_one_event_is_kept_in_pieces() {
+        let text = "\u{1f600}\\\"".repeat(400_000);
+        let big =
+            serde_json::json!({"type":"user","uuid":"u","message":{"role":"user","content":text}});
+        let deep =
+            format!(r#"{{"type":"x","uuid":"v","deep":{}{}}}"#, "[".repeat(300), "]".repeat(300));
+        for line in [big.to_string(), deep] {
+            let drafts = drafts(Program::ClaudeCode, std::iter::once(line.as_str()));
+            assert!(drafts.iter().all(|draft| draft.too_much().is_none()));
+            assert!(back(Program::ClaudeCode, &drafts) == [line], "it comes back as it was");
+        }
+    }
+
+    #[test]
+    fn a_transcript_is_read_as_messages_of_either_chat() {
+        let events = served(&drafts(Program::ClaudeCode, CLAUDE.lines()));
+        for (chat, texts) in [
+            (Chat::Openai, ["\"tool_calls\":[{\"id\":\"toolu_1\"", "\"tool_call_id\":\"toolu_1\""]),
+            (
+                Chat::Anthropic,
+                ["\"type\":\"tool_use\",\"id\":\"toolu_1\"", "\"tool_use_id\":\"toolu_1\""],
+            ),
+        ] {
+            let made = messages(chat, &events);
+            assert!(texts.iter().all(|text| made.contains(text)), "{made}");
+            assert!(!made.contains("parentUuid") && !made.contains("isSidechain"), "{made}");
+        }
+    }
+
+    fn json() -> impl Strategy<Value = serde_json::Value> {
+        let leaf = prop_oneof![
+            Just(serde_json::Value::Null),
+            any::<bool>().prop_map(Into::into),
+            any::<i64>().prop_map(Into::into),
+            ".{0,8}".prop_map(Into::into),
+        ];
+        leaf.prop_recursive(4, 24, 4, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..4).prop_map(Into::into),
+                prop::collection::btree_map("[a-zA-Z]{1,6}", inner, 0..4)
+                    .prop_map(|map| map.into_iter().collect::<serde_json::Map<_, _>>().into()),
+            ]
+        })
+    }
+
+    /// A line of any shape, with members that lines have, holding anything.
+    fn line() -> impl Strategy<Value = String> {
+        const NAMES: &[&str] = &[
+            "type",
+            "uuid",
+            "parentUuid",
+            "timestamp",
+            "message",
+            "payload",
+            "isMeta",
+            "content",
+            "isSidechain",
+            "isCompactSummary",
+            "compactMetadata",
+            "subtype",
+            "agentId",
+            "entry",
+            "raw",
+            "raw_in",
+            "raw_format",
+            "piece",
+            "pieces",
+            "text",
+            "id",
+            "role",
+            "position",
+        ];
+        const KINDS: &[&str] =
+            &["user", "assistant", "system", "response_item", "compacted", "new"];
+        const BLOCKS: &[&str] =
+            &["text", "tool_use", "tool_result", "thinking", "message", "x_call"];
+        let block =
+            (prop::sample::select(BLOCKS), json(), any::<bool>()).prop_map(|(kind, any, id)| {
+                let mut block =
+                    serde_json::json!({"type": kind, "text": any, "content": any, "input": any});
+                if id {
+                    block["tool_use_id"] = "c".into();
+                    block["role"] = "user".into();
+                }
+                block
+            });
+        let message = prop::collection::vec(block, 0..4)
+            .prop_map(|blocks| serde_json::json!({"role": "user", "content": blocks}));
+        let value = prop_oneof![3 => json(), 2 => message, 1 => Just(true.into())];
+        let members = prop::collection::vec((prop::sample::select(NAMES), value), 0..6);
+        (prop::sample::select(KINDS), members).prop_map(|(kind, members)| {
+            let mut line: serde_json::Map<_, _> =
+                members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+            line.insert("type".to_owned(), kind.into());
+            serde_json::Value::Object(line).to_string()
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn any_lines_come_back_as_they_were(
+            lines in prop::collection::vec(line(), 0..12), again in any::<bool>(), codex: bool,
+        ) {
+            let program = if codex { Program::Codex } else { Program::ClaudeCode };
+            let mut all: Vec<&str> = lines.iter().map(String::as_str).collect();
+            if again {
+                all.extend(all.clone());
+            }
+            let drafts = drafts(program, all.iter().copied());
+            prop_assert_eq!(back(program, &drafts), all.clone());
+            let ids: std::collections::BTreeSet<&str> =
+                drafts.iter().map(|draft| draft.id.as_str()).collect();
+            prop_assert_eq!(ids.len(), drafts.len());
+            for draft in &drafts {
+                let taken = crate::wire::json::event(&draft.text, crate::event::Origin::Import);
+                prop_assert!(taken.is_ok(), "{:?}: {}", taken, draft.text);
+            }
+        }
+    }
+}
