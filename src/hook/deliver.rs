@@ -85,7 +85,7 @@ pub(super) async fn deliver(client: &Client, delivery: &Delivery) -> Result<(), 
         // Nobody but a person with an editor writes such a file.
         Err(_) => return Ok(()),
     };
-    match append(client, &session, &delivery.events).await {
+    let behind = match append(client, &session, &delivery.events).await {
         Err(error) if error.code() == "session_not_found" => match &delivery.about {
             Some(about) => create(client, &session, about, delivery).await.map_err(judged)?,
             None => return Ok(()),
@@ -100,19 +100,31 @@ pub(super) async fn deliver(client: &Client, delivery: &Delivery) -> Result<(), 
                     _ => {}
                 }
             }
+            None
         }
         other => other.map_err(judged)?,
-    }
+    };
     let Some(mark) = &delivery.mark else { return Ok(()) };
-    let body = json!({ "label": mark.label, "final": mark.done });
+    let mut body = json!({ "label": mark.label, "final": mark.done });
+    if let (Some(behind), Some(body)) = (behind, body.as_object_mut()) {
+        // There, whoever wrote since: an event that waited has its place.
+        body.insert("at".to_owned(), json!(behind.to_string()));
+    }
     let request = Request::post(session_path(&session, "/checkpoints"));
     let request = request.header(IDEMPOTENCY_KEY, delivery.name()).json(&body);
     client.send(request).await.map(drop).map_err(judged)
 }
 
-async fn append(client: &Client, session: &SessionId, events: &[Value]) -> Result<(), ClientError> {
+/// Answers the position behind the events.
+async fn append(
+    client: &Client,
+    session: &SessionId,
+    events: &[Value],
+) -> Result<Option<u64>, ClientError> {
     let body = json!({ "events": events });
-    client.send(Request::post(session_path(session, "/events")).json(&body)).await.map(drop)
+    let request = Request::post(session_path(session, "/events"));
+    let answer = client.json(request.json(&body)).await?;
+    Ok(answer.get("next_position").and_then(Value::as_u64))
 }
 
 async fn create(
@@ -120,7 +132,7 @@ async fn create(
     session: &SessionId,
     about: &About,
     delivery: &Delivery,
-) -> Result<(), ClientError> {
+) -> Result<Option<u64>, ClientError> {
     let About { title, workspace, client: program } = about;
     let mut body = Map::new();
     body.insert("id".to_owned(), json!(session.as_str()));
@@ -137,7 +149,7 @@ async fn create(
         Err(error) if error.code() == "session_exists" => {
             append(client, session, &delivery.events).await
         }
-        other => other.map(drop),
+        other => other.map(|_| Some(delivery.events.len() as u64)),
     }
 }
 

@@ -161,6 +161,15 @@ fn calls_results_and_words_have_the_members_that_folds_read() {
         .collect();
     assert_eq!(labels, ["final", "compaction", "prompt"], "{checkpoints}");
     assert_eq!(checkpoints["data"][0]["final"], true);
+    // Each stands right behind its event.
+    let behind: Vec<&Value> = checkpoints["data"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|one| one["label"].is_string())
+        .map(|one| &one["position"])
+        .collect();
+    assert_eq!(behind, [15, 11, 2], "{checkpoints}");
 }
 
 #[test]
