@@ -67,7 +67,7 @@ fn end_of_characters(text: &str, bytes_max: usize) -> usize {
         spent > bytes_max
     });
     let Some(over) = over else { return text.len() };
-    (0..=over).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
+    text.floor_char_boundary(over)
 }
 
 /// Like [`end_of`], but never 0 for a text: a grapheme larger than the budget is cut between its

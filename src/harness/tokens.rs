@@ -9,13 +9,14 @@ pub trait Counter {
     /// The longest beginning of the text that was found to cost at most `tokens_max`.
     fn beginning<'a>(&self, text: &'a str, tokens_max: usize) -> &'a str {
         // Few tokens stand for more text than this: what is beyond need not be looked at.
-        let mut text = text.get(..floor(text, tokens_max.saturating_mul(16))).unwrap_or_default();
+        let mut text =
+            text.get(..text.floor_char_boundary(tokens_max.saturating_mul(16))).unwrap_or_default();
         let mut fits = "";
         if self.count(text) <= tokens_max {
             return text;
         }
         while text.len() - fits.len() > 1 {
-            let middle = floor(text, fits.len() + (text.len() - fits.len()) / 2);
+            let middle = text.floor_char_boundary(fits.len() + (text.len() - fits.len()) / 2);
             let Some(tried) = text.get(..middle).filter(|tried| tried.len() > fits.len()) else {
                 break;
             };
@@ -27,12 +28,6 @@ pub trait Counter {
         }
         fits
     }
-}
-
-/// The last place up to `end` where a character begins.
-fn floor(text: &str, end: usize) -> usize {
-    let end = end.min(text.len());
-    (0..=end).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
 }
 
 /// A tokenizer, or a bound above one that nobody has published.

@@ -222,8 +222,7 @@ fn size(event: &Map<String, Value>) -> usize {
 fn shorten(value: &mut Value, longest: usize) {
     match value {
         Value::String(text) if text.len() > longest => {
-            let end = (0..=longest).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
-            text.truncate(end);
+            text.truncate(text.floor_char_boundary(longest));
             text.push('…');
         }
         Value::Array(values) => values.iter_mut().for_each(|value| shorten(value, longest)),

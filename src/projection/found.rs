@@ -217,9 +217,7 @@ impl Pages {
 
     /// A text: JSON, or words with addresses among them.
     fn read(&mut self, text: &str, depth: usize) {
-        let near = TEXT_BYTES_MAX.saturating_sub(3)..=TEXT_BYTES_MAX;
-        let end = near.rev().find(|end| text.is_char_boundary(*end));
-        let text = end.and_then(|end| text.get(..end)).unwrap_or(text);
+        let text = text.get(..text.floor_char_boundary(TEXT_BYTES_MAX)).unwrap_or(text);
         if !text.contains("://") {
             return;
         }
