@@ -94,6 +94,21 @@ struct ResultBody<'a> {
     redactions: Option<IgnoredAny>,
     truncated: Option<IgnoredAny>,
     cached: Option<Cached>,
+    #[serde(borrow)]
+    result: Option<&'a RawValue>,
+}
+
+impl ResultBody<'_> {
+    /// Whether the server said all it has to say: it may want input first, or begin a task.
+    fn is_complete(&self) -> bool {
+        #[derive(Deserialize)]
+        struct Kind {
+            #[serde(rename = "resultType")]
+            kind: Option<String>,
+        }
+        let kind = self.result.and_then(|rest| serde_json::from_str::<Kind>(rest.get()).ok());
+        kind.and_then(|kind| kind.kind).is_none_or(|kind| kind == "complete")
+    }
 }
 
 /// Where an answer came from that was given for another.
@@ -209,6 +224,7 @@ impl Remembered {
 
     fn fold_result(&mut self, event: &Event) -> Option<()> {
         let result: ResultBody<'_> = body::read(&event.body)?;
+        let failed = result.is_error.unwrap_or(false) || !result.is_complete();
         let id = result.call_id.or(result.tool_use_id);
         let id = id.or(result.mcp_tool_use_id).or(result.custom_tool_use_id)?;
         let at = self.calls.iter().rposition(|call| *call.id == *id)?;
@@ -228,7 +244,6 @@ impl Remembered {
         if self.list.len() == MEMORIES_MAX {
             self.list.pop_front();
         }
-        let failed = result.is_error.unwrap_or(false);
         let cut = result.truncated.is_some() || result.redactions.is_some();
         self.list.push_back(Memory {
             call: call.position,

@@ -85,6 +85,8 @@ struct State {
     /// Temporary sessions begun so far.
     begun: u64,
     calls: u64,
+    /// The record of the last thing that may have made earlier answers stale.
+    changed: u64,
     /// Answers given, with the number of their record.
     answered: HashMap<(SessionId, u64), u64>,
     /// Sessions whose earlier outputs this client was given.
@@ -201,7 +203,7 @@ impl Desk {
     fn call(&self, key: String, id: String, from: &From<'_>, params: CallParams<'_>) -> Call {
         let input_text = params.arguments.map_or("{}", RawValue::get).to_owned();
         let home = self.home(params.meta.as_ref(), from);
-        let age_max = self.age_max(&params.name).filter(|_| params.task.is_none());
+        let age_max = self.age_max(&params.name).filter(|_| !params.is_more_than_a_call());
         let mut state = self.state();
         state.calls += 1;
         Call {
@@ -240,11 +242,9 @@ impl Desk {
     }
 
     fn age_max(&self, name: &str) -> Option<Duration> {
-        let reads = self.state().tools.get(name).copied().flatten();
-        match self.options.repeats.tools.get(name) {
-            Some(rule) => rule.filter(|_| reads != Some(false)),
-            None => self.options.repeats.age_max.filter(|_| reads == Some(true)),
-        }
+        let repeats = &self.options.repeats;
+        let age_max = repeats.tools.get(name).copied().unwrap_or(repeats.age_max);
+        age_max.filter(|_| reads(&self.state(), name))
     }
 
     fn is_ours_perhaps(&self, call: &Call) -> bool {
@@ -363,21 +363,25 @@ impl Desk {
         let text = |text: &str| Value::from(text).to_string();
         let (server, reads) = {
             let state = self.state();
-            (self.server(&state).to_owned(), state.tools.get(&call.name).copied())
+            (self.server(&state).to_owned(), reads(&state, &call.name))
         };
         let mut members = vec![
             ("name", text(&call.name)),
             ("server", text(&server)),
             ("call_id", text(&self.call_id(call))),
             ("input", call.input_text.clone()),
+            ("read_only", reads.to_string()),
         ];
-        // A tool that was never listed says nothing of itself; one that was and does not say so
-        // writes.
-        if let Some(reads) = reads {
-            members.push(("read_only", (reads == Some(true)).to_string()));
-        }
         members.extend(cached.map(|cached| ("cached", cached.to_string())));
-        self.record(call, "agent.tool_use", "use", members)
+        let record = self.record(call, "agent.tool_use", "use", members);
+        self.note_change(!reads, record);
+        record
+    }
+
+    /// Notes a record behind which earlier answers may be stale.
+    fn note_change(&self, changes: bool, record: u64) {
+        let mut state = self.state();
+        state.changed = if changes { state.changed.max(record) } else { state.changed };
     }
 
     fn record(
@@ -412,7 +416,10 @@ impl Desk {
         ];
         members.extend(rest.map(|rest| ("result", rest)));
         members.extend(cached.map(|cached| ("cached", cached.to_string())));
-        self.record(call, "agent.tool_result", "result", members)
+        let record = self.record(call, "agent.tool_result", "result", members);
+        let reads = reads(&self.state(), &call.name);
+        self.note_change(!reads, record);
+        record
     }
 
     /// Looks at what the server says.
@@ -508,9 +515,11 @@ impl Desk {
         let said = content.map_or("[]", RawValue::get);
         let record = self.record_result(call, said, rest, is_error, None);
         let mut state = self.state();
-        if call.age_max.is_some() && state.answered.len() < ANSWERED_MAX {
-            let digest = self.digest(&state, call);
-            state.answered.insert((call.home.session.clone(), digest), record);
+        if call.age_max.is_some() {
+            let place = (call.home.session.clone(), self.digest(&state, call));
+            if state.answered.len() < ANSWERED_MAX || state.answered.contains_key(&place) {
+                state.answered.insert(place, record);
+            }
         }
         let block =
             call.more.as_ref().map(|more| json!({ "type": "text", "text": more }).to_string());
@@ -579,13 +588,18 @@ impl Desk {
     }
 
     async fn look_up(&self, call: &Call, age_max: Duration) -> Option<LookupAnswer> {
-        let (server, recorded) = {
+        let (server, recorded, changed) = {
             let state = self.state();
             let place = (call.home.session.clone(), self.digest(&state, call));
-            (self.server(&state).to_owned(), state.answered.get(&place).copied())
+            let recorded = state.answered.get(&place).copied();
+            (self.server(&state).to_owned(), recorded, state.changed)
         };
-        if let Some(number) = recorded {
-            self.recorder.durable(number, LOOKUP_PATIENCE).await;
+        // The log may not have heard yet of what changed since an answer; the desk has. Records
+        // become durable in order: with an answer, everything before it is.
+        match recorded.filter(|record| *record > changed) {
+            Some(record) if !self.recorder.durable(record, LOOKUP_PATIENCE).await => return None,
+            None if changed > 0 => return None,
+            _ => {}
         }
         let asked = json!({
             "server": server,
@@ -628,7 +642,8 @@ impl Desk {
     /// A fresh start: what was remembered is not, what was recorded stays.
     fn clear(&self, call: &Call) -> Value {
         let by = ("by", json!("clear_session").to_string());
-        self.record(call, "context.cleared", "cleared", vec![by]);
+        let record = self.record(call, "context.cleared", "cleared", vec![by]);
+        self.note_change(true, record);
         let mut state = self.state();
         state.answered.retain(|(session, _), _| *session != call.home.session);
         state.given.insert(call.home.session.clone());
@@ -690,6 +705,11 @@ fn words(content: &Value) -> String {
         Value::Array(blocks) => blocks.iter().filter_map(text).collect::<Vec<_>>().join("\n"),
         other => other.to_string(),
     }
+}
+
+/// Whether a tool says of itself that it only reads; one that nobody listed yet says nothing.
+fn reads(state: &State, tool: &str) -> bool {
+    state.tools.get(tool).copied().flatten() == Some(true)
 }
 
 /// A session's id from what a client calls its session; what cannot stand in one is a dash.

@@ -30,7 +30,20 @@ pub(super) struct CallParams<'a> {
     pub(super) meta: Option<Value>,
     /// The client wants a task, not an answer.
     #[serde(default)]
-    pub(super) task: Option<serde::de::IgnoredAny>,
+    task: Option<serde::de::IgnoredAny>,
+    /// What the server asked for in its last answer.
+    #[serde(default, rename = "inputResponses")]
+    responses: Option<serde::de::IgnoredAny>,
+    /// Where the server was when it asked.
+    #[serde(default, rename = "requestState")]
+    state: Option<serde::de::IgnoredAny>,
+}
+
+impl CallParams<'_> {
+    /// Whether it begins a task or goes on with an earlier call: no earlier answer stands for it.
+    pub(super) fn is_more_than_a_call(&self) -> bool {
+        self.task.is_some() || self.responses.is_some() || self.state.is_some()
+    }
 }
 
 /// Result of `tools/call`.
