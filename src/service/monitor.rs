@@ -88,7 +88,7 @@ impl Service {
         session: &SessionId,
         tail: Position,
     ) -> Position {
-        let told = self.tell_usage(caller, session).await;
+        let told = self.tell_usage(caller, session, tail).await;
         told.unwrap_or_else(|error| {
             tracing::warn!(%session, code = error.code.as_str(), "a level was not told");
             None
@@ -100,6 +100,7 @@ impl Service {
         &self,
         caller: &Caller,
         session: &SessionId,
+        tail: Position,
     ) -> ServiceResult<Option<Position>> {
         let key = caller.key(session);
         let monitor = self.monitor;
@@ -120,7 +121,8 @@ impl Service {
             let events = vec![event];
             let batch = Batch { events, if_position: Some(position), ..Batch::default() };
             match self.append(caller, session, batch, false).await {
-                Ok(appended) => return Ok(Some(appended.next_position)),
+                // Who goes on from there must have seen what others wrote before it.
+                Ok(appended) => return Ok((position == tail).then_some(appended.next_position)),
                 // Somebody wrote in between, and may have told it.
                 Err(error) if error.code == Code::PositionConflict => {}
                 Err(error) => return Err(error),

@@ -61,7 +61,7 @@ impl Service {
         session: &SessionId,
         tail: Position,
     ) -> Position {
-        let told = self.try_tell_sources(caller, session).await;
+        let told = self.try_tell_sources(caller, session, tail).await;
         told.unwrap_or_else(|error| {
             tracing::warn!(%session, code = error.code.as_str(), "sources were not told");
             None
@@ -73,6 +73,7 @@ impl Service {
         &self,
         caller: &Caller,
         session: &SessionId,
+        tail: Position,
     ) -> ServiceResult<Option<Position>> {
         let key = caller.key(session);
         for _ in 0..ATTEMPTS_MAX {
@@ -88,7 +89,8 @@ impl Service {
             let events = sources.iter().map(|source| event(Origin::Harness, source)).collect();
             let batch = Batch { events, if_position: Some(position), ..Batch::default() };
             match self.append(caller, session, batch, false).await {
-                Ok(appended) => return Ok(Some(appended.next_position)),
+                // Who goes on from there must have seen what others wrote before it.
+                Ok(appended) => return Ok((position == tail).then_some(appended.next_position)),
                 // Somebody wrote in between, and may have told them.
                 Err(error) if error.code == Code::PositionConflict => {}
                 Err(error) => return Err(error),
