@@ -11,7 +11,8 @@ mod rules;
 
 use std::{borrow::Cow, collections::BTreeMap, sync::OnceLock};
 
-use regex::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
+use aho_corasick::AhoCorasick;
+use regex::{Regex, RegexBuilder};
 
 use look::Look;
 pub use rules::{RULES, Rule};
@@ -79,7 +80,7 @@ impl Report {
 pub struct Recogniser {
     rules: Vec<Ready>,
     /// The words of all rules, and whose each is.
-    words: RegexSet,
+    words: AhoCorasick,
     owners: Vec<usize>,
     /// What is no secret, whatever rule says so.
     allowed: Vec<Regex>,
@@ -97,15 +98,15 @@ struct Ready {
 impl Ready {
     fn regex(&self) -> &Regex {
         self.compiled.get_or_init(|| {
-            compiled(&self.pattern).expect("a pattern of the table is tested, another was compiled")
+            // Tokens are ASCII: its boundaries and digits are quick on any text, and small.
+            let pattern = self.pattern.replace(r"\b", r"(?-u:\b)").replace(r"\d", "[0-9]");
+            compiled(&pattern).expect("a pattern of the table is tested, another was compiled")
         })
     }
 }
 
 fn compiled(pattern: &str) -> Result<Regex, regex::Error> {
-    // A boundary of ASCII words is what tokens have, and is quick on any text.
-    let pattern = pattern.replace(r"\b", r"(?-u:\b)");
-    RegexBuilder::new(&pattern).size_limit(PATTERN_BYTES_MAX).build()
+    RegexBuilder::new(pattern).size_limit(PATTERN_BYTES_MAX).build()
 }
 
 impl Default for Recogniser {
@@ -141,9 +142,9 @@ impl Recogniser {
         }
         let mut rules = Vec::new();
         let mut allowed = Vec::new();
-        let (mut words, mut owners) = (Vec::new(), Vec::new());
+        let (mut words, mut owners) = (Vec::<&str>::new(), Vec::new());
         for rule in RULES.iter().filter(|rule| !off.contains(&rule.name)) {
-            words.extend(rule.words.iter().map(|word| regex::escape(word)));
+            words.extend(rule.words);
             owners.extend(rule.words.iter().map(|_| rules.len()));
             rules.push(Ready {
                 name: rule.name.into(),
@@ -176,8 +177,8 @@ impl Recogniser {
                 compiled: OnceLock::from(regex),
             });
         }
-        let words = RegexSetBuilder::new(words).case_insensitive(true).unicode(false).build();
-        let words = words.expect("words are escaped");
+        let words = AhoCorasick::builder().ascii_case_insensitive(true).build(words);
+        let words = words.expect("the words of the table are few and short");
         Ok(Self { rules, words, owners, allowed })
     }
 
@@ -206,11 +207,12 @@ impl Recogniser {
         json::redact(self, text, report)
     }
 
-    /// Where secrets stand, in order, none over another; the rule that stands first in the table
-    /// has the say.
+    /// Where secrets stand, in order, none over another. What several rules see in part is taken
+    /// whole, under the rule that stands first in the table.
     fn find(&self, text: &str) -> Vec<(usize, usize, usize)> {
+        let met = self.words.find_overlapping_iter(text);
         let mut wanted: Vec<usize> =
-            self.words.matches(text).iter().filter_map(|at| self.owners.get(at).copied()).collect();
+            met.filter_map(|met| self.owners.get(met.pattern().as_usize()).copied()).collect();
         wanted.extend((0..).zip(&self.rules).filter(|(_, rule)| rule.always).map(|(at, _)| at));
         wanted.sort_unstable();
         wanted.dedup();
@@ -220,20 +222,25 @@ impl Recogniser {
                 let Some(all) = captures.get(0) else { continue };
                 let secret = captures.name("s").unwrap_or(all);
                 let (from, to) = (secret.start(), secret.end());
-                let free = |(other, end, _): &(usize, usize, usize)| to <= *other || from >= *end;
                 let said = secret.as_str();
                 if !said.is_empty()
                     && rule.look.fits(said)
                     && !said.starts_with(MARK)
                     && !self.is_allowed(said)
-                    && found.iter().all(free)
                 {
                     found.push((from, to, at));
                 }
             }
         }
         found.sort_unstable();
-        found
+        let mut joined: Vec<(usize, usize, usize)> = Vec::with_capacity(found.len());
+        for (from, to, at) in found {
+            match joined.last_mut().filter(|(_, end, _)| from < *end) {
+                Some((_, end, rule)) => (*end, *rule) = ((*end).max(to), (*rule).min(at)),
+                None => joined.push((from, to, at)),
+            }
+        }
+        joined
     }
 
     fn is_allowed(&self, secret: &str) -> bool {
