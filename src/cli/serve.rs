@@ -403,8 +403,8 @@ fn stop_on_signals(stop: &CancellationToken) -> io::Result<()> {
 fn announce(config: &Config, doors: &NetDoors, screen: &mut Screen) -> Outcome {
     let data_dir = config.data_dir.display().to_string();
     let Some(address) = doors.address() else {
-        screen.line(r#"{"ready":true}"#)?;
-        screen.flush()?;
+        // Who started us may have left: those who come after are served as well.
+        let _ = screen.line(r#"{"ready":true}"#).and_then(|()| screen.flush());
         return Ok(host::close_stdout()?);
     };
     let scheme = if doors.certificates.is_some() { "https" } else { "http" };

@@ -156,8 +156,9 @@ async fn create(
 fn judged(error: ClientError) -> Undelivered {
     let ClientError::Refused(refusal) = &error else { return Undelivered::Later(error) };
     match (refusal.status, &*refusal.code) {
-        (410, _) => Undelivered::Gone(error),
-        (401 | 403 | 429, _) | (500.., _) | (_, "lease_held" | "lease_lost") => {
+        (410, "session_deleted") => Undelivered::Gone(error),
+        // A damaged session is repaired by a person.
+        (401 | 403 | 423 | 429, _) | (500.., _) | (_, "lease_held" | "lease_lost") => {
             Undelivered::Later(error)
         }
         _ => Undelivered::Refused(error),
@@ -206,7 +207,9 @@ async fn drain_all(client: &Client, spool: &Spool, drained: &mut Drained) -> std
             Err(Undelivered::Refused(_)) => {
                 spool.refuse(&delivery).map_err(std::io::Error::other)?;
             }
-            Err(Undelivered::Later(ClientError::Refused(refusal))) if refusal.status == 409 => {
+            Err(Undelivered::Later(ClientError::Refused(refusal)))
+                if matches!(refusal.status, 409 | 423) =>
+            {
                 held.insert(delivery.session);
                 continue;
             }

@@ -29,6 +29,9 @@ pub use spool::{Keys, Spool, SpoolError};
 const ANSWER_TIMES: u32 = 3;
 /// The part of its time that a hook spends on what others could not deliver.
 const DRAIN_PART: u32 = 4;
+/// However long somebody wants to wait: the agent's program gives a hook ten seconds, and an event
+/// must be in the spool before they are over.
+const WAIT_MAX: Duration = Duration::from_secs(8);
 /// After a failure nobody tries again for so many times as long as he would wait: an agent must not
 /// wait at each of its events.
 const PAUSE_TIMES: u32 = 4;
@@ -78,7 +81,7 @@ impl Hook {
         let delivery = vocabulary::delivery(payload, workspace.as_deref(), at, salt);
         let mut done = Done { session: delivery.session.to_string(), ..Done::default() };
         let wants = self.tokens_max > 0 && recovery::wanted(payload).is_some();
-        let wait = if wants { self.wait * ANSWER_TIMES } else { self.wait };
+        let wait = if wants { self.wait * ANSWER_TIMES } else { self.wait }.min(WAIT_MAX);
         let paused = !wants && self.spool.is_paused(at.plus_micros(-self.pause_micros()));
         let begun = self.clock.monotonic();
         let outcome = match paused {
