@@ -126,8 +126,10 @@ fn its_mcp_configurations_start_a_server_that_answers() {
     let installed = &installed["mcpServers"]["sessionlog"];
     assert!(installed["command"].as_str().unwrap().ends_with("/sessionlog"), "{installed}");
     assert!(read(&person.path(".codex/config.toml")).contains("[mcp_servers.sessionlog]"));
-    let configuration: Value = serde_json::from_str(&blocks("json")[0]).unwrap();
-    let server = &configuration["mcpServers"]["sessionlog"];
+    let configurations = blocks("json");
+    let parsed = configurations.iter().map(|block| serde_json::from_str::<Value>(block).unwrap());
+    let servers: Vec<Value> = parsed.map(|one| one["mcpServers"]["sessionlog"].clone()).collect();
+    let server = servers.iter().find(|server| !server.is_null()).unwrap();
     let mut configured = vec![server["command"].as_str().unwrap().to_owned()];
     let arguments = server["args"].as_array().unwrap().iter();
     configured.extend(arguments.map(|argument| argument.as_str().unwrap().to_owned()));
