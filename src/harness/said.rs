@@ -140,15 +140,12 @@ fn speech(event: &Event) -> Option<Speech> {
         "user.message" => Speech::User(blocks(body.content)),
         "agent.message" => Speech::Assistant(blocks(body.content)),
         "system.message" => Speech::System(blocks(body.content)),
-        "agent.tool_use" | "agent.mcp_tool_use" | "agent.custom_tool_use" => Speech::Call(Call {
+        kind if body::is_call(kind) => Speech::Call(Call {
             id: body.call_id.unwrap_or_else(|| event.id.to_string()),
             name: body.name.unwrap_or_default(),
             input: body.input.map_or("{}", RawValue::get).to_owned(),
         }),
-        "agent.tool_result"
-        | "agent.mcp_tool_result"
-        | "user.tool_result"
-        | "user.custom_tool_result" => Speech::Result(ToolResult {
+        kind if body::is_result(kind) => Speech::Result(ToolResult {
             call_id: body
                 .call_id
                 .or(body.tool_use_id)

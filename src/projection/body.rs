@@ -23,6 +23,24 @@ pub mod kind {
     pub const SOURCE: &str = "source.found";
 }
 
+/// Whether a type is a call of a tool, in any vocabulary.
+#[must_use]
+pub fn is_call(kind: &str) -> bool {
+    matches!(kind, "agent.tool_use" | "agent.mcp_tool_use" | "agent.custom_tool_use")
+}
+
+/// Whether a type is the result of a call, in any vocabulary.
+#[must_use]
+pub fn is_result(kind: &str) -> bool {
+    matches!(
+        kind,
+        "agent.tool_result"
+            | "agent.mcp_tool_result"
+            | "user.tool_result"
+            | "user.custom_tool_result"
+    )
+}
+
 /// How sure the caller is of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -92,13 +92,10 @@ impl Findable {
     /// Folds one event in, if it is of a tool.
     pub fn fold(&mut self, event: &Event) {
         match event.kind.as_str() {
-            "agent.tool_use" | "agent.mcp_tool_use" | "agent.custom_tool_use" => {
+            kind if body::is_call(kind) => {
                 self.fold_call(event);
             }
-            "agent.tool_result"
-            | "agent.mcp_tool_result"
-            | "user.tool_result"
-            | "user.custom_tool_result" => {
+            kind if body::is_result(kind) => {
                 self.fold_result(event);
             }
             _ => {}

@@ -186,13 +186,8 @@ impl Progress {
             "user.message" => self.fold_word(event),
             "plan.updated" => self.fold_plan(event),
             "outcome.recorded" => self.fold_outcome(event),
-            "agent.tool_use" | "agent.mcp_tool_use" | "agent.custom_tool_use" => {
-                self.fold_call(event)
-            }
-            "agent.tool_result"
-            | "agent.mcp_tool_result"
-            | "user.tool_result"
-            | "user.custom_tool_result" => self.fold_result(event),
+            kind if body::is_call(kind) => self.fold_call(event),
+            kind if body::is_result(kind) => self.fold_result(event),
             _ => None,
         };
     }

@@ -16,10 +16,12 @@ use super::{
 };
 use crate::{
     event::{
-        Batch, BatchKey, EventType, NewNote, NoteKind, Point, Position, Range, SessionId,
-        SessionKey, limits,
+        Batch, BatchKey, NewNote, NoteKind, Point, Position, Range, SessionId, SessionKey, limits,
     },
-    projection::checkpoints::{self, Checkpoint, CheckpointBody, Checkpoints, Trigger},
+    projection::{
+        body::is_result,
+        checkpoints::{self, Checkpoint, CheckpointBody, Checkpoints, Trigger},
+    },
     store::{Fill, Read, SessionInfo, StoreError},
 };
 
@@ -353,7 +355,7 @@ impl Service {
     /// Adds a checkpoint to a batch that holds an answer of a tool, where the session asks for
     /// that: both are one frame.
     pub(super) async fn mark_tool_calls(&self, key: &SessionKey, batch: &mut Batch) {
-        let answers = batch.events.iter().any(|event| is_result(&event.kind));
+        let answers = batch.events.iter().any(|event| is_result(event.kind.as_str()));
         if !answers || batch.note.is_some() {
             return;
         }
@@ -401,17 +403,6 @@ impl Service {
         }
         made
     }
-}
-
-/// Whether an event is the answer of a tool.
-fn is_result(kind: &EventType) -> bool {
-    matches!(
-        kind.as_str(),
-        "agent.tool_result"
-            | "agent.mcp_tool_result"
-            | "user.tool_result"
-            | "user.custom_tool_result"
-    )
 }
 
 fn bytes_of(body: &CheckpointBody) -> Bytes {

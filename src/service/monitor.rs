@@ -88,47 +88,56 @@ impl Service {
         session: &SessionId,
         tail: Position,
     ) -> Position {
-        let told = self.tell_usage(caller, session, tail).await;
-        told.unwrap_or_else(|error| {
+        let monitor = self.monitor;
+        let untold = |facts: &Facts| {
+            let told = monitor.untold(&facts.usage).map(|(level, tokens)| {
+                let level = level.as_str().to_owned();
+                let body = body::write(&ThresholdBody { tokens, limit: monitor.limit, level });
+                NewEvent {
+                    id: None,
+                    kind: EventType::new(THRESHOLD).expect("it keeps to the alphabet"),
+                    origin: Origin::Harness,
+                    created_at: None,
+                    position: None,
+                    body,
+                }
+            });
+            told.into_iter().collect()
+        };
+        self.tell(caller, session, tail, ATTEMPTS_MAX, untold).await.unwrap_or_else(|error| {
             tracing::warn!(%session, code = error.code.as_str(), "a level was not told");
-            None
+            tail
         })
-        .unwrap_or(tail)
     }
 
-    async fn tell_usage(
+    /// Appends what the facts of a session say is still to be told, behind a batch that ended at
+    /// `tail`; answers the tail after it.
+    pub(super) async fn tell(
         &self,
         caller: &Caller,
         session: &SessionId,
         tail: Position,
-    ) -> ServiceResult<Option<Position>> {
+        attempts_max: usize,
+        untold: impl Fn(&Facts) -> Vec<NewEvent> + Sync,
+    ) -> ServiceResult<Position> {
         let key = caller.key(session);
-        let monitor = self.monitor;
-        for _ in 0..ATTEMPTS_MAX {
-            let look = |facts: &Facts| (monitor.untold(&facts.usage), facts.position);
-            let (untold, position) = self.with_facts(&key, |_, facts| look(facts)).await?;
-            let Some((level, tokens)) = untold else { return Ok(None) };
-            let level = level.as_str().to_owned();
-            let body = body::write(&ThresholdBody { tokens, limit: monitor.limit, level });
-            let event = NewEvent {
-                id: None,
-                kind: EventType::new(THRESHOLD).expect("it keeps to the alphabet"),
-                origin: Origin::Harness,
-                created_at: None,
-                position: None,
-                body,
-            };
-            let events = vec![event];
+        for _ in 0..attempts_max {
+            let look = |facts: &Facts| (untold(facts), facts.position);
+            let (events, position) = self.with_facts(&key, |_, facts| look(facts)).await?;
+            if events.is_empty() {
+                return Ok(tail);
+            }
             let batch = Batch { events, if_position: Some(position), ..Batch::default() };
             match self.append(caller, session, batch, false).await {
+                Ok(appended) if position == tail => return Ok(appended.next_position),
                 // Who goes on from there must have seen what others wrote before it.
-                Ok(appended) => return Ok((position == tail).then_some(appended.next_position)),
+                Ok(_) => return Ok(tail),
                 // Somebody wrote in between, and may have told it.
                 Err(error) if error.code == Code::PositionConflict => {}
                 Err(error) => return Err(error),
             }
         }
-        Ok(None)
+        Ok(tail)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Sources: those a caller reports, and those the server reads from what tools answered, once each.
 //! It must not fetch anything.
 
-use super::{BoundBy, Caller, Code, Service, ServiceError, ServiceResult, Via};
+use super::{BoundBy, Caller, Service, ServiceError, ServiceResult, Via};
 use crate::{
     event::{Batch, BatchKey, EventType, NewEvent, Origin, Position, SessionId},
     projection::{
@@ -28,16 +28,9 @@ const ATTEMPTS_MAX: usize = 5;
 
 /// Whether a batch holds results of tools as they come; a transcript is kept as it was.
 pub(super) fn may_name(batch: &Batch) -> bool {
-    batch.events.iter().any(|event| {
-        event.origin != Origin::Import
-            && matches!(
-                event.kind.as_str(),
-                "agent.tool_result"
-                    | "agent.mcp_tool_result"
-                    | "user.tool_result"
-                    | "user.custom_tool_result"
-            )
-    })
+    let names =
+        |event: &NewEvent| event.origin != Origin::Import && body::is_result(event.kind.as_str());
+    batch.events.iter().any(names)
 }
 
 fn event(origin: Origin, source: &SourceBody) -> NewEvent {
@@ -61,42 +54,15 @@ impl Service {
         session: &SessionId,
         tail: Position,
     ) -> Position {
-        let told = self.try_tell_sources(caller, session, tail).await;
-        told.unwrap_or_else(|error| {
+        let untold = |facts: &Facts| {
+            let wanted = facts.findable.waiting().map(|found| &found.source);
+            let wanted = wanted.filter(|source| facts.research.wants_source(source));
+            wanted.map(|source| event(Origin::Harness, source)).collect()
+        };
+        self.tell(caller, session, tail, ATTEMPTS_MAX, untold).await.unwrap_or_else(|error| {
             tracing::warn!(%session, code = error.code.as_str(), "sources were not told");
-            None
+            tail
         })
-        .unwrap_or(tail)
-    }
-
-    async fn try_tell_sources(
-        &self,
-        caller: &Caller,
-        session: &SessionId,
-        tail: Position,
-    ) -> ServiceResult<Option<Position>> {
-        let key = caller.key(session);
-        for _ in 0..ATTEMPTS_MAX {
-            let look = |facts: &Facts| {
-                let wanted = facts.findable.waiting().map(|found| &found.source);
-                let wanted = wanted.filter(|source| facts.research.wants_source(source));
-                (wanted.cloned().collect::<Vec<_>>(), facts.position)
-            };
-            let (sources, position) = self.with_facts(&key, |_, facts| look(facts)).await?;
-            if sources.is_empty() {
-                return Ok(None);
-            }
-            let events = sources.iter().map(|source| event(Origin::Harness, source)).collect();
-            let batch = Batch { events, if_position: Some(position), ..Batch::default() };
-            match self.append(caller, session, batch, false).await {
-                // Who goes on from there must have seen what others wrote before it.
-                Ok(appended) => return Ok((position == tail).then_some(appended.next_position)),
-                // Somebody wrote in between, and may have told them.
-                Err(error) if error.code == Code::PositionConflict => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(None)
     }
 
     /// Records sources a caller reports; known ones stay as they are.
