@@ -203,10 +203,12 @@ async fn judge(image: &Image, store: Arc<dyn Store>) -> Fate {
     }
 }
 
-/// Five bytes are one change: which file, where, and what is done to the byte there.
+/// The first byte chooses the image. Five bytes are one change: which file, where, and what is done
+/// to the byte there.
 pub fn check(bytes: &[u8]) {
     let Some((choice, changes)) = bytes.split_first() else { return };
-    let image = if choice % 2 == 0 { stopped() } else { killed() };
+    let [clean, dead] = if choice & 2 == 0 { [stopped(), killed()] } else { encrypted() };
+    let image = if choice % 2 == 0 { clean } else { dead };
     let fate = survive(image, |sim| {
         for change in changes.as_chunks::<5>().0.iter().take(8) {
             let [file, place @ .., bits] = *change;

@@ -17,7 +17,7 @@ use super::{
 /// Forks of one session at most; each is written to as well.
 const FORKS_MAX: usize = 12;
 /// Every event of a writer has this in it, and no name of a file or an id.
-const CANARY: &str = "test.mark";
+pub const CANARY: &str = "test.mark";
 
 /// What one harness knows.
 pub struct Harness {

@@ -6,17 +6,16 @@
 use std::{
     collections::BTreeMap,
     fs,
-    path::Path,
     process::{Child, Command, Stdio},
     time::Duration,
 };
 
 use super::{
-    http::{Reply, Wire},
     ledger::{Ledger, Tally},
-    machine::{Need, has, number, pause, run, text},
-    served::{Server, Setup},
-    writers::{check_all, send, whole},
+    machine::{Need, has, number, pause, text},
+    served::Server,
+    story::{Before, Plot, REQUESTS, SESSIONS},
+    writers::{check_all, whole},
 };
 
 /// Calls that change what is on disk.
@@ -48,111 +47,8 @@ const FAILING: &[(&str, &[&str])] = &[
 const UNOPENED: &[&str] =
     &["error=EMFILE", "error=ENFILE", "error=EIO", "error=ENOSPC", "error=EROFS"];
 
-const SESSIONS: [&str; 2] = ["a", "b"];
-const REQUESTS: u64 = 40;
 /// Points of a sweep left out between two that are tried, unless `SESSIONLOG_STRIDE` says.
 const STRIDE: u64 = 40;
-
-/// A data directory that a kill left with work for recovery, and what its clients know.
-struct Before {
-    home: tempfile::TempDir,
-    known: BTreeMap<String, Ledger>,
-    next: u64,
-}
-
-impl Before {
-    fn new() -> Self {
-        let home = tempfile::tempdir().unwrap();
-        let setup = Setup::new(home.path(), &home.path().join("data")).small();
-        let mut known = BTreeMap::new();
-        let mut server = setup.up();
-        let mut story = Story::new(&mut known, 0);
-        story.tell(&mut server, 30);
-        assert_eq!(story.next, 30, "{:?}", story.tally);
-        let next = story.next;
-        server.kill();
-        drop(server);
-        Self { home, known, next }
-    }
-
-    /// A copy, and a server of it with these words before it.
-    fn under(&self, words: &[String]) -> (tempfile::TempDir, Setup) {
-        let copy = self.copy();
-        let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        let setup = Setup::new(copy.path(), &copy.path().join("data")).small().before(&words);
-        (copy, setup)
-    }
-
-    /// A copy to be hurt.
-    fn copy(&self) -> tempfile::TempDir {
-        let copy = tempfile::tempdir().unwrap();
-        let from = self.home.path().join("data");
-        run("cp", &["-a", text(&from), text(&copy.path().join("data"))]).unwrap();
-        let _ = fs::remove_file(copy.path().join("data/owner.sock"));
-        copy
-    }
-}
-
-/// A client that goes on until it is told, and remembers.
-struct Story<'a> {
-    known: &'a mut BTreeMap<String, Ledger>,
-    next: u64,
-    tally: Tally,
-    /// Answers that were refusals.
-    refused: Vec<Reply>,
-}
-
-impl<'a> Story<'a> {
-    fn new(known: &'a mut BTreeMap<String, Ledger>, next: u64) -> Self {
-        Self { known, next, tally: Tally::default(), refused: Vec::new() }
-    }
-
-    /// Sends requests up to number `to`, each to both sessions; every refused one again, a few
-    /// times. Ends early when the server is gone.
-    fn tell(&mut self, server: &mut Server, to: u64) {
-        let mut wire = server.wire().patient(Duration::from_secs(20));
-        while self.next < to {
-            for (writer, session) in (0..).zip(SESSIONS) {
-                if !self.request(&mut wire, session, writer) {
-                    if self.refused.is_empty() && !server.ends_soon() {
-                        self.tally.complain("no answer from a server that lives".to_owned());
-                    }
-                    return;
-                }
-            }
-            self.next += 1;
-        }
-    }
-
-    fn request(&mut self, wire: &mut Wire, session: &str, writer: u64) -> bool {
-        let ledger = self.known.entry(session.to_owned()).or_default();
-        ledger.sends(writer, self.next);
-        for _ in 0..6 {
-            match send(wire, session, writer, self.next) {
-                Ok(reply) if reply.status == 200 => {
-                    let first = reply.json()["first_position"].as_u64().unwrap();
-                    ledger.acknowledged(writer, self.next, first, &mut self.tally);
-                    return true;
-                }
-                Ok(reply) => {
-                    let typed = [
-                        (429, "limit_reached"),
-                        (503, "outcome_unknown"),
-                        (503, "store_read_only"),
-                        (507, "disk_full"),
-                    ];
-                    let (status, code) = reply.verdict();
-                    if !typed.contains(&(status, &code)) {
-                        self.tally.complain(format!("not a typed refusal: {reply:?}"));
-                    }
-                    self.refused.push(reply);
-                }
-                Err(_) => return false,
-            }
-        }
-        false
-    }
-}
 
 /// `strace` with one fault, writing nothing down.
 fn tracer(call: &str, fault: &str) -> Vec<String> {
@@ -168,14 +64,14 @@ fn tracer(call: &str, fault: &str) -> Vec<String> {
 
 /// How often the busiest thread made each of the calls in one run of the story.
 fn counted(before: &Before) -> BTreeMap<String, u64> {
-    let copy = before.copy();
-    let trace = copy.path().join("trace");
+    let home = tempfile::tempdir().unwrap();
+    let trace = home.path().join("trace");
     let all = format!("trace={}", CHANGING.join(","));
     let words = ["strace", "-f", "-qq", "-o", text(&trace), "-e", &all];
-    let setup = Setup::new(copy.path(), &copy.path().join("data")).small().before(&words);
+    let (_copy, setup) = before.under(&words.map(str::to_owned));
     let mut known = before.known.clone();
     let mut server = setup.up();
-    Story::new(&mut known, before.next).tell(&mut server, before.next + REQUESTS);
+    before.story(&mut known).tell(&mut server, before.next + REQUESTS);
     server.stop();
     let mut calls: BTreeMap<(String, String), u64> = BTreeMap::new();
     for line in fs::read_to_string(&trace).unwrap().lines() {
@@ -202,31 +98,9 @@ fn points(most: &BTreeMap<String, u64>, faults: &[(&str, String)]) -> Vec<(Strin
     all.into_iter().step_by(stride as usize).collect()
 }
 
-/// After any fault: the next start must agree with what is known, and take the rest of the story.
-fn judge(copy: &Path, known: &mut BTreeMap<String, Ledger>, next: u64, tally: &mut Tally) {
-    let mut server = match Setup::new(copy, &copy.join("data")).small().start() {
-        Ok(server) => server,
-        Err(ended) => return tally.complain(format!("no start afterwards: {ended:?}")),
-    };
-    let mut story = Story::new(known, next);
-    story.tell(&mut server, next + 3);
-    if story.next < next + 3 {
-        tally.complain(format!("no writes afterwards: {:?}", story.refused));
-    }
-    tally.add(&story.tally);
-    check_all(&mut server.wire(), known, tally);
-    let found = server.wire().post("/v1/admin/verify", "{}").unwrap().json();
-    if found["damage"] != serde_json::json!([]) {
-        tally.complain(format!("damage afterwards: {found}"));
-    }
-}
-
-#[test]
-fn a_process_that_dies_at_any_call_loses_nothing_acknowledged() {
-    if !has("death at every system call", &[Need::Strace]) {
-        return;
-    }
-    let before = Before::new();
+/// The process dies at one call after another; what it answered stands, and is counted.
+fn dies_anywhere(plot: Plot) {
+    let before = Before::new(plot);
     let most = counted(&before);
     let faults: Vec<_> =
         CHANGING.iter().map(|call| (*call, "signal=SIGKILL:when=N".to_owned())).collect();
@@ -235,7 +109,7 @@ fn a_process_that_dies_at_any_call_loses_nothing_acknowledged() {
     for (call, fault) in &points {
         let (copy, setup) = before.under(&tracer(call, fault));
         let mut known = before.known.clone();
-        let mut story = Story::new(&mut known, before.next);
+        let mut story = before.story(&mut known);
         match setup.start() {
             Ok(mut server) => {
                 story.tell(&mut server, before.next + REQUESTS);
@@ -244,13 +118,28 @@ fn a_process_that_dies_at_any_call_loses_nothing_acknowledged() {
             Err(_) => deaths += 1,
         }
         let (mut tally, next) = (story.tally.clone(), story.next);
-        judge(copy.path(), &mut known, next, &mut tally);
+        before.judge(copy.path(), &mut known, next, &mut tally);
         acked += tally.acked;
-        assert_eq!(tally.wrong, 0, "{call} {fault}: {:#?}", tally.complaints);
+        assert_eq!(tally.wrong, 0, "{plot:?} {call} {fault}: {:#?}", tally.complaints);
     }
     let tried = points.len() as u64;
     assert!(deaths * 4 > tried, "{deaths} of {tried} faults fell: {most:?}");
-    eprintln!("points {}, deaths {deaths}, acknowledged {acked}, lost 0", points.len());
+    eprintln!("{plot:?}: points {tried}, deaths {deaths}, acknowledged {acked}, lost 0");
+}
+
+#[test]
+fn a_process_that_dies_at_any_call_loses_nothing_acknowledged() {
+    if has("death at every system call", &[Need::Strace]) {
+        dies_anywhere(Plot::Appends);
+    }
+}
+
+#[test]
+fn a_process_that_dies_while_bodies_go_and_keys_change_takes_nothing_back() {
+    if has("death at every system call of redactions and rotations", &[Need::Strace]) {
+        dies_anywhere(Plot::Redactions);
+        dies_anywhere(Plot::Rotation);
+    }
 }
 
 #[test]
@@ -258,7 +147,7 @@ fn a_call_that_fails_is_told_by_name_and_loses_nothing() {
     if !has("every system call fails once and for good", &[Need::Strace]) {
         return;
     }
-    let before = Before::new();
+    let before = Before::new(Plot::Appends);
     let most = counted(&before);
     let mut faults = Vec::new();
     for (call, errors) in FAILING {
@@ -275,9 +164,9 @@ fn a_call_that_fails_is_told_by_name_and_loses_nothing() {
         let mut tally = Tally::default();
         let mut next = before.next;
         if let Ok(server) = setup.start() {
-            (next, refused) = endure(server, &mut known, next, refused, &mut tally);
+            (next, refused) = endure(server, &before, &mut known, refused, &mut tally);
         }
-        judge(copy.path(), &mut known, next, &mut tally);
+        before.judge(copy.path(), &mut known, next, &mut tally);
         acked += tally.acked;
         assert_eq!(tally.wrong, 0, "{call} {fault}: {:#?}", tally.complaints);
     }
@@ -288,13 +177,13 @@ fn a_call_that_fails_is_told_by_name_and_loses_nothing() {
 /// The story on a server whose calls fail, then its reads, then its death.
 fn endure(
     mut server: Server,
+    before: &Before,
     known: &mut BTreeMap<String, Ledger>,
-    next: u64,
     refused: u64,
     tally: &mut Tally,
 ) -> (u64, u64) {
-    let mut story = Story::new(known, next);
-    story.tell(&mut server, next + REQUESTS);
+    let mut story = before.story(known);
+    story.tell(&mut server, before.next + REQUESTS);
     let (next, refused) = (story.next, refused + story.refused.len() as u64);
     tally.add(&story.tally);
     if !server.is_alive() {
@@ -360,7 +249,7 @@ fn files_that_cannot_be_opened_are_told_by_name_and_heal() {
     if !has("opening fails on a running server", &[Need::Strace, Need::Attach]) {
         return;
     }
-    let before = Before::new();
+    let before = Before::new(Plot::Appends);
     let most = BTreeMap::from([("openat".to_owned(), 12)]);
     let faults: Vec<_> = UNOPENED
         .iter()
@@ -371,7 +260,7 @@ fn files_that_cannot_be_opened_are_told_by_name_and_heal() {
         let (copy, setup) = before.under(&[]);
         let mut server = setup.up();
         let mut known = before.known.clone();
-        let mut story = Story::new(&mut known, before.next);
+        let mut story = before.story(&mut known);
         let Some(attached) = Attached::to(&server, call, fault) else { continue };
         tried += 1;
         story.tell(&mut server, before.next + REQUESTS);
@@ -383,7 +272,7 @@ fn files_that_cannot_be_opened_are_told_by_name_and_heal() {
         let (mut tally, next) = (story.tally.clone(), story.next);
         check_all(&mut server.wire(), &mut known, &mut tally);
         server.kill();
-        judge(copy.path(), &mut known, next, &mut tally);
+        before.judge(copy.path(), &mut known, next, &mut tally);
         assert_eq!(tally.wrong, 0, "{call} {fault}: {:#?}", tally.complaints);
     }
     match tried {

@@ -24,6 +24,7 @@ mod http;
 mod ledger;
 mod machine;
 mod served;
+mod story;
 mod streams;
 mod writers;
 

@@ -32,7 +32,8 @@ struct Keys {
     rotations: u64,
 }
 
-fn key(number: u64) -> String {
+/// The master key of that number.
+pub fn key(number: u64) -> String {
     format!("{number:064x}")
 }
 
@@ -74,7 +75,7 @@ fn rotate(board: &Board, keys: &Mutex<Keys>) {
 }
 
 /// Complains about every file that has one of these words.
-fn search(directory: &Path, words: &[String], tally: &mut Tally) {
+pub fn search(directory: &Path, words: &[String], tally: &mut Tally) {
     for entry in fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {

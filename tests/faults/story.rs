@@ -1,0 +1,262 @@
+//! One story told to a server that may die or fail at any call of it: appends to two sessions, and,
+//! where the plot has it, bodies taken away and the master key changed. Its client remembers what
+//! it was answered, and judges what the next start says. It must not know a fault.
+
+use std::{collections::BTreeMap, fs, path::Path, time::Duration};
+
+use super::{
+    harness::CANARY,
+    http::{Reply, Wire},
+    ledger::{Ledger, Mark, Tally},
+    machine::{run, text},
+    served::{Server, Setup},
+    work::{key, search},
+    writers::{check_all, send},
+};
+
+pub const SESSIONS: [&str; 2] = ["a", "b"];
+/// Requests of a story to each session.
+pub const REQUESTS: u64 = 40;
+/// Requests between two bodies that are taken away.
+const REDACTED_EVERY: u64 = 3;
+/// Requests before the master key is changed.
+const ROTATED_AFTER: u64 = 10;
+
+/// What a story has besides appends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Plot {
+    Appends,
+    /// Bodies are taken away.
+    Redactions,
+    /// In an encrypted store, too, whose master key is changed.
+    Rotation,
+}
+
+impl Plot {
+    /// A server under the master key that was there first, or the one that comes after it.
+    fn setup(self, home: &Path, changed: bool) -> Setup {
+        let setup = Setup::new(home, &home.join("data")).small();
+        match self {
+            Self::Appends => setup,
+            // Uncompressed, so that what must be gone would be found.
+            Self::Redactions => setup.with("SESSIONLOG_COMPRESSION", "off"),
+            Self::Rotation if changed => {
+                setup.with("SESSIONLOG_KEY", &key(2)).with("SESSIONLOG_KEY_PREVIOUS", &key(1))
+            }
+            Self::Rotation => setup.with("SESSIONLOG_KEY", &key(1)),
+        }
+    }
+}
+
+/// A data directory that a kill left with work for recovery, and what its clients know.
+pub struct Before {
+    home: tempfile::TempDir,
+    pub plot: Plot,
+    pub known: BTreeMap<String, Ledger>,
+    pub next: u64,
+}
+
+impl Before {
+    pub fn new(plot: Plot) -> Self {
+        let home = tempfile::tempdir().unwrap();
+        let mut known = BTreeMap::new();
+        let mut server = plot.setup(home.path(), false).up();
+        // Its master key is the only one yet.
+        let first = if plot == Plot::Rotation { Plot::Redactions } else { plot };
+        let mut story = Story::new(first, &mut known, 0);
+        story.tell(&mut server, 30);
+        assert_eq!(story.next, 30, "{:?}", story.tally);
+        let next = story.next;
+        server.kill();
+        drop(server);
+        Self { home, plot, known, next }
+    }
+
+    /// The story from here on.
+    pub fn story<'a>(&self, known: &'a mut BTreeMap<String, Ledger>) -> Story<'a> {
+        Story::new(self.plot, known, self.next)
+    }
+
+    /// A copy, and a server of it with these words before it.
+    pub fn under(&self, words: &[String]) -> (tempfile::TempDir, Setup) {
+        let copy = self.copy();
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let setup = self.plot.setup(copy.path(), true).before(&words);
+        (copy, setup)
+    }
+
+    /// A copy to be hurt.
+    fn copy(&self) -> tempfile::TempDir {
+        let copy = tempfile::tempdir().unwrap();
+        let from = self.home.path().join("data");
+        run("cp", &["-a", text(&from), text(&copy.path().join("data"))]).unwrap();
+        let _ = fs::remove_file(copy.path().join("data/owner.sock"));
+        copy
+    }
+
+    /// After any fault: the next start must agree with what is known, and take the rest of the
+    /// story.
+    pub fn judge(
+        &self,
+        copy: &Path,
+        known: &mut BTreeMap<String, Ledger>,
+        next: u64,
+        tally: &mut Tally,
+    ) {
+        let mut server = match self.plot.setup(copy, true).start() {
+            Ok(server) => server,
+            Err(ended) => return tally.complain(format!("no start afterwards: {ended:?}")),
+        };
+        let mut story = Story::new(self.plot, known, next);
+        story.tell(&mut server, next + 3);
+        if story.next < next + 3 {
+            tally.complain(format!("no writes afterwards: {:?}", story.refused));
+        }
+        tally.add(&story.tally);
+        check_all(&mut server.wire(), known, tally);
+        let found = server.wire().post("/v1/admin/verify", "{}").unwrap().json();
+        if found["damage"] != serde_json::json!([]) {
+            tally.complain(format!("damage afterwards: {found}"));
+        }
+        if self.plot == Plot::Rotation {
+            self.let_go(server, copy, known, tally);
+        }
+        let words: Vec<String> = match self.plot {
+            Plot::Appends => return,
+            Plot::Redactions => known.values().flat_map(Ledger::gone).map(Mark::text).collect(),
+            Plot::Rotation => vec![CANARY.to_owned()],
+        };
+        search(&copy.join("data"), &words, tally);
+    }
+
+    /// The rotation goes on to its end; then the store opens without the key before.
+    fn let_go(
+        &self,
+        mut server: Server,
+        copy: &Path,
+        known: &mut BTreeMap<String, Ledger>,
+        tally: &mut Tally,
+    ) {
+        let done = (0..20).any(|_| {
+            let reply = server.wire().post("/v1/admin/keys/rotate", "{}");
+            reply.is_ok_and(|reply| reply.status == 200 && is_rotated(&reply))
+        });
+        server.kill();
+        if !done {
+            tally.complain("the rotation has no end".to_owned());
+        }
+        let setup = Setup::new(copy, &copy.join("data")).small().with("SESSIONLOG_KEY", &key(2));
+        match setup.start() {
+            Ok(server) => check_all(&mut server.wire(), known, tally),
+            Err(ended) => tally.complain(format!("no start without the key before: {ended:?}")),
+        }
+    }
+}
+
+/// Whether nothing is under the key before any more.
+fn is_rotated(reply: &Reply) -> bool {
+    let told = reply.json();
+    told["previous"].is_null() && told["behind"] == 0
+}
+
+/// A client that goes on until it is told, and remembers.
+pub struct Story<'a> {
+    plot: Plot,
+    known: &'a mut BTreeMap<String, Ledger>,
+    began: u64,
+    pub next: u64,
+    rotated: bool,
+    pub tally: Tally,
+    /// Answers that were refusals.
+    pub refused: Vec<Reply>,
+}
+
+impl<'a> Story<'a> {
+    fn new(plot: Plot, known: &'a mut BTreeMap<String, Ledger>, next: u64) -> Self {
+        let (tally, refused) = (Tally::default(), Vec::new());
+        Self { plot, known, began: next, next, rotated: false, tally, refused }
+    }
+
+    /// Sends requests up to number `to`, each to both sessions; every refused one again, a few
+    /// times. Ends early when the server is gone.
+    pub fn tell(&mut self, server: &mut Server, to: u64) {
+        let mut wire = server.wire().patient(Duration::from_secs(20));
+        while self.next < to {
+            if !self.round(&mut wire) {
+                if self.refused.is_empty() && !server.ends_soon() {
+                    self.tally.complain("no answer from a server that lives".to_owned());
+                }
+                return;
+            }
+            self.next += 1;
+        }
+    }
+
+    /// One request to each session, and what the plot has at its number.
+    fn round(&mut self, wire: &mut Wire) -> bool {
+        let mut sessions = (0..).zip(SESSIONS);
+        if !sessions.all(|(writer, session)| self.append(wire, session, writer)) {
+            return false;
+        }
+        let redacts = self.plot != Plot::Appends && self.next.is_multiple_of(REDACTED_EVERY);
+        if redacts && !self.redact(wire) {
+            return false;
+        }
+        let due = self.next >= self.began + ROTATED_AFTER && !self.rotated;
+        self.plot != Plot::Rotation || !due || self.rotate(wire)
+    }
+
+    fn append(&mut self, wire: &mut Wire, session: &str, writer: u64) -> bool {
+        let next = self.next;
+        self.known.entry(session.to_owned()).or_default().sends(writer, next);
+        let Some(reply) = self.asked(|| send(wire, session, writer, next)) else { return false };
+        let first = reply.json()["first_position"].as_u64().unwrap();
+        let ledger = self.known.entry(session.to_owned()).or_default();
+        ledger.acknowledged(writer, next, first, &mut self.tally);
+        true
+    }
+
+    /// Takes away a body of the first session, half as old as the session: the journal has it, an
+    /// open segment, or a sealed one.
+    fn redact(&mut self, wire: &mut Wire) -> bool {
+        let (session, mark) = (SESSIONS[0], Mark { writer: 0, request: self.next / 2, place: 0 });
+        let path = format!("/v1/sessions/{session}/events/{}/redact", mark.name());
+        self.known.entry(session.to_owned()).or_default().takes_away(mark, false);
+        let Some(reply) = self.asked(|| wire.post(&path, "{}")) else { return false };
+        if reply.json()["redacted"] != true {
+            self.tally.complain(format!("not redacted: {reply:?}"));
+        }
+        self.known.entry(session.to_owned()).or_default().takes_away(mark, true);
+        true
+    }
+
+    fn rotate(&mut self, wire: &mut Wire) -> bool {
+        let Some(reply) = self.asked(|| wire.post("/v1/admin/keys/rotate", "{}")) else {
+            return false;
+        };
+        self.rotated = is_rotated(&reply);
+        true
+    }
+
+    /// What was answered when it was not a refusal, each of which must have a name.
+    fn asked(&mut self, mut ask: impl FnMut() -> std::io::Result<Reply>) -> Option<Reply> {
+        for _ in 0..6 {
+            let reply = ask().ok()?;
+            if reply.status == 200 {
+                return Some(reply);
+            }
+            let typed = [
+                (429, "limit_reached"),
+                (503, "outcome_unknown"),
+                (503, "store_read_only"),
+                (507, "disk_full"),
+            ];
+            let (status, code) = reply.verdict();
+            if !typed.contains(&(status, &code)) {
+                self.tally.complain(format!("not a typed refusal: {reply:?}"));
+            }
+            self.refused.push(reply);
+        }
+        None
+    }
+}
