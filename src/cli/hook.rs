@@ -2,7 +2,7 @@
 //! agent must not be hurt by what watches it. It must not know what an event means.
 
 use std::{
-    io::{self, IsTerminal, Read as _},
+    io::{self, IsTerminal},
     path::PathBuf,
     sync::Arc,
     time::Duration,
@@ -20,7 +20,7 @@ use super::{
 use crate::{
     client::Client,
     env::{clock::SystemClock, entropy::SystemEntropy},
-    hook::{Done, Drained, Hook, Keys, PAYLOAD_BYTES_MAX, Payload, Spool, drain},
+    hook::{Done, Drained, Hook, Input, Keys, Payload, Spool, drain},
     secrets::Recogniser,
 };
 
@@ -45,15 +45,14 @@ pub(super) fn run(common: &Common, environment: &Environment, screen: &mut Scree
 }
 
 fn record(common: &Common, environment: &Environment, screen: &mut Screen) -> Outcome {
-    let mut bytes = Vec::new();
-    io::stdin().lock().take(PAYLOAD_BYTES_MAX).read_to_end(&mut bytes)?;
+    let input = Input::read(io::stdin().lock());
     let config = Config::load(common, environment);
     // Rules that cannot be read are no reason to keep secrets.
     let secrets = match config.as_ref().map(|config| config.secrets.read()) {
         Ok(Ok(secrets)) => secrets,
         _ => Some(Recogniser::default()),
     };
-    let payload = Payload::read(&bytes, secrets.as_ref()).map_err(io::Error::other)?;
+    let payload = Payload::read(&input, secrets.as_ref()).map_err(io::Error::other)?;
     let client = match &config {
         Ok(config) => connect::client(config, environment).map_err(|failure| failure.to_string()),
         Err(error) => Err(error.to_string()),

@@ -5,6 +5,7 @@
 
 mod deliver;
 pub mod install;
+mod lenient;
 mod payload;
 mod recovery;
 mod sealed;
@@ -21,7 +22,8 @@ use crate::{
     event::limits,
 };
 pub use deliver::{Delivery, Drained, drain};
-pub use payload::{PAYLOAD_BYTES_MAX, Payload, Unreadable};
+pub use lenient::Input;
+pub use payload::{Payload, Unreadable};
 pub use spool::{Keys, Spool, SpoolError};
 
 /// How much longer than for another event an agent waits where it is answered: at a start, a

@@ -1,15 +1,15 @@
 //! What an agent's program writes to a hook: one JSON object. Members that a client may leave out
 //! or add are never asked for. It must not know what an event means.
 
+use std::borrow::Cow;
+
 use serde_json::{Map, Value};
 
+use super::lenient::{self, Input, LEVELS_MAX};
 use crate::{
     event::{EventId, SessionId},
     secrets::{Recogniser, Report},
 };
-
-/// Bytes of an event at most; a tool's answer may be large.
-pub const PAYLOAD_BYTES_MAX: u64 = 64 << 20;
 
 /// Why an event cannot be recorded by anybody.
 #[derive(Debug, thiserror::Error)]
@@ -30,6 +30,10 @@ pub struct Payload {
     name: String,
     /// Which secrets were taken out of it, and how many.
     redactions: Option<Value>,
+    /// Why it was read as far as it went.
+    mended: Option<String>,
+    /// How long it was, when not all of it is here.
+    cut_from: Option<u64>,
 }
 
 /// Program that wrote an event.
@@ -59,16 +63,47 @@ impl Agent {
     }
 }
 
+const DEEP: &str = "it is nested deeper than the store takes";
+
+fn levels_fit(value: &Value) -> bool {
+    lenient::levels(value) <= LEVELS_MAX
+}
+
+/// What a text says, without its secrets.
+fn clean(
+    text: &str,
+    secrets: Option<&Recogniser>,
+    report: &mut Report,
+) -> Result<Value, serde_json::Error> {
+    let clean = secrets.and_then(|secrets| secrets.json(text, report));
+    serde_json::from_str(clean.as_deref().unwrap_or(text))
+}
+
 impl Payload {
-    /// Reads an event. The secrets that are known as such go before anybody sees one.
+    /// Reads an event. The secrets that are known as such go before anybody sees one. What is no
+    /// JSON, and begins as an event does, is one as far as it goes.
     ///
     /// # Errors
     /// [`Unreadable`].
-    pub fn read(bytes: &[u8], secrets: Option<&Recogniser>) -> Result<Self, Unreadable> {
-        let text = String::from_utf8_lossy(bytes);
+    pub fn read(input: &Input, secrets: Option<&Recogniser>) -> Result<Self, Unreadable> {
+        let text = String::from_utf8_lossy(&input.bytes);
         let mut report = Report::default();
-        let clean = secrets.and_then(|secrets| secrets.json(&text, &mut report));
-        let value: Value = serde_json::from_str(clean.as_deref().unwrap_or(&text))?;
+        let (value, mended) = match clean(&text, secrets, &mut report) {
+            Ok(value) if levels_fit(&value) => {
+                let foreign = matches!(text, Cow::Owned(_)).then(|| "it is not UTF-8".to_owned());
+                (value, foreign)
+            }
+            other => {
+                let why = other.as_ref().map_or_else(ToString::to_string, |_| DEEP.to_owned());
+                let members = match (lenient::object(&text), other) {
+                    (Some(members), _) => Value::Object(members).to_string(),
+                    (None, Ok(value)) => value.to_string(),
+                    (None, Err(error)) => return Err(error.into()),
+                };
+                report = Report::default();
+                (clean(&members, secrets, &mut report)?, Some(why))
+            }
+        };
         let redactions = serde_json::from_str(&report.to_json()).ok();
         let redactions = redactions.filter(|_| !report.is_empty());
         let Value::Object(members) = value else { return Err(Unreadable::Lacks("members")) };
@@ -81,7 +116,12 @@ impl Payload {
         let session = SessionId::new(session)
             .or_else(|_| SessionId::new(&format!("hook-{}", blake3::hash(session.as_bytes()))));
         let session = session.map_err(|_| Unreadable::Lacks("session_id"))?;
-        Ok(Self { members, session, name, redactions })
+        Ok(Self { members, session, name, redactions, mended, cut_from: input.cut_from })
+    }
+
+    #[cfg(test)]
+    pub(super) fn of(value: &Value) -> Result<Self, Unreadable> {
+        Self::read(&Input { bytes: value.to_string().into_bytes(), cut_from: None }, None)
     }
 
     /// The agent's session.
@@ -104,6 +144,16 @@ impl Payload {
     /// Which secrets were taken out of it, and how many.
     pub(super) fn redactions(&self) -> Option<&Value> {
         self.redactions.as_ref()
+    }
+
+    /// Why it is here as far as it could be read, when it was no JSON.
+    pub(super) fn mended(&self) -> Option<&str> {
+        self.mended.as_deref()
+    }
+
+    /// How many bytes it had, when not all of them are here.
+    pub(super) fn cut_from(&self) -> Option<u64> {
+        self.cut_from
     }
 
     /// A member.

@@ -224,7 +224,7 @@ mod tests {
             ("PostCompact", "compact", None),
         ] {
             let event = json!({ "session_id": "s", "hook_event_name": name, "source": source });
-            let read = Payload::read(event.to_string().as_bytes(), None).expect("an event");
+            let read = Payload::of(&event).expect("an event");
             assert_eq!(wanted(&read), expected, "{name} {source}");
         }
     }

@@ -39,6 +39,12 @@ pub(super) fn delivery(
         if let Some(redactions) = payload.redactions() {
             event.insert("redactions".to_owned(), redactions.clone());
         }
+        if let Some(why) = payload.mended() {
+            event.insert("mended".to_owned(), json!(why));
+        }
+        if let Some(bytes) = payload.cut_from() {
+            event.insert("truncated".to_owned(), json!({ "bytes": bytes }));
+        }
         // The original once, with the event that stands for it.
         if part == last && kind != "transcript.entry" {
             event.insert("raw".to_owned(), Value::Object(payload.members().clone()));
@@ -197,7 +203,7 @@ fn fitting(mut event: Map<String, Value>, payload: &Payload) -> Map<String, Valu
     if bytes <= EVENT_BYTES {
         return event;
     }
-    event.insert("truncated".to_owned(), json!({ "bytes": bytes }));
+    event.entry("truncated").or_insert_with(|| json!({ "bytes": bytes }));
     if let Some(raw) = event.get_mut("raw").and_then(Value::as_object_mut) {
         ["tool_input", "tool_response", "prompt", "error"].iter().for_each(|name| {
             raw.remove(*name);
@@ -259,7 +265,7 @@ mod tests {
     use super::*;
 
     fn delivered(payload: &Value) -> Delivery {
-        let payload = Payload::read(payload.to_string().as_bytes(), None).expect("an event");
+        let payload = Payload::of(payload).expect("an event");
         super::delivery(&payload, Some("/home/ada/proj"), Timestamp(0), [7; 16])
     }
 
@@ -316,7 +322,7 @@ mod tests {
             payload
         };
         let id = |payload: &Value, salt: u8| {
-            let read = Payload::read(payload.to_string().as_bytes(), None).expect("an event");
+            let read = Payload::of(payload).expect("an event");
             read.event_id([salt; 16], 0)
         };
         let call = told("PreToolUse", json!({ "tool_use_id": "t" }));

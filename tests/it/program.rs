@@ -92,12 +92,17 @@ impl Place {
     }
 
     pub fn run_with(&self, arguments: &[&str], input: &str) -> Ran {
+        self.fed(arguments, input.as_bytes())
+    }
+
+    /// The same, with what may be no text.
+    pub fn fed(&self, arguments: &[&str], input: &[u8]) -> Ran {
         let mut child = self.command(arguments).stdin(Stdio::piped()).spawn().unwrap();
         let mut stdin = child.stdin.take().unwrap();
         let input = input.to_owned();
         let feeder = std::thread::spawn(move || {
             // A program that has seen enough closes its end.
-            let _ = stdin.write_all(input.as_bytes());
+            let _ = stdin.write_all(&input);
         });
         let ran = ran(child);
         feeder.join().unwrap();

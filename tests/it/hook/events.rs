@@ -211,6 +211,54 @@ fn what_is_no_event_is_said_on_standard_error_and_hurts_nobody() {
 }
 
 #[test]
+fn an_event_that_is_no_json_or_too_much_is_recorded_as_far_as_it_goes() {
+    let place = Place::new();
+    let secret = "ghp_0123456789abcdefghijABCDEFGHIJ012345";
+    let event = |id: &str, response: &[u8]| {
+        let before = format!(
+            r#"{{"session_id":"{SESSION}","hook_event_name":"PostToolUse","tool_name":"Bash","tool_response":"#
+        );
+        let behind = format!(r#","tool_use_id":"{id}"}}"#);
+        [before.as_bytes(), response, behind.as_bytes()].concat()
+    };
+    let deep = |levels: usize| ["[".repeat(levels), "]".repeat(levels)].concat().into_bytes();
+    let long = [b"\"begins ", &b"0123456789abcdef".repeat(70 << 16)[..], b"\""].concat();
+    let torn = |secret: &str| {
+        let whole = event("gone", format!("\"cut of {secret} and").as_bytes());
+        whole[..whole.len() - ",\"tool_use_id\":\"gone\"}".len()].to_vec()
+    };
+    let mut told = 0;
+    for (id, input, content, why) in [
+        ("half", event("half", br#""a\ud83d b""#), "a\u{fffd} b", "hex escape"),
+        ("bytes", event("bytes", b"\"a\xff\xc3(b\""), "a\u{fffd}\u{fffd}(b", "not UTF-8"),
+        ("raw", event("raw", b"\"a\nb\x01\""), "a\nb\u{1}", "control character"),
+        ("number", event("number", b"1e999"), "1e999", "number out of range"),
+        ("deep100", event("deep100", &deep(99)), "[[[", ""),
+        ("deep119", event("deep119", &deep(119)), "[[[", "deeper"),
+        ("deep9999", event("deep9999", &deep(9_999)), "[[[", "recursion limit"),
+        ("", torn("x"), "cut of x and", "EOF"),
+        ("", torn(secret), "cut of [redacted:github-token] and", "EOF"),
+        ("long", event("long", &long), "begins 0123", ""),
+    ] {
+        let ran = place.fed(&["hook", "--hook-wait", PATIENT], &input);
+        assert_eq!((ran.code, &*ran.out, &*ran.err), (0, "", ""), "{id} {content}");
+        let events = place.events(SESSION);
+        told += 1;
+        assert_eq!(events.len(), told, "{id} {content}");
+        let last = events.last().unwrap();
+        assert_eq!(last["type"], "agent.tool_result", "{last}");
+        assert_eq!(last["call_id"].as_str().unwrap_or_default(), id);
+        assert!(last["content"].as_str().unwrap().starts_with(content), "{id}: {last:.300}");
+        match why {
+            "" => assert_eq!(last["mended"], Value::Null),
+            why => assert!(last["mended"].as_str().unwrap().contains(why), "{}", last["mended"]),
+        }
+        let cut = (id == "long").then_some(input.len());
+        assert_eq!(last["truncated"]["bytes"].as_u64(), cut.map(|bytes| bytes as u64));
+    }
+}
+
+#[test]
 fn a_secret_in_an_event_is_on_no_disk_and_its_taking_is_told() {
     let place = Place::new();
     let secret = "ghp_0123456789abcdefghijABCDEFGHIJ012345";

@@ -1,0 +1,372 @@
+//! What an agent's program wrote, taken as far as it can be: an event that is cut off, too long,
+//! nested too deep or spelt as JSON must not be is one nevertheless. It must not know what an event
+//! means, and never answers worse than it was given: who reads JSON tries that first.
+
+use std::{
+    borrow::Cow,
+    io::{self, Read},
+};
+
+use serde_json::{Map, Value};
+
+const BOUNDS: Bounds = Bounds { bytes_max: 64 << 20, text_bytes_max: 8 << 20 };
+/// Bytes that are looked at, at most: whoever writes more never ends.
+const INPUT_BYTES_MAX: u64 = 4 << 30;
+/// Levels at most: what comes around an event has its own, up to what the store takes.
+pub(super) const LEVELS_MAX: usize = 100;
+
+/// How much is kept of an input.
+#[derive(Clone, Copy)]
+struct Bounds {
+    /// Bytes of it at most, once its longest texts are cut.
+    bytes_max: usize,
+    /// Bytes of a text in one that is longer than that: more than the store takes of any.
+    text_bytes_max: usize,
+}
+
+/// What an agent's program wrote.
+#[derive(Debug, Default)]
+pub struct Input {
+    /// All of it, or what is kept of it.
+    pub bytes: Vec<u8>,
+    /// How long it was, when something was left out.
+    pub cut_from: Option<u64>,
+}
+
+impl Input {
+    /// Reads to the end, or until nothing more can be read: what came is an event or is none. Where
+    /// it is too long, its longest texts lose their ends first.
+    pub fn read(source: impl Read) -> Self {
+        Self::within(source, BOUNDS)
+    }
+
+    fn within(mut source: impl Read, bounds: Bounds) -> Self {
+        let mut bytes = Vec::new();
+        // What was read before an error stays.
+        let _ = source.by_ref().take(bounds.bytes_max as u64 + 1).read_to_end(&mut bytes);
+        if bytes.len() <= bounds.bytes_max {
+            return Self { bytes, cut_from: None };
+        }
+        let mut shortened = Shortened { bounds, bytes: Vec::new(), text: None, escaped: false };
+        shortened.take(&bytes);
+        let begun = bytes.len() as u64;
+        drop(bytes);
+        let rest = source.take(INPUT_BYTES_MAX - begun);
+        let more = io::copy(&mut io::BufReader::with_capacity(1 << 20, rest), &mut shortened);
+        Self { bytes: shortened.bytes, cut_from: Some(begun + more.unwrap_or_default()) }
+    }
+}
+
+/// A JSON text on its way, of which every text has so many bytes at most.
+struct Shortened {
+    bounds: Bounds,
+    bytes: Vec<u8>,
+    /// Bytes of the text that it is in.
+    text: Option<usize>,
+    escaped: bool,
+}
+
+impl io::Write for Shortened {
+    fn write(&mut self, part: &[u8]) -> io::Result<usize> {
+        self.take(part);
+        Ok(part.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Shortened {
+    fn take(&mut self, part: &[u8]) {
+        for byte in part {
+            let ends = !self.escaped && *byte == b'"';
+            self.escaped = !self.escaped && *byte == b'\\' && self.text.is_some();
+            let keeps = self.text.is_none_or(|bytes| bytes < self.bounds.text_bytes_max);
+            self.text = match self.text {
+                Some(_) if ends => None,
+                Some(bytes) => Some(bytes + 1),
+                None => ends.then_some(0),
+            };
+            if (keeps || ends) && self.bytes.len() < self.bounds.bytes_max {
+                self.bytes.push(*byte);
+            }
+        }
+    }
+}
+
+/// What a text says that is an object as far as it goes; `None` for one that is none.
+pub(super) fn object(text: &str) -> Option<Map<String, Value>> {
+    let mut reader = Reader { rest: text.trim_start_matches('\u{feff}').trim_start() };
+    match reader.rest.starts_with('{').then(|| reader.value(0)) {
+        Some(Value::Object(members)) => Some(members),
+        _ => None,
+    }
+}
+
+/// How many levels a value has.
+pub(super) fn levels(value: &Value) -> usize {
+    match value {
+        Value::Array(values) => 1 + values.iter().map(levels).max().unwrap_or(0),
+        Value::Object(members) => 1 + members.values().map(levels).max().unwrap_or(0),
+        _ => 0,
+    }
+}
+
+/// Takes a value at a time off a text. Each step takes something, or is at the end.
+struct Reader<'a> {
+    rest: &'a str,
+}
+
+impl<'a> Reader<'a> {
+    fn take(&mut self, bytes: usize) -> &'a str {
+        let (taken, rest) = self.rest.split_at_checked(bytes).unwrap_or((self.rest, ""));
+        self.rest = rest;
+        taken
+    }
+
+    /// What comes next, blanks aside.
+    fn next(&mut self) -> Option<char> {
+        self.rest = self.rest.trim_start();
+        self.rest.chars().next()
+    }
+
+    fn value(&mut self, level: usize) -> Value {
+        match self.next() {
+            None => Value::Null,
+            Some('{' | '[') if level >= LEVELS_MAX => Value::from(self.nested()),
+            Some('{') => Value::Object(self.members(level)),
+            Some('[') => Value::Array(self.values(level)),
+            Some('"') => Value::from(self.string()),
+            Some(other) => {
+                let ends = |c: char| c.is_whitespace() || "\"{}[],:".contains(c);
+                let end = self.rest.find(ends).unwrap_or(self.rest.len());
+                let word = self.take(end.max(other.len_utf8()));
+                serde_json::from_str(word).unwrap_or_else(|_| Value::from(word))
+            }
+        }
+    }
+
+    fn members(&mut self, level: usize) -> Map<String, Value> {
+        let mut members = Map::new();
+        self.take(1);
+        loop {
+            match self.next() {
+                None => return members,
+                Some('}') => {
+                    self.take(1);
+                    return members;
+                }
+                Some('"') => {
+                    let name = self.string();
+                    if self.next() == Some(':') {
+                        self.take(1);
+                        members.insert(name, self.value(level + 1));
+                    }
+                }
+                // A comma; or what no JSON has there.
+                Some(other) => drop(self.take(other.len_utf8())),
+            }
+        }
+    }
+
+    fn values(&mut self, level: usize) -> Vec<Value> {
+        let mut values = Vec::new();
+        self.take(1);
+        loop {
+            match self.next() {
+                None => return values,
+                Some(']') => {
+                    self.take(1);
+                    return values;
+                }
+                Some(',') => drop(self.take(1)),
+                Some(_) => values.push(self.value(level + 1)),
+            }
+        }
+    }
+
+    /// A string: what its escapes mean, as far as they mean something.
+    fn string(&mut self) -> String {
+        let (inside, whole) = self.quoted();
+        let inside = mended(inside);
+        // What is left is unescaped control characters, and escapes that are none.
+        let read = serde_json::from_str(&format!("\"{inside}\"")).ok().filter(|_| whole);
+        read.unwrap_or_else(|| serde_json::from_str(&spelt(&inside)).unwrap_or(inside.into_owned()))
+    }
+
+    /// What is between the quotes, and whether it was closed.
+    fn quoted(&mut self) -> (&'a str, bool) {
+        self.take(1);
+        let mut escaped = false;
+        let end = self.rest.bytes().position(|byte| {
+            let ends = !escaped && byte == b'"';
+            escaped = !escaped && byte == b'\\';
+            ends
+        });
+        let inside = self.take(end.unwrap_or(self.rest.len()));
+        self.take(1);
+        (inside, end.is_some())
+    }
+
+    /// An object or list as it is written, up to where it ends.
+    fn nested(&mut self) -> &'a str {
+        let begun = self.rest;
+        let mut open = 0_usize;
+        while let Some(next) = self.rest.find(['"', '{', '}', '[', ']']) {
+            self.take(next);
+            match self.rest.as_bytes().first() {
+                Some(b'"') => drop(self.quoted()),
+                Some(b'{' | b'[') => {
+                    open += 1;
+                    self.take(1);
+                }
+                _ => {
+                    open = open.saturating_sub(1);
+                    self.take(1);
+                    if open == 0 {
+                        return begun.get(..begun.len() - self.rest.len()).unwrap_or(begun);
+                    }
+                }
+            }
+        }
+        self.rest = "";
+        begun
+    }
+}
+
+/// The same with U+FFFD for each half of a surrogate pair that stands alone.
+fn mended(inside: &str) -> Cow<'_, str> {
+    let unit = |text: &str| {
+        let digits = text.strip_prefix("\\u")?.get(..4)?;
+        u16::from_str_radix(digits, 16).ok()
+    };
+    let mut out = String::new();
+    let (mut done, mut at) = (0, 0);
+    while let Some(next) = inside.get(at..).and_then(|rest| rest.find('\\')) {
+        at += next;
+        let rest = inside.get(at..).unwrap_or_default();
+        let low = rest.get(6..).and_then(unit);
+        at += match unit(rest) {
+            Some(0xD800..=0xDBFF) if matches!(low, Some(0xDC00..=0xDFFF)) => 12,
+            Some(0xD800..=0xDFFF) => {
+                out.push_str(inside.get(done..at).unwrap_or_default());
+                out.push('\u{fffd}');
+                done = at + 6;
+                6
+            }
+            // The backslash and what it escapes.
+            _ => 1 + rest.chars().nth(1).map_or(0, char::len_utf8),
+        };
+    }
+    if done == 0 {
+        return Cow::Borrowed(inside);
+    }
+    out.push_str(inside.get(done..).unwrap_or_default());
+    Cow::Owned(out)
+}
+
+/// A JSON string of what is between its quotes, however it is spelt: known escapes stay, any other
+/// backslash stands for itself.
+fn spelt(inside: &str) -> String {
+    let mut out = String::from("\"");
+    let mut rest = inside;
+    while let Some(first) = rest.chars().next() {
+        let known = match rest.as_bytes() {
+            [b'\\', b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't', ..] => 2,
+            [b'\\', b'u', a, b, c, d, ..]
+                if [a, b, c, d].iter().all(|byte| byte.is_ascii_hexdigit()) =>
+            {
+                6
+            }
+            _ => 0,
+        };
+        if known > 0 {
+            out.push_str(rest.get(..known).unwrap_or_default());
+        } else if first == '\\' {
+            out.push_str("\\\\");
+        } else if first.is_control() {
+            out.push_str(&format!("\\u{:04x}", u32::from(first)));
+        } else {
+            out.push(first);
+        }
+        rest = rest.get(known.max(first.len_utf8())..).unwrap_or_default();
+    }
+    out.push('"');
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_no_json_is_taken_as_far_as_it_goes() {
+        let deep = format!("{{\"a\":{}1{}}}", "[".repeat(5_000), "]".repeat(5_000));
+        for (text, expected) in [
+            (r#"{"a":"x\ud83dy"}"#, json!({ "a": "x\u{fffd}y" })),
+            (r#"{"a":"\ud83d\ude00\ude00\ud83d"}"#, json!({ "a": "😀\u{fffd}\u{fffd}" })),
+            (r#"{"\ud83d":1,"a":"\\ud83d"}"#, json!({ "\u{fffd}": 1, "a": "\\ud83d" })),
+            ("{\"a\":\"line\nnext\u{0}\"}", json!({ "a": "line\nnext\u{0}" })),
+            (r#"{"a":"C:\dir\u12","b":"é\é"}"#, json!({ "a": "C:\\dir\\u12", "b": "é\\é" })),
+            (r#"{"a":[1,{"b":"cut of"#, json!({ "a": [1, { "b": "cut of" }] })),
+            (r#"{"a":1,"b":"x\"#, json!({ "a": 1, "b": "x\\" })),
+            (r#"{"a":1,"b"#, json!({ "a": 1 })),
+            (r#"{"a":1,"b":"#, json!({ "a": 1, "b": null })),
+            (r#"{"a":1e999,"b":nul,"c":tru"#, json!({ "a": "1e999", "b": "nul", "c": "tru" })),
+            (r#"{"a":[1 2,,3,],"b":2,}"#, json!({ "a": [1, 2, 3], "b": 2 })),
+            (r#"{"a":1} and more"#, json!({ "a": 1 })),
+            (r#"{a:1,"b"2:"c":3]]"#, json!({ "c": 3 })),
+            ("\u{feff}{\"a\":NaN}", json!({ "a": "NaN" })),
+            ("{", json!({})),
+        ] {
+            assert_eq!(object(text).map(Value::Object), Some(expected), "{text}");
+        }
+        let members = object(&deep).expect("an object");
+        let value = Value::Object(members);
+        assert!(levels(&value) == LEVELS_MAX && value.to_string().contains("[1]"));
+        for text in ["", "[]", "x", "\"{\"", "7"] {
+            assert_eq!(object(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_json_is_reads_the_same_either_way() {
+        for text in [
+            r#"{"a":{"b":[1.5e3,-2,true,null,"\u00e9\"\\\/\n"],"":{}},"c":[[],[[]]],"a":2}"#,
+            " { \"x\" : \"\\ud83d\\ude00\" }\n",
+        ] {
+            let read: Value = serde_json::from_str(text).expect("JSON");
+            assert_eq!(object(text).map(Value::Object), Some(read), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_longest_texts_of_what_is_too_long_lose_their_ends_and_nothing_behind_them_is_lost() {
+        let bounds = Bounds { bytes_max: 1_000, text_bytes_max: 100 };
+        let text = |byte: u8, count: usize| vec![byte; count];
+        let long = [
+            &b"{\"a\":\"\\\""[..],
+            &text(b'x', 1_000),
+            b"\",\"b\":\"",
+            &text(b'\\', 102),
+            b"\",\"c\":[1,\"y\"]}",
+        ]
+        .concat();
+        let read = Input::within(&*long, bounds);
+        assert_eq!(read.cut_from, Some(long.len() as u64));
+        assert!(read.bytes.len() < 250, "{}", read.bytes.len());
+        let members = object(std::str::from_utf8(&read.bytes).expect("text")).expect("an object");
+        assert_eq!(members["c"], json!([1, "y"]));
+        assert!(members["a"].as_str().expect("a text").starts_with("\"xxx"));
+        // As long as it may be it is left alone; beyond it in many small parts it ends somewhere.
+        let exact = text(b'x', 1_000);
+        let read = Input::within(&*exact, bounds);
+        assert_eq!((read.bytes.len(), read.cut_from), (1_000, None));
+        let many = [&b"{\"s\":1,\"a\":["[..], &b"\"z\",".repeat(1_000)].concat();
+        let read = Input::within(&*many, bounds);
+        assert_eq!((read.bytes.len(), read.cut_from), (1_000, Some(many.len() as u64)));
+    }
+}
