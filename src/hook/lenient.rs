@@ -33,6 +33,12 @@ pub struct Input {
     pub cut_from: Option<u64>,
 }
 
+impl From<Vec<u8>> for Input {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self { bytes, cut_from: None }
+    }
+}
+
 impl Input {
     /// Reads to the end, or until nothing more can be read: what came is an event or is none. Where
     /// it is too long, its longest texts lose their ends first.
@@ -45,7 +51,7 @@ impl Input {
         // What was read before an error stays.
         let _ = source.by_ref().take(bounds.bytes_max as u64 + 1).read_to_end(&mut bytes);
         if bytes.len() <= bounds.bytes_max {
-            return Self { bytes, cut_from: None };
+            return bytes.into();
         }
         let mut shortened = Shortened { bounds, bytes: Vec::new(), text: None, escaped: false };
         shortened.take(&bytes);

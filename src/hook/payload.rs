@@ -119,11 +119,6 @@ impl Payload {
         Ok(Self { members, session, name, redactions, mended, cut_from: input.cut_from })
     }
 
-    #[cfg(test)]
-    pub(super) fn of(value: &Value) -> Result<Self, Unreadable> {
-        Self::read(&Input { bytes: value.to_string().into_bytes(), cut_from: None }, None)
-    }
-
     /// The agent's session.
     #[must_use]
     pub fn session(&self) -> &SessionId {

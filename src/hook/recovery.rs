@@ -224,7 +224,8 @@ mod tests {
             ("PostCompact", "compact", None),
         ] {
             let event = json!({ "session_id": "s", "hook_event_name": name, "source": source });
-            let read = Payload::of(&event).expect("an event");
+            let read =
+                Payload::read(&event.to_string().into_bytes().into(), None).expect("an event");
             assert_eq!(wanted(&read), expected, "{name} {source}");
         }
     }

@@ -265,7 +265,8 @@ mod tests {
     use super::*;
 
     fn delivered(payload: &Value) -> Delivery {
-        let payload = Payload::of(payload).expect("an event");
+        let payload =
+            Payload::read(&payload.to_string().into_bytes().into(), None).expect("an event");
         super::delivery(&payload, Some("/home/ada/proj"), Timestamp(0), [7; 16])
     }
 
@@ -322,7 +323,8 @@ mod tests {
             payload
         };
         let id = |payload: &Value, salt: u8| {
-            let read = Payload::of(payload).expect("an event");
+            let read =
+                Payload::read(&payload.to_string().into_bytes().into(), None).expect("an event");
             read.event_id([salt; 16], 0)
         };
         let call = told("PreToolUse", json!({ "tool_use_id": "t" }));
