@@ -35,7 +35,8 @@ pub struct Memory {
     pub call: Position,
     /// Where its result is.
     pub result: Position,
-    /// When the result came, by the store's clock.
+    /// When the result came: by the store's clock, or before that when it says so, because it was
+    /// delivered late.
     pub at: Timestamp,
     /// About how many tokens its text takes.
     pub tokens: usize,
@@ -245,7 +246,7 @@ impl Remembered {
         self.list.push_back(Memory {
             call: call.position,
             result: event.position,
-            at: event.processed_at,
+            at: event.created_at.map_or(event.processed_at, |at| at.min(event.processed_at)),
             tokens: result.content.map_or(0, |said| words(said).len()).div_ceil(TOKEN_BYTES),
             answers: call.reads != Some(false) && call.whole && !failed && !cut,
             hits: 0,

@@ -7,9 +7,12 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
+use bytes::Bytes;
+
 use super::{Caller, Candidate, Code, Service, ServiceError, ServiceResult};
 use crate::{
-    event::{Scope, SessionId, limits},
+    event::{Batch, EventType, NewEvent, Position, Scope, SessionId, limits},
+    projection::remembered::CLEARED,
     store::{Listing, SessionInfo},
 };
 
@@ -99,6 +102,18 @@ impl Bindings {
     }
 }
 
+/// The event that begins afresh.
+fn cleared(caller: &Caller) -> NewEvent {
+    NewEvent {
+        id: None,
+        kind: EventType::new(CLEARED).expect("it keeps to the alphabet"),
+        origin: caller.origin,
+        created_at: None,
+        position: None,
+        body: Bytes::from_static(br#"{"by":"clear_session"}"#),
+    }
+}
+
 impl Service {
     /// The session a caller means, and by what it was found.
     ///
@@ -154,8 +169,9 @@ impl Service {
         self.bindings.set(&caller.scope, via, remembered);
     }
 
-    /// A fresh start for the caller's connection: it is bound to nothing, and a lease whose token
-    /// it shows is given back. The log keeps everything. Answers what it was bound to.
+    /// A fresh start for the caller's connection: it is bound to nothing, what tools answered in
+    /// its session stands for no call any more, and a lease whose token it shows is given back. The
+    /// log keeps everything and says so. Answers what it was bound to.
     ///
     /// # Errors
     /// `lease_lost`, and those of the store.
@@ -169,11 +185,32 @@ impl Service {
             Err(error) if error.code == Code::SessionRequired => None,
             Err(error) => return Err(error),
         };
+        if let Some(session) = &before {
+            // What a session does not take is no reason to stay bound to it.
+            if let Err(error) = self.tell_cleared(caller, session).await {
+                tracing::warn!(%session, code = error.code.as_str(), "a fresh start was not told");
+            }
+        }
         if let (Some(session), Some(_)) = (&before, caller.fence) {
             self.release_lease(caller, session).await?;
         }
         self.bindings.set(&caller.scope, via, Remembered { session: None, fresh: true });
         Ok(before)
+    }
+
+    /// Says in the log that a session begins afresh, unless that was the last thing said.
+    async fn tell_cleared(&self, caller: &Caller, session: &SessionId) -> ServiceResult<()> {
+        let key = caller.key(session);
+        let tail = self.store.info(&key).await?.tail;
+        let last = match tail.0.checked_sub(1) {
+            Some(last) => self.event_at(&key, Position(last)).await?,
+            None => None,
+        };
+        if last.is_none_or(|last| last.kind.as_str() != CLEARED) {
+            let batch = Batch { events: vec![cleared(caller)], ..Batch::default() };
+            self.append(caller, session, batch, false).await?;
+        }
+        Ok(())
     }
 
     /// Adds to an error about a session that cannot be used the ones that can.

@@ -180,7 +180,12 @@ impl Service {
         Ok((outputs, figures))
     }
 
-    async fn event_at(&self, key: &SessionKey, at: Position) -> ServiceResult<Option<Event>> {
+    /// The event at a position, when there is one.
+    pub(super) async fn event_at(
+        &self,
+        key: &SessionKey,
+        at: Position,
+    ) -> ServiceResult<Option<Event>> {
         let read = Read {
             range: Range::new(at, at.plus(1)),
             events_max: 1,

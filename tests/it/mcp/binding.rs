@@ -126,6 +126,9 @@ async fn a_session_the_caller_was_started_for_comes_into_being_with_its_first_st
     assert_eq!(next["sessionId"], fresh["sessionId"]);
     let old = desk.ok("get_research_session", json!({"sessionId": "claude-1"})).await;
     assert_eq!(old["stepCount"], 2, "the log keeps everything");
+    let told = json!({"sessionId": "claude-1", "order": "desc", "limit": 1});
+    let told = &desk.ok("get_events", told).await["events"][0];
+    assert_eq!((&told["type"], &told["by"]), (&json!("context.cleared"), &json!("clear_session")));
 }
 
 #[tokio::test]

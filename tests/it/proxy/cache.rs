@@ -179,6 +179,15 @@ async fn the_log_is_asked_for_an_answer_over_http() {
     let outputs = store.get("/v1/sessions/s/views/outputs?from_position=2").await;
     let outputs = outputs["outputs"].as_array().unwrap();
     assert_eq!((outputs.len(), &outputs[0]["call"]["input"]["q"]), (1, &json!(2)));
+    // What was delivered late is as old as it says.
+    let late = json!([
+        {"type": "agent.tool_use", "name": "search", "input": {"q": 9}, "call_id": "late"},
+        {"type": "agent.tool_result", "call_id": "late", "content": "x",
+            "created_at": "2025-12-31T23:00:00Z"},
+    ]);
+    emit(late).await;
+    let miss = look(json!({"name": "search", "input": {"q": 9}, "max_age_seconds": 3_600})).await;
+    assert_eq!(miss["reason"], "too_old", "{miss}");
     emit(json!([{"type": "context.cleared"}])).await;
     let miss = look(json!({"name": "search", "input": {"q": 1}})).await;
     assert_eq!(miss["reason"], "unknown", "a fresh start");
