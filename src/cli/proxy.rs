@@ -1,7 +1,17 @@
 //! `proxy`: what the program knows of where it runs, handed to the recording proxy. It must not
 //! look at a message.
 
-use std::{ffi::OsString, io::Write as _, net::SocketAddr, path::Path, sync::Arc, time::Duration};
+use std::{
+    ffi::OsString,
+    io::Write as _,
+    net::SocketAddr,
+    path::Path,
+    sync::{
+        Arc,
+        mpsc::{self, Receiver, SyncSender},
+    },
+    time::Duration,
+};
 
 use clap::{Args, ValueEnum};
 use tokio::signal::unix::{SignalKind, signal};
@@ -16,8 +26,12 @@ use super::{
 };
 use crate::{
     client::Client,
+    env::clock::SystemClock,
     event::SessionId,
-    proxy::{Context, Ended, Options, Repeats, Upstream, in_front_of, with_program, with_upstream},
+    proxy::{
+        Context, Ended, Notify, Options, Repeats, Upstream, in_front_of, with_program,
+        with_upstream,
+    },
 };
 
 const MORE: &str = "\
@@ -84,6 +98,7 @@ pub(super) async fn run(
 ) -> Outcome {
     let wrapped = Wrapped::of(&wanted)?;
     let secrets = config.secrets.read()?.map(Arc::new);
+    let voice = Voice::new();
     let options = Options {
         session: wanted.session.or_else(|| mcp::of_harness(environment)),
         name: connect::random_text(),
@@ -101,12 +116,51 @@ pub(super) async fn run(
         },
         durable: wanted.durable,
         secrets,
-        notify: Arc::new(|text| {
-            // Nobody can be told when standard error is gone.
-            let _ = writeln!(std::io::stderr(), "sessionlog proxy: {text}");
-        }),
+        notify: voice.notify(),
+        clock: Arc::new(SystemClock::new()),
     };
-    wrapped.run(client, options).await
+    let outcome = wrapped.run(client, options).await;
+    voice.last_words();
+    outcome
+}
+
+/// Standard error, behind everybody's back: who started us may never read it.
+struct Voice {
+    say: SyncSender<Option<String>>,
+    silent: Receiver<()>,
+}
+
+impl Voice {
+    /// Sentences that may wait to be heard; what comes when they do is not said.
+    const WAITING_MAX: usize = 64;
+    /// How long what waits may take at the end.
+    const LAST_WORDS: Duration = Duration::from_millis(200);
+
+    fn new() -> Self {
+        let (say, said) = mpsc::sync_channel::<Option<String>>(Self::WAITING_MAX);
+        let (falls, silent) = mpsc::channel();
+        std::thread::spawn(move || {
+            for text in said.into_iter().map_while(|text| text) {
+                // Nobody can be told when standard error is gone.
+                let _ = writeln!(std::io::stderr(), "sessionlog proxy: {text}");
+            }
+            let _ = falls.send(());
+        });
+        Self { say, silent }
+    }
+
+    fn notify(&self) -> Notify {
+        let say = self.say.clone();
+        Arc::new(move |text| {
+            let _ = say.try_send(Some(text.to_owned()));
+        })
+    }
+
+    fn last_words(self) {
+        if self.say.try_send(None).is_ok() {
+            let _ = self.silent.recv_timeout(Self::LAST_WORDS);
+        }
+    }
 }
 
 /// What is wrapped.
@@ -167,9 +221,13 @@ impl Wrapped {
                      address of a server"
                 .to_owned(),
         };
+        let stop = stop().map_err(refused)?;
         match self {
             Self::Program(command) => {
-                match with_program(streams, &command, client, options).await.map_err(refused)? {
+                match with_program(streams, &command, client, options, stop)
+                    .await
+                    .map_err(refused)?
+                {
                     Ended::ByClient | Ended::ByItself(Some(0)) => Ok(()),
                     Ended::ByItself(code) => {
                         let code = code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1);
@@ -178,24 +236,29 @@ impl Wrapped {
                 }
             }
             Self::Server(upstream, None) => {
-                with_upstream(streams, &upstream, client, options).await.map_err(refused)
+                with_upstream(streams, &upstream, client, options, stop).await.map_err(refused)
             }
             Self::Server(upstream, Some(listen)) => {
                 let listener = tokio::net::TcpListener::bind(listen).await.map_err(refused)?;
                 let address = listener.local_addr().map_err(refused)?;
                 let said = format!("http://{address} in front of {}", upstream.url);
                 writeln!(std::io::stdout(), "{said}")?;
-                let mut terminate = signal(SignalKind::terminate()).map_err(refused)?;
-                let stop = async move {
-                    tokio::select! {
-                        _ = terminate.recv() => {}
-                        _ = tokio::signal::ctrl_c() => {}
-                    }
-                };
                 in_front_of(listener, &upstream, client, options, stop).await.map_err(refused)
             }
         }
     }
+}
+
+/// Somebody says that the client has left, perhaps more than once.
+fn stop() -> std::io::Result<impl Future<Output = ()> + Send + 'static> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    })
 }
 
 fn header(text: &str) -> Result<(String, String), String> {

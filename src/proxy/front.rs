@@ -3,6 +3,7 @@
 //! or a remembered answer is asked for.
 
 use std::{
+    hash::{DefaultHasher, Hash as _, Hasher as _},
     io,
     sync::{
         Arc,
@@ -14,9 +15,10 @@ use std::{
 use axum::{
     Router,
     body::{Body, Bytes},
-    extract::{Request, State},
-    http::{HeaderMap, HeaderName, StatusCode, header},
+    extract::{ConnectInfo, Request, State, connect_info::Connected},
+    http::{HeaderMap, HeaderName, Method, StatusCode, header, request::Parts},
     response::{IntoResponse as _, Response},
+    serve::IncomingStream,
 };
 use futures_util::StreamExt as _;
 use tokio::net::TcpListener;
@@ -24,14 +26,15 @@ use url::Url;
 
 use super::{
     Options,
-    desk::{Decision, Desk, Toward},
+    desk::{Decision, Desk, Whence},
     lines::LINE_BYTES_MAX,
+    message,
     sse::Events,
     upstream::{Upstream, is_stream},
 };
 use crate::client::Client;
 
-/// Header of a connection.
+/// Header of a session of the protocol.
 const CONNECTION: &str = "mcp-session-id";
 /// Header by which a client says which session of ours it is in.
 const SESSION: &str = "sessionlog-session";
@@ -46,6 +49,8 @@ const OF_A_HOP: [HeaderName; 8] = [
     header::TRAILER,
     header::UPGRADE,
 ];
+/// Headers that say what is asked and not who asks, as all that begin with `mcp-` do.
+const OF_A_REQUEST: [&str; 4] = ["accept", "content-type", "last-event-id", SESSION];
 const DURABLE_PATIENCE: Duration = Duration::from_secs(10);
 const LAST_WORDS: Duration = Duration::from_secs(10);
 
@@ -77,16 +82,44 @@ pub async fn in_front_of(
         alone: AtomicU64::new(0),
     });
     let router = Router::new().fallback(pass).with_state(Arc::clone(&front));
-    let serving = axum::serve(listener, router);
+    let serving = axum::serve(listener, router.into_make_service_with_connect_info::<Connection>());
     tokio::select! {
         served = serving.into_future() => served?,
         () = stop => {}
     }
+    front.desk.end();
     front.desk.recorder.close(LAST_WORDS).await;
     Ok(())
 }
 
-async fn pass(State(front): State<Arc<Front>>, request: Request) -> Response {
+/// One connection of a client.
+#[derive(Clone, Copy)]
+struct Connection(u64);
+
+impl Connected<IncomingStream<'_, TcpListener>> for Connection {
+    fn connect_info(_: IncomingStream<'_, TcpListener>) -> Self {
+        static MADE: AtomicU64 = AtomicU64::new(0);
+        Self(MADE.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+/// What a request of a client is expected to be answered; who leaves before that gives it up.
+struct Expected {
+    front: Arc<Front>,
+    keys: Vec<String>,
+}
+
+impl Drop for Expected {
+    fn drop(&mut self) {
+        self.front.desk.given_up(&self.keys);
+    }
+}
+
+async fn pass(
+    State(front): State<Arc<Front>>,
+    ConnectInfo(connection): ConnectInfo<Connection>,
+    request: Request,
+) -> Response {
     let (parts, body) = request.into_parts();
     if !is_local(&parts.headers, header::HOST) || !is_local(&parts.headers, header::ORIGIN) {
         // The server behind would see our name where a stranger's stands.
@@ -96,31 +129,58 @@ async fn pass(State(front): State<Arc<Front>>, request: Request) -> Response {
         return (StatusCode::PAYLOAD_TOO_LARGE, "the message is too long").into_response();
     };
     let text = |name: &str| parts.headers.get(name).and_then(|value| value.to_str().ok());
-    let connection = text(CONNECTION).map(|name| name.replace(' ', "-"));
-    let place = connection.clone().unwrap_or_default();
-    let channel = connection
-        .unwrap_or_else(|| format!("alone-{}", front.alone.fetch_add(1, Ordering::Relaxed)));
-    let said = std::str::from_utf8(&body).unwrap_or_default();
-    let toward = front.desk.client_says(&channel, text(SESSION), &place, said);
-    if let Toward::Decide(call) = toward {
-        let mut decision = front.desk.decide(call.clone()).await;
-        if let Decision::Probe(ask) = decision {
-            front.probe(&parts, &channel, ask).await;
-            front.desk.probed().await;
-            decision = front.desk.decide(call).await;
-        }
-        match decision {
+    let session = text(CONNECTION).map(|name| format!("session-{}", name.replace(' ', "-")));
+    let place = session.clone().unwrap_or_else(|| format!("connection-{}", connection.0));
+    let lasts = session.is_some();
+    let channel =
+        session.unwrap_or_else(|| format!("alone-{}", front.alone.fetch_add(1, Ordering::Relaxed)));
+    let from =
+        Whence { channel: &channel, session: text(SESSION), place: &place, caller: caller(&parts) };
+    let noted = front.desk.client_says(&from, std::str::from_utf8(&body).unwrap_or_default());
+    let mut expected = Expected { front: Arc::clone(&front), keys: noted.keys };
+    if let Some(call) = noted.decide {
+        match front.desk.decide(call, |ask| front.ask(&parts, &channel, ask)).await {
             Decision::Answer(answer) => {
                 return ([(header::CONTENT_TYPE, "application/json")], answer).into_response();
             }
-            Decision::Nobody | Decision::Probe(_) => return StatusCode::ACCEPTED.into_response(),
+            Decision::Nobody => return StatusCode::ACCEPTED.into_response(),
             Decision::Server => {}
         }
     }
-    match front.forward(&parts, body).send().await {
-        Ok(response) => front.back(response, channel).await,
-        Err(error) => (StatusCode::BAD_GATEWAY, format!("the server: {error}")).into_response(),
+    let response = match front.forward(&parts, body).send().await {
+        Ok(response) => response,
+        Err(error) => {
+            return (StatusCode::BAD_GATEWAY, format!("the server: {error}")).into_response();
+        }
+    };
+    if parts.method == Method::DELETE && response.status().is_success() {
+        front.desk.over(&channel);
     }
+    if lasts && is_stream(&response) {
+        // It may be taken up again by another request of the session.
+        expected.keys.clear();
+    }
+    front.back(response, channel, expected).await
+}
+
+/// Who asks: a digest of everything a request shows but what is asked, for an answer may depend on
+/// any of it; `None` when there is nothing.
+fn caller(parts: &Parts) -> Option<u64> {
+    let of_a_request = |name: &HeaderName| {
+        OF_A_HOP.contains(name)
+            || OF_A_REQUEST.contains(&name.as_str())
+            || name.as_str().starts_with("mcp-")
+    };
+    let shown = parts.headers.iter().filter(|(name, _)| !of_a_request(name));
+    let mut shown: Vec<_> = shown.map(|(name, value)| (name.as_str(), value.as_bytes())).collect();
+    shown.sort_unstable();
+    let query = parts.uri.query();
+    if shown.is_empty() && query.is_none() {
+        return None;
+    }
+    let mut hasher = DefaultHasher::new();
+    (shown, query).hash(&mut hasher);
+    Some(hasher.finish())
 }
 
 /// Whether a header names this machine, or is not there.
@@ -133,7 +193,7 @@ fn is_local(headers: &HeaderMap, name: HeaderName) -> bool {
 }
 
 impl Front {
-    fn forward(&self, parts: &axum::http::request::Parts, body: Bytes) -> reqwest::RequestBuilder {
+    fn forward(&self, parts: &Parts, body: Bytes) -> reqwest::RequestBuilder {
         let mut url = self.url.clone();
         if let Some(query) = parts.uri.query() {
             url.set_query(Some(query));
@@ -148,13 +208,13 @@ impl Front {
     }
 
     /// Asks the server for its tools, as the client whose call waits for that.
-    async fn probe(&self, parts: &axum::http::request::Parts, channel: &str, ask: String) {
+    async fn ask(&self, parts: &Parts, channel: &str, ask: String) {
         let mut parts = parts.clone();
         parts.headers.remove("mcp-name");
         if let Some(method) = parts.headers.get_mut("mcp-method") {
             *method = header::HeaderValue::from_static("tools/list");
         }
-        if let Ok(response) = self.forward(&parts, ask.into()).send().await {
+        if let Ok(response) = self.forward(&parts, ask.clone().into()).send().await {
             let body = response.text().await.unwrap_or_default();
             let mut events = Events::default();
             let mut answers = vec![body.clone()];
@@ -163,17 +223,26 @@ impl Front {
                 self.desk.server_says(channel, answer);
             });
         }
+        // What was not answered by now never will be.
+        let keys = message::read(&ask).into_iter().filter_map(|message| message.key());
+        let keys: Vec<_> = keys.map(|id| format!("{channel} {id}")).collect();
+        self.desk.given_up(&keys);
     }
 
     /// What the server answers, on its way to the client.
-    async fn back(self: Arc<Self>, response: reqwest::Response, channel: String) -> Response {
+    async fn back(
+        self: &Arc<Self>,
+        response: reqwest::Response,
+        channel: String,
+        expected: Expected,
+    ) -> Response {
         let status = response.status();
         let mut headers = response.headers().clone();
         OF_A_HOP.iter().for_each(|name| {
             headers.remove(name);
         });
         let body = if is_stream(&response) {
-            self.stream(response, channel)
+            stream(response, channel, expected)
         } else {
             let Ok(body) = response.bytes().await else {
                 return StatusCode::BAD_GATEWAY.into_response();
@@ -186,37 +255,34 @@ impl Front {
     /// Looks at a message of the server; what goes on instead of it.
     async fn look(&self, channel: &str, message: &[u8]) -> Option<String> {
         let back = self.desk.server_says(channel, std::str::from_utf8(message).ok()?);
-        if let Some(record) = back.record.filter(|_| self.durable) {
+        for record in back.records.iter().filter(|_| self.durable) {
             self.desk.recorder.durable(record, DURABLE_PATIENCE).await;
         }
         back.changed
     }
+}
 
-    fn stream(self: Arc<Self>, response: reqwest::Response, channel: String) -> Body {
-        let bytes = response.bytes_stream();
-        let state = (self, channel, bytes, Events::default());
-        let chunks = futures_util::stream::unfold(Some(state), |state| async move {
-            let (front, channel, mut bytes, mut events) = state?;
-            match bytes.next().await {
-                Some(Ok(chunk)) => {
-                    let mut out = Vec::new();
-                    for event in events.push(&chunk) {
-                        match front.look(&channel, event.data.as_bytes()).await {
-                            Some(changed) => out.extend(event.with(&changed)),
-                            None => out.extend(&event.raw),
-                        }
+/// A stream of the server's, event by event, for as long as somebody hears it.
+fn stream(response: reqwest::Response, channel: String, expected: Expected) -> Body {
+    let state = (expected, channel, response.bytes_stream(), Events::default());
+    let chunks = futures_util::stream::unfold(Some(state), |state| async move {
+        let (expected, channel, mut bytes, mut events) = state?;
+        match bytes.next().await {
+            Some(Ok(chunk)) => {
+                let mut out = Vec::new();
+                for event in events.push(&chunk) {
+                    match expected.front.look(&channel, event.data.as_bytes()).await {
+                        Some(changed) => out.extend(event.with(&changed)),
+                        None => out.extend(&event.raw),
                     }
-                    Some((Ok(Bytes::from(out)), Some((front, channel, bytes, events))))
                 }
-                Some(Err(error)) => Some((Err(io::Error::other(error)), None)),
-                None => {
-                    let rest = events.rest();
-                    Some((Ok(Bytes::from(rest)), None))
-                }
+                Some((Ok(Bytes::from(out)), Some((expected, channel, bytes, events))))
             }
-        });
-        Body::from_stream(chunks)
-    }
+            Some(Err(error)) => Some((Err(io::Error::other(error)), None)),
+            None => Some((Ok(Bytes::from(events.rest())), None)),
+        }
+    });
+    Body::from_stream(chunks)
 }
 
 #[cfg(test)]

@@ -55,6 +55,13 @@ pub(super) struct CallResult<'a> {
     pub(super) is_error: Option<bool>,
 }
 
+/// Parameters of `tools/list`.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct ListParams {
+    #[serde(default)]
+    pub(super) cursor: Option<String>,
+}
+
 /// Result of `tools/list`.
 #[derive(Debug, Deserialize)]
 pub(super) struct ListResult<'a> {
@@ -132,8 +139,68 @@ pub(super) fn with(text: &str, mut insertions: Vec<Insertion>) -> String {
     out
 }
 
+/// What a message that is too long to be read is: its id and whether it has a method, from bytes
+/// as they pass.
+#[derive(Debug, Default)]
+pub(super) struct Outline {
+    depth: usize,
+    quoted: bool,
+    escaped: bool,
+    /// What stands at the top since the last member began, as far as it may be a name or an id.
+    token: Vec<u8>,
+    name: Vec<u8>,
+    pub(super) id: Option<Value>,
+    pub(super) has_method: bool,
+}
+
+impl Outline {
+    /// Bytes of an id at most.
+    const TOKEN_BYTES_MAX: usize = 256;
+
+    pub(super) fn push(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            let inside = self.quoted;
+            match byte {
+                _ if self.escaped => self.escaped = false,
+                b'\\' if inside => self.escaped = true,
+                b'"' => self.quoted = !inside,
+                b'{' | b'[' if !inside => {
+                    self.depth += 1;
+                    continue;
+                }
+                b':' if !inside && self.depth == 1 => {
+                    self.name = std::mem::take(&mut self.token);
+                    continue;
+                }
+                b',' | b'}' | b']' if !inside => {
+                    if self.depth == 1 {
+                        self.member();
+                    }
+                    self.depth = self.depth.saturating_sub(usize::from(*byte != b','));
+                    continue;
+                }
+                _ => {}
+            }
+            if self.depth == 1 && self.token.len() < Self::TOKEN_BYTES_MAX {
+                self.token.push(*byte);
+            }
+        }
+    }
+
+    fn member(&mut self) {
+        let value = std::mem::take(&mut self.token);
+        match serde_json::from_slice::<String>(&self.name).as_deref() {
+            Ok("id") => self.id = serde_json::from_slice(&value).ok(),
+            Ok("method") => self.has_method = true,
+            _ => {}
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -152,6 +219,27 @@ mod tests {
         let [one] = &read(r#"{"id":null,"method":7,"params":{"x":1e400}}"#)[..] else { panic!() };
         assert_eq!((one.key(), one.method()), (None, None));
         assert_eq!(one.params.map(RawValue::get), Some(r#"{"x":1e400}"#));
+    }
+
+    #[test]
+    fn a_message_that_is_too_long_still_says_whom_to_answer() {
+        for (text, id, has_method) in [
+            (
+                r#"{"jsonrpc":"2.0","id":"a\"{b","method":"m","params":{"id":7}}"#,
+                json!("a\"{b"),
+                true,
+            ),
+            (r#" { "params" : [{"id":1},"}\\"] , "method":"m", "id" : -17 } "#, json!(-17), true),
+            (r#"{"result":{"method":"m"},"id":3}"#, json!(3), false),
+            (r#"{"method":"m","params":"\"id\":9"}"#, Value::Null, true),
+        ] {
+            for size in [1, 3, 1_000] {
+                let mut outline = Outline::default();
+                text.as_bytes().chunks(size).for_each(|bytes| outline.push(bytes));
+                assert_eq!(outline.id.unwrap_or_default(), id, "{text}");
+                assert_eq!(outline.has_method, has_method, "{text}");
+            }
+        }
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod front;
 mod lines;
 mod message;
 mod own;
+mod recent;
 mod recorder;
 mod sse;
 mod stdio;
@@ -22,7 +23,7 @@ pub use front::in_front_of;
 pub use stdio::{Ended, over_streams, with_program};
 pub use upstream::{Upstream, with_upstream};
 
-use crate::{event::SessionId, secrets::Recogniser};
+use crate::{env::Clock, event::SessionId, secrets::Recogniser};
 
 /// Says something to the person who started the proxy: standard error, mostly.
 pub type Notify = Arc<dyn Fn(&str) + Send + Sync>;
@@ -71,4 +72,6 @@ pub struct Options {
     pub secrets: Option<Arc<Recogniser>>,
     /// Whom to tell of trouble.
     pub notify: Notify,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
 }

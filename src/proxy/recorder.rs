@@ -1,41 +1,44 @@
 //! What happened, on its way into the log: queued at once, cleaned of secrets, sent in batches
-//! behind the back of whoever waits for an answer. It must not make anybody wait, nor grow without
-//! bound: what the store does not take for too long is counted and told, and the wrapped server
-//! goes on.
+//! behind the back of whoever waits for an answer. Each session has a lane of its own: what one
+//! does not take holds up no other. It must not make anybody wait, nor grow without bound: what the
+//! store does not take for too long is counted and told, and the wrapped server goes on.
 
 use std::{
-    collections::HashSet,
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
-    },
+    collections::{HashMap, VecDeque},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use serde_json::{json, value::RawValue};
 use tokio::{
-    sync::{mpsc, watch},
-    task::JoinHandle,
+    sync::{Semaphore, watch},
+    task::JoinSet,
 };
 
-use super::Options;
+use super::{Options, recent::Recent};
 use crate::{
     client::{Client, ClientError, Request, session_path},
-    event::{SessionId, limits},
+    event::{SessionId, Timestamp, limits},
     secrets::{Recogniser, Report},
 };
 
-/// Bytes that may wait.
+/// Bytes that may wait in all, and for one session.
 const QUEUE_BYTES_MAX: usize = 64 << 20;
+const LANE_BYTES_MAX: usize = 32 << 20;
 /// Events and bytes of one batch.
 const BATCH_EVENTS: usize = 200;
 const BATCH_BYTES: usize = 4 << 20;
+/// Batches on their way at once.
+const SENT_MAX: usize = 8;
+/// Sessions of which it is remembered that they are there, or that something was lost.
+const SESSIONS_MAX: usize = 10_000;
 /// Bytes of one part of a body; what is longer is not kept.
 const PART_BYTES_MAX: usize = limits::EVENT_BYTES_MAX / 2 - (64 << 10);
-/// How long to wait before a batch is sent again.
+/// How long to wait before a batch is sent again: at first, and at most.
 const AGAIN: Duration = Duration::from_secs(1);
+const AGAIN_MAX: Duration = Duration::from_secs(10);
 /// How long a session that nobody named is kept after its last use.
-const TEMPORARY_SECONDS: u64 = 24 * 60 * 60;
+pub(super) const TEMPORARY_SECONDS: u64 = 24 * 60 * 60;
 
 /// The session something is recorded in.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -51,6 +54,8 @@ pub(super) struct Entry {
     pub(super) home: Home,
     pub(super) kind: &'static str,
     pub(super) id: String,
+    /// When it happened.
+    pub(super) at: Timestamp,
     /// Members, each JSON text. What others said may hold secrets.
     pub(super) members: Vec<(&'static str, String)>,
 }
@@ -61,155 +66,240 @@ impl Entry {
     }
 }
 
+/// An event that was queued: what is queued later has a higher number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Record {
+    pub(super) session: SessionId,
+    pub(super) number: u64,
+}
+
+/// What waits for one session; an entry stays until the store has it, or will not have it.
+#[derive(Default)]
+struct Lane {
+    queue: VecDeque<(u64, Entry)>,
+    bytes: usize,
+}
+
+struct Lanes {
+    /// Each has a task, which takes it away when it is empty.
+    waiting: HashMap<SessionId, Lane>,
+    bytes: usize,
+    pushed: u64,
+    closed: bool,
+    /// Sessions that are there.
+    made: Recent<SessionId, ()>,
+    /// Events that were not recorded and are not told of yet.
+    lost: Recent<SessionId, u64>,
+    tasks: JoinSet<()>,
+}
+
 struct Shared {
-    waiting: AtomicUsize,
-    lost: AtomicU64,
-    pushed: AtomicU64,
-    acknowledged: watch::Sender<u64>,
+    client: Client,
+    options: Options,
+    lanes: Mutex<Lanes>,
+    sent: Semaphore,
+    /// Changes whenever a lane gets shorter.
+    shorter: watch::Sender<()>,
 }
 
 /// Records in the background.
 pub(super) struct Recorder {
-    queue: Mutex<Option<mpsc::UnboundedSender<Entry>>>,
-    task: Mutex<Option<JoinHandle<()>>>,
     shared: Arc<Shared>,
 }
 
 impl Recorder {
-    pub(super) fn start(client: Client, options: &Options) -> Self {
-        let (queue, entries) = mpsc::unbounded_channel();
-        let shared = Arc::new(Shared {
-            waiting: AtomicUsize::new(0),
-            lost: AtomicU64::new(0),
-            pushed: AtomicU64::new(0),
-            acknowledged: watch::Sender::new(0),
+    pub(super) fn new(client: Client, options: &Options) -> Self {
+        let lanes = Mutex::new(Lanes {
+            waiting: HashMap::new(),
+            bytes: 0,
+            pushed: 0,
+            closed: false,
+            made: Recent::new(SESSIONS_MAX),
+            lost: Recent::new(SESSIONS_MAX),
+            tasks: JoinSet::new(),
         });
-        let writer = Writer {
-            client,
-            options: options.clone(),
-            shared: Arc::clone(&shared),
-            made: HashSet::new(),
-            troubled: false,
-        };
-        let task = tokio::spawn(writer.run(entries));
-        Self { queue: Mutex::new(Some(queue)), task: Mutex::new(Some(task)), shared }
+        let (sent, shorter) = (Semaphore::new(SENT_MAX), watch::Sender::new(()));
+        let options = options.clone();
+        Self { shared: Arc::new(Shared { client, options, lanes, sent, shorter }) }
     }
 
-    /// Queues an event; its number, by which one can wait for it.
-    pub(super) fn push(&self, entry: Entry) -> u64 {
-        let bytes = entry.bytes();
-        let waiting = self.shared.waiting.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
-        let sent = match &*queue {
-            Some(queue) if waiting <= QUEUE_BYTES_MAX => queue.send(entry).is_ok(),
-            _ => false,
-        };
-        if sent {
-            return self.shared.pushed.fetch_add(1, Ordering::Relaxed) + 1;
+    /// Queues an event.
+    pub(super) fn push(&self, entry: Entry) -> Record {
+        let (home, bytes) = (entry.home.clone(), entry.bytes());
+        let mut lanes = self.shared.lanes();
+        lanes.pushed += 1;
+        let record = Record { session: home.session.clone(), number: lanes.pushed };
+        let ahead = lanes.waiting.get(&home.session);
+        let fits = lanes.bytes + bytes <= QUEUE_BYTES_MAX
+            && ahead.map_or(0, |lane| lane.bytes) + bytes <= LANE_BYTES_MAX;
+        if lanes.closed || !fits {
+            lanes.lose(&home.session, 1);
+            return record;
         }
-        self.shared.waiting.fetch_sub(bytes, Ordering::Relaxed);
-        self.shared.lost.fetch_add(1, Ordering::Relaxed);
-        self.shared.pushed.load(Ordering::Relaxed)
+        if ahead.is_none() {
+            while lanes.tasks.try_join_next().is_some() {}
+            let shared = Arc::clone(&self.shared);
+            lanes.tasks.spawn(async move { shared.empty(&home).await });
+        }
+        lanes.bytes += bytes;
+        let lane = lanes.waiting.entry(record.session.clone()).or_default();
+        lane.bytes += bytes;
+        lane.queue.push_back((record.number, entry));
+        record
     }
 
-    /// The number of what was queued last.
-    pub(super) fn pushed(&self) -> u64 {
-        self.shared.pushed.load(Ordering::Relaxed)
+    /// Waits until an event is durable, or for as long as that; whether it is, unless it was lost.
+    pub(super) async fn durable(&self, record: &Record, patience: Duration) -> bool {
+        let Record { session, number } = record;
+        self.waits(patience, |lanes| {
+            let first = lanes.waiting.get(session).and_then(|lane| lane.queue.front());
+            first.is_none_or(|(first, _)| first > number)
+        })
+        .await
     }
 
-    /// Waits until an event is durable, or for as long as that; whether it is.
-    pub(super) async fn durable(&self, number: u64, patience: Duration) -> bool {
-        let mut acknowledged = self.shared.acknowledged.subscribe();
-        let wait = acknowledged.wait_for(|done| *done >= number);
-        tokio::time::timeout(patience, wait).await.is_ok_and(|done| done.is_ok())
+    /// Waits until everything of a session is, for as long as that.
+    pub(super) async fn settled(&self, session: &SessionId, patience: Duration) {
+        let all = Record { session: session.clone(), number: u64::MAX };
+        self.durable(&all, patience).await;
+    }
+
+    async fn waits(&self, patience: Duration, until: impl Fn(&Lanes) -> bool) -> bool {
+        let mut shorter = self.shared.shorter.subscribe();
+        let wait = async {
+            while !until(&self.shared.lanes()) {
+                // We hold the sender.
+                let _ = shorter.changed().await;
+            }
+        };
+        tokio::time::timeout(patience, wait).await.is_ok()
     }
 
     /// Takes nothing more, and waits until what was queued is durable, or for as long as that.
     pub(super) async fn close(&self, patience: Duration) {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let task = self.task.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(task) = task {
-            let abort = task.abort_handle();
-            if tokio::time::timeout(patience, task).await.is_err() {
-                abort.abort();
-            }
+        self.shared.lanes().closed = true;
+        self.waits(patience, |lanes| lanes.waiting.is_empty()).await;
+        let lost = {
+            let mut lanes = self.shared.lanes();
+            lanes.tasks.abort_all();
+            let left: usize = lanes.waiting.values().map(|lane| lane.queue.len()).sum();
+            lanes.lost.newest().sum::<u64>() + left as u64
+        };
+        if lost > 0 {
+            (self.shared.options.notify)(&format!("{lost} events were not recorded"));
         }
     }
 }
 
-struct Writer {
-    client: Client,
-    options: Options,
-    shared: Arc<Shared>,
-    /// Sessions that are there.
-    made: HashSet<SessionId>,
-    troubled: bool,
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        self.shared.lanes().tasks.abort_all();
+    }
 }
 
-impl Writer {
-    async fn run(mut self, mut entries: mpsc::UnboundedReceiver<Entry>) {
-        while let Some(first) = entries.recv().await {
-            let mut bytes = first.bytes();
-            let mut batch = vec![first];
-            while batch.len() < BATCH_EVENTS && bytes < BATCH_BYTES {
-                let Ok(next) = entries.try_recv() else { break };
-                bytes += next.bytes();
-                batch.push(next);
-            }
-            let count = batch.len() as u64;
-            for same in batch.chunk_by(|a, b| a.home == b.home) {
-                if let Some(one) = same.first() {
-                    let events = same.iter().map(|entry| self.event(entry)).collect();
-                    self.deliver(&one.home, events).await;
-                }
-            }
-            self.shared.waiting.fetch_sub(bytes, Ordering::Relaxed);
-            self.shared.acknowledged.send_modify(|done| *done += count);
+impl Lanes {
+    /// Counts events that were not recorded; whether they are the first of their session.
+    fn lose(&mut self, session: &SessionId, count: u64) -> bool {
+        let before = self.lost.remove(session).unwrap_or_default();
+        self.lost.insert(session.clone(), before + count);
+        before == 0
+    }
+}
+
+/// Whether the same may be taken later.
+fn later(error: &ClientError) -> bool {
+    match error {
+        // A damaged session is repaired by a person.
+        ClientError::Refused(refusal) => {
+            error.retryable() || refusal.status >= 500 || refusal.status == 423
+        }
+        _ => true,
+    }
+}
+
+impl Shared {
+    fn lanes(&self) -> MutexGuard<'_, Lanes> {
+        // Every change leaves the tables whole.
+        self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Delivers what waits for a session until nothing does.
+    async fn empty(&self, home: &Home) {
+        while let Some(events) = self.batch(home) {
+            let count = events.len();
+            self.deliver(home, events).await;
+            self.done(home, count);
         }
     }
 
-    /// The event as it is recorded.
-    fn event(&self, entry: &Entry) -> Box<RawValue> {
-        event_text(entry, self.options.secrets.as_deref())
+    /// What goes next; nothing, and the lane is gone.
+    fn batch(&self, home: &Home) -> Option<Vec<Box<RawValue>>> {
+        let mut lanes = self.lanes();
+        let lane = lanes.waiting.get(&home.session).filter(|lane| !lane.queue.is_empty());
+        let Some(lane) = lane else {
+            lanes.waiting.remove(&home.session);
+            self.shorter.send_replace(());
+            return None;
+        };
+        let mut bytes = 0;
+        let fits = |(_, entry): &&(u64, Entry)| {
+            let first = bytes == 0;
+            bytes += entry.bytes();
+            first || bytes <= BATCH_BYTES
+        };
+        let batch = lane.queue.iter().take(BATCH_EVENTS).take_while(fits);
+        let entries: Vec<Entry> = batch.map(|(_, entry)| entry.clone()).collect();
+        drop(lanes);
+        let secrets = self.options.secrets.as_deref();
+        Some(entries.iter().map(|entry| event_text(entry, secrets)).collect())
+    }
+
+    fn done(&self, home: &Home, count: usize) {
+        let mut lanes = self.lanes();
+        if let Some(lane) = lanes.waiting.get_mut(&home.session) {
+            let bytes = lane.queue.drain(..count).map(|(_, entry)| entry.bytes()).sum::<usize>();
+            lane.bytes -= bytes;
+            lanes.bytes -= bytes;
+        }
+        self.shorter.send_replace(());
     }
 
     /// Sends events until the store has them, or will not have them.
-    async fn deliver(&mut self, home: &Home, events: Vec<Box<RawValue>>) {
-        let mut rest = vec![events];
+    async fn deliver(&self, home: &Home, events: Vec<Box<RawValue>>) {
+        let notify = &self.options.notify;
+        let (mut rest, mut pause) = (vec![events], AGAIN);
         while let Some(events) = rest.pop() {
             match self.try_deliver(home, &events).await {
-                Ok(()) => self.recovered(home).await,
-                Err(ClientError::Refused(refusal)) if refusal.status < 500 && events.len() > 1 => {
+                Ok(()) => self.recovered(home, pause > AGAIN).await,
+                Err(error) if later(&error) => {
+                    if pause == AGAIN {
+                        notify(&format!("recording is interrupted, calls go on: {error}"));
+                    }
+                    rest.push(events);
+                    tokio::time::sleep(pause).await;
+                    pause = (pause * 2).min(AGAIN_MAX);
+                }
+                Err(_) if events.len() > 1 => {
                     // One of them is refused: the others need not go with it.
                     rest.extend(events.into_iter().rev().map(|event| vec![event]));
                 }
-                Err(ClientError::Refused(refusal))
-                    if refusal.status < 500 && refusal.status != 429 =>
-                {
-                    let said = format!("an event was not recorded: {}", refusal.message);
-                    (self.options.notify)(&said);
-                }
                 Err(error) => {
-                    if !self.troubled {
-                        let said = format!("recording is interrupted, calls go on: {error}");
-                        (self.options.notify)(&said);
+                    if self.lanes().lose(&home.session, 1) {
+                        let session = &home.session;
+                        notify(&format!("an event of {session} was not recorded: {error}"));
                     }
-                    self.troubled = true;
-                    rest.push(events);
-                    tokio::time::sleep(AGAIN).await;
                 }
             }
         }
     }
 
-    async fn try_deliver(
-        &mut self,
-        home: &Home,
-        events: &[Box<RawValue>],
-    ) -> Result<(), ClientError> {
-        if !self.made.contains(&home.session) {
+    async fn try_deliver(&self, home: &Home, events: &[Box<RawValue>]) -> Result<(), ClientError> {
+        // It is never closed.
+        let _sent = self.sent.acquire().await;
+        let made = self.lanes().made.contains(&home.session);
+        if !made {
             self.make(home).await?;
-            self.made.insert(home.session.clone());
+            self.lanes().made.insert(home.session.clone(), ());
         }
         let texts: Vec<&str> = events.iter().map(|event| event.get()).collect();
         let body = format!("{{\"events\":[{}]}}", texts.join(","));
@@ -234,23 +324,23 @@ impl Writer {
         }
     }
 
-    /// Says, here and in the log, what the trouble cost.
-    async fn recovered(&mut self, home: &Home) {
-        let lost = self.shared.lost.swap(0, Ordering::Relaxed);
-        if self.troubled && lost == 0 {
-            (self.options.notify)("recording goes on; nothing was lost");
-        }
-        self.troubled = false;
+    /// Says, here and in the log, what trouble cost.
+    async fn recovered(&self, home: &Home, troubled: bool) {
+        let lost = self.lanes().lost.remove(&home.session).unwrap_or_default();
+        let notify = &self.options.notify;
         if lost == 0 {
+            if troubled {
+                notify("recording goes on; nothing was lost");
+            }
             return;
         }
         let said = format!("{lost} events were not recorded");
-        (self.options.notify)(&format!("recording goes on; {said}"));
+        notify(&format!("recording goes on; {said}"));
         let error = json!({ "type": "recording_gap", "message": said, "events": lost });
         let event = json!({ "type": "session.error", "error": error }).to_string();
         let events: Vec<_> = RawValue::from_string(event).into_iter().collect();
         if self.try_deliver(home, &events).await.is_err() {
-            self.shared.lost.fetch_add(lost, Ordering::Relaxed);
+            self.lanes().lose(&home.session, lost);
         }
     }
 }
@@ -260,7 +350,9 @@ fn event_text(entry: &Entry, secrets: Option<&Recogniser>) -> Box<RawValue> {
     let mut report = Report::default();
     let mut truncated = false;
     let name = |name: &str| serde_json::Value::from(name).to_string();
-    let mut text = format!("{{\"id\":{},\"type\":{}", name(&entry.id), name(entry.kind));
+    let at = name(&entry.at.to_string());
+    let (id, kind) = (name(&entry.id), name(entry.kind));
+    let mut text = format!("{{\"id\":{id},\"type\":{kind},\"created_at\":{at}");
     let mut add = |member: &str, json: &str| {
         text.push_str(&format!(",\"{member}\":{json}"));
     };
@@ -297,11 +389,12 @@ mod tests {
             ("input", r#"{"password": "hunter2", "n": 1.0}"#.to_owned()),
             ("content", content),
         ];
-        let entry = Entry { home, kind: "agent.tool_use", id: "e".to_owned(), members };
+        let (kind, id) = ("agent.tool_use", "e".to_owned());
+        let entry = Entry { home, kind, id, at: Timestamp(1_767_225_600_000_000), members };
         let text = event_text(&entry, Some(&Recogniser::default()));
         assert_eq!(
             text.get(),
-            r#"{"id":"e","type":"agent.tool_use","name":"t","input":{"password": "[redacted:secret-member]", "n": 1.0},"content":[{"type":"text","text":"[redacted:github-token]"}],"redactions":{"github-token":1,"secret-member":1}}"#
+            r#"{"id":"e","type":"agent.tool_use","created_at":"2026-01-01T00:00:00.000000Z","name":"t","input":{"password": "[redacted:secret-member]", "n": 1.0},"content":[{"type":"text","text":"[redacted:github-token]"}],"redactions":{"github-token":1,"secret-member":1}}"#
         );
         assert!(event_text(&entry, None).get().contains("hunter2"));
         let long = Entry { members: vec![("content", "1".repeat(PART_BYTES_MAX + 1))], ..entry };

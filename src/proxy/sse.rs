@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-/// Bytes of one event at most; what is longer is given up.
+/// Bytes of an event that is looked at. What is longer is handed out in parts, without data.
 const EVENT_BYTES_MAX: usize = 64 << 20;
 
 /// One event.
@@ -23,9 +23,12 @@ impl Event {
         for line in text.lines() {
             let is_data = line == "data" || line.starts_with("data:");
             if is_data && !said {
-                out.push_str("data: ");
-                out.push_str(data);
-                out.push('\n');
+                // A line ends a field: what has several lines is several fields.
+                for line in data.split('\n') {
+                    out.push_str("data: ");
+                    out.push_str(line);
+                    out.push('\n');
+                }
             }
             said |= is_data;
             if !is_data {
@@ -38,26 +41,44 @@ impl Event {
 }
 
 /// Reads events.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Events {
     buffer: Vec<u8>,
+    /// Whether a part of the event was handed out, and whether that ended within a line.
+    within: Option<bool>,
     /// The id of the latest event that had one.
     pub(super) last_id: Option<String>,
     /// How long the server wants to be left alone before its stream is taken up again.
     pub(super) retry: Option<Duration>,
+    bytes_max: usize,
+}
+
+impl Default for Events {
+    fn default() -> Self {
+        Self::bounded(EVENT_BYTES_MAX)
+    }
 }
 
 impl Events {
+    fn bounded(bytes_max: usize) -> Self {
+        Self { buffer: Vec::new(), within: None, last_id: None, retry: None, bytes_max }
+    }
+
     /// Takes bytes; the events that are complete now.
     pub(super) fn push(&mut self, bytes: &[u8]) -> Vec<Event> {
         self.buffer.extend_from_slice(bytes);
         let mut events = Vec::new();
         while let Some(end) = self.end() {
             let raw: Vec<u8> = self.buffer.drain(..end).collect();
-            events.push(self.event(raw));
+            events.push(match self.within.take() {
+                Some(_) => Event { data: String::new(), raw },
+                None => self.event(raw),
+            });
         }
-        if self.buffer.len() > EVENT_BYTES_MAX {
-            self.buffer.clear();
+        if self.buffer.len() > self.bytes_max {
+            let raw = self.rest();
+            self.within = Some(raw.last() != Some(&b'\n'));
+            events.push(Event { data: String::new(), raw });
         }
         events
     }
@@ -70,10 +91,12 @@ impl Events {
     /// Where the first event ends: behind its empty line.
     fn end(&self) -> Option<usize> {
         let mut begin = 0;
+        let mut first = self.within == Some(true);
         while let Some(length) = self.buffer.get(begin..)?.iter().position(|byte| *byte == b'\n') {
             let line = self.buffer.get(begin..begin + length)?;
             begin += length + 1;
-            if line.is_empty() || line == b"\r" {
+            let rest_of_a_line = std::mem::take(&mut first);
+            if !rest_of_a_line && (line.is_empty() || line == b"\r") {
                 return Some(begin);
             }
         }
@@ -102,6 +125,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn an_event_that_is_too_long_passes_unseen() {
+        let text = format!("data: 1\n\ndata: {0}\ndata: {0}\n\ndata: 2\n\n", "x".repeat(50));
+        for size in [1, 2, 7, 20, 1_000] {
+            let mut events = Events::bounded(30);
+            let read: Vec<Event> =
+                text.as_bytes().chunks(size).flat_map(|chunk| events.push(chunk)).collect();
+            let raw: Vec<u8> = read.iter().flat_map(|event| event.raw.clone()).collect();
+            assert_eq!(raw, text.as_bytes(), "every byte, in order");
+            let data = read.iter().map(|event| &*event.data).filter(|data| data.len() == 1);
+            assert_eq!(data.collect::<Vec<_>>(), ["1", "2"], "{size}");
+        }
+    }
+
+    #[test]
     fn events_are_read_however_their_bytes_come() {
         let text = "event: message\nid: 7\ndata: {\"a\":\ndata: 1}\n\n: ping\n\nretry: 50\r\ndata:x\r\n\r\nid: 9\n";
         for size in [1, 2, 7, 1_000] {
@@ -116,6 +153,9 @@ mod tests {
                 read.iter().flat_map(|event| event.raw.clone()).chain(events.rest()).collect();
             assert_eq!(all, text.as_bytes(), "every byte, in order");
             assert_eq!(read[0].with("new"), b"event: message\nid: 7\ndata: new\n\n");
+            let lines = read[0].with("{\"a\":\n2}");
+            assert_eq!(lines, b"event: message\nid: 7\ndata: {\"a\":\ndata: 2}\n\n");
+            assert_eq!(Events::default().push(&lines)[0].data, "{\"a\":\n2}");
         }
     }
 }

@@ -1,9 +1,11 @@
 //! The proxy on a pair of streams, in front of a program or of another pair. What one side says
 //! goes to the other line by line, in order; an answer of ours goes between two lines of the
-//! server's. It must not hold a line back but to see who answers it.
+//! server's. It must not hold a line back but to see who answers it, nor leave a call unanswered
+//! because its client has said all it has to say.
 
 use std::{ffi::OsString, io, process::Stdio, sync::Arc, time::Duration};
 
+use futures_util::FutureExt as _;
 use tokio::{
     io::{AsyncRead, AsyncWrite, AsyncWriteExt as _},
     process::{Child, Command},
@@ -13,13 +15,16 @@ use tokio::{
 
 use super::{
     Options,
-    desk::{Decision, Desk, Toward},
+    desk::{Call, Decision, Desk, Whence},
     lines::{Lines, Piece},
 };
 use crate::client::Client;
 
-/// How long the server may take to end when its client has left.
+/// How long what is being decided may take when the client has left, and then the server to say
+/// what it still has to say.
 const GRACE: Duration = Duration::from_secs(3);
+/// How long a program may take to end when its streams are closed.
+const END: Duration = Duration::from_secs(1);
 /// How long what was recorded may take to be durable at the end.
 const LAST_WORDS: Duration = Duration::from_secs(10);
 /// How long an answer waits for its record, where answers wait.
@@ -38,7 +43,8 @@ pub enum Ended {
     ByItself(Option<i32>),
 }
 
-/// Wraps a program that speaks MCP on standard input and output.
+/// Wraps a program that speaks MCP on standard input and output, until one side leaves or `stop`
+/// says that the client has.
 ///
 /// # Errors
 /// The program cannot be started, or the streams of the client break.
@@ -47,6 +53,7 @@ pub async fn with_program<R, W>(
     command: &[OsString],
     client: Client,
     options: Options,
+    stop: impl Future<Output = ()>,
 ) -> io::Result<Ended>
 where
     R: AsyncRead + Send + Unpin + 'static,
@@ -62,21 +69,22 @@ where
     let (Some(to), Some(from)) = (child.stdin.take(), child.stdout.take()) else {
         return Err(io::Error::other("the program has no streams"));
     };
-    let left = over_streams(streams, (from, to), client, options).await?;
+    let left = over_streams(streams, (from, to), client, options, stop).await?;
     let ended = end(&mut child).await?;
     Ok(if left { Ended::ByClient } else { Ended::ByItself(ended) })
 }
 
 /// Waits for a program whose streams are closed, and ends it when it does not see that.
 async fn end(child: &mut Child) -> io::Result<Option<i32>> {
-    if let Ok(status) = tokio::time::timeout(GRACE, child.wait()).await {
+    if let Ok(status) = tokio::time::timeout(END, child.wait()).await {
         return Ok(status?.code());
     }
     child.kill().await?;
     Ok(None)
 }
 
-/// Stands between two pairs of streams until one side closes; `true` when it was the client.
+/// Stands between two pairs of streams until one side closes, or `stop` says that the client has
+/// left; `true` when the client was first.
 ///
 /// # Errors
 /// A stream of the client breaks in another way than by being closed.
@@ -85,6 +93,7 @@ pub async fn over_streams<R, W, S, T>(
     server_side: (S, T),
     client: Client,
     options: Options,
+    stop: impl Future<Output = ()>,
 ) -> io::Result<bool>
 where
     R: AsyncRead + Send + Unpin + 'static,
@@ -92,36 +101,47 @@ where
     S: AsyncRead + Send + Unpin + 'static,
     T: AsyncWrite + Send + Unpin + 'static,
 {
-    let durable = options.durable;
-    let desk = Arc::new(Desk::new(client, options));
-    let to_client = Arc::new(Mutex::new(client_side.1));
-    let to_server = Arc::new(Mutex::new(server_side.1));
-    let there = Relay {
-        desk: Arc::clone(&desk),
-        to_client: Arc::clone(&to_client),
-        to_server: Arc::clone(&to_server),
-    };
-    let upward = there.upward(Lines::new(client_side.0));
-    let downward = from_server(&desk, Lines::new(server_side.0), &to_client, durable);
-    let mut downward = std::pin::pin!(downward);
+    let relay = Arc::new(Relay {
+        durable: options.durable,
+        desk: Desk::new(client, options),
+        to_client: Mutex::new(client_side.1),
+        to_server: Mutex::new(Some(server_side.1)),
+    });
+    let mut stop = std::pin::pin!(stop.fuse());
+    let mut downward = std::pin::pin!(relay.downward(Lines::new(server_side.0)));
+    let mut deciding = JoinSet::new();
     let left = tokio::select! {
-        read = upward => { read?; true }
+        read = relay.upward(Lines::new(client_side.0), &mut deciding) => { read?; true }
         read = &mut downward => { read?; false }
+        () = &mut stop => true,
     };
     if left {
-        // The server hears that nobody asks any more, and says what it still has to say.
-        let _ = to_server.lock().await.shutdown().await;
-        let _ = tokio::time::timeout(GRACE, downward).await;
+        let closing = async {
+            let decided = async { while deciding.join_next().await.is_some() {} };
+            let _ = tokio::time::timeout(GRACE, decided).await;
+            deciding.shutdown().await;
+            // The server hears that nobody asks any more, and says what it still has to say.
+            relay.to_server.lock().await.take();
+            tokio::time::sleep(GRACE).await;
+        };
+        tokio::select! {
+            () = closing => {}
+            _ = &mut downward => {}
+            // Told twice: whoever says so waits no longer.
+            () = &mut stop => {}
+        }
     }
-    desk.over(CHANNEL);
-    desk.recorder.close(LAST_WORDS).await;
+    relay.desk.end();
+    relay.desk.recorder.close(LAST_WORDS).await;
     Ok(left)
 }
 
 struct Relay<W, T> {
-    desk: Arc<Desk>,
-    to_client: Arc<Mutex<W>>,
-    to_server: Arc<Mutex<T>>,
+    desk: Desk,
+    to_client: Mutex<W>,
+    /// `None` when the server is not told anything any more.
+    to_server: Mutex<Option<T>>,
+    durable: bool,
 }
 
 impl<W, T> Relay<W, T>
@@ -129,105 +149,102 @@ where
     W: AsyncWrite + Send + Unpin + 'static,
     T: AsyncWrite + Send + Unpin + 'static,
 {
-    async fn upward<R: AsyncRead + Unpin>(&self, mut lines: Lines<R>) -> io::Result<()> {
-        // What is being decided ends with the client.
-        let mut deciding = JoinSet::new();
+    /// What the client says, until it has said all; calls that are `deciding` then may go on.
+    async fn upward<R: AsyncRead + Unpin>(
+        self: &Arc<Self>,
+        mut lines: Lines<R>,
+        deciding: &mut JoinSet<()>,
+    ) -> io::Result<()> {
+        let from = Whence { channel: CHANNEL, ..Whence::default() };
         while let Some(piece) = lines.next().await? {
             while deciding.try_join_next().is_some() {}
-            let (line, more) = match piece {
+            match piece {
                 Piece::Line(line) => {
                     let text = std::str::from_utf8(&line).unwrap_or_default();
-                    if let Toward::Decide(call) = self.desk.client_says(CHANNEL, None, "", text) {
-                        let (desk, up) = (Arc::clone(&self.desk), Arc::clone(&self.to_server));
-                        let down = Arc::clone(&self.to_client);
-                        deciding.spawn(async move {
-                            let mut decision = desk.decide(call.clone()).await;
-                            if let Decision::Probe(ask) = decision {
-                                let _ = write(&up, format!("{ask}\n").as_bytes()).await;
-                                desk.probed().await;
-                                decision = desk.decide(call).await;
-                            }
-                            let _ = match decision {
-                                Decision::Answer(answer) => {
-                                    write(&down, format!("{answer}\n").as_bytes()).await
-                                }
-                                Decision::Server => write(&up, &line).await,
-                                Decision::Nobody | Decision::Probe(_) => Ok(()),
-                            };
-                        });
-                        continue;
+                    match self.desk.client_says(&from, text).decide {
+                        Some(call) => {
+                            let relay = Arc::clone(self);
+                            deciding.spawn(async move { relay.settle(call, &line).await });
+                        }
+                        None => self.tell_server(&line).await,
                     }
-                    (line, false)
                 }
-                Piece::Part(part, last) => (part, !last),
-            };
-            let mut server = self.to_server.lock().await;
-            // A server that is gone is noticed by what it no longer says.
-            let _ = server.write_all(&line).await;
-            if more {
-                self.rest(&mut *server, &mut lines).await?;
+                Piece::Part(part, last) => {
+                    let mut server = self.to_server.lock().await;
+                    if let Some(server) = &mut *server {
+                        // A server that is gone is noticed by what it no longer says.
+                        let _ = pass(server, part, last, &mut lines).await?;
+                    }
+                }
             }
-            let _ = server.flush().await;
         }
         Ok(())
     }
 
-    /// The rest of a line that is too long to be looked at, with nothing in between.
-    async fn rest<R: AsyncRead + Unpin>(
-        &self,
-        server: &mut T,
-        lines: &mut Lines<R>,
-    ) -> io::Result<()> {
-        while let Some(Piece::Part(part, last)) = lines.next().await? {
-            let _ = server.write_all(&part).await;
-            if last {
-                break;
+    /// A call is answered, or goes to the server.
+    async fn settle(&self, call: Box<Call>, line: &[u8]) {
+        let ask =
+            |ask: String| async move { self.tell_server(format!("{ask}\n").as_bytes()).await };
+        match self.desk.decide(call, ask).await {
+            Decision::Answer(answer) => {
+                // A client that is gone is noticed by what it no longer says.
+                let _ = write(&mut *self.to_client.lock().await, format!("{answer}\n").as_bytes())
+                    .await;
+            }
+            Decision::Server => self.tell_server(line).await,
+            Decision::Nobody => {}
+        }
+    }
+
+    async fn tell_server(&self, line: &[u8]) {
+        if let Some(server) = &mut *self.to_server.lock().await {
+            let _ = write(server, line).await;
+        }
+    }
+
+    async fn downward<S: AsyncRead + Unpin>(&self, mut lines: Lines<S>) -> io::Result<()> {
+        while let Some(piece) = lines.next().await? {
+            match piece {
+                Piece::Line(line) => {
+                    let text = std::str::from_utf8(&line).unwrap_or_default();
+                    let back = self.desk.server_says(CHANNEL, text);
+                    for record in back.records.iter().filter(|_| self.durable) {
+                        self.desk.recorder.durable(record, DURABLE_PATIENCE).await;
+                    }
+                    if !back.ours {
+                        let changed = back.changed.as_deref().map(str::as_bytes);
+                        let mut client = self.to_client.lock().await;
+                        write(&mut *client, changed.unwrap_or(&line)).await?;
+                    }
+                }
+                Piece::Part(part, last) => {
+                    let mut client = self.to_client.lock().await;
+                    pass(&mut *client, part, last, &mut lines).await??;
+                }
             }
         }
         Ok(())
     }
 }
 
-async fn write<W: AsyncWrite + Unpin>(to: &Mutex<W>, bytes: &[u8]) -> io::Result<()> {
-    let mut to = to.lock().await;
+/// A line that is too long to be looked at, with nothing in between: whether it could be read, and
+/// in that whether it could be written.
+async fn pass<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
+    to: &mut W,
+    mut part: Vec<u8>,
+    mut last: bool,
+    lines: &mut Lines<R>,
+) -> io::Result<io::Result<()>> {
+    let mut written = to.write_all(&part).await;
+    while !last {
+        let Some(Piece::Part(next, end)) = lines.next().await? else { break };
+        (part, last) = (next, end);
+        written = written.and(to.write_all(&part).await);
+    }
+    Ok(written.and(to.flush().await))
+}
+
+async fn write<W: AsyncWrite + Unpin>(to: &mut W, bytes: &[u8]) -> io::Result<()> {
     to.write_all(bytes).await?;
     to.flush().await
-}
-
-async fn from_server<S, W>(
-    desk: &Desk,
-    mut lines: Lines<S>,
-    to_client: &Mutex<W>,
-    durable: bool,
-) -> io::Result<()>
-where
-    S: AsyncRead + Unpin,
-    W: AsyncWrite + Unpin,
-{
-    while let Some(piece) = lines.next().await? {
-        match piece {
-            Piece::Line(line) => {
-                let text = std::str::from_utf8(&line).unwrap_or_default();
-                let back = desk.server_says(CHANNEL, text);
-                if let Some(record) = back.record.filter(|_| durable) {
-                    desk.recorder.durable(record, DURABLE_PATIENCE).await;
-                }
-                if !back.ours {
-                    let changed = back.changed.as_deref().map(str::as_bytes);
-                    write(to_client, changed.unwrap_or(&line)).await?;
-                }
-            }
-            Piece::Part(part, mut last) => {
-                let mut client = to_client.lock().await;
-                client.write_all(&part).await?;
-                while !last {
-                    let Some(Piece::Part(part, end)) = lines.next().await? else { break };
-                    client.write_all(&part).await?;
-                    last = end;
-                }
-                client.flush().await?;
-            }
-        }
-    }
-    Ok(())
 }

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use futures_util::StreamExt as _;
+use futures_util::{FutureExt as _, StreamExt as _};
 use reqwest::{
     Method, Response,
     header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},
@@ -16,14 +16,16 @@ use reqwest::{
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncRead, AsyncWrite, AsyncWriteExt as _},
+    sync::{Notify, oneshot},
     task::JoinSet,
 };
 use url::Url;
 
 use super::{
     Options,
-    desk::{Decision, Desk, Toward},
-    lines::{Lines, Piece},
+    desk::{Decision, Desk, Whence},
+    lines::{LINE_BYTES_MAX, Lines, Piece},
+    message::Outline,
     sse::Events,
 };
 use crate::client::Client;
@@ -39,7 +41,11 @@ const RETRY: Duration = Duration::from_secs(1);
 /// Times a stream is taken up again without anything new.
 const RETRIES_MAX: u32 = 5;
 const LAST_WORDS: Duration = Duration::from_secs(10);
+/// How long what is under way may take when the client has left, and then the server to hear of it.
 const GRACE: Duration = Duration::from_secs(3);
+/// How long a message that must not be overtaken may hold up the next.
+const ORDER: Duration = Duration::from_secs(10);
+const CONNECT: Duration = Duration::from_secs(10);
 
 /// A server by HTTP.
 #[derive(Clone, Debug)]
@@ -68,11 +74,13 @@ impl Upstream {
 
     pub(super) fn http(&self) -> io::Result<reqwest::Client> {
         let builder = reqwest::Client::builder().default_headers(self.header_map()?);
+        let builder = builder.connect_timeout(CONNECT);
         builder.redirect(reqwest::redirect::Policy::none()).build().map_err(io::Error::other)
     }
 }
 
-/// Wraps a server by HTTP for a client on a pair of streams, until the client leaves.
+/// Wraps a server by HTTP for a client on a pair of streams, until the client leaves or `stop` says
+/// that it has.
 ///
 /// # Errors
 /// The streams of the client break, or a header cannot be sent.
@@ -81,59 +89,57 @@ pub async fn with_upstream<R, W>(
     upstream: &Upstream,
     client: Client,
     options: Options,
+    stop: impl Future<Output = ()>,
 ) -> io::Result<()>
 where
     R: AsyncRead + Send + Unpin + 'static,
     W: AsyncWrite + Send + Unpin + 'static,
 {
-    let durable = options.durable;
     let link = Arc::new(Link {
+        durable: options.durable,
+        notify: Arc::clone(&options.notify),
         desk: Desk::new(client, options),
         http: upstream.http()?,
         url: upstream.url.clone(),
         to_client: tokio::sync::Mutex::new(streams.1),
-        durable,
         known: Mutex::default(),
+        opened: Notify::new(),
     });
-    let mut lines = Lines::new(streams.0);
+    let mut stop = std::pin::pin!(stop.fuse());
     let mut under_way = JoinSet::new();
-    while let Some(piece) = lines.next().await? {
-        while under_way.try_join_next().is_some() {}
-        let Piece::Line(line) = piece else { continue };
-        let text = String::from_utf8_lossy(&line).trim().to_owned();
-        if text.is_empty() {
-            continue;
-        }
-        let about = About::of(&text);
-        let opens = about.method.as_deref() == Some("initialize");
-        if about.waits() {
-            link.say(&text, &about).await;
-        } else {
-            let link = Arc::clone(&link);
-            under_way.spawn(async move { link.say(&text, &about).await });
-        }
-        if opens && link.known().session.is_some() {
-            let link = Arc::clone(&link);
-            // Ends with the client; a server without such a stream says so at once.
-            under_way.spawn(async move { link.listen().await });
-        }
+    let listening = tokio::spawn({
+        let link = Arc::clone(&link);
+        async move { link.listen().await }
+    });
+    let read = tokio::select! {
+        read = link.upward(Lines::new(streams.0), &mut under_way) => read,
+        () = &mut stop => Ok(()),
+    };
+    let answered = async { while under_way.join_next().await.is_some() {} };
+    tokio::select! {
+        _ = tokio::time::timeout(GRACE, answered) => {}
+        // Told twice: whoever says so waits no longer.
+        () = &mut stop => {}
     }
+    under_way.shutdown().await;
+    listening.abort();
     link.goodbye().await;
-    under_way.abort_all();
-    link.desk.over(CHANNEL);
+    link.desk.end();
     link.desk.recorder.close(LAST_WORDS).await;
-    Ok(())
+    read
 }
 
-/// What the transport wants to know of a message.
-struct About {
+/// A message on its way to the server, and what the transport wants to know of it.
+struct Exchange {
     method: Option<String>,
     id: Option<Value>,
     name: Option<String>,
     revision: Option<String>,
+    /// Whoever waits for this to be dropped may say the next message.
+    gate: Option<oneshot::Sender<()>>,
 }
 
-impl About {
+impl Exchange {
     fn of(text: &str) -> Self {
         let message: Value = serde_json::from_str(text).unwrap_or_default();
         let at = |path: &str| message.pointer(path).and_then(Value::as_str).map(str::to_owned);
@@ -143,12 +149,32 @@ impl About {
             id: message.get("id").filter(|id| !id.is_null()).cloned(),
             name: at("/params/name").or_else(|| at("/params/uri")),
             revision: meta.and_then(Value::as_str).map(str::to_owned),
+            gate: None,
         }
+    }
+
+    fn nobodys() -> Self {
+        Self::of("")
+    }
+
+    /// Whether it opens a connection: what comes after must say which one.
+    fn opens(&self) -> bool {
+        self.method.as_deref() == Some("initialize")
+    }
+
+    /// Whether the server is to answer it.
+    fn is_answered(&self) -> bool {
+        self.id.is_some() && self.method.is_some()
     }
 
     /// Whether what comes after it may not overtake it.
     fn waits(&self) -> bool {
-        self.id.is_none() || self.method.is_none() || self.method.as_deref() == Some("initialize")
+        self.opens() || !self.is_answered()
+    }
+
+    /// What comes after it may be said.
+    fn is_through(&mut self) {
+        self.gate.take();
     }
 }
 
@@ -165,94 +191,151 @@ struct Link<W> {
     url: Url,
     to_client: tokio::sync::Mutex<W>,
     durable: bool,
+    notify: super::Notify,
     known: Mutex<Known>,
+    /// There is a connection whose stream can be listened to.
+    opened: Notify,
 }
 
-impl<W: AsyncWrite + Send + Unpin> Link<W> {
+impl<W: AsyncWrite + Send + Unpin + 'static> Link<W> {
     fn known(&self) -> Known {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// One message of the client, and everything that comes of it.
-    async fn say(&self, text: &str, about: &About) {
-        if let Toward::Decide(call) = self.desk.client_says(CHANNEL, None, "", text) {
-            let mut decision = self.desk.decide(call.clone()).await;
-            if let Decision::Probe(ask) = decision {
-                self.post(
-                    &ask,
-                    &About { method: Some("tools/list".to_owned()), ..About::of(&ask) },
-                )
-                .await;
-                self.desk.probed().await;
-                decision = self.desk.decide(call).await;
+    /// What the client says, until it has said all.
+    async fn upward<R: AsyncRead + Unpin>(
+        self: &Arc<Self>,
+        mut lines: Lines<R>,
+        under_way: &mut JoinSet<()>,
+    ) -> io::Result<()> {
+        while let Some(piece) = lines.next().await? {
+            while under_way.try_join_next().is_some() {}
+            let line = match piece {
+                Piece::Line(line) => line,
+                Piece::Part(part, last) => {
+                    self.refuse(part, last, &mut lines).await?;
+                    continue;
+                }
+            };
+            let text = String::from_utf8_lossy(&line).trim().to_owned();
+            if text.is_empty() {
+                continue;
             }
-            match decision {
+            let (gate, through) = oneshot::channel();
+            let exchange = Exchange { gate: Some(gate), ..Exchange::of(&text) };
+            let waits = exchange.waits();
+            let link = Arc::clone(self);
+            under_way.spawn(async move { link.say(&text, exchange).await });
+            if waits {
+                let _ = tokio::time::timeout(ORDER, through).await;
+            }
+        }
+        Ok(())
+    }
+
+    /// Answers a message that is too long to be sent, once all of it has come.
+    async fn refuse<R: AsyncRead + Unpin>(
+        &self,
+        mut part: Vec<u8>,
+        mut last: bool,
+        lines: &mut Lines<R>,
+    ) -> io::Result<()> {
+        let mut outline = Outline::default();
+        outline.push(&part);
+        while !last {
+            let Some(Piece::Part(next, end)) = lines.next().await? else { break };
+            (part, last) = (next, end);
+            outline.push(&part);
+        }
+        let said = format!("a message of more than {LINE_BYTES_MAX} bytes was not sent");
+        match outline.id {
+            Some(id) if outline.has_method => {
+                let error = json!({ "code": -32600, "message": said });
+                let answer = json!({ "jsonrpc": "2.0", "id": id, "error": error });
+                self.tell(&answer.to_string()).await;
+            }
+            _ => (self.notify)(&said),
+        }
+        Ok(())
+    }
+
+    /// One message of the client, and everything that comes of it.
+    async fn say(&self, text: &str, mut exchange: Exchange) {
+        let from = Whence { channel: CHANNEL, ..Whence::default() };
+        if let Some(call) = self.desk.client_says(&from, text).decide {
+            let ask = |ask: String| async move { self.post(&ask, &mut Exchange::of(&ask)).await };
+            match self.desk.decide(call, ask).await {
                 Decision::Answer(answer) => return self.tell(&answer).await,
-                Decision::Nobody | Decision::Probe(_) => return,
+                Decision::Nobody => return,
                 Decision::Server => {}
             }
         }
-        self.post(text, about).await;
+        self.post(text, &mut exchange).await;
     }
 
-    fn request(&self, method: Method, about: Option<&About>) -> reqwest::RequestBuilder {
+    fn request(&self, method: Method, exchange: Option<&Exchange>) -> reqwest::RequestBuilder {
         let known = self.known();
         let mut request = self.http.request(method, self.url.clone());
         if let Some(session) = known.session {
             request = request.header(SESSION, session);
         }
-        let newer = about.and_then(|about| about.revision.as_ref());
+        let newer = exchange.and_then(|exchange| exchange.revision.as_ref());
         if let Some(revision) = newer.or(known.revision.as_ref()) {
             request = request.header(REVISION, revision);
         }
-        if let (Some(about), Some(_)) = (about, newer) {
-            if let Some(method) = &about.method {
+        if let (Some(exchange), Some(_)) = (exchange, newer) {
+            if let Some(method) = &exchange.method {
                 request = request.header("mcp-method", method);
             }
-            if let Some(name) = &about.name {
+            if let Some(name) = &exchange.name {
                 request = request.header("mcp-name", header_text(name));
             }
         }
         request
     }
 
-    async fn post(&self, text: &str, about: &About) {
-        let request = self.request(Method::POST, Some(about));
+    async fn post(&self, text: &str, exchange: &mut Exchange) {
+        let request = self.request(Method::POST, Some(exchange));
         let request = request
             .header(CONTENT_TYPE, "application/json")
             .header(ACCEPT, format!("application/json, {STREAM}"))
             .body(text.to_owned());
         let response = match request.send().await {
             Ok(response) => response,
-            Err(error) => return self.failed(about, &format!("the server: {error}")).await,
+            Err(error) => return self.failed(exchange, &format!("the server: {error}")).await,
         };
-        if about.method.as_deref() == Some("initialize")
+        if exchange.opens()
             && let Some(session) = response.headers().get(SESSION).and_then(|it| it.to_str().ok())
         {
             let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
             known.session = Some(session.to_owned());
         }
+        if !exchange.is_answered() {
+            // The server has it: it takes nobody's turn, however long it keeps the line.
+            exchange.is_through();
+        }
         let status = response.status();
         if is_stream(&response) {
-            return self.follow(response, about).await;
+            return self.follow(response, exchange).await;
         }
         let body = response.text().await.unwrap_or_default();
         let answers = serde_json::from_str::<Value>(&body).is_ok_and(|body| {
             body.is_array() || body.get("result").is_some() || body.get("error").is_some()
         });
-        if answers && about.id.is_some() {
-            self.hear(&body, about).await;
-        } else if !status.is_success() {
-            self.failed(about, &format!("the server answered with HTTP status {status}")).await;
+        if answers && exchange.id.is_some() {
+            self.hear(&body, exchange).await;
+        } else if exchange.is_answered() || !status.is_success() {
+            let said = format!("the server answered with HTTP status {status}");
+            self.failed(exchange, &said).await;
         }
     }
 
     /// A stream of the server's, until it has answered; one that breaks off is taken up again.
-    async fn follow(&self, response: Response, about: &About) {
+    async fn follow(&self, response: Response, exchange: &mut Exchange) {
         let mut events = Events::default();
-        let mut answered = self.read(response, &mut events, about).await;
+        let mut answered = self.read(response, &mut events, exchange).await;
         for _ in 0..RETRIES_MAX {
-            let Some(last) = events.last_id.clone().filter(|_| !answered && about.id.is_some())
+            let Some(last) = events.last_id.clone().filter(|_| !answered && exchange.is_answered())
             else {
                 break;
             };
@@ -260,34 +343,35 @@ impl<W: AsyncWrite + Send + Unpin> Link<W> {
             let again = self.request(Method::GET, None).header(ACCEPT, STREAM);
             match again.header(LAST_EVENT, last).send().await {
                 Ok(response) if is_stream(&response) => {
-                    answered = self.read(response, &mut events, about).await;
+                    answered = self.read(response, &mut events, exchange).await;
                 }
                 _ => break,
             }
         }
         if !answered {
-            self.failed(about, "the server's stream ended without an answer").await;
+            self.failed(exchange, "the server's stream ended without an answer").await;
         }
     }
 
     /// Reads a stream; whether the answer was in it.
-    async fn read(&self, response: Response, events: &mut Events, about: &About) -> bool {
+    async fn read(&self, response: Response, events: &mut Events, exchange: &mut Exchange) -> bool {
         let mut bytes = response.bytes_stream();
         let mut answered = false;
         while let Some(Ok(chunk)) = bytes.next().await {
             for event in events.push(&chunk) {
                 if !event.data.is_empty() {
-                    answered |= self.hear(&event.data, about).await;
+                    answered |= self.hear(&event.data, exchange).await;
                 }
             }
         }
         answered
     }
 
-    /// What the server says without being asked, for as long as it does.
+    /// What the server says without being asked, for as long as it does; a server without such a
+    /// stream says so at once.
     async fn listen(&self) {
+        self.opened.notified().await;
         let mut events = Events::default();
-        let nobody = About { method: None, id: None, name: None, revision: None };
         loop {
             let mut request = self.request(Method::GET, None).header(ACCEPT, STREAM);
             if let Some(last) = &events.last_id {
@@ -295,7 +379,7 @@ impl<W: AsyncWrite + Send + Unpin> Link<W> {
             }
             match request.send().await {
                 Ok(response) if is_stream(&response) => {
-                    self.read(response, &mut events, &nobody).await;
+                    self.read(response, &mut events, &mut Exchange::nobodys()).await;
                 }
                 _ => return,
             }
@@ -304,37 +388,38 @@ impl<W: AsyncWrite + Send + Unpin> Link<W> {
     }
 
     /// A message of the server; whether it answers the request it came for.
-    async fn hear(&self, text: &str, about: &About) -> bool {
+    async fn hear(&self, text: &str, exchange: &mut Exchange) -> bool {
         let text = text.replace(['\n', '\r'], " ");
         let message: Value = serde_json::from_str(&text).unwrap_or_default();
-        let answers = about.id.is_some()
+        let answers = exchange.id.is_some()
             && message.get("method").is_none()
-            && message.get("id") == about.id.as_ref();
-        if answers
-            && about.method.as_deref() == Some("initialize")
-            && let Some(revision) = message.pointer("/result/protocolVersion")
-        {
+            && message.get("id") == exchange.id.as_ref();
+        if answers && exchange.opens() {
             let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-            known.revision = revision.as_str().map(str::to_owned);
+            let revision = message.pointer("/result/protocolVersion").and_then(Value::as_str);
+            known.revision = revision.map(str::to_owned);
+            if known.session.is_some() {
+                self.opened.notify_one();
+            }
         }
         let back = self.desk.server_says(CHANNEL, &text);
-        if let Some(record) = back.record.filter(|_| self.durable) {
+        for record in back.records.iter().filter(|_| self.durable) {
             self.desk.recorder.durable(record, LAST_WORDS).await;
         }
         if !back.ours {
             self.tell(back.changed.as_deref().unwrap_or(&text)).await;
         }
+        if answers {
+            exchange.is_through();
+        }
         answers || message.is_array()
     }
 
-    async fn failed(&self, about: &About, reason: &str) {
-        let Some(id) = &about.id else { return };
-        if about.method.is_none() {
-            return;
-        }
+    async fn failed(&self, exchange: &mut Exchange, reason: &str) {
+        let Some(id) = exchange.id.clone().filter(|_| exchange.is_answered()) else { return };
         let error = json!({ "code": -32000, "message": reason });
         let answer = json!({ "jsonrpc": "2.0", "id": id, "error": error });
-        self.hear(&answer.to_string(), about).await;
+        self.hear(&answer.to_string(), exchange).await;
     }
 
     async fn tell(&self, line: &str) {

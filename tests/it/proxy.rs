@@ -4,7 +4,12 @@
 pub mod wrapped;
 
 mod cache;
+mod callers;
 mod http;
+mod leaving;
 mod passing;
 mod program;
 mod recorded;
+mod scripted;
+mod trouble;
+mod upstream;

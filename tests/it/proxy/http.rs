@@ -25,7 +25,7 @@ async fn a_server_on_http_is_wrapped_for_a_client_on_streams() {
         let (upstream, client) = (upstream(&wrapped), client(&store.server.url("/")));
         let options = sessionlog::proxy::Options { name: format!("p{newer}"), ..options() };
         let proxy = tokio::spawn(async move {
-            with_upstream((input, output), &upstream, client, options).await
+            with_upstream((input, output), &upstream, client, options, std::future::pending()).await
         });
         let mut from = BufReader::new(from).lines();
         let mut ask = async |id: u64, method: &str, mut params: Value| {

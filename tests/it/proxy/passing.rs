@@ -94,3 +94,32 @@ async fn our_tools_stand_beside_the_servers_and_take_none_of_its_names() {
         last["result"]["tools"].as_array().unwrap().iter().map(|t| &t["name"]).collect();
     assert_eq!(names, ["clear_session", "sessionlog_clear_session", "get_research_session"]);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_page_of_the_servers_tools_is_seen_before_a_name_is_taken() {
+    let store = Store::start().await;
+    for list_first in [false, true] {
+        let script = |line: &str| {
+            let message: Value = serde_json::from_str(line).unwrap();
+            let tool = |name: &str| json!([{"name": name, "inputSchema": {}}]);
+            let cursor = message["params"]["cursor"].as_str().unwrap_or_default();
+            let result = match (message["method"].as_str().unwrap(), cursor) {
+                ("tools/list", "") => json!({"tools": tool("a"), "nextCursor": "2"}),
+                ("tools/list", "2") => json!({"tools": tool("b"), "nextCursor": "3"}),
+                ("tools/list", "3") => json!({"tools": tool("clear_session")}),
+                _ => json!({"content": [{"type": "text", "text": "the server's"}]}),
+            };
+            let answer = json!({"jsonrpc": "2.0", "id": message["id"], "result": result});
+            Some(vec![answer.to_string()])
+        };
+        let mut wrapped = Wrapped::new(&store.server.url("/"), options(), Box::new(script));
+        if list_first {
+            let first = wrapped.ask("tools/list", json!({})).await;
+            assert_eq!(first["result"]["tools"].as_array().unwrap().len(), 1, "not the last page");
+        }
+        let theirs = wrapped.call("clear_session", json!({})).await;
+        assert_eq!(theirs["content"][0]["text"], "the server's");
+        let ours = wrapped.call("sessionlog_clear_session", json!({})).await;
+        assert!(ours["structuredContent"]["clearedSessionId"].is_string(), "{ours}");
+    }
+}

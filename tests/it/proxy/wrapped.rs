@@ -12,6 +12,7 @@ use std::{
 use serde_json::{Value, json};
 use sessionlog::{
     client::{Client, Request, Target},
+    env::clock::SystemClock,
     event::SessionId,
     proxy::{Context, Options, Repeats, over_streams},
     secrets::Recogniser,
@@ -100,6 +101,7 @@ pub fn options() -> Options {
         durable: false,
         secrets: Some(Arc::new(Recogniser::default())),
         notify: Arc::new(|_| {}),
+        clock: Arc::new(SystemClock::new()),
     }
 }
 
@@ -127,7 +129,8 @@ impl Wrapped {
         let client = client(url);
         let proxy = tokio::spawn(async move {
             let streams = ((from_client, to_client), (from_server, to_server));
-            over_streams(streams.0, streams.1, client, options).await.unwrap()
+            let stop = std::future::pending();
+            over_streams(streams.0, streams.1, client, options, stop).await.unwrap()
         });
         let from = BufReader::new(from).lines();
         Self { to: Some(to), from, told, proxy, asked: 0 }

@@ -1,0 +1,160 @@
+//! What the log knows of earlier calls: the answer that stands for one, and what a client is
+//! reminded of. It must not wait for the store longer than a moment, nor give one caller what
+//! another was answered.
+
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+
+use super::{Call, Desk};
+use crate::{
+    client::{ClientError, Request, session_path},
+    event::SessionId,
+    proxy::own,
+    wire::tool_cache::{LookupAnswer, OutputsAnswer},
+};
+
+/// How long a call may wait for what the log knows before it goes to the server.
+const LOOKUP_PATIENCE: Duration = Duration::from_millis(250);
+/// How long a store that did not answer is left alone, so that not every call waits for it.
+const SILENCE: Duration = Duration::from_secs(5);
+/// In an answer's `_meta`: where it comes from.
+const META_CACHE: &str = "sessionlog/cache";
+
+impl Desk {
+    /// The answer of a remembered call, recorded as one more.
+    pub(super) async fn remembered_answer(&self, call: &Call, age_max: Duration) -> Option<Value> {
+        let found = self.asked(self.look_up(call, age_max)).await.flatten();
+        let found = found.filter(|found| found.hit)?;
+        let event: Value = serde_json::from_str(found.result?.get()).ok()?;
+        let position = event.get("position")?.as_u64()?;
+        let content = event.get("content")?.clone();
+        if call.stand.caller().is_some() {
+            // Another's answer to the same call may be newer.
+            let own = self.state().answered.get(call.open.same.as_ref()?)?.call_id.clone();
+            event.get("call_id").filter(|id| **id == own)?;
+        }
+        let mut result = Map::new();
+        result.insert("content".to_owned(), content.clone());
+        let rest = event.get("result").and_then(Value::as_object);
+        result
+            .extend(rest.into_iter().flatten().map(|(name, value)| (name.clone(), value.clone())));
+        let age_ms = found.age_ms?;
+        let cached = json!({ "position": position, "age_ms": age_ms });
+        let mark = json!({
+            "age_ms": age_ms,
+            "hits": found.hits.unwrap_or(0) + 1,
+            "position": position,
+            "recorded_at": event.get("processed_at"),
+            "session": call.open.home.session.as_str(),
+        });
+        let meta = result.entry("_meta").or_insert_with(|| json!({}));
+        meta.as_object_mut()?.insert(META_CACHE.to_owned(), mark);
+        self.record_call(call, Some(&cached));
+        self.record_result(&call.open, &content.to_string(), None, false, Some(&cached));
+        Some(Value::Object(result))
+    }
+
+    /// What the store says, if it says it at once.
+    async fn asked<T>(&self, ask: impl Future<Output = Result<T, ClientError>>) -> Option<T> {
+        let clock = &self.options.clock;
+        if clock.monotonic() < self.state().silent_until {
+            return None;
+        }
+        match tokio::time::timeout(LOOKUP_PATIENCE, ask).await {
+            Ok(Ok(said)) => return Some(said),
+            Ok(Err(ClientError::Refused(refusal))) if refusal.status < 500 => {}
+            Ok(Err(_)) | Err(_) => self.state().silent_until = clock.monotonic() + SILENCE,
+        }
+        None
+    }
+
+    /// Waits for what of the call's session was queued so far, for a moment.
+    pub(super) async fn settled(&self, call: &Call) {
+        self.recorder.settled(&call.open.home.session, LOOKUP_PATIENCE).await;
+    }
+
+    async fn look_up(
+        &self,
+        call: &Call,
+        age_max: Duration,
+    ) -> Result<Option<LookupAnswer>, ClientError> {
+        let (server, recorded, changed) = {
+            let state = self.state();
+            let same = call.open.same.as_ref();
+            let recorded =
+                same.and_then(|same| state.answered.get(same)).map(|one| one.record.clone());
+            (self.server(&state).to_owned(), recorded, state.changed)
+        };
+        // The log may not have heard yet of what changed since an answer; the desk has. Records
+        // become durable in order: with an answer, everything before it is.
+        match recorded.filter(|record| record.number > changed) {
+            // Longer than anybody waits for us: who takes so long does not answer.
+            Some(record) => {
+                let _ = self.recorder.durable(&record, 2 * LOOKUP_PATIENCE).await;
+            }
+            None if changed > 0 => return Ok(None),
+            None => {}
+        }
+        let asked = json!({
+            "server": server,
+            "name": call.open.name,
+            "input": call.input,
+            "max_age_seconds": age_max.as_secs(),
+            "tokens_max": self.options.repeats.tokens_max,
+        });
+        let path = session_path(&call.open.home.session, "/tool-cache/lookup");
+        let request = Request::post(path).that_only_reads().json(&asked);
+        Ok(serde_json::from_value(self.client.json(request).await?).ok())
+    }
+
+    /// Whether earlier outputs of the call's session were given where it was made.
+    pub(super) fn was_given(&self, call: &Call) -> bool {
+        self.state().given.contains(&given(call))
+    }
+
+    /// Notes that they were; whether it is the first time.
+    pub(super) fn give(&self, call: &Call) -> bool {
+        self.state().given.insert(given(call), ()).is_none()
+    }
+
+    /// What tools answered in the session before, as a model reads it: what was not given where the
+    /// call was made, or, when it asks because it lost it, all that the budget takes.
+    pub(super) async fn earlier(&self, call: &Call, unseen: bool) -> Option<String> {
+        if !self.give(call) && unseen {
+            return None;
+        }
+        let request = Request::get(session_path(&call.open.home.session, "/views/outputs"))
+            .query("tokens_max", self.options.repeats.tokens_max);
+        let Some(answer) = self.asked(self.client.json(request)).await else {
+            self.state().given.remove(&given(call));
+            return None;
+        };
+        let answer: OutputsAnswer = serde_json::from_value(answer).ok()?;
+        let here = format!("{}{}-", self.options.name, call.stand.tag);
+        let outputs = answer.outputs.iter().filter_map(|output| {
+            let call: Value = serde_json::from_str(output.call.get()).ok()?;
+            let result: Value = serde_json::from_str(output.result.get()).ok()?;
+            let text = |name: &str| call.get(name).and_then(Value::as_str);
+            let ours = text("call_id").is_some_and(|id| id.starts_with(&here));
+            let input = call.get("input").map(Value::to_string).unwrap_or_default();
+            let said = words(result.get("content")?);
+            (!(unseen && ours)).then(|| (text("name").unwrap_or_default().to_owned(), input, said))
+        });
+        own::context(&outputs.collect::<Vec<_>>())
+    }
+}
+
+fn given(call: &Call) -> (String, SessionId) {
+    (call.stand.tag.clone(), call.open.home.session.clone())
+}
+
+/// The words of a result.
+fn words(content: &Value) -> String {
+    let text = |block: &Value| block.get("text").and_then(Value::as_str).map(str::to_owned);
+    match content {
+        Value::String(text) => text.clone(),
+        Value::Array(blocks) => blocks.iter().filter_map(text).collect::<Vec<_>>().join("\n"),
+        other => other.to_string(),
+    }
+}

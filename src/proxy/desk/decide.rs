@@ -1,0 +1,202 @@
+//! Who answers a call: the server, the log, or we, whose tools stand beside the server's. It must
+//! not take one of the server's tools for one of ours.
+
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+use tokio::sync::oneshot;
+
+use super::{Call, Desk, Pending};
+use crate::{
+    client::{ClientError, Request},
+    proxy::{
+        Context,
+        own::{self, Own},
+    },
+    wire::tools::via,
+};
+
+/// How long a tool of ours may take, or a page of the server's list.
+const OWN_PATIENCE: Duration = Duration::from_secs(30);
+/// Pages of a list that are asked for at most.
+const PAGES_MAX: usize = 100;
+/// In a call's `_meta`: the client wants earlier outputs beside the answer.
+const META_CONTEXT: &str = "sessionlog/context";
+/// In the `_meta` of requests of the newer generation.
+const META_REVISION: &str = "io.modelcontextprotocol/protocolVersion";
+
+/// Who answers a call.
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::proxy) enum Decision {
+    Server,
+    /// We do, with this line.
+    Answer(String),
+    /// Nobody: it was cancelled.
+    Nobody,
+}
+
+impl Desk {
+    pub(super) fn is_ours_perhaps(&self, call: &Call) -> bool {
+        let wants_context = self.wants_context(call);
+        let state = self.state();
+        let own = if state.tools.listed() {
+            state.tools.own(&call.open.name).is_some()
+        } else {
+            Own::perhaps(&call.open.name)
+        };
+        let repeats = call.open.same.as_ref().is_some_and(|same| {
+            // What only this proxy wrote, or may give to this caller, it knows of.
+            let others = !call.open.home.temporary && call.stand.caller().is_none();
+            others || state.answered.contains(same)
+        });
+        own || wants_context || repeats
+    }
+
+    fn wants_context(&self, call: &Call) -> bool {
+        let asked = call.meta.as_ref().and_then(|meta| meta.get(META_CONTEXT)?.as_bool());
+        let first = || {
+            self.options.context == Context::Append
+                && !call.open.home.temporary
+                && !self.was_given(call)
+        };
+        self.options.context != Context::Off && (asked == Some(true) || first())
+    }
+
+    /// Says who answers a call, and records it when it is not the server; `ask` says a line of ours
+    /// to the server, whose answer comes back like any other.
+    pub(in crate::proxy) async fn decide<F: Future<Output = ()>>(
+        &self,
+        mut call: Box<Call>,
+        ask: impl Fn(String) -> F,
+    ) -> Decision {
+        if Own::perhaps(&call.open.name) {
+            self.list(&call, ask).await;
+        }
+        let own = self.state().tools.own(&call.open.name);
+        let answer = match own {
+            Some(own) => Some(self.own_answer(own, &call).await),
+            None => {
+                if self.wants_context(&call) {
+                    call.open.more = self.earlier(&call, true).await;
+                }
+                match call.age_max {
+                    Some(age_max) => self.remembered_answer(&call, age_max).await,
+                    None => None,
+                }
+            }
+        };
+        let still = self.state().deciding.remove(&call.key);
+        match answer {
+            _ if !still => Decision::Nobody,
+            Some(result) => {
+                let id: Value = serde_json::from_str(&call.id).unwrap_or_default();
+                let answer = json!({ "jsonrpc": "2.0", "id": id, "result": result });
+                Decision::Answer(answer.to_string())
+            }
+            None => {
+                self.forward(*call);
+                Decision::Server
+            }
+        }
+    }
+
+    /// Asks the server for its tools, every page, before one of ours is taken for one of its.
+    /// Without an answer it has none.
+    async fn list<F: Future<Output = ()>>(&self, call: &Call, ask: impl Fn(String) -> F) {
+        let mut cursor = None;
+        for page in 0..PAGES_MAX {
+            if self.state().tools.listed() {
+                return;
+            }
+            let id = json!(format!("sessionlog-{}-{page}", call.open.call_id));
+            let (heard, hears) = oneshot::channel();
+            let channel = call.key.split(' ').next().unwrap_or_default();
+            self.pend(format!("{channel} {id}"), Pending::Probe(cursor.clone(), heard));
+            let params = params(call.meta.as_ref(), cursor);
+            let method = "tools/list";
+            let line = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
+            ask(line.to_string()).await;
+            cursor =
+                tokio::time::timeout(OWN_PATIENCE, hears).await.ok().and_then(Result::ok).flatten();
+            if cursor.is_none() {
+                break;
+            }
+        }
+        self.state().tools.enough();
+    }
+
+    async fn own_answer(&self, own: Own, call: &Call) -> Value {
+        let modern = call.meta.as_ref().is_some_and(|meta| meta.get(META_REVISION).is_some());
+        let asked = tokio::time::timeout(OWN_PATIENCE, async {
+            match own {
+                Own::Clear => Ok((self.clear(call), None)),
+                Own::Recover => {
+                    let answer = self.recover(call).await?;
+                    let more = match self.options.context {
+                        Context::Off => None,
+                        _ => self.earlier(call, false).await,
+                    };
+                    Ok::<_, ClientError>((answer, more))
+                }
+            }
+        });
+        match asked.await {
+            Ok(Ok((answer, more))) => own::result(&answer, more.as_deref(), false, modern),
+            Ok(Err(error)) => {
+                let failed = error.to_json();
+                let said = json!(format!("{error}\n\n{failed}"));
+                own::result(&said, None, true, modern)
+            }
+            Err(_) => own::result(&json!("the store does not answer"), None, true, modern),
+        }
+    }
+
+    /// A fresh start: what was remembered is not, what was recorded stays.
+    fn clear(&self, call: &Call) -> Value {
+        let home = &call.open.home;
+        let by = ("by", json!("clear_session").to_string());
+        let record = self.record(&call.open, "context.cleared", "cleared", vec![by]);
+        self.note_change(true, &record);
+        self.state().answered.take(|(session, ..)| *session == home.session);
+        self.give(call);
+        if home.temporary {
+            self.begin_afresh(&call.stand);
+        }
+        json!({
+            "clearedSessionId": home.session.as_str(),
+            "message": "a fresh start: no earlier answer is used again; everything recorded is kept",
+        })
+    }
+
+    async fn recover(&self, call: &Call) -> Result<Value, ClientError> {
+        // What was queued so far belongs to the session, too.
+        self.settled(call).await;
+        let mut request =
+            Request::post("/v1/tools/get_research_session").that_only_reads().json(&call.input);
+        let via = via::Via {
+            session: Some(call.open.home.session.clone()),
+            connection: Some(format!("{}{}", self.options.name, call.stand.tag)),
+            remembered: None,
+            directory: self.options.directory.clone(),
+        };
+        for (name, text) in via::write(&via) {
+            request = request.header(name, text);
+        }
+        self.client.json(request).await
+    }
+}
+
+/// Parameters of a list of ours: what the client's call says of its revision holds for it.
+fn params(meta: Option<&Value>, cursor: Option<String>) -> Value {
+    let meta = meta.and_then(Value::as_object).into_iter().flatten();
+    let meta: Map<String, Value> = meta
+        .filter(|(name, _)| name.starts_with("io.modelcontextprotocol/"))
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect();
+    let mut params = Map::new();
+    params.extend(cursor.map(|cursor| ("cursor".to_owned(), cursor.into())));
+    if !meta.is_empty() {
+        params.insert("_meta".to_owned(), meta.into());
+    }
+    params.into()
+}

@@ -1,0 +1,345 @@
+//! What a proxy knows of the connections it stands in: which calls are under way, which tools the
+//! server has, what goes where. It looks at messages and says what becomes of them. It must not
+//! touch a stream.
+
+mod answers;
+mod decide;
+mod place;
+mod records;
+mod tools;
+
+use std::{
+    collections::HashSet,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use serde_json::{Value, value::RawValue};
+use tokio::sync::oneshot;
+
+pub(super) use self::{decide::Decision, place::Whence};
+use self::{
+    place::{Places, Stand},
+    tools::Tools,
+};
+use super::{
+    Options,
+    message::{self, CallParams, Insertion, ListParams, ListResult, Message},
+    recent::Recent,
+    recorder::{Home, Record, Recorder},
+};
+use crate::{client::Client, event::SessionId, wire::tool_cache::digest};
+
+/// Calls under way that are remembered; a client that never hears of one does not fill the memory.
+const PENDING_MAX: usize = 10_000;
+/// Answers of this proxy that it remembers having given.
+const ANSWERED_MAX: usize = 10_000;
+/// Sessions whose earlier outputs were given, by place.
+const GIVEN_MAX: usize = 10_000;
+
+/// The same call of the same caller in the same session.
+type Same = (SessionId, u64, Option<u64>);
+
+/// A call of a tool.
+#[derive(Clone, Debug)]
+pub(super) struct Call {
+    key: String,
+    id: String,
+    input: Value,
+    input_text: String,
+    meta: Option<Value>,
+    stand: Stand,
+    age_max: Option<Duration>,
+    open: Open,
+}
+
+/// What is kept of a call until it is answered.
+#[derive(Clone, Debug)]
+struct Open {
+    /// Its name in the log.
+    call_id: String,
+    name: String,
+    home: Home,
+    began: Duration,
+    /// What its answer may stand for.
+    same: Option<Same>,
+    /// Earlier outputs that go with the answer.
+    more: Option<String>,
+}
+
+/// Something that an answer is expected to.
+enum Pending {
+    /// The page of a list behind this cursor.
+    List(Option<String>),
+    /// The same, asked by us; who hears of it is told which page comes next.
+    Probe(Option<String>, oneshot::Sender<Option<String>>),
+    Call(Box<Open>),
+}
+
+/// An answer that was given.
+#[derive(Clone, Debug)]
+struct Answered {
+    record: Record,
+    call_id: String,
+}
+
+struct State {
+    pending: Recent<String, Pending>,
+    /// Calls of which it is not known yet who answers. Somebody sees to each of them.
+    deciding: HashSet<String>,
+    tools: Tools,
+    server: Option<String>,
+    places: Places,
+    calls: u64,
+    /// The number of the last record that may have made earlier answers stale.
+    changed: u64,
+    answered: Recent<Same, Answered>,
+    /// Sessions whose earlier outputs somebody was given.
+    given: Recent<(String, SessionId), ()>,
+    /// Until when the store is not asked, because it did not answer.
+    silent_until: Duration,
+}
+
+/// What becomes of a client's message.
+#[derive(Debug, Default)]
+pub(super) struct Noted {
+    /// It must be seen who answers this call; without one, it goes on as it is.
+    pub(super) decide: Option<Box<Call>>,
+    /// What answers are expected to because of it.
+    pub(super) keys: Vec<String>,
+}
+
+/// What becomes of a server's message.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Back {
+    /// What goes on instead; `None`: what came.
+    pub(super) changed: Option<String>,
+    /// It was for us.
+    pub(super) ours: bool,
+    /// The records to wait for, where answers wait.
+    pub(super) records: Vec<Record>,
+}
+
+/// The connections of one server, as the proxy knows them.
+pub(super) struct Desk {
+    options: Options,
+    client: Client,
+    pub(super) recorder: Recorder,
+    state: Mutex<State>,
+}
+
+impl Desk {
+    pub(super) fn new(client: Client, options: Options) -> Self {
+        let recorder = Recorder::new(client.clone(), &options);
+        let state = Mutex::new(State {
+            pending: Recent::new(PENDING_MAX),
+            deciding: HashSet::new(),
+            tools: Tools::default(),
+            server: None,
+            places: Places::default(),
+            calls: 0,
+            changed: 0,
+            answered: Recent::new(ANSWERED_MAX),
+            given: Recent::new(GIVEN_MAX),
+            silent_until: Duration::ZERO,
+        });
+        Self { options, client, recorder, state }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Every change leaves the tables whole.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Looks at what a client says.
+    pub(super) fn client_says(&self, from: &Whence<'_>, text: &str) -> Noted {
+        let messages = message::read(text);
+        let alone = messages.len() == 1 && !text.trim_start().starts_with('[');
+        let mut noted = Noted::default();
+        for message in &messages {
+            let Some(call) = self.note(from, message, &mut noted.keys) else { continue };
+            noted.keys.push(call.key.clone());
+            if alone && self.is_ours_perhaps(&call) {
+                self.state().deciding.insert(call.key.clone());
+                noted.decide = Some(Box::new(call));
+            } else {
+                self.forward(call);
+            }
+        }
+        noted
+    }
+
+    /// Notes a message; a call is answered.
+    fn note(
+        &self,
+        from: &Whence<'_>,
+        message: &Message<'_>,
+        keys: &mut Vec<String>,
+    ) -> Option<Call> {
+        let key = |id: &str| format!("{} {id}", from.channel);
+        match (&*message.method()?, message.key()) {
+            ("tools/list", Some(id)) => {
+                let params = message.params.map(|params| serde_json::from_str(params.get()));
+                let params: ListParams = params.transpose().ok()?.unwrap_or_default();
+                keys.push(key(&id));
+                self.pend(key(&id), Pending::List(params.cursor));
+            }
+            ("tools/call", Some(id)) => {
+                let params: CallParams<'_> = serde_json::from_str(message.params?.get()).ok()?;
+                return Some(self.call(key(&id), id, from, params));
+            }
+            ("notifications/cancelled", None) => {
+                let params: Value = serde_json::from_str(message.params?.get()).ok()?;
+                let reason = params.get("reason").and_then(Value::as_str);
+                self.cancelled(&key(&params.get("requestId")?.to_string()), reason);
+            }
+            _ => {}
+        }
+        None
+    }
+
+    fn call(&self, key: String, id: String, from: &Whence<'_>, params: CallParams<'_>) -> Call {
+        let input_text = params.arguments.map_or("{}", RawValue::get).to_owned();
+        let (home, stand) = self.home(params.meta.as_ref(), from);
+        let age_max = self.age_max(&params.name).filter(|_| !params.is_more_than_a_call());
+        let input: Value = serde_json::from_str(&input_text).unwrap_or_default();
+        let mut state = self.state();
+        state.calls += 1;
+        let digest = digest(Some(self.server(&state)), &params.name, &input);
+        let same = (home.session.clone(), digest, stand.caller());
+        let open = Open {
+            call_id: format!("{}{}-{}", self.options.name, stand.tag, state.calls),
+            name: params.name,
+            home,
+            began: self.options.clock.monotonic(),
+            same: age_max.map(|_| same),
+            more: None,
+        };
+        Call { key, id, input, input_text, meta: params.meta, stand, age_max, open }
+    }
+
+    fn age_max(&self, name: &str) -> Option<Duration> {
+        let repeats = &self.options.repeats;
+        let age_max = repeats.tools.get(name).copied().unwrap_or(repeats.age_max);
+        age_max.filter(|_| self.state().tools.reads(name))
+    }
+
+    fn server<'a>(&'a self, state: &'a State) -> &'a str {
+        state.server.as_deref().unwrap_or(&self.options.server)
+    }
+
+    fn pend(&self, key: String, pending: Pending) {
+        let displaced = self.state().pending.insert(key, pending);
+        self.unanswered(displaced);
+    }
+
+    /// Looks at what the server says.
+    pub(super) fn server_says(&self, channel: &str, text: &str) -> Back {
+        let mut back = Back::default();
+        let mut insertions = Vec::new();
+        for message in message::read(text) {
+            if message.method().as_deref() == Some("notifications/tools/list_changed") {
+                self.state().tools.forget();
+            }
+            let Some(id) = message.key().filter(|_| message.method().is_none()) else { continue };
+            let pending = self.state().pending.remove(&format!("{channel} {id}"));
+            match pending {
+                Some(Pending::List(cursor)) => {
+                    insertions.extend(self.listed(text, &message, cursor.as_deref()));
+                }
+                Some(Pending::Probe(cursor, heard)) => {
+                    let _ = heard.send(self.learned(&message, cursor.as_deref()).flatten());
+                    back.ours = true;
+                }
+                Some(Pending::Call(open)) => {
+                    let (record, more) = self.answered(text, &open, &message);
+                    back.records.push(record);
+                    insertions.extend(more);
+                }
+                None => self.learn_name(&message),
+            }
+        }
+        if !insertions.is_empty() {
+            back.changed = Some(message::with(text, insertions));
+        }
+        back
+    }
+
+    /// Learns what the server is called, from its answer to `initialize` or `server/discover`.
+    fn learn_name(&self, message: &Message<'_>) {
+        #[derive(serde::Deserialize)]
+        struct Named {
+            #[serde(rename = "serverInfo")]
+            info: Info,
+        }
+        #[derive(serde::Deserialize)]
+        struct Info {
+            name: String,
+        }
+        let named =
+            message.result.and_then(|result| serde_json::from_str::<Named>(result.get()).ok());
+        if let Some(named) = named {
+            self.state().server.get_or_insert(named.info.name);
+        }
+    }
+
+    /// Learns the tools of a page; the cursor of the next one.
+    fn learned(&self, message: &Message<'_>, cursor: Option<&str>) -> Option<Option<String>> {
+        let page: ListResult<'_> = serde_json::from_str(message.result?.get()).ok()?;
+        self.state().tools.learn(cursor, &page)
+    }
+
+    /// Learns the tools of a page, and adds ours behind the last one.
+    fn listed(&self, text: &str, message: &Message<'_>, cursor: Option<&str>) -> Option<Insertion> {
+        if self.learned(message, cursor)?.is_some() {
+            return None;
+        }
+        let page: ListResult<'_> = serde_json::from_str(message.result?.get()).ok()?;
+        message::at_end_of(text, page.tools, &self.state().tools.ours())
+    }
+
+    fn cancelled(&self, key: &str, reason: Option<&str>) {
+        let mut state = self.state();
+        // A call whose answer is being looked for is given up there.
+        state.deciding.remove(key);
+        match state.pending.remove(key) {
+            Some(Pending::Call(open)) => {
+                drop(state);
+                self.record_end(&open, reason.unwrap_or("the client cancelled it"), true);
+            }
+            Some(other) => drop(state.pending.insert(key.to_owned(), other)),
+            None => {}
+        }
+    }
+
+    /// Nobody hears the answers to these any more.
+    pub(super) fn given_up(&self, keys: &[String]) {
+        let pending: Vec<Pending> = {
+            let mut state = self.state();
+            state.deciding.retain(|key| !keys.contains(key));
+            keys.iter().filter_map(|key| state.pending.remove(key)).collect()
+        };
+        self.unanswered(pending);
+    }
+
+    /// The proxy ends: what is not answered never will be.
+    pub(super) fn end(&self) {
+        let pending = self.state().pending.take(|_| true);
+        self.unanswered(pending);
+    }
+
+    /// The same for one channel.
+    pub(super) fn over(&self, channel: &str) {
+        let prefix = format!("{channel} ");
+        let pending = self.state().pending.take(|key| key.starts_with(&prefix));
+        self.unanswered(pending);
+    }
+
+    fn unanswered(&self, pending: impl IntoIterator<Item = Pending>) {
+        for pending in pending {
+            if let Pending::Call(open) = pending {
+                self.record_end(&open, "the connection ended first", false);
+            }
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! Who says something, and which session that belongs to. Clients that name no session get one of
+//! their own each, which goes by itself. It must not let one client see another's.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::Desk;
+use crate::{
+    event::{SessionId, Timestamp},
+    proxy::{
+        recent::Recent,
+        recorder::{Home, TEMPORARY_SECONDS},
+    },
+};
+
+/// Places that are remembered.
+const PLACES_MAX: usize = 10_000;
+/// A session that was not used for so long may be gone when it is written to.
+const IDLE_MAX: Duration = Duration::from_secs(TEMPORARY_SECONDS - 60 * 60);
+/// Names under which clients say which session they are in.
+const META_SESSION: [&str; 5] =
+    ["sessionlog/session", "session_id", "sessionId", "session", "io.sessionlog/session"];
+
+/// Where a client's message comes from.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::proxy) struct Whence<'a> {
+    /// Tells requests apart that have the same id.
+    pub(in crate::proxy) channel: &'a str,
+    /// The session of ours that the transport names.
+    pub(in crate::proxy) session: Option<&'a str>,
+    /// What its messages share a temporary session by; empty where there is one client.
+    pub(in crate::proxy) place: &'a str,
+    /// What the client shows to the server, as a digest: an answer may depend on it.
+    pub(in crate::proxy) caller: Option<u64>,
+}
+
+/// One client, by its messages.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    /// No other place has it, ever; 0 where there is one client.
+    number: u64,
+    /// Temporary sessions begun here.
+    begun: u64,
+    used: Timestamp,
+}
+
+/// A place by what its messages share.
+type Key = (String, Option<u64>);
+
+/// Where a call was made.
+#[derive(Clone, Debug)]
+pub(super) struct Stand {
+    key: Key,
+    /// What tells its names from those of other places of this proxy.
+    pub(super) tag: String,
+}
+
+impl Stand {
+    pub(super) fn caller(&self) -> Option<u64> {
+        self.key.1
+    }
+}
+
+/// Those who say something.
+pub(super) struct Places {
+    known: Recent<Key, Place>,
+    made: u64,
+}
+
+impl Default for Places {
+    fn default() -> Self {
+        Self { known: Recent::new(PLACES_MAX), made: 0 }
+    }
+}
+
+impl Places {
+    /// Uses a place: it is the newest then. A temporary session may have gone since the last time.
+    fn used(&mut self, from: &Whence<'_>, now: Timestamp) -> Place {
+        let key = (from.place.to_owned(), from.caller);
+        let mut place = self.known.remove(&key).unwrap_or_else(|| {
+            self.made += u64::from(!from.place.is_empty());
+            Place { number: self.made, begun: 0, used: now }
+        });
+        let idle = now.0.saturating_sub(place.used.0).max(0).unsigned_abs();
+        place.begun += u64::from(Duration::from_micros(idle) > IDLE_MAX);
+        place.used = now;
+        self.known.insert(key, place);
+        place
+    }
+
+    /// The place leaves its temporary session.
+    fn begin_afresh(&mut self, key: &Key) {
+        if let Some(place) = self.known.get_mut(key) {
+            place.begun += 1;
+        }
+    }
+}
+
+impl Desk {
+    /// The session of a call, and the place it comes from: the session that its `_meta` names, or
+    /// its transport, or who started us; else a temporary one of the place.
+    pub(super) fn home(&self, meta: Option<&Value>, from: &Whence<'_>) -> (Home, Stand) {
+        let place = self.state().places.used(from, self.options.clock.now());
+        let tag = if place.number == 0 { String::new() } else { format!("-{}", place.number) };
+        let of_meta = || META_SESSION.iter().find_map(|name| meta?.get(name)?.as_str());
+        let named = of_meta().or(from.session).and_then(named);
+        let home = match named.or_else(|| self.options.session.clone()) {
+            Some(session) => Home { session, temporary: false },
+            None => {
+                let text = format!("tmp-{}-{}{tag}", self.options.name, place.begun);
+                let session = SessionId::new(&text).expect("random text is letters and digits");
+                Home { session, temporary: true }
+            }
+        };
+        (home, Stand { key: (from.place.to_owned(), from.caller), tag })
+    }
+
+    /// Whoever stands there leaves its temporary session.
+    pub(super) fn begin_afresh(&self, stand: &Stand) {
+        self.state().places.begin_afresh(&stand.key);
+    }
+}
+
+/// A session's id from what a client calls its session; what cannot stand in one is a dash.
+fn named(text: &str) -> Option<SessionId> {
+    let fits = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '-' };
+    let text: String = text.trim().chars().map(fits).take(128).collect();
+    SessionId::new(text.trim_start_matches(['.', '_', '-'])).ok()
+}

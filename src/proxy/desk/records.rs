@@ -1,0 +1,116 @@
+//! What is recorded of a call: that it was made, what came of it, and what that means for answers
+//! of before. It must not wait for the log.
+
+use serde_json::{Map, Value, json, value::RawValue};
+
+use super::{Answered, Call, Desk, Open, Pending};
+use crate::proxy::{
+    message::{self, CallResult, Insertion, Message},
+    recorder::{Entry, Record},
+};
+
+impl Desk {
+    /// Records that a call goes to the server, and remembers it until it is answered.
+    pub(super) fn forward(&self, call: Call) {
+        self.record_call(&call, None);
+        self.pend(call.key, Pending::Call(Box::new(call.open)));
+    }
+
+    pub(super) fn record_call(&self, call: &Call, cached: Option<&Value>) {
+        let text = |text: &str| Value::from(text).to_string();
+        let (server, reads) = {
+            let state = self.state();
+            (self.server(&state).to_owned(), state.tools.reads(&call.open.name))
+        };
+        let mut members = vec![
+            ("name", text(&call.open.name)),
+            ("server", text(&server)),
+            ("call_id", text(&call.open.call_id)),
+            ("input", call.input_text.clone()),
+            ("read_only", reads.to_string()),
+        ];
+        members.extend(cached.map(|cached| ("cached", cached.to_string())));
+        let record = self.record(&call.open, "agent.tool_use", "use", members);
+        self.note_change(!reads, &record);
+    }
+
+    /// Notes a record behind which earlier answers may be stale.
+    pub(super) fn note_change(&self, changes: bool, record: &Record) {
+        let mut state = self.state();
+        state.changed = if changes { state.changed.max(record.number) } else { state.changed };
+    }
+
+    pub(super) fn record(
+        &self,
+        open: &Open,
+        kind: &'static str,
+        part: &str,
+        members: Vec<(&'static str, String)>,
+    ) -> Record {
+        let id = format!("{}-{part}", open.call_id);
+        let at = self.options.clock.now();
+        self.recorder.push(Entry { home: open.home.clone(), kind, id, at, members })
+    }
+
+    pub(super) fn record_result(
+        &self,
+        open: &Open,
+        content: &str,
+        rest: Option<String>,
+        is_error: bool,
+        cached: Option<&Value>,
+    ) -> Record {
+        let took = self.options.clock.monotonic().saturating_sub(open.began).as_millis();
+        let mut members = vec![
+            ("call_id", Value::from(&*open.call_id).to_string()),
+            ("is_error", is_error.to_string()),
+            ("duration_ms", took.to_string()),
+            ("content", content.to_owned()),
+        ];
+        members.extend(rest.map(|rest| ("result", rest)));
+        members.extend(cached.map(|cached| ("cached", cached.to_string())));
+        let record = self.record(open, "agent.tool_result", "result", members);
+        let reads = self.state().tools.reads(&open.name);
+        self.note_change(!reads, &record);
+        record
+    }
+
+    /// Records that a call ended without an answer.
+    pub(super) fn record_end(&self, open: &Open, why: &str, cancelled: bool) {
+        let said = json!([{ "type": "text", "text": why }]).to_string();
+        let rest = cancelled.then(|| json!({ "cancelled": true }).to_string());
+        self.record_result(open, &said, rest, true, None);
+    }
+
+    /// Records an answer; what is to be added to it.
+    pub(super) fn answered(
+        &self,
+        text: &str,
+        open: &Open,
+        message: &Message<'_>,
+    ) -> (Record, Option<Insertion>) {
+        let Some(result) = message.result else {
+            let said = message.error.map_or("null", RawValue::get);
+            let content = json!([{ "type": "text", "text": said }]).to_string();
+            let record = self.record_result(open, &content, None, true, None);
+            return (record, None);
+        };
+        let read: Option<CallResult<'_>> = serde_json::from_str(result.get()).ok();
+        let content = read.as_ref().and_then(|read| read.content);
+        let is_error = read.as_ref().and_then(|read| read.is_error).unwrap_or(false);
+        let mut rest: Map<String, Value> = serde_json::from_str(result.get()).unwrap_or_default();
+        rest.shift_remove("content");
+        rest.shift_remove("isError");
+        let rest = (!rest.is_empty()).then(|| Value::Object(rest).to_string());
+        let said = content.map_or("[]", RawValue::get);
+        let record = self.record_result(open, said, rest, is_error, None);
+        if let Some(same) = &open.same {
+            let answered = Answered { record: record.clone(), call_id: open.call_id.clone() };
+            self.state().answered.insert(same.clone(), answered);
+        }
+        let block =
+            open.more.as_ref().map(|more| json!({ "type": "text", "text": more }).to_string());
+        let more = content.zip(block);
+        (record, more.and_then(|(array, block)| message::at_end_of(text, array, &[block])))
+    }
+}

@@ -1,0 +1,140 @@
+//! What a server's tools are, as far as it has said: learned from its lists, page by page. It must
+//! not take a list for whole before its last page, nor keep what the server has taken back.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::proxy::{
+    message::{ListResult, ListedTool},
+    own::{self, Own},
+    recent::Recent,
+};
+
+/// Lists that are being read, at most.
+const LISTS_MAX: usize = 16;
+
+/// Tools by name; whether they say that they only read.
+type Table = BTreeMap<String, Option<bool>>;
+
+/// The server's tools.
+pub(super) struct Tools {
+    /// The latest list that is whole.
+    whole: Table,
+    /// Lists that are being read, by the cursor of the page that comes next.
+    begun: Recent<String, Table>,
+    /// Whether there was a whole list since the server last said that it has another.
+    listed: bool,
+}
+
+impl Default for Tools {
+    fn default() -> Self {
+        Self { whole: Table::new(), begun: Recent::new(LISTS_MAX), listed: false }
+    }
+}
+
+impl Tools {
+    /// Takes the page behind a cursor; the cursor of the next page, where there is one, or `None`
+    /// when it is no page.
+    pub(super) fn learn(
+        &mut self,
+        cursor: Option<&str>,
+        page: &ListResult<'_>,
+    ) -> Option<Option<String>> {
+        let tools: Vec<Value> = serde_json::from_str(page.tools.get()).ok()?;
+        let mut table = match cursor {
+            None => Table::new(),
+            Some(cursor) => self.begun.remove(cursor).unwrap_or_else(|| self.whole.clone()),
+        };
+        let read = |tool| serde_json::from_value::<ListedTool>(tool).ok();
+        for tool in tools.into_iter().filter_map(read) {
+            table.insert(tool.name, tool.annotations.and_then(|said| said.read_only));
+        }
+        let next = match &page.next {
+            None | Some(Value::Null) => None,
+            Some(Value::String(next)) => Some(next.clone()),
+            Some(other) => Some(other.to_string()),
+        };
+        match &next {
+            Some(next) => drop(self.begun.insert(next.clone(), table)),
+            None => *self = Self { whole: table, listed: true, ..Self::default() },
+        }
+        Some(next)
+    }
+
+    /// The server has other tools from now on.
+    pub(super) fn forget(&mut self) {
+        *self = Self::default();
+    }
+
+    /// The server says no more of its tools: what it said is all there is.
+    pub(super) fn enough(&mut self) {
+        if let Some(latest) = self.begun.newest().next() {
+            self.whole.extend(latest.clone());
+        }
+        self.listed = true;
+    }
+
+    pub(super) fn listed(&self) -> bool {
+        self.listed
+    }
+
+    /// Whether a tool says of itself that it only reads; one that nobody listed yet says nothing.
+    pub(super) fn reads(&self, tool: &str) -> bool {
+        let said = self.begun.newest().find_map(|table| table.get(tool));
+        said.or(self.whole.get(tool)).copied().flatten() == Some(true)
+    }
+
+    /// The tool of ours that a name means, once the server's are known.
+    pub(super) fn own(&self, name: &str) -> Option<Own> {
+        Own::called(name, &self.whole).filter(|_| self.listed)
+    }
+
+    /// Ours, as elements of the server's list.
+    pub(super) fn ours(&self) -> Vec<String> {
+        own::listed(&self.whole)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn learn(tools: &mut Tools, cursor: Option<&str>, page: &str) -> Option<Option<String>> {
+        tools.learn(cursor, &serde_json::from_str(page).expect("a page"))
+    }
+
+    const READS: &str = r#"{"name":"NAME","annotations":{"readOnlyHint":true}}"#;
+
+    fn page(names: &[&str], next: &str) -> String {
+        let tools: Vec<_> = names.iter().map(|name| READS.replace("NAME", name)).collect();
+        format!(r#"{{"tools":[{}],"nextCursor":{next}}}"#, tools.join(","))
+    }
+
+    #[test]
+    fn a_list_counts_when_its_last_page_is_there() {
+        let mut tools = Tools::default();
+        let first = page(&["a"], "\"2\"");
+        assert_eq!(learn(&mut tools, None, &first), Some(Some("2".to_owned())));
+        assert!(!tools.listed() && tools.reads("a") && !tools.reads("b"));
+        assert_eq!(tools.own("clear_session"), None, "the next page may have one");
+        assert_eq!(learn(&mut tools, Some("2"), &page(&["clear_session"], "null")), Some(None));
+        assert!(tools.listed() && tools.reads("a") && tools.reads("clear_session"));
+        assert_eq!(tools.own("clear_session"), None);
+        assert_eq!(tools.own("sessionlog_clear_session"), Some(Own::Clear));
+        // Another list begins: until it is whole, the names of the last one stand.
+        let writes = r#"{"tools":[{"name":"a"}],"nextCursor":"x"}"#;
+        learn(&mut tools, None, writes);
+        assert_eq!(tools.own("clear_session"), None);
+        assert!(tools.listed() && !tools.reads("a"), "what a tool says last holds at once");
+        learn(&mut tools, Some("x"), &page(&[], "null"));
+        assert_eq!(tools.own("clear_session"), Some(Own::Clear));
+        assert!(!tools.reads("a") && !tools.reads("clear_session"));
+        tools.forget();
+        assert!(!tools.listed());
+        assert_eq!(learn(&mut tools, None, r#"{"tools":7}"#), None);
+        learn(&mut tools, None, &first);
+        tools.enough();
+        assert!(tools.listed() && tools.reads("a"), "what was said is all there is");
+    }
+}

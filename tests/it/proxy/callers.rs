@@ -1,0 +1,211 @@
+//! Several clients behind one proxy on HTTP: none is given what another was, none shares another's
+//! session without naming it, and who leaves is let go.
+
+use futures_util::{FutureExt as _, StreamExt as _};
+use serde_json::{Value, json};
+
+use super::{
+    scripted::{Asked, Listening, Scripted, call, json_text, open_stream, reader, request, say},
+    wrapped::{Store, options, session},
+};
+
+fn text(answer: &str) -> String {
+    let answer: Value = serde_json::from_str(answer).unwrap();
+    let mark = &answer["result"]["_meta"]["sessionlog/cache"];
+    let from = if mark.is_null() { "" } else { " again" };
+    format!("{}{from}", answer["result"]["content"][0]["text"].as_str().unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_is_answered_with_what_another_caller_was() {
+    let (server, store) = (Scripted::start(reader()).await, Store::start().await);
+    let proxy = Listening::start(&store, server.upstream(), options()).await;
+    let http = crate::say::http_client().build().unwrap();
+    let said = async |id: u64, who: &str| {
+        let headers = [("authorization", who), ("sessionlog-session", "s")];
+        text(&say(&http, &proxy.address, &call(id, "read"), &headers).await)
+    };
+    say(&http, &proxy.address, &request(1, "tools/list", json!({})), &[]).await;
+    assert_eq!(said(2, "a").await, "for a: 1");
+    assert_eq!(said(3, "a").await, "for a: 1 again");
+    assert_eq!(said(4, "b").await, "for b: 2");
+    assert_eq!(said(5, "b").await, "for b: 2 again");
+    assert_eq!(said(6, "a").await, "for a: 3", "the log's newest is another's");
+    // The same by what stands in the address.
+    let keyed = format!("{}?key=1", proxy.address);
+    let headers = [("authorization", "a"), ("sessionlog-session", "s")];
+    assert_eq!(text(&say(&http, &keyed, &call(7, "read"), &headers).await), "for a: 4");
+    proxy.stop().await;
+    // Nor what an earlier proxy recorded for who knows whom.
+    let later = sessionlog::proxy::Options { name: "p1".to_owned(), ..options() };
+    let proxy = Listening::start(&store, server.upstream(), later).await;
+    say(&http, &proxy.address, &request(1, "tools/list", json!({})), &[]).await;
+    let said = say(&http, &proxy.address, &call(8, "read"), &headers).await;
+    assert_eq!(text(&said), "for a: 5");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn clients_that_name_no_session_have_one_each() {
+    let (server, store) = (Scripted::start(reader()).await, Store::start().await);
+    let proxy = Listening::start(&store, server.upstream(), options()).await;
+    let client = || crate::say::http_client().build().unwrap();
+    let (first, second) = (client(), client());
+    say(&first, &proxy.address, &request(1, "tools/list", json!({})), &[]).await;
+    let said = async |http: &reqwest::Client, id: u64, headers: &[(&str, &str)]| {
+        text(&say(http, &proxy.address, &call(id, "read"), headers).await)
+    };
+    assert_eq!(said(&first, 2, &[]).await, "for nobody: 1");
+    assert_eq!(said(&second, 2, &[]).await, "for nobody: 2", "another connection");
+    assert_eq!(said(&first, 3, &[]).await, "for nobody: 1 again");
+    assert_eq!(said(&second, 3, &[]).await, "for nobody: 2 again");
+    let of_a_session = [("mcp-session-id", "one")];
+    assert_eq!(said(&first, 4, &of_a_session).await, "for nobody: 3");
+    assert_eq!(said(&second, 5, &of_a_session).await, "for nobody: 3 again", "one session");
+    let cleared = say(&second, &proxy.address, &call(6, "clear_session"), &[]).await;
+    assert!(cleared.contains("clearedSessionId"), "{cleared}");
+    assert_eq!(said(&first, 7, &[]).await, "for nobody: 4", "what cleared may have changed things");
+    proxy.stop().await;
+    let listed = store.get("/v1/sessions").await;
+    let mut ids: Vec<_> =
+        listed["data"].as_array().unwrap().iter().map(|one| one["id"].as_str().unwrap()).collect();
+    ids.sort_unstable();
+    assert_eq!(ids, ["tmp-p0-0-1", "tmp-p0-0-2", "tmp-p0-0-3"]);
+    let kept = store.events("tmp-p0-0-1").await;
+    assert_eq!(kept.len(), 6, "the first client's session goes on: {kept:?}");
+    assert!(
+        store.events("tmp-p0-0-2").await.iter().any(|event| event["type"] == "context.cleared")
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_whose_client_leaves_is_recorded_as_not_answered() {
+    let (server, store) = (Scripted::start(reader()).await, Store::start().await);
+    let named = sessionlog::proxy::Options { session: Some(session("s")), ..options() };
+    let proxy = Listening::start(&store, server.upstream(), named).await;
+    let http = crate::say::http_client().build().unwrap();
+    for headers in [&[][..], &[("mcp-session-id", "one")]] {
+        let wait = call(1, "wait");
+        let calling = say(&http, &proxy.address, &wait, headers);
+        let mut calling = std::pin::pin!(calling);
+        let count = server.calls("wait");
+        while server.calls("wait") == count {
+            let soon = tokio::time::timeout(std::time::Duration::from_millis(5), &mut calling);
+            assert!(soon.await.is_err(), "nobody answers");
+        }
+    }
+    store.holds("s", 4).await;
+    let events = store.events("s").await;
+    let ends: Vec<_> = events.iter().filter(|event| event["type"] == "agent.tool_result").collect();
+    assert_eq!(ends.len(), 2, "{events:?}");
+    for end in ends {
+        assert_eq!(end["content"][0]["text"], "the connection ended first");
+    }
+    proxy.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_of_a_session_is_open_until_it_is_answered_or_the_session_ends() {
+    let script = |asked: Asked| {
+        async move {
+            if asked.method == "GET" {
+                let late = json!({"content": [{"type": "text", "text": "late"}]});
+                let answer = json!({"jsonrpc": "2.0", "id": 1, "result": late});
+                return open_stream(format!("data: {answer}\n\n"));
+            }
+            match asked.says("tools/call") {
+                true => open_stream(": begun\n\n".to_owned()),
+                false => json_text("{}".to_owned()),
+            }
+        }
+        .boxed()
+    };
+    let (server, store) = (Scripted::start(script).await, Store::start().await);
+    let named = sessionlog::proxy::Options { session: Some(session("s")), ..options() };
+    let proxy = Listening::start(&store, server.upstream(), named).await;
+    let http = crate::say::http_client().build().unwrap();
+    let begun = async |method: &str, message: &Value| {
+        let asked = http.request(method.parse().unwrap(), &proxy.address);
+        let asked = asked.header("mcp-session-id", "one").body(message.to_string());
+        // Its stream is left with it.
+        asked.send().await.unwrap().bytes_stream().next().await.unwrap().unwrap();
+    };
+    begun("POST", &call(1, "any")).await;
+    begun("GET", &Value::Null).await;
+    begun("POST", &call(2, "any")).await;
+    begun("DELETE", &Value::Null).await;
+    store.holds("s", 4).await;
+    begun("POST", &call(3, "any")).await;
+    proxy.stop().await;
+    let events = store.events("s").await;
+    let ends = events.iter().filter(|event| event["type"] == "agent.tool_result");
+    let texts: Vec<_> = ends.map(|end| end["content"][0]["text"].as_str().unwrap()).collect();
+    let end = "the connection ended first";
+    assert_eq!(texts, ["late", end, end]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_does_not_list_its_tools_to_us_has_none() {
+    let script = |asked: Asked| {
+        async move {
+            let mut response = json_text(asked.answer(json!({"content": []})));
+            if asked.says("tools/list") {
+                *response.status_mut() = axum::http::StatusCode::UNAUTHORIZED;
+                *response.body_mut() = "who are you?".into();
+            }
+            response
+        }
+        .boxed()
+    };
+    let (server, store) = (Scripted::start(script).await, Store::start().await);
+    let proxy = Listening::start(&store, server.upstream(), options()).await;
+    let http = crate::say::http_client().build().unwrap();
+    let call = call(1, "clear_session");
+    let asked = say(&http, &proxy.address, &call, &[]);
+    // Less than a list may take that is still to come.
+    let cleared = tokio::time::timeout(std::time::Duration::from_secs(20), asked).await.unwrap();
+    assert!(cleared.contains("clearedSessionId"), "{cleared}");
+    proxy.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_of_several_lines_stays_one_when_something_is_added() {
+    let script = |asked: Asked| {
+        async move {
+            let list: Value =
+                serde_json::from_str(&asked.answer(json!({"tools": [{"name": "a"}]}))).unwrap();
+            let pretty = serde_json::to_string_pretty(&list).unwrap();
+            let data: String = pretty.lines().map(|line| format!("data: {line}\n")).collect();
+            let mut response = json_text(format!("id: 1\n{data}\n"));
+            let kind = "text/event-stream".parse().unwrap();
+            response.headers_mut().insert("content-type", kind);
+            response
+        }
+        .boxed()
+    };
+    let (server, store) = (Scripted::start(script).await, Store::start().await);
+    let proxy = Listening::start(&store, server.upstream(), options()).await;
+    let http = crate::say::http_client().build().unwrap();
+    let said = say(&http, &proxy.address, &request(1, "tools/list", json!({})), &[]).await;
+    let data: Vec<_> = said.lines().filter_map(|line| line.strip_prefix("data: ")).collect();
+    assert_eq!(said.lines().filter(|line| !line.is_empty()).count(), data.len() + 1, "{said}");
+    let list: Value = serde_json::from_str(&data.join("\n")).unwrap();
+    assert_eq!(list["result"]["tools"].as_array().unwrap().len(), 3, "{list}");
+    proxy.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_passes_event_by_event() {
+    let script = |asked: Asked| {
+        let progress = json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": {}});
+        async move { super::scripted::open_stream(format!("data: {progress}\n\n{asked:?}")) }
+            .boxed()
+    };
+    let (server, store) = (Scripted::start(script).await, Store::start().await);
+    let proxy = Listening::start(&store, server.upstream(), options()).await;
+    let http = crate::say::http_client().build().unwrap();
+    let asked = http.post(&proxy.address).body(call(1, "read").to_string());
+    let mut said = asked.send().await.unwrap().bytes_stream();
+    let first = said.next().await.unwrap().unwrap();
+    assert!(first.starts_with(b"data: {") && first.ends_with(b"\n\n"), "{first:?}");
+    proxy.stop().await;
+}

@@ -1,0 +1,115 @@
+//! A server on HTTP for a client on streams: what waits for what, and how it ends.
+
+use futures_util::FutureExt as _;
+use serde_json::{Value, json};
+use sessionlog::proxy::with_upstream;
+use tokio::{
+    io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, Lines},
+    task::JoinHandle,
+};
+
+use super::{
+    scripted::{Asked, Scripted, call, json_text, open_stream, request},
+    wrapped::{Store, client, options},
+};
+
+struct Linked {
+    to: DuplexStream,
+    from: Lines<BufReader<DuplexStream>>,
+    proxy: JoinHandle<std::io::Result<()>>,
+}
+
+fn linked(store: &Store, server: &Scripted) -> Linked {
+    let (to, input) = tokio::io::duplex(1 << 20);
+    let (output, from) = tokio::io::duplex(1 << 20);
+    let (upstream, client) = (server.upstream(), client(&store.server.url("/")));
+    let proxy = tokio::spawn(async move {
+        let stop = std::future::pending();
+        with_upstream((input, output), &upstream, client, options(), stop).await
+    });
+    Linked { to, from: BufReader::new(from).lines(), proxy }
+}
+
+impl Linked {
+    async fn say(&mut self, message: &Value) {
+        self.to.write_all(format!("{message}\n").as_bytes()).await.unwrap();
+    }
+
+    async fn hear(&mut self) -> Value {
+        serde_json::from_str(&self.from.next_line().await.unwrap().unwrap()).unwrap()
+    }
+}
+
+/// Opens a session, on streams that stay open; answers calls when it is told that nobody asks.
+async fn lingering() -> Scripted {
+    let script = |asked: Asked| {
+        async move {
+            let mut response = match asked.message["method"].as_str() {
+                Some("initialize") => {
+                    let opened = asked.answer(json!({"protocolVersion": "2025-11-25"}));
+                    open_stream(format!("data: {opened}\n\n"))
+                }
+                Some("notifications/initialized") => open_stream(String::new()),
+                _ => json_text(asked.answer(json!({"content": []}))),
+            };
+            response.headers_mut().insert("mcp-session-id", "one".parse().unwrap());
+            response
+        }
+        .boxed()
+    };
+    Scripted::start(script).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_opens_a_connection_holds_nothing_up_once_it_is_answered() {
+    let (server, store) = (lingering().await, Store::start().await);
+    let mut linked = linked(&store, &server);
+    linked.say(&request(1, "initialize", json!({}))).await;
+    assert_eq!(linked.hear().await["id"], 1);
+    linked.say(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;
+    linked.say(&call(2, "any")).await;
+    assert_eq!(linked.hear().await["id"], 2, "neither stream has ended");
+    let asked = server.asked.lock().unwrap().clone();
+    let last = asked.iter().find(|one| one.says("tools/call")).unwrap();
+    assert_eq!(last.headers["mcp-session-id"], "one");
+    assert_eq!(last.headers["mcp-protocol-version"], "2025-11-25");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_are_answered_before_the_server_is_left() {
+    let (server, store) = (lingering().await, Store::start().await);
+    let mut linked = linked(&store, &server);
+    linked.say(&request(1, "initialize", json!({}))).await;
+    linked.hear().await;
+    linked.say(&call(2, "any")).await;
+    linked.say(&call(3, "clear_session")).await;
+    let Linked { to, mut from, proxy } = linked;
+    drop(to);
+    let mut heard = Vec::new();
+    while let Some(line) = from.next_line().await.unwrap() {
+        let answer: Value = serde_json::from_str(&line).unwrap();
+        assert!(answer["result"].is_object(), "{answer}");
+        heard.push(answer["id"].as_u64().unwrap());
+    }
+    heard.sort_unstable();
+    assert_eq!(heard, [2, 3]);
+    proxy.await.unwrap().unwrap();
+    let asked = server.asked.lock().unwrap().clone();
+    assert_eq!(asked.last().unwrap().method, "DELETE", "{asked:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_that_is_too_long_is_answered_with_an_error() {
+    let (server, store) = (lingering().await, Store::start().await);
+    let Linked { mut to, from, .. } = linked(&store, &server);
+    let long = json!({"id": "a", "method": "tools/call", "params": "x".repeat(33 << 20)});
+    let writing = tokio::spawn(async move {
+        to.write_all(format!("{long}\n{}\n", call(2, "any")).as_bytes()).await.unwrap();
+        to
+    });
+    let mut linked =
+        Linked { to: writing.await.unwrap(), from, proxy: tokio::spawn(async { Ok(()) }) };
+    let refused = linked.hear().await;
+    assert_eq!((&refused["id"], &refused["error"]["code"]), (&json!("a"), &json!(-32600)));
+    assert_eq!(linked.hear().await["id"], 2, "what comes after it is said");
+}
