@@ -8,7 +8,7 @@ use std::{
     fs, io,
     os::{
         fd::{AsFd, BorrowedFd, OwnedFd},
-        unix::fs::{DirBuilderExt, FileExt},
+        unix::fs::{DirBuilderExt, FileExt, MetadataExt},
     },
     path::{Path, PathBuf},
 };
@@ -107,11 +107,17 @@ impl DataDir {
             None => walk()?,
         };
         let file = fs::File::from(opened);
-        if !file.metadata()?.is_file() {
-            let why = format!("{path} in the data directory is not a regular file");
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
-        }
-        Ok(DiskFile { file })
+        let known = file.metadata()?;
+        let writes = flags.contains(OFlags::RDWR);
+        let why = if !known.is_file() {
+            "is not a regular file"
+        } else if writes && known.nlink() > 1 {
+            "is a hard link: what is written there would change another file, too; put a copy in its place"
+        } else {
+            return Ok(DiskFile { file });
+        };
+        let why = format!("{path} in the data directory {why}");
+        Err(io::Error::new(io::ErrorKind::InvalidInput, why))
     }
 }
 
@@ -374,6 +380,24 @@ mod tests {
         assert!(disk.create_dir("dir").is_err());
         assert!(disk.list("dir").is_err());
         assert!(disk.create("dir/new").is_err());
+    }
+
+    #[test]
+    fn a_file_that_has_another_name_is_not_written_to() {
+        let (home, disk) = data_dir();
+        let theirs = home.path().join("theirs");
+        fs::write(&theirs, b"theirs").expect("written");
+        for name in ["link", LOCK_FILE] {
+            fs::hard_link(&theirs, home.path().join("a/data").join(name)).expect("linked");
+        }
+        let told = |error: io::Error| error.to_string().contains("hard link");
+        assert!(disk.open("link").err().is_some_and(told));
+        assert!(disk.lock().err().is_some_and(told));
+        assert!(disk.open_read("link").is_ok(), "what is read proves itself");
+        fs::remove_file(&theirs).expect("removed");
+        assert!(disk.open("link").is_err(), "the lock's file is still the same");
+        fs::remove_file(home.path().join("a/data").join(LOCK_FILE)).expect("removed");
+        assert!(disk.open("link").is_ok());
     }
 
     #[test]
