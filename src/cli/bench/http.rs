@@ -19,6 +19,9 @@ pub(super) const CELLS: &[Cell] = &[
     append("http.append.json.64", "64 connections, 1 event a request, JSON", 64, json_1),
     append("http.append.json.1.token", "the same, with a token", 1, json_1),
     append("http.append.json.64.token", "the same, with a token each", 64, json_1),
+    append("http.append.json.1.keys", "the same, encrypted", 1, json_1),
+    append("http.append.json.64.keys", "the same, encrypted, 64 connections", 64, json_1),
+    append("http.append.json.64.sessions", "64 connections, many sessions", 64, json_many),
     append("http.append.protobuf.1", "1 connection, 1 event a request, protobuf", 1, protobuf_1),
     append(
         "http.append.protobuf.64",
@@ -189,54 +192,74 @@ fn created(site: &Site, session: &str, events: usize, credential: &str) -> Vec<V
 }
 
 fn json_1(site: &mut Site, cell: &Cell) -> Prepared {
-    appends(site, cell, Form::Json, 1)
+    appends(site, cell, cell.clients, (Form::Json, 1))
+}
+
+fn json_many(site: &mut Site, cell: &Cell) -> Prepared {
+    let sessions = site.settings.sessions.max(cell.clients);
+    appends(site, cell, sessions, (Form::Json, 1))
 }
 
 fn json_100(site: &mut Site, cell: &Cell) -> Prepared {
-    appends(site, cell, Form::Json, SLICE)
+    appends(site, cell, cell.clients, (Form::Json, SLICE))
 }
 
 fn protobuf_1(site: &mut Site, cell: &Cell) -> Prepared {
-    appends(site, cell, Form::Protobuf, 1)
+    appends(site, cell, cell.clients, (Form::Protobuf, 1))
 }
 
 fn protobuf_100(site: &mut Site, cell: &Cell) -> Prepared {
-    appends(site, cell, Form::Protobuf, SLICE)
+    appends(site, cell, cell.clients, (Form::Protobuf, SLICE))
 }
 
-/// The session a connection of a cell appends to.
-pub(super) fn session_of(cell: &Cell, connection: usize) -> String {
-    format!("{}-{connection}", cell.id)
+/// One of the sessions that a cell appends to: those of a connection are as many connections
+/// apart as the cell has.
+pub(super) fn session_of(cell: &Cell, number: usize) -> String {
+    format!("{}-{number}", cell.id)
 }
 
-/// Creates a session for each connection of a cell; how its server is spoken to, and the credential
-/// it asks for.
-pub(super) fn create_sessions(site: &mut Site, cell: &Cell) -> Outcome<(Manner, String)> {
+/// Creates that many sessions for a cell; how its server is spoken to, and the credential it asks
+/// for.
+pub(super) fn create_sessions(
+    site: &mut Site,
+    cell: &Cell,
+    sessions: usize,
+) -> Outcome<(Manner, String)> {
     let server = site.server_of(cell)?;
     let (manner, credential) = (server.manner(), server.credential.clone());
-    for connection in 0..cell.clients {
-        let requests = created(site, &session_of(cell, connection), 0, &credential);
-        network::once(manner, &requests)?;
-    }
+    let one = |number| created(site, &session_of(cell, number), 0, &credential);
+    let requests: Vec<_> = (0..sessions).flat_map(one).collect();
+    network::once(manner, &requests)?;
     Ok((manner, credential))
 }
 
-fn appends(site: &mut Site, cell: &Cell, form: Form, events: usize) -> Prepared {
-    let (manner, credential) = create_sessions(site, cell)?;
+/// Appends so many events a request, each connection to its part of so many sessions in turn.
+fn appends(
+    site: &mut Site,
+    cell: &Cell,
+    sessions: usize,
+    (form, events): (Form, usize),
+) -> Prepared {
+    let (manner, credential) = create_sessions(site, cell, sessions)?;
     let manner = Manner { events: events as u64, carried: Some(form.carried()), ..manner };
     let talk = |connection: usize| {
-        let path = format!("/v1/sessions/{}/events", session_of(cell, connection));
-        let count = get(&format!("{path}?from=-1&limit=1"), Form::Json.media_type(), &credential);
+        let path = |number| format!("/v1/sessions/{}/events", session_of(cell, number));
+        let paths: Vec<String> = (connection..sessions).step_by(cell.clients).map(path).collect();
+        let form_of_count = Form::Json.media_type();
+        let count =
+            |path: &String| get(&format!("{path}?from=-1&limit=1"), form_of_count, &credential);
+        let count = paths.iter().map(count).collect();
         let credential = credential.clone();
         let mut samples = site.samples.starting_at(connection);
-        let mut body = Vec::new();
+        let (mut body, mut turn) = (Vec::new(), 0);
         let next = move |out: &mut Vec<u8>| {
             body.clear();
             let part: Vec<Sample> = (0..events).map(|_| samples.next().clone()).collect();
             form.emit(part.iter(), &mut body);
-            post(&path, form, &credential, &body, out);
+            turn = (turn + 1) % paths.len();
+            paths.get(turn).into_iter().for_each(|path| post(path, form, &credential, &body, out));
         };
-        Talk { hello: Vec::new(), next: Box::new(next), count: Some(count) }
+        Talk { hello: Vec::new(), next: Box::new(next), count }
     };
     let talks = (0..cell.clients).map(talk).collect();
     Ok(Some(Box::new(Network::new(manner, talks, &site.clock))))
@@ -293,7 +316,7 @@ fn reads(
         let (path, mut numbers) = (path.clone(), Numbers::from(connection));
         let accept = form.media_type();
         let next = move |out: &mut Vec<u8>| out.extend(get(&path(&mut numbers), accept, ""));
-        Talk { hello: Vec::new(), next: Box::new(next), count: None }
+        Talk { hello: Vec::new(), next: Box::new(next), count: Vec::new() }
     };
     let talks = (0..cell.clients).map(talk).collect();
     Ok(Some(Box::new(Network::new(manner, talks, &site.clock))))

@@ -88,8 +88,9 @@ pub(super) struct Talk {
     pub(super) hello: Vec<Vec<u8>>,
     /// The requests that are measured.
     pub(super) next: Next,
-    /// Asks how many events are kept where this connection appended.
-    pub(super) count: Option<Vec<u8>>,
+    /// Asks how many events are kept where this connection appended, one place after the other;
+    /// nothing of who reads.
+    pub(super) count: Vec<Vec<u8>>,
 }
 
 /// What all connections of a cell have in common.
@@ -134,8 +135,8 @@ pub(super) trait Client: Send {
     ) -> io::Result<Round>;
 
     /// What is said on a new connection to learn how many events are kept where it appended: a
-    /// greeting, and the question. `None` of who reads.
-    fn count(&self) -> Option<(&[Vec<u8>], Vec<u8>)>;
+    /// greeting, and the questions. None of who reads.
+    fn count(&self) -> (&[Vec<u8>], Vec<Vec<u8>>);
 }
 
 /// A cell over the network.
@@ -203,24 +204,26 @@ impl<C: Client> Load for Network<C> {
     }
 
     fn finish(&mut self) -> Outcome<Option<f64>> {
-        let writes = self.clients.iter().any(|client| client.count().is_some());
+        let writes = self.clients.iter().any(|client| !client.count().1.is_empty());
         let server = self.manner.server.filter(|_| writes);
         Ok(server.map(|pid| alone(server::at_rest(pid, &*self.clock))).transpose()?)
     }
 
     fn kept(&mut self) -> Outcome<Option<Kept>> {
-        let asked: Vec<_> = self.clients.iter().filter_map(Client::count).collect();
-        if asked.is_empty() {
+        let asked: Vec<_> = self.clients.iter().map(Client::count).collect();
+        if asked.iter().all(|(_, questions)| questions.is_empty()) {
             return Ok(None);
         }
         let manner = self.manner;
         let found = alone(async {
             let mut found = 0;
-            for (hello, words) in asked {
+            for (hello, questions) in asked {
                 let mut connection = greet(manner, hello).await?;
-                let answer = connection.say(&words, 1).await?;
-                let unclear = || io::Error::other("an answer that should be a number is none");
-                found += (manner.counted)(answer).ok_or_else(unclear)?;
+                for words in questions {
+                    let answer = connection.say(&words, 1).await?;
+                    let unclear = || io::Error::other("an answer that should be a number is none");
+                    found += (manner.counted)(answer).ok_or_else(unclear)?;
+                }
             }
             Ok(found)
         })?;
@@ -297,7 +300,7 @@ impl Client for Talk {
         }
     }
 
-    fn count(&self) -> Option<(&[Vec<u8>], Vec<u8>)> {
-        Some((&self.hello, self.count.clone()?))
+    fn count(&self) -> (&[Vec<u8>], Vec<Vec<u8>>) {
+        (&self.hello, self.count.clone())
     }
 }

@@ -256,7 +256,7 @@ fn appends(site: &mut Site, cell: &Cell) -> Prepared {
             position += 1;
         };
         let hello = vec![startup(), parse(INSERT)];
-        Talk { hello, next: Box::new(next), count: Some(count) }
+        Talk { hello, next: Box::new(next), count: vec![count] }
     };
     let talks = (0..cell.clients).map(talk).collect();
     Ok(Some(Box::new(Network::new(manner(address, 1), talks, &site.clock))))
@@ -309,7 +309,7 @@ fn reads(
             request(&mut numbers, out);
             sync(out);
         };
-        Talk { hello: vec![startup(), parse(statement)], next: Box::new(next), count: None }
+        Talk { hello: vec![startup(), parse(statement)], next: Box::new(next), count: Vec::new() }
     };
     let talks = (0..cell.clients).map(talk).collect();
     Ok(Some(Box::new(Network::new(manner, talks, &site.clock))))

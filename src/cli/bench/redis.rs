@@ -142,7 +142,7 @@ fn appends(site: &mut Site, cell: &Cell, under_way: usize) -> Prepared {
                 write_command(&[b"XADD", session.as_bytes(), b"*", b"e", event], out);
             }
         };
-        Talk { hello: Vec::new(), next: Box::new(next), count: Some(count) }
+        Talk { hello: Vec::new(), next: Box::new(next), count: vec![count] }
     };
     let talks = (0..cell.clients).map(talk).collect();
     Ok(Some(Box::new(Network::new(manner, talks, &site.clock))))
@@ -175,7 +175,7 @@ fn reads(
     let talk = |connection: usize| {
         let (request, mut numbers) = (request.clone(), Numbers::from(connection));
         let next = move |out: &mut Vec<u8>| request(&mut numbers, out);
-        Talk { hello: Vec::new(), next: Box::new(next), count: None }
+        Talk { hello: Vec::new(), next: Box::new(next), count: Vec::new() }
     };
     let talks = (0..cell.clients).map(talk).collect();
     Ok(Some(Box::new(Network::new(manner, talks, &site.clock))))

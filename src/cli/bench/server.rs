@@ -1,7 +1,15 @@
 //! Our own server as a process of its own: this very program, on a data directory of the
 //! benchmark's. It must not be reachable from another machine, nor read the user's configuration.
 
-use std::{ffi::OsStr, io, net::SocketAddr, path::Path, process::Stdio, sync::Arc, time::Duration};
+use std::{
+    ffi::OsStr,
+    io::{self, Write as _},
+    net::SocketAddr,
+    path::Path,
+    process::Stdio,
+    sync::Arc,
+    time::Duration,
+};
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -17,7 +25,7 @@ use super::{
 use crate::{
     access::{self, Grant, NewToken},
     cli::{connect, failure::Outcome, settings},
-    env::{Clock, Env, entropy::SystemEntropy, files},
+    env::{Clock, Entropy, Env, entropy::SystemEntropy, files, secrets::KEY_BYTES},
     event::{Scope, SessionId, SessionKey},
     store::{
         NewSession, Store,
@@ -76,6 +84,21 @@ impl Server {
         let arguments = [OsStr::new("--tokens-file"), tokens.as_os_str()];
         let server = Self::start_with(site, &site.path("guarded"), &arguments)?;
         Ok(Self { credential: format!("authorization: Bearer {token}\r\n"), ..server })
+    }
+
+    /// Starts one that encrypts what it keeps, on a data directory of its own.
+    pub(super) fn encrypted(site: &Site) -> Outcome<Self> {
+        let path = site.path("key");
+        let mut file = files::create(&path)?;
+        let mut key = [0; KEY_BYTES];
+        SystemEntropy.fill(&mut key);
+        key.iter().try_for_each(|byte| write!(file, "{byte:02x}"))?;
+        file.finish()?;
+        Self::start_with(
+            site,
+            &site.path("encrypted"),
+            &[OsStr::new("--key-file"), path.as_os_str()],
+        )
     }
 
     fn start_with(site: &Site, data_dir: &Path, arguments: &[&OsStr]) -> Outcome<Self> {

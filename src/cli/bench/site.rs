@@ -3,6 +3,7 @@
 //! with it. It must not touch the user's sessions.
 
 use std::{
+    collections::BTreeMap,
     io::Write as _,
     path::{Path, PathBuf},
     sync::{
@@ -73,7 +74,8 @@ enum Wanted<T> {
 /// The place of one run. Fields are dropped in this order: programs before their directory.
 pub(super) struct Site {
     server: Wanted<Server>,
-    guarded: Wanted<Server>,
+    /// Servers that run in another way than the first, by what it is called.
+    others: BTreeMap<&'static str, Server>,
     postgres: Wanted<Postgres>,
     redis: Wanted<Redis>,
     /// Programs are waited for with its help.
@@ -101,7 +103,7 @@ impl Site {
         files::make_passable(scratch.path())?;
         let mut site = Self {
             server: Wanted::NotYet,
-            guarded: Wanted::NotYet,
+            others: BTreeMap::new(),
             postgres: Wanted::NotYet,
             redis: Wanted::NotYet,
             disk: Disk::under(&files::canonical(scratch.path())?),
@@ -191,18 +193,18 @@ impl Site {
         }
     }
 
-    /// The one for a cell: it asks for a token where the cell's name says so.
+    /// The one for a cell: it asks for a token, or encrypts, where the cell's name says so.
     pub(super) fn server_of(&mut self, cell: &Cell) -> Outcome<&mut Server> {
-        if !cell.id.ends_with(".token") {
-            return self.server();
-        }
-        if !matches!(self.guarded, Wanted::Running(_)) {
-            self.guarded = Wanted::Running(Server::guarded(self)?);
-        }
-        match &mut self.guarded {
-            Wanted::Running(server) => Ok(server),
-            _ => Err(std::io::Error::other("the server is not running").into()),
-        }
+        let (other, start): (_, fn(&Self) -> Outcome<Server>) = match cell.id.rsplit('.').next() {
+            Some("token") => ("token", Server::guarded),
+            Some("keys") => ("keys", Server::encrypted),
+            _ => return self.server(),
+        };
+        let started = match self.others.remove(other) {
+            Some(server) => server,
+            None => start(self)?,
+        };
+        Ok(self.others.entry(other).or_insert(started))
     }
 
     /// PostgreSQL; `None` when it is not on this machine.

@@ -50,7 +50,7 @@ fn hundred(site: &mut Site, cell: &Cell) -> Prepared {
 }
 
 fn prepare(site: &mut Site, cell: &Cell, under_way: usize, events: usize) -> Prepared {
-    let (manner, _) = create_sessions(site, cell)?;
+    let (manner, _) = create_sessions(site, cell, cell.clients)?;
     let writers = (0..cell.clients).map(|connection| Writer {
         session: session_of(cell, connection),
         samples: site.samples.starting_at(connection),
@@ -134,9 +134,9 @@ impl Client for Writer {
         }
     }
 
-    fn count(&self) -> Option<(&[Vec<u8>], Vec<u8>)> {
+    fn count(&self) -> (&[Vec<u8>], Vec<Vec<u8>>) {
         let path = format!("/v1/sessions/{}/events?from=-1&limit=1", self.session);
-        Some((&[], get(&path, "application/json", "")))
+        (&[], vec![get(&path, "application/json", "")])
     }
 }
 
