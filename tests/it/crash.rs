@@ -11,7 +11,7 @@ use sessionlog::{
 };
 
 use crate::{
-    engines::small,
+    engines::{append, batch, create, event, key, small},
     life::{ROOMY, Run, interrupted, life, runtime, seeds, sweep, torn},
     witness::Flaw,
 };
@@ -162,6 +162,70 @@ fn settling_may_end_at_any_call() {
 #[test]
 fn what_is_whole_behind_a_torn_frame_is_never_found_again() {
     sweep(20, async |seed| torn(seed, None).await);
+}
+
+/// What a start sets aside of a torn tail: each copy, compared with the journal file it is of. The
+/// power may have failed at a call of an earlier start. Answers how many copies there are, and
+/// whether there was such a call.
+async fn set_aside(seed: u64, call: Option<u64>) -> (usize, bool) {
+    let sim = Sim::new(seed);
+    let store = Local::open_local(&sim.env(), small()).unwrap();
+    create(&store, "s").await;
+    append(&store, &key("s"), batch([event("{}")])).await.unwrap();
+    sim.fail_next(Op::Write, Fault::PowerLoss, false);
+    let torn = format!("{{\"torn\":\"{}\"}}", "x".repeat(9_000));
+    append(&store, &key("s"), batch([event(&torn)])).await.unwrap_err();
+    drop(store);
+    let mut fell = false;
+    if let Some(call) = call {
+        let before = sim.strikes();
+        sim.fail_call(sim.calls() + call, Fault::PowerLoss, false);
+        drop(Local::open_local(&sim.env(), small()));
+        fell = sim.strikes() > before;
+        sim.heal();
+        sim.power_loss();
+    }
+    let store = Local::open_local(&sim.env(), small()).unwrap();
+    sim.power_loss();
+    let journal = sim.files().into_iter().filter(|path| path.starts_with("journal/"));
+    let journal: Vec<_> = journal.filter_map(|path| sim.read_durable(&path)).collect();
+    let copies = &store.recovery().quarantined;
+    assert_eq!(copies.is_empty(), store.recovery().torn_bytes == 0, "seed {seed}, {call:?}");
+    for name in copies {
+        let at = name.strip_suffix(".torn").and_then(|name| name.rsplit('-').next()).unwrap();
+        let at: usize = at.parse().unwrap();
+        let kept = sim.read_durable(&format!("quarantine/{name}")).unwrap();
+        let whole = journal.iter().filter_map(|file| file.get(at..)).any(|torn| {
+            let rest = torn.strip_prefix(&*kept);
+            rest.is_some_and(|rest| rest.iter().all(|byte| *byte == 0))
+        });
+        assert!(whole, "seed {seed}, {call:?}: {name} has not what was torn");
+        let reason = sim.read_durable(&format!("quarantine/{name}.reason")).unwrap();
+        assert!(!reason.contains(&0), "seed {seed}, {call:?}: {name} has no reason");
+    }
+    (copies.len(), fell)
+}
+
+#[test]
+fn what_is_torn_is_kept_to_its_last_byte_wherever_its_start_dies() {
+    let runtime = runtime();
+    let (mut torn, mut died) = (0, 0);
+    for seed in 0..20 {
+        let (copies, _) = runtime.block_on(set_aside(seed, None));
+        if copies == 0 {
+            continue;
+        }
+        torn += 1;
+        for call in 0.. {
+            let (kept, fell) = runtime.block_on(set_aside(seed, Some(call)));
+            assert_eq!(kept, copies, "seed {seed}: after call {call} of a start");
+            if !fell {
+                break;
+            }
+            died += 1;
+        }
+    }
+    assert!(torn > 5 && died > 50 * torn, "{torn} torn, {died} starts that died");
 }
 
 /// A failed sync spoils a sector that held acknowledged frames; the engine makes one more write.

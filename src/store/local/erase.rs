@@ -162,7 +162,8 @@ impl Shared {
             let bytes = journal::read(&*storage.open_read(&path)?, 0, u64::MAX);
             let bytes = bytes.map_err(io::Error::other)?;
             let named = bytes.windows(session.0.len()).any(|part| part == session.0);
-            if named || copy.name.starts_with(&own) {
+            // Of a copy that was begun nobody knows whose it is.
+            if named || copy.name.starts_with(&own) || copy.name.ends_with(".new") {
                 storage.remove(&path)?;
                 let _ = storage.remove(&format!("{path}.reason"));
                 removed = true;

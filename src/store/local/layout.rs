@@ -161,19 +161,14 @@ pub(super) fn keep(env: &Env, name: &str, bytes: &[u8], reason: &str) -> io::Res
     env.storage.sync_dir("")?;
     let path = format!("{QUARANTINE}/{name}");
     for (path, content) in [(path.clone(), bytes), (path + ".reason", reason.as_bytes())] {
-        let file = match env.storage.create(&path) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                let file = env.storage.open(&path)?;
-                if file.len()? >= content.len() as u64 {
-                    continue;
-                }
-                file
-            }
-            other => other?,
-        };
-        file.write_at(0, content)?;
-        file.sync()?;
+        match env.storage.open_read(&path) {
+            Ok(file) if file.len()? >= content.len() as u64 => {}
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            // It gets its name when it is whole: a power loss leaves sizes without bytes.
+            _ => replace(env, &path, &mut |file| file.write_at(0, content))?,
+        }
     }
+    // The name of one that is there may be known to the page cache alone.
     env.storage.sync_dir(QUARANTINE)
 }
 
@@ -188,7 +183,8 @@ pub(super) fn quarantine(env: &Env, name: &str, bytes: &[u8], reason: &str) {
 /// Names of the copies in `quarantine/`, as far as they can be listed.
 pub(super) fn quarantined(env: &Env) -> Vec<String> {
     let copies = env.storage.list(QUARANTINE).unwrap_or_default().into_iter();
-    copies.map(|copy| copy.name).filter(|name| !name.ends_with(".reason")).collect()
+    let named = |name: &String| !name.ends_with(".reason") && !name.ends_with(".new");
+    copies.map(|copy| copy.name).filter(named).collect()
 }
 
 /// Everything of `[from, to)` of a file that the device still gives, zeros where it gives nothing.
