@@ -9,7 +9,9 @@ use utoipa::{
 };
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use super::{Door, admin, append, backup, events, forks, retention, sessions, stream, views, work};
+use super::{
+    Door, admin, append, backup, events, forks, retention, sessions, stream, threads, views, work,
+};
 use crate::wire::{backup::BackupLine, types};
 
 #[derive(OpenApi)]
@@ -61,6 +63,13 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Door>> {
         .routes(routes!(work::history))
         .routes(routes!(append::append))
         .routes(routes!(stream::tail))
+        .routes(routes!(threads::list))
+        .routes(routes!(threads::get))
+        .routes(routes!(threads::archive))
+        .routes(routes!(threads::list_events))
+        .routes(routes!(threads::tail))
+        .routes(routes!(threads::list_resources, threads::add_resource))
+        .routes(routes!(threads::get_resource, threads::update_resource, threads::delete_resource))
         .routes(routes!(stream::export))
         .routes(routes!(views::index))
         .routes(routes!(views::summary))

@@ -20,6 +20,7 @@ mod retention;
 mod serve;
 mod sessions;
 mod stream;
+mod threads;
 #[cfg(feature = "mcp")]
 mod tool_cache;
 #[cfg(feature = "mcp")]

@@ -5,7 +5,10 @@
 //! An object with an address and a title is a source wherever it stands. An address in running text
 //! is one when the tool looked outside: a file full of links was not a visit to each.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::Arc,
+};
 
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
@@ -15,11 +18,13 @@ use super::{
     sources::normalised,
     text::one_line,
 };
-use crate::event::{Event, Position};
+use crate::event::{Event, Origin, Position};
 
 /// Sources of one result at most, and those that wait at most; the oldest go first.
 const RESULT_MAX: usize = 50;
 const WAITING_MAX: usize = 200;
+/// Addresses of one result that are looked at.
+const LOOKED_MAX: usize = 1_000;
 /// Calls remembered until their result comes.
 const CALLS_MAX: usize = 256;
 /// Bytes of a text that are looked at, and depth of JSON.
@@ -42,6 +47,8 @@ pub struct Found {
     pub source: SourceBody,
     /// Where the result is.
     pub position: Position,
+    /// Under which its page is known.
+    name: String,
 }
 
 #[derive(Clone, Debug)]
@@ -108,8 +115,8 @@ impl Findable {
             && let Some(told) = body::read::<SourceBody>(&event.body)
             && told.found_by.as_deref() == Some("server")
         {
-            let name = normalised(&told.url);
-            self.waiting.retain(|found| normalised(&found.source.url) != name);
+            let name = normalised(&told.url).unwrap_or_default();
+            self.waiting.retain(|found| found.name != name);
         }
     }
 
@@ -131,16 +138,18 @@ impl Findable {
         Some(())
     }
 
+    /// What another program's transcript tells was met elsewhere.
     fn fold_result(&mut self, event: &Event) -> Option<()> {
         let result: ResultBody<'_> = body::read(&event.body)?;
         let id = result.call_id.or(result.tool_use_id);
         let id = id.or(result.mcp_tool_use_id).or(result.custom_tool_use_id)?;
         let at = self.calls.iter().rposition(|call| *call.id == *id)?;
         let call = self.calls.remove(at)?;
-        if result.is_error == Some(true) || result.cached.is_some() {
+        let imported = event.origin == Origin::Import;
+        if imported || result.is_error == Some(true) || result.cached.is_some() {
             return None;
         }
-        let mut pages = Pages { list: Vec::new(), outside: call.outside };
+        let mut pages = Pages { outside: call.outside, ..Pages::default() };
         if let Some(url) = &call.url {
             pages.add(url, None);
         }
@@ -149,7 +158,7 @@ impl Findable {
             pages.look(&said, 0);
         }
         let heading = result.content.and_then(|said| heading(&super::conversation::words(said)));
-        for (at, (url, title)) in pages.list.into_iter().enumerate() {
+        for (at, Page { url, title, name }) in pages.list.into_iter().enumerate() {
             let title = title.or_else(|| heading.clone().filter(|_| at == 0 && call.url.is_some()));
             let source = SourceBody {
                 url,
@@ -158,10 +167,14 @@ impl Findable {
                 tool: Some(call.tool.to_string()),
                 ..SourceBody::default()
             };
+            if let Some(known) = self.waiting.iter_mut().find(|known| known.name == name) {
+                known.source.title = known.source.title.take().or(source.title);
+                continue;
+            }
             if self.waiting.len() == WAITING_MAX {
                 self.waiting.pop_front();
             }
-            self.waiting.push_back(Found { source, position: event.position });
+            self.waiting.push_back(Found { source, position: event.position, name });
         }
         Some(())
     }
@@ -171,21 +184,38 @@ impl Findable {
     }
 }
 
+/// A page that a result names.
+struct Page {
+    url: String,
+    title: Option<String>,
+    /// Under which it is known.
+    name: String,
+}
+
 /// Pages of one result, once each.
+#[derive(Default)]
 struct Pages {
-    list: Vec<(String, Option<String>)>,
+    list: Vec<Page>,
+    /// Where each is in the list, by its name.
+    known: HashMap<String, usize>,
+    looked: usize,
     outside: bool,
 }
 
 impl Pages {
     fn add(&mut self, url: &str, title: Option<&str>) {
+        if self.list.len() == RESULT_MAX || self.looked == LOOKED_MAX || !is_address(url) {
+            return;
+        }
+        self.looked += 1;
         let title = title.map(|title| one_line(title, TITLE_CHARS_MAX));
         let title = title.filter(|title| !title.is_empty() && !is_address(title));
-        let name = normalised(url);
-        if let Some(known) = self.list.iter_mut().find(|(known, _)| normalised(known) == name) {
-            known.1 = known.1.take().or(title);
-        } else if self.list.len() < RESULT_MAX && is_address(url) {
-            self.list.push((url.to_owned(), title));
+        let Some(name) = normalised(url) else { return };
+        if let Some(known) = self.known.get(&name).and_then(|at| self.list.get_mut(*at)) {
+            known.title = known.title.take().or(title);
+        } else {
+            self.known.insert(name.clone(), self.list.len());
+            self.list.push(Page { url: url.to_owned(), title, name });
         }
     }
 
@@ -336,6 +366,34 @@ mod tests {
                 expected,
                 "{result}"
             );
+        }
+    }
+
+    #[test]
+    fn a_result_is_read_up_to_a_bound_however_many_addresses_it_has() {
+        let links = |from: usize, to: usize| {
+            (from..to).map(|n| format!("https://a.org/{n} ")).collect::<String>()
+        };
+        let pages = |text: String| found("search", json!({}), json!({"content": text})).len();
+        assert_eq!(pages(links(0, 40)), 40);
+        assert_eq!(pages(links(0, 5_000)), RESULT_MAX);
+        let known = links(0, 10).repeat(LOOKED_MAX / 10 - 1);
+        assert_eq!(pages(known.clone() + &links(10, 20)), 20);
+        assert_eq!(pages(known + &links(0, 10) + &links(10, 20)), 10);
+    }
+
+    #[test]
+    fn what_a_transcript_tells_was_not_found_here() {
+        let mut findable = Findable::default();
+        let call = json!({"name": "search", "call_id": "1"}).to_string();
+        let result = json!({"call_id": "1", "content": "https://a.org"}).to_string();
+        for (origin, expected) in [(Origin::Import, 0), (Origin::Harness, 1)] {
+            for (position, kind, body) in
+                [(0, "agent.tool_use", &call), (1, "agent.tool_result", &result)]
+            {
+                findable.fold(&Event { origin, ..event(position, kind, body.clone()) });
+            }
+            assert_eq!(findable.waiting().count(), expected, "{origin:?}");
         }
     }
 

@@ -2,10 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use super::{
-    Caller, Code, Counters, Service, ServiceError, ServiceResult, monitor, sources,
-    store_error::unwritten,
-};
+use super::{Caller, Code, Counters, Service, ServiceError, ServiceResult, store_error::unwritten};
 use crate::{
     event::{Batch, Event, NewEvent, Position, SessionId, limits},
     store::{Appended, Receipt, StoreError},
@@ -61,16 +58,7 @@ impl Service {
         create: bool,
     ) -> ServiceResult<Emitted> {
         let events = batch.events.clone();
-        let (reports, names) = (monitor::reports(&batch), sources::may_name(&batch));
-        let mut appended = self.append(caller, session, batch, create).await?;
-        if reports {
-            let tail = appended.next_position;
-            appended.next_position = self.watch_usage(caller, session, tail).await;
-        }
-        if names {
-            let tail = appended.next_position;
-            appended.next_position = self.tell_sources(caller, session, tail).await;
-        }
+        let appended = self.append_and_add(caller, session, batch, create).await?;
         Ok(Emitted::of(events, appended))
     }
 

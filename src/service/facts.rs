@@ -3,7 +3,7 @@
 //! are the same code. Forgetting them changes nothing but time.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -31,6 +31,8 @@ pub(super) struct FactsCache {
 #[derive(Default)]
 struct Slots {
     sessions: HashMap<SessionKey, Slot>,
+    /// Sessions that are read because there may be something to tell in them.
+    adding: HashSet<SessionKey>,
     uses: u64,
     bytes: usize,
 }
@@ -105,6 +107,16 @@ impl FactsCache {
         }
     }
 
+    /// Whether nobody reads the session yet to tell what there is; the caller does from now on.
+    pub(super) fn begin_adding(&self, key: &SessionKey) -> bool {
+        self.slots().adding.insert(key.clone())
+    }
+
+    /// The session is read.
+    pub(super) fn end_adding(&self, key: &SessionKey) {
+        self.slots().adding.remove(key);
+    }
+
     /// Forgets a session's facts.
     pub(super) fn forget(&self, key: &SessionKey) {
         Self::remove(&mut self.slots(), key);
@@ -151,34 +163,71 @@ impl Service {
         found: StoreResult<SessionInfo>,
         look: impl FnOnce(&SessionInfo, &Facts) -> T + Send,
     ) -> ServiceResult<T> {
-        let (info, mut kept) = self.kept(key, found).await?;
-        if kept.facts.position > info.tail {
-            kept.facts = Facts::default();
+        let slot = self.slot(key);
+        let mut info = self.found(key, found)?;
+        loop {
+            let mut kept = self.kept(&slot, key, &mut info).await?;
+            if self.fold_some(key, &mut kept.facts, info.tail).await? {
+                self.facts.weigh(key, kept.weight());
+                return Ok(look(&info, &kept.facts));
+            }
+            // Others look in between: an append waits for no long fold of somebody else's.
+            drop(kept);
+            tokio::task::yield_now().await;
         }
-        self.catch_up(key, &mut kept.facts, info.tail).await?;
+    }
+
+    /// Brings the facts of a session up to now if so many reads do; whether they did.
+    pub(super) async fn reach(&self, key: &SessionKey, reads_max: usize) -> ServiceResult<bool> {
+        let slot = self.slot(key);
+        let mut info = self.found(key, self.store.info(key).await)?;
+        let mut kept = self.kept(&slot, key, &mut info).await?;
+        let mut reached = false;
+        for _ in 0..reads_max {
+            reached = self.fold_some(key, &mut kept.facts, info.tail).await?;
+            if reached {
+                break;
+            }
+        }
         self.facts.weigh(key, kept.weight());
-        Ok(look(&info, &kept.facts))
+        Ok(reached)
+    }
+
+    pub(super) fn slot(&self, key: &SessionKey) -> Arc<tokio::sync::Mutex<Kept>> {
+        self.facts.slot(key, self.clock.monotonic())
+    }
+
+    /// What the store says of a session; one it does not have has no facts.
+    fn found(
+        &self,
+        key: &SessionKey,
+        found: StoreResult<SessionInfo>,
+    ) -> ServiceResult<SessionInfo> {
+        found.map_err(|error| {
+            self.facts.forget(key);
+            error.into()
+        })
     }
 
     /// What is kept of a session, and nothing of another life of its name.
     async fn kept(
         &self,
+        slot: &Arc<tokio::sync::Mutex<Kept>>,
         key: &SessionKey,
-        found: StoreResult<SessionInfo>,
-    ) -> ServiceResult<(SessionInfo, OwnedMutexGuard<Kept>)> {
-        let slot = self.facts.slot(key, self.clock.monotonic());
-        let mut kept = slot.lock_owned().await;
-        let info = match found {
-            Ok(info) => info,
-            Err(error) => {
-                self.facts.forget(key);
-                return Err(error.into());
-            }
-        };
+        info: &mut SessionInfo,
+    ) -> ServiceResult<OwnedMutexGuard<Kept>> {
+        let mut kept = Arc::clone(slot).lock_owned().await;
+        if kept.facts.position > info.tail {
+            // Others went on since: what the store says now counts.
+            *info = self.found(key, self.store.info(key).await)?;
+        }
         if kept.created_at != Some(info.created_at) {
             *kept = Kept { created_at: Some(info.created_at), ..Kept::default() };
         }
-        Ok((info, kept))
+        if kept.facts.position > info.tail {
+            kept.facts = Facts::default();
+        }
+        Ok(kept)
     }
 
     /// Runs `look` on what the notes of a session say as of `found`, or later.
@@ -188,7 +237,8 @@ impl Service {
         found: StoreResult<SessionInfo>,
         look: impl FnOnce(&SessionInfo, &mut Kept) -> T + Send,
     ) -> ServiceResult<T> {
-        let (info, mut kept) = self.kept(key, found).await?;
+        let mut info = self.found(key, found)?;
+        let mut kept = self.kept(&self.slot(key), key, &mut info).await?;
         while kept.notes.count < info.work.notes {
             let wanted =
                 Notes { after: kept.notes.last, notes_max: FOLD_EVENTS, bytes_max: FOLD_BYTES };
@@ -211,35 +261,35 @@ impl Service {
     /// Those of reading the session.
     pub async fn facts_at(&self, key: &SessionKey, position: Position) -> ServiceResult<Facts> {
         let mut facts = Facts::default();
-        self.catch_up(key, &mut facts, position).await?;
+        while !self.fold_some(key, &mut facts, position).await? {
+            tokio::task::yield_now().await;
+        }
         Ok(facts)
     }
 
-    /// Folds `[facts.position, to)`. Dropped half-way, the facts are those of an earlier position.
-    async fn catch_up(
+    /// Folds one read of `[facts.position, to)` in; whether that was the end of it. Dropped
+    /// half-way, the facts are those of an earlier position.
+    async fn fold_some(
         &self,
         key: &SessionKey,
         facts: &mut Facts,
         to: Position,
-    ) -> ServiceResult<()> {
-        while facts.position < to {
-            let read = Read {
-                range: Range::new(facts.position, to),
-                events_max: FOLD_EVENTS,
-                bytes_max: FOLD_BYTES,
-                fill: Fill::Forward,
-                allow_gaps: false,
-            };
-            let slice = self.store.read(key, read).await?;
-            if slice.events.is_empty() {
-                break;
-            }
-            for event in &slice.events {
-                facts.fold(event);
-            }
-            tokio::task::yield_now().await;
+    ) -> ServiceResult<bool> {
+        if facts.position >= to {
+            return Ok(true);
         }
-        Ok(())
+        let read = Read {
+            range: Range::new(facts.position, to),
+            events_max: FOLD_EVENTS,
+            bytes_max: FOLD_BYTES,
+            fill: Fill::Forward,
+            allow_gaps: false,
+        };
+        let slice = self.store.read(key, read).await?;
+        for event in &slice.events {
+            facts.fold(event);
+        }
+        Ok(slice.events.is_empty() || facts.position >= to)
     }
 
     /// Forgets all facts, as a restart would.

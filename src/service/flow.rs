@@ -9,14 +9,16 @@ use std::{
 
 use futures_util::{StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
 
-use super::{Caller, Code, Service, ServiceError, ServiceResult, monitor, sources};
+use super::{Caller, Code, Service, ServiceError, ServiceResult};
 use crate::{
-    event::{Batch, Fence, SessionId, limits},
+    event::{Batch, Fence, Position, SessionId, limits},
     store::{Appended, Placed},
 };
 
 /// What an event weighs beside its body.
 const EVENT_WEIGHT: usize = 256;
+/// Sessions in which a client's own count is followed; in others it reads where its batches went.
+const COUNTING_MAX: usize = 100_000;
 
 /// A batch, or why there is none, and the caller's name for it.
 #[derive(Debug)]
@@ -52,6 +54,33 @@ struct Round<T> {
     session: SessionId,
     weight: usize,
     answers: Vec<Answered<T>>,
+    counting: Counting,
+}
+
+/// How a client that sends on without waiting for answers counts the events of a session: without
+/// those that the server added behind its batches.
+#[derive(Clone, Copy, Default)]
+struct Counting {
+    /// Where its last batch ended, as it counts.
+    end: Position,
+    /// How many events the server added before there.
+    added: u64,
+}
+
+impl Counting {
+    /// The position that a batch of so many events means, by the one it expects.
+    fn place(&mut self, expected: Option<Position>, events: usize) -> Option<Position> {
+        let place = expected.map(|at| if at == self.end { at.plus(self.added) } else { at });
+        self.end = expected.unwrap_or(self.end).plus(events as u64);
+        place
+    }
+
+    /// What it counts after batches that began there by its count.
+    fn after(self, expected: Option<Position>, appended: &Appended) -> Self {
+        let begun = Position(appended.first_position.0.saturating_sub(self.added));
+        let end = expected.unwrap_or(begun).plus(appended.events.len() as u64);
+        Self { end, added: appended.next_position.0.saturating_sub(end.0) }
+    }
 }
 
 /// Batches on their way. Dropping it leaves those that are in the journal to become durable.
@@ -59,6 +88,8 @@ pub struct Flow<T> {
     ends: Arc<Ends>,
     /// What waits, by session; a session stays here while a round of it is under way.
     waiting: HashMap<SessionId, VecDeque<Asked<T>>>,
+    /// Sessions in which the server added something behind a batch.
+    counting: HashMap<SessionId, Counting>,
     /// Sessions with something waiting and nothing under way.
     ready: Vec<SessionId>,
     under_way: FuturesUnordered<BoxFuture<'static, Round<T>>>,
@@ -74,6 +105,7 @@ impl Service {
         Flow {
             ends: Arc::new(Ends { service, caller, create }),
             waiting: HashMap::new(),
+            counting: HashMap::new(),
             ready: Vec::new(),
             under_way: FuturesUnordered::new(),
             batches: 0,
@@ -115,14 +147,18 @@ impl<T: Send + 'static> Flow<T> {
             let Some(lane) = self.waiting.get_mut(&session) else { continue };
             let (group, weight) = together(lane);
             let ends = Arc::clone(&self.ends);
+            let mut counting = self.counting.remove(&session).unwrap_or_default();
             self.under_way.push(Box::pin(async move {
-                let answers = ends.append(group).await;
-                Round { session, weight, answers }
+                let answers = ends.append(group, &mut counting).await;
+                Round { session, weight, answers, counting }
             }));
         }
         let round = self.under_way.next().await?;
         self.batches = self.batches.saturating_sub(round.answers.len());
         self.weight = self.weight.saturating_sub(round.weight);
+        if round.counting.added > 0 && self.counting.len() < COUNTING_MAX {
+            self.counting.insert(round.session.clone(), round.counting);
+        }
         match self.waiting.get(&round.session) {
             Some(lane) if !lane.is_empty() => self.ready.push(round.session),
             _ => drop(self.waiting.remove(&round.session)),
@@ -170,10 +206,14 @@ fn joins<T>(asked: &Asked<T>) -> bool {
 
 impl Ends {
     /// Appends batches of one session, in order; as one when there are several.
-    async fn append<T>(&self, group: Vec<Asked<T>>) -> Vec<Answered<T>> {
+    async fn append<T>(&self, group: Vec<Asked<T>>, counting: &mut Counting) -> Vec<Answered<T>> {
         if let [first, _, ..] = &group[..] {
-            match self.one(&first.session, Ok(joined(&group))).await {
-                Ok(appended) => return spread(group, appended),
+            let expected = first.batch.as_ref().ok().and_then(|batch| batch.if_position);
+            match self.one(&first.session, Ok(joined(&group, *counting))).await {
+                Ok(appended) => {
+                    *counting = counting.after(expected, &appended);
+                    return spread(group, appended);
+                }
                 // Nothing was written; each for itself shows which one it was.
                 Err(error) if is_about_content(&error) => {}
                 Err(error) => {
@@ -187,8 +227,15 @@ impl Ends {
             }
         }
         let mut answers = Vec::with_capacity(group.len());
-        for Asked { ticket, session, batch } in group {
+        for Asked { ticket, session, mut batch } in group {
+            let expected = batch.as_ref().ok().and_then(|batch| batch.if_position);
+            if let Ok(batch) = &mut batch {
+                batch.if_position = Counting::clone(counting).place(expected, batch.events.len());
+            }
             let result = self.one(&session, batch).await;
+            if let Ok(appended) = &result {
+                *counting = counting.after(expected, appended);
+            }
             answers.push(Answered { ticket, session, result });
         }
         answers
@@ -199,27 +246,19 @@ impl Ends {
         session: &SessionId,
         batch: ServiceResult<Batch>,
     ) -> ServiceResult<Appended> {
-        let batch = batch?;
-        let (reports, names) = (monitor::reports(&batch), sources::may_name(&batch));
-        let appended = self.service.append(&self.caller, session, batch, self.create).await?;
-        if reports {
-            self.service.watch_usage(&self.caller, session, appended.next_position).await;
-        }
-        if names {
-            self.service.tell_sources(&self.caller, session, appended.next_position).await;
-        }
-        Ok(appended)
+        self.service.append_and_add(&self.caller, session, batch?, self.create).await
     }
 }
 
 /// One batch of all; what each says about its position stays with its first event.
-fn joined<T>(group: &[Asked<T>]) -> Batch {
+fn joined<T>(group: &[Asked<T>], mut counting: Counting) -> Batch {
     let mut events = Vec::new();
     for batch in group.iter().filter_map(|asked| asked.batch.as_ref().ok()) {
         let first = events.len();
         events.extend(batch.events.iter().cloned());
-        if let (Some(expected), Some(event)) = (batch.if_position, events.get_mut(first)) {
-            event.position = Some(expected);
+        let place = counting.place(batch.if_position, batch.events.len());
+        if let (Some(place), Some(event)) = (place, events.get_mut(first)) {
+            event.position = Some(place);
         }
     }
     let fence = group.first().and_then(fence);
@@ -228,13 +267,15 @@ fn joined<T>(group: &[Asked<T>]) -> Batch {
 
 /// Gives each batch its share of an answer to all of them.
 fn spread<T>(group: Vec<Asked<T>>, appended: Appended) -> Vec<Answered<T>> {
-    let Appended { events, mut first_position, receipt, repeated, .. } = appended;
+    let Appended { events, mut first_position, next_position: end, receipt, repeated } = appended;
     let mut placed = events.into_iter();
     let share = |Asked { ticket, session, batch }| {
         let count = batch.map_or(0, |batch: Batch| batch.events.len());
         let events: Vec<Placed> = placed.by_ref().take(count).collect();
         first_position = events.first().map_or(first_position, |event| event.position);
         let next_position = events.last().map_or(first_position, |event| event.position.plus(1));
+        // Behind the last one is what the server added.
+        let next_position = if placed.len() == 0 { end } else { next_position };
         let share = Appended { events, first_position, next_position, receipt, repeated };
         Answered { ticket, session, result: Ok(share) }
     };

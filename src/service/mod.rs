@@ -1,6 +1,7 @@
 //! VERBS: one method per thing a client can ask. The only room that sees both the store and what
 //! events mean. It must not know HTTP, MCP or a command line, and must not format for a client.
 
+mod added;
 mod audit;
 mod bind;
 mod checkpoints;
@@ -25,6 +26,7 @@ mod retention;
 mod sessions;
 mod slice;
 mod sources;
+mod status;
 mod step;
 mod store_error;
 mod tool_cache;
@@ -55,9 +57,10 @@ pub use quota::Quotas;
 pub use recover::{ListPage, Past, RecoverCall, Recovered};
 pub use research::{ResearchOptions, StepAnswer, StepCall};
 pub use retention::Retention;
-pub use sessions::{RESERVED_METADATA, SessionPage, SessionQuery, Status, Wanted, status};
+pub use sessions::{RESERVED_METADATA, SessionPage, SessionQuery, Wanted};
 pub use slice::{Around, EventQuery, EventSlice, Follow, Step, Window};
 pub use sources::SourcesAdded;
+pub use status::Status;
 pub use tool_cache::{Miss, REMEMBERED_TOKENS, ToolHit, ToolLookup, ToolMemory, ToolOutput};
 pub use verify::Counts;
 pub use views::{CompactionsView, UsageView};

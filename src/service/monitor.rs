@@ -2,18 +2,7 @@
 //! harness reports. A level that is crossed is told by an event, once for each crossing. It must
 //! not guess: who reports nothing hears of nothing.
 
-use super::{Caller, Code, Service, ServiceResult};
-use crate::{
-    event::{Batch, EventType, NewEvent, Origin, Position, SessionId},
-    projection::{
-        Facts, Level, Usage,
-        body::{self, ThresholdBody},
-        usage::{REPORT, THRESHOLD},
-    },
-};
-
-/// How often it is looked again because somebody else wrote in between.
-const ATTEMPTS_MAX: usize = 10;
+use crate::projection::{Level, Usage};
 
 /// Bounds of a model's context window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +46,7 @@ impl Monitor {
     }
 
     /// The level that was crossed and not told yet, with the tokens that did it.
-    fn untold(&self, usage: &Usage) -> Option<(Level, u64)> {
+    pub(super) fn untold(&self, usage: &Usage) -> Option<(Level, u64)> {
         let tokens = usage.latest?.tokens;
         let level = self.level(tokens)?;
         let told = usage.told.map(|(told, _)| told);
@@ -74,77 +63,13 @@ impl Monitor {
     }
 }
 
-/// Whether a batch reports usage.
-pub(super) fn reports(batch: &Batch) -> bool {
-    batch.events.iter().any(|event| event.kind.as_str() == REPORT)
-}
-
-impl Service {
-    /// Tells by an event that a level was crossed, after a batch that reported usage; answers the
-    /// tail after it. What it costs to tell is nothing that the batch can fail by.
-    pub(super) async fn watch_usage(
-        &self,
-        caller: &Caller,
-        session: &SessionId,
-        tail: Position,
-    ) -> Position {
-        let monitor = self.monitor;
-        let untold = |facts: &Facts| {
-            let told = monitor.untold(&facts.usage).map(|(level, tokens)| {
-                let level = level.as_str().to_owned();
-                let body = body::write(&ThresholdBody { tokens, limit: monitor.limit, level });
-                NewEvent {
-                    id: None,
-                    kind: EventType::new(THRESHOLD).expect("it keeps to the alphabet"),
-                    origin: Origin::Harness,
-                    created_at: None,
-                    position: None,
-                    body,
-                }
-            });
-            told.into_iter().collect()
-        };
-        self.tell(caller, session, tail, ATTEMPTS_MAX, untold).await.unwrap_or_else(|error| {
-            tracing::warn!(%session, code = error.code.as_str(), "a level was not told");
-            tail
-        })
-    }
-
-    /// Appends what the facts of a session say is still to be told, behind a batch that ended at
-    /// `tail`; answers the tail after it.
-    pub(super) async fn tell(
-        &self,
-        caller: &Caller,
-        session: &SessionId,
-        tail: Position,
-        attempts_max: usize,
-        untold: impl Fn(&Facts) -> Vec<NewEvent> + Sync,
-    ) -> ServiceResult<Position> {
-        let key = caller.key(session);
-        for _ in 0..attempts_max {
-            let look = |facts: &Facts| (untold(facts), facts.position);
-            let (events, position) = self.with_facts(&key, |_, facts| look(facts)).await?;
-            if events.is_empty() {
-                return Ok(tail);
-            }
-            let batch = Batch { events, if_position: Some(position), ..Batch::default() };
-            match self.append(caller, session, batch, false).await {
-                Ok(appended) if position == tail => return Ok(appended.next_position),
-                // Who goes on from there must have seen what others wrote before it.
-                Ok(_) => return Ok(tail),
-                // Somebody wrote in between, and may have told it.
-                Err(error) if error.code == Code::PositionConflict => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(tail)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{event::Timestamp, projection::usage::Report};
+    use crate::{
+        event::{Position, Timestamp},
+        projection::usage::Report,
+    };
 
     fn usage(told: Option<Level>, least_since: Option<u64>, tokens: u64) -> Usage {
         let report = Report { position: Position(9), at: Timestamp(0), tokens };

@@ -3,37 +3,14 @@
 
 use std::collections::BTreeMap;
 
-use super::{Caller, Emitted, Service, ServiceError, ServiceResult, page, store_error::unwritten};
+use super::{
+    Caller, Emitted, Service, ServiceError, ServiceResult, Status, added::Follows, page,
+    store_error::unwritten,
+};
 use crate::{
     event::{Batch, SessionId, Timestamp, limits},
     store::{Appended, Change, Listing, NewSession, SessionInfo, StoreError},
 };
-
-/// Where a session stands, in the words of the Managed Agents wire.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Status {
-    /// Takes events.
-    Idle,
-    /// Archived: it can be read.
-    Terminated,
-}
-
-impl Status {
-    /// The status as clients see it.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Idle => "idle",
-            Self::Terminated => "terminated",
-        }
-    }
-}
-
-/// The status of a session.
-#[must_use]
-pub fn status(info: &SessionInfo) -> Status {
-    if info.archived_at.is_some() { Status::Terminated } else { Status::Idle }
-}
 
 /// How names of metadata begin that doors keep for themselves. They count against no limit.
 pub const RESERVED_METADATA: &str = "sessionlog.";
@@ -101,10 +78,14 @@ impl Service {
         let bytes = if first { super::emit::check_batch(&new.events)? } else { 0 };
         self.room_for(&caller.scope.tenant, 1, new.events.events.len(), bytes).await?;
         let events = new.events.events.clone();
-        let (info, appended) =
+        let follows = Follows::of(&new.events);
+        let (mut info, mut appended) =
             self.durable(self.store.create(&caller.scope, new)).await.map_err(unwritten)?;
         if first {
             self.count(&appended, bytes);
+        }
+        if self.follow_up(caller, &info.key.session, follows, &mut appended).await {
+            info = self.store.info(&info.key).await?;
         }
         Ok((info, Emitted::of(events, appended)))
     }
@@ -120,7 +101,7 @@ impl Service {
     ) -> ServiceResult<SessionPage> {
         let limit = page_limit(query.limit)?;
         let wanted = |info: &SessionInfo| {
-            let status = status(info).as_str();
+            let status = Status::of(info).as_str();
             let has = |pair: &Wanted| {
                 info.metadata.get(&pair.name).or(pair.usual.as_ref()) == Some(&pair.value)
             };

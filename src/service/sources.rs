@@ -1,9 +1,8 @@
-//! Sources: those a caller reports, and those the server reads from what tools answered, once each.
-//! It must not fetch anything.
+//! Sources that a caller reports, once each. It must not fetch anything.
 
-use super::{BoundBy, Caller, Service, ServiceError, ServiceResult, Via};
+use super::{BoundBy, Caller, Service, ServiceError, ServiceResult, Via, added::event};
 use crate::{
-    event::{Batch, BatchKey, EventType, NewEvent, Origin, Position, SessionId},
+    event::{Batch, BatchKey, NewEvent, SessionId},
     projection::{
         Facts,
         body::{self, SourceBody, kind},
@@ -23,48 +22,7 @@ pub struct SourcesAdded {
     pub total: u64,
 }
 
-/// Times the telling is tried again because somebody wrote in between.
-const ATTEMPTS_MAX: usize = 5;
-
-/// Whether a batch holds results of tools as they come; a transcript is kept as it was.
-pub(super) fn may_name(batch: &Batch) -> bool {
-    let names =
-        |event: &NewEvent| event.origin != Origin::Import && body::is_result(event.kind.as_str());
-    batch.events.iter().any(names)
-}
-
-fn event(origin: Origin, source: &SourceBody) -> NewEvent {
-    NewEvent {
-        id: None,
-        kind: EventType::new(kind::SOURCE).expect("it keeps to the alphabet"),
-        origin,
-        created_at: None,
-        position: None,
-        body: body::write(source),
-    }
-}
-
 impl Service {
-    /// Tells by events which sources the results of a batch name, after the batch; answers the tail
-    /// after them. What it costs to tell is nothing that the batch can fail by: what could not be
-    /// told is told after the next result.
-    pub(super) async fn tell_sources(
-        &self,
-        caller: &Caller,
-        session: &SessionId,
-        tail: Position,
-    ) -> Position {
-        let untold = |facts: &Facts| {
-            let wanted = facts.findable.waiting().map(|found| &found.source);
-            let wanted = wanted.filter(|source| facts.research.wants_source(source));
-            wanted.map(|source| event(Origin::Harness, source)).collect()
-        };
-        self.tell(caller, session, tail, ATTEMPTS_MAX, untold).await.unwrap_or_else(|error| {
-            tracing::warn!(%session, code = error.code.as_str(), "sources were not told");
-            tail
-        })
-    }
-
     /// Records sources a caller reports; known ones stay as they are.
     ///
     /// # Errors
@@ -92,8 +50,10 @@ impl Service {
             (count(facts), sources.iter().filter(new).cloned().collect::<Vec<_>>())
         };
         let (before, sources) = self.with_facts(&session_key, |_, facts| news(facts)).await?;
-        let events: Vec<NewEvent> =
-            sources.iter().map(|source| event(caller.origin, source)).collect();
+        let events: Vec<NewEvent> = sources
+            .iter()
+            .map(|source| event(kind::SOURCE, caller.origin, body::write(source)))
+            .collect();
         if !events.is_empty() {
             self.emit(caller, &session, Batch { events, key, ..Batch::default() }, false).await?;
         }

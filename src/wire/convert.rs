@@ -77,7 +77,7 @@ impl From<&SessionInfo> for types::Session {
         Self {
             id: info.key.session.to_string(),
             kind: "session".to_owned(),
-            status: service::status(info).as_str().to_owned(),
+            status: service::Status::of(info).as_str().to_owned(),
             title: info.title.clone(),
             metadata: hosted::visible(&info.metadata),
             workspace: info.workspace.clone(),

@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 
 use crate::{
     event::limits,
-    service::{RESERVED_METADATA, ServiceError, ServiceResult, Wanted},
+    service::{RESERVED_METADATA, ServiceError, ServiceResult, SessionInfo, Wanted},
 };
 
 /// Agent and environment of a session for which nobody named one.
@@ -139,6 +139,76 @@ pub enum AgentModelAsked {
         /// Its id.
         id: String,
     },
+}
+
+/// A thread of a session, as the Managed Agents wire has it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(ToSchema))]
+pub struct Thread {
+    /// Its id.
+    pub id: String,
+    /// Always `session_thread`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// The session.
+    pub session_id: String,
+    /// The session's agent.
+    pub agent: Agent,
+    /// The session's status.
+    pub status: String,
+    /// Always null: it is the session's own.
+    pub parent_thread_id: Option<String>,
+    /// Always null.
+    pub workflow_run_id: Option<String>,
+    /// When the session was created, RFC 3339.
+    pub created_at: String,
+    /// When it was last written to, RFC 3339.
+    pub updated_at: String,
+    /// When it was archived, RFC 3339.
+    pub archived_at: Option<String>,
+    /// Always null.
+    pub stats: Option<BTreeMap<String, String>>,
+    /// Always null.
+    pub usage: Option<BTreeMap<String, String>>,
+}
+
+impl Thread {
+    /// The thread that a session is.
+    #[must_use]
+    pub fn of(info: &SessionInfo) -> Self {
+        let session = super::types::Session::from(info);
+        Self {
+            id: format!("sthr_{}", session.id),
+            kind: "session_thread".to_owned(),
+            session_id: session.id,
+            agent: session.hosted.agent,
+            status: session.status,
+            created_at: session.created_at,
+            updated_at: session.updated_at,
+            archived_at: session.archived_at,
+            ..Self::default()
+        }
+    }
+}
+
+/// Threads of a session.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(ToSchema))]
+pub struct ThreadList {
+    /// The threads.
+    pub data: Vec<Thread>,
+    /// Always null.
+    pub next_page: Option<String>,
+}
+
+/// Resources of a session.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(ToSchema))]
+pub struct ResourceList {
+    /// Always empty.
+    pub data: Vec<String>,
+    /// Always null.
+    pub next_page: Option<String>,
 }
 
 impl Hosted {

@@ -69,7 +69,8 @@ pub struct Session {
     /// Always `session`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// `idle`, or `terminated` once archived.
+    /// What its `session.status_*` events said last: `idle`, `running`, `rescheduling` or
+    /// `terminated`; `idle` before any, `terminated` once archived.
     pub status: String,
     /// A line for people.
     pub title: Option<String>,

@@ -1,4 +1,5 @@
-//! A store whose appends wait until they are let through. It must not change what they do.
+//! A store whose appends wait until they are let through, and whose reads are counted. It must not
+//! change what they do.
 
 use std::sync::{
     Arc,
@@ -24,12 +25,13 @@ pub struct Gate {
     open: watch::Sender<bool>,
     arrived: watch::Sender<usize>,
     passed: AtomicUsize,
+    read: AtomicUsize,
 }
 
 impl Gate {
     pub fn new(store: Arc<dyn Store>) -> Self {
         let (open, arrived) = (watch::channel(true).0, watch::channel(0).0);
-        Self { store, open, arrived, passed: AtomicUsize::new(0) }
+        Self { store, open, arrived, passed: AtomicUsize::new(0), read: AtomicUsize::new(0) }
     }
 
     pub fn close(&self) {
@@ -49,6 +51,11 @@ impl Gate {
     /// Appends that were let through.
     pub fn passed(&self) -> usize {
         self.passed.load(Ordering::Relaxed)
+    }
+
+    /// Events that were read since this was asked last.
+    pub fn read_since(&self) -> usize {
+        self.read.swap(0, Ordering::Relaxed)
     }
 }
 
@@ -75,10 +82,27 @@ impl Store for Gate {
         })
     }
 
+    fn info<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, StoreResult<SessionInfo>> {
+        Box::pin(async move {
+            let info = self.store.info(key).await;
+            // Others go on before it is heard.
+            tokio::task::yield_now().await;
+            info
+        })
+    }
+
+    fn read<'a>(&'a self, key: &'a SessionKey, read: Read) -> BoxFuture<'a, StoreResult<Slice>> {
+        Box::pin(async move {
+            tokio::task::yield_now().await;
+            let slice = self.store.read(key, read).await?;
+            self.read.fetch_add(slice.events.len(), Ordering::Relaxed);
+            Ok(slice)
+        })
+    }
+
     passed_on! {
         create(scope: &'a Scope, new: NewSession) -> StoreResult<(SessionInfo, Appended)>;
         change(key: &'a SessionKey, change: Change) -> StoreResult<SessionInfo>;
-        info(key: &'a SessionKey) -> StoreResult<SessionInfo>;
         used(key: &'a SessionKey) -> StoreResult<SessionInfo>;
         family(key: &'a SessionKey, limit: usize) -> StoreResult<Family>;
         erase(key: &'a SessionKey) -> StoreResult<()>;
@@ -92,7 +116,6 @@ impl Store for Gate {
         unfinished(scope: &'a Scope, name: Option<&'a str>, limit: usize)
             -> StoreResult<Vec<SessionInfo>>;
         unmarked(since: Timestamp, limit: usize) -> Vec<SessionKey>;
-        read(key: &'a SessionKey, read: Read) -> StoreResult<Slice>;
         find(key: &'a SessionKey, id: &'a EventId) -> StoreResult<Option<Position>>;
         find_time(key: &'a SessionKey, time: Timestamp) -> StoreResult<Position>;
         watch(key: &'a SessionKey) -> StoreResult<Watch>;

@@ -2,6 +2,7 @@
 //! tails, protobuf, who may knock, and how the server starts and ends. What a slice holds is
 //! decided in service; here a client sees it.
 
+mod added;
 mod appends;
 mod broken;
 mod forks;

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::house::{House, Plan, over_every_engine};
+use super::house::{House, Plan, numbers, over_every_engine};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_is_created_read_changed_archived_and_deleted() {
@@ -208,4 +208,94 @@ async fn only_an_on_demand_owner_steps_down() {
     let house = House::build(Plan { on_demand: true, ..Plan::default() }).await;
     assert_eq!(house.call("POST", "/v1/admin/step-down", &[], None).await.status, 202);
     assert!(house.step_down.is_cancelled());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_stands_as_its_harness_said_last() {
+    over_every_engine(async |house| {
+        house.session("s", 0).await;
+        let status = async |id: &str| house.get(&format!("/v1/sessions/{id}")).await.json();
+        let of = |kind: &str| json!({"type": format!("session.status_{kind}")});
+        assert_eq!(status("s").await["status"], "idle");
+        let named = json!([{"type": "session.status_running", "id": "run"}]);
+        for (events, expected) in [
+            (named.clone(), "running"),
+            (json!([{"type": "user.message"}]), "running"),
+            (json!([of("idle"), of("rescheduled"), {"type": "user.message"}]), "rescheduling"),
+            (json!([of("idle"), of("unheard_of")]), "idle"),
+            // Said again, it was said before.
+            (named, "idle"),
+            (json!([of("running"), of("terminated")]), "terminated"),
+            (json!([of("running")]), "running"),
+        ] {
+            house.post("/v1/sessions/s/events", &json!({ "events": events })).await;
+            let now = status("s").await;
+            assert_eq!(now["status"], expected, "{events}");
+            assert_eq!(now["metadata"], json!({}), "nothing of it is the client's");
+        }
+        let begun = json!({"id": "t", "initial_events": [of("running")]});
+        assert_eq!(house.post("/v1/sessions", &begun).await.json()["status"], "running");
+        let listed = async |query: &str| -> Vec<Value> {
+            let page = house.get(&format!("/v1/sessions?{query}")).await.json();
+            page["data"].as_array().unwrap().iter().map(|one| one["id"].clone()).collect()
+        };
+        assert_eq!(listed("statuses[]=running&order=asc").await, ["s", "t"]);
+        assert_eq!(listed("statuses[]=idle").await, Vec::<Value>::new());
+        // A fork is run by nobody yet, and a transcript tells of another's.
+        house.post("/v1/sessions/s/fork", &json!({"at": "end", "id": "f"})).await;
+        let headers = [("content-type", "application/json"), ("sessionlog-origin", "import")];
+        let body = json!({"events": [of("running")]}).to_string().into_bytes();
+        let path = "/v1/sessions/i/events?create=true";
+        house.call("POST", path, &headers, Some(body)).await;
+        assert_eq!(listed("statuses[]=idle&order=asc").await.len(), 2);
+        house.post("/v1/sessions/s/archive", &json!({})).await;
+        assert_eq!(status("s").await["status"], "terminated");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_is_one_thread_and_has_no_resources() {
+    over_every_engine(async |house| {
+        house.session("s", 3).await;
+        let threads = house.get("/v1/sessions/s/threads").await.json();
+        let thread = &threads["data"][0];
+        assert_eq!((&thread["id"], &thread["status"]), (&json!("sthr_s"), &json!("idle")));
+        assert_eq!(
+            house.get("/v1/sessions/s/threads?statuses[]=running").await.json()["data"],
+            json!([])
+        );
+        assert_eq!(&house.get("/v1/sessions/s/threads/sthr_s").await.json(), thread);
+        let events = house.get("/v1/sessions/s/threads/sthr_s/events?limit=2").await.json();
+        assert_eq!(numbers(&events), [0, 1]);
+        let empty = json!({"data": [], "next_page": null});
+        assert_eq!(house.get("/v1/sessions/s/resources").await.json(), empty);
+        for (method, path, status) in [
+            ("GET", "s/threads/other", 404),
+            ("GET", "s/threads/other/events", 404),
+            ("GET", "s/threads/other/stream", 404),
+            ("POST", "s/threads/other/archive", 404),
+            ("POST", "s/threads/sthr_s/archive", 422),
+            ("POST", "s/resources", 422),
+            ("GET", "s/resources/r", 404),
+            ("POST", "s/resources/r", 404),
+            ("DELETE", "s/resources/r", 404),
+        ] {
+            let reply = house.call(method, &format!("/v1/sessions/{path}"), &[], None).await;
+            assert_eq!(
+                (reply.status, reply.code()),
+                (status, "invalid_request".to_owned()),
+                "{path}"
+            );
+            assert!(reply.json()["error"]["recovery_hint"]["action"].is_string(), "{path}");
+            let unknown = format!("/v1/sessions/{}", path.replacen('s', "nobody", 1));
+            let reply = house.call(method, &unknown, &[], None).await;
+            assert_eq!(
+                (reply.status, reply.code()),
+                (404, "session_not_found".to_owned()),
+                "{path}"
+            );
+        }
+    })
+    .await;
 }

@@ -1,0 +1,222 @@
+//! What the server adds behind a batch by itself: sources that results of tools name, a level of
+//! usage that was crossed. It is told before the batch is answered where the facts are at hand, and
+//! later where much of the session would have to be read first. Nobody else wrote it: who says
+//! where a session ends is not contradicted by it. It must not fail what it follows.
+
+use bytes::Bytes;
+
+use super::{Caller, Code, Service, ServiceResult, Status, status};
+use crate::{
+    event::{
+        Batch, Event, EventType, NewEvent, Origin, Position, Range, SessionId, SessionKey, limits,
+    },
+    projection::{
+        Facts,
+        body::{self, SourceBody, ThresholdBody, kind},
+        usage::{REPORT, THRESHOLD},
+    },
+    store::{Appended, Fill, Read},
+};
+
+/// Reads of the session that an answer waits for at most.
+const READS_MAX: usize = 2;
+/// How often it is looked again because somebody else wrote in between.
+const ATTEMPTS_MAX: usize = 10;
+
+/// An event of the store's own making.
+pub(super) fn event(kind: &str, origin: Origin, body: Bytes) -> NewEvent {
+    NewEvent {
+        id: None,
+        kind: EventType::new(kind).expect("it keeps to the alphabet"),
+        origin,
+        created_at: None,
+        position: None,
+        body,
+    }
+}
+
+/// What follows a batch once it is durable.
+#[derive(Clone, Copy)]
+pub(super) struct Follows {
+    /// Whether there may be something to add behind it. A transcript is kept as it was.
+    adds: bool,
+    /// How the session stands from the event of that index on.
+    status: Option<(usize, Status)>,
+}
+
+impl Follows {
+    pub(super) fn of(batch: &Batch) -> Self {
+        let says = |kind: &str| kind == REPORT || body::is_result(kind);
+        let adds = |event: &NewEvent| event.origin != Origin::Import && says(event.kind.as_str());
+        Self { adds: batch.events.iter().any(adds), status: status::last(batch) }
+    }
+}
+
+/// Whether the server added an event by itself.
+fn is_added(event: &Event) -> bool {
+    event.origin == Origin::Harness
+        && match event.kind.as_str() {
+            THRESHOLD => true,
+            kind::SOURCE => body::read::<SourceBody>(&event.body)
+                .is_some_and(|source| source.found_by.as_deref() == Some("server")),
+            _ => false,
+        }
+}
+
+impl Service {
+    /// Appends a batch for a client, and what the server adds behind it.
+    pub(super) async fn append_and_add(
+        &self,
+        caller: &Caller,
+        session: &SessionId,
+        batch: Batch,
+        create: bool,
+    ) -> ServiceResult<Appended> {
+        let follows = Follows::of(&batch);
+        // Who shows the lease with a batch has it for what is behind the batch, too.
+        let holder = Caller { fence: batch.fence.or(caller.fence), ..caller.clone() };
+        let mut appended = match batch.if_position {
+            None => self.append(caller, session, batch, create).await?,
+            Some(at) => self.append_at(caller, session, batch, create, at).await?,
+        };
+        self.follow_up(&holder, session, follows, &mut appended).await;
+        Ok(appended)
+    }
+
+    /// Does what follows a batch; whether that changed the session.
+    pub(super) async fn follow_up(
+        &self,
+        caller: &Caller,
+        session: &SessionId,
+        follows: Follows,
+        appended: &mut Appended,
+    ) -> bool {
+        if let Some((index, status)) = follows.status
+            && let Some(placed) = appended.events.get(index)
+        {
+            let kept = self.keep_status(&caller.key(session), status, placed.position).await;
+            if let Err(error) = kept {
+                tracing::warn!(%session, code = error.code.as_str(), "its status was not kept");
+            }
+        }
+        if follows.adds {
+            self.add_behind(caller, session, appended).await;
+        }
+        follows.adds || follows.status.is_some()
+    }
+
+    /// Appends a batch at a position, or behind what only the server added there since.
+    async fn append_at(
+        &self,
+        caller: &Caller,
+        session: &SessionId,
+        batch: Batch,
+        create: bool,
+        mut at: Position,
+    ) -> ServiceResult<Appended> {
+        let key = caller.key(session);
+        let mut conflict = None;
+        for _ in 0..ATTEMPTS_MAX {
+            let again = Batch { if_position: Some(at), ..batch.clone() };
+            match self.append(caller, session, again, create).await {
+                Err(error) if error.code == Code::PositionConflict => {
+                    let end = self.behind_added(&key, at).await;
+                    let error = conflict.get_or_insert(error);
+                    if end == at {
+                        return Err(error.clone());
+                    }
+                    at = end;
+                }
+                answer => return answer,
+            }
+        }
+        Err(conflict.expect("every attempt ended in one"))
+    }
+
+    /// The position behind what the server added from a position on.
+    async fn behind_added(&self, key: &SessionKey, from: Position) -> Position {
+        let read = Read {
+            range: Range::new(from, Position(u64::MAX)),
+            events_max: limits::BATCH_EVENTS_MAX,
+            bytes_max: limits::EVENT_BYTES_MAX,
+            fill: Fill::Forward,
+            allow_gaps: false,
+        };
+        let events = self.store.read(key, read).await.map(|slice| slice.events);
+        let added = events.unwrap_or_default().iter().take_while(|event| is_added(event)).count();
+        from.plus(added as u64)
+    }
+
+    /// Tells what there is to tell behind a batch; the answer then counts it.
+    async fn add_behind(&self, caller: &Caller, session: &SessionId, appended: &mut Appended) {
+        let key = caller.key(session);
+        let told = match self.reach(&key, READS_MAX).await {
+            Ok(true) => self.tell(caller, session).await,
+            Ok(false) => {
+                self.add_later(caller, session);
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        };
+        let told = told.unwrap_or_else(|error| {
+            tracing::warn!(%session, code = error.code.as_str(), "what is behind a batch was not told");
+            false
+        });
+        if told || appended.repeated {
+            appended.next_position = self.behind_added(&key, appended.next_position).await;
+        }
+    }
+
+    /// The same once the session is read, one at a time for each session.
+    fn add_later(&self, caller: &Caller, session: &SessionId) {
+        let key = caller.key(session);
+        if !self.facts.begin_adding(&key) {
+            return;
+        }
+        let (service, caller, session) = (self.clone(), caller.clone(), session.clone());
+        tokio::spawn(async move {
+            let read = service.peek_facts(&key, |_, _| ()).await;
+            // Who appends from here on finds the facts at hand, and tells what comes after.
+            service.facts.end_adding(&key);
+            let told = match read {
+                Ok(()) => service.tell(&caller, &session).await,
+                Err(error) => Err(error),
+            };
+            if let Err(error) = told {
+                tracing::warn!(%session, code = error.code.as_str(), "what is behind a batch was not told");
+            }
+        });
+    }
+
+    /// Appends what the facts of a session say is still to be told; whether there was anything.
+    async fn tell(&self, caller: &Caller, session: &SessionId) -> ServiceResult<bool> {
+        let key = caller.key(session);
+        for _ in 0..ATTEMPTS_MAX {
+            let look = |facts: &Facts| (self.untold(facts), facts.position);
+            let (events, position) = self.peek_facts(&key, |_, facts| look(facts)).await?;
+            if events.is_empty() {
+                return Ok(false);
+            }
+            let batch = Batch { events, if_position: Some(position), ..Batch::default() };
+            match self.append(caller, session, batch, false).await {
+                Ok(_) => return Ok(true),
+                // Somebody wrote in between, and may have told it.
+                Err(error) if error.code == Code::PositionConflict => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(false)
+    }
+
+    /// What the facts of a session say is still to be told.
+    fn untold(&self, facts: &Facts) -> Vec<NewEvent> {
+        let crossed = self.monitor.untold(&facts.usage).map(|(level, tokens)| {
+            let (level, limit) = (level.as_str().to_owned(), self.monitor.limit);
+            event(THRESHOLD, Origin::Harness, body::write(&ThresholdBody { tokens, limit, level }))
+        });
+        let found = facts.findable.waiting().map(|found| &found.source);
+        let found = found.filter(|source| facts.research.wants_source(source));
+        let found = found.map(|source| event(kind::SOURCE, Origin::Harness, body::write(source)));
+        crossed.into_iter().chain(found).collect()
+    }
+}

@@ -1,0 +1,99 @@
+//! How a session stands, in the words of the Managed Agents wire: what its harness said of it last.
+//! It is kept beside the session, so that a listing reads no event. It must not judge whether
+//! anybody still works.
+
+use super::{RESERVED_METADATA, Service, ServiceResult, store_error::unwritten};
+use crate::{
+    event::{Batch, Origin, Position, SessionKey},
+    store::{Change, SessionInfo},
+};
+
+/// Where a session stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// Waits for somebody to say something.
+    Idle,
+    /// Its agent is at work.
+    Running,
+    /// What went wrong is tried again.
+    Rescheduling,
+    /// Ended, or archived: it can be read.
+    Terminated,
+}
+
+impl Status {
+    const ALL: [Self; 4] = [Self::Idle, Self::Running, Self::Rescheduling, Self::Terminated];
+
+    /// The status as clients see it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Idle => "idle",
+            Self::Running => "running",
+            Self::Rescheduling => "rescheduling",
+            Self::Terminated => "terminated",
+        }
+    }
+
+    /// The status of a session.
+    #[must_use]
+    pub fn of(info: &SessionInfo) -> Self {
+        match told(info) {
+            _ if info.archived_at.is_some() => Self::Terminated,
+            Some((status, _)) => status,
+            None => Self::Idle,
+        }
+    }
+
+    /// The status that an event of that type says.
+    fn said(kind: &str) -> Option<Self> {
+        match kind.strip_prefix("session.status_")? {
+            "idle" => Some(Self::Idle),
+            "running" => Some(Self::Running),
+            "rescheduled" => Some(Self::Rescheduling),
+            "terminated" => Some(Self::Terminated),
+            _ => None,
+        }
+    }
+}
+
+/// The last event of a batch that says how the session stands, and what it says. A transcript tells
+/// how another one stood.
+pub(super) fn last(batch: &Batch) -> Option<(usize, Status)> {
+    let said = batch.events.iter().enumerate().filter(|(_, event)| event.origin != Origin::Import);
+    said.filter_map(|(at, event)| Some((at, Status::said(event.kind.as_str())?))).next_back()
+}
+
+/// Metadata that holds the status, and the position of the event that says it.
+fn name() -> String {
+    format!("{RESERVED_METADATA}status")
+}
+
+fn told(info: &SessionInfo) -> Option<(Status, Position)> {
+    let (status, position) = info.metadata.get(&name())?.split_once('@')?;
+    let status = Status::ALL.into_iter().find(|known| known.as_str() == status)?;
+    Some((status, Position(position.parse().ok()?)))
+}
+
+impl Service {
+    /// Keeps what the event at a position says of a session, unless a later one is kept.
+    pub(super) async fn keep_status(
+        &self,
+        key: &SessionKey,
+        status: Status,
+        position: Position,
+    ) -> ServiceResult<()> {
+        // One at a time: an earlier event is not kept over a later one.
+        let slot = self.slot(key);
+        let _alone = slot.lock().await;
+        let info = self.store.info(key).await?;
+        if told(&info).is_some_and(|(_, at)| at >= position) {
+            return Ok(());
+        }
+        let value = format!("{}@{position}", status.as_str());
+        let metadata = [(name(), Some(value))].into();
+        let change = Change { metadata, ..Change::default() };
+        self.durable(self.store.change(key, change)).await.map_err(unwritten)?;
+        Ok(())
+    }
+}
