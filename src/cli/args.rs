@@ -627,6 +627,8 @@ A file holds JSON lines, each one of
   {\"type\": \"user.message\", …}       one event, as `sessionlog events` prints it
 or it is a transcript of Claude Code (~/.claude/projects/…/ID.jsonl) or a rollout of Codex
 (~/.codex/sessions/…/rollout-….jsonl). Messages may be those of Anthropic's API, too.
+A transcript goes into the session it is of; where hooks recorded that one as it happened, beside
+it, into ID.transcript, and that is told.
 Import again when a file has grown: only what is new is added. A conversation is not put into a
 session that holds another one: it is left out and told, name another session with --session.
 Events keep their ids: one that is there with other content is told. Exit code 1 when anything was
@@ -656,9 +658,9 @@ pub(super) enum Format {
     /// Events, one JSON object a line
     #[value(alias = "events")]
     Jsonl,
-    /// The conversation in OpenAI's chat format; what was imported as it was
+    /// The conversation of any session in OpenAI's chat format; what was imported as it was
     Openai,
-    /// Messages of Anthropic's API; what was imported as it was
+    /// Messages of Anthropic's API of any session; what was imported as it was
     Anthropic,
     /// The transcript of Claude Code that was imported, line by line
     ClaudeCode,

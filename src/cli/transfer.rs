@@ -96,6 +96,9 @@ fn tell(path: &Path, report: &Report, screen: &mut Screen) -> Outcome {
             "known": report.known,
             "bad_lines": bad,
             "torn": report.torn,
+            "beside": report.beside.as_ref().map(|(recorded, transcript)| {
+                json!({ "recorded": recorded.as_str(), "transcript": transcript.as_str() })
+            }),
         }))?;
         return Ok(());
     }
@@ -105,6 +108,12 @@ fn tell(path: &Path, report: &Report, screen: &mut Screen) -> Outcome {
         "{name}: {sessions} sessions, {records} messages: {added} events added, {known} known"
     ))?;
     screen.flush()?;
+    if let Some((recorded, transcript)) = &report.beside {
+        screen.note(format!(
+            "{name}: session {recorded} was recorded as it happened; the transcript is beside it, \
+             in {transcript}"
+        ));
+    }
     for bad in &report.bad {
         let problem = printable(&bad.problem);
         screen.note(format!("{name}: line {} was left out: {problem}", bad.line));
@@ -161,8 +170,10 @@ async fn transcript(mut pages: Pages<'_>, program: Program, screen: &mut Screen)
     }
     if events > 0 && written == 0 {
         let name = program.as_str();
-        let message =
-            format!("nothing of this session was imported from {name}: there is no line to write");
+        let message = format!(
+            "nothing of this session was imported from {name}: there is no line to write; \
+                     --format openai and anthropic write the messages of any session"
+        );
         return Err(Failure::Usage(message));
     }
     Ok(())

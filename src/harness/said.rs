@@ -4,7 +4,7 @@
 
 use std::fmt::Write as _;
 
-use serde::Deserialize;
+use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Value, value::RawValue};
 
 use crate::{
@@ -111,6 +111,7 @@ struct Body<'a> {
     summary: Option<String>,
     #[serde(borrow)]
     dropped: Option<&'a RawValue>,
+    session_thread_id: Option<IgnoredAny>,
 }
 
 /// What the `index`-th event says.
@@ -133,6 +134,10 @@ fn speech(event: &Event) -> Option<Speech> {
         return None;
     }
     let body: Body<'_> = body::read(&event.body)?;
+    if body.session_thread_id.is_some() {
+        // What a subagent does is its own conversation.
+        return None;
+    }
     let blocks = |content: Option<&RawValue>| {
         content.map(|content| blocks(content, event.position)).unwrap_or_default()
     };

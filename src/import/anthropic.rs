@@ -4,7 +4,10 @@
 
 use serde_json::value::RawValue;
 
-use super::members::{Members, Object, quote};
+use super::{
+    members::{Members, Object, quote},
+    speech::{self, Image, Part},
+};
 
 /// Types and bodies of events.
 pub(super) type Bodies = Vec<(&'static str, Object)>;
@@ -118,6 +121,9 @@ fn answer(block: &Members) -> Object {
 pub(super) fn messages(events: &[Members]) -> (Vec<String>, Option<String>) {
     let mut made = Made::default();
     for event in events {
+        if speech::is_aside(event) {
+            continue;
+        }
         let foreign = event.text("raw_format").filter(|format| format != FORMAT).is_some();
         if let Some(raw) = event.raw("raw").filter(|raw| !foreign && speaks_it(raw)) {
             made.close();
@@ -135,12 +141,18 @@ pub(super) fn messages(events: &[Members]) -> (Vec<String>, Option<String>) {
 }
 
 /// Whether a message that was imported is one of this API: not a system message, and without calls
-/// in the other API's way.
+/// or blocks in the other API's way.
 fn speaks_it(raw: &RawValue) -> bool {
+    const THEIRS: [&str; 7] =
+        ["image_url", "input_audio", "file", "refusal", "input_text", "input_image", "output_text"];
     let Ok(message) = Members::read(raw.get()) else { return false };
     let role = message.text("role");
+    let Some(content) = message.some("content") else { return false };
+    let blocks: Vec<Members> = serde_json::from_str(content.get()).unwrap_or_default();
+    let theirs =
+        |block: &Members| block.text("type").is_some_and(|kind| THEIRS.contains(&kind.as_str()));
     matches!(role.as_deref(), Some("user" | "assistant"))
-        && message.some("content").is_some()
+        && !blocks.iter().any(theirs)
         && ["tool_calls", "function_call", "refusal"]
             .iter()
             .all(|name| message.some(name).is_none())
@@ -159,37 +171,36 @@ struct Made {
 
 impl Made {
     fn take(&mut self, event: &Members) {
-        let content = event.some("content").map_or("\"\"", RawValue::get);
-        let id = event.some("call_id").or_else(|| event.some("tool_use_id"));
-        let id = id.map_or("\"\"", RawValue::get);
-        match event.text("type").unwrap_or_default().as_str() {
-            "system.message" => self.system.extend(blocks(content)),
-            "user.message" => self.say("user", blocks(content)),
-            "agent.message" => self.say("assistant", blocks(content)),
-            "agent.tool_use" => {
+        let content = || blocks(event.some("content"));
+        match Part::of(event) {
+            Part::System => self.system.extend(content()),
+            Part::User => self.say("user", content()),
+            Part::Agent => self.say("assistant", content()),
+            Part::Call => {
                 let mut block = Object::new();
                 block.add("type", "\"tool_use\"");
-                block.add("id", id);
+                block.add("id", speech::call_id(event));
                 block.add("name", event.some("name").map_or("\"\"", RawValue::get));
                 block.add("input", event.some("input").map_or("{}", RawValue::get));
                 self.say("assistant", vec![block.finish()]);
             }
-            "agent.tool_result" | "user.tool_result" => {
+            Part::Answer => {
                 let mut block = Object::new();
                 block.add("type", "\"tool_result\"");
-                block.add("tool_use_id", id);
-                block.add("content", content);
+                block.add("tool_use_id", speech::call_id(event));
+                block.add("content", &format!("[{}]", content().join(",")));
                 if let Some(error) = event.some("is_error") {
                     block.add("is_error", error.get());
                 }
                 self.say("user", vec![block.finish()]);
             }
-            "context.compacted" => {
-                if let Some(summary) = event.some("summary") {
-                    self.say("user", blocks(summary.get()));
+            Part::Summary => {
+                let summary = blocks(event.some("summary"));
+                if !summary.is_empty() {
+                    self.say("user", summary);
                 }
             }
-            _ => {}
+            Part::Nothing => {}
         }
     }
 
@@ -212,30 +223,29 @@ impl Made {
     }
 }
 
-/// A content as blocks.
-fn blocks(content: &str) -> Vec<String> {
-    match serde_json::from_str::<Vec<Box<RawValue>>>(content) {
-        Ok(blocks) => blocks.iter().map(|block| text_block(block)).collect(),
-        Err(_) => {
+/// A content as blocks under the names this API has for them.
+fn blocks(content: Option<&RawValue>) -> Vec<String> {
+    let block = |(block, raw): (speech::Block, String)| match block {
+        speech::Block::Text(text) => speech::text_block(&text),
+        speech::Block::Image(image) => {
+            let mut source = Object::new();
+            match image {
+                Image::Url(url) => {
+                    source.add("type", "\"url\"");
+                    source.add("url", &quote(&url));
+                }
+                Image::Data(media_type, data) => {
+                    source.add("type", "\"base64\"");
+                    source.add("media_type", &quote(&media_type));
+                    source.add("data", &quote(&data));
+                }
+            }
             let mut block = Object::new();
-            block.add("type", "\"text\"");
-            block.add("text", content);
-            vec![block.finish()]
-        }
-    }
-}
-
-/// A block under the name this API has for it: another one tells what was said from what was heard.
-fn text_block(block: &RawValue) -> String {
-    let members = Members::read(block.get()).unwrap_or_default();
-    let kind = members.text("type").unwrap_or_default();
-    match members.some("text").filter(|_| matches!(kind.as_str(), "input_text" | "output_text")) {
-        None => block.get().to_owned(),
-        Some(text) => {
-            let mut block = Object::new();
-            block.add("type", "\"text\"");
-            block.add("text", text.get());
+            block.add("type", "\"image\"");
+            block.add("source", &source.finish());
             block.finish()
         }
-    }
+        speech::Block::Other => raw,
+    };
+    speech::blocks(content).into_iter().map(block).collect()
 }

@@ -13,6 +13,17 @@ use super::{
 pub(super) struct Claude {
     /// What caused the compaction whose summary is to come.
     trigger: Option<String>,
+    /// Lines whose messages it leaves in the context.
+    preserved: Vec<Preserved>,
+    /// Where they are.
+    kept: Vec<(u64, u64)>,
+}
+
+/// Lines that a compaction leaves in the context, by their `uuid`s: from one to another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Preserved {
+    pub(super) head: String,
+    pub(super) tail: String,
 }
 
 impl Claude {
@@ -20,7 +31,7 @@ impl Claude {
     pub(super) fn bodies(&mut self, line: &Members) -> Bodies {
         let message = line.some("message").and_then(|message| Members::read(message.get()).ok());
         let content = message.as_ref().and_then(|message| message.some("content"));
-        let says = |name: &str| line.raw(name).is_some_and(|value| value.get() == "true");
+        let says = |name: &str| says(line, name);
         let bodies = match (line.text("type").as_deref(), content) {
             (Some("user"), Some(content)) if says("isCompactSummary") => {
                 vec![("context.compacted", self.compacted(content))]
@@ -46,17 +57,55 @@ impl Claude {
         if line.text("subtype").as_deref() == Some("compact_boundary") {
             let about =
                 line.some("compactMetadata").and_then(|about| Members::read(about.get()).ok());
-            self.trigger = about.and_then(|about| about.text("trigger"));
+            let about = about.unwrap_or_default();
+            self.trigger = about.text("trigger");
+            self.preserved = preserved(&about);
         }
+    }
+
+    /// What the compaction whose summary a line is leaves in the context, once.
+    pub(super) fn preserved(&mut self, line: &Members) -> Vec<Preserved> {
+        let is_summary = says(line, "isCompactSummary") && !says(line, "isSidechain");
+        if is_summary { std::mem::take(&mut self.preserved) } else { Vec::new() }
+    }
+
+    /// Says at which positions that is.
+    pub(super) fn keep(&mut self, kept: Vec<(u64, u64)>) {
+        self.kept = kept;
     }
 
     fn compacted(&mut self, content: &RawValue) -> Object {
         let mut body = Object::new();
         let trigger = self.trigger.take().unwrap_or_else(|| "auto".to_owned());
         body.add("trigger", &quote(&trigger));
+        let kept = std::mem::take(&mut self.kept);
+        let range = |(from, to): &(u64, u64)| format!("{{\"from\":{from},\"to\":{to}}}");
+        if !kept.is_empty() {
+            let kept: Vec<String> = kept.iter().map(range).collect();
+            body.add("kept", &format!("[{}]", kept.join(",")));
+        }
         body.add("summary", &quote(&text_of(content)));
         body
     }
+}
+
+fn says(line: &Members, name: &str) -> bool {
+    line.raw(name).is_some_and(|value| value.get() == "true")
+}
+
+/// The lines that a boundary says stay: each one of a list, or all of a segment.
+fn preserved(about: &Members) -> Vec<Preserved> {
+    let read = |name: &str| Members::read(about.some(name)?.get()).ok();
+    let listed = read("preservedMessages")
+        .and_then(|listed| serde_json::from_str::<Vec<String>>(listed.some("uuids")?.get()).ok());
+    if let Some(uuids) = listed.filter(|uuids| !uuids.is_empty()) {
+        let one = |uuid: String| Preserved { head: uuid.clone(), tail: uuid };
+        return uuids.into_iter().map(one).collect();
+    }
+    let segment = read("preservedSegment").and_then(|segment| {
+        Some(Preserved { head: segment.text("headUuid")?, tail: segment.text("tailUuid")? })
+    });
+    segment.into_iter().collect()
 }
 
 /// What a subagent says and hears is no word of the conversation with the user; what its tools are

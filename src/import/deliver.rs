@@ -35,6 +35,8 @@ pub(super) struct Done {
 pub(super) struct Delivery<'a> {
     client: &'a Client,
     session: SessionId,
+    /// Where it goes instead when the session holds something else.
+    beside: Option<SessionId>,
     found: Option<Found>,
     /// Events of this conversation that are there, as far as it was read.
     there: u64,
@@ -85,6 +87,7 @@ impl<'a> Delivery<'a> {
         Self {
             client,
             session,
+            beside: None,
             found: None,
             there: 0,
             adding: false,
@@ -96,9 +99,14 @@ impl<'a> Delivery<'a> {
         }
     }
 
-    /// Names the session, before anything was asked of it.
-    pub(super) fn rename(&mut self, session: SessionId) {
-        self.session = session;
+    /// Names the session, before anything was asked of it, and the one beside it.
+    pub(super) fn rename(&mut self, session: SessionId, beside: SessionId) {
+        (self.session, self.beside) = (session, Some(beside));
+    }
+
+    /// The session.
+    pub(super) fn session(&self) -> &SessionId {
+        &self.session
     }
 
     /// Says what a session created for this conversation is told about itself.
@@ -175,18 +183,12 @@ impl<'a> Delivery<'a> {
     /// Appends events whose ids say nothing of the others: together when all are new or all are
     /// known, otherwise in halves.
     async fn deliver_each(&mut self, drafts: &[Sent]) -> Result<Done, ImportError> {
-        if self.look().await? {
-            match self.create(&[]).await {
-                Err(error) if !is(&error, "session_exists") => return Err(error.into()),
-                _ => self.found = None,
-            }
-            self.look().await?;
-        }
-        if let (Some(shape), Some(Found::There { metadata, tail })) = (self.shape, &self.found) {
-            let same = metadata.get(SHAPE_KEY).and_then(Value::as_str) == Some(shape);
-            if *tail > 0 && !same {
-                return Err(self.taken());
-            }
+        self.enter().await?;
+        while self.holds_another_shape() {
+            // Hooks record a program's session under its own name, as it happens.
+            let Some(beside) = self.beside.take() else { return Err(self.taken()) };
+            (self.session, self.found) = (beside, None);
+            self.enter().await?;
         }
         let mut done = Done::default();
         let mut left = vec![drafts];
@@ -212,6 +214,26 @@ impl<'a> Delivery<'a> {
             }
         }
         Ok(done)
+    }
+
+    /// Finds the session, or creates it.
+    async fn enter(&mut self) -> Result<(), ImportError> {
+        if self.look().await? {
+            match self.create(&[]).await {
+                Err(error) if !is(&error, "session_exists") => return Err(error.into()),
+                _ => self.found = None,
+            }
+            self.look().await?;
+        }
+        Ok(())
+    }
+
+    /// Whether the session has events, and not of lines of this form.
+    fn holds_another_shape(&self) -> bool {
+        let (Some(shape), Some(Found::There { metadata, tail })) = (self.shape, &self.found) else {
+            return false;
+        };
+        *tail > 0 && metadata.get(SHAPE_KEY).and_then(Value::as_str) != Some(shape)
     }
 
     /// Whether the session is to be created.
@@ -304,16 +326,44 @@ impl<'a> Delivery<'a> {
     }
 
     async fn has(&self, id: &str) -> Result<bool, ClientError> {
+        Ok(self.position(id).await?.is_some())
+    }
+
+    /// Where an event is.
+    async fn position(&self, id: &str) -> Result<Option<u64>, ClientError> {
+        #[derive(serde::Deserialize)]
+        struct Slice {
+            next_position: u64,
+        }
         let request = Request::get(session_path(&self.session, "/events"))
             .query("from", format!("event:{id}"))
             .query("limit", 1);
         match self.client.send(request).await {
-            Ok(_) => Ok(true),
+            Ok(answer) => {
+                let slice = serde_json::from_slice::<Slice>(&answer.body);
+                Ok(Some(slice.map_or(0, |slice| slice.next_position.saturating_sub(1))))
+            }
             Err(error) if is(&error, "point_not_found") || is(&error, "event_not_found") => {
-                Ok(false)
+                Ok(None)
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// Positions of events from one to another, where both are there.
+    pub(super) async fn positions(
+        &self,
+        runs: &[(String, String)],
+    ) -> Result<Vec<(u64, u64)>, ClientError> {
+        let mut positions = Vec::new();
+        for (first, last) in runs {
+            if let (Some(from), Some(to)) =
+                (self.position(first).await?, self.position(last).await?)
+            {
+                positions.push((from, to + 1));
+            }
+        }
+        Ok(positions)
     }
 }
 

@@ -9,6 +9,7 @@ mod deliver;
 mod lines;
 mod members;
 mod openai;
+mod speech;
 mod transcript;
 
 use std::io::BufRead;
@@ -70,6 +71,8 @@ pub struct Report {
     pub bad: Vec<BadLine>,
     /// Whether the last line was incomplete and left out: its writer had not finished it.
     pub torn: bool,
+    /// The session that held something else, and the one beside it that holds the transcript.
+    pub beside: Option<(SessionId, SessionId)>,
 }
 
 /// How far an import is.
@@ -139,6 +142,8 @@ struct Run<'a> {
 struct Single<'a> {
     delivery: Delivery<'a>,
     conversation: Conversation,
+    /// The session that the transcript says it is of.
+    wanted: Option<SessionId>,
     /// The lines of a program's transcript, and where it worked, until that is told.
     transcript: Option<Transcript>,
     place: Option<String>,
@@ -203,7 +208,20 @@ impl<'a> Run<'a> {
         let name = self.name.as_ref().filter(|_| !single.described);
         if let Some(session) = name.and_then(|name| transcript_name(program, name, line)) {
             self.name = None;
-            single.delivery.rename(session);
+            let beside = lines::session_id(&format!("{session}.transcript")).0;
+            single.delivery.rename(session.clone(), beside);
+            single.wanted = Some(session);
+        }
+        let transcript = single.transcript.get_or_insert_with(|| Transcript::new(program));
+        let preserved = transcript.preserved(line);
+        if !preserved.is_empty() {
+            // Where events are is known when they are there.
+            self.single = Some(single);
+            self.flush().await?;
+            let Some(back) = self.single.take() else { return Ok(()) };
+            single = back;
+            let kept = single.delivery.positions(&preserved).await?;
+            single.transcript.iter_mut().for_each(|transcript| transcript.keep(kept.clone()));
         }
         let transcript = single.transcript.get_or_insert_with(|| Transcript::new(program));
         let drafts = transcript.line(line, text);
@@ -269,6 +287,7 @@ impl<'a> Run<'a> {
         Single {
             delivery,
             conversation: Conversation::new(),
+            wanted: None,
             transcript: None,
             place: None,
             drafts: Vec::new(),
@@ -290,6 +309,9 @@ impl<'a> Run<'a> {
             let line = drafts.first().map_or(1, |(line, _)| *line);
             let sent = self.send(&mut single.delivery, drafts).await;
             single.refused = !self.whole(line, sent)?;
+            let there = single.delivery.session();
+            let moved = single.wanted.as_ref().filter(|wanted| *wanted != there);
+            self.report.beside = moved.map(|wanted| (wanted.clone(), there.clone()));
         }
         self.single = Some(single);
         Ok(())

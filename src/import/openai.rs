@@ -7,6 +7,7 @@ use serde_json::{Value, value::RawValue};
 use super::{
     anthropic,
     members::{Members, Object, canonical, quote},
+    speech::{self, Image, Part},
     transcript::Program,
 };
 use crate::event::{SessionId, limits};
@@ -365,9 +366,9 @@ pub(super) fn export(
             let fields = fields.or_else(|| metadata(FIELDS_KEY));
             let fields = fields.unwrap_or_else(|| match shape {
                 Some("object") => "{}".to_owned(),
-                _ => with_system(format!("{{\"id\":{}}}", quote(session.as_str())), system),
+                _ => format!("{{\"id\":{}}}", quote(session.as_str())),
             });
-            vec![object_with(&fields, &messages)]
+            vec![object_with(&with_system(fields, system), &messages)]
         }
     }
 }
@@ -375,7 +376,7 @@ pub(super) fn export(
 /// One object with the messages, and with the fields that were too large for metadata.
 pub(super) fn messages(chat: Chat, events: &[Members]) -> String {
     let (Written { fields, messages }, system) = written(chat, events);
-    object_with(&fields.unwrap_or_else(|| with_system("{}".to_owned(), system)), &messages)
+    object_with(&with_system(fields.unwrap_or_else(|| "{}".to_owned()), system), &messages)
 }
 
 fn written(chat: Chat, events: &[Members]) -> (Written, Option<String>) {
@@ -389,9 +390,10 @@ fn written(chat: Chat, events: &[Members]) -> (Written, Option<String>) {
     }
 }
 
-/// The fields with what the model is told beside the messages.
+/// The fields with what the model is told beside the messages, unless they say so themselves.
 fn with_system(fields: String, system: Option<String>) -> String {
-    let Some(system) = system else { return fields };
+    let says = Members::read(&fields).is_ok_and(|fields| fields.raw("system").is_some());
+    let Some(system) = system.filter(|_| !says) else { return fields };
     let head = fields.strip_suffix('}').unwrap_or("{");
     format!("{head}{}\"system\":{system}}}", if head == "{" { "" } else { "," })
 }
@@ -413,6 +415,9 @@ fn write(events: &[Members]) -> Written {
     let (mut fields, mut messages) = (None, Vec::new());
     let mut open: Option<Assistant> = None;
     for event in events {
+        if speech::is_aside(event) {
+            continue;
+        }
         let kind = event.text("type").unwrap_or_default();
         let foreign = event.raw("raw_format").is_some();
         if let Some(raw) = event.raw("raw").filter(|_| !foreign) {
@@ -428,7 +433,7 @@ fn write(events: &[Members]) -> Written {
                 _ => messages.push(entry.get().to_owned()),
             }
         } else {
-            native(&kind, event, &mut open, &mut messages);
+            native(event, &mut open, &mut messages);
         }
     }
     Assistant::close(&mut open, &mut messages);
@@ -456,42 +461,79 @@ impl Assistant {
 }
 
 /// The message an event of another client means; nothing when it is none.
-fn native(kind: &str, event: &Members, open: &mut Option<Assistant>, messages: &mut Vec<String>) {
-    let content = || event.raw("content").map_or("null", RawValue::get).to_owned();
-    match kind {
-        "agent.message" => {
+fn native(event: &Members, open: &mut Option<Assistant>, messages: &mut Vec<String>) {
+    let content = content_of(event.some("content"));
+    let mut message = Object::new();
+    match Part::of(event) {
+        Part::Agent => {
             Assistant::close(open, messages);
-            *open = Some(Assistant { content: Some(content()), calls: Vec::new() });
+            *open = Some(Assistant { content: Some(content), calls: Vec::new() });
+            return;
         }
-        "agent.tool_use" => {
+        Part::Call => {
             let mut function = Object::new();
-            function.add("name", event.raw("name").map_or("\"\"", RawValue::get));
-            let input = event.raw("input").map_or("{}", RawValue::get);
-            function.add("arguments", &quote(input));
+            function.add("name", event.some("name").map_or("\"\"", RawValue::get));
+            let input = event.some("input").map_or("{}", RawValue::get);
+            // A text is what did not parse when it was recorded.
+            let arguments = if input.starts_with('"') { input.to_owned() } else { quote(input) };
+            function.add("arguments", &arguments);
             let mut call = Object::new();
-            call.add("id", event.raw("call_id").map_or("\"\"", RawValue::get));
+            call.add("id", speech::call_id(event));
             call.add("type", "\"function\"");
             call.add("function", &function.finish());
             open.get_or_insert_default().calls.push(call.finish());
+            return;
         }
-        "agent.tool_result" => {
-            Assistant::close(open, messages);
-            let mut message = Object::new();
+        Part::Answer => {
             message.add("role", "\"tool\"");
-            message.add("tool_call_id", event.raw("call_id").map_or("\"\"", RawValue::get));
-            message.add("content", &content());
-            messages.push(message.finish());
+            message.add("tool_call_id", speech::call_id(event));
+            message.add("content", &content);
         }
-        "user.message" | "system.message" => {
-            Assistant::close(open, messages);
-            let mut message = Object::new();
-            let role = if kind == "user.message" { "\"user\"" } else { "\"system\"" };
-            message.add("role", role);
-            message.add("content", &content());
-            messages.push(message.finish());
+        Part::User => {
+            message.add("role", "\"user\"");
+            message.add("content", &content);
         }
-        _ => {}
+        Part::System => {
+            message.add("role", "\"system\"");
+            message.add("content", &content);
+        }
+        Part::Summary if event.some("summary").is_some() => {
+            message.add("role", "\"user\"");
+            message.add("content", &content_of(event.some("summary")));
+        }
+        Part::Summary | Part::Nothing => return,
     }
+    Assistant::close(open, messages);
+    messages.push(message.finish());
+}
+
+/// A content as this format has it: a text as it is, blocks under its own names.
+fn content_of(content: Option<&RawValue>) -> String {
+    if let Some(text) = content.filter(|content| content.get().starts_with('"')) {
+        return text.get().to_owned();
+    }
+    let part = |(block, raw): (speech::Block, String)| match block {
+        speech::Block::Text(text) => speech::text_block(&text),
+        speech::Block::Image(image) => {
+            let mut url = Object::new();
+            url.add(
+                "url",
+                &match image {
+                    Image::Url(url) => quote(&url),
+                    Image::Data(media_type, data) => {
+                        quote(&format!("data:{media_type};base64,{data}"))
+                    }
+                },
+            );
+            let mut part = Object::new();
+            part.add("type", "\"image_url\"");
+            part.add("image_url", &url.finish());
+            part.finish()
+        }
+        speech::Block::Other => raw,
+    };
+    let parts: Vec<String> = speech::blocks(content).into_iter().map(part).collect();
+    if parts.is_empty() { "\"\"".to_owned() } else { format!("[{}]", parts.join(",")) }
 }
 
 #[cfg(test)]

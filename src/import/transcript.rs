@@ -4,7 +4,7 @@
 //! before, so that importing again adds only what is new, wherever a resumed file repeats what it
 //! went on from. It must not do I/O.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 use super::{
     claude::Claude,
@@ -16,6 +16,9 @@ use crate::event::{Timestamp, limits};
 
 /// Bytes of one piece of a line that is too much for one event. Escaped as a text it may double.
 const PIECE_BYTES: usize = 1 << 20;
+
+/// Latest lines of which it is known which events they are: a compaction keeps some of them.
+const RECENT_MAX: usize = 10_000;
 
 /// Whose transcript it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,13 +77,22 @@ pub struct Transcript {
     claude: Claude,
     /// How often each line was there.
     seen: HashMap<[u8; 12], u32>,
+    recent: VecDeque<Recent>,
+}
+
+/// The events of a line that has a name of its own.
+#[derive(Clone, Debug)]
+struct Recent {
+    uuid: String,
+    first: String,
+    last: String,
 }
 
 impl Transcript {
     /// A transcript without a line yet.
     #[must_use]
     pub fn new(program: Program) -> Self {
-        Self { program, claude: Claude::default(), seen: HashMap::new() }
+        Self { program, claude: Claude::default(), seen: HashMap::new(), recent: VecDeque::new() }
     }
 
     /// Whose it is.
@@ -89,9 +101,56 @@ impl Transcript {
         self.program
     }
 
+    /// The first and last events of what the compaction that a line tells of leaves in the context:
+    /// runs of lines that follow each other.
+    pub(super) fn preserved(&mut self, line: &Members) -> Vec<(String, String)> {
+        let preserved = self.claude.preserved(line);
+        if preserved.is_empty() {
+            return Vec::new();
+        }
+        let at = |uuid: &str| self.recent.iter().rposition(|line| line.uuid == uuid);
+        let mut places: Vec<(usize, usize)> = preserved
+            .iter()
+            .filter_map(|run| Some((at(&run.head)?, at(&run.tail)?)))
+            .filter(|(head, tail)| head <= tail)
+            .collect();
+        places.sort_unstable();
+        let mut runs: Vec<(usize, usize)> = Vec::new();
+        for (head, tail) in places {
+            match runs.last_mut() {
+                Some((_, last)) if head <= *last + 1 => *last = tail.max(*last),
+                _ => runs.push((head, tail)),
+            }
+        }
+        let ids = |(head, tail)| {
+            let (head, tail) = (self.recent.get(head)?, self.recent.get(tail)?);
+            Some((head.first.clone(), tail.last.clone()))
+        };
+        runs.into_iter().filter_map(ids).collect()
+    }
+
+    /// Says at which positions that is, before the line is taken.
+    pub(super) fn keep(&mut self, kept: Vec<(u64, u64)>) {
+        self.claude.keep(kept);
+    }
+
     /// The events of the next line.
     #[must_use]
     pub fn line(&mut self, line: &Members, text: &str) -> Vec<Draft> {
+        let drafts = self.drafts(line, text);
+        if let (Some(uuid), Some(first), Some(last)) =
+            (line.text("uuid"), drafts.first(), drafts.last())
+        {
+            if self.recent.len() == RECENT_MAX {
+                self.recent.pop_front();
+            }
+            let (first, last) = (first.id.clone(), last.id.clone());
+            self.recent.push_back(Recent { uuid, first, last });
+        }
+        drafts
+    }
+
+    fn drafts(&mut self, line: &Members, text: &str) -> Vec<Draft> {
         let id = self.name(line, text);
         let bodies = match self.program {
             Program::ClaudeCode => self.claude.bodies(line),

@@ -33,7 +33,7 @@ const WRITERS: usize = 4;
 const EVENTS: usize = 60;
 const KILLED_AFTER: usize = 80;
 
-fn conversations() -> Option<PathBuf> {
+pub fn conversations() -> Option<PathBuf> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/data/tau-airline.jsonl");
     path.exists().then_some(path)
 }

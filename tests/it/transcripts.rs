@@ -124,3 +124,256 @@ fn a_transcript_is_not_put_into_a_session_of_something_else() {
     assert!(report["bad_lines"][0]["problem"].as_str().unwrap().contains("own"), "{report}");
     assert_eq!(place.events("own").len(), 1);
 }
+
+#[test]
+fn what_a_compaction_preserved_is_kept_by_position() {
+    let place = Place::new();
+    let line = |uuid: &str, kind: &str, more: Value| {
+        let mut line = json!({"uuid": uuid, "type": kind, "sessionId": "s", "isSidechain": false});
+        line.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        format!("{line}\n")
+    };
+    let said =
+        |uuid: &str| line(uuid, "user", json!({"message": {"role": "user", "content": uuid}}));
+    let two = |uuid: &str| {
+        let blocks = json!([{"type": "text", "text": uuid},
+            {"type": "tool_use", "id": uuid, "name": "f", "input": {}}]);
+        line(uuid, "assistant", json!({"message": {"role": "assistant", "content": blocks}}))
+    };
+    let boundary = |uuid: &str, about: Value| {
+        line(uuid, "system", json!({"subtype": "compact_boundary", "compactMetadata": about}))
+    };
+    let summary = |uuid: &str| {
+        let message = json!({"role": "user", "content": "in short"});
+        line(uuid, "user", json!({"isCompactSummary": true, "message": message}))
+    };
+    let segment = json!({"trigger": "auto",
+        "preservedSegment": {"headUuid": "b", "anchorUuid": "z", "tailUuid": "c"}});
+    let listed = json!({"preservedMessages": {"uuids": ["f", "gone", "a", "e"]},
+        "preservedSegment": {"headUuid": "a", "tailUuid": "f"}});
+    // a 0, b 1-2, c 3-4, d 5, boundary 6, summary 7, e 8, f 9-10, boundary 11, summary 12
+    let text = [said("a"), two("b"), two("c"), said("d"), boundary("x", segment), summary("y")]
+        .concat()
+        + &[said("e"), two("f"), boundary("x2", listed), summary("y2"), summary("y3")].concat();
+    let cut = text.find("\"x2\"").unwrap();
+    let (code, first) = imported(&place, "s.jsonl", &text[..cut], &[]);
+    assert_eq!((code, &first["torn"]), (0, &json!(true)));
+    let (code, grown) = imported(&place, "s.jsonl", &text, &[]);
+    assert_eq!((code, &grown["known"]), (0, &first["added"]));
+    assert_eq!(imported(&place, "s.jsonl", &text, &[]).1["added"], 0);
+    let events = place.events("s");
+    let kept: Vec<&Value> = events
+        .iter()
+        .filter(|event| event["type"] == "context.compacted")
+        .map(|event| &event["kept"])
+        .collect();
+    let range = |from: u64, to: u64| json!({"from": from, "to": to});
+    assert_eq!(kept, [&json!([range(1, 5)]), &json!([range(0, 1), range(8, 11)]), &Value::Null]);
+    let view = place.run(&["view", "s", "compactions", "--json"]).json();
+    assert_eq!(view["compactions"][0]["kept"], json!([range(1, 5)]), "{view}");
+    assert_eq!(place.run(&["export", "s", "--format", "claude-code"]).ok(), text);
+}
+
+#[test]
+fn a_session_that_hooks_recorded_has_its_transcript_beside_it() {
+    let place = Place::new();
+    let event = json!({"type": "user.message", "content": "as it happened"}).to_string();
+    place.run_with(&["append", CLAUDE_SESSION, "--create"], &event).ok();
+    let beside = format!("{CLAUDE_SESSION}.transcript");
+    let (code, first) = imported(&place, &format!("{CLAUDE_SESSION}.jsonl"), CLAUDE, &[]);
+    let told = json!({"recorded": CLAUDE_SESSION, "transcript": beside});
+    assert_eq!((code, &first["beside"]), (0, &told), "{first}");
+    let (_, again) = imported(&place, &format!("{CLAUDE_SESSION}.jsonl"), CLAUDE, &[]);
+    assert_eq!((&again["added"], &again["beside"]), (&json!(0), &told));
+    assert_eq!(place.events(CLAUDE_SESSION).len(), 1, "what was recorded stays as it is");
+    assert_eq!(place.run(&["export", &beside, "--format", "claude-code"]).ok(), CLAUDE);
+    let file = place.path(&format!("{CLAUDE_SESSION}.jsonl"));
+    let said = place.run(&["import", file.to_str().unwrap()]);
+    assert!(said.err.contains(&beside), "{said:?}");
+    // Who names the session means that one.
+    let (code, refused) = imported(&place, "x.jsonl", CLAUDE, &["--session", CLAUDE_SESSION]);
+    assert_eq!((code, &refused["beside"]), (1, &Value::Null), "{refused}");
+    // Where nothing was recorded nothing is beside.
+    assert_eq!(imported(&place, "rollout.jsonl", CODEX, &[]).1["beside"], Value::Null);
+}
+
+#[test]
+fn what_a_subagent_does_is_not_in_its_parents_conversation() {
+    let place = Place::new();
+    let text = CLAUDE.replace("1e400", "1e40");
+    imported(&place, "talk.jsonl", &text, &[]);
+    let shown = |arguments: &[&str]| place.run(arguments).ok();
+    for (what, seen) in [
+        ("window", shown(&["view", CLAUDE_SESSION, "window", "--format", "openai", "--json"])),
+        ("window", shown(&["view", CLAUDE_SESSION, "window", "--format", "anthropic", "--json"])),
+        ("export", shown(&["export", CLAUDE_SESSION, "--format", "openai"])),
+        ("export", shown(&["export", CLAUDE_SESSION, "--format", "anthropic"])),
+    ] {
+        assert!(seen.contains("toolu_2"), "the call of the subagent itself: {what}: {seen}");
+        assert!(!seen.contains("toolu_3"), "a call of the subagent's: {what}: {seen}");
+        assert!(!seen.contains("no such mill"), "its result: {what}: {seen}");
+    }
+}
+
+#[test]
+fn a_session_of_any_client_is_written_as_messages_of_either_api() {
+    let place = Place::new();
+    let image = json!({"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aGk="}});
+    let events = [
+        json!({"type": "system.message", "content": "be brief"}),
+        json!({"type": "user.message", "content": [{"type": "text", "text": "look"}, image]}),
+        json!({"type": "agent.thinking"}),
+        json!({"type": "agent.message", "content": [{"type": "text", "text": "I look"}]}),
+        json!({"type": "agent.tool_use", "id": "evt_1", "name": "f", "input": {"a": 1}}),
+        json!({"type": "agent.mcp_tool_use", "id": "evt_2", "name": "g", "input": {}, "mcp_server_name": "m"}),
+        json!({"type": "agent.custom_tool_use", "id": "evt_3", "name": "h", "input": {}}),
+        json!({"type": "agent.tool_use", "id": "evt_4", "name": "theirs", "input": {}, "session_thread_id": "t"}),
+        json!({"type": "user.tool_result", "tool_use_id": "evt_1", "content": [{"type": "text", "text": "one"}]}),
+        json!({"type": "agent.mcp_tool_result", "mcp_tool_use_id": "evt_2", "is_error": true, "content": "two"}),
+        json!({"type": "user.custom_tool_result", "custom_tool_use_id": "evt_3"}),
+        json!({"type": "context.compacted", "summary": "in short"}),
+        json!({"type": "session.status_idle", "stop_reason": {"type": "end_turn"}}),
+    ];
+    let input: String = events.iter().map(|event| format!("{event}\n")).collect();
+    place.run_with(&["append", "s", "--create"], &input).ok();
+    let export = |format: &str| place.run(&["export", "s", "--format", format]).json();
+    let call = |id: &str, name: &str, arguments: &str| json!({"id": id, "type": "function", "function": {"name": name, "arguments": arguments}});
+    let text = |text: &str| json!([{"type": "text", "text": text}]);
+    let url = json!({"type": "image_url", "image_url": {"url": "data:image/png;base64,aGk="}});
+    assert_eq!(
+        export("openai"),
+        json!({"id": "s", "messages": [
+            {"role": "system", "content": "be brief"},
+            {"role": "user", "content": [{"type": "text", "text": "look"}, url]},
+            {"role": "assistant", "content": text("I look"), "tool_calls": [
+                call("evt_1", "f", "{\"a\":1}"), call("evt_2", "g", "{}"), call("evt_3", "h", "{}")]},
+            {"role": "tool", "tool_call_id": "evt_1", "content": text("one")},
+            {"role": "tool", "tool_call_id": "evt_2", "content": "two"},
+            {"role": "tool", "tool_call_id": "evt_3", "content": ""},
+            {"role": "user", "content": "in short"},
+        ]})
+    );
+    let used = |id: &str, name: &str, input: Value| json!({"type": "tool_use", "id": id, "name": name, "input": input});
+    assert_eq!(
+        export("anthropic"),
+        json!({"id": "s", "system": text("be brief"), "messages": [
+            {"role": "user", "content": [{"type": "text", "text": "look"}, image]},
+            {"role": "assistant", "content": [{"type": "text", "text": "I look"},
+                used("evt_1", "f", json!({"a": 1})), used("evt_2", "g", json!({})),
+                used("evt_3", "h", json!({}))]},
+            {"role": "user", "content": [
+                {"type": "tool_result", "tool_use_id": "evt_1", "content": text("one")},
+                {"type": "tool_result", "tool_use_id": "evt_2", "content": text("two"), "is_error": true},
+                {"type": "tool_result", "tool_use_id": "evt_3", "content": []},
+                {"type": "text", "text": "in short"}]},
+        ]})
+    );
+    let refused = place.run(&["export", "s", "--format", "claude-code"]);
+    assert_eq!(refused.code, 2);
+    assert!(refused.err.contains("--format openai"), "{}", refused.err);
+}
+
+#[test]
+fn a_log_with_sources_of_the_server_is_brought_into_another_session_as_it_is() {
+    let place = Place::new();
+    let events = [
+        json!({"type": "agent.tool_use", "name": "web_search", "call_id": "1", "input": {}}),
+        json!({"type": "agent.tool_result", "call_id": "1", "content": "http://a.org http://b.org"}),
+        json!({"type": "user.message", "content": "thanks"}),
+    ];
+    let input: String = events.iter().map(|event| format!("{event}\n")).collect();
+    place.run_with(&["append", "s", "--create"], &input).ok();
+    let log = place.run(&["export", "s"]).ok();
+    assert_eq!(log.matches("source.found").count(), 2, "{log}");
+    let (code, report) = imported(&place, "log.jsonl", &log, &["--session", "copy"]);
+    assert_eq!((code, &report["added"]), (0, &json!(5)), "{report}");
+    let bare = |session: &str| -> Vec<Value> {
+        let mut events = place.events(session);
+        for event in &mut events {
+            let event = event.as_object_mut().unwrap();
+            event.retain(|name, _| !matches!(&**name, "processed_at" | "origin" | "created_at"));
+        }
+        events
+    };
+    assert_eq!(bare("copy"), bare("s"));
+    assert!(place.events("copy").iter().all(|event| event["origin"] == "import"));
+}
+
+/// A conversation as a list of what is said, called and answered, by either API's messages.
+fn meant(messages: &Value) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    let words = |content: &Value| match content {
+        Value::Array(blocks) => blocks.iter().filter_map(|block| block["text"].as_str()).collect(),
+        other => other.as_str().unwrap_or_default().to_owned(),
+    };
+    for message in messages.as_array().unwrap() {
+        let role = message["role"].as_str().unwrap();
+        if role == "tool" {
+            let text = words(&message["content"]);
+            all.push(format!("answer {}: {text}", message["tool_call_id"].as_str().unwrap()));
+            continue;
+        }
+        let blocks = message["content"].as_array().cloned().unwrap_or_default();
+        let text = words(&message["content"]);
+        if !text.is_empty() {
+            all.push(format!("{role}: {text}"));
+        }
+        for block in &blocks {
+            match block["type"].as_str().unwrap() {
+                "tool_use" => all.push(format!(
+                    "call {} {} {}",
+                    block["id"].as_str().unwrap(),
+                    block["name"].as_str().unwrap(),
+                    block["input"]
+                )),
+                "tool_result" => all.push(format!(
+                    "answer {}: {}",
+                    block["tool_use_id"].as_str().unwrap(),
+                    words(&block["content"])
+                )),
+                _ => {}
+            }
+        }
+        for call in message["tool_calls"].as_array().into_iter().flatten() {
+            let arguments = call["function"]["arguments"].as_str().unwrap();
+            let arguments: Value = serde_json::from_str(arguments).unwrap();
+            all.push(format!(
+                "call {} {} {arguments}",
+                call["id"].as_str().unwrap(),
+                call["function"]["name"].as_str().unwrap()
+            ));
+        }
+    }
+    all
+}
+
+#[test]
+fn real_conversations_go_to_the_other_api_and_back() {
+    let Some(path) = crate::main_job::conversations() else {
+        return crate::say::skipped("conversations: ../shared/data/tau-airline.jsonl is not there");
+    };
+    let place = Place::new();
+    let path = path.to_str().unwrap();
+    place.run(&["import", path]).ok();
+    let export =
+        |session: &str, format: &str| place.run(&["export", session, "--format", format]).json();
+    let mut calls = 0;
+    for line in lines(&std::fs::read_to_string(path).unwrap()) {
+        let id = line["id"].as_str().unwrap();
+        assert_eq!(export(id, "openai"), line, "{id}: as it was");
+        let mut there = export(id, "anthropic");
+        let said = meant(&line["messages"]);
+        let system = there["system"][0]["text"].as_str().unwrap_or_default().to_owned();
+        let told = [vec![format!("system: {system}")], meant(&there["messages"])].concat();
+        assert_eq!(told, said, "{id}: in Anthropic's messages");
+        calls += said.iter().filter(|one| one.starts_with("call ")).count();
+        // From there into a session of its own, and back.
+        let other = format!("{id}-back");
+        there["id"] = json!(other);
+        place.write("there.jsonl", &there.to_string());
+        place.run(&["import", place.path("there.jsonl").to_str().unwrap()]).ok();
+        assert_eq!(export(&other, "anthropic"), there, "{id}: as it was");
+        assert_eq!(meant(&export(&other, "openai")["messages"]), said[1..], "{id}: back");
+    }
+    assert!(calls > 200, "{calls} calls of tools");
+}

@@ -140,7 +140,9 @@ fn members(scanner: &mut Scanner<'_>, origin: Origin) -> Result<NewEvent, Refuse
         hosted::name_outcome(&mut body);
     }
     body.push(b'}');
-    if found_by.is_some_and(|value| by_server(&kind, b"found_by", value)) {
+    // What another log says that its server found is told as brought in.
+    let claims = found_by.is_some_and(|value| by_server(&kind, b"found_by", value));
+    if claims && origin != Origin::Import {
         return field("found_by", "only the server says that it found a source");
     }
     Ok(NewEvent {

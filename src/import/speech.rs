@@ -1,0 +1,120 @@
+//! What events of any client say in a conversation, for the chat formats they are written in: whose
+//! thread, which call, which parts. It must not know a message of either format.
+
+use serde_json::value::RawValue;
+
+use super::members::{Members, Object, quote};
+
+/// Whether an event is a subagent's: its conversation is another one.
+pub(super) fn is_aside(event: &Members) -> bool {
+    event.some("session_thread_id").is_some()
+}
+
+/// What an event is in a conversation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    System,
+    User,
+    Agent,
+    Call,
+    Answer,
+    Summary,
+    Nothing,
+}
+
+impl Part {
+    /// What an event says, under each of the names that clients have for it.
+    pub(super) fn of(event: &Members) -> Self {
+        if is_aside(event) {
+            return Self::Nothing;
+        }
+        match event.text("type").unwrap_or_default().as_str() {
+            "system.message" => Self::System,
+            "user.message" => Self::User,
+            "agent.message" => Self::Agent,
+            "context.compacted" => Self::Summary,
+            "agent.tool_use" | "agent.mcp_tool_use" | "agent.custom_tool_use" => Self::Call,
+            "agent.tool_result"
+            | "agent.mcp_tool_result"
+            | "user.tool_result"
+            | "user.custom_tool_result" => Self::Answer,
+            _ => Self::Nothing,
+        }
+    }
+}
+
+/// What names a call in the call and in its answer: JSON text.
+pub(super) fn call_id(event: &Members) -> &str {
+    ["call_id", "tool_use_id", "mcp_tool_use_id", "custom_tool_use_id", "id"]
+        .iter()
+        .find_map(|name| event.some(name))
+        .map_or("\"\"", RawValue::get)
+}
+
+/// A block of a content, told from those of other formats.
+pub(super) enum Block {
+    /// JSON text of the words.
+    Text(String),
+    /// An address, or the media type and the bytes in base64.
+    Image(Image),
+    /// Something else, as it is.
+    Other,
+}
+
+pub(super) enum Image {
+    Url(String),
+    Data(String, String),
+}
+
+/// The blocks of a content: a text, or a list of blocks in any format.
+pub(super) fn blocks(content: Option<&RawValue>) -> Vec<(Block, String)> {
+    let Some(content) = content else { return Vec::new() };
+    match serde_json::from_str::<Vec<Box<RawValue>>>(content.get()) {
+        Ok(blocks) => {
+            blocks.iter().map(|block| (block_of(block), block.get().to_owned())).collect()
+        }
+        Err(_) => vec![(Block::Text(text_of(content)), content.get().to_owned())],
+    }
+}
+
+/// A text, or whatever it is as a text.
+fn text_of(content: &RawValue) -> String {
+    if content.get().starts_with('"') { content.get().to_owned() } else { quote(content.get()) }
+}
+
+fn block_of(block: &RawValue) -> Block {
+    let Ok(members) = Members::read(block.get()) else { return Block::Text(text_of(block)) };
+    match members.text("type").unwrap_or_default().as_str() {
+        "text" | "input_text" | "output_text" => match members.some("text") {
+            Some(text) => Block::Text(text_of(text)),
+            None => Block::Other,
+        },
+        "image" | "image_url" | "input_image" => image(&members).map_or(Block::Other, Block::Image),
+        _ => Block::Other,
+    }
+}
+
+fn image(block: &Members) -> Option<Image> {
+    if let Some(source) = block.some("source").and_then(|raw| Members::read(raw.get()).ok()) {
+        return match source.text("type")?.as_str() {
+            "base64" => Some(Image::Data(source.text("media_type")?, source.text("data")?)),
+            "url" => Some(Image::Url(source.text("url")?)),
+            _ => None,
+        };
+    }
+    let address = block.some("image_url")?;
+    let inner = Members::read(address.get()).ok().and_then(|inner| inner.text("url"));
+    let address = inner.or_else(|| block.text("image_url"))?;
+    Some(match address.strip_prefix("data:").and_then(|rest| rest.split_once(";base64,")) {
+        Some((media_type, data)) => Image::Data(media_type.to_owned(), data.to_owned()),
+        None => Image::Url(address),
+    })
+}
+
+/// A block of words.
+pub(super) fn text_block(text: &str) -> String {
+    let mut block = Object::new();
+    block.add("type", "\"text\"");
+    block.add("text", text);
+    block.finish()
+}
