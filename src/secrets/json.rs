@@ -3,7 +3,9 @@
 
 use std::borrow::Cow;
 
-use super::{Recogniser, Report, look::stands_for_another};
+use serde::de::IgnoredAny;
+
+use super::{Recogniser, Report, names};
 
 /// A string of the text: where it stands, quotes included.
 struct Place {
@@ -11,48 +13,73 @@ struct Place {
     to: usize,
 }
 
+/// The name that the next string may be the value of, or of the list of.
+struct Name {
+    said: String,
+    /// Where it ends, or the last one of its values.
+    to: usize,
+    listed: bool,
+}
+
 pub(super) fn redact(rules: &Recogniser, text: &str, report: &mut Report) -> Option<String> {
-    if !text.trim_start().starts_with(['{', '[', '"']) {
+    let is_json = text.trim_start().starts_with(['{', '[', '"'])
+        && serde_json::from_str::<IgnoredAny>(text).is_ok();
+    if !is_json {
         return rules.text(text, report);
     }
     let mut out = String::new();
     let mut done = 0;
-    let mut name: Option<(String, usize)> = None;
+    let mut name: Option<Name> = None;
     let mut at = 0;
     while let Some(place) = next(text, at) {
         at = place.to;
         let raw = text.get(place.from..place.to)?;
-        let Some(said) = decoded(raw) else {
-            // No JSON after all.
-            return rules.text(text, report);
-        };
+        let said = decoded(raw);
         let rest = text.get(place.to..).unwrap_or_default();
         let is_name = rest.trim_start().starts_with(':');
-        let of = name.take().filter(|(_, end)| {
-            text.get(*end..place.from).is_some_and(|between| between.trim() == ":")
-        });
-        let clean = match of {
-            Some((name, _)) if !is_name && tells(&name, &said) => rules
-                .by_name()
-                .filter(|_| !rules.is_allowed(&said))
-                .map(|rule| rules.mark(rule, report))
-                .or_else(|| rules.text(&said, report)),
-            _ => rules.text(&said, report),
-        };
-        if is_name {
-            name = Some((said.into_owned(), place.to));
-        }
+        let of = name.take().and_then(|name| name.of(text, &place));
+        let told = of.as_ref().filter(|of| !is_name && names::tells(&of.said, &said, of.listed));
+        let clean = told
+            .and_then(|_| rules.by_name().filter(|_| !rules.is_allowed(&said)))
+            .map(|rule| rules.mark(rule, report))
+            .or_else(|| within(rules, &said, report));
         if let Some(clean) = clean {
             out.push_str(text.get(done..place.from).unwrap_or_default());
             out.push_str(&serde_json::Value::from(clean).to_string());
             done = place.to;
         }
+        name = match is_name {
+            true => Some(Name { said: said.into_owned(), to: place.to, listed: false }),
+            false => of.filter(|of| of.listed).map(|of| Name { to: place.to, ..of }),
+        };
     }
     if done == 0 {
         return None;
     }
     out.push_str(text.get(done..).unwrap_or_default());
     Some(out)
+}
+
+/// A string's secrets: tools answer in JSON written as text. Each level of it doubles what is
+/// written, so that there are few.
+fn within(rules: &Recogniser, said: &str, report: &mut Report) -> Option<String> {
+    let inner = match said.trim_start().starts_with(['{', '[']) {
+        true => redact(rules, said, report),
+        false => None,
+    };
+    rules.text(inner.as_deref().unwrap_or(said), report).or(inner)
+}
+
+impl Name {
+    /// Itself, when the string at a place is its value, or one of its list.
+    fn of(self, text: &str, place: &Place) -> Option<Self> {
+        let between = text.get(self.to..place.from)?.split_whitespace().collect::<String>();
+        match (&*between, self.listed) {
+            (":", false) | (",", true) => Some(self),
+            (":[", false) => Some(Self { listed: true, ..self }),
+            _ => None,
+        }
+    }
 }
 
 /// The next string from a place on.
@@ -70,51 +97,9 @@ fn next(text: &str, at: usize) -> Option<Place> {
     None
 }
 
-fn decoded(raw: &str) -> Option<Cow<'_, str>> {
-    let inside = raw.get(1..raw.len().checked_sub(1)?)?;
-    if inside.contains('\\') {
-        return serde_json::from_str::<String>(raw).ok().map(Cow::Owned);
-    }
-    Some(Cow::Borrowed(inside))
-}
-
-/// Whether a member of that name holds a secret, this value being what it holds.
-fn tells(name: &str, value: &str) -> bool {
-    const NAMES: [&str; 24] = [
-        "accesskey",
-        "accesstoken",
-        "apikey",
-        "apisecret",
-        "apitoken",
-        "authorization",
-        "authtoken",
-        "awssecretaccesskey",
-        "bearertoken",
-        "clientsecret",
-        "connectionstring",
-        "cookie",
-        "idtoken",
-        "passphrase",
-        "passwd",
-        "password",
-        "privatekey",
-        "proxyauthorization",
-        "refreshtoken",
-        "secret",
-        "secretaccesskey",
-        "secretkey",
-        "setcookie",
-        "xapikey",
-    ];
-    if value.trim().is_empty() || value.starts_with(super::MARK) || stands_for_another(value) {
-        return false;
-    }
-    let plain: String =
-        name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect();
-    let ends = ["password", "passwd", "secretkey", "apikey", "clientsecret", "privatekey"];
-    // A sentence about a password is none.
-    let sentence = value.split_whitespace().count() > 3;
-    !sentence && (NAMES.contains(&plain.as_str()) || ends.iter().any(|end| plain.ends_with(end)))
-        || matches!(plain.as_str(), "authorization" | "cookie" | "setcookie")
-            && value.chars().any(|c| c.is_ascii_digit())
+/// What a string means; one that holds half of a surrogate pair stands for itself.
+fn decoded(raw: &str) -> Cow<'_, str> {
+    let inside = raw.get(1..raw.len() - 1).unwrap_or_default();
+    let meant = inside.contains('\\').then(|| serde_json::from_str::<String>(raw).ok());
+    meant.flatten().map_or(Cow::Borrowed(inside), Cow::Owned)
 }

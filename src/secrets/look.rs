@@ -1,6 +1,8 @@
 //! How a match must look to be a secret: what a person writes in a secret's place is none. It must
 //! not know a rule.
 
+use super::names;
+
 /// Characters from which on a text has enough of them to be judged by.
 const RANDOM_CHARS_MIN: usize = 12;
 /// Bits a character of a random text tells; words of a language tell less and repeat themselves.
@@ -17,11 +19,21 @@ pub(in crate::secrets) enum Look {
     Mixed,
     /// That somebody drew it: letters with digits, few of them alike.
     Random,
+    /// That, and that the name before it is not one of what is drawn and no secret.
+    Named,
 }
 
 impl Look {
-    pub(super) fn fits(self, text: &str) -> bool {
+    /// Whether a match looks so; `before` is what the pattern has of it before the secret.
+    pub(super) fn fits(self, before: &str, text: &str) -> bool {
         match self {
+            Self::Named => {
+                let is_of_name =
+                    |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
+                let end = before.find(|c| !is_of_name(c)).unwrap_or(before.len());
+                let denied = before.get(..end).is_some_and(names::denies);
+                !denied && Self::Random.fits("", text)
+            }
             Self::Any => true,
             Self::Meant => !stands_for_another(text),
             Self::Mixed => {
@@ -88,7 +100,7 @@ pub(super) fn stands_for_another(text: &str) -> bool {
 }
 
 /// Whether it looks drawn: digits among letters, and its characters tell much.
-fn is_random(text: &str) -> bool {
+pub(super) fn is_random(text: &str) -> bool {
     let count = text.chars().count();
     let digits = text.chars().any(|c| c.is_ascii_digit());
     let letters = text.chars().any(|c| c.is_ascii_alphabetic());

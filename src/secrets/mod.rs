@@ -3,10 +3,12 @@
 //! must not keep or show what it took out: what remains is the name of the rule.
 //!
 //! A rule is data: the words without which it cannot match, a pattern, and how its match must look.
-//! One pass over the text finds the words; only the rules whose words are there look closer.
+//! One pass over the text finds the words; only the rules whose words are there look closer. Rules
+//! that know many forms are many patterns: most texts meet none of them, and compile none.
 
 mod json;
 mod look;
+mod names;
 mod rules;
 
 use std::{borrow::Cow, collections::BTreeMap, sync::OnceLock};
@@ -81,9 +83,16 @@ pub struct Recogniser {
     rules: Vec<Ready>,
     /// The words of all rules, and whose each is.
     words: AhoCorasick,
-    owners: Vec<usize>,
+    owners: Vec<Owner>,
     /// What is no secret, whatever rule says so.
     allowed: Vec<Regex>,
+}
+
+/// Whose a word is.
+struct Owner {
+    rule: usize,
+    /// Whether its match begins with the word, and where a word begins.
+    begins: bool,
 }
 
 struct Ready {
@@ -144,8 +153,12 @@ impl Recogniser {
         let mut allowed = Vec::new();
         let (mut words, mut owners) = (Vec::<&str>::new(), Vec::new());
         for rule in RULES.iter().filter(|rule| !off.contains(&rule.name)) {
+            let first = rule.pattern.strip_prefix(r"\b").map(|rest| rest.replace('\\', ""));
+            let first = first.map(|rest| rest.to_ascii_lowercase());
+            let begins = |word: &str| first.as_ref().is_some_and(|first| first.starts_with(word));
             words.extend(rule.words);
-            owners.extend(rule.words.iter().map(|_| rules.len()));
+            let owner = |word: &&str| Owner { rule: rules.len(), begins: begins(word) };
+            owners.extend(rule.words.iter().map(owner));
             rules.push(Ready {
                 name: rule.name.into(),
                 pattern: rule.pattern.into(),
@@ -210,21 +223,31 @@ impl Recogniser {
     /// Where secrets stand, in order, none over another. What several rules see in part is taken
     /// whole, under the rule that stands first in the table.
     fn find(&self, text: &str) -> Vec<(usize, usize, usize)> {
-        let met = self.words.find_overlapping_iter(text);
-        let mut wanted: Vec<usize> =
-            met.filter_map(|met| self.owners.get(met.pattern().as_usize()).copied()).collect();
-        wanted.extend((0..).zip(&self.rules).filter(|(_, rule)| rule.always).map(|(at, _)| at));
-        wanted.sort_unstable();
-        wanted.dedup();
+        let mut wanted: Vec<bool> = self.rules.iter().map(|rule| rule.always).collect();
+        let inside = |at: Option<usize>| {
+            let before = at.and_then(|at| text.as_bytes().get(at));
+            before.is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')
+        };
+        for met in self.words.find_overlapping_iter(text) {
+            let Some(owner) = self.owners.get(met.pattern().as_usize()) else { continue };
+            if owner.begins && inside(met.start().checked_sub(1)) {
+                continue;
+            }
+            if let Some(wanted) = wanted.get_mut(owner.rule) {
+                *wanted = true;
+            }
+        }
         let mut found: Vec<(usize, usize, usize)> = Vec::new();
-        for (at, rule) in wanted.into_iter().filter_map(|at| Some((at, self.rules.get(at)?))) {
+        let wanted = (0..).zip(&self.rules).zip(wanted).filter(|(_, wanted)| *wanted);
+        for (at, rule) in wanted.map(|(rule, _)| rule) {
             for captures in rule.regex().captures_iter(text) {
                 let Some(all) = captures.get(0) else { continue };
                 let secret = captures.name("s").unwrap_or(all);
                 let (from, to) = (secret.start(), secret.end());
                 let said = secret.as_str();
+                let before = text.get(all.start()..from).unwrap_or_default();
                 if !said.is_empty()
-                    && rule.look.fits(said)
+                    && rule.look.fits(before, said)
                     && !said.starts_with(MARK)
                     && !self.is_allowed(said)
                 {

@@ -15,7 +15,7 @@ pub(super) const MEMBER: &str = "secret-member";
 pub struct Rule {
     /// Its name: what stands in the secret's place.
     pub name: &'static str,
-    /// What it finds, for a person.
+    /// What it finds, for a person; nothing for another form of the rule before.
     pub finds: &'static str,
     pub(super) words: &'static [&'static str],
     pub(super) pattern: &'static str,
@@ -37,13 +37,20 @@ impl Rule {
     }
 }
 
-/// Every rule, those that say most first.
+/// Another form of the rule before.
+const fn also(name: &'static str, words: &'static [&'static str], pattern: &'static str) -> Rule {
+    form(name, "", words, pattern)
+}
+
+/// Every rule, those that say most first. A pattern ends where the next match could begin, or soon
+/// behind: one that looks further for its end at each of its beginnings reads a text that somebody
+/// wrote for it as often as it is long.
 pub const RULES: &[Rule] = &[
     form(
         "private-key",
         "private keys in PEM or armour (RSA, EC, OpenSSH, PGP), also cut off",
         &["private key"],
-        r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----(?:[A-Za-z0-9+/=\s\\,:()._@-]{8,}?-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|(?:(?:\s|\\[nr]){0,6}[A-Za-z0-9+/=]{16,})+)",
+        r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----(?:(?:-{0,4}[A-Za-z0-9+/=\s\\,:()._@]){8,}?-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|(?:(?:\s|\\[nr]){0,6}[A-Za-z0-9+/=]{16,})+)",
     ),
     form("age-key", "keys of age", &["age-secret-key-"], r"\bAGE-SECRET-KEY-1[0-9A-Z]{58}"),
     form(
@@ -136,23 +143,44 @@ pub const RULES: &[Rule] = &[
     form(
         "cloud-token",
         "tokens of Cloudflare, Databricks, DigitalOcean, Doppler, Fly, Heroku, Pulumi, Render, Supabase, Tailscale, Terraform, Vault, Vercel",
-        &[
-            "v1.0-", "dapi", "doo_v1_", "dop_v1_", "dor_v1_", "dp.", "flyv1", "fo1_", "hrku-",
-            "pul-", "rnd_", "sbp_", "sb_secret_", "tskey-", "atlasv1", "hvs.", "hvb.", "hvr.",
-            "vcp_",
-        ],
-        r"\bv1\.0-[a-f0-9]{24}-[a-f0-9]{146}|\bdapi[a-f0-9]{32}\b|\bdo[opr]_v1_[a-f0-9]{64}|\bdp\.(?:pt|st|ct|scim|audit)\.[A-Za-z0-9_.-]{40,}|\bFlyV1 [A-Za-z0-9+/=_,-]{40,}|\bfo1_[A-Za-z0-9_-]{43}|\bHRKU-[A-Za-z0-9_-]{36,}|\bpul-[a-f0-9]{40}\b|\brnd_[A-Za-z0-9]{28,}|\bsbp_[a-f0-9]{40}\b|\bsb_secret_[A-Za-z0-9_-]{20,}|\btskey-[a-z]+-[A-Za-z0-9-]{20,}|\b[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_-]{60,70}|\bhv[sbr]\.[A-Za-z0-9_-]{24,}|\bvcp_[A-Za-z0-9]{24,}",
+        &["v1.0-"],
+        r"\bv1\.0-[a-f0-9]{24}-[a-f0-9]{146}",
     ),
+    also("cloud-token", &["dapi"], r"\bdapi[a-f0-9]{32}\b"),
+    also("cloud-token", &["doo_v1_", "dop_v1_", "dor_v1_"], r"\bdo[opr]_v1_[a-f0-9]{64}"),
+    also("cloud-token", &["dp."], r"\bdp\.(?:pt|st|ct|scim|audit)\.[A-Za-z0-9_.-]{40,}"),
+    also("cloud-token", &["flyv1"], r"\bFlyV1 [A-Za-z0-9+/=_,-]{40,}"),
+    also("cloud-token", &["fo1_"], r"\bfo1_[A-Za-z0-9_-]{43}"),
+    also("cloud-token", &["hrku-"], r"\bHRKU-[A-Za-z0-9_-]{36,}"),
+    also("cloud-token", &["pul-"], r"\bpul-[a-f0-9]{40}\b"),
+    also("cloud-token", &["rnd_"], r"\brnd_[A-Za-z0-9]{28,}"),
+    also("cloud-token", &["sbp_", "sb_secret_"], r"\bsbp_[a-f0-9]{40}\b|\bsb_secret_[A-Za-z0-9_-]{20,}"),
+    also("cloud-token", &["tskey-"], r"\btskey-[a-z]+-[A-Za-z0-9-]{20,}"),
+    also("cloud-token", &["atlasv1"], r"\b[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_-]{60,70}"),
+    also("cloud-token", &["hvs.", "hvb.", "hvr."], r"\bhv[sbr]\.[A-Za-z0-9_-]{24,}"),
+    also("cloud-token", &["vcp_"], r"\bvcp_[A-Za-z0-9]{24,}"),
     form(
         "service-token",
         "tokens of Airtable, Asana, Atlassian, Figma, Grafana, Linear, Mailgun, New Relic, Notion, PlanetScale, Postman, SendGrid, Sentry, Shopify, Square, Telegram, Typeform",
-        &[
-            "pat", "atatt3", "atctt3", "figd_", "glc_", "glsa_", "lin_api_", "lin_oauth_", "key-",
-            "nrak-", "ntn_", "secret_", "pscale_", "pmak-", "sg.", "sntrys_", "sntryu_", "shpat_",
-            "shpca_", "shppa_", "shpss_", "sq0", ":aa", "tfp_",
-        ],
-        r"\bpat[A-Za-z0-9]{14}\.[a-f0-9]{64}\b|\bAT[AC]TT3[A-Za-z0-9_=.-]{60,}|\bfigd_[A-Za-z0-9_-]{38,}|\bglc_[A-Za-z0-9+/=]{32,}|\bglsa_[A-Za-z0-9]{32}_[a-f0-9]{8}|\blin_(?:api|oauth)_[A-Za-z0-9]{32,}|\bkey-[a-f0-9]{32}\b|\bNRAK-[A-Z0-9]{27}|\bntn_[A-Za-z0-9]{40,}|\bsecret_[A-Za-z0-9]{43}\b|\bpscale_(?:tkn|oauth|pw)_[A-Za-z0-9_.=-]{32,}|\bPMAK-[a-f0-9]{24}-[a-f0-9]{34}|\bSG\.[A-Za-z0-9_-]{20,24}\.[A-Za-z0-9_-]{39,50}|\bsntry[su]_[A-Za-z0-9+/=_-]{40,}|\bshp(?:at|ca|pa|ss)_[a-fA-F0-9]{32}|\bsq0(?:atp|csp|idp)-[A-Za-z0-9_-]{22,}|\b\d{8,10}:AA[A-Za-z0-9_-]{33}|\btfp_[A-Za-z0-9_.=-]{40,}",
+        &["pat"],
+        r"\bpat[A-Za-z0-9]{14}\.[a-f0-9]{64}\b",
     ),
+    also("service-token", &["atatt3", "atctt3"], r"\bAT[AC]TT3[A-Za-z0-9_=.-]{60,}"),
+    also("service-token", &["figd_"], r"\bfigd_[A-Za-z0-9_-]{38,}"),
+    also("service-token", &["glc_", "glsa_"], r"\bglc_[A-Za-z0-9+/=]{32,}|\bglsa_[A-Za-z0-9]{32}_[a-f0-9]{8}"),
+    also("service-token", &["lin_api_", "lin_oauth_"], r"\blin_(?:api|oauth)_[A-Za-z0-9]{32,}"),
+    also("service-token", &["key-"], r"\bkey-[a-f0-9]{32}\b"),
+    also("service-token", &["nrak-"], r"\bNRAK-[A-Z0-9]{27}"),
+    also("service-token", &["ntn_"], r"\bntn_[A-Za-z0-9]{40,}"),
+    also("service-token", &["secret_"], r"\bsecret_[A-Za-z0-9]{43}\b"),
+    also("service-token", &["pscale_"], r"\bpscale_(?:tkn|oauth|pw)_[A-Za-z0-9_.=-]{32,}"),
+    also("service-token", &["pmak-"], r"\bPMAK-[a-f0-9]{24}-[a-f0-9]{34}"),
+    also("service-token", &["sg."], r"\bSG\.[A-Za-z0-9_-]{20,24}\.[A-Za-z0-9_-]{39,50}"),
+    also("service-token", &["sntrys_", "sntryu_"], r"\bsntry[su]_[A-Za-z0-9+/=_-]{40,}"),
+    also("service-token", &["shpat_", "shpca_", "shppa_", "shpss_"], r"\bshp(?:at|ca|pa|ss)_[a-fA-F0-9]{32}"),
+    also("service-token", &["sq0"], r"\bsq0(?:atp|csp|idp)-[A-Za-z0-9_-]{22,}"),
+    also("service-token", &[":aa"], r"\b\d{8,10}:AA[A-Za-z0-9_-]{33}"),
+    also("service-token", &["tfp_"], r"\btfp_[A-Za-z0-9_.=-]{40,}"),
     form(
         "sessionlog-token",
         "tokens of sessionlog",
@@ -196,8 +224,14 @@ pub const RULES: &[Rule] = &[
     form(
         "command-password",
         "passwords and tokens given to a command: --password x, curl -u user:x",
-        &["--pass", "--token", "--api-key", "--apikey", "--secret", "--client-secret", "curl"],
-        r#"(?:--(?:password|passphrase|pass|token|api-?key|secret|client-secret|auth-token)[= ]["']?|\bcurl\b[^\n|;]*?\s(?:-u|--user)[= ]?["']?[A-Za-z0-9._@+-]+:)(?P<s>[^\s"'|;&<>]{4,})"#,
+        &["--pass", "--token", "--api", "--secret", "--client-secret", "--auth-token"],
+        r#"--(?:password|passphrase|pass|token|api-?key|secret|client-secret|auth-token)[= ]["']?(?P<s>[^\s"'|;&<>]{4,})"#,
+    )
+    .looking(Look::Meant),
+    also(
+        "command-password",
+        &["curl"],
+        r#"\bcurl\b[^\n|;]*?\s(?:-u|--user)[= ]?["']?[A-Za-z0-9._@+-]+:(?P<s>[^\s"'|;&<>]{4,})"#,
     )
     .looking(Look::Meant),
     form(
@@ -227,10 +261,10 @@ pub const RULES: &[Rule] = &[
         &["secret", "token", "api_key", "apikey", "api-key", "access_key", "private_key", "credential"],
         r#"(?i)\b[A-Za-z0-9_.-]*(?:secret|token|api[_-]?key|access[_-]?key|private[_-]?key|credentials?)[A-Za-z0-9_]{0,20}\\*["']?\s{0,5}(?:=>|:=|=|:)\s{0,5}\\*["']?(?P<s>[A-Za-z0-9_.~+/=-]{12,})"#,
     )
-    .looking(Look::Random),
+    .looking(Look::Named),
     form(
         MEMBER,
-        "members of JSON whose name says so: password, apiKey, client_secret, authorization",
+        "members of JSON whose name says so: password, passphrase, db_pass, apiKey, token, client_secret, credential, authorization",
         &[],
         r"\z.",
     ),

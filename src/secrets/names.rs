@@ -1,0 +1,305 @@
+//! What the name of a member says of the value it holds: `password`, `apiKey` and `x-auth-token`
+//! hold secrets, `max_tokens`, `token_count` and `next_page_token` none. It must not know a rule.
+
+use super::look::{is_random, stands_for_another};
+
+/// What is expected where a name stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// Anything.
+    Any,
+    /// Something a person made up, of several words as well.
+    Phrase,
+    /// What a header carries.
+    Header,
+    /// A secret of one word, or few.
+    Secret,
+    /// A secret when it looks like one: such names have other uses.
+    Drawn,
+}
+
+/// Words of what a person makes up at most: beyond it is a text about it.
+const PHRASE_WORDS_MAX: usize = 12;
+/// Words of any other secret at most: a sentence about a secret is none.
+const SECRET_WORDS_MAX: usize = 3;
+/// Characters from which on a word with letters and digits is a token.
+const TOKEN_CHARS_MIN: usize = 8;
+
+/// How names of secrets end, written together however they are written.
+const PHRASES: [&str; 4] = ["password", "passwd", "passphrase", "passcode"];
+const SECRETS: [&str; 11] = [
+    "apikey",
+    "accesskey",
+    "secretkey",
+    "privatekey",
+    "clientsecret",
+    "accesstoken",
+    "apitoken",
+    "authtoken",
+    "bearertoken",
+    "refreshtoken",
+    "connectionstring",
+];
+/// Words and pairs of words that names of secrets end with.
+const SECRET_WORDS: [&str; 3] = ["secret", "idtoken", "sessiontoken"];
+const DRAWN_WORDS: [&str; 8] = [
+    "token",
+    "credential",
+    "bearer",
+    "jwt",
+    "signingkey",
+    "encryptionkey",
+    "masterkey",
+    "accountkey",
+];
+const HEADERS: [&str; 4] = ["authorization", "proxyauthorization", "cookie", "setcookie"];
+/// Words behind a name that leave it what it is.
+const BEHIND: [&str; 24] = [
+    "again",
+    "backup",
+    "base64",
+    "confirm",
+    "confirmation",
+    "current",
+    "default",
+    "dev",
+    "live",
+    "local",
+    "main",
+    "new",
+    "old",
+    "plain",
+    "primary",
+    "prod",
+    "production",
+    "sandbox",
+    "secondary",
+    "staging",
+    "string",
+    "test",
+    "text",
+    "value",
+];
+/// Words with which a token is a place in a list, or a part of a text.
+const NO_SECRET: [&str; 25] = [
+    "bos",
+    "cls",
+    "continuation",
+    "continue",
+    "cursor",
+    "delta",
+    "end",
+    "eos",
+    "idempotency",
+    "mask",
+    "max",
+    "min",
+    "next",
+    "pad",
+    "page",
+    "paging",
+    "prev",
+    "previous",
+    "scroll",
+    "sep",
+    "skip",
+    "start",
+    "starting",
+    "stop",
+    "sync",
+];
+/// What passes there are beside those that open something.
+const PASSES: [&str; 10] =
+    ["boarding", "first", "last", "multi", "next", "one", "render", "second", "single", "two"];
+
+/// Whether a member of that name holds a secret, this value being what it holds, or one of the
+/// list that it holds.
+pub(super) fn tells(name: &str, value: &str, listed: bool) -> bool {
+    let kind = kind(&words(name));
+    if kind == Kind::Any || value.trim().is_empty() || stands_for_another(value) {
+        return false;
+    }
+    let count = value.split_whitespace().count();
+    let is_path = value.starts_with(['/', '~', '.']) || value.contains(":\\");
+    match kind {
+        Kind::Any => false,
+        // A working directory has that name, too.
+        Kind::Phrase if count == 1 => !(is_path && name.to_ascii_lowercase().ends_with("pwd")),
+        Kind::Phrase => count <= PHRASE_WORDS_MAX && !value.to_ascii_lowercase().contains("pass"),
+        Kind::Header => count <= SECRET_WORDS_MAX || value.chars().any(|c| c.is_ascii_digit()),
+        Kind::Secret => count <= SECRET_WORDS_MAX,
+        Kind::Drawn if listed => is_random(value),
+        Kind::Drawn => {
+            let digits = value.chars().any(|c| c.is_ascii_digit());
+            let letters = value.chars().any(|c| c.is_ascii_alphabetic());
+            count == 1 && digits && letters && value.chars().count() >= TOKEN_CHARS_MIN
+        }
+    }
+}
+
+/// Whether a name says that what it stands before is no secret, however drawn it looks: the next
+/// page of a list must be found again.
+pub(super) fn denies(name: &str) -> bool {
+    words(name).iter().any(|word| NO_SECRET.contains(&word.as_str()))
+}
+
+fn kind(words: &[String]) -> Kind {
+    let Some((last, before)) = words.split_last() else { return Kind::Any };
+    let last = alone(last);
+    let plain = before.concat() + last;
+    let pair = before.last().map(|word| format!("{word}{last}"));
+    let ends = |list: &[&str]| list.iter().any(|end| plain.ends_with(end));
+    let is_one = |list: &[&str]| {
+        let is = |word: &str| list.contains(&word);
+        is(last) || pair.as_deref().is_some_and(is)
+    };
+    let passes = before.last().is_some_and(|word| !PASSES.contains(&word.as_str()));
+    if ends(&PHRASES) || passes && matches!(last, "pass" | "pwd") {
+        Kind::Phrase
+    } else if HEADERS.contains(&&*plain) {
+        Kind::Header
+    } else if ends(&SECRETS) || is_one(&SECRET_WORDS) {
+        Kind::Secret
+    } else if is_one(&DRAWN_WORDS) {
+        let denied = words.iter().any(|word| NO_SECRET.contains(&word.as_str()));
+        if denied { Kind::Any } else { Kind::Drawn }
+    } else if BEHIND.contains(&last) {
+        kind(before)
+    } else {
+        Kind::Any
+    }
+}
+
+/// The last word of a name as it is of one: `password2`, `tokens`, but `pass`.
+fn alone(word: &str) -> &str {
+    let base = match word.trim_end_matches(|c: char| c.is_ascii_digit()) {
+        "" | "base" => word,
+        base => base,
+    };
+    base.strip_suffix('s').filter(|one| !one.ends_with('s') && !one.is_empty()).unwrap_or(base)
+}
+
+/// The words of a name, however it puts them together, in small letters.
+fn words(name: &str) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    let (mut open, mut before) = (false, ' ');
+    let mut rest = name.chars().peekable();
+    while let Some(c) = rest.next() {
+        let lower_follows = rest.peek().is_some_and(char::is_ascii_lowercase);
+        let begins = c.is_ascii_uppercase()
+            && (!before.is_ascii_uppercase() || lower_follows)
+            && before.is_ascii_alphanumeric();
+        if c.is_ascii_alphanumeric() {
+            if !open || begins {
+                words.push(String::new());
+            }
+            words.last_mut().into_iter().for_each(|word| word.push(c.to_ascii_lowercase()));
+        }
+        open = c.is_ascii_alphanumeric();
+        before = c;
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_the_words_it_is_made_of() {
+        for (name, expected) in [
+            ("apiKey", "api key"),
+            ("AWS_SECRET_ACCESS_KEY", "aws secret access key"),
+            ("X-API-Key", "x api key"),
+            ("APIKey2", "api key2"),
+            ("nextPageTokens", "next page tokens"),
+            ("db.pass", "db pass"),
+            ("HTTPServer", "http server"),
+            ("", ""),
+            ("__", ""),
+        ] {
+            assert_eq!(words(name).join(" "), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn names_of_secrets_tell_of_their_values() {
+        for (name, value) in [
+            ("password", "hunter2"),
+            ("dbPassword", "hunter2"),
+            ("password2", "hunter2"),
+            ("userpassword", "correct horse battery staple"),
+            ("passphrase", "correct horse battery staple of many words"),
+            ("passwordConfirmation", "hunter2"),
+            ("db_pass", "correcthorse"),
+            ("smtpPass", "x1"),
+            ("db_pwd", "hunter2"),
+            ("token", "a8Kd03jf"),
+            ("bot-token", "12345:abcdef"),
+            ("TOKEN_VALUE", "a8Kd03jf"),
+            ("access_token", "abc"),
+            ("page_access_token", "abc"),
+            ("tokens", "a8Kd03jf"),
+            ("secret", "my-own"),
+            ("webhook_secret", "whatever"),
+            ("SecretString", "s3cr3t"),
+            ("credential", "a8Kd03jf"),
+            ("credentials", "dXNlcjpodW50ZXIy"),
+            ("api_key", "k1"),
+            ("API_KEY_PROD", "k1"),
+            ("openaiApiKey", "k1"),
+            ("x-api-key", "k1"),
+            ("encryptionKey", "9f8e7d6c5b4a"),
+            ("authorization", "Digest username=\"a\", realm=\"b\", nonce=\"9\" c"),
+            ("Proxy-Authorization", "Basic eA=="),
+            ("cookie", "sid=1"),
+            ("jwt", "abc123def4"),
+            ("connectionString", "Server=a;Pwd=b"),
+        ] {
+            assert!(tells(name, value, false), "{name}: {value}");
+        }
+    }
+
+    #[test]
+    fn other_names_and_other_values_tell_nothing() {
+        for (name, value) in [
+            ("max_tokens", "4096"),
+            ("max_tokens", "4096tokens"),
+            ("token_count", "a8Kd03jf"),
+            ("tokenizer", "o200k_base"),
+            ("next_page_token", "CAUQAA9f8e7d6c5b4a"),
+            ("nextToken", "CAUQAA9f8e7d6c5b4a"),
+            ("continuationToken", "9f8e7d6c5b4a"),
+            ("pad_token", "<pad0>abcd1"),
+            ("eos_token_id", "50256abcd"),
+            ("token", "identifier"),
+            ("token", "abc"),
+            ("token", "$TOKEN"),
+            ("token_type", "bearer1234"),
+            ("password", ""),
+            ("password", "Please enter your password here"),
+            ("password", "<password>"),
+            ("password_hash_algorithm", "argon2id1"),
+            ("password_file", "/run/secrets/db1"),
+            ("secret", "a long sentence about it"),
+            ("secret_name", "db-credentials1"),
+            ("secretary", "Ada1 Lovelace"),
+            ("credentials", "same-origin"),
+            ("pass", "yes"),
+            ("first_pass", "12:30"),
+            ("bypass", "no"),
+            ("compass", "north"),
+            ("pwd", "/home/ada"),
+            ("old_pwd", "/home/ada"),
+            ("public_key", "9f8e7d6c5b4a"),
+            ("primary_key", "9f8e7d6c5b4a"),
+            ("key", "9f8e7d6c5b4a"),
+            ("author", "hunter2"),
+            ("", "hunter2"),
+        ] {
+            assert!(!tells(name, value, false), "{name}: {value}");
+        }
+        assert!(!tells("tokens", "node-0012", true) && tells("tokens", "x8Kq0pL2mN4vB6", true));
+        assert!(denies("nextPageToken") && denies("page_token") && !denies("MY_TOKEN"));
+    }
+}
