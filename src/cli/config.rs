@@ -153,6 +153,25 @@ impl Config {
         Self::parse(found, file, environment)
     }
 
+    /// What the settings say of the store alone, where [`Config::load`] does not take them all: a
+    /// setting that is wrong must not hide where a store is, nor what its key is.
+    pub(super) fn of_store(
+        common: &Common,
+        environment: &Environment,
+    ) -> Result<Self, ConfigError> {
+        const OF_STORE: [&str; 3] = ["data_dir", "key_file", "key_command"];
+        let (file, layers) = layers::salvaged(common, environment, &OF_STORE)?;
+        let figment = Figment::new().merge(layers::defaults(environment));
+        let figment = layers.into_iter().fold(figment, Figment::merge);
+        let found = SETTINGS.iter().map(|setting| find(&figment, setting, file.as_deref()));
+        Self::parse(found.collect(), file.clone(), environment)
+    }
+
+    /// Where the store is, and where its keys come from.
+    pub(super) fn store_place(&self) -> (PathBuf, KeySource) {
+        (self.data_dir.clone(), self.keys.clone())
+    }
+
     fn parse(
         found: Vec<Found>,
         file: Option<PathBuf>,

@@ -12,9 +12,10 @@ use serde_json::json;
 
 use super::{
     args::Common,
-    config::{Config, Environment},
+    config::{Config, ConfigError, Environment},
     connect,
     failure::Outcome,
+    keys::KeySource,
     screen::Screen,
 };
 use crate::{
@@ -26,8 +27,10 @@ use crate::{
 
 /// The project's directory, as Claude Code says it.
 const PROJECT: &str = "CLAUDE_PROJECT_DIR";
-/// How long a verb delivers what hooks could not, before it does its own work.
-const DELIVER_WAIT: Duration = Duration::from_secs(3);
+/// How long a verb begins to deliver what hooks could not, and how long it waits for the last of
+/// it, before it does its own work.
+const DELIVER_SHARE: Duration = Duration::from_secs(3);
+const DELIVER_WAIT: Duration = Duration::from_secs(6);
 
 pub(super) fn run(common: &Common, environment: &Environment, screen: &mut Screen) -> Outcome {
     if io::stdin().is_terminal() {
@@ -57,9 +60,14 @@ fn record(common: &Common, environment: &Environment, screen: &mut Screen) -> Ou
         Ok(config) => connect::client(config, environment).map_err(|failure| failure.to_string()),
         Err(error) => Err(error.to_string()),
     };
+    // What waits lies beside the store and under its key, whatever else is wrong.
+    let store = match &config {
+        Ok(config) => Ok(config.store_place()),
+        Err(_) => Config::of_store(common, environment).map(|config| config.store_place()),
+    };
     let hook = Hook {
         client,
-        spool: spool(config.as_ref().ok(), environment),
+        spool: spool(store, environment),
         clock: Arc::new(SystemClock::new()),
         entropy: Arc::new(SystemEntropy),
         directory: environment.text(PROJECT),
@@ -97,34 +105,45 @@ pub(super) async fn deliver_what_waits(
     environment: &Environment,
     screen: &Screen,
 ) {
-    let spool = spool(Some(config), environment);
+    let spool = spool(Ok(config.store_place()), environment);
     if spool.is_empty() {
         return;
     }
-    match drain(client, &spool, DELIVER_WAIT).await {
-        Ok(Drained { stopped: None, .. }) => {}
-        Ok(Drained { stopped: Some(why), .. }) => {
-            screen.note(format!("events of hooks wait in {spool}: {why}"));
-        }
-        Err(error) => screen.note(format!("events of hooks wait in {spool}: {error}")),
+    let clock = SystemClock::new();
+    let mut drained = Drained::default();
+    let draining = drain(client, &spool, &clock, DELIVER_SHARE, &mut drained);
+    let stopped = match tokio::time::timeout(DELIVER_WAIT, draining).await {
+        Ok(Ok(())) => drained.stopped,
+        Ok(Err(error)) => Some(error.to_string()),
+        Err(_) => Some(format!("no answer for {} s", DELIVER_WAIT.as_secs())),
+    };
+    if let Some(why) = stopped {
+        screen.note(format!("events of hooks wait in {spool}: {why}"));
+    }
+    if drained.aside > 0 {
+        let aside = drained.aside;
+        screen.note(format!("{aside} of them nobody can read: they are in {spool}/refused now"));
     }
 }
 
 /// Where events wait: beside the data directory, or else in the state directory of the user: under
-/// the name of the data directory, or of none where the settings do not say which.
-fn spool(config: Option<&Config>, environment: &Environment) -> Spool {
+/// the name of the data directory, or of none where the settings do not say which. Where they do
+/// not say what the key is either, nothing waits in the clear.
+fn spool(store: Result<(PathBuf, KeySource), ConfigError>, environment: &Environment) -> Spool {
     let state = environment.home_or("XDG_STATE_HOME", ".local/state");
     let state = state.map(|state| state.join("sessionlog/spool"));
-    let of_directory = config.map(|config| {
-        let mut beside = config.data_dir.clone().into_os_string();
+    let of_directory = store.as_ref().ok().map(|(data_dir, _)| {
+        let mut beside = data_dir.clone().into_os_string();
         beside.push(".spool");
-        let name = config.data_dir.display().to_string().replace(['/', '\\'], "%");
+        let name = data_dir.display().to_string().replace(['/', '\\'], "%");
         [Some(PathBuf::from(beside)), state.as_ref().map(|state| state.join(name))]
     });
     let unnamed = state.as_ref().map(|state| state.join("any"));
     let places = of_directory.into_iter().flatten().chain([unnamed]);
-    let source = config.map(|config| config.keys.clone()).unwrap_or_default();
-    let keys: Keys =
-        Arc::new(move || source.read().map_err(|failure| io::Error::other(failure.to_string())));
+    let source = store.map(|(_, keys)| keys).map_err(|error| error.to_string());
+    let keys: Keys = Box::new(move || match &source {
+        Ok(source) => source.read().map_err(|failure| io::Error::other(failure.to_string())),
+        Err(why) => Err(io::Error::other(why.clone())),
+    });
     Spool::new(places.flatten().collect(), keys, Arc::new(SystemEntropy))
 }

@@ -1,7 +1,10 @@
 //! Where settings come from: defaults, the file, the environment, flags, each a layer over the one
 //! before. It must not know what a value means, and refuses a name that is no setting.
 
-use std::{io, path::PathBuf};
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
 
 use figment::{
     Metadata, Profile, Provider,
@@ -54,12 +57,11 @@ pub(super) fn defaults(environment: &Environment) -> Layer {
     Layer { kind: DEFAULT, values }
 }
 
-/// The configuration file that was read, and what it says.
-pub(super) fn file(
+/// The configuration file and its text, when there is one.
+fn text(
     common: &Common,
     environment: &Environment,
-) -> Result<(Option<PathBuf>, Layer), ConfigError> {
-    let none = Layer { kind: FILE, values: Dict::new() };
+) -> Result<Option<(PathBuf, String)>, ConfigError> {
     let named = common
         .config
         .clone()
@@ -68,17 +70,27 @@ pub(super) fn file(
     // decide where sessions go.
     let usual = || Some(environment.home_or("XDG_CONFIG_HOME", ".config")?.join("sessionlog"));
     let must_exist = named.is_some();
-    let Some(path) = named.or_else(|| Some(usual()?.join(FILE_NAME))) else {
-        return Ok((None, none));
+    let Some(path) = named.or_else(|| Some(usual()?.join(FILE_NAME))) else { return Ok(None) };
+    match files::read_text(&path, FILE_BYTES_MAX) {
+        Ok(text) => Ok(Some((path, text))),
+        Err(error) if error.kind() == io::ErrorKind::NotFound && !must_exist => Ok(None),
+        Err(error) => Err(wrong(&path, error.to_string())),
+    }
+}
+
+fn wrong(path: &Path, problem: String) -> ConfigError {
+    ConfigError::File { path: path.display().to_string(), problem }
+}
+
+/// The configuration file that was read, and what it says.
+pub(super) fn file(
+    common: &Common,
+    environment: &Environment,
+) -> Result<(Option<PathBuf>, Layer), ConfigError> {
+    let Some((path, text)) = text(common, environment)? else {
+        return Ok((None, Layer { kind: FILE, values: Dict::new() }));
     };
-    let wrong = |problem: String| ConfigError::File { path: path.display().to_string(), problem };
-    let text = match files::read_text(&path, FILE_BYTES_MAX) {
-        Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound && !must_exist => {
-            return Ok((None, none));
-        }
-        Err(error) => return Err(wrong(error.to_string())),
-    };
+    let wrong = |problem: String| wrong(&path, problem);
     let read = Toml::string(&text).data().map_err(|error| wrong(error.to_string()))?;
     let mut values = Dict::new();
     for (name, value) in read.into_values().flatten() {
@@ -97,6 +109,36 @@ pub(super) fn file(
     }
     let path = std::path::absolute(&path).unwrap_or(path);
     Ok((Some(path), Layer { kind: FILE, values }))
+}
+
+/// What file, environment and flags say of some settings, whatever else they say: of a file that is
+/// no TOML each line that is some.
+pub(super) fn salvaged(
+    common: &Common,
+    environment: &Environment,
+    names: &[&str],
+) -> Result<(Option<PathBuf>, [Layer; 3]), ConfigError> {
+    let (path, text) = text(common, environment)?.unzip();
+    let lines = text.as_deref().unwrap_or_default().lines();
+    let said = lines.filter_map(|line| Toml::string(line).data().ok());
+    let said = said.flat_map(|line| line.into_values().flatten());
+    let said = said.filter_map(|(name, value)| Some((name, text_of(&value)?)));
+    let shown = names.iter().filter_map(|name| {
+        let value = environment.variables.get(&format!("{PREFIX}{}", name.to_uppercase()))?;
+        Some(((*name).to_owned(), value.to_str()?.to_owned()))
+    });
+    let typed = common.flags.iter().map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let layer = |kind, values: Vec<(String, String)>| {
+        let wanted = values.into_iter().filter(|(name, _)| names.contains(&name.as_str()));
+        Layer { kind, values: wanted.map(|(name, value)| (name, Value::from(value))).collect() }
+    };
+    let path = path.map(|path| std::path::absolute(&path).unwrap_or(path));
+    let layers = [
+        layer(FILE, said.collect()),
+        layer(ENVIRONMENT, shown.collect()),
+        layer(FLAG, typed.collect()),
+    ];
+    Ok((path, layers))
 }
 
 pub(super) fn variables(environment: &Environment) -> Result<Layer, ConfigError> {

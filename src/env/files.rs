@@ -246,6 +246,24 @@ pub fn look(path: &Path) -> io::Result<Option<Found>> {
     }))
 }
 
+/// Whether a path is a directory of this user's that nobody else may write to, and no link to one:
+/// what is found there is what this user put there.
+#[must_use]
+pub fn is_own_dir(path: &Path) -> bool {
+    let own = rustix::process::geteuid().as_raw();
+    fs::symlink_metadata(path).is_ok_and(|found| {
+        found.is_dir() && found.uid() == own && found.permissions().mode() & 0o022 == 0
+    })
+}
+
+/// Gives a file another name in the same file system; what had that name is gone.
+///
+/// # Errors
+/// What the file system said.
+pub fn rename(from: &Path, to: &Path) -> io::Result<()> {
+    fs::rename(from, to)
+}
+
 /// What tells a file from what its path named before: another file, or other content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {

@@ -6,9 +6,10 @@ use std::{collections::BTreeSet, time::Duration};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::spool::Spool;
+use super::spool::{Spool, Unread};
 use crate::{
     client::{Client, ClientError, IDEMPOTENCY_KEY, Request, session_path},
+    env::Clock,
     event::SessionId,
 };
 
@@ -58,6 +59,8 @@ pub(super) enum Undelivered {
 pub struct Drained {
     /// Files delivered.
     pub delivered: usize,
+    /// Files that nobody can read: they are out of the way now.
+    pub aside: usize,
     /// Why the rest waits on.
     pub stopped: Option<String>,
 }
@@ -165,32 +168,31 @@ fn judged(error: ClientError) -> Undelivered {
     }
 }
 
-/// Delivers what waits, in the order in which it happened, for so long at most. What one session
-/// does not take now holds up that session alone; an owner that does not answer holds up all.
+/// Delivers what waits, in the order in which it happened. What one session does not take now holds
+/// up that session alone; an owner that does not answer holds up all. Nothing is begun after
+/// `share`, and what was begun by then is ended: over the slowest network something is delivered.
+/// Dropped in between it is as good as ended: what `drained` says is done.
 ///
 /// # Errors
 /// What the file system said of the spool.
-pub async fn drain(client: &Client, spool: &Spool, wait: Duration) -> std::io::Result<Drained> {
-    let mut drained = Drained::default();
-    let outcome = tokio::time::timeout(wait, drain_all(client, spool, &mut drained)).await;
-    if outcome.is_err() {
-        drained.stopped = Some("what waits is being delivered, a part at a time".to_owned());
-    } else {
-        outcome.unwrap_or(Ok(()))?;
-    }
-    if drained.stopped.is_none() {
-        spool.unpause();
-    }
-    Ok(drained)
-}
-
-async fn drain_all(client: &Client, spool: &Spool, drained: &mut Drained) -> std::io::Result<()> {
+pub async fn drain(
+    client: &Client,
+    spool: &Spool,
+    clock: &dyn Clock,
+    share: Duration,
+    drained: &mut Drained,
+) -> std::io::Result<()> {
     const PAUSE: Duration = Duration::from_millis(20);
+    let begun = clock.monotonic();
+    let is_over = || clock.monotonic().saturating_sub(begun) >= share;
     let Some(_right) = (loop {
         match spool.take()? {
             Some(right) => break Some(right),
             None if spool.is_empty() => break None,
-            // Somebody else delivers.
+            None if is_over() => {
+                drained.stopped = Some("somebody else delivers what waits".to_owned());
+                return Ok(());
+            }
             None => tokio::time::sleep(PAUSE).await,
         }
     }) else {
@@ -198,9 +200,19 @@ async fn drain_all(client: &Client, spool: &Spool, drained: &mut Drained) -> std
     };
     let mut held = BTreeSet::new();
     for path in spool.waiting() {
-        let Some(delivery) = spool.read(&path) else { continue };
-        if held.contains(&delivery.session) {
-            continue;
+        let delivery = match spool.read(&path) {
+            Ok(delivery) if held.contains(&delivery.session) => continue,
+            Ok(delivery) => delivery,
+            Err(Unread::Gone | Unread::Sealed) => continue,
+            Err(Unread::Broken) => {
+                // Where it cannot even be moved it harms nobody.
+                drained.aside += usize::from(spool.set_aside(&path).is_ok());
+                continue;
+            }
+        };
+        if is_over() {
+            drained.stopped = Some("what waits is being delivered, a part at a time".to_owned());
+            return Ok(());
         }
         match deliver(client, &delivery).await {
             Ok(()) | Err(Undelivered::Gone(_)) => {}
@@ -221,5 +233,6 @@ async fn drain_all(client: &Client, spool: &Spool, drained: &mut Drained) -> std
         spool.forget(&path)?;
         drained.delivered += 1;
     }
+    spool.unpause();
     Ok(())
 }

@@ -29,8 +29,8 @@ pub use spool::{Keys, Spool, SpoolError};
 /// How much longer than for another event an agent waits where it is answered: at a start, a
 /// resumption, the end of a compaction.
 const ANSWER_TIMES: u32 = 3;
-/// The part of its time that a hook spends on what others could not deliver.
-const DRAIN_PART: u32 = 4;
+/// The part of its time in which a hook begins to deliver what others could not.
+const DRAIN_PART: u32 = 2;
 /// However long somebody wants to wait: the agent's program gives a hook ten seconds, and an event
 /// must be in the spool before they are over.
 const WAIT_MAX: Duration = Duration::from_secs(8);
@@ -86,9 +86,10 @@ impl Hook {
         let wait = if wants { self.wait * ANSWER_TIMES } else { self.wait }.min(WAIT_MAX);
         let paused = !wants && self.spool.is_paused(at.plus_micros(-self.pause_micros()));
         let begun = self.clock.monotonic();
+        let mut drained = Drained::default();
         let outcome = match paused {
             true => Err(None),
-            false => self.record_within(wait, &delivery).await.map_err(Some),
+            false => self.record_within(wait, &delivery, &mut drained).await.map_err(Some),
         };
         match outcome {
             Ok(trouble) => {
@@ -96,9 +97,18 @@ impl Hook {
                 done.trouble = trouble;
             }
             Err(why) => {
-                self.spool_it(&delivery, why, &mut done);
-                return done;
+                // Whoever delivered something is not the one to stop others from it.
+                let failed = why.is_some() && drained.delivered == 0;
+                self.spool_it(&delivery, why, failed, &mut done);
+                if drained.delivered == 0 {
+                    return done;
+                }
             }
+        }
+        if drained.aside > 0 {
+            let told = done.trouble.take().map_or_else(String::new, |trouble| trouble + "; ");
+            let aside = format!("{told}what nobody can read is in {}/refused now", self.spool);
+            done.trouble = Some(aside);
         }
         if let Some(client) = self.client.as_ref().ok().filter(|_| wants) {
             let left = wait.saturating_sub(self.clock.monotonic().saturating_sub(begun));
@@ -122,20 +132,27 @@ impl Hook {
         &self,
         wait: Duration,
         delivery: &Delivery,
+        drained: &mut Drained,
     ) -> Result<Option<String>, String> {
         let client = self.client.as_ref().map_err(String::clone)?;
-        match tokio::time::timeout(wait, self.record(client, delivery)).await {
+        match tokio::time::timeout(wait, self.record(client, delivery, drained)).await {
             Ok(outcome) => outcome,
             Err(_) => Err(format!("no answer for {} ms", wait.as_millis())),
         }
     }
 
     /// Delivers what waits, and then the event; an event that waits comes first.
-    async fn record(&self, client: &Client, delivery: &Delivery) -> Result<Option<String>, String> {
+    async fn record(
+        &self,
+        client: &Client,
+        delivery: &Delivery,
+        drained: &mut Drained,
+    ) -> Result<Option<String>, String> {
         if !self.spool.is_empty() {
-            let drained = deliver::drain(client, &self.spool, self.wait / DRAIN_PART);
-            let drained = drained.await.map_err(|error| error.to_string())?;
-            if let Some(why) = drained.stopped {
+            let (spool, share) = (&self.spool, self.wait / DRAIN_PART);
+            let outcome = deliver::drain(client, spool, &*self.clock, share, drained).await;
+            outcome.map_err(|error| error.to_string())?;
+            if let Some(why) = drained.stopped.take() {
                 return Err(why);
             }
         }
@@ -150,9 +167,10 @@ impl Hook {
         }
     }
 
-    fn spool_it(&self, delivery: &Delivery, why: Option<String>, done: &mut Done) {
+    /// Has the event wait; after a failure others wait for a while before they try.
+    fn spool_it(&self, delivery: &Delivery, why: Option<String>, failed: bool, done: &mut Done) {
         let place = self.spool.put(delivery, self.clock.now());
-        if why.is_some() {
+        if failed {
             // Whether it is noted or not: the next event finds out for itself.
             let _ = self.spool.pause(self.clock.now());
         }

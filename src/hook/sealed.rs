@@ -20,11 +20,16 @@ fn cipher(key: &Secret) -> XChaCha20Poly1305 {
 /// The text under the key in force.
 pub(super) fn seal(keys: &MasterKeys, entropy: &dyn Entropy, text: &str) -> Vec<u8> {
     let mut nonce = [0; NONCE_BYTES];
-    entropy.fill(&mut nonce);
+    entropy.fill_secret(&mut nonce);
     let mut body = text.as_bytes().to_vec();
     let sealed = cipher(&keys.current).encrypt_in_place(&XNonce::from(nonce), MARK, &mut body);
     sealed.expect("a text of a spool is shorter than what the cipher takes");
     [MARK, &nonce, &body].concat()
+}
+
+/// Whether it is under a key.
+pub(super) fn is_sealed(bytes: &[u8]) -> bool {
+    bytes.starts_with(MARK)
 }
 
 /// The text; `None` when it is under no key that is here.

@@ -2,14 +2,15 @@
 //! that any number of hooks write at once without waiting for each other, and what is read back is
 //! whole. It must not deliver, nor lie inside a data directory: that one may be what is broken.
 //!
-//! A place: `TIME-ID.json` waits, `refused/TIME-ID.json` was refused for good, `failed` holds when
-//! delivering failed last, `drain.lock` is held by whoever delivers.
+//! A place: `TIME-ID.json` waits, `refused/` holds what nobody takes or can read, `failed` when
+//! delivering failed last, `drain.lock` is held by whoever delivers. A place that is another
+//! user's, or that another may write to, is none: its files are not read and none is put there.
 
 use std::{
     fmt,
     io::{self, Write as _},
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, OnceLock},
 };
 
 use super::{deliver::Delivery, sealed};
@@ -32,21 +33,35 @@ pub struct SpoolError {
     source: io::Error,
 }
 
-/// The keys of the store, read when they are needed; none for a store without.
-pub type Keys = Arc<dyn Fn() -> io::Result<Option<Arc<MasterKeys>>> + Send + Sync>;
+/// The keys of the store; none for a store without.
+type Known = Option<Arc<MasterKeys>>;
+
+/// How they are read: once, when they are needed.
+pub type Keys = Box<dyn Fn() -> io::Result<Known> + Send + Sync>;
+
+/// Why an event that waits is not here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unread {
+    /// Somebody delivered it.
+    Gone,
+    /// It is under a key, and none is here.
+    Sealed,
+    /// It never will be: it is none, or under another key.
+    Broken,
+}
 
 /// Places where events wait, the best one first.
-#[derive(Clone)]
 pub struct Spool {
     places: Vec<PathBuf>,
     keys: Keys,
+    /// What they were; reading them may cost a command each time.
+    known: OnceLock<Result<Known, String>>,
     entropy: Arc<dyn Entropy>,
 }
 
 impl fmt::Display for Spool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let used = self.places.iter().find(|place| matches!(files::look(place), Ok(Some(_))));
-        let place = used.or(self.places.first());
+        let place = self.own().next().or(self.places.first());
         place.map_or(Ok(()), |place| write!(f, "{}", place.display()))
     }
 }
@@ -56,7 +71,20 @@ impl Spool {
     /// where the store has one: nothing that it would not show lies there.
     #[must_use]
     pub fn new(places: Vec<PathBuf>, keys: Keys, entropy: Arc<dyn Entropy>) -> Self {
-        Self { places, keys, entropy }
+        Self { places, keys, known: OnceLock::new(), entropy }
+    }
+
+    /// The places that are there and nobody else's.
+    fn own(&self) -> impl Iterator<Item = &PathBuf> {
+        self.places.iter().filter(|place| files::is_own_dir(place))
+    }
+
+    fn keys(&self) -> io::Result<Option<&MasterKeys>> {
+        let known = self.known.get_or_init(|| (self.keys)().map_err(|error| error.to_string()));
+        match known {
+            Ok(keys) => Ok(keys.as_deref()),
+            Err(why) => Err(io::Error::other(why.clone())),
+        }
     }
 
     /// Whether nothing waits.
@@ -70,7 +98,7 @@ impl Spool {
     pub fn waiting(&self) -> Vec<PathBuf> {
         let inside = |place: &PathBuf| files::list(place).unwrap_or_default();
         let is_one = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "json");
-        let mut all: Vec<PathBuf> = self.places.iter().flat_map(inside).filter(is_one).collect();
+        let mut all: Vec<PathBuf> = self.own().flat_map(inside).filter(is_one).collect();
         all.sort_by(|a, b| a.file_name().cmp(&b.file_name()));
         all
     }
@@ -98,19 +126,17 @@ impl Spool {
         below: Option<&str>,
     ) -> Result<PathBuf, SpoolError> {
         let text = delivery.to_text();
-        let keys =
-            (self.keys)().map_err(|source| SpoolError { path: PathBuf::from("key"), source });
+        let keys = self.keys().map_err(|source| SpoolError { path: PathBuf::from("key"), source });
         let bytes = match keys? {
-            Some(keys) => sealed::seal(&keys, &*self.entropy, &text),
+            Some(keys) => sealed::seal(keys, &*self.entropy, &text),
             None => text.into_bytes(),
         };
         let mut first = None;
         for place in &self.places {
-            let place = below.map_or_else(|| place.clone(), |below| place.join(below));
-            match write(&place, name, &bytes) {
-                Ok(()) => return Ok(place),
+            match write(place, below, name, &bytes) {
+                Ok(()) => return Ok(place.clone()),
                 Err(source) => {
-                    first.get_or_insert(SpoolError { path: place, source });
+                    first.get_or_insert(SpoolError { path: place.clone(), source });
                 }
             }
         }
@@ -121,12 +147,26 @@ impl Spool {
         Err(first.unwrap_or_else(nowhere))
     }
 
-    /// An event that waits; `None` when it is gone or is none.
-    #[must_use]
-    pub fn read(&self, path: &Path) -> Option<Delivery> {
-        let bytes = files::read(path, FILE_BYTES_MAX).ok()?;
-        let keys = (self.keys)().ok().flatten();
-        Delivery::read(&sealed::open(keys.as_deref(), bytes)?)
+    /// An event that waits.
+    pub(super) fn read(&self, path: &Path) -> Result<Delivery, Unread> {
+        let bytes = files::read(path, FILE_BYTES_MAX).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => Unread::Gone,
+            _ => Unread::Broken,
+        })?;
+        let keys = match sealed::is_sealed(&bytes) {
+            true => Some(self.keys().ok().flatten().ok_or(Unread::Sealed)?),
+            false => None,
+        };
+        let text = sealed::open(keys, bytes).ok_or(Unread::Broken)?;
+        Delivery::read(&text).ok_or(Unread::Broken)
+    }
+
+    /// Puts what cannot be read out of the way, for a person to look at.
+    pub(super) fn set_aside(&self, path: &Path) -> io::Result<()> {
+        let (Some(place), Some(name)) = (path.parent(), path.file_name()) else { return Ok(()) };
+        let aside = place.join(REFUSED);
+        files::create_dir(&aside)?;
+        files::rename(path, &aside.join(name))
     }
 
     /// Forgets an event that was delivered.
@@ -142,14 +182,14 @@ impl Spool {
     /// # Errors
     /// What the first place said.
     pub fn pause(&self, at: Timestamp) -> io::Result<()> {
-        let Some(place) = self.places.iter().find(|place| is_ours(place)) else { return Ok(()) };
+        let Some(place) = self.own().next() else { return Ok(()) };
         files::remove(&place.join(FAILED))?;
         files::append(&place.join(FAILED), at.0.to_string().as_bytes())
     }
 
     /// Forgets that delivering failed.
     pub fn unpause(&self) {
-        for place in &self.places {
+        for place in self.own() {
             // The pause ends by itself.
             let _ = files::remove(&place.join(FAILED));
         }
@@ -162,7 +202,7 @@ impl Spool {
             let text = files::read_text(&place.join(FAILED), 64).ok()?;
             text.trim().parse::<i64>().ok()
         };
-        self.places.iter().filter_map(failed).any(|at| at > since.0)
+        self.own().filter_map(failed).any(|at| at > since.0)
     }
 
     /// The right to deliver what waits, until it is dropped; `None` while somebody has it.
@@ -170,23 +210,23 @@ impl Spool {
     /// # Errors
     /// What the file system said.
     pub fn take(&self) -> io::Result<Option<impl Sized + use<>>> {
-        match self.places.iter().find(|place| is_ours(place)) {
+        match self.own().next() {
             Some(place) => files::try_lock_beside(&place.join(DRAIN)),
             None => Ok(None),
         }
     }
 }
 
-/// Whether a place is there and nobody else's.
-fn is_ours(place: &Path) -> bool {
-    matches!(files::look(place), Ok(Some(found)) if found.is_dir && found.mode & 0o022 == 0)
-}
-
-fn write(place: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
+fn write(place: &Path, below: Option<&str>, name: &str, bytes: &[u8]) -> io::Result<()> {
     files::create_dir(place)?;
-    if !is_ours(place) {
-        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "others may write there"));
+    if !files::is_own_dir(place) {
+        return Err(io::Error::new(
+            io::ErrorKind::PermissionDenied,
+            "it is not a directory that you alone may write to",
+        ));
     }
+    let place = below.map_or_else(|| place.to_path_buf(), |below| place.join(below));
+    files::create_dir(&place)?;
     let mut file = files::create(&place.join(name))?;
     file.write_all(bytes)?;
     file.finish()

@@ -3,15 +3,26 @@
 
 use std::{
     collections::BTreeSet,
-    os::unix::fs::PermissionsExt as _,
+    os::unix::fs::{PermissionsExt as _, symlink},
     path::{Path, PathBuf},
+    process::Stdio,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
 };
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
+use sessionlog::{
+    env::{Clock, entropy::SystemEntropy},
+    event::Timestamp,
+    hook::{Hook, Payload, Spool},
+};
 
-use super::{SESSION, at_once, claude, hook, kinds, of, quiet, waiting_for};
-use crate::program::{Place, eventually, signal};
+use super::{PATIENT, SESSION, at_once, claude, hook, kinds, of, quiet, waiting_for};
+use crate::program::{Place, Ran, eventually, signal};
 
 fn call(n: usize) -> Value {
     let id = format!("toolu_{n}");
@@ -93,6 +104,208 @@ fn an_event_waits_in_the_second_place_when_the_first_takes_nothing_and_is_told_w
     place.write(".local", "not a directory");
     let ran = hook(&place, &call(1));
     assert!(ran.err.contains("this event is lost"), "{}", ran.err);
+}
+
+/// Runs the program with variables of its own.
+fn run_as(place: &Place, variables: &[(&str, &str)], arguments: &[&str], input: &str) -> Ran {
+    let mut command = place.command(arguments);
+    let mut child = command.envs(variables.iter().copied()).stdin(Stdio::piped()).spawn().unwrap();
+    std::io::Write::write_all(&mut child.stdin.take().unwrap(), input.as_bytes()).unwrap();
+    crate::program::ran(child)
+}
+
+/// The files in a directory that hold a text.
+fn holding(directory: &Path, text: &str) -> Vec<PathBuf> {
+    let inside = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    let paths = inside.map(|entry| entry.path()).filter(|path| path.is_file());
+    let holds = |path: &PathBuf| {
+        let bytes = std::fs::read(path).unwrap();
+        bytes.windows(text.len()).any(|part| part == text.as_bytes())
+    };
+    paths.filter(holds).collect()
+}
+
+/// A clock that takes a step each time somebody looks at it.
+struct Steps {
+    seconds: u64,
+    looks: AtomicU64,
+}
+
+impl Clock for Steps {
+    fn now(&self) -> Timestamp {
+        Timestamp(i64::try_from(self.monotonic().as_micros()).unwrap())
+    }
+
+    fn monotonic(&self) -> Duration {
+        Duration::from_secs(self.seconds * self.looks.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+#[test]
+fn over_a_slow_network_what_waits_is_delivered_in_parts_and_nobody_is_stopped() {
+    let place = Place::new();
+    let server = place.serve();
+    let owner = u64::from(server.child.id());
+    quiet(&place, &call(0));
+    signal(owner, Signal::STOP);
+    for n in 1..4 {
+        waiting_for(&place, &call(n), "100ms");
+    }
+    signal(owner, Signal::CONT);
+    std::fs::remove_file(spool(&place).join("failed")).unwrap();
+    // So slow that a hook's part of its time is over with each that it delivers.
+    let clock = Arc::new(Steps { seconds: 25, looks: AtomicU64::new(200_000_000) });
+    let told = |n: usize| {
+        let hook = Hook {
+            client: Ok(server.client()),
+            spool: Spool::new(vec![spool(&place)], Box::new(|| Ok(None)), Arc::new(SystemEntropy)),
+            clock: clock.clone(),
+            entropy: Arc::new(SystemEntropy),
+            directory: None,
+            wait: Duration::from_secs(60),
+            tokens_max: 0,
+        };
+        let event = Payload::read(&call(n).to_string().into_bytes().into(), None).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(hook.run(&event))
+    };
+    for n in 4..6 {
+        let done = told(n);
+        let trouble = done.trouble.unwrap();
+        assert!(trouble.contains("a part at a time"), "{trouble}");
+        assert_eq!((done.recorded, done.spooled), (0, 1));
+        assert_eq!(
+            waiting(&spool(&place)),
+            3,
+            "one was delivered, and one waits behind the others"
+        );
+        assert!(!spool(&place).join("failed").exists(), "who gets on does not stop others");
+    }
+    assert_eq!(numbers(&place.events(SESSION)), [0, 1, 2, 3, 4, 5]);
+    assert_eq!(waiting(&spool(&place)), 0);
+}
+
+#[test]
+fn a_key_command_runs_once_however_much_waits() {
+    let place = Place::new();
+    let key = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+    let counted = place.path("counted");
+    let script = format!("echo ran >> {}\necho {key}\n", counted.display());
+    let command = format!("sh {}", place.write("key.sh", &script).display());
+    let variables = [("SESSIONLOG_KEY_COMMAND", &*command)];
+    let ran = || std::fs::read_to_string(&counted).unwrap().lines().count();
+    let blocked = place.write("data", "not a directory");
+    for n in 0..5 {
+        assert_eq!(run_as(&place, &variables, &["hook"], &call(n).to_string()).code, 0);
+    }
+    assert_eq!(ran(), 5);
+    std::fs::remove_file(blocked).unwrap();
+    let events = run_as(&place, &variables, &["events", SESSION], "").ok();
+    assert_eq!(events.lines().count(), 5);
+    assert_eq!(ran(), 7, "once for the owner and once for what waits");
+}
+
+#[test]
+fn what_waits_is_beside_the_store_and_under_its_key_when_other_settings_are_wrong() {
+    let key = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+    let event = claude("UserPromptSubmit", &json!({ "prompt": "a word of ours" })).to_string();
+    let sealed = |place: &Place, variables: &[(&str, &str)]| {
+        let ran = run_as(place, variables, &["hook"], &event);
+        assert_eq!((ran.code, &*ran.out), (0, ""), "{}", ran.err);
+        assert!(ran.err.contains("waits in") && ran.err.contains("data.spool"), "{}", ran.err);
+        assert_eq!(waiting(&spool(place)), 1);
+        assert_eq!(holding(&spool(place), "a word of ours"), Vec::<PathBuf>::new());
+        let key = [("SESSIONLOG_KEY", key)];
+        let events = run_as(place, &key, &["events", SESSION], "").ok();
+        assert!(events.contains("a word of ours"), "{events}");
+    };
+    for wrong in [("SESSIONLOG_TTL", "soon"), ("SESSIONLOG_NO_SUCH", "1")] {
+        sealed(&Place::new(), &[("SESSIONLOG_KEY", key), wrong]);
+    }
+    for file in ["ttl = \"soon\"", "no_such = 1", "= broken ["] {
+        let place = Place::new();
+        let path = place.write("key", key);
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+        let config = place.write("settings.toml", &format!("key_file = \"key\"\n{file}\n"));
+        sealed(&place, &[("SESSIONLOG_CONFIG", config.to_str().unwrap())]);
+    }
+    // Whoever wants a key and gives none that is one does not want it in the clear.
+    let place = Place::new();
+    let ran = run_as(&place, &[("SESSIONLOG_KEY", "none")], &["hook"], &event);
+    assert!(ran.code == 0 && ran.err.contains("this event is lost: key"), "{}", ran.err);
+    assert_eq!(holding(&spool(&place), "a word of ours"), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn what_others_put_in_a_spools_place_is_not_read_and_nothing_is_put_there() {
+    let place = Place::new();
+    let blocked = place.write("data", "not a directory");
+    hook(&place, &call(0));
+    std::fs::rename(spool(&place), place.path("theirs")).unwrap();
+    std::fs::remove_file(blocked).unwrap();
+    let open = |mode| {
+        let mode = std::fs::Permissions::from_mode(mode);
+        std::fs::set_permissions(spool(&place), mode).unwrap();
+    };
+    let refused = || {
+        // What lies there is never delivered, and what fails now waits elsewhere.
+        quiet(&place, &call(1));
+        assert_eq!(numbers(&place.events(SESSION)), [1]);
+        let owner = eventually("an owner", || place.owner_pid());
+        signal(owner, Signal::STOP);
+        let ran = waiting_for(&place, &call(1), "100ms");
+        signal(owner, Signal::CONT);
+        assert!(ran.err.contains(".local/state"), "{}", ran.err);
+        assert_eq!(waiting(&spool(&place)), 1);
+        eventually("the event that waits elsewhere", || {
+            place.run(&["sessions"]).ok();
+            let left = std::fs::read_dir(place.path(".local/state/sessionlog/spool")).unwrap();
+            (left.flatten().map(|place| waiting(&place.path())).sum::<usize>() == 0).then_some(())
+        });
+    };
+    symlink(place.path("theirs"), spool(&place)).unwrap();
+    refused();
+    std::fs::remove_file(spool(&place)).unwrap();
+    std::fs::rename(place.path("theirs"), spool(&place)).unwrap();
+    for mode in [0o777, 0o720] {
+        open(mode);
+        refused();
+    }
+    open(0o700);
+    if rustix::process::geteuid().is_root() {
+        std::os::unix::fs::chown(spool(&place), Some(12_345), None).unwrap();
+        refused();
+        std::os::unix::fs::chown(spool(&place), Some(0), None).unwrap();
+    }
+    assert_eq!(numbers(&place.events(SESSION)), [1, 0], "and ours it is again");
+}
+
+#[test]
+fn what_nobody_can_read_is_put_aside_and_what_is_under_a_key_waits_for_it() {
+    let place = Place::new();
+    let key = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+    std::fs::create_dir(spool(&place)).unwrap();
+    std::fs::set_permissions(spool(&place), std::fs::Permissions::from_mode(0o700)).unwrap();
+    let put = |name: &str, bytes: &[u8]| std::fs::write(spool(&place).join(name), bytes).unwrap();
+    put("1-torn.json", b"{\"session\": \"s\", \"ev");
+    put("2-bytes.json", b"\xff\x00");
+    put("3-empty.json", b"");
+    put("4-sealed.json", b"sealed1\n and what nobody here can read, for there is no key");
+    std::fs::create_dir(spool(&place).join("5-directory.json")).unwrap();
+    let ran = hook(&place, &call(0));
+    assert!(ran.err.contains("data.spool/refused"), "{}", ran.err);
+    assert_eq!(numbers(&place.events(SESSION)), [0]);
+    assert_eq!(waiting(&spool(&place)), 1, "the one under a key");
+    assert_eq!(waiting(&spool(&place).join("refused")), 4);
+    quiet(&place, &call(1));
+    // With a key it is known that it is under another.
+    let other = Place::new();
+    std::fs::rename(spool(&place), spool(&other)).unwrap();
+    let variables = [("SESSIONLOG_KEY", key)];
+    let arguments = ["hook", "--hook-wait", PATIENT];
+    let ran = run_as(&other, &variables, &arguments, &call(0).to_string());
+    assert!(ran.code == 0 && ran.err.contains("data.spool/refused"), "{}", ran.err);
+    assert_eq!((waiting(&spool(&other)), waiting(&spool(&other).join("refused"))), (0, 5));
 }
 
 #[test]
