@@ -302,6 +302,57 @@ def events(server, key):
     same((seen.type, seen.goal, seen.position), ("research.goal", "g", 0), "a type of our own")
 
 
+# ---- Status, threads, resources.
+
+def beside(server, key):
+    api, _ = client(server, key)
+    of = api.beta.sessions
+    session = of.create(agent="agent_07", environment_id="env_01").id
+
+    def say(*kinds):
+        # What a harness writes is more than an application may send; the answer is no model's.
+        events = [{"type": kind, **more} for kind, more in kinds]
+        api.post(f"/v1/sessions/{session}/events", cast_to=object, body={"events": events})
+
+    idle = ("session.status_idle", {"stop_reason": {"type": "end_turn"}})
+    for said, expected in [
+        ([("session.status_running", {})], "running"),
+        ([idle, ("session.status_rescheduled", {})], "rescheduling"),
+        ([("session.status_running", {}), idle], "idle"),
+        ([("session.status_terminated", {})], "terminated"),
+    ]:
+        say(*said)
+        same(of.retrieve(session).status, expected, f"status after {said}")
+        listed = [one.status for one in of.list(agent_id="agent_07")]
+        same(listed, [expected], "and in a listing")
+    if hasattr(of, "threads"):
+        [thread] = list(of.threads.list(session))
+        same((type(thread).__name__, thread.session_id, thread.status, thread.parent_thread_id),
+             ("BetaManagedAgentsSessionThread", session, "terminated", None), "the session's thread")
+        same(thread.agent.id, "agent_07", "its agent")
+        same(of.threads.retrieve(thread.id, session_id=session).to_dict(), thread.to_dict(), "the same by its id")
+        events = [event.id for event in of.events.list(session)]
+        same([event.id for event in of.threads.events.list(thread.id, session_id=session, limit=2)], events,
+             "its events, page by page")
+        with of.threads.events.stream(thread.id, session_id=session, extra_query={"from": "0"}) as stream:
+            same(next(stream).id, events[0], "its stream")
+        refused(lambda: of.threads.archive(thread.id, session_id=session),
+                anthropic.UnprocessableEntityError, 422, "invalid_request")
+        refused(lambda: of.threads.retrieve("sthr_other", session_id=session),
+                anthropic.NotFoundError, 404, "invalid_request")
+        refused(lambda: of.threads.list("nobody"), anthropic.NotFoundError, 404, "session_not_found")
+    same(list(of.resources.list(session)), [], "no resources")
+    refused(lambda: of.resources.list("nobody"), anthropic.NotFoundError, 404, "session_not_found")
+    refused(lambda: of.resources.add(session, file_id="file_1", type="file"),
+            anthropic.UnprocessableEntityError, 422, "invalid_request")
+    for call in (
+        lambda: of.resources.retrieve("sesrsc_1", session_id=session),
+        lambda: of.resources.update("sesrsc_1", session_id=session, authorization_token="t"),
+        lambda: of.resources.delete("sesrsc_1", session_id=session),
+    ):
+        refused(call, anthropic.NotFoundError, 404, "invalid_request")
+
+
 # ---- Streams.
 
 def streams(server, key):
@@ -521,6 +572,7 @@ def main():
     try:
         sessions(guarded, key)
         events(open_to_all, "any key")
+        beside(guarded, key)
         streams(guarded, key)
         errors(guarded, key, reader)
         asyncio.run(runner(guarded, key))

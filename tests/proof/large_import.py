@@ -17,7 +17,7 @@ import subprocess
 import sys
 import time
 
-program, directory = sys.argv[1:3]
+program, directory = sys.argv[1], os.path.abspath(sys.argv[2])
 megabytes = int(sys.argv[3]) if len(sys.argv) > 3 else 1024
 SESSION = "3f0c1d9e-52a7-4b8e-9c33-0d5f6a7b8c91"
 THREAD = "0199f2a4-77aa-7c10-8f3e-2b1c0d9e8f70"
@@ -122,13 +122,13 @@ def owner(home):
     check(said.returncode == 0, "an owner answers", said.stderr)
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
-            with open(f"/proc/{pid}/environ") as file:
-                ours = f"SESSIONLOG_DATA_DIR={home}/data" in file.read()
             with open(f"/proc/{pid}/cmdline") as file:
-                if ours and "serve" in file.read():
-                    return int(pid)
+                arguments = file.read().split("\0")
+            if "serve" in arguments and os.path.join(home, "data") in arguments:
+                return int(pid)
         except OSError:
             continue
+    check(False, "the owner is found")
 
 
 def peak(pid):

@@ -438,6 +438,15 @@ impl Shared {
         batch: &Batch,
         positions: &[Option<Position>],
     ) -> StoreResult<Appended> {
+        // What lies side by side is read at once: a block is opened once for all it holds.
+        let known: Vec<Position> = positions.iter().flatten().copied().collect();
+        let mut olds = Vec::with_capacity(known.len());
+        for run in known.chunk_by(|one, next| one.plus(1) == *next) {
+            if let (Some(first), Some(last)) = (run.first(), run.last()) {
+                olds.extend(self.stored(session, Range::new(*first, last.plus(1)))?);
+            }
+        }
+        let mut olds = olds.into_iter();
         let mut stored = Vec::new();
         let mut news = 0;
         for (new, position) in batch.events.iter().zip(positions) {
@@ -449,8 +458,7 @@ impl Shared {
                 news += 1;
                 continue;
             };
-            let old = self.stored(session, Range::new(at, at.plus(1)))?;
-            let Some(old) = old.into_iter().next() else { return Err(conflict(Some(at))) };
+            let Some(old) = olds.next() else { return Err(conflict(Some(at))) };
             // Of what it has of others nobody but its writer knows whether it is redacted.
             let redacted = is_redacted(&session.state().entry.redacted, at)
                 || at < session.base() && old.body == REDACTED;

@@ -9,7 +9,7 @@ use sessionlog::{
         Env,
         sim::{Op, Sim},
     },
-    event::{Origin, Scope},
+    event::{Batch, EventId, NewEvent, Origin, Scope, SessionId},
     service::{Caller, Service, Via},
     store::{
         Store,
@@ -17,6 +17,8 @@ use sessionlog::{
     },
     wire::tools,
 };
+
+use crate::engines;
 
 /// A store that rotates, settles and seals only when told to, and the disk below it.
 struct Counted {
@@ -158,4 +160,25 @@ async fn a_restart_forgets_nothing_and_reads_a_session_once() {
     let since = store.disk.calls();
     store.call("get_research_session", session).await;
     assert_eq!(store.disk.calls(), since);
+}
+
+#[tokio::test]
+async fn a_batch_that_is_sent_again_is_read_once_to_be_compared() {
+    let store = Counted::new();
+    let event = |n: usize| NewEvent {
+        id: Some(EventId::new(&format!("e{n}")).unwrap()),
+        ..engines::event(&json!({"n": n, "text": "words of it ".repeat(50)}).to_string())
+    };
+    let batch = Batch { events: (0..1_000).map(event).collect(), ..Batch::default() };
+    let bytes: u64 = batch.events.iter().map(|event| event.body.len() as u64).sum();
+    let caller = Caller { scope: Scope::local(), origin: Origin::Import, fence: None };
+    let session = SessionId::new("s").unwrap();
+    let emit = async || store.service.emit(&caller, &session, batch.clone(), true).await.unwrap();
+    emit().await;
+    store.local.settle().unwrap();
+    emit().await;
+    let since = store.disk.calls();
+    assert!(emit().await.repeated);
+    let (_, read) = store.moved(since);
+    assert!(read <= 2 * bytes, "{read} bytes were read to compare {bytes}");
 }
