@@ -44,6 +44,9 @@ Examples:
   sessionlog proxy -- npx -y @modelcontextprotocol/server-filesystem .
   sessionlog proxy --url https://mcp.example.com/mcp --header \"Authorization: Bearer $TOKEN\"";
 
+/// How long a call waits for what the log knows.
+const PATIENCE: Duration = Duration::from_millis(250);
+
 #[derive(Debug, Args)]
 #[command(after_help = MORE)]
 pub(super) struct Proxy {
@@ -109,6 +112,7 @@ pub(super) async fn run(
             tools: wanted.cache.into_iter().collect(),
             tokens_max: usize::try_from(wanted.remember_tokens).unwrap_or(usize::MAX),
         },
+        patience: PATIENCE,
         context: match wanted.context {
             ContextWhen::Off => Context::Off,
             ContextWhen::Request => Context::Request,

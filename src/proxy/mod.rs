@@ -64,6 +64,8 @@ pub struct Options {
     pub directory: Option<String>,
     /// How a call may be answered from the log.
     pub repeats: Repeats,
+    /// How long a call waits for what the log knows before it goes to the server.
+    pub patience: Duration,
     /// What of earlier outputs goes to the client.
     pub context: Context,
     /// Whether an answer waits until its record is durable.

@@ -44,7 +44,7 @@ const LAST_WORDS: Duration = Duration::from_secs(10);
 /// How long what is under way may take when the client has left, and then the server to hear of it.
 const GRACE: Duration = Duration::from_secs(3);
 /// How long a message that must not be overtaken may hold up the next.
-const ORDER: Duration = Duration::from_secs(10);
+const ORDER: Duration = Duration::from_secs(30);
 const CONNECT: Duration = Duration::from_secs(10);
 
 /// A server by HTTP.

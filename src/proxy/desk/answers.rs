@@ -14,8 +14,6 @@ use crate::{
     wire::tool_cache::{LookupAnswer, OutputsAnswer},
 };
 
-/// How long a call may wait for what the log knows before it goes to the server.
-const LOOKUP_PATIENCE: Duration = Duration::from_millis(250);
 /// How long a store that did not answer is left alone, so that not every call waits for it.
 const SILENCE: Duration = Duration::from_secs(5);
 /// In an answer's `_meta`: where it comes from.
@@ -61,7 +59,7 @@ impl Desk {
         if clock.monotonic() < self.state().silent_until {
             return None;
         }
-        match tokio::time::timeout(LOOKUP_PATIENCE, ask).await {
+        match tokio::time::timeout(self.options.patience, ask).await {
             Ok(Ok(said)) => return Some(said),
             Ok(Err(ClientError::Refused(refusal))) if refusal.status < 500 => {}
             Ok(Err(_)) | Err(_) => self.state().silent_until = clock.monotonic() + SILENCE,
@@ -71,7 +69,7 @@ impl Desk {
 
     /// Waits for what of the call's session was queued so far, for a moment.
     pub(super) async fn settled(&self, call: &Call) {
-        self.recorder.settled(&call.open.home.session, LOOKUP_PATIENCE).await;
+        self.recorder.settled(&call.open.home.session, self.options.patience).await;
     }
 
     async fn look_up(
@@ -91,7 +89,7 @@ impl Desk {
         match recorded.filter(|record| record.number > changed) {
             // Longer than anybody waits for us: who takes so long does not answer.
             Some(record) => {
-                let _ = self.recorder.durable(&record, 2 * LOOKUP_PATIENCE).await;
+                let _ = self.recorder.durable(&record, 2 * self.options.patience).await;
             }
             None if changed > 0 => return Ok(None),
             None => {}

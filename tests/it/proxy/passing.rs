@@ -50,7 +50,8 @@ async fn a_store_that_does_not_answer_is_told_of_and_no_call_waits_for_it() {
         let _ = tell.send(text.to_owned());
     });
     let script = Box::new(super::wrapped::tools());
-    let options = sessionlog::proxy::Options { notify, ..options() };
+    let patience = std::time::Duration::from_millis(20);
+    let options = sessionlog::proxy::Options { notify, patience, ..options() };
     let mut wrapped = Wrapped::new(NOWHERE, options, script);
     wrapped.tools().await;
     for n in 0..50 {

@@ -54,6 +54,22 @@ fn a_program_is_wrapped_and_its_end_is_the_proxys() {
 }
 
 #[test]
+fn a_program_is_not_told_what_opens_the_store() {
+    let place = Place::new();
+    let server = r#"read -r line
+echo "{\"id\":1,\"token\":\"$SESSIONLOG_TOKEN$SESSIONLOG_KEY$SESSIONLOG_KEY_PREVIOUS\",\"home\":\"$HOME\"}""#;
+    let mut proxy = place.command(&["proxy", "--", "sh", "-c", server]);
+    let key = "0123456789abcdef".repeat(4);
+    let secrets = [("SESSIONLOG_TOKEN", "t"), ("SESSIONLOG_KEY", &key)];
+    let mut proxy = proxy.envs(secrets).stdin(Stdio::piped()).spawn().unwrap();
+    proxy.stdin.take().unwrap().write_all(b"{}\n").unwrap();
+    let said = proxy.wait_with_output().unwrap().stdout;
+    let said: Value = serde_json::from_slice(&said).unwrap();
+    assert_eq!(said["token"], "", "{said}");
+    assert!(!said["home"].as_str().unwrap().is_empty(), "the rest is as it was");
+}
+
+#[test]
 fn what_cannot_be_wrapped_is_refused_by_name() {
     let place = Place::new();
     for (arguments, code, said) in [

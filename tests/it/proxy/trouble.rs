@@ -99,7 +99,9 @@ async fn a_store_that_does_not_answer_is_left_alone_for_a_while() {
     let script = |_: Asked| std::future::pending().boxed();
     let store = Scripted::start(script).await;
     let clock = Arc::new(ManualClock::default());
-    let named = Options { session: Some(session("s")), clock: clock.clone(), ..options() };
+    let patience = Duration::from_millis(20);
+    let session = Some(session("s"));
+    let named = Options { session, patience, clock: clock.clone(), ..options() };
     let mut wrapped = wrapped(&store, named);
     wrapped.tools().await;
     let looked = || {

@@ -97,6 +97,7 @@ pub fn options() -> Options {
         server: "scripted".to_owned(),
         directory: Some("/work/here".to_owned()),
         repeats: Repeats { age_max: Some(Duration::from_secs(60)), tools, tokens_max: 4_000 },
+        patience: PATIENCE,
         context: Context::Request,
         durable: false,
         secrets: Some(Arc::new(Recogniser::default())),
