@@ -63,9 +63,15 @@ pub(super) fn install(
         let before = read(&target.path)?;
         let after = with_us(before.as_deref(), target.holds, job.agent, &command)
             .map_err(|error| broken(&target, &error.to_string()))?;
-        let clean = before.as_deref().map(|text| without_us(text, target.holds)).transpose();
-        let clean = clean.map_err(|error| broken(&target, &error.to_string()))?;
-        let kept = Some(Kept { before: clean, after: after.clone() });
+        let first = match (job.kept(&target.path), &before) {
+            // We are there, as we left it: what was there before us is known.
+            (Some(kept), Some(before)) if kept.after == *before => kept.before,
+            _ => {
+                let clean = before.as_deref().map(|text| without_us(text, target.holds));
+                clean.transpose().map_err(|error| broken(&target, &error.to_string()))?
+            }
+        };
+        let kept = Some(Kept { before: first, after: after.clone() });
         changes.push(Change { path: target.path, before, after: Some(after), kept });
     }
     job.carry_out(&changes, screen)
@@ -136,10 +142,10 @@ impl<'a> Job<'a> {
         Ok(self.agent.targets(self.scope, &Places { home, settings, project }))
     }
 
-    /// How the agent's program runs us: this very file, or by name where others share the settings.
+    /// How the agent's program runs us: as we were run, or by name where others share the settings.
     fn command(&self, config: &Config) -> Outcome<Command> {
         let program = match self.scope {
-            Scope::User => std::env::current_exe()?.display().to_string(),
+            Scope::User => program(self.environment)?.display().to_string(),
             Scope::Project => "sessionlog".to_owned(),
         };
         let flags = config.flags().filter(|(name, ..)| PASSED_ON.contains(name));
@@ -251,6 +257,25 @@ impl<'a> Job<'a> {
         };
         Ok(screen.line(next)?)
     }
+}
+
+/// The path that leads to this program tomorrow as well: as it was typed, or where it was found by
+/// its name; a link in it may lead to another version then. Only where that is another program now,
+/// this very file.
+fn program(environment: &Environment) -> std::io::Result<PathBuf> {
+    let running = std::env::current_exe()?;
+    let this = files::identity(&running)?;
+    let is_this = |path: &PathBuf| files::identity(path).is_ok_and(|found| found == this);
+    let typed = PathBuf::from(std::env::args_os().next().unwrap_or_default());
+    let by_name = typed.components().count() == 1 && !typed.is_absolute();
+    let found = match environment.variables.get("PATH").filter(|_| by_name) {
+        Some(path) => {
+            let places = std::env::split_paths(path).map(|directory| directory.join(&typed));
+            places.filter_map(|place| std::path::absolute(place).ok()).find(is_this)
+        }
+        None => std::path::absolute(typed).ok().filter(is_this),
+    };
+    Ok(found.unwrap_or(running))
 }
 
 impl Change {

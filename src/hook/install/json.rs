@@ -12,11 +12,13 @@ use super::PlanError;
 /// Levels at most: nobody nests settings deeper.
 const DEPTH_MAX: usize = 100;
 
-/// A text and where its values are.
+/// A text and where its values are. A path names members of objects, and numbers entries of lists.
 pub(super) struct Document {
     text: String,
     /// How a level is indented.
     unit: String,
+    /// How a line ends.
+    line: &'static str,
 }
 
 /// A member of an object, or an element of a list.
@@ -37,24 +39,36 @@ struct Inside {
     parts: Vec<Part>,
 }
 
+impl Inside {
+    /// Which part a step of a path means: of several members of a name the last one, which is what
+    /// a program reads.
+    fn at(&self, step: &str) -> Option<usize> {
+        match self.is_object {
+            true => self.parts.iter().rposition(|part| part.name.as_deref() == Some(step)),
+            false => step.parse().ok().filter(|at| *at < self.parts.len()),
+        }
+    }
+}
+
 impl Document {
     /// Reads a text; an empty one is an empty object.
     pub(super) fn of(text: &str) -> Result<Self, PlanError> {
-        let text = if text.trim().is_empty() { "{}\n" } else { text };
-        let mut scan = Scan { text, at: 0 };
+        let line = if text.contains("\r\n") { "\r\n" } else { "\n" };
+        let empty = text.trim_matches(|c: char| c.is_whitespace() || c == '\u{feff}').is_empty();
+        let given = if empty { format!("{}{{}}{line}", text.trim()) } else { text.to_owned() };
+        let mut scan = Scan { text: &given, at: 0 };
         scan.blanks();
         let broken = |at: usize| {
-            let line = text.get(..at).unwrap_or_default().matches('\n').count() + 1;
+            let line = given.get(..at).unwrap_or_default().matches('\n').count() + 1;
             PlanError::Broken(format!("it is no JSON object: line {line}"))
         };
         let start = scan.at;
         scan.value(0).ok_or_else(|| broken(scan.at))?;
         scan.blanks();
-        if scan.at < text.len() || !text.get(start..).is_some_and(|rest| rest.starts_with('{')) {
+        if scan.at < given.len() || !given.get(start..).is_some_and(|rest| rest.starts_with('{')) {
             return Err(broken(scan.at));
         }
-        let document = Self { text: text.to_owned(), unit: unit(text) };
-        Ok(document)
+        Ok(Self { unit: unit(&given), text: given, line })
     }
 
     pub(super) fn into_text(self) -> String {
@@ -63,16 +77,23 @@ impl Document {
 
     /// Names of the members of an object; none when there is no such object.
     pub(super) fn names(&self, path: &[&str]) -> Vec<String> {
-        let inside = self.find(path).and_then(|value| self.inside(value.start));
-        inside.into_iter().flat_map(|inside| inside.parts).filter_map(|part| part.name).collect()
+        let parts = self.inside(path).into_iter().flat_map(|inside| inside.parts);
+        parts.filter_map(|part| part.name).collect()
     }
 
-    /// Sees to it that the member at a path has a value.
-    pub(super) fn put(&mut self, path: &[&'static str], value: &Value) -> Result<(), PlanError> {
+    /// Entries of a list; none when there is no such list.
+    pub(super) fn entries(&self, path: &[&str]) -> Vec<Value> {
+        let list = self.inside(path).filter(|inside| !inside.is_object);
+        let parts = list.into_iter().flat_map(|list| list.parts);
+        parts.map(|part| self.read(&part.value)).collect()
+    }
+
+    /// Sees to it that what is at a path has a value.
+    pub(super) fn put(&mut self, path: &[&str], value: &Value) -> Result<(), PlanError> {
         if let Some(found) = self.find(path) {
-            if self.read(&found) != Some(value.clone()) {
-                let level = path.len();
-                self.replace(found, &self.rendered(value, level));
+            if self.read(&found) != *value {
+                let text = self.rendered(value, path.len());
+                self.text.replace_range(found, &text);
             }
             return Ok(());
         }
@@ -83,70 +104,23 @@ impl Document {
         self.add(above, Some(name), value)
     }
 
-    /// Sees to it that the list at a path has one entry of a kind, and that it is this one.
-    pub(super) fn put_into_list(
-        &mut self,
-        path: &[&'static str],
-        value: &Value,
-        is_one: fn(&Value) -> bool,
-    ) -> Result<(), PlanError> {
+    /// Adds an entry to the list at a path.
+    pub(super) fn put_into_list(&mut self, path: &[&str], value: &Value) -> Result<(), PlanError> {
         if self.find(path).is_none() {
             self.put(path, &json!([]))?;
         }
-        let list = self.list(path)?;
-        let ones: Vec<&Part> = list
-            .parts
-            .iter()
-            .filter(|part| self.read(&part.value).as_ref().is_some_and(is_one))
-            .collect();
-        match ones.as_slice() {
-            [] => self.add(path, None, value),
-            [one, ..] if self.read(&one.value).as_ref() == Some(value) => Ok(()),
-            [one, ..] => {
-                let (at, level) = (one.value.clone(), path.len() + 1);
-                self.replace(at, &self.rendered(value, level));
-                Ok(())
-            }
-        }
+        self.add(path, None, value)
     }
 
-    /// Takes the member at a path away, and what holds nothing else above it.
-    pub(super) fn take(&mut self, path: &[&str]) -> Result<(), PlanError> {
-        let Some((name, above)) = path.split_last() else { return Ok(()) };
-        let Some(inside) = self.find(above).and_then(|value| self.inside(value.start)) else {
-            return Ok(());
-        };
-        let Some(at) = inside.parts.iter().position(|part| part.name.as_deref() == Some(name))
-        else {
-            return Ok(());
-        };
+    /// Takes what is at a path away, and what holds nothing else above it.
+    pub(super) fn take(&mut self, path: &[&str]) {
+        let Some((step, above)) = path.split_last() else { return };
+        let Some(inside) = self.inside(above) else { return };
+        let Some(at) = inside.at(step) else { return };
         self.cut(&inside, at);
-        if inside.parts.len() == 1 && !above.is_empty() {
-            return self.take(above);
-        }
-        Ok(())
-    }
-
-    /// Takes every entry of a kind out of the list at a path, and the list when it was all.
-    pub(super) fn take_from_list(
-        &mut self,
-        path: &[&str],
-        is_one: fn(&Value) -> bool,
-    ) -> Result<(), PlanError> {
-        loop {
-            let Some(value) = self.find(path) else { return Ok(()) };
-            let Some(list) = self.inside(value.start).filter(|list| !list.is_object) else {
-                return Ok(());
-            };
-            let found = list
-                .parts
-                .iter()
-                .position(|part| self.read(&part.value).as_ref().is_some_and(is_one));
-            let Some(at) = found else { return Ok(()) };
-            if list.parts.len() == 1 {
-                return self.take(path);
-            }
-            self.cut(&list, at);
+        let left = self.inside(above).and_then(|left| self.text.get(left.open + 1..left.close));
+        if left.is_some_and(|left| left.trim().is_empty()) && !above.is_empty() {
+            self.take(above);
         }
     }
 
@@ -157,80 +131,101 @@ impl Document {
         let start = scan.at;
         scan.value(0)?;
         let mut found = start..scan.at;
-        for name in path {
-            let inside = self.inside(found.start).filter(|inside| inside.is_object)?;
-            // The last one of a name is what a program reads.
-            let part = inside.parts.into_iter().rev().find(|p| p.name.as_deref() == Some(*name))?;
-            found = part.value;
+        for step in path {
+            let inside = self.inside_at(found.start)?;
+            found = inside.parts.get(inside.at(step)?)?.value.clone();
         }
         Some(found)
     }
 
-    fn list(&self, path: &[&'static str]) -> Result<Inside, PlanError> {
-        let name = path.last().copied().unwrap_or_default();
-        let inside = self.find(path).and_then(|value| self.inside(value.start));
-        inside.filter(|inside| !inside.is_object).ok_or(PlanError::Other(name, "a list"))
+    /// What is in the object or list at a path.
+    fn inside(&self, path: &[&str]) -> Option<Inside> {
+        self.inside_at(self.find(path)?.start)
     }
 
-    fn inside(&self, open: usize) -> Option<Inside> {
+    fn inside_at(&self, open: usize) -> Option<Inside> {
         Scan { text: &self.text, at: open }.inside()
     }
 
-    fn read(&self, value: &Range<usize>) -> Option<Value> {
-        serde_json::from_str(self.text.get(value.clone())?).ok()
+    /// A value, whatever comments and commas are in it.
+    fn read(&self, place: &Range<usize>) -> Value {
+        let Some(inside) = self.inside_at(place.start) else {
+            let text = self.text.get(place.clone()).unwrap_or_default();
+            return serde_json::from_str(text).unwrap_or_default();
+        };
+        let parts = inside.parts.into_iter().map(|part| (part.name, self.read(&part.value)));
+        match inside.is_object {
+            true => parts.filter_map(|(name, value)| Some((name?, value))).collect(),
+            false => parts.map(|(_, value)| value).collect(),
+        }
     }
 
-    fn replace(&mut self, place: Range<usize>, with: &str) {
-        self.text.replace_range(place, with);
+    /// The comma behind a place, blanks and comments aside.
+    fn comma(&self, place: usize) -> Option<usize> {
+        let mut scan = Scan { text: &self.text, at: place };
+        scan.blanks();
+        scan.rest().starts_with(',').then_some(scan.at)
     }
 
-    /// Adds behind the last part of the object or list at a path.
-    fn add(
-        &mut self,
-        path: &[&'static str],
-        name: Option<&str>,
-        value: &Value,
-    ) -> Result<(), PlanError> {
-        let what = path.last().copied().unwrap_or("the text");
-        let inside = self.find(path).and_then(|value| self.inside(value.start));
+    /// Adds behind all that is in the object or list at a path, comments as well.
+    fn add(&mut self, path: &[&str], name: Option<&str>, value: &Value) -> Result<(), PlanError> {
+        let what = path.last().copied().unwrap_or("the text").to_owned();
         let wanted = if name.is_some() { "an object" } else { "a list" };
-        let inside = inside
-            .filter(|inside| inside.is_object == name.is_some())
-            .ok_or(PlanError::Other(what, wanted))?;
-        let level = path.len() + 1;
-        let name = name.map_or_else(String::new, |name| format!("{}: ", json!(name)));
+        let inside = self.inside(path).filter(|inside| inside.is_object == name.is_some());
+        let inside = inside.ok_or(PlanError::Other(what, wanted))?;
+        let (level, line) = (path.len() + 1, self.line);
         let indent = self.unit.repeat(level);
-        match inside.parts.last() {
+        let name = name.map_or_else(String::new, |name| format!("{}: ", json!(name)));
+        let own = format!("{line}{indent}{name}{}", self.rendered(value, level));
+        let Some(last) = inside.parts.last() else {
+            let kept = self.text.get(inside.open + 1..inside.close).unwrap_or_default().trim_end();
+            let text = format!("{kept}{own}{line}{}", self.unit.repeat(level - 1));
+            self.text.replace_range(inside.open + 1..inside.close, &text);
+            return Ok(());
+        };
+        let before = self.text.get(inside.open + 1..last.whole.start).unwrap_or_default();
+        let behind = self.text.get(last.whole.end..inside.close).unwrap_or_default();
+        let place = last.whole.end + behind.trim_end().len();
+        // Somebody likes it in one line.
+        let in_one = !before.contains('\n') && !behind.contains("//");
+        let own = if in_one { format!(" {name}{value}") } else { own };
+        match self.comma(last.whole.end) {
+            Some(_) => self.text.insert_str(place, &format!("{own},")),
             None => {
-                let outer = self.unit.repeat(level - 1);
-                let text = format!("\n{indent}{name}{}\n{outer}", self.rendered(value, level));
-                self.replace(inside.open + 1..inside.close, &text);
-            }
-            Some(last) => {
-                let between = self.text.get(inside.open + 1..last.whole.start).unwrap_or_default();
-                let text = match between.contains('\n') {
-                    true => format!(",\n{indent}{name}{}", self.rendered(value, level)),
-                    // Somebody likes it in one line.
-                    false => format!(", {name}{value}"),
-                };
-                let end = last.whole.end;
-                self.replace(end..end, &text);
+                self.text.insert_str(place, &own);
+                self.text.insert(last.whole.end, ',');
             }
         }
         Ok(())
     }
 
-    /// Takes a part away, with the comma that goes with it.
+    /// Takes a part away, with the comma that goes with it; comments around it stay.
     fn cut(&mut self, inside: &Inside, at: usize) {
-        let part = |at: usize| inside.parts.get(at).map(|part| part.whole.clone());
-        let Some(own) = part(at) else { return };
-        let before = at.checked_sub(1).and_then(part);
-        let place = match (before, part(at + 1)) {
-            (Some(before), None) => before.end..own.end,
-            (_, Some(after)) => own.start..after.start,
-            (None, None) => inside.open + 1..inside.close,
-        };
-        self.replace(place, "");
+        let whole = |at: usize| inside.parts.get(at).map(|part| part.whole.clone());
+        let Some(own) = whole(at) else { return };
+        let text = |place: Range<usize>| self.text.get(place).unwrap_or_default();
+        // With the blanks before it.
+        let begin = inside.open + 1 + text(inside.open + 1..own.start).trim_end().len();
+        let before = at.checked_sub(1).and_then(whole).and_then(|before| self.comma(before.end));
+        match (self.comma(own.end), whole(at + 1)) {
+            (Some(comma), Some(next)) if text(comma + 1..next.start).trim().is_empty() => {
+                self.text.replace_range(own.start..next.start, "");
+            }
+            (Some(comma), _) => self.text.replace_range(begin..=comma, ""),
+            (None, _) => {
+                self.text.replace_range(begin..own.end, "");
+                if let Some(comma) = before {
+                    self.text.remove(comma);
+                }
+            }
+        }
+        // Of what holds nothing any more no blanks are left either.
+        if let Some(left) = self.inside_at(inside.open).filter(|left| left.parts.is_empty()) {
+            let blank = left.open + 1..left.close;
+            if self.text.get(blank.clone()).is_some_and(|text| text.trim().is_empty()) {
+                self.text.replace_range(blank, "");
+            }
+        }
     }
 
     /// A value as it stands at a level.
@@ -241,18 +236,18 @@ impl Document {
         let written = value.serialize(&mut writer);
         let text = String::from_utf8(bytes).ok().filter(|_| written.is_ok());
         let text = text.unwrap_or_else(|| value.to_string());
-        text.replace('\n', &format!("\n{}", self.unit.repeat(level)))
+        text.replace('\n', &format!("{}{}", self.line, self.unit.repeat(level)))
     }
 }
 
-/// How a text is indented: as its first indented line is, or else by two blanks.
+/// How a text is indented: as the least indented of its lines is, or else by two blanks.
 fn unit(text: &str) -> String {
-    let indented = text.lines().map(|line| (line, line.trim_start()));
-    let found = indented.filter(|(_, rest)| rest.starts_with('"')).find_map(|(line, rest)| {
+    let indented = text.lines().filter_map(|line| {
+        let rest = line.trim_start();
         let blanks = line.get(..line.len() - rest.len())?;
-        (!blanks.is_empty()).then(|| blanks.to_owned())
+        (rest.starts_with(['"', '{', '}', '[', ']']) && !blanks.is_empty()).then_some(blanks)
     });
-    found.unwrap_or_else(|| "  ".to_owned())
+    indented.min_by_key(|blanks| blanks.len()).unwrap_or("  ").to_owned()
 }
 
 /// A reader of a text that only wants to know where values begin and end.
@@ -387,40 +382,73 @@ mod tests {
 
     const OTHERS: &str = "{\n    \"env\": {\"A\": 1.0e3}, // why\n    \"hooks\": {\n        \"Stop\": [\n            {\"hooks\": [{\"type\": \"command\", \"command\": \"afplay x\"}]}\n        ]\n    }\n}\n";
 
-    fn is_one(value: &Value) -> bool {
-        value.get("ours").is_some()
-    }
-
     fn with(text: &str) -> Document {
         let mut document = Document::of(text).expect("JSON");
         for event in ["Stop", "Start"] {
-            let path: [&'static str; 2] = ["hooks", event];
-            document
-                .put_into_list(&path, &json!({ "ours": [1, { "a": 2 }] }), is_one)
-                .expect("put");
+            let path = ["hooks", event];
+            document.put_into_list(&path, &json!({ "ours": [1, { "a": 2 }] })).expect("put");
         }
         document
     }
 
     #[test]
     fn what_is_put_in_is_found_and_taken_out_again_to_the_byte() {
-        for text in
-            [OTHERS, "{}\n", "{\"a\":1}", "{\n\t\"a\": [ ]\n}", "{\"hooks\": {\"Stop\": [1]}}"]
-        {
+        for text in [
+            OTHERS,
+            &OTHERS.replace('\n', "\r\n"),
+            "{}\n",
+            "\u{feff}{}",
+            "{\"a\":1}",
+            "{\n\t\"a\": [ ]\n}",
+            "{\"hooks\": {\"Stop\": [1]}}",
+            "{\"hooks\": {\"Stop\": [1,]},}",
+            "{\n  // only a comment\n}",
+            "{ /* here */\n}",
+            "{\n  \"a\": 1 // why\n  // and more\n}\n",
+            "{\n  \"a\": 1, // why\n}\n",
+            "{\n  \"hooks\": {\n    // mine\n    \"Stop\": [\n      // first\n      1 /* one */\n      // last\n    ]\n    // end\n  }\n}",
+            "{\"hooks\": {\"Start\": [7]}, \"hooks\": {\"Stop\": [8], \"Stop\": [9]}}",
+            "{\n\t\"hooks\": {\n\t\t\"Stop\": [\n\t\t\t1\n\t\t]\n\t}\n}",
+        ] {
             let mut document = with(text);
-            assert_eq!(with(&document.text).text, document.text, "twice is once");
+            let line = if text.contains("\r\n") { "\r\n" } else { "\n" };
+            assert_eq!(document.text.matches('\n').count(), document.text.matches(line).count());
             for event in ["Stop", "Start"] {
-                let list =
-                    document.list(&["hooks", if event == "Stop" { "Stop" } else { "Start" }]);
-                let list = list.expect("a list");
-                let last = document.read(&list.parts.last().expect("one").value);
-                assert_eq!(last, Some(json!({ "ours": [1, { "a": 2 }] })), "{}", document.text);
-            }
-            for event in document.names(&["hooks"]) {
-                document.take_from_list(&["hooks", &event], is_one).expect("taken");
+                let entries = document.entries(&["hooks", event]);
+                assert_eq!(entries.last(), Some(&json!({ "ours": [1, { "a": 2 }] })), "{text}");
+                let last = (entries.len() - 1).to_string();
+                document.take(&["hooks", event, &last]);
             }
             assert_eq!(document.text, text);
         }
+    }
+
+    #[test]
+    fn comments_around_what_is_taken_stay() {
+        for (text, expected) in [
+            (
+                "{\"a\": 1, /* b */ \"x\": 2, /* c */ \"d\": 3}",
+                "{\"a\": 1, /* b */ /* c */ \"d\": 3}",
+            ),
+            ("{\n  \"x\": 2,\n  // of d\n  \"d\": 3\n}", "{\n  // of d\n  \"d\": 3\n}"),
+            ("{\n  \"a\": 1, // of a\n  \"x\": 2 // of x\n}", "{\n  \"a\": 1 // of a // of x\n}"),
+            ("{\"x\": 2, \"a\": 1}", "{\"a\": 1}"),
+            ("{ \"x\": 2 }", "{}"),
+        ] {
+            let mut document = Document::of(text).expect("JSON");
+            document.take(&["x"]);
+            assert_eq!(document.text, expected);
+            assert!(Document::of(&document.text).is_ok());
+        }
+    }
+
+    #[test]
+    fn a_value_is_read_and_changed_whatever_comments_are_in_it() {
+        let text = "{\"a\": [{/* c */ \"b\": 1, // d\n \"c\": [2,],}]}";
+        let mut document = Document::of(text).expect("JSON");
+        assert_eq!(document.entries(&["a"]), [json!({ "b": 1, "c": [2] })]);
+        document.put(&["a", "0", "b"], &json!("x")).expect("put");
+        assert_eq!(document.text, text.replace("\"b\": 1", "\"b\": \"x\""));
     }
 
     #[test]
@@ -442,10 +470,10 @@ mod tests {
         for text in ["[]", "{", "{\"a\" 1}", "{} x", "nope", "{\"a\": nope}", "{\"a\": \"b}"] {
             assert!(Document::of(text).is_err(), "{text}");
         }
-        let mut document = Document::of("{\"hooks\": 7}").expect("JSON");
-        assert!(document.put_into_list(&["hooks", "Stop"], &json!(1), is_one).is_err());
-        let mut document = Document::of("{\"hooks\": {\"Stop\": {}}}").expect("JSON");
-        assert!(document.put_into_list(&["hooks", "Stop"], &json!(1), is_one).is_err());
+        for text in ["{\"hooks\": 7}", "{\"hooks\": {\"Stop\": {}}}", "{\"hooks\": []}"] {
+            let mut document = Document::of(text).expect("JSON");
+            assert!(document.put_into_list(&["hooks", "Stop"], &json!(1)).is_err(), "{text}");
+        }
         let deep = "[".repeat(10_000);
         assert!(Document::of(&format!("{{\"a\":{deep}")).is_err());
     }

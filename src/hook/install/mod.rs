@@ -18,6 +18,24 @@ const NAME: &str = "sessionlog";
 /// Seconds that an agent's program waits for a hook at most; ours answers long before.
 const TIMEOUT_SECONDS: u64 = 10;
 
+/// The events that mean something to a fold, and those that answer, and which programs have them.
+const EVENTS: [(&str, &[Agent]); 11] = {
+    const BOTH: &[Agent] = &[Agent::ClaudeCode, Agent::Codex];
+    [
+        ("SessionStart", BOTH),
+        ("UserPromptSubmit", BOTH),
+        ("PreToolUse", BOTH),
+        ("PostToolUse", BOTH),
+        ("PostToolUseFailure", &[Agent::ClaudeCode]),
+        ("PreCompact", BOTH),
+        ("PostCompact", BOTH),
+        ("SubagentStart", BOTH),
+        ("SubagentStop", BOTH),
+        ("Stop", BOTH),
+        ("SessionEnd", BOTH),
+    ]
+};
+
 /// A program that is set up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Agent {
@@ -84,7 +102,7 @@ pub enum PlanError {
     Broken(String),
     /// Something else is where we would be.
     #[error("{0} is not {1} there")]
-    Other(&'static str, &'static str),
+    Other(String, &'static str),
 }
 
 impl Agent {
@@ -106,35 +124,9 @@ impl Agent {
         }
     }
 
-    /// The events it tells us: those that mean something to a fold, and those that answer.
-    fn events(self) -> &'static [&'static str] {
-        match self {
-            Self::ClaudeCode => &[
-                "SessionStart",
-                "UserPromptSubmit",
-                "PreToolUse",
-                "PostToolUse",
-                "PostToolUseFailure",
-                "PreCompact",
-                "PostCompact",
-                "SubagentStart",
-                "SubagentStop",
-                "Stop",
-                "SessionEnd",
-            ],
-            Self::Codex => &[
-                "SessionStart",
-                "UserPromptSubmit",
-                "PreToolUse",
-                "PostToolUse",
-                "PreCompact",
-                "PostCompact",
-                "SubagentStart",
-                "SubagentStop",
-                "Stop",
-                "SessionEnd",
-            ],
-        }
+    /// The events it tells us.
+    fn events(self) -> impl Iterator<Item = &'static str> {
+        EVENTS.iter().filter(move |(_, agents)| agents.contains(&self)).map(|(event, _)| *event)
     }
 
     /// The files that name us.
@@ -198,7 +190,9 @@ fn is_ours(line: &str) -> bool {
         None => line.split_once(' '),
     };
     let Some((program, arguments)) = rest else { return false };
-    Path::new(program).file_name().is_some_and(|name| name == NAME)
+    let name = Path::new(program).file_name().and_then(|name| name.to_str());
+    let version = name.and_then(|name| name.strip_prefix(NAME));
+    version.is_some_and(|version| version.is_empty() || version.starts_with('-'))
         && arguments.split(' ').next_back() == Some("hook")
 }
 
@@ -215,20 +209,33 @@ pub fn with_us(
     match holds {
         Holds::Hooks => {
             let mut document = Document::of(text.unwrap_or_default())?;
+            let line = command.line("hook");
             let ours = json!({ "hooks": [{
-                "type": "command", "command": command.line("hook"), "timeout": TIMEOUT_SECONDS,
+                "type": "command", "command": line, "timeout": TIMEOUT_SECONDS,
             }] });
             for event in agent.events() {
-                document.put_into_list(&["hooks", event], &ours, names_us)?;
+                let list = ["hooks", event];
+                match ours_in(&document.entries(&list)).first() {
+                    // What somebody set beside it stays.
+                    Some((entry, hook)) => {
+                        let path = ["hooks", event, entry, "hooks", hook, "command"];
+                        document.put(&path, &json!(line))?;
+                    }
+                    None => document.put_into_list(&list, &ours)?,
+                }
             }
             Ok(document.into_text())
         }
         Holds::Servers => {
             let mut document = Document::of(text.unwrap_or_default())?;
-            let ours = json!({
-                "type": "stdio", "command": command.program, "args": command.words("mcp"),
-            });
-            document.put(&["mcpServers", NAME], &ours)?;
+            let words = command.words("mcp");
+            for (member, value) in [
+                ("type", json!("stdio")),
+                ("command", json!(command.program)),
+                ("args", json!(words)),
+            ] {
+                document.put(&["mcpServers", NAME, member], &value)?;
+            }
             Ok(document.into_text())
         }
         Holds::ServersToml => {
@@ -237,35 +244,46 @@ pub fn with_us(
     }
 }
 
-/// What a file is to say so that it names us no more.
+/// What a file is to say so that it names us no more; the text as it is when it does not.
 ///
 /// # Errors
 /// Those of [`with_us`].
 pub fn without_us(text: &str, holds: Holds) -> Result<String, PlanError> {
+    if !text.contains(NAME) {
+        return Ok(text.to_owned());
+    }
     match holds {
         Holds::Hooks => {
             let mut document = Document::of(text)?;
             for event in document.names(&["hooks"]) {
-                document.take_from_list(&["hooks", &event], names_us)?;
+                // From behind: what is left keeps its number.
+                for (entry, hook) in ours_in(&document.entries(&["hooks", &event])).iter().rev() {
+                    document.take(&["hooks", &event, entry, "hooks", hook]);
+                }
             }
             Ok(document.into_text())
         }
         Holds::Servers => {
             let mut document = Document::of(text)?;
-            document.take(&["mcpServers", NAME])?;
+            document.take(&["mcpServers", NAME]);
             Ok(document.into_text())
         }
         Holds::ServersToml => toml::without(text, NAME),
     }
 }
 
-/// Whether an entry of a list of hooks runs us and nobody else.
-fn names_us(entry: &Value) -> bool {
-    let hooks = entry.get("hooks").and_then(Value::as_array);
-    hooks.is_some_and(|hooks| {
-        let ours = |hook: &Value| hook.get("command").and_then(Value::as_str).is_some_and(is_ours);
-        !hooks.is_empty() && hooks.iter().all(ours)
-    })
+/// Which of an event's entries, and which of their hooks, run us at each of these events. Who runs
+/// us at some of them alone, by a matcher, wrote that himself.
+fn ours_in(entries: &[Value]) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    for (at, entry) in entries.iter().enumerate().filter(|(_, one)| one.get("matcher").is_none()) {
+        let hooks = entry.get("hooks").and_then(Value::as_array).into_iter().flatten();
+        let command =
+            |hook: &Value| hook.get("command").and_then(Value::as_str).is_some_and(is_ours);
+        let ours = hooks.enumerate().filter(|(_, hook)| command(hook));
+        found.extend(ours.map(|(hook, _)| (at.to_string(), hook.to_string())));
+    }
+    found
 }
 
 #[cfg(test)]
@@ -289,6 +307,7 @@ mod tests {
             assert_eq!(command.line("hook"), expected);
             assert!(is_ours(expected), "{expected}");
         }
+        assert!(is_ours("/opt/sessionlog-1.2.3 hook"));
         for line in [
             "sessionlog",
             "sessionlog mcp",
@@ -299,5 +318,67 @@ mod tests {
         ] {
             assert!(!is_ours(line), "{line}");
         }
+    }
+
+    #[test]
+    fn what_somebody_wrote_himself_stays_and_what_is_ours_goes() {
+        let command = |program: &str| Command { program: program.to_owned(), arguments: vec![] };
+        let with = |text: &str, program: &str| {
+            with_us(Some(text), Holds::Hooks, Agent::ClaudeCode, &command(program)).expect("JSON")
+        };
+        let stop = |text: &str| Document::of(text).expect("JSON").entries(&["hooks", "Stop"]);
+        let ours = |program: &str| {
+            let line = format!("{program} hook");
+            json!({ "type": "command", "command": line, "timeout": TIMEOUT_SECONDS })
+        };
+        for (written, after, left) in [
+            // At some events alone: his own, whatever it runs.
+            (
+                r#"[{"matcher":"Bash","hooks":[{"command":"/a/sessionlog hook"}]}]"#,
+                json!([
+                    { "matcher": "Bash", "hooks": [{ "command": "/a/sessionlog hook" }] },
+                    { "hooks": [ours("/b/sessionlog")] },
+                ]),
+                json!([{ "matcher": "Bash", "hooks": [{ "command": "/a/sessionlog hook" }] }]),
+            ),
+            // Among others, with a time of his own.
+            (
+                r#"[{"hooks":[{"command":"afplay x"},{"command":"/a/sessionlog hook","timeout":3}]}]"#,
+                json!([{ "hooks": [
+                    { "command": "afplay x" }, { "command": "/b/sessionlog hook", "timeout": 3 },
+                ] }]),
+                json!([{ "hooks": [{ "command": "afplay x" }] }]),
+            ),
+            // As an older version of ours wrote it, with a comment in it.
+            (
+                "[{\"hooks\":[{\"type\":\"command\",// c\n\"command\":\"sessionlog hook\",\"timeout\":10}]}]",
+                json!([{ "hooks": [ours("/b/sessionlog")] }]),
+                json!([]),
+            ),
+        ] {
+            let text = format!("{{\"hooks\": {{\"Stop\": {written}}}, \"x\": 1}}");
+            let made = with(&text, "/b/sessionlog");
+            assert_eq!(json!(stop(&made)), after, "{made}");
+            assert_eq!(with(&made, "/b/sessionlog"), made, "twice is once");
+            let moved = with(&made, "/c/sessionlog");
+            assert_eq!(with(&moved, "/b/sessionlog"), made);
+            let gone = without_us(&made, Holds::Hooks).expect("JSON");
+            assert_eq!(json!(stop(&gone)), left, "{gone}");
+            assert!(gone.ends_with("\"x\": 1}") && !gone.contains("SessionStart"), "{gone}");
+        }
+    }
+
+    #[test]
+    fn a_server_of_ours_keeps_what_somebody_set_beside_it() {
+        let command = Command { program: "/b/sessionlog".to_owned(), arguments: vec![] };
+        let text = r#"{"mcpServers": {"sessionlog": {"command": "old", "env": {"A": "1"}}}}"#;
+        let made = with_us(Some(text), Holds::Servers, Agent::ClaudeCode, &command).expect("JSON");
+        let read: Value = serde_json::from_str(&made).expect("JSON");
+        let server = &read["mcpServers"]["sessionlog"];
+        assert_eq!(
+            (&server["command"], &server["env"]["A"]),
+            (&json!("/b/sessionlog"), &json!("1"))
+        );
+        assert_eq!(with_us(Some(&made), Holds::Servers, Agent::ClaudeCode, &command), Ok(made));
     }
 }

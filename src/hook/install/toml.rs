@@ -17,8 +17,33 @@ fn read(text: &str) -> Result<DocumentMut, PlanError> {
     })
 }
 
+/// What becomes of a text whose lines end as others end them, or that says how it is encoded: the
+/// same with what was made of the rest.
+fn plainly(
+    text: &str,
+    edit: impl FnOnce(&str) -> Result<String, PlanError>,
+) -> Result<String, PlanError> {
+    let rest = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let mark = text.get(..text.len() - rest.len()).unwrap_or_default();
+    let foreign = rest.contains('\n') && rest.matches('\n').count() == rest.matches("\r\n").count();
+    let made = match foreign {
+        true => edit(&rest.replace("\r\n", "\n"))?.replace('\n', "\r\n"),
+        false => edit(rest)?,
+    };
+    Ok(format!("{mark}{made}"))
+}
+
 /// The text with a server of that name.
 pub(super) fn with(
+    text: &str,
+    name: &str,
+    program: &str,
+    arguments: &[String],
+) -> Result<String, PlanError> {
+    plainly(text, |text| with_server(text, name, program, arguments))
+}
+
+fn with_server(
     text: &str,
     name: &str,
     program: &str,
@@ -33,7 +58,8 @@ pub(super) fn with(
         servers.set_implicit(true);
         Item::Table(servers)
     });
-    let servers = servers.as_table_like_mut().ok_or(PlanError::Other(SERVERS, "a table"))?;
+    let servers =
+        servers.as_table_like_mut().ok_or(PlanError::Other(SERVERS.to_owned(), "a table"))?;
     let same = |found: &Item| {
         let member = |name: &str| found.get(name).map(|item| item.to_string().trim().to_owned());
         let wanted = |name: &str| server.get(name).map(|item| item.to_string().trim().to_owned());
@@ -57,15 +83,23 @@ pub(super) fn with(
 
 /// The text without it.
 pub(super) fn without(text: &str, name: &str) -> Result<String, PlanError> {
+    plainly(text, |text| without_server(text, name))
+}
+
+fn without_server(text: &str, name: &str) -> Result<String, PlanError> {
     let mut document = read(text)?;
     let Some(servers) = document.get_mut(SERVERS).and_then(Item::as_table_like_mut) else {
         return Ok(text.to_owned());
     };
-    if servers.remove(name).is_none() {
-        return Ok(text.to_owned());
-    }
+    let Some(gone) = servers.remove(name) else { return Ok(text.to_owned()) };
     if servers.is_empty() {
         document.remove(SERVERS);
+    }
+    // What somebody wrote above it is his.
+    let above = gone.as_table().and_then(|table| table.decor().prefix()?.as_str());
+    if let Some(above) = above.filter(|above| above.contains('#')) {
+        let behind = document.trailing().as_str().unwrap_or_default();
+        document.set_trailing(format!("{above}{behind}"));
     }
     Ok(document.to_string())
 }
@@ -82,10 +116,14 @@ mod tests {
             "# mine\nmodel = \"x\" # why\n\n[mcp_servers.other]\ncommand = 'y'\n",
             "[profiles.a]\nmodel='m'\n\n\n[tui]\nnotifications = true\n",
             "a = 1",
+            "\u{feff}a = 1\r\n\r\n[b]\r\nc = \"\"\"\r\nd\"\"\"\r\n",
+            "[b]\n\tc = [ 1, ] # why\n",
         ] {
             let made = with(text, "sessionlog", "/opt/sessionlog", &words).expect("TOML");
             assert!(made.starts_with(text.trim_end()), "{made}");
-            assert!(made.contains("[mcp_servers.sessionlog]\n"), "{made}");
+            let line = if text.contains("\r\n") { "\r\n" } else { "\n" };
+            assert!(made.contains(&format!("[mcp_servers.sessionlog]{line}")), "{made}");
+            assert_eq!(made.matches('\n').count(), made.matches(line).count(), "{made}");
             assert_eq!(with(&made, "sessionlog", "/opt/sessionlog", &words).as_deref(), Ok(&*made));
             let back = without(&made, "sessionlog").expect("TOML");
             assert_eq!(back.trim_end(), text.trim_end());
@@ -99,6 +137,15 @@ mod tests {
         )
         .expect("TOML");
         assert!(moved.contains("command = \"new\"") && moved.contains("A = \"1\""), "{moved}");
+        // Comments stay, where they are or at the end.
+        for text in
+            ["a = 1\n# the end\n", "# mine\n[mcp_servers.sessionlog]\ncommand = \"x\"\n[b]\n"]
+        {
+            let made = with(text, "sessionlog", "/opt/sessionlog", &words).expect("TOML");
+            let back = without(&made, "sessionlog").expect("TOML");
+            assert!(made.contains('#') && back.contains('#'), "{made}{back}");
+        }
+        assert!(with("a = 1\na = 2\n", "s", "p", &words).is_err(), "a name twice is no TOML");
         assert!(with("mcp_servers = 7", "s", "p", &words).is_err());
         assert!(with("[a\n", "s", "p", &words).is_err());
     }

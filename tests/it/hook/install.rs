@@ -76,6 +76,97 @@ fn what_was_there_stays_and_comes_back_to_the_byte() {
 }
 
 #[test]
+fn whatever_a_file_looks_like_it_comes_back_to_the_byte() {
+    let json = [
+        "",
+        "\n\n",
+        "\u{feff}",
+        "{}",
+        "{ }\n",
+        "\u{feff}{\"a\": 1}",
+        "{\r\n\t\"a\": 1, // why\r\n\t\"b\": [1, 2,],\r\n}\r\n",
+        "{\n  // a comment alone\n}",
+        "{\"hooks\": {}, \"mcpServers\": {}}",
+        "{\"hooks\": {\"Stop\": [], \"Stop\": [{\"hooks\": []}]}, \"hooks\": {/* none */}}",
+        "{\"mcpServers\": {\"a\": {}}, \"mcpServers\": {\"b\": {} /* b */}}\n\n",
+        "{\n\t\"hooks\": {\n\t\t\"Stop\": [\n\t\t\t{ \"hooks\": [] } // mine\n\t\t]\n\t}\n}",
+    ];
+    let toml = [
+        "",
+        "\n",
+        "# a comment alone",
+        "a = 1",
+        "\u{feff}a = 1\r\n# why\r\n[b]\r\n",
+        "a = 1\r\nb = 2\n",
+        "[b]\n\tc = [\n\t1, # one\n\t]\n# the end",
+        "[mcp_servers]\n",
+        "mcp_servers = { a = { command = \"x\" } }\n",
+        "[mcp_servers.a]\ncommand = \"x\"\n[tui]\n",
+    ];
+    for agent in ["claude-code", "codex"] {
+        for (at, text) in json.iter().enumerate() {
+            let place = Place::new();
+            let texts = files(agent).map(|(name, _)| match name.ends_with(".toml") {
+                true => (name, toml[at.min(toml.len() - 1)]),
+                false => (name, *text),
+            });
+            for (name, text) in texts {
+                write(&place, name, text);
+            }
+            place.run(&["install", agent]).ok();
+            let made = texts.map(|(name, _)| read(&place, name).unwrap());
+            for ((name, text), made) in texts.iter().zip(&made) {
+                assert!(made.contains("sessionlog"), "{name}: {made}");
+                for line in text.lines().filter(|line| line.contains("//") || line.contains('#')) {
+                    let comment = &line[line.find(['/', '#']).unwrap()..];
+                    assert!(made.contains(comment), "{name}: {made}");
+                }
+            }
+            assert!(place.run(&["install", agent]).ok().contains("Nothing to change"));
+            // With other settings, and back: what was there first is still known.
+            place.run(&["install", agent, "--hook-tokens", "7"]).ok();
+            place.run(&["install", agent]).ok();
+            place.run(&["uninstall", agent]).ok();
+            for (name, text) in texts {
+                assert_eq!(read(&place, name).as_deref(), Some(text), "{name}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_program_is_named_as_it_was_called_and_not_as_its_version() {
+    let place = Place::new();
+    let version = place.path("versions/1.2.3/sessionlog");
+    std::fs::create_dir_all(version.parent().unwrap()).unwrap();
+    std::fs::create_dir(place.path("bin")).unwrap();
+    std::fs::copy(env!("CARGO_BIN_EXE_sessionlog"), &version).unwrap();
+    let link = place.path("bin/sessionlog");
+    std::os::unix::fs::symlink(&version, &link).unwrap();
+    let installed = |mut command: std::process::Command| {
+        let base = place.command(&["install", "claude-code"]);
+        let own = base.get_envs().filter_map(|(name, value)| Some((name, value?)));
+        let ran = command.args(base.get_args()).env_clear().envs(own);
+        let ran = ran.env("PATH", place.path("bin")).current_dir(place.path("")).output().unwrap();
+        assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+        let settings: Value =
+            serde_json::from_str(&read(&place, ".claude/settings.json").unwrap()).unwrap();
+        settings["hooks"]["Stop"][0]["hooks"][0]["command"].as_str().unwrap().to_owned()
+    };
+    use std::os::unix::process::CommandExt as _;
+    let expected = format!("{} hook", link.display());
+    assert_eq!(installed(std::process::Command::new(&link)), expected);
+    assert_eq!(installed(std::process::Command::new("bin/sessionlog")), expected);
+    let mut by_name = std::process::Command::new(&link);
+    by_name.arg0("sessionlog");
+    assert_eq!(installed(by_name), expected);
+    // Whoever goes by another's name is who he is.
+    let mut by_another = std::process::Command::new(&version);
+    by_another.arg0("/bin/sh");
+    assert_eq!(installed(by_another), format!("{} hook", version.display()));
+}
+
+#[test]
 fn what_others_wrote_since_stays_when_we_leave() {
     for agent in ["claude-code", "codex"] {
         let place = Place::new();
