@@ -44,11 +44,11 @@ const fn cell(
 }
 
 /// Size of the zeroed file; a writer that reaches its end begins anew.
-const FILE_BYTES: u64 = 64 << 20;
+pub(super) const FILE_BYTES: u64 = 64 << 20;
 static ZEROS: [u8; 1 << 20] = [0; 1 << 20];
 const FILE: &str = "file";
 
-fn zeroed_file(env: &Env) -> io::Result<Box<dyn File>> {
+pub(super) fn zeroed_file(env: &Env) -> io::Result<Box<dyn File>> {
     let file = env.storage.create(FILE)?;
     for at in (0..FILE_BYTES).step_by(ZEROS.len()) {
         file.write_at(at, &ZEROS)?;

@@ -8,6 +8,7 @@ mod floor;
 mod fork;
 mod hook;
 mod http;
+mod lasting;
 mod machine;
 mod network;
 mod postgres;
@@ -52,8 +53,9 @@ use super::{
 };
 
 /// Every cell that is measured in rounds, in the order of the table.
-const CELLS: [&[Cell]; 7] = [
+const CELLS: [&[Cell]; 8] = [
     floor::CELLS,
+    lasting::CELLS,
     engine::CELLS,
     slices::CELLS,
     http::CELLS,

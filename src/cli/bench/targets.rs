@@ -30,6 +30,7 @@ pub(super) const TARGETS: &[Target] = &[
     times("P2b", "http.stream.64", &["redis.append.64"], 2.5),
     shown("P2b", "http.stream.64", &["redis.pipeline.64"]),
     times("P3", "engine.lasting.64.sessions", &["engine.lasting.64"], 0.85),
+    shown("P3", "floor.lasting.64.sessions", &["floor.lasting.64"]),
     shown("P3", "engine.append.64.sessions", &["engine.append.64"]),
     shown("P3", "http.append.json.64.sessions", &["http.append.json.64"]),
     times("P4", "engine.append.1.keys", &["engine.append.1"], 0.85),
