@@ -113,16 +113,30 @@ pub(super) fn file(
 
 /// What file, environment and flags say of some settings, whatever else they say: of a file that is
 /// no TOML each line that is some.
+///
+/// # Errors
+/// The file cannot be read, or speaks of a key in a way that cannot be.
 pub(super) fn salvaged(
     common: &Common,
     environment: &Environment,
     names: &[&str],
 ) -> Result<(Option<PathBuf>, [Layer; 3]), ConfigError> {
     let (path, text) = text(common, environment)?.unzip();
-    let lines = text.as_deref().unwrap_or_default().lines();
-    let said = lines.filter_map(|line| Toml::string(line).data().ok());
-    let said = said.flat_map(|line| line.into_values().flatten());
+    let text = text.unwrap_or_default();
+    let data = |text: &str| Toml::string(text).data().ok();
+    let read = data(&text).map_or_else(|| text.lines().filter_map(data).collect(), |all| vec![all]);
+    let said = read.into_iter().flat_map(|part| part.into_values().flatten());
     let said = said.filter_map(|(name, value)| Some((name, text_of(&value)?)));
+    let said: Vec<(String, String)> = said.collect();
+    // A key that is spoken of and not found is not no key.
+    let lost = names.iter().filter(|name| name.starts_with("key_")).find(|name| {
+        let speaks =
+            |line: &str| line.trim_start().trim_start_matches(['"', '\'']).starts_with(**name);
+        text.lines().any(speaks) && !said.iter().any(|(said, _)| said == **name)
+    });
+    if let (Some(path), Some(name)) = (&path, lost) {
+        return Err(wrong(path, format!("setting {name} cannot be read")));
+    }
     let shown = names.iter().filter_map(|name| {
         let value = environment.variables.get(&format!("{PREFIX}{}", name.to_uppercase()))?;
         Some(((*name).to_owned(), value.to_str()?.to_owned()))
@@ -133,11 +147,8 @@ pub(super) fn salvaged(
         Layer { kind, values: wanted.map(|(name, value)| (name, Value::from(value))).collect() }
     };
     let path = path.map(|path| std::path::absolute(&path).unwrap_or(path));
-    let layers = [
-        layer(FILE, said.collect()),
-        layer(ENVIRONMENT, shown.collect()),
-        layer(FLAG, typed.collect()),
-    ];
+    let layers =
+        [layer(FILE, said), layer(ENVIRONMENT, shown.collect()), layer(FLAG, typed.collect())];
     Ok((path, layers))
 }
 

@@ -260,6 +260,9 @@ impl Remembered {
     fn doubt(&mut self, server: Option<&str>) {
         let its = |memory: &&mut Memory| memory.server.as_deref() == server;
         self.list.iter_mut().filter(its).for_each(|memory| memory.answers = false);
+        // What is still under way may have been read before.
+        let under_way = self.calls.iter_mut().filter(|call| call.server.as_deref() == server);
+        under_way.for_each(|call| call.whole = false);
     }
 
     pub(super) fn weight(&self) -> usize {
@@ -316,6 +319,13 @@ mod tests {
             result("w", json!({})),
         ];
         assert!(!answers(&overtaken), "the write was under way");
+        let around = [
+            call("1", "read", json!({})),
+            call("w", "write", json!({"read_only": false})),
+            result("w", json!({})),
+            result("1", json!({})),
+        ];
+        assert!(!answers(&around), "what was read may be older than what was written");
     }
 
     #[test]

@@ -134,8 +134,12 @@ async fn pass(
     let lasts = session.is_some();
     let channel =
         session.unwrap_or_else(|| format!("alone-{}", front.alone.fetch_add(1, Ordering::Relaxed)));
-    let from =
-        Whence { channel: &channel, session: text(SESSION), place: &place, caller: caller(&parts) };
+    let from = Whence {
+        channel: &channel,
+        session: text(SESSION),
+        place: &place,
+        caller: Some(caller(&parts)),
+    };
     let noted = front.desk.client_says(&from, std::str::from_utf8(&body).unwrap_or_default());
     let mut expected = Expected { front: Arc::clone(&front), keys: noted.keys };
     if let Some(call) = noted.decide {
@@ -164,8 +168,8 @@ async fn pass(
 }
 
 /// Who asks: a digest of everything a request shows but what is asked, for an answer may depend on
-/// any of it; `None` when there is nothing.
-fn caller(parts: &Parts) -> Option<u64> {
+/// any of it. Those who show nothing are one.
+fn caller(parts: &Parts) -> u64 {
     let of_a_request = |name: &HeaderName| {
         OF_A_HOP.contains(name)
             || OF_A_REQUEST.contains(&name.as_str())
@@ -174,13 +178,9 @@ fn caller(parts: &Parts) -> Option<u64> {
     let shown = parts.headers.iter().filter(|(name, _)| !of_a_request(name));
     let mut shown: Vec<_> = shown.map(|(name, value)| (name.as_str(), value.as_bytes())).collect();
     shown.sort_unstable();
-    let query = parts.uri.query();
-    if shown.is_empty() && query.is_none() {
-        return None;
-    }
     let mut hasher = DefaultHasher::new();
-    (shown, query).hash(&mut hasher);
-    Some(hasher.finish())
+    (shown, parts.uri.query()).hash(&mut hasher);
+    hasher.finish()
 }
 
 /// Whether a header names this machine, or is not there.

@@ -44,6 +44,9 @@ impl Event {
 #[derive(Debug)]
 pub(super) struct Events {
     buffer: Vec<u8>,
+    /// Where the line begins that is not whole yet, and how far it was looked at.
+    line: usize,
+    seen: usize,
     /// Whether a part of the event was handed out, and whether that ended within a line.
     within: Option<bool>,
     /// The id of the latest event that had one.
@@ -61,7 +64,8 @@ impl Default for Events {
 
 impl Events {
     fn bounded(bytes_max: usize) -> Self {
-        Self { buffer: Vec::new(), within: None, last_id: None, retry: None, bytes_max }
+        let (buffer, line, seen) = (Vec::new(), 0, 0);
+        Self { buffer, line, seen, within: None, last_id: None, retry: None, bytes_max }
     }
 
     /// Takes bytes; the events that are complete now.
@@ -85,21 +89,24 @@ impl Events {
 
     /// What came after the last whole event.
     pub(super) fn rest(&mut self) -> Vec<u8> {
+        (self.line, self.seen) = (0, 0);
         std::mem::take(&mut self.buffer)
     }
 
     /// Where the first event ends: behind its empty line.
-    fn end(&self) -> Option<usize> {
-        let mut begin = 0;
-        let mut first = self.within == Some(true);
-        while let Some(length) = self.buffer.get(begin..)?.iter().position(|byte| *byte == b'\n') {
-            let line = self.buffer.get(begin..begin + length)?;
-            begin += length + 1;
-            let rest_of_a_line = std::mem::take(&mut first);
+    fn end(&mut self) -> Option<usize> {
+        while let Some(more) = self.buffer.get(self.seen..)?.iter().position(|byte| *byte == b'\n')
+        {
+            let (begin, end) = (self.line, self.seen + more);
+            (self.line, self.seen) = (end + 1, end + 1);
+            let rest_of_a_line = begin == 0 && self.within == Some(true);
+            let line = self.buffer.get(begin..end)?;
             if !rest_of_a_line && (line.is_empty() || line == b"\r") {
-                return Some(begin);
+                (self.line, self.seen) = (0, 0);
+                return Some(end + 1);
             }
         }
+        self.seen = self.buffer.len();
         None
     }
 

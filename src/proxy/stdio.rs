@@ -110,10 +110,11 @@ where
     let mut stop = std::pin::pin!(stop.fuse());
     let mut downward = std::pin::pin!(relay.downward(Lines::new(server_side.0)));
     let mut deciding = JoinSet::new();
-    let left = tokio::select! {
-        read = relay.upward(Lines::new(client_side.0), &mut deciding) => { read?; true }
-        read = &mut downward => { read?; false }
-        () = &mut stop => true,
+    // Whatever breaks: what was said so far is recorded.
+    let (left, read) = tokio::select! {
+        read = relay.upward(Lines::new(client_side.0), &mut deciding) => (true, read),
+        read = &mut downward => (false, read),
+        () = &mut stop => (true, Ok(())),
     };
     if left {
         let closing = async {
@@ -133,7 +134,7 @@ where
     }
     relay.desk.end();
     relay.desk.recorder.close(LAST_WORDS).await;
-    Ok(left)
+    read.map(|()| left)
 }
 
 struct Relay<W, T> {

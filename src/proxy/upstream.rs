@@ -23,7 +23,7 @@ use url::Url;
 
 use super::{
     Options,
-    desk::{Decision, Desk, Whence},
+    desk::{Call, Decision, Desk, Whence},
     lines::{LINE_BYTES_MAX, Lines, Piece},
     message::Outline,
     sse::Events,
@@ -225,7 +225,10 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Link<W> {
             let exchange = Exchange { gate: Some(gate), ..Exchange::of(&text) };
             let waits = exchange.waits();
             let link = Arc::clone(self);
-            under_way.spawn(async move { link.say(&text, exchange).await });
+            // In the order in which they came: a read behind a write is not answered from before.
+            let from = Whence { channel: CHANNEL, ..Whence::default() };
+            let call = self.desk.client_says(&from, &text).decide;
+            under_way.spawn(async move { link.say(&text, call, exchange).await });
             if waits {
                 let _ = tokio::time::timeout(ORDER, through).await;
             }
@@ -260,9 +263,8 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Link<W> {
     }
 
     /// One message of the client, and everything that comes of it.
-    async fn say(&self, text: &str, mut exchange: Exchange) {
-        let from = Whence { channel: CHANNEL, ..Whence::default() };
-        if let Some(call) = self.desk.client_says(&from, text).decide {
+    async fn say(&self, text: &str, call: Option<Box<Call>>, mut exchange: Exchange) {
+        if let Some(call) = call {
             let ask = |ask: String| async move { self.post(&ask, &mut Exchange::of(&ask)).await };
             match self.desk.decide(call, ask).await {
                 Decision::Answer(answer) => return self.tell(&answer).await,

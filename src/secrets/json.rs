@@ -77,6 +77,10 @@ impl Name {
         match (&*between, self.listed) {
             (":", false) | (",", true) => Some(self),
             (":[", false) => Some(Self { listed: true, ..self }),
+            // Numbers and nothings between them.
+            (more, true) if more.starts_with(',') && more.ends_with(',') => {
+                (!more.contains(['[', ']', '{', '}', ':'])).then_some(self)
+            }
             _ => None,
         }
     }

@@ -27,8 +27,9 @@ const TOKEN_CHARS_MIN: usize = 8;
 
 /// How names of secrets end, written together however they are written.
 const PHRASES: [&str; 4] = ["password", "passwd", "passphrase", "passcode"];
-const SECRETS: [&str; 11] = [
+const SECRETS: [&str; 12] = [
     "apikey",
+    "apisecret",
     "accesskey",
     "secretkey",
     "privatekey",
@@ -140,7 +141,11 @@ pub(super) fn tells(name: &str, value: &str, listed: bool) -> bool {
 /// Whether a name says that what it stands before is no secret, however drawn it looks: the next
 /// page of a list must be found again.
 pub(super) fn denies(name: &str) -> bool {
-    words(name).iter().any(|word| NO_SECRET.contains(&word.as_str()))
+    let words = words(name);
+    let plain = words.concat();
+    let opens = plain.contains("secret")
+        || SECRETS.iter().chain(&PHRASES).any(|secret| plain.contains(secret));
+    !opens && words.iter().any(|word| NO_SECRET.contains(&word.as_str()))
 }
 
 fn kind(words: &[String]) -> Kind {
@@ -301,5 +306,8 @@ mod tests {
         }
         assert!(!tells("tokens", "node-0012", true) && tells("tokens", "x8Kq0pL2mN4vB6", true));
         assert!(denies("nextPageToken") && denies("page_token") && !denies("MY_TOKEN"));
+        for name in ["PAGE_ACCESS_TOKEN", "SYNC_API_KEY_V2", "END_USER_SECRET"] {
+            assert!(!denies(name), "{name} opens something");
+        }
     }
 }

@@ -165,6 +165,10 @@ fn json_keeps_every_other_byte_and_a_members_name_tells_of_its_value() {
             r#"{"credentials":{"token":"[redacted:secret-member]"},"tokens":["[redacted:secret-member]", "word"]}"#,
         ),
         (
+            r#"{"tokens":["x8Kq0pL2mN4vB6",null, 7,"y7Jr1qM3nO5wC7"],"apisecret":"k1"}"#,
+            r#"{"tokens":["[redacted:secret-member]",null, 7,"[redacted:secret-member]"],"apisecret":"[redacted:secret-member]"}"#,
+        ),
+        (
             r#"{"passphrase":"correct horse battery staple","db_pass":"hunter2"}"#,
             r#"{"passphrase":"[redacted:secret-member]","db_pass":"[redacted:secret-member]"}"#,
         ),
@@ -183,6 +187,10 @@ fn json_keeps_every_other_byte_and_a_members_name_tells_of_its_value() {
         (
             r#"{"text":"line\nDB_PASSWORD=hunter2\nnext \"q\""}"#,
             r#"{"text":"line\nDB_PASSWORD=[redacted:environment]\nnext \"q\""}"#,
+        ),
+        (
+            r#"{"text":"export PAGE_ACCESS_TOKEN=EAAGm0PX4ZCps8\nnext"}"#,
+            r#"{"text":"export PAGE_ACCESS_TOKEN=[redacted:secret]\nnext"}"#,
         ),
         (r#"not JSON: T "#, "not JSON: [redacted:github-token] "),
     ] {

@@ -171,7 +171,8 @@ impl Service {
 
     /// A fresh start for the caller's connection: it is bound to nothing, what tools answered in
     /// its session stands for no call any more, and a lease whose token it shows is given back. The
-    /// log keeps everything and says so. Answers what it was bound to.
+    /// log keeps everything and says so, unless the session was only offered, as the one used last
+    /// in its directory: that is somebody else's. Answers what it was bound to.
     ///
     /// # Errors
     /// `lease_lost`, and those of the store.
@@ -181,16 +182,18 @@ impl Service {
         via: &Via,
     ) -> ServiceResult<Option<SessionId>> {
         let before = match self.bound(caller, via, None).await {
-            Ok((session, _)) => Some(session),
+            Ok(found) => Some(found),
             Err(error) if error.code == Code::SessionRequired => None,
             Err(error) => return Err(error),
         };
-        if let Some(session) = &before {
+        let its_own = before.as_ref().filter(|(_, by)| *by != BoundBy::Directory);
+        if let Some((session, _)) = its_own {
             // What a session does not take is no reason to stay bound to it.
             if let Err(error) = self.tell_cleared(caller, session).await {
                 tracing::warn!(%session, code = error.code.as_str(), "a fresh start was not told");
             }
         }
+        let before = before.map(|(session, _)| session);
         if let (Some(session), Some(_)) = (&before, caller.fence) {
             self.release_lease(caller, session).await?;
         }

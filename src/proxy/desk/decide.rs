@@ -115,9 +115,17 @@ impl Desk {
             let params = params(call.meta.as_ref(), cursor);
             let method = "tools/list";
             let line = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
-            ask(line.to_string()).await;
-            cursor =
-                tokio::time::timeout(OWN_PATIENCE, hears).await.ok().and_then(Result::ok).flatten();
+            // The server may keep its stream open behind the answer.
+            let asked = async {
+                let mut hears = hears;
+                tokio::select! {
+                    biased;
+                    heard = &mut hears => heard,
+                    () = ask(line.to_string()) => hears.await,
+                }
+            };
+            let heard = tokio::time::timeout(OWN_PATIENCE, asked).await;
+            cursor = heard.ok().and_then(Result::ok).flatten();
             if cursor.is_none() {
                 break;
             }

@@ -427,7 +427,8 @@ impl Shared {
             });
         }
         let from = Position(known.first_position);
-        let events = self.stored(session, Range::new(from, from.plus(u64::from(known.events))))?;
+        let range = Range::new(from, from.plus(u64::from(known.events)));
+        let events = self.stored(session, range, usize::MAX)?;
         Ok(repeated(&events, session.state().receipt()))
     }
 
@@ -438,15 +439,9 @@ impl Shared {
         batch: &Batch,
         positions: &[Option<Position>],
     ) -> StoreResult<Appended> {
-        // What lies side by side is read at once: a block is opened once for all it holds.
         let known: Vec<Position> = positions.iter().flatten().copied().collect();
-        let mut olds = Vec::with_capacity(known.len());
-        for run in known.chunk_by(|one, next| one.plus(1) == *next) {
-            if let (Some(first), Some(last)) = (run.first(), run.last()) {
-                olds.extend(self.stored(session, Range::new(*first, last.plus(1)))?);
-            }
-        }
-        let mut olds = olds.into_iter();
+        let mut runs = known.as_slice();
+        let mut olds = Vec::new().into_iter();
         let mut stored = Vec::new();
         let mut news = 0;
         for (new, position) in batch.events.iter().zip(positions) {
@@ -458,7 +453,15 @@ impl Shared {
                 news += 1;
                 continue;
             };
+            if olds.as_slice().is_empty() {
+                // What lies side by side is read at once, for a block is opened once for all it
+                // holds; but no more at a time than a batch may hold.
+                let run = runs.chunk_by(|one, next| one.plus(1) == *next).next();
+                let run = Range::new(at, at.plus(run.map_or(1, <[_]>::len) as u64));
+                olds = self.stored(session, run, limits::BATCH_BYTES_MAX)?.into_iter();
+            }
             let Some(old) = olds.next() else { return Err(conflict(Some(at))) };
+            runs = runs.get(1..).unwrap_or_default();
             // Of what it has of others nobody but its writer knows whether it is redacted.
             let redacted = is_redacted(&session.state().entry.redacted, at)
                 || at < session.base() && old.body == REDACTED;
@@ -474,16 +477,23 @@ impl Shared {
         Ok(repeated(&stored, session.state().receipt()))
     }
 
-    fn stored(&self, session: &Arc<Session>, range: Range) -> StoreResult<Vec<Event>> {
+    /// Events as they are kept: all of them, or as many as have so many bytes, and at least one.
+    fn stored(
+        &self,
+        session: &Arc<Session>,
+        range: Range,
+        bytes_max: usize,
+    ) -> StoreResult<Vec<Event>> {
         let read = Read {
             range,
             events_max: limits::BATCH_EVENTS_MAX.max(range.len() as usize),
-            bytes_max: usize::MAX,
+            bytes_max,
             fill: Fill::Forward,
             allow_gaps: false,
         };
         let events = self.slice(session, &read)?.events;
-        if (events.len() as u64) < range.len() {
+        let is_all = events.len() as u64 == range.len();
+        if events.is_empty() || bytes_max == usize::MAX && !is_all {
             // What was given up is no answer to who sent it.
             return Err(session.damaged(&session.state()));
         }

@@ -230,10 +230,17 @@ fn what_waits_is_beside_the_store_and_under_its_key_when_other_settings_are_wron
         sealed(&place, &[("SESSIONLOG_CONFIG", config.to_str().unwrap())]);
     }
     // Whoever wants a key and gives none that is one does not want it in the clear.
-    let place = Place::new();
-    let ran = run_as(&place, &[("SESSIONLOG_KEY", "none")], &["hook"], &event);
-    assert!(ran.code == 0 && ran.err.contains("this event is lost: key"), "{}", ran.err);
-    assert_eq!(holding(&spool(&place), "a word of ours"), Vec::<PathBuf>::new());
+    let lost = |place: &Place, variable: (&str, &str)| {
+        let ran = run_as(place, &[variable], &["hook"], &event);
+        assert!(ran.code == 0 && ran.err.contains("this event is lost: "), "{}", ran.err);
+        assert_eq!(holding(&place.path(""), "a word of ours"), Vec::<PathBuf>::new());
+    };
+    lost(&Place::new(), ("SESSIONLOG_KEY", "none"));
+    for file in ["key_file = key\n", "ttl = \"soon\"\nkey_command = [\"pass\", \"x\"]\n"] {
+        let place = Place::new();
+        let config = place.write("settings.toml", file);
+        lost(&place, ("SESSIONLOG_CONFIG", config.to_str().unwrap()));
+    }
 }
 
 #[test]

@@ -132,6 +132,17 @@ async fn a_session_the_caller_was_started_for_comes_into_being_with_its_first_st
 }
 
 #[tokio::test]
+async fn a_fresh_start_leaves_a_session_alone_that_was_only_offered() {
+    let desk = Desk::new().in_directory("/p");
+    let session = session_of(&desk.ok("sequential_search", step(1)).await);
+    let other = desk.another().in_directory("/p");
+    assert_eq!(other.ok("clear_session", json!({})).await["clearedSessionId"], session);
+    let asked = json!({"sessionId": session, "order": "desc", "limit": 1});
+    let told = &desk.ok("get_events", asked).await["events"][0];
+    assert_ne!(told["type"], "context.cleared", "another one's");
+}
+
+#[tokio::test]
 async fn a_foreign_session_looks_like_an_unknown_one() {
     let desk = Desk::new().in_directory("/p");
     let session = session_of(&desk.ok("sequential_search", step(1)).await);

@@ -35,13 +35,18 @@ async fn nobody_is_answered_with_what_another_caller_was() {
     let keyed = format!("{}?key=1", proxy.address);
     let headers = [("authorization", "a"), ("sessionlog-session", "s")];
     assert_eq!(text(&say(&http, &keyed, &call(7, "read"), &headers).await), "for a: 4");
+    // Nor is who shows nothing given what somebody was.
+    let bare = [("sessionlog-session", "s")];
+    assert_eq!(text(&say(&http, &proxy.address, &call(8, "read"), &bare).await), "for nobody: 5");
     proxy.stop().await;
     // Nor what an earlier proxy recorded for who knows whom.
     let later = sessionlog::proxy::Options { name: "p1".to_owned(), ..options() };
     let proxy = Listening::start(&store, server.upstream(), later).await;
     say(&http, &proxy.address, &request(1, "tools/list", json!({})), &[]).await;
     let said = say(&http, &proxy.address, &call(8, "read"), &headers).await;
-    assert_eq!(text(&said), "for a: 5");
+    assert_eq!(text(&said), "for a: 6");
+    let said = say(&http, &proxy.address, &call(9, "read"), &bare).await;
+    assert_eq!(text(&said), "for nobody: 7");
 }
 
 #[tokio::test(flavor = "multi_thread")]
