@@ -28,9 +28,13 @@ pub fn events(mut body: Bytes, origin: Origin) -> ServiceResult<Vec<NewEvent>> {
     let mut found = Vec::new();
     while body.has_remaining() {
         let (tag, kind) = decode_key(&mut body).map_err(malformed)?;
-        if (tag, kind) != (1, WireType::LengthDelimited) {
+        if tag != 1 {
             skip_field(kind, tag, &mut body, DecodeContext::default()).map_err(malformed)?;
             continue;
+        }
+        if kind != WireType::LengthDelimited {
+            // Whoever skipped it would say that all events are kept.
+            return Err(malformed("an event that is no message"));
         }
         let length = decode_varint(&mut body).map_err(malformed)?;
         let length = usize::try_from(length).ok().filter(|length| *length <= body.len());
