@@ -138,7 +138,55 @@ async fn earlier_outputs_go_to_who_asks_and_never_twice_to_who_has_them() {
     assert_eq!(answer["content"].as_array().unwrap().len(), 1, "nobody asked");
     let asked = json!({"sessionlog/context": true});
     let answer = third.call_with("plain", json!({"q": 2}), asked).await;
-    assert!(answer["content"][1]["text"].as_str().unwrap().contains("early"));
+    let text = answer["content"][1]["text"].as_str().unwrap();
+    assert!(text.contains("early") && !text.contains("plain {}"), "it has its own: {text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_stands_for_no_call_is_made_again() {
+    let store = Store::start().await;
+    let named = || Options { session: Some(session("s")), ..options() };
+    // The oldest answers are forgotten beyond a budget.
+    let repeats = Repeats { tokens_max: 1, ..options().repeats };
+    let mut wrapped = Wrapped::of(&store, Options { repeats, ..named() });
+    wrapped.tools().await;
+    wrapped.call("read", json!({"n": 1})).await;
+    wrapped.call("read", json!({"n": 2})).await;
+    wrapped.call("read", json!({"n": 2})).await;
+    assert_eq!(wrapped.calls("read"), 2, "the newest is kept");
+    wrapped.call("read", json!({"n": 1})).await;
+    assert_eq!(wrapped.calls("read"), 3, "the oldest is not");
+    // Who wants a task wants no answer.
+    let task = json!({"name": "read", "arguments": {"n": 1}, "task": {"ttl": 1}});
+    wrapped.ask("tools/call", task).await;
+    assert_eq!(wrapped.calls("read"), 4);
+    wrapped.leave().await;
+    // What was changed may be recorded in another session.
+    let mut wrapped = Wrapped::of(&store, Options { name: "p1".to_owned(), ..named() });
+    wrapped.tools().await;
+    wrapped.call_with("write", json!({}), json!({"session_id": "other"})).await;
+    wrapped.call("read", json!({"n": 1})).await;
+    assert_eq!(wrapped.calls("read"), 1);
+    // A server that has other tools may have changed what they do.
+    let mut script = super::wrapped::tools();
+    let changing = move |line: &str| match line.contains("\"poke\"") {
+        true => {
+            let changed = json!({"method": "notifications/tools/list_changed"});
+            Some(vec![changed.to_string(), line.to_owned()])
+        }
+        false => script(line),
+    };
+    let third = Options { name: "p2".to_owned(), ..named() };
+    let mut wrapped = Wrapped::new(&store.server.url("/"), third, Box::new(changing));
+    wrapped.tools().await;
+    wrapped.call("read", json!({"n": 5})).await;
+    wrapped.call("read", json!({"n": 5})).await;
+    assert_eq!(wrapped.calls("read"), 1);
+    wrapped.say(r#"{"method":"poke"}"#).await;
+    assert!(wrapped.hear().await.unwrap().contains("list_changed"));
+    wrapped.hear().await;
+    wrapped.call("read", json!({"n": 5})).await;
+    assert_eq!(wrapped.calls("read"), 2, "nobody has listed it since");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -38,15 +38,20 @@ async fn nobody_is_answered_with_what_another_caller_was() {
     // Nor is who shows nothing given what somebody was.
     let bare = [("sessionlog-session", "s")];
     assert_eq!(text(&say(&http, &proxy.address, &call(8, "read"), &bare).await), "for nobody: 5");
+    let from = [("origin", "http://localhost:1")];
+    say(&http, &keyed, &call(9, "read"), &from).await;
+    let last = server.asked.lock().unwrap().last().unwrap().clone();
+    assert_eq!(last.query.as_deref(), Some("key=1"), "the server is asked for what we were");
+    assert!(!last.headers.contains_key("origin"), "which is our name, not the server's");
     proxy.stop().await;
     // Nor what an earlier proxy recorded for who knows whom.
     let later = sessionlog::proxy::Options { name: "p1".to_owned(), ..options() };
     let proxy = Listening::start(&store, server.upstream(), later).await;
     say(&http, &proxy.address, &request(1, "tools/list", json!({})), &[]).await;
     let said = say(&http, &proxy.address, &call(8, "read"), &headers).await;
-    assert_eq!(text(&said), "for a: 6");
+    assert_eq!(text(&said), "for a: 7");
     let said = say(&http, &proxy.address, &call(9, "read"), &bare).await;
-    assert_eq!(text(&said), "for nobody: 7");
+    assert_eq!(text(&said), "for nobody: 8");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -30,7 +30,7 @@ async fn what_either_side_says_goes_through_byte_by_byte() {
         wrapped.say(line).await;
         assert_eq!(wrapped.hear().await.unwrap(), line.trim_end_matches('\r'));
     }
-    let long = format!("{{\"id\":9,\"method\":\"x\",\"params\":\"{}\"}}", "y".repeat(3 << 20));
+    let long = format!("{{\"id\":9,\"method\":\"x\",\"params\":\"{}\"}}", "y".repeat(33 << 20));
     let mut to = wrapped.take_to();
     let line = format!("{long}\n");
     let writing = tokio::spawn(async move {

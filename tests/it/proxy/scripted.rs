@@ -21,6 +21,7 @@ use super::wrapped::{Store, client};
 pub struct Asked {
     pub method: Method,
     pub path: String,
+    pub query: Option<String>,
     pub headers: HeaderMap,
     pub message: Value,
 }
@@ -58,7 +59,8 @@ impl Scripted {
                 let body = axum::body::to_bytes(body, usize::MAX).await.unwrap();
                 let message = serde_json::from_slice(&body).unwrap_or_default();
                 let (method, path) = (parts.method, parts.uri.path().to_owned());
-                let asked = Asked { method, path, headers: parts.headers, message };
+                let query = parts.uri.query().map(str::to_owned);
+                let asked = Asked { method, path, query, headers: parts.headers, message };
                 heard.lock().unwrap().push(asked.clone());
                 script(asked).await
             }

@@ -118,6 +118,23 @@ async fn a_store_that_does_not_answer_is_left_alone_for_a_while() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_call_that_is_cancelled_while_the_log_is_asked_is_not_made() {
+    let store = Scripted::start(|_: Asked| std::future::pending().boxed()).await;
+    let patience = Duration::from_millis(200);
+    let named = Options { session: Some(session("s")), patience, ..options() };
+    let mut wrapped = wrapped(&store, named);
+    wrapped.tools().await;
+    let call =
+        json!({"jsonrpc": "2.0", "id": 70, "method": "tools/call", "params": {"name": "read"}});
+    wrapped.say(&call.to_string()).await;
+    let cancelled = json!({"method": "notifications/cancelled", "params": {"requestId": 70}});
+    wrapped.say(&cancelled.to_string()).await;
+    drop(wrapped.take_to());
+    assert_eq!(wrapped.hear().await, None, "nobody answers it");
+    assert_eq!(wrapped.calls("read"), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_record_says_when_it_happened_and_a_session_that_may_be_gone_is_left() {
     let store = Store::start().await;
     let clock = Arc::new(ManualClock::default());

@@ -80,6 +80,44 @@ async fn what_opens_a_connection_holds_nothing_up_once_it_is_answered() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_stream_that_broke_off_is_taken_up_again_and_what_nobody_asked_for_is_heard() {
+    let script = |asked: Asked| {
+        async move {
+            let from = asked.headers.get("last-event-id").map(|id| id.to_str().unwrap().to_owned());
+            let mut response = match (asked.method.as_str(), from.as_deref()) {
+                ("GET", Some("7")) => {
+                    let result = json!({"content": [{"type": "text", "text": "late"}]});
+                    let answer = json!({"jsonrpc": "2.0", "id": 2, "result": result});
+                    open_stream(format!("id: 8\ndata: {answer}\n\n"))
+                }
+                ("GET", None) => {
+                    let news = json!({"jsonrpc": "2.0", "method": "notifications/news"});
+                    open_stream(format!("data: {news}\n\n"))
+                }
+                _ if asked.says("initialize") => json_text(asked.answer(json!({}))),
+                _ => {
+                    let mut broken = json_text("retry: 1\nid: 7\ndata: {}\n\n".to_owned());
+                    let kind = "text/event-stream".parse().unwrap();
+                    broken.headers_mut().insert("content-type", kind);
+                    broken
+                }
+            };
+            response.headers_mut().insert("mcp-session-id", "one".parse().unwrap());
+            response
+        }
+        .boxed()
+    };
+    let (server, store) = (Scripted::start(script).await, Store::start().await);
+    let mut linked = linked(&store, &server);
+    linked.say(&request(1, "initialize", json!({}))).await;
+    assert_eq!(linked.hear().await["id"], 1);
+    assert_eq!(linked.hear().await["method"], "notifications/news");
+    linked.say(&call(2, "any")).await;
+    assert_eq!(linked.hear().await, json!({}), "what came before it broke off");
+    assert_eq!(linked.hear().await["result"]["content"][0]["text"], "late");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn calls_are_answered_before_the_server_is_left() {
     let (server, store) = (lingering().await, Store::start().await);
     let mut linked = linked(&store, &server);
