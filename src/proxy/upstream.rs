@@ -400,9 +400,6 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Link<W> {
             let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
             let revision = message.pointer("/result/protocolVersion").and_then(Value::as_str);
             known.revision = revision.map(str::to_owned);
-            if known.session.is_some() {
-                self.opened.notify_one();
-            }
         }
         let back = self.desk.server_says(CHANNEL, &text);
         for record in back.records.iter().filter(|_| self.durable) {
@@ -413,6 +410,10 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Link<W> {
         }
         if answers {
             exchange.is_through();
+            if exchange.opens() && self.known().session.is_some() {
+                // What the server says unasked comes behind its answer.
+                self.opened.notify_one();
+            }
         }
         answers || message.is_array()
     }
