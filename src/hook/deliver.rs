@@ -169,8 +169,9 @@ fn judged(error: ClientError) -> Undelivered {
 }
 
 /// Delivers what waits, in the order in which it happened. What one session does not take now holds
-/// up that session alone; an owner that does not answer holds up all. Nothing is begun after
-/// `share`, and what was begun by then is ended: over the slowest network something is delivered.
+/// up that session alone; an owner that does not answer holds up all. But for the first nothing is
+/// begun after `share`, and what was begun by then is ended: over the slowest network something is
+/// delivered.
 /// Dropped in between it is as good as ended: what `drained` says is done.
 ///
 /// # Errors
@@ -210,7 +211,7 @@ pub async fn drain(
                 continue;
             }
         };
-        if is_over() {
+        if is_over() && drained.delivered > 0 {
             drained.stopped = Some("what waits is being delivered, a part at a time".to_owned());
             return Ok(());
         }
