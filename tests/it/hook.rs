@@ -2,8 +2,10 @@
 //! owner or a disk does hurts the agent or loses an event, and a model that lost its context, comes
 //! back or starts is told where the work stands.
 
+mod answered;
 mod events;
 mod install;
+mod made;
 mod told;
 mod trouble;
 

@@ -140,7 +140,11 @@ fn the_program_is_named_as_it_was_called_and_not_as_its_version() {
     let version = place.path("versions/1.2.3/sessionlog");
     std::fs::create_dir_all(version.parent().unwrap()).unwrap();
     std::fs::create_dir(place.path("bin")).unwrap();
-    std::fs::copy(env!("CARGO_BIN_EXE_sessionlog"), &version).unwrap();
+    // By a process of its own: what another test starts meanwhile would hold ours open for writing.
+    let copied = std::process::Command::new("cp")
+        .args([Path::new(env!("CARGO_BIN_EXE_sessionlog")), &version])
+        .status();
+    assert!(copied.unwrap().success());
     let link = place.path("bin/sessionlog");
     std::os::unix::fs::symlink(&version, &link).unwrap();
     let installed = |mut command: std::process::Command| {
