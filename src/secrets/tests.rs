@@ -202,6 +202,11 @@ fn json_keeps_every_other_byte_and_a_members_name_tells_of_its_value() {
         assert!(!report.is_empty());
         assert_eq!(recogniser.json(expected, &mut report), None, "once is enough: {expected}");
     }
+}
+
+#[test]
+fn a_members_name_tells_of_no_other_value() {
+    let recogniser = Recogniser::default();
     for text in [
         r#"{"password":""}"#,
         r#"{"password":null,"x":"y"}"#,
