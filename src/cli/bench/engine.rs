@@ -43,7 +43,7 @@ const ENDLESS_BYTES: u64 = 1 << 40;
 /// After so many rounds the journal's ring has the files that one needs: those of the two before
 /// it are kept until both generations of `settled/` are past them.
 const ROUNDS_UNTIL_WARM: usize = 3;
-/// Sessions that the target of lasting rates speaks of.
+/// Sessions that the target of many speaks of.
 const SESSIONS: usize = 10_000;
 /// Clients that write [`lasting_bytes`] together.
 const WRITERS: u64 = 64;
@@ -100,15 +100,8 @@ fn prepare(site: &mut Site, cell: &Cell, sessions: usize, lasts: bool) -> Prepar
         .collect();
     let runtime = site.runtime.handle().clone();
     let clock = Arc::clone(&site.clock);
-    let other = bytes < lasting_bytes() || sessions != 1 && sessions != SESSIONS;
-    let unjudged = (lasts && other).then(|| {
-        let wanted = lasting_bytes() >> 20;
-        format!(
-            "with {} MiB a round over {sessions} sessions; the target speaks of {wanted} MiB over \
-             {SESSIONS}",
-            bytes >> 20
-        )
-    });
+    let other = || format!("over {sessions} sessions; the target speaks of {SESSIONS}");
+    let unjudged = (sessions != 1 && sessions != SESSIONS).then(other);
     Ok(Some(Box::new(Engine {
         local,
         keys,

@@ -155,6 +155,12 @@ pub(super) fn tail(answer: &[u8]) -> Option<u64> {
     json(answer)?.get("tail")?.as_u64()
 }
 
+/// Asks how many events a session has.
+pub(super) fn count_of(session: &str, credential: &str) -> Vec<u8> {
+    let path = format!("/v1/sessions/{session}/events?from=-1&limit=1");
+    get(&path, Form::Json.media_type(), credential)
+}
+
 /// A GET; the credential is a line of its head, or nothing.
 pub(super) fn get(path: &str, form: &str, credential: &str) -> Vec<u8> {
     format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n{credential}accept: {form}\r\n\r\n")
@@ -243,12 +249,11 @@ fn appends(
     let (manner, credential) = create_sessions(site, cell, sessions)?;
     let manner = Manner { events: events as u64, carried: Some(form.carried()), ..manner };
     let talk = |connection: usize| {
-        let path = |number| format!("/v1/sessions/{}/events", session_of(cell, number));
-        let paths: Vec<String> = (connection..sessions).step_by(cell.clients).map(path).collect();
-        let form_of_count = Form::Json.media_type();
-        let count =
-            |path: &String| get(&format!("{path}?from=-1&limit=1"), form_of_count, &credential);
-        let count = paths.iter().map(count).collect();
+        let own = (connection..sessions).step_by(cell.clients);
+        let own: Vec<String> = own.map(|number| session_of(cell, number)).collect();
+        let count = own.iter().map(|session| count_of(session, &credential)).collect();
+        let paths: Vec<String> =
+            own.iter().map(|session| format!("/v1/sessions/{session}/events")).collect();
         let credential = credential.clone();
         let mut samples = site.samples.starting_at(connection);
         let (mut body, mut turn) = (Vec::new(), 0);

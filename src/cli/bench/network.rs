@@ -136,7 +136,7 @@ pub(super) trait Client: Send {
 
     /// What is said on a new connection to learn how many events are kept where it appended: a
     /// greeting, and the questions. None of who reads.
-    fn count(&self) -> (&[Vec<u8>], Vec<Vec<u8>>);
+    fn count(&self) -> (&[Vec<u8>], &[Vec<u8>]);
 }
 
 /// A cell over the network.
@@ -220,7 +220,7 @@ impl<C: Client> Load for Network<C> {
             for (hello, questions) in asked {
                 let mut connection = greet(manner, hello).await?;
                 for words in questions {
-                    let answer = connection.say(&words, 1).await?;
+                    let answer = connection.say(words, 1).await?;
                     let unclear = || io::Error::other("an answer that should be a number is none");
                     found += (manner.counted)(answer).ok_or_else(unclear)?;
                 }
@@ -300,7 +300,7 @@ impl Client for Talk {
         }
     }
 
-    fn count(&self) -> (&[Vec<u8>], Vec<Vec<u8>>) {
-        (&self.hello, self.count.clone())
+    fn count(&self) -> (&[Vec<u8>], &[Vec<u8>]) {
+        (&self.hello, &self.count)
     }
 }

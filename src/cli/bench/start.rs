@@ -71,12 +71,13 @@ fn run(site: &mut Site) -> Outcome<Found> {
         }
     }
     let bytes = site.settings.start_bytes;
-    if sessions == SESSIONS && bytes < BYTES {
-        let note = "start: P8 speaks of 10 GB of events; fill the sessions with --fill 10GiB";
-        site.notes.push(note.to_owned());
-    }
-    let other = || format!("with {sessions} sessions; the target speaks of {SESSIONS}");
-    let unjudged = (sessions != SESSIONS).then(other);
+    let other = || {
+        format!(
+            "with {sessions} sessions and {bytes} bytes of events; the target speaks of {SESSIONS} \
+             and of 10 GB: --fill 10GiB"
+        )
+    };
+    let unjudged = (sessions != SESSIONS || bytes < BYTES).then(other);
     Ok(Found { values: vec![crash, clean, memory], unjudged })
 }
 
