@@ -118,10 +118,20 @@ fn compiled(pattern: &str) -> Result<Regex, regex::Error> {
     RegexBuilder::new(pattern).size_limit(PATTERN_BYTES_MAX).build()
 }
 
+/// A line of somebody's own rules: its name, and what it looks for.
+fn own_rule(line: usize, text: &str) -> Result<(&str, Regex), RulesError> {
+    let known = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    let parts = text.split_once(' ').filter(|(name, _)| name.chars().all(known));
+    let (name, pattern) = parts.ok_or(RulesError::Line { line })?;
+    let regex = compiled(pattern.trim())
+        .map_err(|error| RulesError::Pattern { line, problem: error.to_string() })?;
+    Ok((name, regex))
+}
+
 impl Default for Recogniser {
     /// Every rule there is.
     fn default() -> Self {
-        Self::new(&[], "").expect("nothing is asked for that could be wrong")
+        Self::new(&[], Vec::new(), Vec::new())
     }
 }
 
@@ -133,24 +143,43 @@ impl Recogniser {
     /// # Errors
     /// [`RulesError`], naming what cannot be read.
     pub fn parse(setting: &str, lines: &str) -> Result<Option<Self>, RulesError> {
-        let setting = setting.trim();
-        if setting == "off" {
-            return Ok(None);
-        }
-        let words = setting.split(',').map(str::trim).filter(|word| !word.is_empty());
-        let off: Vec<&str> = words
-            .filter(|word| *word != "on")
-            .map(|word| word.strip_prefix('-').ok_or_else(|| RulesError::Word(word.to_owned())))
-            .collect::<Result<_, _>>()?;
-        Self::new(&off, lines).map(Some)
+        let (rules, wrong) = Self::salvage(setting, lines);
+        wrong.into_iter().next().map_or(Ok(rules), Err)
     }
 
-    fn new(off: &[&str], lines: &str) -> Result<Self, RulesError> {
-        if let Some(unknown) = off.iter().find(|name| !RULES.iter().any(|r| r.name == **name)) {
-            return Err(RulesError::Unknown((*unknown).to_owned()));
+    /// The same of as much as can be read, and what is wrong with the rest.
+    #[must_use]
+    pub fn salvage(setting: &str, lines: &str) -> (Option<Self>, Vec<RulesError>) {
+        let setting = setting.trim();
+        if setting == "off" {
+            return (None, Vec::new());
         }
+        let (mut off, mut wrong) = (Vec::new(), Vec::new());
+        let words = setting.split(',').map(str::trim).filter(|word| !word.is_empty());
+        for word in words.filter(|word| *word != "on") {
+            match word.strip_prefix('-') {
+                Some(name) if RULES.iter().any(|rule| rule.name == name) => off.push(name),
+                Some(name) => wrong.push(RulesError::Unknown(name.to_owned())),
+                None => wrong.push(RulesError::Word(word.to_owned())),
+            }
+        }
+        let (mut own, mut allowed) = (Vec::new(), Vec::new());
+        for (line, text) in (1..).zip(lines.lines().map(str::trim)) {
+            if text.is_empty() || text.starts_with('#') {
+                continue;
+            }
+            match own_rule(line, text) {
+                Ok(("allow", regex)) => allowed.push(regex),
+                Ok(rule) => own.push(rule),
+                Err(error) => wrong.push(error),
+            }
+        }
+        (Some(Self::new(&off, own, allowed)), wrong)
+    }
+
+    /// The table's rules but those that are off, and somebody's own.
+    fn new(off: &[&str], own: Vec<(&str, Regex)>, allowed: Vec<Regex>) -> Self {
         let mut rules = Vec::new();
-        let mut allowed = Vec::new();
         let (mut words, mut owners) = (Vec::<&str>::new(), Vec::new());
         for rule in RULES.iter().filter(|rule| !off.contains(&rule.name)) {
             let first = rule.pattern.strip_prefix(r"\b").map(|rest| rest.replace('\\', ""));
@@ -167,32 +196,16 @@ impl Recogniser {
                 compiled: OnceLock::new(),
             });
         }
-        for (line, text) in (1..).zip(lines.lines().map(str::trim)) {
-            if text.is_empty() || text.starts_with('#') {
-                continue;
-            }
-            let (name, pattern) = text.split_once(' ').ok_or(RulesError::Line { line })?;
-            let known = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-            if !name.chars().all(known) {
-                return Err(RulesError::Line { line });
-            }
-            let regex = compiled(pattern.trim())
-                .map_err(|error| RulesError::Pattern { line, problem: error.to_string() })?;
-            if name == "allow" {
-                allowed.push(regex);
-                continue;
-            }
-            rules.push(Ready {
-                name: name.to_owned().into(),
-                pattern: "".into(),
-                look: Look::Any,
-                always: true,
-                compiled: OnceLock::from(regex),
-            });
-        }
+        rules.extend(own.into_iter().map(|(name, regex)| Ready {
+            name: name.to_owned().into(),
+            pattern: "".into(),
+            look: Look::Any,
+            always: true,
+            compiled: OnceLock::from(regex),
+        }));
         let words = AhoCorasick::builder().ascii_case_insensitive(true).build(words);
         let words = words.expect("the words of the table are few and short");
-        Ok(Self { rules, words, owners, allowed })
+        Self { rules, words, owners, allowed }
     }
 
     /// The text without its secrets; `None` when there are none.

@@ -145,7 +145,11 @@ pub(super) fn denies(name: &str) -> bool {
     let plain = words.concat();
     let opens = plain.contains("secret")
         || SECRETS.iter().chain(&PHRASES).any(|secret| plain.contains(secret));
-    !opens && words.iter().any(|word| NO_SECRET.contains(&word.as_str()))
+    !opens && is_a_place(&words)
+}
+
+fn is_a_place(words: &[String]) -> bool {
+    words.iter().any(|word| NO_SECRET.contains(&word.as_str()))
 }
 
 fn kind(words: &[String]) -> Kind {
@@ -166,8 +170,7 @@ fn kind(words: &[String]) -> Kind {
     } else if ends(&SECRETS) || is_one(&SECRET_WORDS) {
         Kind::Secret
     } else if is_one(&DRAWN_WORDS) {
-        let denied = words.iter().any(|word| NO_SECRET.contains(&word.as_str()));
-        if denied { Kind::Any } else { Kind::Drawn }
+        if is_a_place(words) { Kind::Any } else { Kind::Drawn }
     } else if BEHIND.contains(&last) {
         kind(before)
     } else {
