@@ -1,7 +1,10 @@
 //! `append`: standard input to a session, line by line, in batches of whatever has arrived. It must
 //! not say that something is durable before the owner did.
 
-use std::io::{self, BufRead, Read};
+use std::{
+    collections::HashSet,
+    io::{self, BufRead, Read},
+};
 
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -35,8 +38,11 @@ struct Line {
 struct Done {
     batches: u64,
     events: u64,
+    /// Events that were there before.
+    known: u64,
+    /// Position of the first.
     first: Option<u64>,
-    /// The position after the last of them.
+    /// The position after the last.
     end: u64,
     /// The tail after that: what the server had to say of them lies between.
     next: Option<u64>,
@@ -59,10 +65,10 @@ pub(super) async fn run(client: &Client, wanted: args::Append, screen: &mut Scre
             break;
         }
     }
-    if done.first.is_none() && wanted.create {
+    if done.batches == 0 && wanted.create {
         return create_empty(client, &wanted, screen).await;
     }
-    if done.first.is_none() {
+    if done.batches == 0 {
         // Nothing to append is no success when there is nothing to append to.
         client.send(Request::get(session_path(&wanted.session, ""))).await?;
     }
@@ -70,7 +76,9 @@ pub(super) async fn run(client: &Client, wanted: args::Append, screen: &mut Scre
         let (first, end) = (done.first.unwrap_or(0), done.end);
         let noun = if done.events == 1 { "event" } else { "events" };
         let range = if done.events == 0 { String::new() } else { format!(" at {first}..{end}") };
-        screen.line(format!("appended {} {noun} to {}{range}", done.events, wanted.session))?;
+        let known = if done.known == 0 { String::new() } else { format!(", {} known", done.known) };
+        let (events, session) = (done.events, &wanted.session);
+        screen.line(format!("appended {events} {noun} to {session}{range}{known}"))?;
     }
     Ok(())
 }
@@ -105,7 +113,7 @@ fn read_lines() -> mpsc::Receiver<Line> {
 struct Numbered {
     line: u64,
     text: String,
-    has_id: bool,
+    id: Option<String>,
 }
 
 /// A line that is no event.
@@ -131,7 +139,8 @@ struct Batch {
 }
 
 /// The lines that are there, up to the limits of a batch; waits for the first. A batch with a key
-/// of the caller's waits for all of them: a retry must cut its input alike.
+/// of the caller's waits for all of them: a retry must cut its input alike. A line that comes again
+/// begins the next one, as it does when it comes later: it is known then, or differs.
 async fn collect(
     lines: &mut mpsc::Receiver<Line>,
     waiting: &mut Option<Numbered>,
@@ -139,6 +148,7 @@ async fn collect(
 ) -> Batch {
     let mut batch = Batch { events: Vec::new(), wrong: None };
     let mut bytes = 0;
+    let mut ids = HashSet::new();
     loop {
         let event = match waiting.take() {
             Some(event) => event,
@@ -160,7 +170,8 @@ async fn collect(
         };
         bytes += event.text.len() + 1;
         let full = batch.events.len() == limits::BATCH_EVENTS_MAX || bytes > BATCH_BYTES;
-        if full && !batch.events.is_empty() {
+        let again = event.id.as_ref().is_some_and(|id| !ids.insert(id.clone()));
+        if again || (full && !batch.events.is_empty()) {
             *waiting = Some(event);
             return batch;
         }
@@ -179,8 +190,8 @@ fn event(line: Line) -> Result<Option<Numbered>, Wrong> {
     }
     let members =
         Members::read(text).map_err(|error| wrong(format!("it is not a JSON object: {error}")))?;
-    let has_id = members.text("id").is_some();
-    Ok(Some(Numbered { line: line.number, text: text.to_owned(), has_id }))
+    let id = members.text("id");
+    Ok(Some(Numbered { line: line.number, text: text.to_owned(), id }))
 }
 
 /// Sends one batch. When it is refused because a part of it is known, its events go one by one:
@@ -202,7 +213,7 @@ async fn send(
         Ok(()) => return Ok(()),
         Err(failure) => failure,
     };
-    let apart = events.len() > 1 && events.iter().all(|event| event.has_id);
+    let apart = events.len() > 1 && events.iter().all(|event| event.id.is_some());
     if refused.code() != "idempotency_conflict" || !apart {
         return Err(refused);
     }
@@ -240,10 +251,15 @@ async fn post(
     let body = answer.map_err(|error| at_lines(error, events, key, done))?.body;
     let value: Value = serde_json::from_slice(&body).unwrap_or_default();
     let number = |name: &str| value.get(name).and_then(Value::as_u64);
-    done.events += events.len() as u64;
-    let first = number("first_position");
-    done.first = done.first.or(first);
-    done.end = first.map_or(done.end, |first| first + events.len() as u64);
+    let count = events.len() as u64;
+    if value.get("repeated").and_then(Value::as_bool).unwrap_or_default() {
+        done.known += count;
+    } else {
+        let first = number("first_position");
+        done.events += count;
+        done.first = done.first.or(first);
+        done.end = first.map_or(done.end, |first| first + count);
+    }
     done.next = number("next_position").or(done.next);
     if screen.json {
         screen.answer(&body)?;

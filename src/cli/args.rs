@@ -153,7 +153,7 @@ pub(super) struct Mcp {
     /// The session of a tool call that names none
     #[arg(long, value_name = "S", value_parser = session)]
     pub(super) session: Option<SessionId>,
-    /// Tools to offer: research (the default), events, or both
+    /// Tools to offer, of these with commas between: research (the default), events, memory
     #[arg(long, value_name = "A,B")]
     pub(super) toolsets: Option<String>,
 }

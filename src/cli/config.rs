@@ -16,7 +16,7 @@ use url::Url;
 use super::{
     args::Common,
     doors::Doors,
-    keys::KeySource,
+    keys::{self, KeySource},
     layers::{self, DEFAULT, ENVIRONMENT, FILE, FLAG, text_of},
     secrets::SecretsSource,
     settings::{SETTINGS, Setting},
@@ -102,9 +102,16 @@ pub(super) struct Found {
     /// Where it came from, for a person.
     pub(super) source: String,
     pub(super) help: String,
-    hidden: bool,
     shared: bool,
     secret: bool,
+}
+
+/// Which store the settings name, and where its keys come from.
+pub(super) struct StorePlace {
+    pub(super) data_dir: PathBuf,
+    /// The address of the server whose store it is, in one writing; none for the data directory's.
+    pub(super) server: Option<String>,
+    pub(super) keys: KeySource,
 }
 
 /// The settings in force.
@@ -127,6 +134,8 @@ pub(super) struct Config {
     /// How long an agent waits for a hook at most.
     pub(super) hook_wait: Duration,
     pub(super) url: Option<Url>,
+    /// What stands there and is no address; only where a setting that is wrong is put up with.
+    unreachable: Option<String>,
     pub(super) store: Options,
     /// Where the store's master key comes from.
     pub(super) keys: KeySource,
@@ -148,28 +157,46 @@ impl Config {
             .merge(from_file)
             .merge(layers::variables(environment)?)
             .merge(layers::flags(common));
-        let found: Vec<Found> =
+        let mut found: Vec<Found> =
             SETTINGS.iter().map(|setting| find(&figment, setting, file.as_deref())).collect();
+        found.extend(keys::found(environment));
         Self::parse(found, file, environment)
     }
 
-    /// What the settings say of the store alone, where [`Config::load`] does not take them all: a
-    /// setting that is wrong must not hide where a store is, nor what its key is.
+    /// What the settings say of the store and of somebody's own rules, where [`Config::load`] does
+    /// not take them all: a setting that is wrong must not hide which store it is, what its key
+    /// is, nor what is a secret.
     pub(super) fn of_store(
         common: &Common,
         environment: &Environment,
     ) -> Result<Self, ConfigError> {
-        const OF_STORE: [&str; 3] = ["data_dir", "key_file", "key_command"];
+        const OF_STORE: [&str; 5] = ["data_dir", "key_file", "key_command", "secrets_file", "url"];
         let (file, layers) = layers::salvaged(common, environment, &OF_STORE)?;
         let figment = Figment::new().merge(layers::defaults(environment));
         let figment = layers.into_iter().fold(figment, Figment::merge);
         let found = SETTINGS.iter().map(|setting| find(&figment, setting, file.as_deref()));
-        Self::parse(found.collect(), file.clone(), environment)
+        let mut found: Vec<Found> = found.collect();
+        // An address that is none names a store still: another than every one there is.
+        let is_wrong = |url: &&mut Found| {
+            url.name == "url" && url.value.as_deref().is_some_and(|text| server(text).is_none())
+        };
+        let wrong = found.iter_mut().find(is_wrong).and_then(|url| url.value.take());
+        let mut config = Self::parse(found, file.clone(), environment)?;
+        config.unreachable = wrong;
+        Ok(config)
     }
 
-    /// Where the store is, and where its keys come from.
-    pub(super) fn store_place(&self) -> (PathBuf, KeySource) {
-        (self.data_dir.clone(), self.keys.clone())
+    /// Which store it is, and where its keys come from.
+    pub(super) fn store_place(&self) -> StorePlace {
+        let server = self.url.as_ref().map(|url| {
+            let path = url.path().trim_end_matches('/');
+            format!("{}{path}", url.origin().ascii_serialization())
+        });
+        StorePlace {
+            data_dir: self.data_dir.clone(),
+            server: server.or_else(|| self.unreachable.clone()),
+            keys: self.keys.clone(),
+        }
     }
 
     fn parse(
@@ -235,6 +262,7 @@ impl Config {
             hook_wait: lasts(&typed, "hook_wait", "1500ms")?,
             hook_tokens: hook_tokens.parse().unwrap_or_default(),
             url: server(&url),
+            unreachable: None,
             store,
             keys,
             secrets,
@@ -244,9 +272,9 @@ impl Config {
         })
     }
 
-    /// The settings to show: all but the hidden ones nobody set.
+    /// The settings, each with its source.
     pub(super) fn listed(&self) -> impl Iterator<Item = &Found> {
-        self.found.iter().filter(|found| !found.hidden || found.source != DEFAULT)
+        self.found.iter()
     }
 
     /// What was given as flags: the flag, its dashes before it, and its value.
@@ -340,6 +368,18 @@ fn store_options(typed: &Typed<'_>) -> Result<Options, ConfigError> {
 }
 
 impl Found {
+    /// A secret that comes from the environment alone.
+    pub(super) fn secret(name: &'static str, variable: &str, help: &str, given: bool) -> Self {
+        Self {
+            name,
+            value: given.then(String::new),
+            source: if given { format!("{ENVIRONMENT} {variable}") } else { DEFAULT.to_owned() },
+            help: help.to_owned(),
+            shared: false,
+            secret: true,
+        }
+    }
+
     /// The value for whoever looks at the settings: a secret is only said to be there.
     pub(super) fn shown(&self) -> Option<String> {
         let value = self.value.clone()?;
@@ -376,7 +416,7 @@ fn find(figment: &Figment, setting: &Setting, file: Option<&Path>) -> Found {
         other => other.to_owned(),
     };
     let Setting { name, shared, secret, .. } = *setting;
-    Found { name, value, source, help: setting.help(), hidden: setting.is_hidden(), shared, secret }
+    Found { name, value, source, help: setting.help(), shared, secret }
 }
 
 /// The absolute path a setting means: `~/` is the home directory, a relative path lies below

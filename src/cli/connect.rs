@@ -1,7 +1,7 @@
 //! From settings to a client: which socket or server, and how an owner is started when none
 //! answers. It must not open the data directory itself.
 
-use std::{ffi::OsString, path::PathBuf, sync::Arc};
+use std::{ffi::OsString, io, path::PathBuf, sync::Arc};
 
 use super::{
     config::{Config, Environment},
@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     client::{Client, OwnerTarget, Start, Target},
-    env::{Entropy, entropy::SystemEntropy, host::OwnerSocket},
+    env::{Entropy, entropy::SystemEntropy, files, host::OwnerSocket},
 };
 
 /// Settings that an owner is started with in any case, and what only a front end uses: they are
@@ -27,6 +27,9 @@ const REPLACED: [&str; 9] = [
     "secrets_file",
 ];
 
+/// What tells a store, or what is left of one.
+const OF_A_STORE: [&str; 4] = ["STORE", "journal", "segments", "owner.sock"];
+
 /// A client of what the settings name.
 pub(super) fn client(config: &Config, environment: &Environment) -> Outcome<Client> {
     match &config.url {
@@ -36,6 +39,37 @@ pub(super) fn client(config: &Config, environment: &Environment) -> Outcome<Clie
         }
         None => Ok(Client::new(Target::Owner(owner(config, environment)?), random_text())?),
     }
+}
+
+/// Refuses a directory that holds something else than a store, or that somebody named for this call
+/// and that holds nothing: whoever only wants to look must not make a store there.
+pub(super) fn look(config: &Config) -> Outcome {
+    let inside = match files::list(&config.data_dir) {
+        Ok(paths) => paths,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+        // Whoever opens it says what is wrong.
+        Err(_) => return Ok(()),
+    };
+    let has = |names: &[&str]| {
+        let is_one =
+            |path: &PathBuf| path.file_name().is_some_and(|n| names.iter().any(|m| n == *m));
+        inside.iter().any(is_one)
+    };
+    let (problem, action) = if config.url.is_some() || has(&OF_A_STORE) {
+        return Ok(());
+    } else if has(&["BACKUP"]) {
+        let verify = "`sessionlog backup verify` reads it, and `sessionlog backup restore` makes a";
+        ("it is a backup", format!("{verify} store of it"))
+    } else if inside.iter().all(|path| path.ends_with("LOCK") || path.ends_with("owner.log")) {
+        if !config.flags().any(|(name, ..)| name == "data_dir") {
+            return Ok(());
+        }
+        ("there is no store", "name another; `append`, `import` and `serve` make one".to_owned())
+    } else {
+        ("it holds other files and no store", "name another with --data-dir".to_owned())
+    };
+    let message = format!("data directory {}: {problem}", config.data_dir.display());
+    Err(Failure::Refused { code: "invalid_request", message, action })
 }
 
 /// The owner of the data directory, started when nobody answers.

@@ -1,7 +1,14 @@
 //! `demo`: the main job on a sample of our own, told step by step. Real processes, a real
 //! `kill -9`, a directory that goes away afterwards. It must not touch the user's sessions.
 
-use std::{ffi::OsString, io::Write as _, path::PathBuf, process::Stdio};
+use std::{
+    ffi::OsString,
+    io::Write as _,
+    path::{Path, PathBuf},
+    process::Stdio,
+    sync::Arc,
+    time::Duration,
+};
 
 use serde_json::{Value, json};
 use tokio::{
@@ -15,10 +22,14 @@ use super::{
     failure::{Failure, Outcome},
     page::{Pages, Query},
     screen::{Screen, Tone},
+    signals::asked_to_end,
 };
 use crate::{
-    client::{Client, Request, Target, session_path},
-    env::{files, host::Scratch},
+    client::{Client, OwnerTarget, Request, Target, session_path},
+    env::{
+        files,
+        host::{OwnerSocket, Scratch},
+    },
     event::SessionId,
     import::{self, Chat, Members, Source},
 };
@@ -28,6 +39,12 @@ const SESSION: &str = "ghent-walk";
 /// Events the second process appends, and after how many of them the owner is killed.
 const APPENDED: u64 = 200;
 const KILLED_AFTER: u64 = 80;
+
+/// Exit code of a program that was asked to end.
+const INTERRUPTED: u8 = 130;
+/// How often it is looked whether the owner has left, and what lies between.
+const LEAVE_LOOKS_MAX: u32 = 100;
+const LEAVE_PAUSE: Duration = Duration::from_millis(20);
 
 /// What the demo runs on.
 struct Stage {
@@ -50,12 +67,41 @@ pub(super) async fn run(wanted: &Demo, screen: &mut Screen) -> Outcome {
         config,
         session: SessionId::new(SESSION).expect("a constant that is an id"),
     };
-    let told = tell(&stage, screen).await;
+    let asked = asked_to_end()?;
+    let told = tokio::select! {
+        told = tell(&stage, screen) => told,
+        // Its processes ended with it, but for an owner, which nobody started for good.
+        () = asked => {
+            leave(&stage.data_dir).await;
+            Err(Failure::Silent(INTERRUPTED))
+        }
+    };
     if wanted.keep {
         let kept = scratch.keep();
         screen.line(format!("The sessions stay in {}", kept.join("data").display()))?;
     }
     told
+}
+
+/// Ends the owner of the directory, which would go on writing to it.
+async fn leave(data_dir: &Path) {
+    let Ok(socket) = OwnerSocket::of(data_dir) else { return };
+    let target = OwnerTarget {
+        socket: socket.path,
+        directory: socket.directory.map(Arc::new),
+        data_dir: data_dir.to_path_buf(),
+        config_digest: String::new(),
+        start: None,
+    };
+    let Ok(client) = Client::new(Target::Owner(target), connect::random_text()) else { return };
+    for _ in 0..LEAVE_LOOKS_MAX {
+        if client.owner().await.is_err() {
+            return;
+        }
+        // Refused by one that leaves already; whether it is gone is looked at anyhow.
+        let _ = client.step_down().await;
+        tokio::time::sleep(LEAVE_PAUSE).await;
+    }
 }
 
 async fn tell(stage: &Stage, screen: &mut Screen) -> Outcome {

@@ -115,7 +115,10 @@ impl Doors {
         }
         let (tokens, limits) = (self.tokens_file.clone(), self.of_tenants()?.0);
         let options = AccessOptions { tokens, jwt, limits };
-        let access = Access::open(options, Arc::new(SystemClock::new())).map_err(unusable)?;
+        let access = Access::open(options, Arc::new(SystemClock::new())).map_err(|error| {
+            let made = "a file of tokens is made by `sessionlog tokens create`";
+            wrong_file(&error, &format!("{made}; see docs/operations.md"))
+        })?;
         Ok(Some(Arc::new(access)))
     }
 
@@ -133,7 +136,9 @@ impl Doors {
         let (certificate, key) = (self.tls_cert.clone(), self.tls_key.clone());
         let both = together("tls_cert", certificate, "tls_key", key)?;
         let Some((certificate, key)) = both else { return Ok(None) };
-        let certificates = Certificates::open(certificate, key).map_err(unusable)?;
+        let certificates = Certificates::open(certificate, key).map_err(|error| {
+            wrong_file(&error, "see docs/operations.md for what tls_cert and tls_key hold")
+        })?;
         Ok(Some(Arc::new(certificates)))
     }
 
@@ -194,11 +199,8 @@ fn together<A, B>(
     }
 }
 
-fn unusable(error: Unusable) -> Failure {
-    Failure::Refused {
-        code: "invalid_request",
-        message: error.to_string(),
-        action: "a file of tokens is made by `sessionlog tokens create`; see docs/operations.md"
-            .to_owned(),
-    }
+/// A file that is not what it should be.
+fn wrong_file(error: &Unusable, action: &str) -> Failure {
+    let (message, action) = (error.to_string(), action.to_owned());
+    Failure::Refused { code: "invalid_request", message, action }
 }

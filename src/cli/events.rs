@@ -8,12 +8,12 @@ use serde_json::Value;
 use super::{
     args,
     failure::Outcome,
-    page::{Pages, Query, on_one_line},
+    page::{Pages, Part, Query, on_one_line},
     player,
     screen::{Screen, Tone, instant, printable},
 };
 use crate::{
-    client::{Client, Request, event_path},
+    client::{Client, Request, Told, event_path},
     event::Timestamp,
     import::Members,
 };
@@ -43,8 +43,7 @@ pub(super) async fn print(client: &Client, wanted: args::Events, screen: &mut Sc
             screen.line(on_one_line(event.get()))?;
         }
         for gap in &page.gaps {
-            let (from, to, reason) = (gap.from, gap.to, printable(&gap.reason));
-            screen.note(format!("sessionlog: positions {from}..{to} are missing: {reason}"));
+            screen.note(format!("sessionlog: {}", gap.told()));
         }
     }
     Ok(())
@@ -54,10 +53,10 @@ async fn follow(client: &Client, wanted: args::Events, screen: &mut Screen) -> O
     let mut tail = client.tail(&wanted.session, wanted.from.as_deref(), &wanted.types).await?;
     let mut left = wanted.limit.unwrap_or(u64::MAX);
     while left > 0 {
-        let event = tail.next().await?;
-        screen.line(on_one_line(&event))?;
+        let told = tail.next().await?;
+        screen.line(on_one_line(told.text()))?;
         screen.flush()?;
-        left -= 1;
+        left -= u64::from(matches!(told, Told::Event(_)));
     }
     Ok(())
 }
@@ -74,7 +73,18 @@ pub(super) async fn replay(client: &Client, wanted: args::Replay, screen: &mut S
             screen.answer(&page.body)?;
             continue;
         }
-        for event in &page.events {
+        for part in page.parts() {
+            let event = match part {
+                Part::Event(event) => event,
+                Part::Gap(gap) if screen.json => {
+                    screen.line(gap.to_line())?;
+                    continue;
+                }
+                Part::Gap(gap) => {
+                    screen.line(format!("{:>6}  {}", "", screen.paint(Tone::Bad, &gap.told())))?;
+                    continue;
+                }
+            };
             let Ok(members) = Members::read(event.get()) else { continue };
             let time = moment(&members);
             if let (Some(speed), Some(before), Some(time)) = (wanted.speed, before, time) {

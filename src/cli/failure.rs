@@ -43,6 +43,16 @@ pub(super) enum Failure {
     Stream(#[from] io::Error),
 }
 
+/// What a hint says to who speaks HTTP, and what that is on a command line.
+const IN_OWN_WORDS: [(&str, &str); 3] = [
+    ("ask again with allow_gaps=true", "with `sessionlog events SESSION --allow-gaps`"),
+    ("send the Fencing-Token of the lease", "give the lease's token with --fencing-token"),
+    (
+        "send the fencing_token of the lease as the header Fencing-Token",
+        "give the lease's token with --fencing-token",
+    ),
+];
+
 /// Exit code of a verb that did what was asked.
 pub(super) const DONE: u8 = 0;
 /// Exit code of a wrong command line or configuration.
@@ -54,15 +64,21 @@ const NOT_FOUND: u8 = 4;
 impl Failure {
     /// The same in the words of a command line: what the server says is for who sends headers.
     pub(super) fn in_own_words(mut self) -> Self {
-        if let Self::Client(ClientError::Refused(refusal))
-        | Self::Import(ImportError::Client(ClientError::Refused(refusal))) = &mut self
-            && refusal.code == "unauthenticated"
-        {
+        let (Self::Client(ClientError::Refused(refusal))
+        | Self::Import(ImportError::Client(ClientError::Refused(refusal)))) = &mut self
+        else {
+            return self;
+        };
+        if refusal.code == "unauthenticated" {
             let message = format!("the server wants a token: {}", refusal.message);
             let action = "set SESSIONLOG_TOKEN, or name a file that holds the token with \
                           --token-file (mode 0600); the server's operator makes one with \
                           `sessionlog tokens create`";
             refusal.reword(message, Some(action.to_owned()));
+        } else if let Some(action) = refusal.action() {
+            let put = |action: String, (said, flag): &(&str, &str)| action.replace(said, flag);
+            let action = IN_OWN_WORDS.iter().fold(action.to_owned(), put);
+            refusal.reword(refusal.message.clone(), Some(action));
         }
         self
     }

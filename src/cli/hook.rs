@@ -12,11 +12,10 @@ use serde_json::json;
 
 use super::{
     args::Common,
-    config::{Config, ConfigError, Environment},
+    config::{Config, ConfigError, Environment, StorePlace},
     connect,
     failure::Outcome,
-    keys::KeySource,
-    screen::Screen,
+    screen::{Screen, printable},
 };
 use crate::{
     client::Client,
@@ -50,24 +49,31 @@ pub(super) fn run(common: &Common, environment: &Environment, screen: &mut Scree
 fn record(common: &Common, environment: &Environment, screen: &mut Screen) -> Outcome {
     let input = Input::read(io::stdin().lock());
     let config = Config::load(common, environment);
-    // Rules that cannot be read are no reason to keep secrets.
-    let secrets = match config.as_ref().map(|config| config.secrets.read()) {
-        Ok(Ok(secrets)) => secrets,
-        _ => Some(Recogniser::default()),
+    // Whatever else is wrong: what waits lies with the store it is for and under its key, and
+    // somebody's own rules hold.
+    let known = match &config {
+        Ok(config) => Ok(config.clone()),
+        Err(_) => Config::of_store(common, environment),
+    };
+    let secrets = match &known {
+        Ok(config) => {
+            let (secrets, wrong) = config.secrets.salvage();
+            for why in wrong {
+                screen.note(format!("sessionlog hook: {}", printable(&why)));
+            }
+            secrets
+        }
+        // Rules that cannot be read are no reason to keep secrets.
+        Err(_) => Some(Recogniser::default()),
     };
     let payload = Payload::read(&input, secrets.as_ref()).map_err(io::Error::other)?;
     let client = match &config {
         Ok(config) => connect::client(config, environment).map_err(|failure| failure.to_string()),
         Err(error) => Err(error.to_string()),
     };
-    // What waits lies beside the store and under its key, whatever else is wrong.
-    let store = match &config {
-        Ok(config) => Ok(config.store_place()),
-        Err(_) => Config::of_store(common, environment).map(|config| config.store_place()),
-    };
     let hook = Hook {
         client,
-        spool: spool(store, environment),
+        spool: spool(known.map(|config| config.store_place()), environment),
         clock: Arc::new(SystemClock::new()),
         entropy: Arc::new(SystemEntropy),
         directory: environment.text(PROJECT),
@@ -126,24 +132,24 @@ pub(super) async fn deliver_what_waits(
     }
 }
 
-/// Where events wait: beside the data directory, or else in the state directory of the user: under
-/// the name of the data directory, or of none where the settings do not say which. Where they do
-/// not say what the key is either, nothing waits in the clear.
-fn spool(store: Result<(PathBuf, KeySource), ConfigError>, environment: &Environment) -> Spool {
+/// Where events for a store wait: beside the data directory, or else in the state directory of the
+/// user under its name; those for a server in a place of its own each time, so that nobody delivers
+/// them to another store. Where the settings do not say which store or key it is, nothing waits.
+fn spool(store: Result<StorePlace, ConfigError>, environment: &Environment) -> Spool {
     let state = environment.home_or("XDG_STATE_HOME", ".local/state");
     let state = state.map(|state| state.join("sessionlog/spool"));
-    let of_directory = store.as_ref().ok().map(|(data_dir, _)| {
+    let places = store.as_ref().ok().map(|StorePlace { data_dir, server, .. }| {
+        let whose = server.as_deref().map(Spool::suffix).unwrap_or_default();
         let mut beside = data_dir.clone().into_os_string();
-        beside.push(".spool");
-        let name = data_dir.display().to_string().replace(['/', '\\'], "%");
-        [Some(PathBuf::from(beside)), state.as_ref().map(|state| state.join(name))]
+        beside.push(format!(".spool{whose}"));
+        let name = data_dir.display().to_string().replace(['/', '\\'], "%") + &whose;
+        [Some(PathBuf::from(beside)), state.map(|state| state.join(name))]
     });
-    let unnamed = state.as_ref().map(|state| state.join("any"));
-    let places = of_directory.into_iter().flatten().chain([unnamed]);
-    let source = store.map(|(_, keys)| keys).map_err(|error| error.to_string());
+    let source = store.map(|store| store.keys).map_err(|error| error.to_string());
     let keys: Keys = Box::new(move || match &source {
         Ok(source) => source.read().map_err(|failure| io::Error::other(failure.to_string())),
         Err(why) => Err(io::Error::other(why.clone())),
     });
-    Spool::new(places.flatten().collect(), keys, Arc::new(SystemEntropy))
+    let places = places.into_iter().flatten().flatten().collect();
+    Spool::new(places, keys, Arc::new(SystemEntropy))
 }

@@ -5,7 +5,7 @@
 use std::{io, path::PathBuf, sync::Arc};
 
 use super::{
-    config::{ConfigError, Environment},
+    config::{ConfigError, Environment, Found},
     failure::{Failure, Outcome},
 };
 use crate::{
@@ -25,6 +25,18 @@ pub(super) struct KeySource {
     previous: Option<Secret>,
     file: Option<PathBuf>,
     command: Option<String>,
+}
+
+/// The settings they are, to be listed and never shown.
+pub(super) fn found(environment: &Environment) -> [Found; 2] {
+    let [current, previous] = VARIABLES;
+    let one = |name, variable, help| {
+        Found::secret(name, variable, help, environment.variables.contains_key(variable))
+    };
+    [
+        one("key", current, "master key of the store; environment only"),
+        one("key_previous", previous, "master key before a rotation; environment only"),
+    ]
 }
 
 impl KeySource {

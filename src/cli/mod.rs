@@ -31,6 +31,7 @@ mod secrets;
 mod serve;
 mod sessions;
 mod settings;
+mod signals;
 mod tenants;
 mod tokens;
 mod transfer;
@@ -47,13 +48,14 @@ use config::{Config, Environment};
 use failure::{DONE, Failure, Outcome, USAGE};
 use screen::Screen;
 
-use crate::client::Client;
+use crate::{client::Client, env::host};
 
 pub use reference::markdown as reference;
 
 /// Runs the program: what `main` does.
 #[must_use]
 pub fn run() -> ExitCode {
+    host::keep_freed_memory();
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => {
@@ -139,7 +141,10 @@ fn execute(arguments: Arguments, environment: &Environment, screen: &mut Screen)
     }
     let config = Config::load(&common, environment)?;
     match &verb {
-        Verb::Config => return show_config(&config, screen),
+        Verb::Config => {
+            show_config(&config, screen)?;
+            return config.secrets.read().map(drop);
+        }
         Verb::Install(wanted) => return install::install(&config, wanted, environment, screen),
         Verb::Uninstall(wanted) => return install::uninstall(wanted, environment, screen),
         Verb::Tokens(wanted) => return tokens::run(&config, &wanted.verb, screen),
@@ -155,12 +160,20 @@ fn execute(arguments: Arguments, environment: &Environment, screen: &mut Screen)
     if let Verb::Demo(demo) = &verb {
         return runtime.block_on(demo::run(demo, screen));
     }
+    if !makes_store(&verb) {
+        connect::look(&config)?;
+    }
     let client = connect::client(&config, environment)?;
     runtime.block_on(hook::deliver_what_waits(&client, &config, environment, screen));
     let outcome = runtime.block_on(ask(client, verb, &config, environment, screen));
     // Somebody may still read standard input, and nothing may come there any more.
     runtime.shutdown_background();
     outcome
+}
+
+/// Whether a verb begins a store where there is none; the others have nothing to look at there.
+fn makes_store(verb: &Verb) -> bool {
+    matches!(verb, Verb::Append(_) | Verb::Import(_) | Verb::Mcp(_) | Verb::Proxy(_))
 }
 
 /// Runs a verb that asks a server.

@@ -1,13 +1,14 @@
 //! Slices of a session, page after page, with bodies as they came. It must not print.
 
 use bytes::Bytes;
-use serde::Deserialize;
-use serde_json::value::RawValue;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json, to_value, value::RawValue};
 
-use super::{args::Order, failure::Outcome};
+use super::{args::Order, failure::Outcome, screen::printable};
 use crate::{
     client::{Client, ClientError, Request, session_path},
     event::{SessionId, limits},
+    import::Members,
 };
 
 /// Which events are wanted.
@@ -38,11 +39,55 @@ pub(super) struct Page {
 }
 
 /// A range that cannot be served.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, Serialize)]
 pub(super) struct Gap {
     pub(super) from: u64,
     pub(super) to: u64,
     pub(super) reason: String,
+    /// Since when it is given up.
+    accepted_at: Option<String>,
+}
+
+/// What a page is made of.
+pub(super) enum Part<'a> {
+    Event(&'a RawValue),
+    Gap(&'a Gap),
+}
+
+impl Gap {
+    /// As HTTP says it among events.
+    pub(super) fn to_line(&self) -> String {
+        let mut line = json!({ "type": "gap" });
+        if let (Some(line), Ok(Value::Object(gap))) = (line.as_object_mut(), to_value(self)) {
+            line.extend(gap);
+        }
+        line.to_string()
+    }
+
+    /// For a person.
+    pub(super) fn told(&self) -> String {
+        let Self { from, to, reason, .. } = self;
+        format!("positions {from}..{to} are missing: {}", printable(reason))
+    }
+}
+
+impl Page {
+    /// Events and gaps in the order of their positions, of a page that is in it.
+    pub(super) fn parts(&self) -> Vec<Part<'_>> {
+        let position = |event: &RawValue| -> Option<u64> {
+            Members::read(event.get()).ok()?.raw("position")?.get().parse().ok()
+        };
+        let mut parts: Vec<Part<'_>> = self.events.iter().map(|event| Part::Event(event)).collect();
+        for gap in &self.gaps {
+            let behind = |part: &Part<'_>| match part {
+                Part::Event(event) => position(event).is_some_and(|at| at >= gap.to),
+                Part::Gap(other) => other.from >= gap.to,
+            };
+            let at = parts.iter().position(behind).unwrap_or(parts.len());
+            parts.insert(at, Part::Gap(gap));
+        }
+        parts
+    }
 }
 
 #[derive(Deserialize)]

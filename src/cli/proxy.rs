@@ -14,7 +14,6 @@ use std::{
 };
 
 use clap::{Args, ValueEnum};
-use tokio::signal::unix::{SignalKind, signal};
 use url::Url;
 
 use super::{
@@ -22,7 +21,7 @@ use super::{
     config::{Config, Environment},
     connect,
     failure::{Failure, Outcome},
-    mcp,
+    mcp, signals,
 };
 use crate::{
     client::Client,
@@ -225,7 +224,8 @@ impl Wrapped {
                      address of a server"
                 .to_owned(),
         };
-        let stop = stop().map_err(refused)?;
+        // Whoever says so says that the client has left.
+        let stop = signals::asked_to_end().map_err(refused)?;
         match self {
             Self::Program(command) => {
                 match with_program(streams, &command, client, options, stop)
@@ -251,18 +251,6 @@ impl Wrapped {
             }
         }
     }
-}
-
-/// Somebody says that the client has left, perhaps more than once.
-fn stop() -> std::io::Result<impl Future<Output = ()> + Send + 'static> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    Ok(async move {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
-    })
 }
 
 fn header(text: &str) -> Result<(String, String), String> {

@@ -122,7 +122,7 @@ fn show(answer: &KeysAnswer, screen: &mut Screen) -> Outcome {
     let wanted =
         |id: &&String| answer.current.as_ref() != Some(id) && answer.previous.as_ref() != Some(id);
     let others = answer.given.iter().filter(wanted);
-    lines.extend(others.map(|id| format!("given and not wanted yet: {id}")));
+    lines.extend(others.map(|id| format!("given and not wanted here: {id}")));
     let KeysAnswer { keys, behind, destroyed, unreadable, .. } = answer;
     lines.push(format!("keys of sessions: {keys}, not yet under it: {behind}"));
     lines.push(format!("destroyed: {destroyed}, unreadable: {unreadable}"));

@@ -4,7 +4,10 @@
 use std::path::PathBuf;
 
 use super::failure::{Failure, Outcome};
-use crate::{env::files, secrets::Recogniser};
+use crate::{
+    env::files,
+    secrets::{Recogniser, RulesError},
+};
 
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
@@ -19,18 +22,34 @@ pub(in crate::cli) struct SecretsSource {
 impl SecretsSource {
     /// The rules, `None` for none at all.
     pub(super) fn read(&self) -> Outcome<Option<Recogniser>> {
-        let lines = match &self.file {
-            Some(path) => files::read_text(path, FILE_BYTES_MAX)
-                .map_err(|source| Failure::File { path: path.clone(), source })?,
-            None => String::new(),
-        };
-        Recogniser::parse(&self.rules, &lines).map_err(|error| Failure::Refused {
+        Recogniser::parse(&self.rules, &self.lines()?).map_err(|error| Failure::Refused {
             code: "invalid_request",
-            message: match &self.file {
-                Some(path) => format!("secrets_file {}: {error}", path.display()),
-                None => format!("secrets: {error}"),
-            },
+            message: self.told(&error),
             action: "see docs/secrets.md".to_owned(),
         })
+    }
+
+    /// As many of the rules as can be read, and what is wrong with the others.
+    pub(super) fn salvage(&self) -> (Option<Recogniser>, Vec<String>) {
+        let (lines, unread) = match self.lines() {
+            Ok(lines) => (lines, None),
+            Err(failure) => (String::new(), Some(format!("secrets_file {failure}"))),
+        };
+        let (rules, wrong) = Recogniser::salvage(&self.rules, &lines);
+        let wrong = wrong.iter().map(|error| format!("{}; left out", self.told(error)));
+        (rules, unread.into_iter().chain(wrong).collect())
+    }
+
+    fn lines(&self) -> Outcome<String> {
+        let Some(path) = &self.file else { return Ok(String::new()) };
+        files::read_text(path, FILE_BYTES_MAX)
+            .map_err(|source| Failure::File { path: path.clone(), source })
+    }
+
+    fn told(&self, error: &RulesError) -> String {
+        match &self.file {
+            Some(path) => format!("secrets_file {}: {error}", path.display()),
+            None => format!("secrets: {error}"),
+        }
     }
 }

@@ -15,7 +15,7 @@ use tokio::{
     signal::unix::{SignalKind, signal},
 };
 use tokio_util::sync::CancellationToken;
-use tracing::info;
+use tracing::{info, warn};
 
 use super::{
     config::Config,
@@ -23,12 +23,13 @@ use super::{
     failure::{Failure, Outcome},
     keys,
     screen::Screen,
+    signals,
 };
 use crate::{
     access::{Access, Certificates, PerTenant},
     client::{Client, ClientError, StartReport, Target},
     env::{
-        Env,
+        Env, files,
         host::{self, OwnerSocket},
     },
     event::Event,
@@ -87,15 +88,25 @@ async fn serve(config: &Config, on_demand: bool, screen: &mut Screen) -> Outcome
     }
     let quotas = config.doors.quotas()?;
     let env = Env::real(&config.data_dir).map_err(|error| connect::unusable(config, &error))?;
+    let mode = mode_of_directory(config)?;
     let env = env.with_keys(config.keys.read()?);
     // With a key that is wrong not even a line of the log is written.
     Local::check_keys(&env).map_err(|error| unopened(config, &error))?;
     log_to(config, on_demand)?;
+    if mode & 0o055 != 0 {
+        let mode = format!("{mode:04o}");
+        warn!(mode, "other users may look into the data directory; take that away: chmod 700");
+    }
     let store = own(&env, config, on_demand).await?;
     let socket = connect::socket(config)?;
     let local = socket.bind().map_err(|error| connect::unusable(config, &error))?;
     let stop = CancellationToken::new();
-    stop_on_signals(&stop)?;
+    let asked = signals::asked_to_end()?;
+    let stopping = stop.clone();
+    tokio::spawn(async move {
+        asked.await;
+        stopping.cancel();
+    });
     let mut listeners = vec![Listener::Unix(UnixListener::from_std(local)?)];
     let router = router(&env, Arc::clone(&store), config, &doors, quotas, &stop);
     let idle = on_demand.then_some(config.owner_idle);
@@ -316,6 +327,26 @@ async fn refuse_a_second_server(config: &Config) -> Outcome {
     }
 }
 
+/// The mode of the data directory. One that others may write to is refused: they could put files
+/// of theirs in the place of sessions. One they may look into shows names only, for what is in it
+/// is its owner's alone.
+fn mode_of_directory(config: &Config) -> Outcome<u32> {
+    let found = files::look(&config.data_dir);
+    let found = found.map_err(|error| connect::unusable(config, &error))?;
+    let mode = found.map_or(0o700, |found| found.mode);
+    if mode & 0o022 == 0 {
+        return Ok(mode);
+    }
+    let data_dir = config.data_dir.display();
+    Err(Failure::Refused {
+        code: "owner_unavailable",
+        message: format!(
+            "data directory {data_dir}: other users may write to it (mode {mode:04o})"
+        ),
+        action: format!("see that what is in it is yours, then: chmod 700 {data_dir}"),
+    })
+}
+
 fn owned(config: &Config, pid: Option<u64>) -> Failure {
     let data_dir = config.data_dir.display();
     let who = pid.map_or_else(|| "another process".to_owned(), |pid| format!("process {pid}"));
@@ -385,18 +416,6 @@ fn unopened(config: &Config, error: &OpenError) -> Failure {
         OpenError::Key { problem } => keys::unopened(&data_dir.to_string(), problem),
         OpenError::Io { .. } => connect::unusable(config, error),
     }
-}
-
-fn stop_on_signals(stop: &CancellationToken) -> io::Result<()> {
-    for kind in [SignalKind::terminate(), SignalKind::interrupt()] {
-        let mut signals = signal(kind)?;
-        let stop = stop.clone();
-        tokio::spawn(async move {
-            signals.recv().await;
-            stop.cancel();
-        });
-    }
-    Ok(())
 }
 
 /// Tells whoever started us that we listen, and where.

@@ -61,8 +61,8 @@ pub(super) async fn list(client: &Client, wanted: args::Sessions, screen: &mut S
     if screen.json {
         return Ok(());
     }
-    if rows.is_empty() && screen.terminal {
-        screen.line("No sessions yet. Try `sessionlog demo`, or `sessionlog import FILE`.")?;
+    if rows.is_empty() {
+        screen.note("No sessions yet. Try `sessionlog demo`, or `sessionlog import FILE`.");
         return Ok(());
     }
     screen.table(&["SESSION", "EVENTS", "SIZE", "LAST WRITTEN", "TITLE"], rows)?;

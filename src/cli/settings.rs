@@ -35,7 +35,7 @@ pub(super) struct Setting {
 enum Shown {
     Everywhere,
     Serve,
-    /// For tests and special cases: left out of the listing, too, unless somebody set it.
+    /// For tests and special cases.
     Nowhere,
 }
 

@@ -11,14 +11,18 @@ use serde_json::{Value, json};
 use super::{
     args::{self, Format},
     failure::{Failure, Outcome},
-    page::{Pages, Query, on_one_line},
-    screen::{Screen, printable},
+    page::{Page, Pages, Part, Query, on_one_line},
+    screen::{Screen, counted, printable},
 };
 use crate::{
     client::{Client, Request, session_path},
     env::files,
+    event::SessionId,
     import::{self, Chat, Members, Program, Report, Source, TranscriptLines},
 };
+
+/// Sessions that are named to a person at most.
+const NAMES_MAX: usize = 10;
 
 pub(super) async fn import(client: &Client, wanted: args::Import, screen: &mut Screen) -> Outcome {
     if wanted.session.is_some() && wanted.files.len() > 1 {
@@ -90,7 +94,8 @@ fn tell(path: &Path, report: &Report, screen: &mut Screen) -> Outcome {
             .collect();
         screen.value(&json!({
             "file": path.display().to_string(),
-            "sessions": report.sessions,
+            "sessions": report.sessions.len(),
+            "session_ids": report.sessions.iter().map(SessionId::as_str).collect::<Vec<_>>(),
             "records": report.records,
             "added": report.added,
             "known": report.known,
@@ -104,8 +109,19 @@ fn tell(path: &Path, report: &Report, screen: &mut Screen) -> Outcome {
     }
     let Report { sessions, records, added, known, .. } = report;
     let name = path.display();
+    let names = sessions.iter().take(NAMES_MAX).map(SessionId::as_str).collect::<Vec<_>>();
+    let more = match sessions.len().saturating_sub(NAMES_MAX) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let into =
+        if names.is_empty() { String::new() } else { format!(" ({}{more})", names.join(", ")) };
+    let amount = |number: u64, one| counted(usize::try_from(number).unwrap_or(usize::MAX), one);
     screen.line(format!(
-        "{name}: {sessions} sessions, {records} messages: {added} events added, {known} known"
+        "{name}: {}{into}, {}: {} added, {known} known",
+        counted(sessions.len(), "session"),
+        amount(*records, "record"),
+        amount(*added, "event"),
     ))?;
     screen.flush()?;
     if let Some((recorded, transcript)) = &report.beside {
@@ -131,8 +147,11 @@ pub(super) async fn export(client: &Client, wanted: args::Export, screen: &mut S
     let chat = match wanted.format {
         Format::Jsonl => {
             while let Some(page) = pages.next().await? {
-                for event in &page.events {
-                    screen.line(on_one_line(event.get()))?;
+                for part in page.parts() {
+                    match part {
+                        Part::Event(event) => screen.line(on_one_line(event.get()))?,
+                        Part::Gap(gap) => screen.line(gap.to_line())?,
+                    }
                 }
             }
             return Ok(());
@@ -146,6 +165,7 @@ pub(super) async fn export(client: &Client, wanted: args::Export, screen: &mut S
     let metadata = |name: &str| session.get("metadata")?.get(name)?.as_str().map(str::to_owned);
     let mut events = Vec::new();
     while let Some(page) = pages.next().await? {
+        tell_missing(&page, screen);
         events.extend(page.events.iter().filter_map(|event| Members::read(event.get()).ok()));
     }
     for line in import::to_chat(chat, &wanted.session, &metadata, &events) {
@@ -154,11 +174,19 @@ pub(super) async fn export(client: &Client, wanted: args::Export, screen: &mut S
     Ok(())
 }
 
+/// What has no place in another program's lines.
+fn tell_missing(page: &Page, screen: &Screen) {
+    for gap in &page.gaps {
+        screen.note(format!("sessionlog: {}", gap.told()));
+    }
+}
+
 /// The lines of a program's transcript, one after the other.
 async fn transcript(mut pages: Pages<'_>, program: Program, screen: &mut Screen) -> Outcome {
     let mut lines = TranscriptLines::new(program);
     let (mut events, mut written) = (0_u64, 0_u64);
     while let Some(page) = pages.next().await? {
+        tell_missing(&page, screen);
         for event in &page.events {
             events += 1;
             let line = Members::read(event.get()).ok().and_then(|event| lines.take(&event));

@@ -30,7 +30,7 @@ pub use download::Download;
 pub use error::{ClientError, Refusal};
 pub use owner::{OwnerReport, OwnerTarget, Start, StartReport};
 pub use request::{Answer, Request, event_path, session_path};
-pub use tail::{SseEvent, SseStream, Tail};
+pub use tail::{SseEvent, SseStream, Tail, Told};
 
 /// Header that names a retry.
 pub const IDEMPOTENCY_KEY: &str = "Idempotency-Key";

@@ -109,6 +109,24 @@ fn field(event: &mut SseEvent, line: &str) -> bool {
     true
 }
 
+/// What comes to who follows a session, each as JSON text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// An event.
+    Event(String),
+    /// Events that are lost for good, where they were.
+    Gap(String),
+}
+
+impl Told {
+    /// The JSON text.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        let (Self::Event(text) | Self::Gap(text)) = self;
+        text
+    }
+}
+
 /// A session followed from a place on: every event once, in order, through crashes and
 /// replacements of the owner.
 pub struct Tail {
@@ -170,7 +188,9 @@ impl Client {
             .query("limit", 1);
         let slice = self.json(request).await?;
         let first = slice.pointer("/data/0/position").and_then(Value::as_u64);
-        let next = first.or_else(|| slice.get("next_position").and_then(Value::as_u64));
+        let lost = slice.pointer("/gaps/0/from").and_then(Value::as_u64);
+        let next = first.into_iter().chain(lost).min();
+        let next = next.or_else(|| slice.get("next_position").and_then(Value::as_u64));
         Ok(Tail {
             client: self.clone(),
             session: session.clone(),
@@ -183,11 +203,11 @@ impl Client {
 }
 
 impl Tail {
-    /// The next event, as JSON text; waits for it.
+    /// The next event, or what is lost before it; waits for it.
     ///
     /// # Errors
     /// [`ClientError`] when the session cannot be followed any more.
-    pub async fn next(&mut self) -> Result<String, ClientError> {
+    pub async fn next(&mut self) -> Result<Told, ClientError> {
         loop {
             let stream = match &mut self.stream {
                 Some(stream) => stream,
@@ -203,8 +223,8 @@ impl Tail {
             match stream.next().await {
                 Ok(Some(event)) => {
                     self.backoff = self.client.backoff();
-                    if let Some(event) = self.take(event)? {
-                        return Ok(event);
+                    if let Some(told) = self.take(event)? {
+                        return Ok(told);
                     }
                 }
                 Ok(None) => self.reopen(None).await?,
@@ -231,7 +251,14 @@ impl Tail {
     }
 
     /// The session's event within a server-sent one; heartbeats and farewells hold none.
-    fn take(&mut self, event: SseEvent) -> Result<Option<String>, ClientError> {
+    fn take(&mut self, event: SseEvent) -> Result<Option<Told>, ClientError> {
+        if event.name == "gap" {
+            let gap: Value = serde_json::from_str(&event.data).unwrap_or_default();
+            let end = gap.get("to").and_then(Value::as_u64).unwrap_or_default();
+            let is_news = end > self.next;
+            self.next = self.next.max(end);
+            return Ok(is_news.then_some(Told::Gap(event.data)));
+        }
         let Some(position) = event.id.as_deref().and_then(|id| id.parse::<u64>().ok()) else {
             return match (event.name.as_str(), Refusal::read(0, event.data.as_bytes())) {
                 ("error", Some(refusal)) => Err(ClientError::Refused(Box::new(refusal))),
@@ -242,7 +269,7 @@ impl Tail {
             return Ok(None);
         }
         self.next = position + 1;
-        Ok(Some(event.data))
+        Ok(Some(Told::Event(event.data)))
     }
 }
 

@@ -171,8 +171,7 @@ fn judged(error: ClientError) -> Undelivered {
 /// Delivers what waits, in the order in which it happened. What one session does not take now holds
 /// up that session alone; an owner that does not answer holds up all. But for the first nothing is
 /// begun after `share`, and what was begun by then is ended: over the slowest network something is
-/// delivered.
-/// Dropped in between it is as good as ended: what `drained` says is done.
+/// delivered. Dropped in between it is as good as ended: what `drained` says is done.
 ///
 /// # Errors
 /// What the file system said of the spool.

@@ -74,6 +74,12 @@ impl Spool {
         Self { places, keys, known: OnceLock::new(), entropy }
     }
 
+    /// What tells the places of events for a server from those for others, behind their names.
+    #[must_use]
+    pub fn suffix(server: &str) -> String {
+        format!("-{:.16}", blake3::hash(server.as_bytes()).to_hex())
+    }
+
     /// The places that are there and nobody else's.
     fn own(&self) -> impl Iterator<Item = &PathBuf> {
         self.places.iter().filter(|place| files::is_own_dir(place))

@@ -60,7 +60,7 @@ impl ImportError {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// Sessions written to or found complete.
-    pub sessions: u64,
+    pub sessions: Vec<SessionId>,
     /// Messages and events read.
     pub records: u64,
     /// Events added.
@@ -178,7 +178,7 @@ impl<'a> Run<'a> {
                 };
                 if self.whole(line, sent)? {
                     self.report.records += messages.len() as u64;
-                    self.report.sessions += 1;
+                    self.report.sessions.push(delivery.session().clone());
                 }
             }
             Item::Good(Content::Message(message)) => {
@@ -281,7 +281,6 @@ impl<'a> Run<'a> {
     }
 
     fn new_single(&mut self) -> Single<'a> {
-        self.report.sessions += 1;
         let mut delivery = Delivery::new(self.client, self.single_name.clone());
         delivery.describe(openai::About::lines(), &[]);
         Single {
@@ -320,7 +319,10 @@ impl<'a> Run<'a> {
     async fn finish(&mut self) -> Result<(), ImportError> {
         self.flush().await?;
         match &mut self.single {
-            Some(single) if !single.refused => single.delivery.finish().await,
+            Some(single) if !single.refused => {
+                self.report.sessions.push(single.delivery.session().clone());
+                single.delivery.finish().await
+            }
             _ => Ok(()),
         }
     }

@@ -9,9 +9,9 @@ use std::{
 
 use bytes::Bytes;
 
-use super::{Caller, Candidate, Code, Service, ServiceError, ServiceResult};
+use super::{Caller, Candidate, Code, Service, ServiceError, ServiceResult, added::event};
 use crate::{
-    event::{Batch, EventType, NewEvent, Position, Scope, SessionId, limits},
+    event::{Batch, Position, Scope, SessionId, limits},
     projection::remembered::CLEARED,
     store::{Listing, SessionInfo},
 };
@@ -99,18 +99,6 @@ impl Bindings {
                 table.connections.remove(&oldest);
             }
         }
-    }
-}
-
-/// The event that begins afresh.
-fn cleared(caller: &Caller) -> NewEvent {
-    NewEvent {
-        id: None,
-        kind: EventType::new(CLEARED).expect("it keeps to the alphabet"),
-        origin: caller.origin,
-        created_at: None,
-        position: None,
-        body: Bytes::from_static(br#"{"by":"clear_session"}"#),
     }
 }
 
@@ -210,7 +198,9 @@ impl Service {
             None => None,
         };
         if last.is_none_or(|last| last.kind.as_str() != CLEARED) {
-            let batch = Batch { events: vec![cleared(caller)], ..Batch::default() };
+            let body = Bytes::from_static(br#"{"by":"clear_session"}"#);
+            let events = vec![event(CLEARED, caller.origin, body)];
+            let batch = Batch { events, ..Batch::default() };
             self.append(caller, session, batch, false).await?;
         }
         Ok(())

@@ -4,11 +4,11 @@
 //! go on with the same session. It must not end one: there is always a way on.
 
 use super::{
-    BoundBy, Caller, Code, NewCheckpoint, Service, ServiceError, ServiceResult, Via,
+    BoundBy, Caller, Code, NewCheckpoint, Service, ServiceError, ServiceResult, Via, added::event,
     views::continuation_budget,
 };
 use crate::{
-    event::{Batch, BatchKey, EventId, EventType, NewEvent, Origin, Position, Range, SessionId},
+    event::{Batch, BatchKey, EventId, NewEvent, Origin, Position, Range, SessionId},
     harness::{self, Continuation},
     projection::{
         Facts,
@@ -125,13 +125,10 @@ impl Service {
                 return Ok(Written::Nothing);
             }
             let mut id = name.clone();
-            let events = bodies.into_iter().map(|(kind, body)| NewEvent {
-                id: id.take(),
-                kind: EventType::new(kind).expect("it keeps to the alphabet"),
-                origin: if kind == "context.compacted" { Origin::Harness } else { caller.origin },
-                created_at: None,
-                position: None,
-                body,
+            let events = bodies.into_iter().map(|(kind, body)| {
+                let origin =
+                    if kind == "context.compacted" { Origin::Harness } else { caller.origin };
+                NewEvent { id: id.take(), ..event(kind, origin, body) }
             });
             let batch =
                 Batch { events: events.collect(), if_position: Some(tail), ..Batch::default() };

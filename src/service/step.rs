@@ -1,9 +1,9 @@
 //! What a step may be, judged from the facts, and what it is recorded as: its number, what it
 //! revises, branches from and closes. It must not read or write a session.
 
-use super::{Code, ServiceError, ServiceResult, StepCall};
+use super::{Code, ServiceError, ServiceResult, StepCall, added::event};
 use crate::{
-    event::{Event, EventType, NewEvent, Origin, Position, Range},
+    event::{Event, NewEvent, Origin, Position, Range},
     harness::{self, GapLine},
     projection::{
         Facts, Research,
@@ -179,16 +179,7 @@ pub(super) fn gap_id(step: &StepBody) -> String {
 pub(super) fn events_of(call: &StepCall, origin: Origin, closes: Option<String>) -> Vec<NewEvent> {
     let (step, branch_id) = (Some(call.step.number), call.step.branch_id.clone());
     let mut events = Vec::new();
-    let mut add = |name: &str, body| {
-        events.push(NewEvent {
-            id: None,
-            kind: EventType::new(name).expect("the research types keep to the alphabet"),
-            origin,
-            created_at: None,
-            position: None,
-            body,
-        });
-    };
+    let mut add = |name: &str, body| events.push(event(name, origin, body));
     if let Some(goal) = call.goal.clone() {
         add(kind::GOAL, body::write(&GoalBody { goal, step, branch_id: branch_id.clone() }));
     }

@@ -11,16 +11,17 @@ use serde_json::{Value, json};
 use sessionlog::client::Request;
 
 use crate::{
+    newcomer::lost_events_are_told_in_their_place,
     program::{Place, lines},
     say::read,
 };
 
-fn event(kind: &str, content: &str) -> String {
+pub fn event(kind: &str, content: &str) -> String {
     json!({ "type": kind, "content": content }).to_string()
 }
 
 /// A place with a session `trip` of three events.
-fn with_trip() -> Place {
+pub fn with_trip() -> Place {
     let place = Place::new();
     let input = [
         event("user.message", "one"),
@@ -310,7 +311,7 @@ fn lines_before_a_wrong_one_are_appended_as_is_said() {
     }
 }
 
-fn with_id(id: &str, content: &str) -> String {
+pub fn with_id(id: &str, content: &str) -> String {
     json!({ "id": id, "type": "user.message", "content": content }).to_string()
 }
 
@@ -441,7 +442,7 @@ fn events_of_ours_that_are_not_there_are_imported_and_changed_ones_told() {
     assert_eq!(members(&place, "copy", "content"), ["d", "e", "a", "b", "c", "z"]);
 }
 
-fn chat(id: &str, user: &str, messages: &[&str]) -> String {
+pub fn chat(id: &str, user: &str, messages: &[&str]) -> String {
     let message = |text: &&str| json!({ "role": "user", "content": text });
     let messages: Vec<Value> = messages.iter().map(message).collect();
     json!({ "id": id, "user": user, "messages": messages }).to_string()
@@ -617,6 +618,8 @@ fn a_damaged_segment_is_told_with_exit_code_3_and_the_other_sessions_are_whole()
     let seen = place.run(&["inspect", damaged.to_str().unwrap(), "--json"]);
     assert!(seen.out.contains("checksum"), "{seen:?}");
     assert_eq!(place.run(&["events", "trip", "--json"]).refused(3), "session_damaged");
+    let hint = place.run(&["events", "trip"]).err;
+    assert!(hint.contains("--allow-gaps") && !hint.contains("allow_gaps"), "{hint}");
     let part = place.run(&["events", "trip", "--allow-gaps"]);
     assert_eq!(part.code, 0, "{part:?}");
     assert!(part.err.contains("are missing"), "{part:?}");
@@ -646,6 +649,7 @@ fn a_damaged_segment_is_told_with_exit_code_3_and_the_other_sessions_are_whole()
     assert!(shown.contains("given up") && !shown.contains("damaged"), "{shown}");
     let rest = place.run(&["events", "trip"]);
     assert!(rest.code == 0 && rest.err.contains("are missing"), "{rest:?}");
+    lost_events_are_told_in_their_place(&place);
     assert_eq!(place.run(&["repair", "--store", "--json"]).code, 0);
     assert_eq!(place.run(&["repair"]).code, 2);
 }
@@ -694,6 +698,12 @@ fn settings_say_where_they_come_from_and_wrong_ones_are_refused_by_name() {
     let from = &config["settings"]["data_dir"]["source"];
     assert_eq!(from, &json!("environment SESSIONLOG_DATA_DIR"));
     assert_eq!(config["settings"]["listen"]["source"], json!("default"));
+    let key = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+    let output = place.command(&["config"]).env("SESSIONLOG_KEY", key).output().unwrap();
+    let shown = String::from_utf8(output.stdout).unwrap();
+    for setting in ["hook_wait\t1500ms", "key\t(set, not shown)\tenvironment SESSIONLOG_KEY"] {
+        assert!(shown.contains(setting) && !shown.contains(key), "{setting}: {shown}");
+    }
     let file = place.write("bad.toml", "lisen = \"x\"\n");
     let file = file.to_str().unwrap();
     for (name, value, arguments) in [
@@ -710,6 +720,11 @@ fn settings_say_where_they_come_from_and_wrong_ones_are_refused_by_name() {
         assert!(message.contains(&named), "{message}");
     }
     assert!(!place.data_dir().exists(), "nothing was started");
+    let pem = place.write("pem", "none");
+    let pem = pem.to_str().unwrap();
+    let refused = place.run(&["serve", "--tls-cert", pem, "--tls-key", pem]);
+    assert!(refused.code == 1 && refused.err.contains("tls_key"), "{refused:?}");
+    assert!(!refused.err.contains("tokens create"), "a key is no token: {refused:?}");
 }
 
 #[test]

@@ -138,8 +138,8 @@ fn tail(client: &Client, session: &str, seen: &mpsc::Sender<u64>) {
         let session = SessionId::new(session).unwrap();
         let mut tail = client.tail(&session, None, &[]).await.unwrap();
         seen.send(tail.next_position()).unwrap();
-        while let Ok(event) = tail.next().await {
-            let event: Value = serde_json::from_str(&event).unwrap();
+        while let Ok(told) = tail.next().await {
+            let event: Value = serde_json::from_str(told.text()).unwrap();
             seen.send(event["position"].as_u64().unwrap()).unwrap();
         }
     });

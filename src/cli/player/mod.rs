@@ -137,10 +137,21 @@ async fn rows(client: &Client, session: &SessionId, page: u64) -> Outcome<Vec<Ro
     let query = query(page * PAGE_EVENTS, (page + 1) * PAGE_EVENTS);
     let mut pages = Pages::new(client, session, query);
     let mut rows = Vec::new();
+    let shown = page * PAGE_EVENTS..(page + 1) * PAGE_EVENTS;
     while let Some(page) = pages.next().await? {
         rows.extend(page.events.iter().filter_map(|event| row(event.get())));
+        for gap in &page.gaps {
+            let lost = gap.from.max(shown.start)..gap.to.min(shown.end);
+            rows.extend(lost.map(|position| lost_row(position, gap.told())));
+        }
     }
+    rows.sort_by_key(|row| row.position);
     Ok(rows)
+}
+
+/// What is shown of an event that is lost.
+fn lost_row(position: u64, text: String) -> Row {
+    Row { position, kind: "gap".to_owned(), origin: String::new(), time: None, text }
 }
 
 fn row(event: &str) -> Option<Row> {

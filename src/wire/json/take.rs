@@ -27,10 +27,14 @@ pub fn event(text: &str, origin: Origin) -> ServiceResult<NewEvent> {
     Ok(event)
 }
 
-/// The events of `{"events":[…]}`. Other members of the request are checked and ignored.
+/// The conditions of an append: each a header, and no member of the body.
+const CONDITIONS: [&str; 3] = ["If-Position", "Idempotency-Key", "Fencing-Token"];
+
+/// The events of `{"events":[…]}`. Other members of the request are checked and ignored, but for a
+/// condition: who is not told that it has its place elsewhere believes that it holds.
 ///
 /// # Errors
-/// Those of [`event`], each naming the event by its index.
+/// Those of [`event`], each naming the event by its index; a condition.
 pub fn events(text: &str, origin: Origin) -> ServiceResult<Vec<NewEvent>> {
     let plain = |flaw: Flaw| Refused::Text(flaw).into_error("");
     let mut scanner = Scanner::new(text);
@@ -44,8 +48,12 @@ pub fn events(text: &str, origin: Origin) -> ServiceResult<Vec<NewEvent>> {
     let mut first = true;
     while let Some(key) = scanner.next_key(first).map_err(plain)? {
         first = false;
-        if unescaped(key).as_ref() != b"events" {
-            scanner.value(LEVELS_INSIDE).map_err(plain)?;
+        let name = unescaped(key);
+        if name.as_ref() != b"events" {
+            let value = scanner.value(LEVELS_INSIDE).map_err(plain)?;
+            if value != "null" {
+                no_condition(&name)?;
+            }
         } else if found.is_some() {
             return Err(ServiceError::invalid("events", "the key comes twice"));
         } else {
@@ -54,6 +62,20 @@ pub fn events(text: &str, origin: Origin) -> ServiceResult<Vec<NewEvent>> {
     }
     scanner.end().map_err(plain)?;
     found.ok_or_else(|| ServiceError::invalid("events", "it is missing"))
+}
+
+/// Refuses a condition, however it is written.
+fn no_condition(name: &[u8]) -> ServiceResult<()> {
+    let plain = |name: &[u8]| {
+        let letters = name.iter().filter(|letter| !matches!(letter, b'_' | b'-'));
+        letters.map(u8::to_ascii_lowercase).collect::<Vec<u8>>()
+    };
+    let Some(header) = CONDITIONS.iter().find(|known| plain(known.as_bytes()) == plain(name))
+    else {
+        return Ok(());
+    };
+    let problem = format!("here it would say nothing: it is the header {header}");
+    Err(ServiceError::invalid(&String::from_utf8_lossy(name), problem))
 }
 
 /// The events of a list, the scanner before it.

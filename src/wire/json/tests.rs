@@ -90,6 +90,10 @@ fn a_request_names_the_event_that_is_wrong() {
         (r#"{"events":[1]}"#, "events[0]"),
         (r#"{"events":{}}"#, "events"),
         (r#"{"events":[],"events":[]}"#, "events"),
+        (r#"{"events":[{"type":"a.b"}],"if_position":0}"#, "if_position"),
+        (r#"{"ifPosition":0,"events":[{"type":"a.b"}]}"#, "ifPosition"),
+        (r#"{"Idempotency-Key":"k","events":[{"type":"a.b"}]}"#, "Idempotency-Key"),
+        (r#"{"events":[{"type":"a.b"}],"fencing\u005ftoken":1}"#, "fencing_token"),
         (r#"{}"#, "events"),
         (r#"[]"#, "body"),
     ] {

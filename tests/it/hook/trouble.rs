@@ -412,3 +412,74 @@ fn what_waits_for_a_store_with_a_key_is_under_the_key() {
     let events = run(&["events", SESSION], "").ok();
     assert!(events.contains("a word of ours"), "{events}");
 }
+
+#[test]
+fn what_waits_is_delivered_to_the_store_it_was_for_alone() {
+    let (place, other) = (Place::new(), Place::new());
+    let server = other.serve();
+    let there = u64::from(server.child.id());
+    let known = |place: &Place, session: &str| place.run(&["show", session, "--json"]).code == 0;
+    quiet(&place, &call(0));
+    let owner = eventually("an owner", || place.owner_pid());
+    signal(owner, Signal::STOP);
+    waiting_for(&place, &call(1), "100ms");
+    assert_eq!(waiting(&spool(&place)), 1);
+    place.run(&["sessions", "--url", &server.url]).ok();
+    assert!(!known(&other, SESSION), "what was for the data directory is no server's");
+    assert_eq!(waiting(&spool(&place)), 1);
+    signal(owner, Signal::CONT);
+    assert_eq!(numbers(&place.events(SESSION)), [0, 1]);
+
+    signal(there, Signal::STOP);
+    let url = ["--url", &server.url];
+    let slow = [&["hook", "--hook-wait", "100ms"], &url[..]].concat();
+    let ran = place.run_with(&slow, &of("far", call(2)).to_string());
+    assert!(ran.code == 0 && ran.err.contains("waits in"), "{}", ran.err);
+    // Whatever else is wrong.
+    let variables = [("SESSIONLOG_URL", &*server.url), ("SESSIONLOG_TTL", "soon")];
+    let ran = run_as(&place, &variables, &["hook"], &of("far", call(3)).to_string());
+    assert!(ran.code == 0 && ran.err.contains("waits in"), "{}", ran.err);
+    // An address that is none is nobody's, and not the data directory's either.
+    let variables = [("SESSIONLOG_URL", "nowhere")];
+    let ran = run_as(&place, &variables, &["hook"], &of("none", call(4)).to_string());
+    assert!(ran.code == 0 && ran.err.contains("waits in"), "{}", ran.err);
+    assert!(!known(&place, "far") && !known(&place, "none"), "what was for a server is its own");
+    signal(there, Signal::CONT);
+    // The same address, written in another way.
+    let url = format!("{}/", server.url.replace("http", "HTTP"));
+    eventually("what waited for the server", || {
+        place.run(&["sessions", "--url", &url]).ok();
+        known(&other, "far").then_some(())
+    });
+    assert_eq!(numbers(&other.events("far")), [2, 3]);
+    assert!(!known(&other, "none"));
+}
+
+#[test]
+fn rules_of_ones_own_hold_where_one_line_or_another_setting_is_wrong() {
+    let event = claude("UserPromptSubmit", &json!({ "prompt": "qwerty123 stays here" }));
+    let rules = "mine qwerty[0-9]+\nbroken (\nalone\n";
+    for (variables, told) in
+        [(vec![], vec!["line 2", "line 3"]), (vec![("SESSIONLOG_TTL", "soon")], vec!["ttl"])]
+    {
+        let place = Place::new();
+        place.write("rules", rules);
+        let file = place.path("rules");
+        let file = [("SESSIONLOG_SECRETS_FILE", file.to_str().unwrap())];
+        let ran = run_as(&place, &[&variables[..], &file].concat(), &["hook"], &event.to_string());
+        assert_eq!((ran.code, &*ran.out), (0, ""), "{}", ran.err);
+        for told in told {
+            assert!(ran.err.contains(told), "{told}: {}", ran.err);
+        }
+        let events = place.run(&["events", SESSION]).ok();
+        assert!(events.contains("stays here") && !events.contains("qwerty123"), "{events}");
+    }
+    let place = Place::new();
+    let ran =
+        run_as(&place, &[("SESSIONLOG_SECRETS_FILE", "absent")], &["hook"], &event.to_string());
+    assert!(ran.code == 0 && ran.err.contains("absent"), "{}", ran.err);
+    assert!(place.run(&["events", SESSION]).ok().contains("stays here"));
+    let config = place.run(&["config", "--secrets-file", "absent"]);
+    assert!(config.code != 0 && config.err.contains("absent"), "{config:?}");
+    assert!(config.out.contains("secrets_file"), "and the settings are shown: {config:?}");
+}
