@@ -10,7 +10,7 @@ use std::{
         fd::{AsFd, BorrowedFd, OwnedFd},
         unix::fs::{DirBuilderExt, FileExt, MetadataExt},
     },
-    path::{Path, PathBuf},
+    path::Path,
 };
 
 use rustix::{
@@ -131,20 +131,36 @@ pub(super) fn check_path(path: &str) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::InvalidInput, why))
 }
 
-/// Creates `path` and what is missing above it, mode 0700, and syncs each directory that got a new
-/// name: a data directory that vanishes in a power loss would take acknowledged events with it.
+/// Creates `path` and what is missing above it, mode 0700, each once the name of the one above is
+/// durable: a data directory that vanishes in a power loss would take acknowledged events with it.
+/// What stands has its name synced at every start: who made it may have died before he could.
 fn create_durably(path: &Path) -> io::Result<()> {
-    let missing: Vec<PathBuf> =
-        path.ancestors().take_while(|at| !at.exists()).map(Path::to_path_buf).collect();
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(path)?;
-    for created in missing {
-        let parent = match created.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => parent,
-            _ => Path::new("."),
-        };
-        fs::File::open(parent)?.sync_all()?;
+    let gone = |at: &&Path| !at.as_os_str().is_empty() && !at.exists();
+    let mut missing: Vec<&Path> = path.ancestors().take_while(gone).collect();
+    match sync_name(path.ancestors().nth(missing.len()).unwrap_or(path)) {
+        // Whoever may not read the directory above, or cannot sync it, made nothing in it.
+        Err(error) if unsynced(&error) => {}
+        synced => synced?,
+    }
+    while let Some(next) = missing.pop() {
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(next)?;
+        sync_name(next)?;
     }
     Ok(())
+}
+
+/// Whether a directory is one that nobody syncs: not this user, or not on this file system.
+fn unsynced(error: &io::Error) -> bool {
+    use io::ErrorKind::{InvalidInput, PermissionDenied, ReadOnlyFilesystem, Unsupported};
+    [InvalidInput, PermissionDenied, ReadOnlyFilesystem, Unsupported].contains(&error.kind())
+}
+
+/// Makes durable that a directory has its name.
+fn sync_name(path: &Path) -> io::Result<()> {
+    let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+    // By where it lies: the path may end in a link, or in "..".
+    let found = fs::canonicalize(path)?;
+    fs::File::open(found.parent().unwrap_or(&found))?.sync_all()
 }
 
 impl Storage for DataDir {
@@ -274,8 +290,9 @@ impl File for DiskFile {
                 }
                 // The signal came before the first byte was taken, so nothing was synced in vain.
                 Err(Errno::INTR) => {}
-                // A file system without the flag: nothing was written.
-                Err(Errno::OPNOTSUPP) => {
+                // A file system without the flag, a kernel or a sandbox without the call: nothing
+                // was written.
+                Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => {
                     self.file.write_all_at(rest, at)?;
                     return self.file.sync_data();
                 }

@@ -206,6 +206,8 @@ fn close_inherited(number: i32) {
 
 #[cfg(feature = "cli")]
 mod allocator {
+    use std::ffi::{c_int, c_long};
+
     // The library that the binary allocates with.
     use mimalloc as _;
 
@@ -213,7 +215,21 @@ mod allocator {
     unsafe extern "C" {
         /// Gives what is free to the system; with `force` at once.
         pub(super) safe fn mi_collect(force: bool);
+        /// Gives an option a value, unless its variable in the environment has.
+        pub(super) safe fn mi_option_set_default(option: c_int, value: c_long);
     }
+
+    /// Milliseconds until what is free goes back to the system by itself; ten times as many for
+    /// what was free in one piece.
+    pub(super) const PURGE_DELAY: c_int = 15;
+}
+
+/// Keeps freed memory for a minute, where the allocator would for ten seconds: events wait in
+/// memory until they are settled, and the next burst of them finds the room of the one before,
+/// not pages that the system must zero first (docs/decisions/0017-an-allocator-of-our-own.md).
+#[cfg(feature = "cli")]
+pub fn keep_freed_memory() {
+    allocator::mi_option_set_default(allocator::PURGE_DELAY, 6_000);
 }
 
 /// Gives the memory that this thread has freed back to the system. The allocator does it by itself
@@ -290,6 +306,24 @@ mod tests {
     use std::os::unix::{fs::PermissionsExt, net::UnixStream};
 
     use super::*;
+
+    #[cfg(feature = "cli")]
+    #[expect(unsafe_code, reason = "a function of a library in C")]
+    unsafe extern "C" {
+        safe fn mi_option_get(option: std::ffi::c_int) -> std::ffi::c_long;
+    }
+
+    /// The allocator's header numbers its options; another release could number them otherwise.
+    #[cfg(feature = "cli")]
+    #[test]
+    fn the_option_that_keeps_freed_memory_is_the_one_meant() {
+        let kept = || mi_option_get(allocator::PURGE_DELAY);
+        if std::env::var_os("MIMALLOC_PURGE_DELAY").is_none() {
+            assert_eq!(kept(), 1_000, "what it is by itself");
+            keep_freed_memory();
+            assert_eq!(kept(), 6_000);
+        }
+    }
 
     #[test]
     fn a_socket_is_bound_and_reached_however_long_the_directory_is() {

@@ -169,6 +169,12 @@ pub fn out_of_descriptors(error: &io::Error) -> bool {
     error.raw_os_error().is_some_and(|code| codes.contains(&code))
 }
 
+/// Whether the device could not read what was asked for: other parts of the file may be well.
+#[must_use]
+pub fn unreadable(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error())
+}
+
 /// Time.
 pub trait Clock: Send + Sync {
     /// Wall time; may jump either way.

@@ -24,6 +24,8 @@ use super::{
 
 /// Newest format of a data directory that this version reads and writes.
 pub const FORMAT: u32 = 1;
+/// No store counts so far, and whoever adds to it meets no end.
+const COUNT_MAX: u64 = u64::MAX >> 1;
 const STORE_MAGIC: [u8; 8] = *b"SLSTORE1";
 const STORE_BYTES: usize = 256;
 
@@ -298,6 +300,15 @@ impl Entry {
         bytes
     }
 
+    /// Whether its numbers can be true: who counts on by them meets no end of counting.
+    pub(super) fn is_sound(&self) -> bool {
+        let below = |number: u64| number <= COUNT_MAX;
+        let whole = |one: &SegmentEntry| one.base <= one.end && below(one.end) && below(one.bytes);
+        self.segments.iter().all(whole)
+            && [self.tail, self.end_lsn, self.bytes].into_iter().all(below)
+            && [self.work.fence, self.work.notes].into_iter().all(below)
+    }
+
     /// Whether something of the session is lost and nobody accepted that: it takes no appends.
     #[must_use]
     pub fn is_degraded(&self) -> bool {
@@ -328,8 +339,12 @@ impl Packed {
     /// Packs an entry whose encoding is `bytes`.
     #[must_use]
     pub fn of(entry: &Entry, bytes: &[u8]) -> Self {
-        let names = names(&entry.tenant, &entry.user).len();
-        Self(bytes.get(names..).unwrap_or_default().into())
+        let names = names(&entry.tenant, &entry.user);
+        match bytes.strip_prefix(names.as_slice()) {
+            Some(rest) => Self(rest.into()),
+            // A length may be spelled with more bytes than it takes.
+            None => Self(entry.encode().get(names.len()..).unwrap_or_default().into()),
+        }
     }
 
     /// The entry's encoding, in the scope it was packed in.

@@ -3,6 +3,8 @@
 
 use std::io;
 
+use crate::env::unreadable;
+
 /// Why bytes are not what they should be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
@@ -50,6 +52,9 @@ pub enum Fault {
     /// The chain does not lead from one record to the next.
     #[error("chain mismatch")]
     Chain,
+    /// The device gives no bytes there. It may do so another time.
+    #[error("the device cannot read it")]
+    Unreadable,
 }
 
 /// Why a file could not be read as what it should be.
@@ -66,4 +71,24 @@ pub enum LogError {
         /// What.
         fault: Fault,
     },
+}
+
+impl From<LogError> for io::Error {
+    fn from(error: LogError) -> Self {
+        match error {
+            LogError::Io(error) => error,
+            wrong @ LogError::Fault { .. } => Self::other(wrong),
+        }
+    }
+}
+
+impl LogError {
+    /// Whether the device could not read it.
+    #[must_use]
+    pub fn is_unreadable(&self) -> bool {
+        match self {
+            Self::Io(error) => unreadable(error),
+            Self::Fault { fault, .. } => *fault == Fault::Unreadable,
+        }
+    }
 }

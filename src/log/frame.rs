@@ -252,7 +252,18 @@ impl FrameHeader {
             copy_lsn: Lsn(fields.u64()?),
             encrypted: (cipher != CIPHER_NONE).then_some(encrypted),
         };
-        Some(Ok((header, payload_checksum)))
+        Some(header.is_sound().then_some((header, payload_checksum)).ok_or(Fault::Payload))
+    }
+
+    /// Whether its numbers can be true together: memory is taken by them, and counts go on behind
+    /// them, before anybody sees the payload.
+    fn is_sound(&self) -> bool {
+        let counted = self.events <= self.count && self.count as usize <= PLAIN_BYTES_MAX;
+        let follows = |first: u64, count: u32| first.checked_add(u64::from(count) + 1).is_some();
+        counted
+            && follows(self.first_lsn.0, self.count)
+            && follows(self.first_position.0, self.events)
+            && follows(self.copy_lsn.0, 1)
     }
 }
 

@@ -15,6 +15,7 @@ use bytes::Bytes;
 use super::{
     bytes::{Fields, file_header, open_file_header},
     error::{Fault, LogError},
+    reading::{Reading, read_around},
 };
 use crate::{env::File, event::Lsn};
 
@@ -106,9 +107,7 @@ impl JournalHeader {
     /// # Errors
     /// The fault of one of them when neither is; zeros only when both are.
     pub fn of(file: &dyn File) -> Result<Self, LogError> {
-        let bytes = read(file, 0, FRAMES_AT)?;
-        let copies = [bytes.get(..COPY_BYTES), bytes.get(COPY_BYTES..)];
-        let [first, second] = copies.map(|copy| Self::decode(copy.unwrap_or_default()));
+        let [first, second] = copies(file)?;
         first.or_else(|fault| {
             second.map_err(|other| {
                 // One copy of zeros and none whole: the first write ever to this file was torn.
@@ -124,9 +123,19 @@ impl JournalHeader {
 /// # Errors
 /// What the file system said.
 pub fn header_copies(file: &dyn File) -> Result<[Option<JournalHeader>; 2], LogError> {
-    let bytes = read(file, 0, FRAMES_AT)?;
-    let copies = [bytes.get(..COPY_BYTES), bytes.get(COPY_BYTES..)];
-    Ok(copies.map(|copy| JournalHeader::decode(copy.unwrap_or_default()).ok()))
+    Ok(copies(file)?.map(Result::ok))
+}
+
+/// What each copy says, or what is wrong with it: one that cannot be read hides the other no more
+/// than one that is damaged.
+fn copies(file: &dyn File) -> Result<[Result<JournalHeader, Fault>; 2], LogError> {
+    let Reading { bytes, holes } = read_around(file, 0, FRAMES_AT)?;
+    Ok([0, COPY_BYTES].map(|at| {
+        if holes.touch(at as u64, (at + HEADER_BYTES) as u64) {
+            return Err(Fault::Unreadable);
+        }
+        JournalHeader::decode(bytes.get(at..).unwrap_or_default())
+    }))
 }
 
 /// Reads `[from, to)` of a file when all of it can be had without waiting.

@@ -14,6 +14,7 @@ pub mod inspect;
 pub mod journal;
 pub mod keyring;
 pub mod manifest;
+pub mod reading;
 pub mod record;
 pub mod scan;
 pub mod seal;

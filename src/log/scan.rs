@@ -9,7 +9,8 @@ use super::{
         ALIGN_BYTES, COUNT_AT, Frame, FrameHeader, FrameKind, HEADER_BYTES, KIND_AT, LSN_AT,
         SESSION_AT,
     },
-    journal::{FRAMES_AT, read},
+    journal::FRAMES_AT,
+    reading::{Holes, Reading, read_around},
 };
 use crate::{
     env::File,
@@ -47,24 +48,55 @@ pub struct Scan {
     pub pieces: Vec<Piece>,
     /// Byte offset in the file where the last whole frame ended.
     pub end: u64,
-    /// What lies behind the last piece, when the region goes on: nothing there is a whole frame.
+    /// What lies behind the last piece, when the region goes on: nothing there is a whole frame, or
+    /// [`Fault::Unreadable`] where one might begin that the device cannot read.
     pub rest: Option<Fault>,
 }
 
 /// Bytes of a file that are read at once.
 const WINDOW_BYTES: u64 = 1 << 20;
 
-/// Hands out up to so many bytes from a byte offset on, fewer where the region ends.
-type Source<'a> = &'a mut dyn FnMut(u64, usize) -> Result<Bytes, LogError>;
+/// Where a walk gets its bytes from.
+struct Source<'a> {
+    /// What is read, window by window, up to a byte offset; nothing where the window is all there
+    /// is.
+    file: Option<(&'a dyn File, u64)>,
+    /// Where the window starts.
+    at: u64,
+    window: Bytes,
+    /// What the device did not give so far.
+    holes: Holes,
+}
+
+impl<'a> Source<'a> {
+    fn of(file: &'a dyn File, to: u64) -> Self {
+        Self { file: Some((file, to)), at: 0, window: Bytes::new(), holes: Holes::default() }
+    }
+
+    /// Up to so many bytes from a byte offset on, fewer where the region ends. What lies within the
+    /// last window is not read again.
+    fn get(&mut self, from: u64, count: usize) -> Result<Bytes, LogError> {
+        let end = from.saturating_add(count as u64);
+        if let Some((file, to)) = self.file
+            && (from < self.at || end.min(to) > self.at + self.window.len() as u64)
+        {
+            let until = end.max(from.saturating_add(WINDOW_BYTES)).min(to);
+            let Reading { bytes, holes } = read_around(file, from, until)?;
+            (self.at, self.window) = (from, bytes);
+            self.holes.extend(holes);
+        }
+        let len = self.window.len();
+        let start = usize::try_from(from - self.at).unwrap_or(usize::MAX).min(len);
+        Ok(self.window.slice(start..start.saturating_add(count).min(len)))
+    }
+}
 
 /// Walks `region`, which starts at `base` in its file, with the salt of that file's use.
 #[must_use]
 pub fn scan(salt: u64, region: &Bytes, base: u64) -> Scan {
-    let mut get = |at: u64, count: usize| {
-        let from = usize::try_from(at - base).unwrap_or(usize::MAX).min(region.len());
-        Ok(region.slice(from..from.saturating_add(count).min(region.len())))
-    };
-    let walked = collected(salt, base, base + region.len() as u64, &mut get);
+    let window = region.clone();
+    let mut source = Source { file: None, at: base, window, holes: Holes::default() };
+    let walked = collected(salt, base, base + region.len() as u64, &mut source);
     walked.expect("bytes in memory are read without errors")
 }
 
@@ -74,7 +106,7 @@ pub fn scan(salt: u64, region: &Bytes, base: u64) -> Scan {
 /// # Errors
 /// What the file system said.
 pub fn scan_file(file: &dyn File, salt: u64, from: u64, to: u64) -> Result<Scan, LogError> {
-    collected(salt, from, to.min(file.len()?), &mut windows(file, to))
+    collected(salt, from, to.min(file.len()?), &mut Source::of(file, to))
 }
 
 /// [`scan_file`] for one who keeps no frame: each piece is handed to `take`. Answers where the last
@@ -88,26 +120,12 @@ pub fn walk_file(
     (from, to): (u64, u64),
     take: &mut dyn FnMut(Piece),
 ) -> Result<(u64, Option<Fault>), LogError> {
-    walk(salt, from, to.min(file.len()?), &mut windows(file, to), take)
+    walk(salt, from, to.min(file.len()?), &mut Source::of(file, to), take)
 }
 
-/// Reads a file window by window; what is asked for within the last one is not read again.
-fn windows(file: &dyn File, to: u64) -> impl FnMut(u64, usize) -> Result<Bytes, LogError> {
-    let (mut at, mut window) = (0, Bytes::new());
-    move |from, count| {
-        let end = from.saturating_add(count as u64).min(to);
-        if from < at || end > at + window.len() as u64 {
-            let until = end.max(from.saturating_add(WINDOW_BYTES)).min(to);
-            (at, window) = (from, read(file, from, until)?);
-        }
-        let start = usize::try_from(from - at).unwrap_or(usize::MAX).min(window.len());
-        Ok(window.slice(start..start.saturating_add(count).min(window.len())))
-    }
-}
-
-fn collected(salt: u64, from: u64, to: u64, get: Source<'_>) -> Result<Scan, LogError> {
+fn collected(salt: u64, from: u64, to: u64, source: &mut Source<'_>) -> Result<Scan, LogError> {
     let mut pieces = Vec::new();
-    let (end, rest) = walk(salt, from, to, get, &mut |piece| pieces.push(piece))?;
+    let (end, rest) = walk(salt, from, to, source, &mut |piece| pieces.push(piece))?;
     Ok(Scan { pieces, end, rest })
 }
 
@@ -115,15 +133,19 @@ fn walk(
     salt: u64,
     from: u64,
     to: u64,
-    get: Source<'_>,
+    source: &mut Source<'_>,
     take: &mut dyn FnMut(Piece),
 ) -> Result<(u64, Option<Fault>), LogError> {
     let (mut at, mut end) = (from, from);
+    // Behind a watermark frames go on at once, or not at all.
+    let mut idle = false;
     while at < to {
-        let head = get(at, HEADER_BYTES)?;
+        let head = source.get(at, HEADER_BYTES)?;
         let header = FrameHeader::read(salt, &head).map(|(header, _)| header);
         let whole = match header {
-            Ok(header) => Frame::read(salt, &get(at, HEADER_BYTES + header.length as usize)?),
+            Ok(header) => {
+                Frame::read(salt, &source.get(at, HEADER_BYTES + header.length as usize)?)
+            }
             Err(fault) => Err(fault),
         };
         let fault = match whole {
@@ -131,22 +153,30 @@ fn walk(
                 let byte_offset = at;
                 at += frame.header.stride();
                 end = at;
+                idle = frame.header.kind == FrameKind::Watermark;
                 take(Piece::Frame { byte_offset, frame });
                 continue;
             }
             Err(fault) => fault,
         };
-        if let Some((byte_offset, frame)) = watermark_behind(salt, at, get)? {
+        if let Some((byte_offset, frame)) = watermark_behind(salt, at, source)? {
             at = byte_offset + frame.header.stride();
-            end = at;
+            (end, idle) = (at, true);
             take(Piece::Frame { byte_offset, frame });
             continue;
         }
+        let asked = header.map_or(HEADER_BYTES, |header| HEADER_BYTES + header.length as usize);
+        let unread = source.holes.touch(at, at + asked as u64);
+        let fault = if unread { Fault::Unreadable } else { fault };
         let (bad, next) = match header {
             Ok(header) => (Some(header), Some(at + header.stride())),
-            Err(_) => (None, next_whole(salt, at, to, get)?),
+            Err(_) => (None, next_whole(salt, at, to, source)?),
         };
-        let Some(next) = next else { return Ok((end, Some(fault))) };
+        let Some(next) = next else {
+            let boundary = at.next_multiple_of(WATERMARK_ALIGN_BYTES);
+            let unread = !idle && source.holes.touch(boundary, boundary + HEADER_BYTES as u64);
+            return Ok((end, Some(if unread { Fault::Unreadable } else { fault })));
+        };
         take(Piece::Bad { byte_offset: at, fault, header: bad });
         at = next;
     }
@@ -157,11 +187,11 @@ fn walk(
 fn watermark_behind(
     salt: u64,
     here: u64,
-    get: Source<'_>,
+    source: &mut Source<'_>,
 ) -> Result<Option<(u64, Frame)>, LogError> {
     let boundary = here.next_multiple_of(WATERMARK_ALIGN_BYTES);
     let gap = (boundary - here) as usize;
-    let bytes = get(here, gap + HEADER_BYTES)?;
+    let bytes = source.get(here, gap + HEADER_BYTES)?;
     let frame = bytes.get(gap..).and_then(|_| Frame::read(salt, &bytes.slice(gap..)).ok());
     let vouches = |frame: &Frame| {
         frame.header.kind == FrameKind::Watermark && frame.header.first_position == Position(here)
@@ -170,10 +200,15 @@ fn watermark_behind(
 }
 
 /// Where the first whole frame behind a bad one starts, or the first whole header.
-fn next_whole(salt: u64, bad: u64, to: u64, get: Source<'_>) -> Result<Option<u64>, LogError> {
+fn next_whole(
+    salt: u64,
+    bad: u64,
+    to: u64,
+    source: &mut Source<'_>,
+) -> Result<Option<u64>, LogError> {
     let mut at = bad + ALIGN_BYTES;
     while at + HEADER_BYTES as u64 <= to {
-        let window = get(at, WINDOW_BYTES as usize)?;
+        let window = source.get(at, WINDOW_BYTES as usize)?;
         let mut start = 0;
         while let Some(head) = window.get(start..start + HEADER_BYTES) {
             // kind, codec, compression and cipher of any frame this version writes.

@@ -346,7 +346,21 @@ impl Sealed {
             let place = tables_place(cipher, header, &found.said);
             tables = cipher.open_apart(&place, &tables).map_err(damaged)?.into();
         }
-        Self::tables(&found, &tables).ok_or(wrong(Fault::Payload))
+        let sealed = Self::tables(&found, &tables).ok_or(wrong(Fault::Payload))?;
+        let whole = sealed.covers(header.base, found.index_at);
+        whole.then_some(sealed).ok_or(damaged(Fault::Payload))
+    }
+
+    /// Whether its blocks lie one behind the other, from the first frame to the index, and their
+    /// events from `base` to its end: whoever reads by the index counts on both.
+    fn covers(&self, base: Position, index_at: u64) -> bool {
+        let behind = |(at, position): (u64, Position), block: &FrameIndex| {
+            let follows = (block.byte_offset, block.first_position) == (at, position)
+                && block.events <= block.count;
+            follows.then(|| (block.behind(), block.end()))
+        };
+        let end = self.index.iter().try_fold((FRAMES_AT, base), behind);
+        end == Some((index_at, self.end))
     }
 
     fn tables(footer: &Footer, tables: &Bytes) -> Option<Self> {

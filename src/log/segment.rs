@@ -191,7 +191,7 @@ impl FrameIndex {
     /// Where the next frame may start.
     #[must_use]
     pub fn behind(&self) -> u64 {
-        self.byte_offset + u64::from(self.stride)
+        self.byte_offset.saturating_add(u64::from(self.stride))
     }
 }
 

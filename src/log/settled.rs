@@ -274,7 +274,7 @@ impl Settled {
 
     /// The entry at the front of some bytes, and how many it takes.
     fn entry(&self, bytes: &[u8]) -> Option<(Entry, usize)> {
-        match self.version {
+        let found: Option<(Entry, usize)> = match self.version {
             1 => decode_front(bytes).map(|(v1, used): (EntryV1, usize)| {
                 (EntryV3::from(EntryV2::from(v1)).into(), used)
             }),
@@ -282,7 +282,8 @@ impl Settled {
                 .map(|(v2, used): (EntryV2, usize)| (EntryV3::from(v2).into(), used)),
             3 => decode_front(bytes).map(|(v3, used): (EntryV3, usize)| (v3.into(), used)),
             _ => decode_front(bytes),
-        }
+        };
+        found.filter(|(entry, _)| entry.is_sound())
     }
 }
 

@@ -190,6 +190,10 @@ impl Image {
         }
     }
 
+    pub(super) fn restore_sector(&mut self, sector: u64) {
+        self.unreadable.remove(&index(sector));
+    }
+
     pub(super) fn spoil_sector(&mut self, sector: u64) {
         self.unreadable.insert(index(sector));
     }

@@ -304,6 +304,11 @@ impl Sim {
         self.disk().rot(path, |image| image.spoil_sector(sector));
     }
 
+    /// Lets a sector be read again, as it was.
+    pub fn restore_sector(&self, path: &str, sector: u64) {
+        self.disk().rot(path, |image| image.restore_sector(sector));
+    }
+
     /// Cuts a file on the device.
     pub fn truncate_durable(&self, path: &str, bytes: u64) {
         self.disk().rot(path, |image| image.truncate(bytes));

@@ -9,7 +9,7 @@ use bytes::Bytes;
 
 use super::{
     Shared,
-    layout::{self, STORE, journal_path, keys_path, settled_path},
+    layout::{STORE, journal_path, keys_path, settled_path},
     lock,
     session::{Held, Session},
     slots::Place,
@@ -19,9 +19,10 @@ use crate::{
     env::sync::{Mutex, atomic::Ordering},
     event::{Lsn, Position, SessionHash, Timestamp},
     log::{
-        Chain, Chunks, Delta, Encryptor, Entry, Frame, FrameHeader, FrameKind, LogError,
-        SETTLED_AT, SegmentEntry, Settled,
+        Chain, Chunks, Delta, Encryptor, Entry, FrameHeader, FrameKind, LogError, SETTLED_AT,
+        SegmentEntry, Settled,
         journal::{self, JournalHeader},
+        reading::read_around,
         scan::WATERMARK_ALIGN_BYTES,
         segment, settled_header,
     },
@@ -141,8 +142,8 @@ impl Shared {
         let mut take = |part: Part| match moment.pin.stands() {
             true => take(part),
             false => Err(io::Error::other(
-                "something was erased or redacted meanwhile, and must not be in a copy: make \
-                 the backup again",
+                "something was erased or redacted meanwhile and must not be in a copy, or went to \
+                 make room on a full disk: make the backup again",
             )),
         };
         let copied = self.hand_out(&moment, &mut backup, &mut take);
@@ -174,9 +175,11 @@ impl Shared {
         whole(STORE, &moment.store, take)
     }
 
-    /// The segments of a session.
+    /// The segments of a session; none of one that was erased, whatever is left of it.
     fn hand_out_session(&self, entry: &Entry, take: Take<'_>) -> io::Result<()> {
-        let Some(hash) = hash_of(entry) else { return Ok(()) };
+        let Some(hash) = hash_of(entry).filter(|_| entry.erased_at.is_none()) else {
+            return Ok(());
+        };
         entry.segments.iter().try_for_each(|one| self.hand_out_segment(hash, one, take))
     }
 
@@ -199,9 +202,9 @@ impl Shared {
         let mut at = 0;
         while at < end {
             let to = end.min(at + PART_BYTES as u64);
-            let bytes = layout::readable(&*file, at, to)?;
+            let bytes = read_around(&*file, at, to)?.bytes;
             at = to;
-            take(Part { path: path.clone(), bytes: bytes.into() })?;
+            take(Part { path: path.clone(), bytes })?;
         }
         Ok(())
     }
@@ -244,7 +247,7 @@ impl Shared {
     }
 
     /// A journal of one file that holds copies of frames, behind the number `lsn`.
-    fn journal_of(&self, frames: Vec<(Arc<Session>, Held)>, lsn: Lsn) -> io::Result<Vec<u8>> {
+    fn journal_of(&self, frames: Vec<(Arc<Session>, Arc<Held>)>, lsn: Lsn) -> io::Result<Vec<u8>> {
         let salt = u64::from_le_bytes(self.env.random());
         let header = JournalHeader {
             store: self.store.id,
@@ -262,7 +265,7 @@ impl Shared {
         let mut next = lsn;
         for (session, held) in frames {
             let cipher = self.cipher(&session).map_err(damaged)?;
-            let frame = Frame { header: held.header, payload: held.payload };
+            let frame = held.frame();
             let encrypted = |one: Option<Encryptor<'_>>| one.map(|one| frame.encrypt(one));
             let frame = self.keys.with(cipher.as_ref(), encrypted).unwrap_or(frame);
             let header = FrameHeader { copy_lsn: next, synced_lsn: next, ..frame.header };
@@ -279,7 +282,7 @@ impl Shared {
 
 /// Frames of a session that wait to be settled, as far as they lie before a number, and whether no
 /// settled file names it. `None` for one that is being erased.
-fn waiting(session: &Session, before: Lsn) -> Option<(Vec<Held>, bool)> {
+fn waiting(session: &Session, before: Lsn) -> Option<(Vec<Arc<Held>>, bool)> {
     let state = session.state();
     if state.entry.erased_at.is_some() && !state.unsettled.is_empty() {
         return None;

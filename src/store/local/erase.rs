@@ -19,12 +19,16 @@ use super::{
     layout::{JOURNAL, QUARANTINE},
     lock,
     session::{Session, State},
+    settle::is_everybodys,
 };
 use crate::{
-    env::planted::{Defect, planted},
+    env::{
+        Entry as Listed,
+        planted::{Defect, planted},
+    },
     event::SessionHash,
     log::{
-        Control, Entry, KeyNumber, Tombstone,
+        Control, Entry, KeyNumber, LogError, Redaction, Tombstone,
         journal::{self, JournalHeader},
         scan::payloads_of,
     },
@@ -34,6 +38,15 @@ use crate::{
 /// Bytes that are looked at together for what an earlier use left.
 const BLOCK_BYTES: usize = 4096;
 
+/// What an erased entry has of redactions while something of the session may be left: everything of
+/// it is to go.
+const EVERYTHING: Redaction = Redaction { position: u64::MAX, cleared: false };
+
+/// Whether something of an erased session may be left.
+pub(super) fn is_erasing(entry: &Entry) -> bool {
+    entry.erased_at.is_some() && !entry.redacted.is_empty()
+}
+
 /// Leaves of an entry what a tombstone says.
 pub(super) fn erase_entry(entry: &mut Entry, at: i64) {
     entry.erased_at.get_or_insert(at);
@@ -42,7 +55,7 @@ pub(super) fn erase_entry(entry: &mut Entry, at: i64) {
     entry.metadata.clear();
     entry.workspace = None;
     entry.create_key = None;
-    entry.redacted.clear();
+    entry.redacted = vec![EVERYTHING];
     entry.damage.clear();
     entry.bytes = 0;
 }
@@ -56,10 +69,16 @@ impl Shared {
             blocking(|| self.settle(false)).map_err(failed)?;
         }
         self.drive(|| self.plan_erasure(session)).await?;
-        lock(&self.erasing).push(Arc::clone(session));
+        if !is_erasing(&session.state().entry) {
+            return Ok(());
+        }
+        self.note_erasing(session);
         let failed = |source| StoreError::Io { doing: "erasing a session", source };
         blocking(|| {
-            self.finish_erasures()?;
+            let finished = self.finish_erasures();
+            if is_erasing(&session.state().entry) {
+                return Err(finished.err().unwrap_or_else(|| io::Error::other("it may be left")));
+            }
             // Where payloads are zeros now, no start needs to read.
             let zeroed = self.keys.own().is_none();
             let settled = (0..2).filter(|_| zeroed).try_for_each(|_| self.settle(false));
@@ -102,19 +121,32 @@ impl Shared {
         // Whoever waits for his own may find it taken by somebody else, and must not answer before.
         let _turn = lock(&self.clearing);
         let begun = std::mem::take(&mut *lock(&self.erasing));
-        for (at, session) in begun.iter().enumerate() {
-            if let Err(error) = self.finish_erasure(session) {
+        let mut failed = Ok(());
+        for session in begun {
+            if !is_erasing(&session.state().entry) {
+                continue;
+            }
+            if let Err(error) = self.finish_erasure(&session) {
                 tracing::error!(session = %session.hash, %error, "an erasure is not finished");
-                lock(&self.erasing).extend(begun.iter().skip(at).map(Arc::clone));
-                return Err(error);
+                self.note_erasing(&session);
+                failed = Err(error);
             }
         }
-        Ok(())
+        failed
+    }
+
+    /// Notes a session of which something may be left.
+    pub(super) fn note_erasing(&self, session: &Arc<Session>) {
+        let mut erasing = lock(&self.erasing);
+        if !erasing.iter().any(|one| Arc::ptr_eq(one, session)) {
+            erasing.push(Arc::clone(session));
+        }
     }
 
     fn finish_erasure(&self, session: &Arc<Session>) -> io::Result<()> {
         // Nobody settles or seals it meanwhile.
         let _settling = lock(&self.settling);
+        self.check_writable()?;
         self.pins.take_away();
         let number = KeyNumber(session.state().entry.key);
         if !planted(Defect::KeepErasedKey) {
@@ -139,16 +171,17 @@ impl Shared {
         }
         self.unlink_files(session.hash, &BTreeSet::new())?;
         session.state().entry.segments.clear();
-        lock(&self.touched).push(Arc::clone(session));
         if self.keys.own().is_none() {
             let tombstone = session.state().entry.end_lsn.saturating_sub(1);
             self.zero_journal(session.hash, &|first, _| first != tombstone)?;
         }
+        session.state().entry.redacted.clear();
+        lock(&self.touched).push(Arc::clone(session));
         tracing::info!(session = %session.hash, "a session was erased");
         Ok(())
     }
 
-    /// Removes copies of refused bytes that may be the session's.
+    /// Removes copies of refused bytes that may be the session's. What else lies there is let be.
     pub(super) fn clear_quarantine(&self, session: SessionHash) -> io::Result<()> {
         let storage = &self.env.storage;
         let copies = match storage.list(QUARANTINE) {
@@ -157,13 +190,25 @@ impl Shared {
         };
         let own = session.to_string();
         let mut removed = false;
-        for copy in copies.iter().filter(|copy| !copy.name.ends_with(".reason")) {
+        let is_copy = |copy: &&Listed| !copy.is_dir && !copy.name.ends_with(".reason");
+        for copy in copies.iter().filter(is_copy) {
             let path = format!("{QUARANTINE}/{}", copy.name);
-            let bytes = journal::read(&*storage.open_read(&path)?, 0, u64::MAX);
-            let bytes = bytes.map_err(io::Error::other)?;
-            let named = bytes.windows(session.0.len()).any(|part| part == session.0);
-            // Of a copy that was begun nobody knows whose it is.
-            if named || copy.name.starts_with(&own) || copy.name.ends_with(".new") {
+            let bytes = storage.open_read(&path).and_then(|file| {
+                journal::read(&*file, 0, u64::MAX).map_err(|error| match error {
+                    LogError::Io(error) => error,
+                    other => io::Error::other(other),
+                })
+            });
+            let may_be_its = match bytes {
+                Err(error) if is_everybodys(&error) => return Err(error),
+                // Of a copy that was begun or cannot be read nobody knows whose it is.
+                Err(_) => true,
+                Ok(bytes) => {
+                    let named = bytes.windows(session.0.len()).any(|part| part == session.0);
+                    named || copy.name.starts_with(&own) || copy.name.ends_with(".new")
+                }
+            };
+            if may_be_its {
                 storage.remove(&path)?;
                 let _ = storage.remove(&format!("{path}.reason"));
                 removed = true;

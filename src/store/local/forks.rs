@@ -4,7 +4,7 @@
 //! must not read an event; `slice` does.
 
 use std::{
-    collections::{BTreeMap, btree_map::Entry as Place},
+    collections::{BTreeMap, HashSet, btree_map::Entry as Place},
     io,
     sync::{Arc, Weak},
 };
@@ -71,7 +71,8 @@ pub(super) struct Forks {
 pub(super) struct Birth {
     parent: SessionHash,
     session: SessionId,
-    deleted: bool,
+    /// It was deleted, or its grace is over: nothing brings it back.
+    gone: bool,
 }
 
 /// Every fork of a store, while it is opened.
@@ -82,21 +83,38 @@ impl Birth {
     pub(super) fn of(key: &SessionKey, entry: &Entry) -> Option<(SessionHash, Self)> {
         let origin = Origin::of(&key.scope, entry.lineage.as_ref()?);
         let hash = SessionHash::of(key, Incarnation(entry.incarnation));
-        let (session, deleted) = (key.session.clone(), entry.deleted_at.is_some());
-        Some((hash, Self { parent: origin.hash, session, deleted }))
+        let gone = entry.deleted_at.is_some() || entry.reclaimed;
+        Some((hash, Self { parent: origin.hash, session: key.session.clone(), gone }))
     }
 }
 
+/// A fork that comes from itself, at once or by way of others: whoever followed where it comes from
+/// would meet no end.
+pub(super) fn circle(births: &Births) -> Option<&SessionId> {
+    let mut known = HashSet::new();
+    for start in births.keys() {
+        let (mut at, mut way) = (*start, HashSet::new());
+        while let Some(birth) = births.get(&at).filter(|_| !known.contains(&at)) {
+            if !way.insert(at) {
+                return Some(&birth.session);
+            }
+            at = birth.parent;
+        }
+        known.extend(way);
+    }
+    None
+}
+
 impl Forks {
-    /// Who needs whom: a fork that was deleted needs its parent only for forks of its own.
+    /// Who needs whom: a fork that is gone needs its parent only for forks of its own.
     pub(super) fn of(births: &Births) -> Self {
         let mut forks = Self::default();
-        for (child, birth) in births.iter().filter(|(_, birth)| !birth.deleted) {
+        for (child, birth) in births.iter().filter(|(_, birth)| !birth.gone) {
             let (mut child, mut birth) = (child, birth);
             // Whoever had a fork before has been here.
             while forks.hold(birth.parent, *child, &birth.session) {
                 match births.get_key_value(&birth.parent) {
-                    Some((hash, up)) if up.deleted => (child, birth) = (hash, up),
+                    Some((hash, up)) if up.gone => (child, birth) = (hash, up),
                     _ => break,
                 }
             }
@@ -340,9 +358,7 @@ impl Shared {
         };
         let found = match place {
             None => Ok(None),
-            Some(Frames::Memory(held)) => {
-                chain_within(&Frame { header: held.header, payload: held.payload }, at)
-            }
+            Some(Frames::Memory(held)) => chain_within(&held.frame(), at),
             Some(Frames::File(path, salt, index)) => {
                 let cipher = cipher.as_deref();
                 blocking(|| self.chain_in(session.hash, cipher, (&path, salt, &index), at))
@@ -464,7 +480,7 @@ fn relative(session: &Session, at: Position) -> Relative {
 
 /// A frame somewhere.
 enum Frames {
-    Memory(Held),
+    Memory(Arc<Held>),
     File(String, u64, FrameIndex),
 }
 

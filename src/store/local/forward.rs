@@ -13,11 +13,7 @@ use super::{
     session::{Held, Session, Unwritable},
     slots::Place,
 };
-use crate::{
-    env::sync::atomic::Ordering,
-    event::Lsn,
-    log::{Encryptor, Frame},
-};
+use crate::{env::sync::atomic::Ordering, event::Lsn, log::Encryptor};
 
 /// A session that cannot be settled takes no more when so many bytes of it wait; none of them does
 /// when those of all take half of the journal's room.
@@ -65,13 +61,13 @@ impl Shared {
 
     /// Copies the waiting frames of a session that lie before `lsn`; answers their bytes.
     fn copy_forward(&self, session: &Arc<Session>, lsn: Lsn) -> io::Result<u64> {
-        let before = |held: &&Held| held.header.numbers().1 <= lsn;
+        let before = |held: &&Arc<Held>| held.header.numbers().1 <= lsn;
         let (mut copies, mut done) = (Vec::new(), Vec::new());
         let cipher = self.cipher(session).map_err(io::Error::other)?;
         for held in session.state().unsettled.iter().filter(before) {
             let (tell, told) = oneshot::channel();
             done.push(told);
-            let frame = Frame { header: held.header, payload: held.payload.clone() };
+            let frame = held.frame();
             let encrypted = |one: Option<Encryptor<'_>>| one.map(|one| frame.encrypt(one));
             copies.push(Item {
                 session: Arc::clone(session),

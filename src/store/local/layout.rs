@@ -87,6 +87,8 @@ pub(super) fn known(env: &Env) -> Result<Option<StoreFile>, OpenError> {
 /// making one and syncing it, and acknowledgements of this start will rest on them.
 pub(super) fn sync_names(env: &Env) -> io::Result<()> {
     let keys = env.keys.is_some().then_some(KEYS);
+    // What a start that was killed began has keys that may be destroyed later.
+    (0..2).filter(|_| keys.is_some()).try_for_each(|file| remove_begun(env, &keys_path(file)))?;
     let mut directories = ["", JOURNAL, SETTLED].into_iter().chain(keys);
     directories.try_for_each(|directory| env.storage.sync_dir(directory))
 }
@@ -142,15 +144,25 @@ pub(super) fn replace(
 ) -> io::Result<()> {
     let storage = &env.storage;
     let fresh = format!("{path}.new");
-    match storage.remove(&fresh) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
+    let made = remove_begun(env, path).and_then(|()| {
+        let file = storage.create(&fresh)?;
+        write(&*file)?;
+        file.sync()?;
+        storage.rename(&fresh, path)?;
+        storage.sync_dir(path.rsplit_once('/').map_or("", |(directory, _)| directory))
+    });
+    made.inspect_err(|_| {
+        // A file that is not whole is of no use to anybody, and on a full disk its bytes are.
+        let _ = storage.remove(&fresh);
+    })
+}
+
+/// Removes what was begun of a file that was to be written whole.
+fn remove_begun(env: &Env, path: &str) -> io::Result<()> {
+    match env.storage.remove(&format!("{path}.new")) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed,
     }
-    let file = storage.create(&fresh)?;
-    write(&*file)?;
-    file.sync()?;
-    storage.rename(&fresh, path)?;
-    storage.sync_dir(path.rsplit_once('/').map_or("", |(directory, _)| directory))
 }
 
 /// Keeps a copy of bytes that were refused, with the reason beside it, durable. One that is there
@@ -185,19 +197,4 @@ pub(super) fn quarantined(env: &Env) -> Vec<String> {
     let copies = env.storage.list(QUARANTINE).unwrap_or_default().into_iter();
     let named = |name: &String| !name.ends_with(".reason") && !name.ends_with(".new");
     copies.map(|copy| copy.name).filter(named).collect()
-}
-
-/// Everything of `[from, to)` of a file that the device still gives, zeros where it gives nothing.
-pub(super) fn readable(file: &dyn File, from: u64, to: u64) -> io::Result<Vec<u8>> {
-    const SECTOR_BYTES: usize = 4096;
-    let length = to.min(file.len()?).saturating_sub(from);
-    let mut bytes = vec![0; usize::try_from(length).unwrap_or(usize::MAX)];
-    if file.read_at(from, &mut bytes).is_err() {
-        for (index, sector) in bytes.chunks_mut(SECTOR_BYTES).enumerate() {
-            if file.read_at(from + (index * SECTOR_BYTES) as u64, sector).is_err() {
-                sector.fill(0);
-            }
-        }
-    }
-    Ok(bytes)
 }

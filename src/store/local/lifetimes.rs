@@ -14,7 +14,9 @@ use futures_util::future::join_all;
 use super::{
     Shared,
     append::Planned,
-    blocking, lock,
+    blocking,
+    erase::is_erasing,
+    lock,
     session::{Session, State},
 };
 use crate::{
@@ -120,8 +122,9 @@ impl Shared {
         }
         let lifetimes = &self.options.lifetimes;
         if deleted || entry.expired_at.is_some() {
-            // Whoever was forked from it reads from it still.
-            let goes = counted >= lifetimes.goes_at(used_at) && !self.entry_is_needed(entry);
+            // Whoever was forked from it reads from it; nobody else would finish an erasure.
+            let waits = is_erasing(entry) || self.entry_is_needed(entry);
+            let goes = counted >= lifetimes.goes_at(used_at) && !waits;
             return goes.then_some(Step::GiveUp);
         }
         let expires = lifetimes.expires_at(entry.ttl_seconds, used_at);
@@ -185,6 +188,7 @@ impl Shared {
             return Ok(());
         }
         let _settling = lock(&self.settling);
+        self.check_writable()?;
         self.touch_settled();
         self.write_settled()
     }

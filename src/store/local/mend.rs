@@ -4,6 +4,8 @@
 
 use std::collections::BTreeMap;
 
+use bytes::Bytes;
+
 use super::{
     catalogue::ByHash,
     keys::Keys,
@@ -17,8 +19,7 @@ use crate::{
     log::{
         Chain, Control, Frame, FrameKind,
         frame::payload_fits,
-        journal::read,
-        scan::{Piece, scan},
+        scan::{Piece, walk_file},
         segment::{self, FRAMES_AT, SegmentHeader},
     },
 };
@@ -45,17 +46,12 @@ pub(super) fn make_good(
         }
         for entry in env.storage.list(&directory).unwrap_or_default() {
             let path = format!("{directory}/{}", entry.name);
-            for frame in frames_of(env, store, &path).unwrap_or_default() {
-                copies.insert(frame.header.first_lsn, frame);
-            }
+            let _ = copies_in((env, store), &path, &recovered.lost, &mut copies);
         }
     }
+    copies.retain(|lsn, _| !recovered.frames.contains_key(lsn));
     // In the order of their numbers: one that fits may be what the next one follows.
     for (lsn, frame) in copies {
-        let wanted = recovered.lost.iter().any(|lost| replaces(lost, &frame));
-        if !wanted || recovered.frames.contains_key(&lsn) {
-            continue;
-        }
         let (from, to) = (frame.header.first_lsn, frame.header.end_lsn());
         let session = known.get(&frame.header.session);
         if session.is_some_and(|session| to.0 <= session.state().entry.end_lsn) {
@@ -82,8 +78,14 @@ fn directories(env: &Env, lost: &[Lost]) -> Vec<String> {
     directories
 }
 
-/// The whole frames of an open segment.
-fn frames_of(env: &Env, store: [u8; 16], path: &str) -> Option<Vec<Frame>> {
+/// Takes the frames of an open segment that are what was lost, each in memory of its own: segments
+/// hold far more than was lost, and the bytes between stay nowhere.
+fn copies_in(
+    (env, store): (&Env, [u8; 16]),
+    path: &str,
+    lost: &[Lost],
+    copies: &mut BTreeMap<Lsn, Frame>,
+) -> Option<()> {
     let file = env.storage.open_read(path).ok()?;
     // Dirty pages of a process that died reach the device now; then it is asked, not the cache.
     file.sync().and_then(|()| file.evict()).ok()?;
@@ -92,16 +94,19 @@ fn frames_of(env: &Env, store: [u8; 16], path: &str) -> Option<Vec<Frame>> {
     if header.sealed || header.store != store || name != path {
         return None;
     }
-    let region = read(&*file, FRAMES_AT, u64::MAX).ok()?;
-    let pieces = scan(header.salt, &region, FRAMES_AT).pieces.into_iter();
-    let whole = pieces.filter_map(|piece| match piece {
-        Piece::Frame { frame, .. } => Some(frame),
-        Piece::Bad { .. } => None,
-    });
-    let own = |frame: &Frame| {
+    let wanted = |frame: &Frame| {
         (frame.header.kind, frame.header.session) == (FrameKind::Request, header.session)
+            && lost.iter().any(|lost| replaces(lost, frame))
     };
-    Some(whole.filter(own).collect())
+    let take = &mut |piece| {
+        if let Piece::Frame { frame, .. } = piece
+            && wanted(&frame)
+        {
+            let payload = Bytes::copy_from_slice(&frame.payload);
+            copies.insert(frame.header.first_lsn, Frame { payload, ..frame });
+        }
+    };
+    walk_file(&*file, header.salt, (FRAMES_AT, u64::MAX), take).ok().map(drop)
 }
 
 /// Whether a frame is what was lost: by its numbers, and byte for byte where the journal's own
@@ -167,4 +172,67 @@ fn end_of(keys: &Keys, frame: &Frame) -> Option<Stand> {
         }
     }
     Some((position, chain, control_chain))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{env::sim::Sim, event::SessionHash, log::FrameHeader};
+
+    const PAYLOAD: [u8; 4000] = [b'x'; 4000];
+
+    /// An open segment with a frame of one event for each of these numbers; answers its path.
+    fn segment_of(sim: &Sim, numbers: u64) -> String {
+        let session = SessionHash([7; 32]);
+        let (chain, control_chain) = (Chain::events_of(session), Chain::controls_of(session));
+        let header = SegmentHeader {
+            store: [3; 16],
+            salt: 11,
+            session,
+            base: Position(0),
+            start: 1,
+            first_lsn: Lsn(0),
+            chain,
+            control_chain,
+            sealed: false,
+            key: None,
+        };
+        let mut bytes = header.encode();
+        for number in 0..numbers {
+            let frame = FrameHeader {
+                kind: FrameKind::Request,
+                length: PAYLOAD.len() as u32,
+                compressed: false,
+                count: 1,
+                events: 1,
+                first_lsn: Lsn(number),
+                synced_lsn: Lsn(0),
+                first_position: Position(number),
+                session,
+                chain,
+                control_chain,
+                copy_lsn: Lsn(0),
+                encrypted: None,
+            };
+            frame.write(header.salt, &PAYLOAD, &mut bytes);
+        }
+        let path = segment::path(session, header.base, header.start, header.sealed);
+        sim.write_durable(&path, 0, &bytes);
+        path
+    }
+
+    #[test]
+    fn of_a_segment_only_what_was_lost_is_kept_in_memory() {
+        let sim = Sim::new(1);
+        let path = segment_of(&sim, 1_000);
+        let lost = Lost { from: Lsn(500), to: Lsn(502), named: None, what: String::new() };
+        let mut copies = BTreeMap::new();
+        copies_in((&sim.env(), [3; 16]), &path, &[lost], &mut copies).expect("it is a segment");
+        assert_eq!(copies.keys().collect::<Vec<_>>(), [&Lsn(500), &Lsn(501)]);
+        let alive: usize = copies
+            .into_values()
+            .map(|frame| frame.payload.try_into_mut().map_or(usize::MAX >> 2, |own| own.capacity()))
+            .sum();
+        assert_eq!(alive, 2 * PAYLOAD.len(), "bytes that stay in memory");
+    }
 }

@@ -249,7 +249,7 @@ struct Shared {
     /// Held by whoever takes bytes away that were erased or redacted; taken before `settling`.
     clearing: Mutex<()>,
     pins: backup::Pins,
-    /// Held by a repair of the store, and by the close that ends all of them.
+    /// Held by a repair of the store or a rotation of keys, and by the close that ends all of them.
     repairing: Mutex<()>,
     recovery: Recovery,
 }
@@ -389,6 +389,9 @@ impl Local {
                 tracing::error!("a thread of the store panicked");
             }
         }
+        // Whoever takes bytes away or settles ends first.
+        let _clearing = lock(&self.shared.clearing);
+        let _settling = lock(&self.shared.settling);
         lock(&self.lock).take();
     }
 }
@@ -425,7 +428,9 @@ impl Shared {
             Err(failure) => {
                 let (Failure::Refused(error) | Failure::Unknown(error)) = &failure;
                 self.reserve.note(Some(error));
+                let epoch = self.journal.epoch();
                 for item in round.drain(..) {
+                    item.session.state().forget_void(epoch);
                     if item.effect.as_ref().is_some_and(|effect| effect.create) {
                         self.forget(&item.session);
                     } else if planted(Defect::ServePastDurable) {
@@ -840,7 +845,7 @@ impl Store for Local {
     }
 
     fn rotate_keys(&self, keys_max: usize) -> BoxFuture<'_, StoreResult<KeyReport>> {
-        async move { blocking(|| self.shared.keys.rotate(keys_max)) }.boxed()
+        async move { blocking(|| self.shared.rotate_keys(keys_max)) }.boxed()
     }
 
     fn usage<'a>(&'a self, tenant: &'a TenantId, but: &'a UserId) -> BoxFuture<'a, Usage> {

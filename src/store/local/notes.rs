@@ -13,7 +13,7 @@ use super::{
 use crate::{
     event::{Lsn, Note, Position, Range, Scope, SessionId, SessionKey, Timestamp},
     log::{
-        Cipher, Control, Entry, Fault, Frame, LogError, Record, journal::read as read_bytes,
+        Cipher, Control, Entry, Fault, LogError, Record, journal::read as read_bytes,
         segment::FrameIndex,
     },
     store::{LeaseCall, Notes, SessionInfo, StoreError, StoreResult},
@@ -21,7 +21,7 @@ use crate::{
 
 /// A frame that may hold notes.
 enum Place {
-    Memory(Held),
+    Memory(Arc<Held>),
     File { path: Arc<str>, salt: u64, index: FrameIndex },
 }
 
@@ -119,7 +119,7 @@ impl Shared {
     ) -> Result<Vec<(Lsn, Record)>, LogError> {
         let wrong = |fault| LogError::Fault { byte_offset: 0, fault };
         let frame = match place {
-            Place::Memory(held) => Frame { header: held.header, payload: held.payload },
+            Place::Memory(held) => held.frame(),
             Place::File { path, salt, index } => {
                 let file = match self.env.storage.open_read(&path) {
                     Err(error) if error.kind() == io::ErrorKind::NotFound => {

@@ -6,8 +6,8 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 use super::{
     OpenError, Options, Shared,
     catalogue::{ByHash, Catalogue, Settling, keys_live_from},
-    erase::erase_entry,
-    forks::{Birth, Births, Forks},
+    erase::{erase_entry, is_erasing},
+    forks::{self, Birth, Births, Forks},
     journal::{Journal, Resume},
     keys::Keys,
     layout::{self, doing},
@@ -28,7 +28,7 @@ use crate::{
             atomic::{AtomicBool, AtomicU64},
         },
     },
-    event::{Position, Range, SessionHash, SessionKey, Timestamp},
+    event::{Lsn, Position, Range, SessionHash, SessionKey, Timestamp},
     log::{Control, Create, Entry, Fault, Frame, FrameHeader, KeyNumber, LogError, Record},
     store::{Recovery, lifetime::Count},
 };
@@ -41,7 +41,7 @@ pub(super) fn open(env: &Env, options: Options) -> Result<(Shared, Box<dyn Lock>
     let store = layout::identify(env)?;
     let keys = Keys::open(env, &store)?;
     layout::sync_names(env).map_err(doing("making the names of the store durable"))?;
-    let Settled { mut catalogue, mut slots, found, mut deleted, mut redacting, births } =
+    let Settled { mut catalogue, mut slots, found, mut deleted, mut unfinished, births } =
         settled(env, store.id, &keys)?;
     let mut recovered = recover(env, store.id, found.place, found.clean)?;
     let mut known = named(&mut catalogue, &recovered);
@@ -50,11 +50,12 @@ pub(super) fn open(env: &Env, options: Options) -> Result<(Shared, Box<dyn Lock>
     let mut recovery = report(&recovered, found.clean, bad);
     let count = Count::resume(&*env.clock, found.told);
     let counted = count.now(&*env.clock);
-    let erased = tombstones(&mut known, &keys, &recovered)?;
+    unfinished.extend(tombstones(&mut known, &keys, &recovered)?);
     let [dirty, touched] =
         replay(&mut known, &keys, &recovered, counted, &mut recovery, &mut refused)?;
-    redacting.extend(known.values().filter(|one| is_redacting(&one.state().entry)).cloned());
-    let forks = forks_of(births, &known, &mut deleted);
+    unfinished.extend(known.values().filter(|one| is_redacting(&one.state().entry)).cloned());
+    recovered.place.lsn = behind_all(&known, &recovered, bad);
+    let forks = forks_of(births, &known, &mut deleted)?;
     enter(known, &mut catalogue, &mut slots);
     let resume = go_on(found.start, &mut recovered);
     let journal = Journal::new(env.clone(), options, store.id, resume);
@@ -95,13 +96,15 @@ pub(super) fn open(env: &Env, options: Options) -> Result<(Shared, Box<dyn Lock>
         frozen: AtomicBool::new(!refused.unnamed.is_empty()),
         refused: Mutex::new(refused),
         repairing: Mutex::default(),
-        erasing: Mutex::new(erased),
-        redacting: Mutex::new(redacting),
+        erasing: Mutex::new(unfinished.clone()),
+        redacting: Mutex::new(unfinished.clone()),
         clearing: Mutex::default(),
         pins: super::backup::Pins::default(),
         recovery,
     };
     deleted.iter().for_each(|session| shared.reclaim(session));
+    // No settling names a place behind a tombstone before `settled/` says what it says.
+    unfinished.iter().for_each(|session| _ = shared.forget_frames(session));
     Ok((shared, lock))
 }
 
@@ -124,6 +127,17 @@ fn conclude(recovery: &mut Recovery, env: &Env, sessions: usize, began: Duration
     recovery.micros = u64::try_from(micros).unwrap_or(u64::MAX);
 }
 
+/// The number to go on with: of a place that is lost more records may stand elsewhere than the
+/// journal shows, and no number is given out twice.
+fn behind_all(known: &ByHash, recovered: &Recovered, bad: usize) -> Lsn {
+    if bad == 0 {
+        return recovered.place.lsn;
+    }
+    let settled = known.values().map(|session| Lsn(session.state().entry.end_lsn));
+    let found = recovered.frames.values().map(|frame| frame.header.numbers().1);
+    settled.chain(found).fold(recovered.place.lsn, Lsn::max)
+}
+
 /// Where the journal goes on after the starts that `settled/`, up to `start`, and the journal know.
 fn go_on(start: u64, recovered: &mut Recovered) -> Resume {
     Resume {
@@ -136,11 +150,18 @@ fn go_on(start: u64, recovered: &mut Recovered) -> Resume {
 
 /// Who is needed by forks, those that the journal names included. Of the deleted sessions only
 /// those are left whose files may go.
-fn forks_of(mut births: Births, known: &ByHash, deleted: &mut Vec<Arc<Session>>) -> Forks {
+fn forks_of(
+    mut births: Births,
+    known: &ByHash,
+    deleted: &mut Vec<Arc<Session>>,
+) -> Result<Forks, OpenError> {
     births.extend(known.values().filter_map(|one| Birth::of(&one.key, &one.state().entry)));
+    if let Some(session) = forks::circle(&births) {
+        return Err(OpenError::Damaged { what: format!("session {session} is a fork of itself") });
+    }
     let forks = Forks::of(&births);
     deleted.retain(|one| one.kept().is_none() || !forks.needs(one.hash));
-    forks
+    Ok(forks)
 }
 
 /// The sessions that the journal may name.
@@ -195,19 +216,19 @@ struct Settled {
     found: Found,
     /// Deleted sessions whose files are not all unlinked.
     deleted: Vec<Arc<Session>>,
-    /// Those with a redacted event whose body may be left.
-    redacting: Vec<Arc<Session>>,
+    /// Those that were erased, or of which an event was redacted, and something of it may be left.
+    unfinished: Vec<Arc<Session>>,
     births: Births,
 }
 
 fn settled(env: &Env, store: [u8; 16], keys: &Keys) -> Result<Settled, OpenError> {
     let mut catalogue = Settling::default();
     let (mut differing, mut nameless) = (Vec::new(), false);
-    let (mut deleted, mut redacting, mut births) = (Vec::new(), Vec::new(), Births::new());
+    let (mut deleted, mut unfinished, mut births) = (Vec::new(), Vec::new(), Births::new());
     let live = keys_live_from(env.clock.now());
     let (mut slots, found) =
         Slots::open(env, store, keys.own().cloned(), &mut |entry, bytes, differs| {
-            let (left, redacts) = (is_left(&entry), is_redacting(&entry));
+            let (left, begun) = (is_left(&entry), is_unfinished(&entry));
             let fork = entry.lineage.is_some().then(|| entry.clone());
             let Some(key) = catalogue.take(entry, bytes, live) else {
                 nameless = true;
@@ -216,8 +237,8 @@ fn settled(env: &Env, store: [u8; 16], keys: &Keys) -> Result<Settled, OpenError
             if left {
                 deleted.push(key.clone());
             }
-            if redacts {
-                redacting.push(key.clone());
+            if begun {
+                unfinished.push(key.clone());
             }
             if let Some(fork) = fork {
                 births.extend(Birth::of(&key, &fork));
@@ -237,8 +258,13 @@ fn settled(env: &Env, store: [u8; 16], keys: &Keys) -> Result<Settled, OpenError
         let named = keys.iter().filter_map(|key| catalogue.get(key));
         named.filter(|session| are(&session.state().entry)).collect()
     };
-    let (deleted, redacting) = (those(&deleted, is_left), those(&redacting, is_redacting));
-    Ok(Settled { catalogue, slots, found, deleted, redacting, births })
+    let (deleted, unfinished) = (those(&deleted, is_left), those(&unfinished, is_unfinished));
+    Ok(Settled { catalogue, slots, found, deleted, unfinished, births })
+}
+
+/// Whether something may be left of a session that was erased, or of an event that was redacted.
+fn is_unfinished(entry: &Entry) -> bool {
+    is_erasing(entry) || is_redacting(entry)
 }
 
 /// Whether a deleted session may have files.
@@ -297,10 +323,10 @@ fn replay(
             }
         }
     }
-    for (number, what) in &recovered.ring_damage {
+    for (numbers, what) in &recovered.ring_damage {
         recovery.damage.push(what.clone());
         refused.unnamed.push(what.clone());
-        refused.ring.push(*number);
+        refused.ring.push(numbers.clone());
     }
     for lost in &recovered.lost {
         recovery.damage.push(lost.what.clone());
@@ -422,7 +448,8 @@ fn replay_frame(
     use_entry(entry, counted);
     state.exists = true;
     let first_time = records.first().map_or(Timestamp(0), |(_, first)| first.processed_at());
-    state.unsettled.push_back(Held { header, payload: frame.payload.clone(), first_time });
+    let held = Held { header, payload: frame.payload.clone(), first_time };
+    state.unsettled.push_back(Arc::new(held));
     let session = Arc::clone(&session);
     session.announce(position);
     Ok(state.list().then_some(session))

@@ -21,7 +21,7 @@ use crate::{
     },
     event::{Position, Range, SessionHash, Timestamp},
     log::{
-        Cipher, Fault, Frame, FrameHeader, KeyNumber, KnownBatch, LogError, SegmentEntry,
+        Cipher, Fault, FrameHeader, KeyNumber, KnownBatch, LogError, SegmentEntry,
         journal::read as read_bytes,
         scan::{Piece, scan},
         seal::Sealed,
@@ -175,7 +175,7 @@ impl Shared {
                     opened.used_at = self.env.clock.monotonic();
                     return Ok(Some(state));
                 }
-                let waiting: Vec<Held> = state.unsettled.iter().cloned().collect();
+                let waiting: Vec<Arc<Held>> = state.unsettled.iter().cloned().collect();
                 let cipher = self.key_of(session, &mut state)?;
                 (state.entry.segments.clone(), waiting, cipher)
             };
@@ -200,7 +200,7 @@ impl Shared {
         session: SessionHash,
         cipher: Option<&Cipher>,
         segments: &[SegmentEntry],
-        waiting: &[Held],
+        waiting: &[Arc<Held>],
     ) -> StoreResult<(Opened, Vec<Gap>)> {
         let mut opened = Opened::new(self.env.clock.monotonic());
         let mut gaps = Vec::new();
@@ -221,7 +221,7 @@ impl Shared {
             }
         }
         for held in waiting {
-            let frame = Frame { header: held.header, payload: held.payload.clone() };
+            let frame = held.frame();
             if let Ok(records) = frame.records() {
                 opened.names.add(held.header.first_position, &records);
             }

@@ -1,8 +1,14 @@
 //! Reads the journal after any stop and tells torn from damaged. A bad frame is damage when a later
 //! frame, a later file, or a watermark says that it was durable; else it is a torn tail: never
 //! acknowledged, copied to quarantine, left where it is. It must not change a journal file.
+//!
+//! What the device cannot read is damage, too, and never torn: a torn write leaves sectors old or
+//! new. Where the frames may go on in it, nobody knows what is lost.
 
-use std::collections::{BTreeMap, HashMap};
+use std::{
+    collections::{BTreeMap, HashMap},
+    ops,
+};
 
 use bytes::Bytes;
 
@@ -19,9 +25,10 @@ use crate::{
     },
     event::Lsn,
     log::{
-        Frame, FrameHeader, FrameKind, LogError,
+        Fault, Frame, FrameHeader, FrameKind, LogError,
         frame::{HEADER_BYTES, PAYLOAD_BYTES_MAX},
-        journal::{FRAMES_AT, JournalHeader, read},
+        journal::{FRAMES_AT, JournalHeader},
+        reading::read_around,
         scan::{Piece, Scan, scan_file},
     },
 };
@@ -59,7 +66,7 @@ pub(super) struct Recovered {
     pub(super) start_max: u64,
     pub(super) ring: Vec<RingFile>,
     /// Files of the ring that are not what they were: nobody knows what they held.
-    pub(super) ring_damage: Vec<(u32, String)>,
+    pub(super) ring_damage: Vec<(ops::Range<u32>, String)>,
     pub(super) torn_bytes: u64,
 }
 
@@ -103,7 +110,7 @@ pub(super) fn recover(
     for (index, order) in chain.iter().enumerate() {
         let Some(file) = files.remove(order) else { continue };
         let next = chain.get(index + 1).and_then(|next| files.get(next)).map(|next| next.header);
-        walk(env, &mut found, file, next.as_ref())?;
+        walk(env, &mut found, file, next.as_ref(), clean)?;
     }
     found.forget_covered();
     Ok(found)
@@ -148,6 +155,7 @@ fn walk(
     found: &mut Recovered,
     file: JournalFile,
     next: Option<&JournalHeader>,
+    clean: bool,
 ) -> Result<(), OpenError> {
     let header = file.header;
     let salt = header.salt;
@@ -166,7 +174,10 @@ fn walk(
     if next.is_none() {
         found.torn_bytes += cut_torn(env, &mut scanned, journal, to, expected, header.order)?;
     }
+    // Behind the place of a clean stop nothing was acknowledged, whatever lies there.
+    let endless = next.is_none() && goes_on_unread(&scanned) && !(clean && first);
     keep_bad(found, &scanned.pieces, journal, to, header.order)?;
+    let mut end = scanned.end;
     for piece in scanned.pieces {
         match piece {
             Piece::Frame { frame, .. } => {
@@ -179,11 +190,13 @@ fn walk(
                     found.frames.entry(frame.header.first_lsn).or_insert(frame);
                 }
             }
-            Piece::Bad { byte_offset, header: Some(bad), .. } if bad.numbers().0 == expected => {
+            Piece::Bad { byte_offset, header: Some(bad), .. } if bad.numbers().0 >= expected => {
+                lost_between(found, expected, bad.numbers().0, None, header.order);
                 // Its records are lost, whatever number a copy of them has.
-                let end = byte_offset + HEADER_BYTES as u64;
-                let bytes = read(journal, byte_offset, end).map_err(unreadable)?;
-                let whole = FrameHeader::read(salt, &bytes).ok();
+                end = end.max(byte_offset + bad.stride());
+                let head = byte_offset + HEADER_BYTES as u64;
+                let head = read_around(journal, byte_offset, head).map_err(unreadable)?;
+                let whole = FrameHeader::read(salt, &head.bytes).ok();
                 let named = whole.map(|(header, checksum)| Named { header, salt, checksum });
                 lost_between(found, bad.first_lsn, bad.end_lsn(), named, header.order);
                 expected = bad.numbers().1;
@@ -191,8 +204,23 @@ fn walk(
             Piece::Bad { .. } => {}
         }
     }
-    found.place = Place { order: header.order, byte_offset: scanned.end, lsn: expected };
+    if endless {
+        let what = format!(
+            "journal file of order {}: at byte {end} the device cannot read whether records from \
+             {} on were there",
+            header.order, expected.0
+        );
+        found.lost.push(Lost { from: expected, to: Lsn(u64::MAX), named: None, what });
+    }
+    found.place = Place { order: header.order, byte_offset: end, lsn: expected };
     Ok(())
+}
+
+/// Whether frames may go on, behind all that were found, in what the device cannot read.
+fn goes_on_unread(scanned: &Scan) -> bool {
+    let last = scanned.pieces.last();
+    matches!(last, Some(Piece::Bad { fault: Fault::Unreadable, header: None, .. }))
+        || scanned.rest == Some(Fault::Unreadable)
 }
 
 fn unreadable(error: LogError) -> OpenError {
@@ -236,8 +264,8 @@ fn keep_bad(
         if let Piece::Bad { byte_offset, .. } = piece {
             let next = pieces.get(index + 1).map_or(to, place);
             let most = byte_offset + (HEADER_BYTES + PAYLOAD_BYTES_MAX) as u64;
-            let bytes = read(file, *byte_offset, next.min(most)).map_err(unreadable)?;
-            found.bad.push((format!("journal-{order}-{byte_offset}.damaged"), bytes));
+            let copy = read_around(file, *byte_offset, next.min(most)).map_err(unreadable)?;
+            found.bad.push((format!("journal-{order}-{byte_offset}.damaged"), copy.bytes));
         }
     }
     Ok(())
@@ -253,34 +281,36 @@ fn cut_torn(
     mut expected: Lsn,
     order: u64,
 ) -> Result<u64, OpenError> {
-    let mut cut = None;
+    let (mut cut, mut unread) = (None, false);
     for (index, piece) in scanned.pieces.iter().enumerate() {
         match piece {
             Piece::Frame { byte_offset, frame } => {
                 let (from, to) = frame.header.numbers();
-                let gap = from > expected;
+                let gap = !std::mem::take(&mut unread) && from > expected;
                 if gap && !durable_behind(&scanned.pieces, index, expected) {
                     cut = Some((index, *byte_offset));
                     break;
                 }
                 expected = expected.max(to);
             }
-            Piece::Bad { byte_offset, header, .. } => {
-                if !durable_behind(&scanned.pieces, index, expected) {
+            Piece::Bad { byte_offset, header, fault } => {
+                let torn = *fault != Fault::Unreadable;
+                if torn && !durable_behind(&scanned.pieces, index, expected) {
                     cut = Some((index, *byte_offset));
                     break;
                 }
+                unread |= !torn;
                 let named = header.map(|header| header.numbers());
                 expected =
-                    named.filter(|(from, _)| *from == expected).map_or(expected, |(_, to)| to);
+                    named.filter(|(from, _)| *from >= expected).map_or(expected, |(_, to)| to);
             }
         }
     }
     let Some((index, at)) = cut else { return Ok(0) };
     scanned.pieces.truncate(index);
-    scanned.end = at;
+    (scanned.end, scanned.rest) = (at, None);
     const COPY_BYTES_MAX: u64 = 1 << 20;
-    let torn = read(file, at, to.min(at + COPY_BYTES_MAX)).map_err(unreadable)?;
+    let torn = read_around(file, at, to.min(at + COPY_BYTES_MAX)).map_err(unreadable)?.bytes;
     let kept = torn.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
     let torn = torn.get(..kept).unwrap_or_default();
     let name = format!("journal-{order}-{at}.torn");

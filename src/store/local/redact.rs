@@ -19,10 +19,9 @@ use super::{
     settle::whole_frames,
 };
 use crate::{
-    env::sync::atomic::Ordering,
     event::{EventId, Lsn, Position, Timestamp},
     log::{
-        Control, Entry, Fault, KnownBatch, LogError, Redact, Redaction, SegmentEntry, journal,
+        Control, Entry, Fault, KnownBatch, Redact, Redaction, SegmentEntry, journal,
         segment::{self, SegmentHeader, name_hash},
     },
     store::{StoreError, StoreResult},
@@ -42,7 +41,7 @@ pub(super) fn is_redacted(redacted: &[Redaction], position: Position) -> bool {
 
 /// Whether the body of a redacted event may be left in a file.
 pub(super) fn is_redacting(entry: &Entry) -> bool {
-    entry.redacted.iter().any(|one| !one.cleared)
+    entry.erased_at.is_none() && entry.redacted.iter().any(|one| !one.cleared)
 }
 
 /// Takes the bodies of redacted events out of records that are to be sealed, the first event of
@@ -166,11 +165,8 @@ impl Shared {
     fn finish_redaction(&self, session: &Arc<Session>) -> io::Result<()> {
         // Nobody settles or seals it meanwhile.
         let _settling = lock(&self.settling);
+        self.check_writable()?;
         self.pins.take_away();
-        let stopped = self.closed.load(Ordering::Acquire) || self.frozen.load(Ordering::Acquire);
-        if stopped {
-            return Err(io::Error::other("the store takes no writes"));
-        }
         let wanted: BTreeSet<u64> = {
             let state = session.state();
             let entry = &state.entry;
@@ -214,7 +210,7 @@ impl Shared {
     /// Reads the segments that have these events.
     fn look_for(&self, session: &Session, wanted: &BTreeSet<u64>) -> io::Result<Found> {
         let segments = session.state().entry.segments.clone();
-        let cipher = self.cipher(session).map_err(io_of)?;
+        let cipher = self.cipher(session)?;
         let mut found = Found::default();
         for one in segments {
             if wanted.range(one.base..one.end).next().is_none() {
@@ -222,8 +218,8 @@ impl Shared {
             }
             let path = segment::path(session.hash, Position(one.base), one.start, one.sealed);
             let file = self.env.storage.open_read(&path)?;
-            let header = SegmentHeader::of(&*file).map_err(io_of)?;
-            let frames = whole_frames(&*file, &header, &one, cipher.as_deref()).map_err(io_of)?;
+            let header = SegmentHeader::of(&*file)?;
+            let frames = whole_frames(&*file, &header, &one, cipher.as_deref())?;
             let (mut position, mut whole) = (one.base, false);
             for frame in frames {
                 for (lsn, record) in frame.records().map_err(wrong)? {
@@ -264,7 +260,7 @@ impl Shared {
         for one in segments {
             let path = segment::path(session.hash, Position(one.base), one.start, one.sealed);
             let file = self.env.storage.open(&path)?;
-            let tail = journal::read(&*file, one.bytes, u64::MAX).map_err(io_of)?;
+            let tail = journal::read(&*file, one.bytes, u64::MAX)?;
             if tail.iter().any(|byte| *byte != 0) {
                 file.write_at(one.bytes, &vec![0; tail.len()])?;
                 file.sync()?;
@@ -282,13 +278,6 @@ impl Shared {
             those.for_each(|one| one.cleared = true);
         }
         lock(&self.touched).push(Arc::clone(session));
-    }
-}
-
-fn io_of(error: LogError) -> io::Error {
-    match error {
-        LogError::Io(error) => error,
-        other => io::Error::other(other),
     }
 }
 

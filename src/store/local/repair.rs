@@ -2,7 +2,7 @@
 //! session is named. Copies of everything refused are in `quarantine/` before anything is given up.
 //! It must not delete a byte, nor act by itself.
 
-use std::{io, sync::Arc};
+use std::{io, ops::Range, sync::Arc};
 
 use bytes::Bytes;
 
@@ -16,7 +16,7 @@ use super::{
 use crate::{
     env::sync::atomic::Ordering,
     event::{Position, SessionHash},
-    log::{Loss, SegmentEntry, segment},
+    log::{Loss, SegmentEntry, reading::read_around, segment},
     store::{Gap, Repaired, StoreError, StoreResult, Verified},
 };
 
@@ -28,8 +28,11 @@ pub(super) struct Refused {
     /// What is lost and names no session: while there is any, the store takes no writes.
     pub(super) unnamed: Vec<String>,
     /// Files of the ring that are not what they were.
-    pub(super) ring: Vec<u32>,
+    pub(super) ring: Vec<Range<u32>>,
 }
+
+/// More files of the ring than these are not missing: there is one whose name nobody gave it.
+const RING_FILES_MAX: usize = 1_000;
 
 impl Shared {
     /// What is lost of a session; gives it up with `accept`.
@@ -96,7 +99,7 @@ impl Shared {
             other => other?,
         };
         let name = copy_name(session, one);
-        let bytes = layout::readable(&*file, 0, u64::MAX)?;
+        let bytes = read_around(&*file, 0, u64::MAX)?.bytes;
         layout::keep(
             &self.env,
             &name,
@@ -113,8 +116,17 @@ impl Shared {
         let (unnamed, ring, mut copies) = {
             let refused = lock(&self.refused);
             let names = refused.copies.iter().map(|(name, _)| name.clone());
-            (refused.unnamed.clone(), refused.ring.clone(), names.collect::<Vec<_>>())
+            let ring = refused.ring.iter().cloned().flatten().take(RING_FILES_MAX + 1);
+            let ring: Vec<u32> = ring.collect();
+            (refused.unnamed.clone(), ring, names.collect::<Vec<_>>())
         };
+        if ring.len() > RING_FILES_MAX && accept {
+            let what = format!(
+                "too many files to be made anew ({}); move the one above the gap away",
+                unnamed.join(", ")
+            );
+            return Err(write_error("repairing the store", &io::Error::other(what)));
+        }
         copies.extend(ring.iter().map(|number| ring_copy(*number)));
         if unnamed.is_empty() || !accept {
             return Ok(Repaired { unnamed, copies, ..Repaired::default() });
@@ -162,9 +174,9 @@ impl Shared {
 
     fn copy_ring_file(&self, number: u32) -> io::Result<()> {
         let bytes = match self.env.storage.open_read(&journal_path(number)) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Bytes::new(),
             Err(error) => return Err(error),
-            Ok(file) => layout::readable(&*file, 0, u64::MAX)?,
+            Ok(file) => read_around(&*file, 0, u64::MAX)?.bytes,
         };
         layout::keep(&self.env, &ring_copy(number), &bytes, "a damaged file of the journal\n")
     }

@@ -10,7 +10,7 @@ use std::{
     sync::Arc,
 };
 
-use super::{Shared, blocking, layout::RESERVE, lock, session::Session};
+use super::{Shared, blocking, erase::is_erasing, layout::RESERVE, lock, session::Session};
 use crate::{
     env::sync::atomic::{AtomicBool, Ordering},
     event::SessionHash,
@@ -157,6 +157,7 @@ impl Shared {
     /// for may need room that only these have.
     fn settle_deleted(&self) -> io::Result<()> {
         let _settling = lock(&self.settling);
+        self.check_writable()?;
         let mut dirty = std::mem::take(&mut *lock(&self.dirty));
         dirty.retain(|session| !self.forget_frames(session));
         lock(&self.dirty).append(&mut dirty);
@@ -199,6 +200,10 @@ impl Shared {
         state.ever_settled = true;
         state.unwritable = None;
         state.listed = false;
+        if is_erasing(&state.entry) {
+            // Whoever erased it may have gone away before he took the next step.
+            self.note_erasing(session);
+        }
         drop(state);
         self.reclaim(session);
         true
@@ -227,11 +232,11 @@ impl Shared {
             if *generation >= settled || destroyed.is_err() {
                 return true;
             }
-            let mut state = session.state();
             if let Err(error) = self.unlink_files(session.hash, &BTreeSet::new()) {
                 tracing::warn!(session = %session.hash, %error, "a deleted file is left");
                 return true;
             }
+            let mut state = session.state();
             state.opened = None;
             state.cipher = None;
             if !std::mem::take(&mut state.entry.segments).is_empty() {

@@ -46,7 +46,8 @@ impl Shared {
         open.retain(|session| {
             let mut state = session.state();
             let used = state.opened.as_ref().is_some_and(|opened| opened.used_at > since);
-            let close = (over > 0 || !used) && state.unsettled.is_empty() && state.ahead.is_none();
+            let waits = state.is_in_flight() || !state.unsettled.is_empty();
+            let close = (over > 0 || !used) && !waits;
             if close {
                 over = over.saturating_sub(1);
                 state.opened = None;

@@ -3,7 +3,7 @@
 //! file that is gone later leaves a gap, and one that is cut is shorter than its header says. It
 //! must not decide which file is free: the journal does.
 
-use std::{collections::HashMap, io};
+use std::{collections::HashMap, io, ops::Range};
 
 use super::{
     OpenError,
@@ -50,20 +50,37 @@ pub(super) struct Ring {
     /// Those with a whole header, by their order.
     pub(super) used: HashMap<u64, JournalFile>,
     /// Files that are not what they were: which, and what is wrong. What they held is unknown.
-    pub(super) damaged: Vec<(u32, String)>,
+    pub(super) damaged: Vec<(Range<u32>, String)>,
+}
+
+/// The number of a file of the ring: as this program spells it, and one that another may follow.
+fn number_of(name: &str) -> Option<u32> {
+    let number = name.parse::<u32>().ok().filter(|number| *number < u32::MAX)?;
+    (number.to_string() == name).then_some(number)
+}
+
+/// What is said of files that are not there.
+fn missing(Range { start, end }: &Range<u32>) -> String {
+    let (first, last) = (journal_path(*start), journal_path(end - 1));
+    if first == last {
+        return format!("{first} is missing");
+    }
+    format!("{first} to {last} are missing")
 }
 
 /// Reads the header of every file of the ring. Those of an order below `needed` hold nothing.
 pub(super) fn read(env: &Env, store: [u8; 16], needed: u64) -> Result<Ring, OpenError> {
     let mut numbers: Vec<u32> = Vec::new();
     for entry in env.storage.list(JOURNAL).map_err(doing("listing journal/"))? {
-        numbers.extend(entry.name.parse::<u32>());
+        numbers.extend(number_of(&entry.name));
     }
     numbers.sort_unstable();
     let top = numbers.last().copied().unwrap_or(0);
     let mut ring = Ring::default();
-    for number in (0..top).filter(|number| !numbers.contains(number)) {
-        ring.damaged.push((number, format!("{} is missing", journal_path(number))));
+    let mut next = 0;
+    for number in &numbers {
+        let gap = std::mem::replace(&mut next, number + 1)..*number;
+        ring.damaged.extend((!gap.is_empty()).then(|| (gap.clone(), missing(&gap))));
     }
     for number in numbers {
         let path = journal_path(number);
@@ -93,7 +110,8 @@ pub(super) fn read(env: &Env, store: [u8; 16], needed: u64) -> Result<Ring, Open
         let header = header.ok().filter(|header| header.store == store);
         let order = header.map_or(0, |header| header.order);
         let poisoned = wrong.is_some();
-        ring.damaged.extend(wrong.map(|wrong| (number, format!("{path}: {wrong}"))));
+        let damage = |wrong| (number..number + 1, format!("{path}: {wrong}"));
+        ring.damaged.extend(wrong.map(damage));
         if let Some(header) = header {
             ring.used.entry(order).or_insert(JournalFile { header, file, bytes });
         }

@@ -10,13 +10,13 @@
 use std::{io, sync::Arc};
 
 use super::{
-    OpenError,
+    OpenError, Shared,
     keys::{Files, Keys, Ring, either},
     layout::{self, STORE, keys_path, replace},
     lock,
 };
 use crate::{
-    env::Env,
+    env::{Env, sync::atomic::Ordering},
     log::{
         KeyNumber, LogError, StoreFile, StoreKeys,
         journal::read,
@@ -128,6 +128,17 @@ fn slots(
     let bytes = read(&*handle, SLOT_BYTES * from, SLOT_BYTES * (from + SLOTS_AT_ONCE))?;
     let slots = (from..).zip(bytes.chunks(SLOT_BYTES as usize));
     Ok(slots.map(|(number, slot)| KeySlot::decode(KeyNumber(number), slot).ok()).collect())
+}
+
+impl Shared {
+    /// [`Keys::rotate`], unless the store is closed; nobody closes it meanwhile.
+    pub(super) fn rotate_keys(&self, keys_max: usize) -> StoreResult<KeyReport> {
+        let _turn = lock(&self.repairing);
+        if self.closed.load(Ordering::Acquire) {
+            return Err(StoreError::ReadOnly { reason: "the store is closed".to_owned() });
+        }
+        self.keys.rotate(keys_max)
+    }
 }
 
 impl Keys {

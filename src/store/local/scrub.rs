@@ -12,9 +12,11 @@ use crate::{
     },
     event::SessionKey,
     log::{
-        LogError,
+        Fault,
+        frame::HEADER_BYTES,
         journal::{FRAMES_AT, JournalHeader, header_copies},
-        scan::{Piece, walk_file},
+        reading::read_around,
+        scan::{Piece, WATERMARK_ALIGN_BYTES, walk_file},
     },
     store::{Scrub, Verified},
 };
@@ -96,6 +98,7 @@ impl Shared {
             Ok(found) => found,
             Err(error) => {
                 tracing::warn!(%error, "the journal could not be read back");
+                round.found.push(format!("the journal could not be read back: {error}"));
                 return;
             }
         };
@@ -123,7 +126,7 @@ impl Shared {
             if order >= place.order.max(1) && order <= end.order {
                 let file = self.env.storage.open_read(&journal_path(number))?;
                 file.evict()?;
-                let [first, second] = header_copies(&*file).map_err(io_of)?;
+                let [first, second] = header_copies(&*file)?;
                 let both = first.is_some() && second.is_some();
                 needed.insert(order, Needed { number, file, header: first.or(second), both });
             }
@@ -155,10 +158,13 @@ impl Shared {
                     wrong.get_or_insert((byte_offset, fault));
                 }
             };
-            let walked = walk_file(&*one.file, header.salt, (from, to), take);
-            let (whole, rest) = walked.map_err(io_of)?;
+            let (whole, rest) = walk_file(&*one.file, header.salt, (from, to), take)?;
             round.bytes += to.saturating_sub(from);
-            if let Some((at, fault)) = wrong.or(rest.map(|fault| (whole, fault))) {
+            let found = wrong.or(rest.map(|fault| (whole, fault)));
+            // Where frames may go on a start looks for them.
+            let sought = to.next_multiple_of(WATERMARK_ALIGN_BYTES) + HEADER_BYTES as u64;
+            let unread = last.is_some() && read_around(&*one.file, to, sought)?.holes.any();
+            if let Some((at, fault)) = found.or(unread.then_some((to, Fault::Unreadable))) {
                 tell(format!("{path} at byte {at}: {fault}"));
             }
         }
@@ -198,12 +204,5 @@ impl Shared {
         while self.wait_to_scrub(self.options.scrub_every) {
             self.scrub(true);
         }
-    }
-}
-
-fn io_of(error: LogError) -> io::Error {
-    match error {
-        LogError::Io(error) => error,
-        other => io::Error::other(other),
     }
 }

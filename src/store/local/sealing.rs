@@ -10,7 +10,7 @@ use super::{
     read::OpenSegment,
     redact::leave_out,
     session::Session,
-    settle::{FEW_SESSIONS_MAX, whole_frames},
+    settle::{FEW_SESSIONS_MAX, is_everybodys, whole_frames},
 };
 use crate::{
     env::{File, sync::atomic::Ordering},
@@ -147,8 +147,8 @@ impl Shared {
         sealed: OpenSegment,
         forget: bool,
     ) {
-        let mut state = session.state();
-        let state = &mut *state;
+        let mut locked = session.state();
+        let state = &mut *locked;
         let entries = [Some(&mut state.entry), state.settled.as_deref_mut()];
         for entry in entries.into_iter().flatten() {
             let at = entry.segments.iter().position(|segment| Some(segment) == run.first());
@@ -161,9 +161,12 @@ impl Shared {
         } else if let Some(opened) = &mut state.opened {
             opened.sealed(run, sealed);
         }
+        drop(locked);
         let paths = run
             .iter()
             .map(|old| segment::path(session.hash, Position(old.base), old.start, old.sealed));
+        // Behind the change: a settled file of a later generation does not name what was replaced.
+        // And not under the session's lock: who has the slots may be reading them from the disk.
         let generation = lock(&self.slots).generation();
         lock(&self.retired).extend(paths.map(|path| (path, generation)));
         lock(&self.touched).push(Arc::clone(session));
@@ -246,12 +249,13 @@ struct Sealing {
     cipher: Option<Arc<Cipher>>,
 }
 
-/// Leaves a session alone of which something cannot be read: whoever reads it next says so.
+/// Leaves a session alone of which something cannot be read or written: whoever reads it next says
+/// so, and what is left open is sealed another time.
 fn unless_damaged<T>(session: &Session, result: Result<T, LogError>) -> io::Result<Option<T>> {
     match result {
         Ok(one) => Ok(Some(one)),
-        Err(LogError::Io(error)) => Err(error),
-        Err(error @ LogError::Fault { .. }) => {
+        Err(LogError::Io(error)) if is_everybodys(&error) => Err(error),
+        Err(error) => {
             tracing::warn!(session = %session.hash, %error, "a segment is not sealed");
             Ok(None)
         }

@@ -55,8 +55,9 @@ pub(super) struct State {
     pub(super) listed: bool,
     /// What queued frames will make of it.
     pub(super) ahead: Option<Ahead>,
-    /// Durable frames that no settled segment holds.
-    pub(super) unsettled: VecDeque<Held>,
+    /// Durable frames that no settled segment holds. Readers share them; and where many wait,
+    /// room for more is made without copying them while writers wait.
+    pub(super) unsettled: VecDeque<Arc<Held>>,
     /// Its files and id tables, once somebody asked.
     pub(super) opened: Option<Opened>,
     /// Why its frames could not be written to its segment when they were settled last.
@@ -98,6 +99,13 @@ pub(super) struct Held {
     pub(super) header: FrameHeader,
     pub(super) payload: Bytes,
     pub(super) first_time: Timestamp,
+}
+
+impl Held {
+    /// The frame as it was written, in plaintext.
+    pub(super) fn frame(&self) -> Frame {
+        Frame { header: self.header, payload: self.payload.clone() }
+    }
 }
 
 /// What a frame does to its session once it is durable.
@@ -434,7 +442,7 @@ impl State {
         if let Some(opened) = &mut self.opened {
             opened.names.learn(held.header.first_position, &effect);
         }
-        self.unsettled.push_back(held);
+        self.unsettled.push_back(Arc::new(held));
         if let Some(ahead) = &mut self.ahead {
             ahead.frames = ahead.frames.saturating_sub(1);
             given(&effect.names, effect.batch()).for_each(|name| {
@@ -457,7 +465,20 @@ impl State {
 
     /// Whether something of it is on its way to the disk.
     pub(super) fn is_busy(&self) -> bool {
-        self.ahead.as_ref().is_some_and(|ahead| ahead.frames > 0) || !self.exists
+        self.is_in_flight() || !self.exists
+    }
+
+    /// Whether frames of it are queued. An end without any is what somebody asked for who then
+    /// queued nothing.
+    pub(super) fn is_in_flight(&self) -> bool {
+        self.ahead.as_ref().is_some_and(|ahead| ahead.frames > 0)
+    }
+
+    /// Forgets frames that were queued before this epoch of the journal: they are void.
+    pub(super) fn forget_void(&mut self, epoch: u64) {
+        if self.ahead.as_ref().is_some_and(|ahead| ahead.epoch != epoch) {
+            self.ahead = None;
+        }
     }
 
     /// Whether all of it is settled.
@@ -472,7 +493,7 @@ impl State {
 
     /// Takes away the first frames that wait. A session that is written to all the time keeps the
     /// room for the next.
-    pub(super) fn take_settled(&mut self, frames: usize) -> VecDeque<Held> {
+    pub(super) fn take_settled(&mut self, frames: usize) -> VecDeque<Arc<Held>> {
         let frames = frames.min(self.unsettled.len());
         if KEPT_FRAMES.contains(&frames) {
             return self.unsettled.drain(..frames).collect();
@@ -495,7 +516,7 @@ impl State {
     pub(super) fn copied(&mut self, copy: &FrameHeader) {
         for held in &mut self.unsettled {
             if held.header.first_lsn == copy.first_lsn {
-                held.header.copy_lsn = copy.copy_lsn;
+                Arc::make_mut(held).header.copy_lsn = copy.copy_lsn;
             }
         }
     }
@@ -519,7 +540,7 @@ impl State {
     /// is not on its way out.
     fn rests(&self) -> bool {
         let leaves = self.leaves_behind.is_some();
-        let waits = self.listed || self.ahead.is_some() || !self.unsettled.is_empty() || leaves;
+        let waits = self.listed || self.is_in_flight() || !self.unsettled.is_empty() || leaves;
         let settled = self.exists && self.ever_settled && self.settled.is_none();
         settled && !waits && self.opened.is_none()
     }
@@ -555,9 +576,7 @@ impl State {
 
     /// The end that the next frame goes behind, void frames of an earlier epoch forgotten.
     pub(super) fn end(&mut self, epoch: u64) -> &mut Ahead {
-        if self.ahead.as_ref().is_some_and(|ahead| ahead.epoch != epoch) {
-            self.ahead = None;
-        }
+        self.forget_void(epoch);
         self.ahead.get_or_insert_with(|| Ahead {
             epoch,
             frames: 0,

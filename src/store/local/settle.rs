@@ -120,12 +120,16 @@ impl Shared {
             return Ok(());
         }
         self.leave_room()?;
-        if !lock(&self.erasing).is_empty() {
-            self.finish_erasures()?;
-        }
-        // What is left of one stops nobody: the next settling takes it up.
+        // What is left of one stops nobody: the next settling takes it up, or a start.
+        let _ = self.finish_erasures();
         let _ = self.finish_redactions();
         self.settle_frames(clean, quiet)
+    }
+
+    /// Fails once the store takes no writes: the lock is given back, or losses wait for a person.
+    pub(super) fn check_writable(&self) -> io::Result<()> {
+        let stopped = self.closed.load(Ordering::Acquire) || self.frozen.load(Ordering::Acquire);
+        if stopped { Err(io::Error::other("the store takes no writes")) } else { Ok(()) }
     }
 
     /// [`Self::settle_and`] without what deletions, erasures and redactions left to be done.
@@ -134,10 +138,12 @@ impl Shared {
         if idle && lock(&self.slots).even() && !clean && !self.count_is_due() {
             return Ok(());
         }
+        self.check_writable()?;
         if !lock(&self.dirty).is_empty() {
             self.journal.begin(&|round, result| self.outcome(round, result))?;
         }
         let _settling = lock(&self.settling);
+        self.check_writable()?;
         let written_before = self.journal.written();
         let place = self.journal.place();
         if planted(Defect::RecycleBeforeSettling) {
@@ -433,8 +439,12 @@ impl Shared {
 
     /// Unlinks what was replaced, once both settled files name what took its place.
     pub(super) fn unlink_retired(&self) {
-        if self.pins.hold() && !self.reserve.is_given() {
-            return;
+        if self.pins.hold() {
+            if !self.reserve.is_given() {
+                return;
+            }
+            // Room comes first: a backup under way would lack what goes, so it ends.
+            self.pins.take_away();
         }
         let settled = lock(&self.slots).settled_generation();
         self.unlink_deleted(settled);
@@ -484,7 +494,7 @@ fn write_frames(
 }
 
 /// Whether a refused write is no fault of one file: room, limits, a file system gone read-only.
-fn is_everybodys(error: &io::Error) -> bool {
+pub(super) fn is_everybodys(error: &io::Error) -> bool {
     const TOO_MANY_OPEN_FILES: [i32; 2] = [23, 24];
     let full = matches!(
         error.kind(),

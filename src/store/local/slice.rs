@@ -36,7 +36,7 @@ const WORK_BYTES: u64 = 512 << 10;
 /// Events somewhere: in memory, or in a file.
 enum Source {
     /// A frame that no segment has yet.
-    Memory(Held),
+    Memory(Arc<Held>),
     /// A group of frames that was read lately.
     Warm(Arc<Group>),
     /// Groups of frames of a segment. `keep` is whether they may be kept in memory.
@@ -257,7 +257,7 @@ impl Shared {
         let mut gaps = Vec::new();
         match source {
             Source::Memory(held) => {
-                let frame = Frame { header: held.header, payload: held.payload };
+                let frame = held.frame();
                 if let Err(fault) = taken.frame(&frame) {
                     let (range, reason) = (frame.header.range(), fault.to_string());
                     gaps.push(Gap { range, reason, accepted_at: None });

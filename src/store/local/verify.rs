@@ -109,7 +109,7 @@ impl Shared {
         }
         for held in memory {
             walk.bytes += held.header.stride();
-            walk.records(Frame { header: held.header, payload: held.payload });
+            walk.records(held.frame());
         }
         if unreadable.is_empty() {
             walk.end(&entry);

@@ -22,6 +22,8 @@ const SHARDS: usize = 8;
 const GROUP_BYTES_USUAL: usize = 64 << 10;
 /// What an event takes beside its body: its fixed fields, decoded and encoded, and its id.
 const EVENT_BYTES: usize = size_of::<Event>() + 192;
+/// What no compression makes smaller of an event.
+const SALT_BYTES: usize = 16;
 
 /// Where a group starts: the salt of its file, which no other use of any file has, and the byte
 /// offset. What lies there is never written again, so that a group can only grow.
@@ -54,8 +56,9 @@ impl Group {
         let everything = Range::new(Position::ZERO, Position(u64::MAX));
         let from = frames.first().map_or(0, |frame| frame.byte_offset);
         let count: usize = frames.iter().map(|frame| frame.events as usize).sum();
-        let mut group =
-            Self { events: Vec::with_capacity(count), frames: frames.len(), bytes: bytes.len() };
+        // Whatever an index says: no event takes less room in a file than its salt or its digest.
+        let events = Vec::with_capacity(count.min(bytes.len() / SALT_BYTES));
+        let mut group = Self { events, frames: frames.len(), bytes: bytes.len() };
         for index in frames {
             let frame = one(session, salt, index, from, bytes)?;
             let before = group.events.len();

@@ -1,0 +1,116 @@
+//! Reads a file around what its device cannot read: the bytes, and where there are none. It must
+//! not judge what is missing there, and passes on every error that is not the device's own.
+
+use std::collections::BTreeSet;
+
+use bytes::Bytes;
+
+use super::error::LogError;
+use crate::env::{File, unreadable};
+
+/// What a file system reads at once: where a sector of it is bad nothing of it is to be had, and
+/// each further try may cost the device seconds.
+const PAGE_BYTES: u64 = 4096;
+/// Stands where nothing is known. Zeros would be a tail that nobody wrote to.
+const UNKNOWN: u8 = 0xdb;
+
+/// Part of a file, as far as the device gives it.
+#[derive(Clone, Debug, Default)]
+pub struct Reading {
+    /// The bytes, others where the device gave none: no checksum fits those.
+    pub bytes: Bytes,
+    /// Where the pages start that the device did not give.
+    pub holes: Holes,
+}
+
+/// Pages of a file that the device did not give.
+#[derive(Clone, Debug, Default)]
+pub struct Holes(BTreeSet<u64>);
+
+impl Holes {
+    /// Whether the device did not give all of `[from, to)`.
+    #[must_use]
+    pub fn touch(&self, from: u64, to: u64) -> bool {
+        self.0.range(from - from % PAGE_BYTES..to).next().is_some()
+    }
+
+    /// Whether there are any.
+    #[must_use]
+    pub fn any(&self) -> bool {
+        !self.0.is_empty()
+    }
+
+    /// Adds those of another part of the same file.
+    pub fn extend(&mut self, other: Self) {
+        self.0.extend(other.0);
+    }
+}
+
+/// Reads `[from, to)` of a file, or as much as there is, around what the device cannot read. What
+/// it refuses is asked for again, page by page.
+///
+/// # Errors
+/// What the file system said, an unreadable device apart.
+pub fn read_around(file: &dyn File, from: u64, to: u64) -> Result<Reading, LogError> {
+    let length = to.min(file.len()?).saturating_sub(from);
+    let mut bytes = vec![0; length as usize];
+    let mut holes = Holes::default();
+    match file.read_at(from, &mut bytes) {
+        Ok(count) => bytes.truncate(count),
+        Err(error) if unreadable(&error) => pages(file, from, &mut bytes, &mut holes)?,
+        Err(error) => return Err(error.into()),
+    }
+    Ok(Reading { bytes: bytes.into(), holes })
+}
+
+fn pages(
+    file: &dyn File,
+    from: u64,
+    mut bytes: &mut [u8],
+    holes: &mut Holes,
+) -> Result<(), LogError> {
+    let mut at = from;
+    while !bytes.is_empty() {
+        let count = (PAGE_BYTES - at % PAGE_BYTES).min(bytes.len() as u64);
+        let (page, rest) = bytes.split_at_mut(count as usize);
+        match file.read_at(at, page) {
+            Ok(_) => {}
+            Err(error) if unreadable(&error) => {
+                page.fill(UNKNOWN);
+                holes.0.insert(at - at % PAGE_BYTES);
+            }
+            Err(error) => return Err(error.into()),
+        }
+        (at, bytes) = (at + count, rest);
+    }
+    Ok(())
+}
+
+#[cfg(all(test, feature = "sim"))]
+mod tests {
+    use super::*;
+    use crate::env::sim::Sim;
+
+    #[test]
+    fn what_is_unreadable_is_its_page_and_never_zeros() {
+        let sim = Sim::new(1);
+        let whole: Vec<u8> = (0..20_000_u32).map(|n| (n % 251) as u8).collect();
+        sim.write_durable("f", 0, &whole);
+        // A sector of the second page, and one of the last, which is not a whole one.
+        sim.spoil_sector("f", 9);
+        sim.spoil_sector("f", 36);
+        let file = sim.env().storage.open_read("f").unwrap();
+        for (from, to) in [(0, 20_000), (0, 4096), (100, 5000), (5119, 16_384), (17_000, 30_000)] {
+            let found = read_around(&*file, from, to).unwrap();
+            let expected = &whole[from as usize..to.min(20_000) as usize];
+            assert_eq!(found.bytes.len(), expected.len(), "[{from}, {to})");
+            for (at, (byte, was)) in (from..).zip(found.bytes.iter().zip(expected)) {
+                let gone = (4096..8192).contains(&at) || at >= 16_384;
+                assert_eq!(*byte, if gone { UNKNOWN } else { *was }, "byte {at}");
+                assert_eq!(found.holes.touch(at, at + 1), gone, "byte {at}");
+            }
+        }
+        let found = read_around(&*file, 8192, 16_384).unwrap();
+        assert!(!found.holes.touch(0, 20_000), "nothing else was asked for");
+    }
+}
