@@ -6,6 +6,7 @@ use sessionlog::{
     event::{Lsn, Position, SessionHash},
     log::{
         Chain, Frame, FrameHeader, FrameKind, StoreFile, decode_settled,
+        frame::HEADER_BYTES,
         journal::JournalHeader,
         record,
         scan::{Piece, scan},
@@ -16,6 +17,7 @@ use sessionlog::{
 pub fn check(bytes: &[u8]) {
     let input = Bytes::copy_from_slice(bytes);
     drop(scan(7, &input, 192));
+    any_header(bytes);
     let _ = JournalHeader::decode(bytes);
     let _ = SegmentHeader::decode(bytes);
     let _ = StoreFile::decode(bytes);
@@ -43,6 +45,22 @@ fn header(choice: u8, payload: &[u8]) -> FrameHeader {
         copy_lsn: Lsn(0),
         encrypted: None,
     }
+}
+
+/// A header of any fields, under a checksum that fits: its numbers can be true together, or it is
+/// none.
+fn any_header(bytes: &[u8]) {
+    let mut header = [0; HEADER_BYTES];
+    let count = bytes.len().min(HEADER_BYTES);
+    header[..count].copy_from_slice(&bytes[..count]);
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(&9_u64.to_le_bytes());
+    [&header[..4], &header[8..]].into_iter().for_each(|part| hasher.update(part));
+    header[4..8].copy_from_slice(&hasher.finalize().to_le_bytes());
+    let Ok((read, _)) = FrameHeader::read(9, &header) else { return };
+    assert!(read.events <= read.count && read.count <= 64 << 20, "{read:?}");
+    assert!(read.end_lsn().0 < u64::MAX && read.range().to.0 < u64::MAX, "{read:?}");
+    assert_eq!(read.range().len(), u64::from(read.events));
 }
 
 /// A whole frame around any payload: its records decode or they do not; what decodes encodes back.

@@ -61,7 +61,7 @@ fn record_of(kind: u8, number: usize, body: &[u8]) -> Record {
 
 /// What any body says as a control record of each kind says the same when it is written again.
 fn any_control(bytes: &[u8]) {
-    for kind in 16..=22 {
+    for kind in (16..=24).chain([26]) {
         let found = record_of(kind, 0, bytes).to_control();
         if let Some(Control::Create(create)) = &found {
             drop(create.identity());
@@ -124,15 +124,45 @@ fn header() -> SegmentHeader {
     }
 }
 
+/// Blocks of no bytes, one behind the other from the header on, with as many events as these tables
+/// say of each; answers where their events end. Anything else is no index.
+fn one_behind_the_other(tables: &mut [u8], blocks: usize) -> u64 {
+    let mut position = header().base.0;
+    for block in tables.as_chunks_mut::<48>().0.iter_mut().take(blocks) {
+        let events = u32::from(block[36]);
+        block[..8].copy_from_slice(&(HEADER_BYTES as u64).to_le_bytes());
+        block[8..16].copy_from_slice(&position.to_le_bytes());
+        block[32..36].fill(0);
+        block[36..40].copy_from_slice(&events.to_le_bytes());
+        block[40..44].copy_from_slice(&u32::MAX.to_le_bytes());
+        position += u64::from(events);
+    }
+    position
+}
+
+/// An index that was read names no byte and no event twice, and none that its file has not.
+fn covers(sealed: &Sealed, index_at: u64) {
+    let (mut at, mut position) = (HEADER_BYTES as u64, header().base);
+    for block in &sealed.index {
+        assert_eq!((block.byte_offset, block.first_position), (at, position));
+        assert!(block.events <= block.count);
+        (at, position) = (block.behind(), block.end());
+    }
+    assert_eq!((at, position), (index_at, sealed.end));
+}
+
 /// A sealed segment of any tables, with a footer of any numbers that the checksums fit.
 fn any_tables(bytes: &[u8]) {
     let Some((choice, rest)) = bytes.split_first_chunk::<4>() else { return };
-    let [blocks, ids, flags, _] = choice.map(u64::from);
+    let [blocks, ids, flags, raw] = choice.map(u64::from);
     let blocks = blocks % (rest.len() as u64 / 48 + 1);
     let ids = ids % ((rest.len() as u64 - 48 * blocks) / 24 + 1);
     let index_at = HEADER_BYTES as u64;
     let ids_at = index_at + 48 * blocks;
-    let mut numbers = [blocks, ids, index_at, ids_at, ids_at + 24 * ids, 7, 12, 1];
+    let mut rest = rest.to_vec();
+    let end = if raw & 1 != 0 { 7 } else { one_behind_the_other(&mut rest, blocks as usize) };
+    let rest = &rest[..];
+    let mut numbers = [blocks, ids, index_at, ids_at, ids_at + 24 * ids, end, 12, 1];
     if flags & 1 != 0 {
         // One of the numbers is anything at all.
         let any = u64::from_le_bytes(*rest.first_chunk().unwrap_or(&[0xff; 8]));
@@ -152,6 +182,7 @@ fn any_tables(bytes: &[u8]) {
     let file = file(&out);
     drop(inspect(&*file));
     let Ok(sealed) = Sealed::of(&*file, &header(), out.len() as u64, None) else { return };
+    covers(&sealed, numbers[2]);
     for hash in [[0; 16], [0xff; 16], name_hash("e0")] {
         let _ = sealed.find(&hash);
     }

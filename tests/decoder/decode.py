@@ -9,7 +9,8 @@ with problems. Compressed blocks need the `zstd` command; without it their check
 around them are checked, their events are left out and `frames_skipped` counts them. What is lost of
 a session is listed under its `gaps`: as a problem, unless a record says that a person gave it up.
 
-An encrypted store is read with its master key, 64 hex digits, in SESSIONLOG_KEY.
+An encrypted store is read with its master key, 64 hex digits, in SESSIONLOG_KEY. A directory with a
+file BACKUP is a backup: every file of it must be what that says, and what it holds is printed.
 
     decode.py DATA
 """
@@ -31,8 +32,10 @@ from xchacha import derived, opened
 FRAME_HEADER = 192
 BLOCK = 4096
 PAYLOAD_MAX = 24 << 20
+RECORDS_MAX = 64 << 20
+COUNT_MAX = (1 << 63) - 1
 EVENT, CREATE, CHANGE, BATCH_KEY, LOSS, LINEAGE, LIFE = 1, 16, 17, 18, 19, 20, 21
-NOTE, LEASE, REDACT = 23, 24, 26
+ERASE, NOTE, LEASE, REDACT = 22, 23, 24, 26
 REDACTED = '{"redacted":true}'
 REQUEST, WATERMARK, SEALED_BLOCK = 1, 2, 3
 ORIGINS = {0: None, 1: "user", 2: "model", 3: "tool", 4: "web", 5: "harness", 6: "import"}
@@ -250,6 +253,7 @@ class Frame:
         head = data[at:at + FRAME_HEADER]
         self.length = u32(head, 0)
         need(u32(head, 4) == checksum(salt, head[0:4], head[8:192]), "a frame header is wrong")
+        need(may_be_true(head), "the numbers of a frame cannot be true")
         need(self.length <= PAYLOAD_MAX, "a frame is longer than any")
         self.at, self.end = at, at + up_to(8, FRAME_HEADER + self.length)
         need(self.end <= len(data), "a frame is cut")
@@ -317,11 +321,37 @@ def frame_or_none(data, at, salt):
         return None
 
 
-def header_end(data, at, salt):
-    """Where the frame at `at` ends, when its header is whole."""
+def whole_header(data, at, salt):
     head = data[at:at + FRAME_HEADER]
     whole = len(head) == FRAME_HEADER and u32(head, 4) == checksum(salt, head[0:4], head[8:192])
-    return at + up_to(8, FRAME_HEADER + u32(head, 0)) if whole else None
+    return head if whole and may_be_true(head) else None
+
+
+def may_be_true(head):
+    """Whether the numbers of a header can be true together."""
+    count, events = u32(head, 16), u32(head, 20)
+    ends = (u64(head, 56) + count, u64(head, 72) + events, u64(head, 176) + 1)
+    return events <= count <= RECORDS_MAX and all(end + 1 < WRAP for end in ends)
+
+
+def header_end(data, at, salt):
+    """Where the frame at `at` ends, when its header is whole."""
+    head = whole_header(data, at, salt)
+    return head and at + up_to(8, FRAME_HEADER + u32(head, 0))
+
+
+Hurt = namedtuple("Hurt", "session records numbers")
+
+
+def hurt_frame(data, at, salt):
+    """What the header of a frame says whose payload is wrong; None when the header is too."""
+    head = whole_header(data, at, salt)
+    if head is None:
+        return None
+    first, copy_lsn = u64(head, 56), u64(head, 176)
+    records = range(first, first + u32(head, 16))
+    numbers = range(copy_lsn, copy_lsn + 1) if copy_lsn else records
+    return Hurt(head[80:112], records, numbers)
 
 
 def scan(data, at, end, salt):
@@ -370,6 +400,7 @@ class Session:
         self.tail, self.end_lsn, self.frames_skipped = 0, 0, 0
         self.names = self.title = self.workspace = self.entry = self.lineage = None
         self.archived_at = self.deleted_at = self.held_at = self.expired_at = self.last = None
+        self.erased_at = None
         self.metadata, self.events, self.control_records = {}, [], {}
         self.redacted = set()
         # The event chain at each position that was folded.
@@ -472,6 +503,26 @@ class Session:
             return
         body.end()
 
+    def erase(self, frame, lsn, record):
+        """All that is left of a session whose frame of its last record this is."""
+        body = Bytes(record.body)
+        self.names = (body.string(), body.string(), body.string())
+        need(session_hash(*self.names, body.raw(16)) == self.hash, "a tombstone is another's")
+        key = body.number()
+        body.end()
+        entry, self.tail, self.chain = self.entry, frame.first_position, frame.chain
+        self.control, self.end_lsn = link(frame.control, lsn, record), lsn + 1
+        self.deleted_at = self.erased_at = record.processed_at
+        if entry:
+            need(key == entry["key"], "a tombstone names another key")
+            for name in ("archived_at", "expired_at", "lineage"):
+                setattr(self, name, entry[name])
+            self.deleted_at = self.deleted_at if entry["deleted_at"] is None else entry["deleted_at"]
+            need(entry["erased_at"] is None or
+                 (self.erased_at, self.tail, self.chain, self.control, self.end_lsn) == tuple(
+                     entry[name] for name in ("erased_at", "tail", "chain", "control", "end_lsn")),
+                 "an erased session is settled as another")
+
     def redact(self, position):
         """Whatever a file has of that body, nobody is told."""
         self.redacted.add(position)
@@ -538,7 +589,7 @@ class Session:
             "chain": self.chain and self.chain.hex(),
             "title": self.title, "metadata": dict(sorted(self.metadata.items())),
             "workspace": self.workspace, "archived_at": self.archived_at,
-            "deleted_at": self.deleted_at, "held_at": self.held_at,
+            "deleted_at": self.deleted_at, "held_at": self.held_at, "erased_at": self.erased_at,
             "expired_at": self.expired_at, "used_at": self.used_at(),
             "forked_from": self.lineage and {
                 "session": self.lineage.parent, "position": self.lineage.position},
@@ -724,6 +775,15 @@ def take_entry(data, version):
         "lineage": data.option(lambda: take_lineage(data)) if version > 3 else None}
 
 
+def is_sound(entry):
+    counts = [entry["tail"], entry["end_lsn"], entry["bytes"], entry["work"][0], entry["work"][3]]
+    for base, _, _, size, end in entry["segments"]:
+        counts += [size, end]
+        if base > end:
+            return False
+    return max(counts) <= COUNT_MAX
+
+
 def settled_file(data, store_id):
     """The youngest whole generation of one file: (generation, place, entries by session hash)."""
     version = u32(data, 8)
@@ -749,6 +809,7 @@ def settled_file(data, store_id):
             body.signed(), body.signed()
         pending += body.list(lambda: take_entry(body, version))
         body.end()
+        need(all(is_sound(entry) for entry in pending), "an entry cannot be true")
         if not more:
             for entry in pending:
                 entries[session_hash(*entry["names"], entry["incarnation"])] = entry
@@ -768,8 +829,12 @@ class Use:
         self.data, self.name = path.read_bytes(), path.name
         need(len(self.data) % BLOCK == 0, "a journal file is no multiple of 4096")
         copies = [self.data[at:at + 192] for at in (0, BLOCK)]
+        self.order = 0
         whole = [copy for copy in copies if copy[:8] == b"SLJOURN1" and u32(copy, 8) == 1
                  and u32(copy, 12) == checksum(NO_SALT, copy[16:192])]
+        if not whole and not all(any(copy) for copy in copies):
+            # The first write to it was torn: it was never used.
+            return
         need(whole, "a journal header is wrong in both copies")
         head = whole[0]
         need(head[16:32] == store_id, "a journal file of another store")
@@ -778,15 +843,45 @@ class Use:
          self.previous_order) = struct.unpack_from("<6Q", head, 40)
 
 
+def read_backup(root):
+    """What the file BACKUP says; every file of the backup is as it says."""
+    text = (root / "BACKUP").read_bytes()
+    end = text.rfind(b"\n", 0, -1) + 1
+    need(text.startswith(b"sessionlog backup 1\n"), "no backup of this version")
+    need(text[end:] == b"end " + blake3(text[:end]).hex().encode() + b"\n", "BACKUP is not whole")
+    lines = [line.split(" ", 1) for line in text[:end].decode().split("\n")[1:-1]]
+    need([name for name, _ in lines[:4]] == ["store", "at", "sessions", "key"], "BACKUP lacks a line")
+    store, at, sessions, key = (value for _, value in lines[:4])
+    named = {}
+    for name, value in lines[4:]:
+        need(name == "file", "BACKUP has a line of no kind")
+        digest, size, path = value.split(" ", 2)
+        named[path] = (digest, int(size))
+    files = [path for path in (root / "data").rglob("*") if path.is_file()]
+    files = {path.relative_to(root / "data").as_posix(): path.read_bytes() for path in files}
+    need(files.keys() == named.keys(), "a backup has other files than BACKUP names")
+    for path, data in files.items():
+        need(named[path] == (blake3(data).hex(), len(data)), f"{path} is not what was copied")
+    head = files["STORE"]
+    need(head[16:32].hex() == store, "a backup is of another store")
+    need(key == (head[48:56].hex() if head[40] else "none"), "a backup is under another master key")
+    return {"at": int(at), "sessions": int(sessions)}
+
+
 class Decoder:
     """One data directory."""
 
     def __init__(self, root):
         self.root, self.problems, self.notes, self.sessions = Path(root), [], [], {}
-        # Of the journal: frames by their first number, the numbers in them, numbers not found.
-        self.frames, self.numbers, self.gaps = {}, set(), []
+        self.backup = None
+        # Of the journal: frames by their first number, the numbers in them, numbers not found, and
+        # what headers say of frames whose payloads are wrong.
+        self.frames, self.numbers, self.gaps, self.hurt = {}, set(), [], []
 
     def read(self):
+        if (self.root / "BACKUP").exists():
+            self.backup = read_backup(self.root)
+            self.root = self.root / "data"
         store = (self.root / "STORE").read_bytes()
         need(len(store) == 256 and store[:8] == b"SLSTORE1", "no store")
         need(u32(store, 8) == 1, "a store of another version")
@@ -797,9 +892,12 @@ class Decoder:
             global KEYS
             KEYS = Keys(self.root, store, bytes.fromhex(os.environ["SESSIONLOG_KEY"]))
         generation, place, entries = self.settled()
-        for digest, entry in entries.items():
-            self.guarded(lambda: self.settled_session(digest, entry), digest.hex())
         self.journal(place)
+        self.tombstones(entries)
+        for digest, entry in entries.items():
+            if digest not in self.sessions:
+                self.guarded(lambda: self.settled_session(digest, entry), digest.hex())
+        self.requests()
         for session in self.sessions.values():
             self.guarded(lambda: self.goes_on(session), session.hash.hex())
             self.problems += [f"{session.hash.hex()}: positions {start} to {end} are lost"
@@ -809,7 +907,7 @@ class Decoder:
                           key=lambda session: (session.names, session.hash))
         return {
             "store_id": self.id.hex(), "created_at": i64(store, 32), "generation": generation,
-            "clean": place.clean, "problems": self.problems, "notes": self.notes,
+            "clean": place.clean, "backup": self.backup, "problems": self.problems, "notes": self.notes,
             "sessions": [session.shown() for session in sessions]}
 
     def goes_on(self, session):
@@ -830,7 +928,8 @@ class Decoder:
 
     def settled(self):
         found = []
-        for name in ("0", "1"):
+        # The second file of a backup is made by whoever brings it back.
+        for name in ("0",) if self.backup else ("0", "1"):
             path = self.root / "settled" / name
             whole = self.guarded(lambda: settled_file(path.read_bytes(), self.id), f"settled/{name}")
             if whole:
@@ -844,10 +943,17 @@ class Decoder:
         session = self.sessions[digest] = Session(digest)
         session.entry = entry
         need((entry["key"] > 0) == (KEYS is not None), "an entry has a key where there are none")
+        if entry["erased_at"] is not None:
+            need(entry["deleted_at"] is not None, "an erased session is not deleted")
+            need(not any(entry[name] for name in (
+                "title", "metadata", "workspace", "create_key", "damage", "bytes")),
+                 "an entry says more than that its session is erased")
+            left = [tuple(one) for one in entry["redacted"]]
+            need(left in ([], [(2 ** 64 - 1, False)]), "an erased session has redacted events")
         if entry["deleted_at"] is not None:
             # Its segments may be gone.
             for name in ("names", "title", "metadata", "workspace", "archived_at", "deleted_at",
-                         "tail", "end_lsn", "chain", "control", "lineage"):
+                         "erased_at", "tail", "end_lsn", "chain", "control", "lineage"):
                 setattr(session, name, entry[name])
             return
         if entry["lineage"]:
@@ -893,10 +999,10 @@ class Decoder:
     def journal(self, place):
         uses = {}
         for path in sorted((self.root / "journal").iterdir()):
-            if not path.name.isdigit() or not any(path.read_bytes()[:2 * BLOCK]):
+            if not re.fullmatch("0|[1-9][0-9]{0,9}", path.name) or int(path.name) >= (1 << 32) - 1:
                 continue
             use = self.guarded(lambda: Use(path, self.id), f"journal/{path.name}")
-            if use:
+            if use and use.order:
                 uses[use.order] = use
         line, order = [], max(uses, default=0)
         while order >= max(place.order, 1):
@@ -908,10 +1014,37 @@ class Decoder:
         expected = place.lsn
         for use, successor in zip(line, [*line[1:], None]):
             expected = self.use(use, successor, place, expected)
-        # What a use lost with a failed sync, a later one repeats.
-        self.gaps = [number for number in self.gaps if number not in self.numbers]
-        if self.gaps:
-            self.problems.append(f"journal: the records {self.gaps} are damaged")
+
+    def tombstones(self, entries):
+        """Finds the sessions that the journal erases: nothing else of them is read."""
+        for _, frame in sorted(self.frames.items()):
+            if frame.kind != REQUEST or frame.count != 1 or frame.events or frame.key:
+                continue
+            try:
+                [(lsn, record)] = frame.records()
+            except Bad:
+                # Where it is read again, somebody says so.
+                continue
+            if record.kind == ERASE:
+                session = Session(frame.session)
+                session.entry = entries.get(frame.session)
+                self.sessions[frame.session] = session
+                self.guarded(lambda: session.erase(frame, lsn, record), frame.session.hex())
+
+    def requests(self):
+        """Folds what the journal has, and says what it lost."""
+        # What a use lost with a failed sync, a later one repeats; what a settled end is beyond, or
+        # what was erased, is not lost.
+        ends = {digest: session.erased_at and session.end_lsn or session.entry["end_lsn"]
+                for digest, session in self.sessions.items() if session.entry or session.erased_at}
+        known = set(self.numbers)
+        for hurt in self.hurt:
+            if hurt.records.stop <= ends.get(hurt.session, 0) or self.numbers.issuperset(
+                    hurt.records):
+                known.update(hurt.numbers)
+        gaps = [number for number in self.gaps if number not in known]
+        if gaps:
+            self.problems.append(f"journal: the records {gaps} are damaged")
         for _, frame in sorted(self.frames.items()):
             self.guarded(lambda: self.request(frame), f"journal at record {frame.first_lsn}")
 
@@ -933,6 +1066,8 @@ class Decoder:
                     self.notes.append(f"journal/{use.name}: a torn tail at {at}")
                     break
             if frame is None:
+                hurt = hurt_frame(use.data, at, use.salt)
+                self.hurt += [hurt] if hurt else []
                 continue
             self.gaps += range(expected, frame.numbers[0])
             expected = max(expected, frame.numbers[1])
@@ -950,7 +1085,9 @@ class Decoder:
             created = records and (records[0][1].kind == CREATE or records[0][1].kind == LINEAGE)
             need(created, "a session that was never created")
             session = self.sessions[frame.session] = Session(frame.session)
-        session.take(frame, session.entry["end_lsn"] if session.entry else 0)
+        below = session.entry["end_lsn"] if session.entry else 0
+        if session.erased_at is None and frame.first_lsn + frame.count > below:
+            session.take(frame, below)
 
 
 def main():

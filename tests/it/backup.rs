@@ -21,6 +21,7 @@ use sessionlog::{
 use crate::{
     engines::{append, batch, create, event, events_of, key, small, whole_of},
     life::{asked, machine, runtime},
+    nth::{Nth, cases},
 };
 
 const CANARY: &str = "canary-77c1e0";
@@ -224,32 +225,34 @@ fn what_was_erased_meanwhile_is_in_no_backup() {
     }
 }
 
-/// Cuts a backup within one call of one of its places; answers whether there was such a call.
-fn cut(filled: &mut Filled, outer: bool, call: u64, fault: Fault, tally: &mut [u64; 2]) -> bool {
+/// Cuts a backup within one call of one of its places; answers how many calls of it there were.
+fn cut(filled: &mut Filled, outer: bool, case: Option<Nth>, tally: &mut [u64; 2]) -> u64 {
     let encrypted = filled.sim.env().keys.is_some();
     let to = Places::new(7, encrypted);
     let place = if outer { &to.outer } else { &to.inner };
-    place.fail_call(call, fault, false);
+    if let Some(case) = case {
+        case.plan(place);
+    }
     let made = filled.back_up(&to, &mut |_, _| {});
-    let struck = place.struck();
+    let calls = place.calls();
     place.heal();
     [&to.outer, &to.inner].into_iter().for_each(Sim::power_loss);
     match to.restore(&machine(7, encrypted)) {
         // Only the answer was lost, or nothing.
         Ok(told) => {
-            assert_eq!(told.verified.damage, [], "{call}");
+            assert_eq!(told.verified.damage, [], "{case:?}");
             tally[1] += 1;
         }
         Err(NoBackup::Absent | NoBackup::Manifest(_)) => {
-            assert!(made.is_err(), "{call}: what was said to be complete is");
+            assert!(made.is_err(), "{case:?}: what was said to be complete is");
             tally[0] += 1;
         }
-        Err(other) => panic!("{call}: {other}"),
+        Err(other) => panic!("{case:?}: {other}"),
     }
     let refused = matches!(Local::open_local(&to.outer.env(), small()), Err(OpenError::Backup));
     let begun = to.outer.files().iter().any(|name| name == "BACKUP");
-    assert!(refused || !begun, "{call}: a backup is not opened as a store");
-    struck
+    assert!(refused || !begun, "{case:?}: a backup is not opened as a store");
+    calls
 }
 
 #[test]
@@ -257,10 +260,10 @@ fn a_backup_that_is_cut_anywhere_is_no_backup() {
     let mut tally = [0, 0];
     for encrypted in [false, true] {
         let mut filled = Filled::new(7, encrypted);
-        for (outer, step) in [(true, 1), (false, 7)] {
-            for fault in [Fault::PowerLoss, Fault::Kill, Fault::Io, Fault::Full] {
-                let mut calls = (0..).step_by(step);
-                while cut(&mut filled, outer, calls.next().unwrap(), fault, &mut tally) {}
+        for (outer, usual) in [(true, 3), (false, 15)] {
+            let calls = cut(&mut filled, outer, None, &mut tally);
+            for case in cases(calls, usual) {
+                cut(&mut filled, outer, Some(case), &mut tally);
             }
         }
         for (key, known) in &filled.acknowledged {
@@ -437,4 +440,25 @@ fn a_damaged_session_is_damaged_in_its_backup_and_the_others_are_whole() {
     }
     let left = runtime().block_on(whole_of(&store, lost)).len();
     assert!(left < filled.acknowledged[lost].len());
+}
+
+#[test]
+fn a_backup_that_a_full_disk_takes_segments_from_is_an_error() {
+    let mut filled = Filled::new(29, false);
+    (0..4).for_each(|_| filled.store.settle().unwrap());
+    let to = Places::new(29, false);
+    let made = filled.back_up(&to, &mut |filled, part| {
+        if part == 1 {
+            filled.sim.set_capacity(Some(filled.sim.used()));
+            (0..9).for_each(|_| filled.append("s1"));
+            assert!(filled.store.settle().is_err(), "there is no room");
+            for name in filled.names.clone() {
+                let gone = Change { delete: true, ..Change::default() };
+                runtime().block_on(filled.store.change(&key(&name), gone)).unwrap();
+            }
+        }
+    });
+    let error = made.expect_err("it lacks what was deleted to make room");
+    assert!(error.contains("make the backup again"), "{error}");
+    assert!(matches!(to.restore(&Sim::new(30)), Err(NoBackup::Manifest(_))));
 }

@@ -12,7 +12,8 @@ use sessionlog::{
 
 use crate::{
     engines::{append, batch, create, event, key, small},
-    life::{ROOMY, Run, interrupted, life, runtime, seeds, sweep, torn},
+    life::{ROOMY, Run, interrupted, life, runtime, sweep, torn},
+    nth::{Nth, cases},
     witness::Flaw,
 };
 
@@ -85,10 +86,10 @@ fn a_failing_call_loses_nothing() {
 
 /// The same requests, forks among them, with a fault at one call of them; answers how many calls
 /// they make without.
-async fn one_fault(seed: u64, call: u64, fault: Option<Fault>) -> u64 {
+async fn one_fault(seed: u64, case: Option<Nth>) -> u64 {
     let mut run = Run::new(seed);
-    if let Some(fault) = fault {
-        run.sim.fail_call(call, fault, call.is_multiple_of(3));
+    if let Some(case) = case {
+        case.plan(&run.sim);
     }
     if let Some(store) = run.open() {
         run.work(&store, 25).await;
@@ -109,17 +110,13 @@ async fn one_fault(seed: u64, call: u64, fault: Option<Fault>) -> u64 {
 #[test]
 fn every_call_of_a_run_may_be_the_one_that_fails() {
     let runtime = runtime();
-    let faults = [Fault::Io, Fault::Full, Fault::Short, Fault::Kill, Fault::PowerLoss];
     // Without forks, and with them in plaintext and encrypted.
     for seed in [1, 2, 3] {
-        let calls = runtime.block_on(one_fault(seed, 0, None));
+        let calls = runtime.block_on(one_fault(seed, None));
         assert!(calls > 200, "{calls} calls are hardly a run");
-        // One case in so many; all of them when somebody asks for seeds.
-        let stride = if seeds(0).is_empty() { 37 } else { 1 };
-        let cases = (0..calls).flat_map(|call| faults.map(|fault| (call, fault)));
-        for (call, fault) in cases.step_by(stride) {
-            let run = AssertUnwindSafe(one_fault(seed, call, Some(fault))).catch_unwind();
-            assert!(runtime.block_on(run).is_ok(), "seed {seed}, call {call} with {fault:?}");
+        for case in cases(calls, 61) {
+            let run = AssertUnwindSafe(one_fault(seed, Some(case))).catch_unwind();
+            assert!(runtime.block_on(run).is_ok(), "seed {seed}, {case:?}");
         }
     }
 }

@@ -2,12 +2,15 @@
 //! file of it is left behind whatever happens meanwhile, and a full disk takes the deletion too.
 
 use sessionlog::{
-    env::sim::{Fault, Sim},
+    env::sim::Sim,
     event::SessionKey,
     store::{Change, Store, StoreError, StoreResult, local::Local},
 };
 
-use crate::engines::{append, batch, create, event, events_of, key, small};
+use crate::{
+    engines::{append, batch, create, event, events_of, key, small},
+    nth::cases,
+};
 
 fn open(sim: &Sim) -> Local {
     Local::open_local(&sim.env(), small()).unwrap()
@@ -95,35 +98,33 @@ async fn a_deletion_that_crashes_leaves_no_file_behind_and_brings_nothing_back()
         sim.calls() - before
     };
     assert!(calls > 20, "{calls}");
-    for call in 0..=calls {
-        for fault in [Fault::Kill, Fault::PowerLoss, Fault::Io, Fault::Full] {
-            let told = format!("{fault:?} at call {call}");
-            let sim = Sim::new(52);
-            let (store, files) = two(&sim).await;
-            let own = own(&files);
-            sim.fail_call(sim.calls() + call, fault, false);
-            let answer = delete(&store, &key("gone")).await;
-            (0..4).for_each(|_| drop(store.settle()));
-            sim.heal();
-            sim.power_loss();
-            drop(store);
-            let store = open(&sim);
-            assert_eq!(events_of(&store, &key("stays")).await.len(), 21, "{told}");
-            match store.info(&key("gone")).await {
-                Err(StoreError::SessionDeleted { .. }) => {}
-                Ok(_) => {
-                    assert!(answer.is_err(), "{told}: it was acknowledged");
-                    assert_eq!(events_of(&store, &key("gone")).await.len(), 70, "{told}");
-                    delete(&store, &key("gone")).await.unwrap();
-                }
-                Err(other) => panic!("{told}: {other}"),
+    for case in cases(calls, 3) {
+        let told = format!("{case:?}");
+        let sim = Sim::new(52);
+        let (store, files) = two(&sim).await;
+        let own = own(&files);
+        case.plan(&sim);
+        let answer = delete(&store, &key("gone")).await;
+        (0..4).for_each(|_| drop(store.settle()));
+        sim.heal();
+        sim.power_loss();
+        drop(store);
+        let store = open(&sim);
+        assert_eq!(events_of(&store, &key("stays")).await.len(), 21, "{told}");
+        match store.info(&key("gone")).await {
+            Err(StoreError::SessionDeleted { .. }) => {}
+            Ok(_) => {
+                assert!(answer.is_err(), "{told}: it was acknowledged");
+                assert_eq!(events_of(&store, &key("gone")).await.len(), 70, "{told}");
+                delete(&store, &key("gone")).await.unwrap();
             }
-            for _ in 0..4 {
-                append(&store, &key("stays"), batch([event("{}")])).await.unwrap();
-                store.settle().unwrap();
-            }
-            assert_eq!(left(&sim, &own), Vec::<String>::new(), "{told}");
+            Err(other) => panic!("{told}: {other}"),
         }
+        for _ in 0..4 {
+            append(&store, &key("stays"), batch([event("{}")])).await.unwrap();
+            store.settle().unwrap();
+        }
+        assert_eq!(left(&sim, &own), Vec::<String>::new(), "{told}");
     }
 }
 

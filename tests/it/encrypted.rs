@@ -9,7 +9,7 @@ use sessionlog::{
     env::{
         MasterKeys,
         secrets::Secret,
-        sim::{SeededEntropy, Sim},
+        sim::{Fault, Op, SeededEntropy, Sim},
     },
     event::{BatchKey, EventType, NewEvent, Scope, SessionId, SessionKey, TenantId, UserId},
     log::{
@@ -471,4 +471,33 @@ fn a_clock_that_jumps_by_years_changes_nothing_under_a_key() {
             assert!(store.read(&key("s"), crate::engines::everything()).await.is_err());
         });
     }
+}
+
+#[test]
+fn a_file_of_keys_that_could_not_be_written_anew_leaves_none_behind() {
+    let sim = Sim::encrypted(71);
+    let left = || sim.files().into_iter().filter(|path| path.ends_with(".new")).count();
+    runtime().block_on(async {
+        let store = Local::open_local(&sim.env(), small()).unwrap();
+        create(&store, "a").await;
+        for what in ["a slot", "the file, which is not what it should be"] {
+            sim.fail_next(Op::Write, Fault::Full, false);
+            let new = NewSession { id: SessionId::new("b").ok(), ..NewSession::default() };
+            assert!(store.create(&Scope::local(), new).await.is_err(), "{what}");
+            assert_eq!(left(), 0, "{what}: {:?}", sim.files());
+        }
+        create(&store, "b").await;
+        drop(store);
+        sim.kill();
+        // A start that was killed could not remove it: it has keys that are destroyed later.
+        for file in ["keys/0", "keys/1"] {
+            let bytes = sim.read_durable(file).unwrap();
+            sim.write_durable(&format!("{file}.new"), 0, &bytes);
+        }
+        drop(Local::open_local(&sim.env(), small()).unwrap());
+        sim.power_loss();
+        assert_eq!(left(), 0, "{:?}", sim.files());
+        let store = Local::open_local(&sim.env(), small()).unwrap();
+        assert_eq!(events_of(&store, &key("b")).await, []);
+    });
 }

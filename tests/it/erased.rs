@@ -5,14 +5,15 @@
 use std::collections::BTreeMap;
 
 use sessionlog::{
-    env::sim::{Fault, Sim},
+    env::sim::{Fault, Op, Sim},
     event::{Position, SessionId},
     store::{Change, NewSession, Store, StoreError, local::Local},
 };
 
 use crate::{
     engines::{append, batch, create, event, events_of, key, small},
-    life::{AGES, Age, asked, machine, runtime},
+    life::{AGES, Age, machine, runtime},
+    nth::{Nth, cases},
 };
 
 const CANARY: &str = "canary-5d1f0c7be2";
@@ -193,17 +194,17 @@ fn a_session_that_is_held_is_not_erased() {
 }
 
 /// The calls that an erasure makes, and the disk after the one that fails.
-fn interrupted(encrypted: bool, age: Age, call: u64, fault: Option<Fault>) -> u64 {
+fn interrupted(encrypted: bool, age: Age, case: Option<Nth>) -> u64 {
     let sim = machine(64, encrypted);
     runtime().block_on(async {
         let store = fill(&sim, age).await;
         let first = sim.calls();
-        if let Some(fault) = fault {
-            sim.fail_call(first + call, fault, false);
+        if let Some(case) = case {
+            case.plan(&sim);
         }
         let answer = store.erase(&key("gone")).await;
         let calls = sim.calls() - first;
-        let told = format!("{age:?}, encrypted: {encrypted}, call {call}: {fault:?}");
+        let told = format!("{age:?}, encrypted: {encrypted}, {case:?}");
         if answer.is_ok() && sim.lives() == 0 {
             assert!(is_gone(&store).await, "{told}");
         }
@@ -228,19 +229,84 @@ fn interrupted(encrypted: bool, age: Age, call: u64, fault: Option<Fault>) -> u6
 
 #[test]
 fn an_erasure_that_is_cut_off_leaves_a_session_whole_or_erased() {
-    let stride = asked("SESSIONLOG_SEEDS").map_or(7, |_| 1);
     for encrypted in [false, true] {
         for age in [Age::Journal, Age::Settled] {
-            let calls = interrupted(encrypted, age, 0, None);
+            let calls = interrupted(encrypted, age, None);
             assert!(calls > 20, "{calls} calls are hardly an erasure");
-            for (call, fault) in (0..calls)
-                .flat_map(|call| {
-                    [Fault::Kill, Fault::PowerLoss, Fault::Io].map(|fault| (call, fault))
-                })
-                .step_by(stride)
-            {
-                interrupted(encrypted, age, call, Some(fault));
+            for case in cases(calls, 19) {
+                interrupted(encrypted, age, Some(case));
             }
         }
+    }
+}
+
+/// Far more than the journal may keep, to another session, settled meanwhile.
+async fn others_go_on(store: &Local, told: &str) {
+    let body = format!("{{\"text\":\"{}\"}}", "x".repeat(3_000));
+    for n in 0..90 {
+        let appended = append(store, &key("stays"), batch([event(&body)])).await;
+        assert!(appended.is_ok(), "{told}: append {n}: {appended:?}");
+        if n % 10 == 9 {
+            store.settle().unwrap_or_else(|error| panic!("{told}: settling at {n}: {error}"));
+        }
+    }
+}
+
+#[test]
+fn what_lies_in_quarantine_beside_copies_holds_up_no_erasure() {
+    let sim = machine(66, false);
+    runtime().block_on(async {
+        let store = fill(&sim, Age::Settled).await;
+        sim.write_durable("quarantine/old/x", 0, b"a directory that somebody made");
+        sim.write_durable("quarantine/unreadable", 0, &[1; 600]);
+        sim.spoil_sector("quarantine/unreadable", 1);
+        sim.write_durable("quarantine/foreign", 0, b"whole, and it names nobody");
+        store.erase(&key("gone")).await.unwrap();
+        assert_eq!(holding(&sim, CANARY), Vec::<String>::new());
+        let left: Vec<String> =
+            sim.files().into_iter().filter(|path| path.starts_with("quarantine/")).collect();
+        assert_eq!(left, ["quarantine/foreign", "quarantine/old/x"]);
+        others_go_on(&store, "erased").await;
+    });
+}
+
+#[test]
+fn an_erasure_that_cannot_be_finished_stops_nobody_and_a_later_start_finishes_it() {
+    for encrypted in [false, true] {
+        let sim = machine(67, encrypted);
+        let told = format!("encrypted: {encrypted}");
+        let hinder = || match encrypted {
+            true => sim.fail_writing("keys/0", Fault::Io),
+            false => sim.fail_next(Op::List, Fault::Io, true),
+        };
+        runtime().block_on(async {
+            let mut store = fill(&sim, Age::Settled).await;
+            sim.write_durable("quarantine/begun.new", 0, CANARY.as_bytes());
+            hinder();
+            let failed = store.erase(&key("gone")).await;
+            assert!(matches!(failed, Err(StoreError::Io { .. })), "{told}: {failed:?}");
+            for start in 0..2 {
+                let told = format!("{told}, start {start}");
+                others_go_on(&store, &told).await;
+                store.settle().unwrap();
+                assert_ne!(holding(&sim, CANARY), Vec::<String>::new(), "{told}: hindered");
+                drop(store);
+                sim.power_loss();
+                sim.heal();
+                store = open(&sim);
+                assert!(is_gone(&store).await, "{told}");
+                hinder();
+            }
+            sim.heal();
+            store.settle().unwrap();
+            let keys = store.keys().await.unwrap();
+            assert_eq!(keys.map(|keys| keys.destroyed), encrypted.then_some(1), "{told}");
+            assert_eq!(holding(&sim, CANARY), Vec::<String>::new(), "{told}");
+            // What is finished is not done again.
+            store.settle().unwrap();
+            let calls = sim.calls();
+            store.erase(&key("gone")).await.unwrap();
+            assert_eq!(sim.calls(), calls, "{told}");
+        });
     }
 }

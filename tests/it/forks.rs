@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use sessionlog::{
-    env::sim::{Fault, SeededEntropy, Sim},
+    env::sim::{SeededEntropy, Sim},
     event::{Batch, BatchKey, Event, EventId, Position, Range, Scope, SessionId, Timestamp},
     store::{
         Change, Fill, ForkPoint, NewSession, Read, SessionInfo, Store, StoreError, StoreResult,
@@ -16,7 +16,8 @@ use sessionlog::{
 use crate::{
     engines::{all, append, batch, create, event, events_of, everything, key, named, small},
     expiry::{GRACE, HOUR, LIMIT, mortal},
-    life::{asked, machine, runtime, seeds},
+    life::{machine, runtime, seeds},
+    nth::{Nth, cases},
 };
 
 /// A session that goes on from a position of another one.
@@ -290,9 +291,9 @@ fn what_a_deleted_parent_had_in_the_journal_alone_is_settled_for_its_forks() {
 }
 
 /// Forks, writes to both sides, and deletes the parent; the call that fails is in any of it.
-fn interrupted(encrypted: bool, call: u64, fault: Option<Fault>) -> u64 {
+fn interrupted(encrypted: bool, case: Option<Nth>) -> u64 {
     let sim = machine(9, encrypted);
-    let told = format!("encrypted: {encrypted}, call {call}: {fault:?}");
+    let told = format!("encrypted: {encrypted}, {case:?}");
     runtime().block_on(async {
         let store = open(&sim);
         create(&store, "root").await;
@@ -302,8 +303,8 @@ fn interrupted(encrypted: bool, call: u64, fault: Option<Fault>) -> u64 {
         }
         store.settle().unwrap();
         let (first, life) = (sim.calls(), sim.lives());
-        if let Some(fault) = fault {
-            sim.fail_call(first + call, fault, false);
+        if let Some(case) = case {
+            case.plan(&sim);
         }
         let forked = fork(&store, "root", 15, "child").await.is_ok();
         let said = append(&store, &key("child"), batch([event("\"mine\"")])).await.is_ok();
@@ -338,14 +339,11 @@ fn interrupted(encrypted: bool, call: u64, fault: Option<Fault>) -> u64 {
 
 #[test]
 fn a_fork_that_is_cut_off_is_there_whole_or_not_at_all() {
-    let stride = asked("SESSIONLOG_SEEDS").map_or(5, |_| 1);
     for encrypted in [false, true] {
-        let calls = interrupted(encrypted, 0, None);
+        let calls = interrupted(encrypted, None);
         assert!(calls > 20, "{calls} calls are hardly a fork and a deletion");
-        let faults = [Fault::Kill, Fault::PowerLoss, Fault::Io];
-        let cases = (0..calls).flat_map(|call| faults.map(|fault| (call, fault)));
-        for (call, fault) in cases.step_by(stride) {
-            interrupted(encrypted, call, Some(fault));
+        for case in cases(calls, 13) {
+            interrupted(encrypted, Some(case));
         }
     }
 }

@@ -3,6 +3,10 @@
 //! ones and agrees with the store. The layouts themselves are in `layouts`. It must not change a
 //! directory under version control: `UPDATE=1` makes those that are not there.
 
+mod backup;
+mod ciphered;
+mod erased;
+mod forged;
 mod forked;
 mod gone;
 mod hurt;
@@ -261,6 +265,15 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
+/// Writes what a simulated disk holds below `directory`.
+fn lay_out(sim: &Sim, directory: &Path) {
+    for path in sim.files() {
+        let to = directory.join(&path);
+        fs::create_dir_all(to.parent().unwrap()).unwrap();
+        fs::write(to, sim.read_durable(&path).unwrap()).unwrap();
+    }
+}
+
 /// What both settled files say of their version.
 fn versions(data: &Path) -> [u32; 2] {
     ["settled/0", "settled/1"].map(|name| {
@@ -335,7 +348,7 @@ fn agree(document: &Value, expected: &Value) -> bool {
     let all = all.filter(|one| here("deleted_at", one) && here("expired_at", one));
     let living = all.map(|session| {
         let mut session = session.as_object().unwrap().clone();
-        for name in ["deleted_at", "expired_at", "held_at", "used_at", "forked_from"] {
+        for name in ["deleted_at", "erased_at", "expired_at", "held_at", "used_at", "forked_from"] {
             session.remove(name);
         }
         session.remove("control_records");
@@ -462,12 +475,24 @@ async fn the_decoder_follows_the_journal_over_a_file_that_failed() {
         sim.kill();
         drop(store);
         let home = tempfile::tempdir().unwrap();
-        for path in sim.files() {
-            let to = home.path().join(&path);
-            fs::create_dir_all(to.parent().unwrap()).unwrap();
-            fs::write(to, sim.read_durable(&path).unwrap()).unwrap();
-        }
+        lay_out(&sim, home.path());
         check_decoder(home.path(), &expected, &format!("seed {seed}"));
+    }
+}
+
+/// The first write to a file of the journal was torn: nothing was ever acknowledged in it.
+#[test]
+fn the_decoder_takes_a_journal_file_with_half_a_header_for_one_never_used() {
+    let home = tempfile::tempdir().unwrap();
+    copy(&fixture("plain").join("data"), home.path());
+    let journal = home.path().join("journal");
+    let next = journal.join(fs::read_dir(&journal).unwrap().count().to_string());
+    for (copies, used) in [(1, false), (2, true)] {
+        let mut torn = vec![0; 32_768];
+        (0..copies).for_each(|copy| torn[copy * 4096..][..512].fill(7));
+        fs::write(&next, torn).unwrap();
+        let Some(document) = decoded(home.path()) else { return };
+        assert_eq!(document["problems"] != json!([]), used, "{copies}");
     }
 }
 

@@ -12,7 +12,7 @@ use std::{
 
 use futures_util::FutureExt;
 use sessionlog::{
-    env::sim::{Fault, Op, SeededEntropy, Sim},
+    env::sim::{Call, Fault, Op, SeededEntropy, Sim},
     event::{Batch, Position, SessionKey},
     store::{
         Appended, Health, NewSession, Store, StoreError, StoreResult,
@@ -178,7 +178,9 @@ impl Run {
         let strikes = self.sim.strikes();
         let opened = self.try_open();
         let struck = self.sim.strikes() > strikes;
-        opened.map_err(|error| assert!(struck, "the store does not open: {error}")).ok()
+        let opened = opened.map_err(|error| assert!(struck, "the store does not open: {error}"));
+        // What it could not read such a start tells, and serves the rest: a later one has all.
+        opened.ok().filter(|store| !struck || store.recovery().damage.is_empty())
     }
 
     pub fn try_open(&mut self) -> Result<Arc<Local>, OpenError> {
@@ -200,6 +202,7 @@ impl Run {
             ("starting", _) if self.ledger.acknowledged == 0 => "making",
             ("starting" | "deleting" | "expiring", _) => self.doing,
             (_, "journal") if frames => "committing",
+            (_, "journal") if self.is_used_again(&call) => "recycling",
             (_, "journal") => "rotating",
             (_, "settled") => "naming what is settled",
             (_, "segments") if call.op == Op::Remove => "unlinking",
@@ -208,6 +211,19 @@ impl Run {
             _ => "anything else",
         };
         *self.tally.within.entry(what).or_default() += 1;
+    }
+
+    /// Whether a call begins a journal file that had frames before.
+    fn is_used_again(&self, call: &Call) -> bool {
+        let begins = |one: &Call| one.op == Op::Write && one.byte_offset == 0;
+        let trace = self.sim.trace();
+        let times = trace.iter().filter(|one| begins(one) && one.path == call.path).count();
+        let named = || {
+            self.sim
+                .read_durable(&call.path)
+                .is_some_and(|bytes| bytes.iter().take(8).any(|byte| *byte != 0))
+        };
+        call.bytes > 0 && matches!(call.op, Op::Write | Op::Sync) && times > 1 && named()
     }
 
     /// Requests of one client, until the machine dies.

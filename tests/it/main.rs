@@ -20,11 +20,14 @@ mod ledger;
 mod lifetimes;
 mod mortal;
 mod notes;
+// A fault at the n-th call, once and for ever.
+mod nth;
 // One session that cannot be settled, and the journal that goes on.
 mod forward;
 // What is read back while nobody asks; what is read again.
 mod scrub;
 mod strays;
+mod unreadable;
 mod warm;
 // What other stores got wrong.
 mod peers;
@@ -41,6 +44,8 @@ mod witness;
 mod rest;
 // Files cut, gone, put back from before or copied over each other.
 mod tamper;
+// Numbers and names that nobody wrote, under checksums that fit.
+mod forged;
 // Copies of a store, and what lies on disk under a key.
 mod backup;
 mod encrypted;
@@ -82,6 +87,9 @@ mod program;
 // The command line: every verb, its exit codes, its refusals.
 #[cfg(feature = "cli")]
 mod cli;
+// What somebody meets who does not know the program yet.
+#[cfg(feature = "cli")]
+mod newcomer;
 // Transcripts of agents' programs, in and out.
 #[cfg(feature = "cli")]
 mod transcripts;

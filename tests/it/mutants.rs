@@ -4,6 +4,7 @@
 
 use std::{
     collections::VecDeque,
+    ops::Range,
     panic::AssertUnwindSafe,
     process::Command,
     sync::{Mutex, PoisonError},
@@ -18,6 +19,7 @@ use sessionlog::{
 use crate::{
     crash, damage, encrypted, erased,
     life::{Run, interrupted, life, runtime, torn},
+    mortal::expiring,
     redacted,
     witness::Flaw,
 };
@@ -27,6 +29,8 @@ use crate::{
 pub enum Check {
     /// Lives of a store that end anywhere.
     Life,
+    /// Lives of a store whose sessions expire, fork and go.
+    Expiring,
     /// Calls that fail.
     Failing,
     /// A failed sync, then a kill, then a power loss.
@@ -58,6 +62,7 @@ impl Check {
     pub fn run(self, seed: u64, flaw: Option<Flaw>) -> BoxFuture<'static, ()> {
         match self {
             Self::Life => life(seed, flaw).map(drop).boxed(),
+            Self::Expiring => expiring(seed, flaw).map(drop).boxed(),
             Self::Failing => crash::failing(seed, flaw).boxed(),
             Self::Believed => crash::believed(seed, flaw).boxed(),
             Self::Interrupted => interrupted(seed, flaw).boxed(),
@@ -104,8 +109,9 @@ const MUTANTS: &[(&str, Planted, Check)] = &[
     ("serve a redacted body", Planted::Engine(Defect::ServeRedacted), Check::Unredacted),
 ];
 
-const CHECKS: [Check; 11] = [
+const CHECKS: [Check; 12] = [
     Check::Life,
+    Check::Expiring,
     Check::Failing,
     Check::Believed,
     Check::Interrupted,
@@ -144,13 +150,13 @@ async fn widowed(seed: u64, flaw: Option<Flaw>) {
     run.judge().await;
 }
 
-/// Runs a check over seeds; answers how many it took until it failed.
-fn seeds_until_caught(check: Check, flaw: Option<Flaw>, seeds: u64) -> Option<u64> {
+/// Runs a check over seeds; answers how many there are up to the one at which it failed.
+fn seeds_until_caught(check: Check, flaw: Option<Flaw>, mut seeds: Range<u64>) -> Option<u64> {
     let caught = |seed: &u64| {
         let run = AssertUnwindSafe(check.run(*seed, flaw)).catch_unwind();
         runtime().block_on(run).is_err()
     };
-    (0..seeds).find(caught).map(|seed| seed + 1)
+    seeds.find(caught).map(|seed| seed + 1)
 }
 
 /// In a process of its own: plants what its parent named and says when it was caught.
@@ -159,7 +165,7 @@ fn child(name: &str) {
     if name == NOTHING {
         let asked = std::env::var(SEEDS).unwrap();
         let failed = CHECKS.into_iter().zip(asked.split(' ')).find_map(|(check, seeds)| {
-            let seed = seeds_until_caught(check, None, seeds.parse().unwrap())?;
+            let seed = seeds_until_caught(check, None, 0..seeds.parse().unwrap())?;
             Some((check, seed))
         });
         return match failed {
@@ -175,13 +181,26 @@ fn child(name: &str) {
             None
         }
     };
-    match seeds_until_caught(*check, flaw, SEEDS_MAX) {
+    let only = std::env::var(SEEDS).unwrap().parse::<u64>();
+    let seeds = only.map_or(0..SEEDS_MAX, |seed| seed..seed + 1);
+    match seeds_until_caught(*check, flaw, seeds) {
         Some(seeds) => eprintln!("caught: {seeds}"),
         None => eprintln!("missed"),
     }
 }
 
-/// Runs the child for one defect; answers the seeds it took, `None` when it was missed.
+/// What sees each defect.
+pub fn planted() -> impl Iterator<Item = (&'static str, Check)> {
+    MUTANTS.iter().map(|(name, _, check)| (*name, *check))
+}
+
+/// Whether the check of that defect sees it at that seed.
+pub fn is_caught_at(name: &str, seed: u64) -> bool {
+    plant_in_a_child(name, &seed.to_string()).is_some()
+}
+
+/// Runs the child for one defect, at every seed or at the one that is given; answers the seeds it
+/// took, `None` when it was missed.
 fn plant_in_a_child(name: &str, seeds: &str) -> Option<u64> {
     let output = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "mutants::every_planted_defect_is_caught", "--nocapture"])

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use sessionlog::{
-    env::sim::{Fault, ManualClock, Sim},
+    env::sim::{ManualClock, Sim},
     event::{
         Batch, BatchKey, EventId, Fence, Lsn, NewNote, Note, NoteKind, Position, Scope, SessionKey,
         Timestamp,
@@ -18,7 +18,8 @@ use sessionlog::{
 
 use crate::{
     engines::{self, append, batch, create, event, events_of, key, named, other_scope, small},
-    life::{runtime, seeds},
+    life::runtime,
+    nth::{Nth, cases},
 };
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -396,11 +397,11 @@ fn a_note_is_found_by_its_number_wherever_it_lies() {
 }
 
 /// The same requests with a fault at one call of them; answers how many calls they make without.
-async fn one_fault(call: u64, fault: Option<Fault>) -> u64 {
+async fn one_fault(case: Option<Nth>) -> u64 {
     let sim = Sim::new(5);
     let mut known = Known::default();
-    if let Some(fault) = fault {
-        sim.fail_call(call, fault, call.is_multiple_of(3));
+    if let Some(case) = case {
+        case.plan(&sim);
     }
     for life in 0..2 {
         if let Ok(store) = Local::open_local(&sim.env(), small()) {
@@ -420,7 +421,7 @@ async fn one_fault(call: u64, fault: Option<Fault>) -> u64 {
     let calls = sim.calls();
     sim.heal();
     let store = Local::open_local(&sim.env(), small()).unwrap();
-    known.judge(&store, &format!("call {call} with {fault:?}")).await;
+    known.judge(&store, &format!("{case:?}")).await;
     known.work(&store, 4).await;
     calls
 }
@@ -428,12 +429,9 @@ async fn one_fault(call: u64, fault: Option<Fault>) -> u64 {
 #[test]
 fn every_call_of_notes_and_leases_may_be_the_one_that_fails() {
     let runtime = runtime();
-    let calls = runtime.block_on(one_fault(0, None));
+    let calls = runtime.block_on(one_fault(None));
     assert!(calls > 100, "{calls} calls are hardly a run");
-    let stride = if seeds(0).is_empty() { 7 } else { 1 };
-    let faults = [Fault::Io, Fault::Full, Fault::Short, Fault::Kill, Fault::PowerLoss];
-    let cases = (0..calls).flat_map(|call| faults.map(|fault| (call, fault)));
-    for (call, fault) in cases.step_by(stride) {
-        runtime.block_on(one_fault(call, Some(fault)));
+    for case in cases(calls, 11) {
+        runtime.block_on(one_fault(Some(case)));
     }
 }

@@ -24,7 +24,8 @@ use sessionlog::{
 
 use crate::{
     engines::{append, batch, create, event, events_of, everything, key, named, small},
-    life::{AGES, Age, asked, machine, runtime},
+    life::{AGES, Age, machine, runtime},
+    nth::{Nth, cases},
     store::on_every_engine,
 };
 
@@ -494,17 +495,17 @@ fn a_journal_file_that_fails_brings_no_body_back() {
 }
 
 /// The calls that a redaction makes, and the disk after the one that fails.
-fn interrupted(encrypted: bool, age: Age, call: u64, fault: Option<Fault>) -> u64 {
+fn interrupted(encrypted: bool, age: Age, case: Option<Nth>) -> u64 {
     let sim = machine(78, encrypted);
     runtime().block_on(async {
         let store = fill(&sim, age).await;
         let first = sim.calls();
-        if let Some(fault) = fault {
-            sim.fail_call(first + call, fault, false);
+        if let Some(case) = case {
+            case.plan(&sim);
         }
         let answer = store.redact(&key("s"), &id(AT)).await;
         let calls = sim.calls() - first;
-        let told = format!("{age:?}, encrypted: {encrypted}, call {call}: {fault:?}");
+        let told = format!("{age:?}, encrypted: {encrypted}, {case:?}");
         drop(store);
         sim.heal();
         sim.power_loss();
@@ -529,16 +530,13 @@ fn interrupted(encrypted: bool, age: Age, call: u64, fault: Option<Fault>) -> u6
 
 #[test]
 fn a_redaction_that_is_cut_off_leaves_an_event_whole_or_redacted() {
-    let stride = asked("SESSIONLOG_SEEDS").map_or(23, |_| 1);
     let mut cut = 0;
     for encrypted in [false, true] {
         for age in AGES {
-            let calls = interrupted(encrypted, age, 0, None);
+            let calls = interrupted(encrypted, age, None);
             assert!(calls > 20, "{calls} calls are hardly a redaction");
-            let faults = [Fault::Kill, Fault::PowerLoss, Fault::Io];
-            let all = (0..calls).flat_map(|call| faults.map(|fault| (call, fault)));
-            for (call, fault) in all.step_by(stride) {
-                interrupted(encrypted, age, call, Some(fault));
+            for case in cases(calls, 61) {
+                interrupted(encrypted, age, Some(case));
                 cut += 1;
             }
         }

@@ -2,12 +2,15 @@
 //! else is lost, appends go on behind it, copies are kept, and no crash in the middle matters.
 
 use sessionlog::{
-    env::sim::{Fault, Op, Sim},
+    env::sim::{Fault, Sim},
     event::{Batch, BatchKey, Event, Position, Range},
     store::{Fill, Read, Repaired, Slice, Store, StoreError, local::Local},
 };
 
-use crate::engines::{append, batch, create, event, events_of, key, named, small, whole_of};
+use crate::{
+    engines::{append, batch, create, event, events_of, key, named, small, whole_of},
+    nth::cases,
+};
 
 fn open(sim: &Sim) -> Local {
     Local::open_local(&sim.env(), small()).unwrap()
@@ -206,41 +209,32 @@ fn twin(sim: &Sim, seed: u64) -> Sim {
 
 #[tokio::test]
 async fn a_repair_that_crashes_has_happened_or_not() {
-    // Every call when somebody asks for seeds; else a sample of the reads before the first write.
-    let thorough = std::env::var("SESSIONLOG_SEEDS").is_ok();
     for place in PLACES {
         let (image, events) = hurt(place).await;
-        let (calls, reads) = {
+        let calls = {
             let sim = twin(&image, 1);
             let store = open(&sim);
             let before = sim.calls();
             store.repair(&key("hurt"), true).await.unwrap();
-            let trace = sim.trace().split_off(usize::try_from(before).unwrap());
-            let writes = |op: Op| matches!(op, Op::Write | Op::Create | Op::Sync | Op::Rename);
-            let first = trace.iter().position(|call| writes(call.op)).unwrap() as u64;
-            (trace.len() as u64, first)
+            sim.calls() - before
         };
-        let faults = [Fault::Kill, Fault::PowerLoss, Fault::Io, Fault::Full];
-        let cases = (0..=calls).flat_map(|call| faults.map(|fault| (call, fault)));
-        for (call, fault) in cases {
-            if thorough || call >= reads || call.is_multiple_of(9) && fault == Fault::Io {
-                let sim = twin(&image, call);
-                let told = format!("{place:?}, {fault:?} at call {call}");
-                let store = open(&sim);
-                sim.fail_call(sim.calls() + call, fault, false);
-                let _ = store.repair(&key("hurt"), true).await;
-                sim.heal();
-                crash(&sim, fault);
-                drop(store);
-                let store = open(&sim);
-                let mut lost = store.repair(&key("hurt"), true).await.unwrap();
-                if !lost.accepted {
-                    // It had happened.
-                    lost.gaps = store.info(&key("hurt")).await.unwrap().damage;
-                }
-                judge(&store, &events, &lost, 0, &told).await;
-                append(&store, &key("hurt"), batch([event("{}")])).await.unwrap();
+        for case in cases(calls, 11) {
+            let sim = twin(&image, case.call);
+            let told = format!("{place:?}, {case:?}");
+            let store = open(&sim);
+            case.plan(&sim);
+            let _ = store.repair(&key("hurt"), true).await;
+            sim.heal();
+            crash(&sim, case.fault);
+            drop(store);
+            let store = open(&sim);
+            let mut lost = store.repair(&key("hurt"), true).await.unwrap();
+            if !lost.accepted {
+                // It had happened.
+                lost.gaps = store.info(&key("hurt")).await.unwrap().damage;
             }
+            judge(&store, &events, &lost, 0, &told).await;
+            append(&store, &key("hurt"), batch([event("{}")])).await.unwrap();
         }
     }
 }

@@ -11,7 +11,7 @@ use sessionlog::{
         Entry, Env, File, Lock, Storage,
         sim::{Fault, Op, Sim},
     },
-    event::{Position, Scope},
+    event::{Batch, Position, Scope},
     store::{
         Change, Listing, NewSession, Store,
         local::{Local, Options},
@@ -250,6 +250,58 @@ async fn sealing_that_fails_leaves_sessions_as_they_are() {
             let found = (verified.events, verified.damage.len());
             assert_eq!(found, (9 * count as u64, 0), "{what}");
         }
+    }
+}
+
+#[tokio::test]
+async fn a_session_that_cannot_be_sealed_keeps_no_other_open() {
+    let sim = Sim::new(23);
+    let store = Local::open_local(&sim.env(), small()).unwrap();
+    for n in 0..3 {
+        let name = format!("s{n}");
+        create(&store, &name).await;
+        append(&store, &key(&name), batch((0..9).map(|n| event(&body(n, 900))))).await.unwrap();
+    }
+    settle(&store);
+    let of_one = sim.files().into_iter().find(|path| path.ends_with(".seg")).unwrap();
+    sim.fail_writing(of_one.split_once('-').unwrap().0, Fault::Io);
+    sim.clock().advance(LONG);
+    settle(&store);
+    assert!(sim.struck());
+    assert_eq!((files(&sim, ".seg"), files(&sim, ".sealed")), (1, 2), "{:?}", sim.files());
+    sim.heal();
+    settle(&store);
+    assert_eq!((files(&sim, ".seg"), files(&sim, ".sealed")), (0, 3), "{:?}", sim.files());
+}
+
+/// Whoever asked for something that changed nothing is no writer: a retry, a position that was
+/// taken, a frame that failed.
+#[tokio::test]
+async fn what_changed_nothing_keeps_no_session_from_its_rest() {
+    let sim = Sim::new(24);
+    let store = Local::open_local(&sim.env(), small()).unwrap();
+    let names = ["retried", "refused", "failed"];
+    for name in names {
+        create(&store, name).await;
+        append(&store, &key(name), batch([named("first", &body(0, 900))])).await.unwrap();
+    }
+    settle(&store);
+    append(&store, &key("retried"), batch([named("first", &body(0, 900))])).await.unwrap();
+    let taken = Batch { if_position: Some(Position(0)), ..batch([event("{}")]) };
+    append(&store, &key("refused"), taken).await.unwrap_err();
+    sim.fail_next(Op::Sync, Fault::Io, false);
+    append(&store, &key("failed"), batch([event("{}")])).await.unwrap_err();
+    sim.heal();
+    sim.clock().advance(LONG);
+    settle(&store);
+    for name in names {
+        let opened = || {
+            let trace = sim.trace();
+            trace.iter().filter(|call| call.op == Op::OpenRead).count()
+        };
+        let before = opened();
+        assert_eq!(events_of(&store, &key(name)).await.len(), 1, "{name}");
+        assert!(opened() > before, "{name} was not at rest: its file was open still");
     }
 }
 

@@ -4,11 +4,7 @@
 use std::collections::BTreeMap;
 
 use sessionlog::{
-    env::{
-        MasterKeys,
-        secrets::Secret,
-        sim::{Fault, Sim},
-    },
+    env::{MasterKeys, secrets::Secret, sim::Sim},
     event::{Scope, SessionId, SessionKey, TenantId, UserId},
     store::{
         KeyReport, NewSession, Store, StoreError,
@@ -18,7 +14,8 @@ use sessionlog::{
 
 use crate::{
     engines::{append, batch, event, events_of, small},
-    life::{asked, runtime},
+    life::runtime,
+    nth::{Nth, cases},
 };
 
 fn keys(byte: u8) -> MasterKeys {
@@ -225,7 +222,7 @@ fn a_report_of_keys_needs_none_and_changes_no_byte() {
 }
 
 /// The calls that a rotation makes, and the disk after the one that fails.
-fn interrupted(call: u64, fault: Option<Fault>) -> u64 {
+fn interrupted(case: Option<Nth>) -> u64 {
     let sim = machine(95, keys(1));
     runtime().block_on(async {
         drop(fill(&sim).await);
@@ -233,10 +230,10 @@ fn interrupted(call: u64, fault: Option<Fault>) -> u64 {
         sim.set_keys(Some(from_to(1, 2)));
         let store = open(&sim);
         let first = sim.calls();
-        if let Some(fault) = fault {
-            sim.fail_call(first + call, fault, false);
+        if let Some(case) = case {
+            case.plan(&sim);
         }
-        let told = format!("call {call}: {fault:?}");
+        let told = format!("{case:?}");
         let cut = async {
             rotate(&store, 3).await?;
             Ok::<_, StoreError>(())
@@ -266,14 +263,11 @@ fn interrupted(call: u64, fault: Option<Fault>) -> u64 {
 
 #[test]
 fn a_rotation_that_is_cut_off_goes_on_and_loses_nothing() {
-    let stride = asked("SESSIONLOG_SEEDS").map_or(13, |_| 1);
-    let calls = interrupted(0, None);
+    let calls = interrupted(None);
     assert!(calls > 40, "{calls} calls are hardly a rotation");
-    let faults = [Fault::Kill, Fault::PowerLoss, Fault::Io, Fault::Short];
-    let all = (0..calls).flat_map(|call| faults.map(|fault| (call, fault)));
     let mut cut = 0;
-    for (call, fault) in all.step_by(stride) {
-        interrupted(call, Some(fault));
+    for case in cases(calls, 27) {
+        interrupted(Some(case));
         cut += 1;
     }
     eprintln!("{cut} rotations cut off, at {calls} calls");

@@ -2,8 +2,8 @@
 //! it. Nothing that anybody still needs is given up with them, and no crash in the middle matters.
 
 use sessionlog::{
-    env::sim::{Fault, Sim},
-    event::Event,
+    env::sim::{Fault, Op, Sim},
+    event::{Event, EventId},
     store::{
         Health, Repaired, Store, StoreError,
         local::{Local, OpenError},
@@ -11,7 +11,8 @@ use sessionlog::{
 };
 
 use crate::{
-    engines::{append, batch, create, event, events_of, key, small},
+    engines::{append, batch, create, event, events_of, key, named, small},
+    nth::cases,
     repair::crash,
 };
 
@@ -110,30 +111,28 @@ async fn a_repair_of_the_store_that_crashes_has_happened_or_not() {
         store.repair_store(true).await.unwrap();
         sim.calls() - before
     };
-    for call in 0..=calls {
-        for fault in [Fault::Kill, Fault::PowerLoss, Fault::Io, Fault::Full] {
-            let told = format!("{fault:?} at call {call}");
-            let sim = make().await;
-            let store = open(&sim);
-            sim.fail_call(sim.calls() + call, fault, false);
-            let _ = store.repair_store(true).await;
-            sim.heal();
-            crash(&sim, fault);
-            drop(store);
-            let store = match Local::open_local(&sim.env(), small()) {
-                Ok(store) => store,
-                Err(OpenError::Damaged { what }) => panic!("{told}: {what}"),
-                Err(other) => panic!("{told}: {other}"),
-            };
-            let _ = store.repair_store(true).await.unwrap();
-            assert_eq!(store.health(), Health::Ready, "{told}");
-            assert_eq!(events_of(&store, &key("b")).await.len(), 2, "{told}");
-            append(&store, &key("b"), batch([event("{}")])).await.unwrap();
-            sim.power_loss();
-            let store = open(&sim);
-            assert_eq!(store.health(), Health::Ready, "{told}: for good");
-            assert_eq!(events_of(&store, &key("b")).await.len(), 3, "{told}");
-        }
+    for case in cases(calls, 3) {
+        let told = format!("{case:?}");
+        let sim = make().await;
+        let store = open(&sim);
+        case.plan(&sim);
+        let _ = store.repair_store(true).await;
+        sim.heal();
+        crash(&sim, case.fault);
+        drop(store);
+        let store = match Local::open_local(&sim.env(), small()) {
+            Ok(store) => store,
+            Err(OpenError::Damaged { what }) => panic!("{told}: {what}"),
+            Err(other) => panic!("{told}: {other}"),
+        };
+        let _ = store.repair_store(true).await.unwrap();
+        assert_eq!(store.health(), Health::Ready, "{told}");
+        assert_eq!(events_of(&store, &key("b")).await.len(), 2, "{told}");
+        append(&store, &key("b"), batch([event("{}")])).await.unwrap();
+        sim.power_loss();
+        let store = open(&sim);
+        assert_eq!(store.health(), Health::Ready, "{told}: for good");
+        assert_eq!(events_of(&store, &key("b")).await.len(), 3, "{told}");
     }
 }
 
@@ -219,4 +218,69 @@ async fn a_closed_store_is_repaired_no_more() {
     assert_eq!(sim.calls(), before, "another owner may be there by now");
     let refused = append(&store, &key("kept"), batch([event("{}")])).await;
     assert!(matches!(refused, Err(StoreError::ReadOnly { .. })), "{refused:?}");
+}
+
+/// What was begun before is no reason to write to a store that takes no writes: the next start must
+/// find the loss, too.
+#[tokio::test]
+async fn a_frozen_store_finishes_no_redaction() {
+    let sim = Sim::new(36);
+    let store = open(&sim);
+    create(&store, "hurt").await;
+    create(&store, "other").await;
+    append(&store, &key("other"), batch([named("secret", "{\"said\":1}")])).await.unwrap();
+    append(&store, &key("hurt"), batch([event("{\"lost\":\"words\"}")])).await.unwrap();
+    sim.fail_writing("segments", Fault::Io);
+    let secret = EventId::new("secret").unwrap();
+    let failed = store.redact(&key("other"), &secret).await;
+    assert!(matches!(failed, Err(StoreError::Io { .. })), "{failed:?}");
+    store.idle();
+    sim.heal();
+    sim.power_loss();
+    drop(store);
+    let bytes = sim.read_durable("journal/0").unwrap();
+    let at = bytes.windows(5).position(|part| part == b"words").unwrap();
+    sim.flip("journal/0", at as u64 - 100, 0);
+    for start in 0..3 {
+        let store = open(&sim);
+        assert!(matches!(store.health(), Health::ReadOnly(_)), "start {start}");
+        let before = writes(&sim);
+        let refused = store.redact(&key("other"), &secret).await;
+        assert!(refused.is_err(), "start {start}: {refused:?}");
+        assert_eq!(writes(&sim), before, "start {start}");
+        sim.power_loss();
+    }
+}
+
+/// Calls that change something.
+fn writes(sim: &Sim) -> usize {
+    let changes =
+        [Op::Create, Op::Write, Op::Sync, Op::SyncAll, Op::SyncDir, Op::Remove, Op::Rename];
+    sim.trace().iter().filter(|call| changes.contains(&call.op)).count()
+}
+
+#[tokio::test]
+async fn a_closed_store_erases_redacts_and_wraps_no_more() {
+    let sim = Sim::encrypted(37);
+    let store = open(&sim);
+    for session in ["erased", "redacted"] {
+        create(&store, session).await;
+        append(&store, &key(session), batch([named("secret", "{}")])).await.unwrap();
+    }
+    let secret = EventId::new("secret").unwrap();
+    // Both are durable, and cannot be finished.
+    sim.fail_writing("segments", Fault::Io);
+    sim.fail_writing("keys", Fault::Io);
+    assert!(store.redact(&key("redacted"), &secret).await.is_err());
+    assert!(store.erase(&key("erased")).await.is_err());
+    store.close().await;
+    sim.heal();
+    let before = writes(&sim);
+    let refused = store.redact(&key("redacted"), &secret).await;
+    assert!(refused.is_err(), "{refused:?}");
+    let refused = store.erase(&key("erased")).await;
+    assert!(refused.is_err(), "{refused:?}");
+    let refused = store.rotate_keys(100).await;
+    assert!(refused.is_err(), "{refused:?}");
+    assert_eq!(writes(&sim), before, "another owner may be there by now");
 }

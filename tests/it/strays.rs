@@ -7,7 +7,10 @@ use sessionlog::{
     store::{Store, local::Local},
 };
 
-use crate::engines::{append, batch, create, event, events_of, key, small};
+use crate::{
+    engines::{append, batch, create, event, events_of, key, small},
+    nth::{Nth, cases},
+};
 
 const SESSIONS: [&str; 3] = ["a", "b", "c"];
 
@@ -126,22 +129,23 @@ async fn a_scrub_that_crashes_unlinks_nothing_that_is_needed() {
         sim.calls() - before
     };
     assert!(calls > 10, "{calls}");
-    for call in (0..calls).rev().take(16) {
-        for fault in [Fault::Kill, Fault::PowerLoss, Fault::Io] {
-            let told = format!("{fault:?} at call {call}");
-            let (sim, store, _) = crashed(71).await;
-            go_on(&store).await;
-            let held = bodies(&store).await;
-            sim.fail_call(sim.calls() + call, fault, false);
-            store.scrub();
-            sim.heal();
-            sim.power_loss();
-            drop(store);
-            let store = open(&sim);
-            assert_eq!(bodies(&store).await, held, "{told}");
-            let verified = store.verify(&Scope::local(), None).await.unwrap();
-            assert_eq!(verified.damage, [], "{told}");
-        }
+    // The last calls unlink.
+    let last = calls.saturating_sub(16);
+    for case in cases(16, 3) {
+        let case = Nth { call: last + case.call, ..case };
+        let told = format!("{case:?}");
+        let (sim, store, _) = crashed(71).await;
+        go_on(&store).await;
+        let held = bodies(&store).await;
+        case.plan(&sim);
+        store.scrub();
+        sim.heal();
+        sim.power_loss();
+        drop(store);
+        let store = open(&sim);
+        assert_eq!(bodies(&store).await, held, "{told}");
+        let verified = store.verify(&Scope::local(), None).await.unwrap();
+        assert_eq!(verified.damage, [], "{told}");
     }
 }
 

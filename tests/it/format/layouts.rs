@@ -18,8 +18,8 @@ pub(super) const SALT: u64 = 0x0102_0304_0506_0708;
 pub(super) const STORE_ID: [u8; 16] = [0x61; 16];
 
 /// A request frame of seven bytes.
-const FRAME: &[&str] = &[
-    "070000004c368cb19f9823230101000021000000220000000000000000000000",
+pub(super) const FRAME: &[&str] = &[
+    "070000001e1d7f959f9823230101000022000000210000000000000000000000",
     "0000000000000000000000000000000000000000000000003100000000000000",
     "3200000000000000330000000000000041414141414141414141414141414141",
     "4141414141414141414141414141414142424242424242424242424242424242",
@@ -138,14 +138,25 @@ const LEASE: &[&str] = &[
     "09013c015d5d5d5d5d5d5d5d5d5d5d5d5d5d5d5d",
 ];
 
+/// The record of an erasure.
+const ERASE: &[&str] = &[
+    "160000fd1680408c908e0c000000005f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f1f",
+    "0461636d6503616e6e02733153535353535353535353535353535353fb2c01",
+];
+
+/// The record of a redaction.
+const REDACT: &[&str] =
+    &["1a0000fd1880408c908e0c000000006060606060606060606060606060606003", "fb2c01"];
+
 /// The header of a settled file.
-const SETTLED: &[&str] = &[
+pub(super) const SETTLED: &[&str] = &[
     "534c534554544c31040000007fbccf4861616161616161616161616161616161",
     "0807060504030201040000000000000000000000000000000000000000000000",
 ];
 
 /// A generation without entries.
-const EMPTY_CHUNK: &[&str] = &["1000000068f774f8050000000000000000011f20fb0020fc7011010042444500"];
+pub(super) const EMPTY_CHUNK: &[&str] =
+    &["1000000068f774f8050000000000000000011f20fb0020fc7011010042444500"];
 
 /// A generation with one entry.
 const CHUNK: &[&str] = &[
@@ -237,6 +248,11 @@ const SAYS_LIFE: &[&str] = &[
 ];
 const SAYS_NOTE: &[&str] =
     &["Note(NoteRecord { kind: 2, position: 7, name: \"chk\", body: [123, 125], idle: true })"];
+const SAYS_ERASE: &[&str] = &[
+    r#"Erase(Tombstone { tenant: "acme", user: "ann", session: "s1", incarnation: [0x53; 16], "#,
+    "key: 300 })",
+];
+const SAYS_REDACT: &[&str] = &["Redact(Redact { position: 300 })"];
 const SAYS_LEASE: &[&str] =
     &["Lease(LeaseRecord { fence: 9, until: Some(30), key: Some([0x5d; 16]) })"];
 const SAYS_BATCH_KEY: &[&str] =
@@ -289,8 +305,8 @@ fn a_frame_lies_as_it_is_drawn() {
         kind: FrameKind::Request,
         length: 7,
         compressed: false,
-        count: 0x21,
-        events: 0x22,
+        count: 0x22,
+        events: 0x21,
         first_lsn: Lsn(0x31),
         synced_lsn: Lsn(0x32),
         first_position: Position(0x33),
@@ -377,6 +393,8 @@ fn a_redacted_event_and_control_records_lie_as_they_are_drawn() {
         (LIFE, SAYS_LIFE),
         (NOTE, SAYS_NOTE),
         (LEASE, SAYS_LEASE),
+        (ERASE, SAYS_ERASE),
+        (REDACT, SAYS_REDACT),
     ];
     for (golden, expected) in cases {
         let read = record::decode(&unhex(golden), 1).unwrap();

@@ -40,7 +40,7 @@ fn lineage(now: Timestamp) -> Record {
 
 /// Where the last frame of the journal ends: path, header of its file, byte offset, next number,
 /// and the last frame.
-fn journal_end(directory: &Path) -> (String, JournalHeader, u64, Lsn, Frame) {
+pub(super) fn journal_end(directory: &Path) -> (String, JournalHeader, u64, Lsn, Frame) {
     let used = files(&directory.join("journal")).into_iter().filter_map(|(path, bytes)| {
         let header = JournalHeader::decode(&bytes).ok()?;
         Some((path.to_str().unwrap().to_owned(), header, Bytes::from(bytes)))
@@ -124,7 +124,7 @@ async fn make(directory: &Path) {
     write_lineage(directory);
 }
 
-async fn said(store: &dyn Store) -> Value {
+pub(super) async fn said(store: &dyn Store) -> Value {
     let info = store.info(&key(SESSION)).await.unwrap();
     let chain: String = info.receipt.chain.iter().map(|byte| format!("{byte:02x}")).collect();
     let events = events_of(store, &key(SESSION)).await.into_iter();

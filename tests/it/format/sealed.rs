@@ -47,7 +47,7 @@ const SEALED: &[&str] = &[
 ];
 
 /// The same segment with its block in columns, as it is written now.
-const COLUMNS: &[&str] = &[
+pub(super) const COLUMNS: &[&str] = &[
     "534c5345474d5431010000009530cb0b61616161616161616161616161616161",
     "08070605040302013f3af1ecebbd1410ab417ec0d27bbfcb5d340e177ae159b5",
     "9fc8626c2dfd91750500000000000000030000000000000061482f1b7d5e3c1a",
