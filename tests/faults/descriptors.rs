@@ -1,14 +1,20 @@
 //! Limits of the process: file descriptors that run out, files that may not grow. Told by name, and
 //! over when there is room again, without a restart.
 
-use std::{collections::BTreeMap, net::TcpStream, time::Duration};
+use std::{collections::BTreeMap, net::TcpStream, sync::mpsc, time::Duration};
 
 use super::{
+    http::Wire,
     ledger::{Ledger, Tally},
     machine::{eventually, pause},
     served::{Server, Setup},
     writers::{check_all, send},
 };
+
+/// What a process may open here.
+const DESCRIPTORS: usize = 40;
+/// Requests by which one has needed a new descriptor.
+const FULL: u64 = 400;
 
 /// What a refusal for want of something may say.
 fn is_typed(verdict: &(u16, String)) -> bool {
@@ -51,20 +57,29 @@ fn requests(
 #[test]
 fn descriptors_that_run_out_are_told_by_name_and_come_back() {
     let home = tempfile::tempdir().unwrap();
-    let limited = ["sh", "-c", "ulimit -n 40; exec \"$@\"", "sh"];
+    let limit = format!("ulimit -n {DESCRIPTORS}; exec \"$@\"");
+    let limited = ["sh", "-c", &limit, "sh"];
     let setup = Setup::new(home.path(), &home.path().join("data")).small().before(&limited);
     let mut server = setup.up();
     let mut ledger = Ledger::default();
     assert_eq!(requests(&server, &mut ledger, 0..10, 1), []);
 
-    // More connections than descriptors, the first of them ours.
-    let mut wire = server.wire().patient(Duration::from_secs(3));
+    // More connections than descriptors, the first of them ours, until none is left.
+    let mut wire = server.wire().patient(Duration::from_secs(30));
     assert_eq!(wire.get("/healthz").unwrap().status, 200);
     let idle: Vec<TcpStream> =
         (0..60).map_while(|_| TcpStream::connect(server.address).ok()).collect();
+    eventually("the last descriptor", || (server.descriptors() >= DESCRIPTORS - 1).then_some(()));
+    // Whoever comes now is heard once there is a descriptor again, not before.
+    let (tell, told) = mpsc::channel();
+    let address = server.address;
+    std::thread::spawn(move || {
+        let mut late = Wire::new(address).patient(Duration::from_secs(120));
+        tell.send(late.get("/healthz").map(|reply| reply.status))
+    });
     let mut verdicts = Vec::new();
     let mut tally = Tally::default();
-    for request in 10..60 {
+    for request in 10..FULL {
         ledger.sends(0, request);
         let reply =
             send(&mut wire, "s", 0, request).expect("a connection that is open is answered");
@@ -75,14 +90,19 @@ fn descriptors_that_run_out_are_told_by_name_and_come_back() {
         let first = reply.json()["first_position"].as_u64().unwrap();
         ledger.acknowledged(0, request, first, &mut tally);
     }
+    assert!(!verdicts.is_empty(), "no request met the limit: {tally:?}");
     assert!(verdicts.iter().all(is_typed), "{verdicts:?}");
+    let waits = told.recv_timeout(Duration::from_secs(1));
+    assert!(waits.is_err(), "a connection had a descriptor: {waits:?}");
     let read = wire.get("/v1/sessions/s/events?limit=5").unwrap();
     assert!(read.status == 200 || is_typed(&read.verdict()), "{read:?}");
+    assert!(server.descriptors() >= DESCRIPTORS - 1, "descriptors were there all the time");
     drop(idle);
 
+    let late = told.recv_timeout(Duration::from_secs(120)).expect("an answer to who waited");
+    assert_eq!(late.unwrap(), 200);
     eventually("connections", || server.wire().get("/readyz").ok().filter(|r| r.status == 200));
-    let from = 60;
-    let refused = requests(&server, &mut ledger, from..from + 60, 20);
+    let refused = requests(&server, &mut ledger, FULL..FULL + 60, 20);
     assert!(refused.iter().all(is_typed), "{refused:?}");
     let mut known = BTreeMap::from([("s".to_owned(), ledger)]);
     check_all(&mut server.wire(), &mut known, &mut tally);

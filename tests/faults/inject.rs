@@ -1,11 +1,12 @@
 //! One system call after another is the one that does not happen: the process dies there, or the
-//! call fails, once or from then on. Points are counted for each thread on its own, as the tracer
-//! does. What was acknowledged must be there after each. It must not judge what a call that lies
-//! leaves: nobody can keep what a write only claims to have written.
+//! call fails, once or from then on, or a write takes only a part. Points are counted for each
+//! thread on its own, as the tracer does. What was acknowledged must be there after each. It must
+//! not judge what a call that lies leaves: nobody keeps what a write only claims to have written.
 
 use std::{
     collections::BTreeMap,
     fs,
+    path::PathBuf,
     process::{Child, Command, Stdio},
     time::Duration,
 };
@@ -15,24 +16,21 @@ use super::{
     machine::{Need, has, number, pause, text},
     served::Server,
     story::{Before, Plot, REQUESTS, SESSIONS},
+    trace::each,
     writers::{check_all, whole},
 };
 
-/// Calls that change what is on disk.
-const CHANGING: &[&str] = &[
-    "pwrite64",
-    "pwritev2",
-    "fdatasync",
-    "fsync",
-    "syncfs",
-    "openat",
-    "renameat",
-    "renameat2",
-    "unlinkat",
-    "mkdirat",
+/// Calls that change what is on disk, by what they do. Not every machine has all of them.
+const CHANGING: &[(&str, &[&str])] = &[
+    ("write", &["pwrite64", "pwritev2"]),
+    ("sync", &["fdatasync", "fsync", "syncfs"]),
+    ("open", &["openat"]),
+    ("rename", &["renameat", "renameat2", "rename"]),
+    ("unlink", &["unlinkat", "unlink"]),
+    ("mkdir", &["mkdirat", "mkdir"]),
 ];
 
-/// Errors each call may give, and short writes.
+/// Errors each call may give.
 const FAILING: &[(&str, &[&str])] = &[
     ("pwrite64", &["error=EIO", "error=ENOSPC", "error=EDQUOT", "error=EFBIG"]),
     ("pwritev2", &["error=EIO", "error=ENOSPC", "error=EDQUOT", "error=EFBIG"]),
@@ -46,6 +44,10 @@ const FAILING: &[(&str, &[&str])] = &[
 /// Errors of opening, injected once the server listens: before, the loader opens libraries.
 const UNOPENED: &[&str] =
     &["error=EMFILE", "error=ENFILE", "error=EIO", "error=ENOSPC", "error=EROFS"];
+
+/// Largest files while writes end half way: within a journal file, of two or three of its sectors,
+/// and no multiple of anything.
+const LARGEST: &[u64] = &[20_011, 33_333, 40_961, 50_003, 65_001];
 
 /// Points of a sweep left out between two that are tried, unless `SESSIONLOG_STRIDE` says.
 const STRIDE: u64 = 40;
@@ -62,83 +64,155 @@ fn tracer(call: &str, fault: &str) -> Vec<String> {
     words
 }
 
-/// How often the busiest thread made each of the calls in one run of the story.
-fn counted(before: &Before) -> BTreeMap<String, u64> {
+/// Calls of one run: of each name, whether the first, second, third.. call of a thread succeeded
+/// in every thread that came so far.
+type Calls = BTreeMap<String, Vec<bool>>;
+
+/// The calls of a run of the story in which nothing is injected.
+fn counted(before: &Before) -> Calls {
     let home = tempfile::tempdir().unwrap();
     let trace = home.path().join("trace");
-    let all = format!("trace={}", CHANGING.join(","));
+    let names: Vec<&str> = CHANGING.iter().flat_map(|(_, calls)| *calls).copied().collect();
+    let all = format!("trace=?{}", names.join(",?"));
     let words = ["strace", "-f", "-qq", "-o", text(&trace), "-e", &all];
     let (_copy, setup) = before.under(&words.map(str::to_owned));
     let mut known = before.known.clone();
     let mut server = setup.up();
     before.story(&mut known).tell(&mut server, before.next + REQUESTS);
     server.stop();
-    let mut calls: BTreeMap<(String, String), u64> = BTreeMap::new();
-    for line in fs::read_to_string(&trace).unwrap().lines() {
-        let Some((thread, rest)) = line.split_once(char::is_whitespace) else { continue };
-        let Some((call, _)) = rest.trim_start().split_once('(') else { continue };
-        *calls.entry((call.to_owned(), thread.to_owned())).or_default() += 1;
-    }
-    let mut most = BTreeMap::new();
-    for ((call, _), count) in calls {
-        let entry = most.entry(call).or_insert(0);
-        *entry = count.max(*entry);
-    }
-    most
+    let mut reached: BTreeMap<(String, String), usize> = BTreeMap::new();
+    let mut calls = Calls::new();
+    each(&fs::read_to_string(&trace).unwrap(), |call| {
+        let number = reached.entry((call.name().to_owned(), call.thread.to_owned())).or_default();
+        let outcomes = calls.entry(call.name().to_owned()).or_default();
+        match call.ended {
+            None => *number += 1,
+            Some(_) => outcomes[*number - 1] &= call.succeeded(),
+        }
+        outcomes.resize(outcomes.len().max(*number), true);
+    });
+    calls
 }
 
-/// Every point of a sweep that this run tries.
-fn points(most: &BTreeMap<String, u64>, faults: &[(&str, String)]) -> Vec<(String, String)> {
-    let stride = number("SESSIONLOG_STRIDE", STRIDE);
+/// A call that does not happen.
+struct Point {
+    call: String,
+    fault: String,
+    /// Whether it changes something where nothing is injected.
+    succeeds: bool,
+}
+
+/// Every point of a sweep.
+fn points(calls: &Calls, faults: &[(&str, String)]) -> Vec<Point> {
     let mut all = Vec::new();
     for (call, fault) in faults {
-        let count = most.get(*call).copied().unwrap_or(0);
-        all.extend((1..=count).map(|n| ((*call).to_owned(), fault.replace('N', &n.to_string()))));
+        let outcomes = calls.get(*call).map_or(&[][..], Vec::as_slice);
+        all.extend((1..).zip(outcomes).map(|(n, succeeds)| Point {
+            call: (*call).to_owned(),
+            fault: fault.replace("=N", &format!("={n}")),
+            succeeds: *succeeds,
+        }));
     }
-    all.into_iter().step_by(stride as usize).collect()
+    all
 }
 
-/// The process dies at one call after another; what it answered stands, and is counted.
-fn dies_anywhere(plot: Plot) {
-    let before = Before::new(plot);
-    let most = counted(&before);
-    let faults: Vec<_> =
-        CHANGING.iter().map(|call| (*call, "signal=SIGKILL:when=N".to_owned())).collect();
-    let (mut deaths, mut acked) = (0, 0);
-    let points = points(&most, &faults);
-    for (call, fault) in &points {
+/// Those that this run tries.
+fn some(points: Vec<Point>) -> Vec<Point> {
+    points.into_iter().step_by(number("SESSIONLOG_STRIDE", STRIDE) as usize).collect()
+}
+
+/// What deaths at one call after another came to.
+struct Deaths<'a> {
+    before: &'a Before,
+    /// By what the call would have done; `other` where it changes nothing.
+    fell: BTreeMap<&'static str, u64>,
+    tried: u64,
+    acked: u64,
+}
+
+impl Deaths<'_> {
+    /// The process dies at this point, if a thread reaches it; what it answered stands.
+    fn at(&mut self, Point { call, fault, succeeds }: &Point) {
+        let before = self.before;
         let (copy, setup) = before.under(&tracer(call, fault));
         let mut known = before.known.clone();
         let mut story = before.story(&mut known);
-        match setup.start() {
+        let code = match setup.start() {
             Ok(mut server) => {
                 story.tell(&mut server, before.next + REQUESTS);
-                deaths += u64::from(server.stop().is_none_or(|code| code != 0));
+                server.stop()
             }
-            Err(_) => deaths += 1,
+            Err(ended) => ended.code,
+        };
+        self.tried += 1;
+        // The tracer ends as what it traced did: of the signal.
+        if code.is_none() {
+            *self.fell.entry(if *succeeds { kind(call) } else { "other" }).or_default() += 1;
         }
         let (mut tally, next) = (story.tally.clone(), story.next);
         before.judge(copy.path(), &mut known, next, &mut tally);
-        acked += tally.acked;
-        assert_eq!(tally.wrong, 0, "{plot:?} {call} {fault}: {:#?}", tally.complaints);
+        self.acked += tally.acked;
+        assert_eq!(tally.wrong, 0, "{call} {fault}: {:#?}", tally.complaints);
     }
-    let tried = points.len() as u64;
-    assert!(deaths * 4 > tried, "{deaths} of {tried} faults fell: {most:?}");
-    eprintln!("{plot:?}: points {tried}, deaths {deaths}, acknowledged {acked}, lost 0");
+}
+
+/// What a call does that changes what is on disk.
+fn kind(call: &str) -> &'static str {
+    CHANGING.iter().find(|(_, calls)| calls.contains(&call)).unwrap().0
+}
+
+/// The process dies at one call after another; what it answered stands, and is counted. It must
+/// have died at calls of these kinds that change something.
+fn dies_anywhere(plot: Plot, kinds: &[&str]) {
+    let before = Before::new(plot);
+    let calls = counted(&before);
+    let names = CHANGING.iter().flat_map(|(_, calls)| *calls);
+    let faults: Vec<_> = names.map(|call| (*call, "signal=SIGKILL:when=N".to_owned())).collect();
+    let mut deaths = Deaths { before: &before, fell: BTreeMap::new(), tried: 0, acked: 0 };
+    let stride = number("SESSIONLOG_STRIDE", STRIDE) as usize;
+    let (mut left, mut sweep) = (Vec::new(), Vec::new());
+    for (at, point) in points(&calls, &faults).into_iter().enumerate() {
+        if at % stride == 0 { sweep.push(point) } else { left.push(point) }
+    }
+    sweep.iter().for_each(|point| deaths.at(point));
+    // Which thread makes which call differs from run to run, so a point may not be reached. The
+    // first call of a thread is, by whichever thread makes it: it comes last.
+    for wanted in kinds {
+        while !deaths.fell.contains_key(wanted) {
+            let of_kind = |point: &Point| point.succeeds && kind(&point.call) == *wanted;
+            let places: Vec<usize> = (0..left.len()).filter(|at| of_kind(&left[*at])).collect();
+            let Some(at) = places.get(places.len() / 2) else {
+                panic!("{plot:?}: no death at a {wanted} that does something: {:?}", deaths.fell);
+            };
+            deaths.at(&left.remove(*at));
+        }
+    }
+    let Deaths { fell, tried, acked, .. } = deaths;
+    let died = fell.values().sum::<u64>();
+    assert!(died * 4 > tried, "{died} of {tried} faults fell: {calls:?}");
+    eprintln!("{plot:?}: points {tried}, deaths {died}, acknowledged {acked}, lost 0, {fell:?}");
 }
 
 #[test]
 fn a_process_that_dies_at_any_call_loses_nothing_acknowledged() {
     if has("death at every system call", &[Need::Strace]) {
-        dies_anywhere(Plot::Appends);
+        dies_anywhere(Plot::Appends, &["write", "sync", "open", "rename", "unlink"]);
+    }
+}
+
+#[test]
+fn a_process_that_dies_while_it_makes_a_store_leaves_one_that_starts() {
+    if has("death at every system call of making a store", &[Need::Strace]) {
+        dies_anywhere(Plot::Creation, &["write", "sync", "open", "rename", "mkdir"]);
     }
 }
 
 #[test]
 fn a_process_that_dies_while_bodies_go_and_keys_change_takes_nothing_back() {
     if has("death at every system call of redactions and rotations", &[Need::Strace]) {
-        dies_anywhere(Plot::Redactions);
-        dies_anywhere(Plot::Rotation);
+        let kinds = ["write", "sync", "open", "rename", "unlink"];
+        dies_anywhere(Plot::Redactions, &kinds);
+        dies_anywhere(Plot::Rotation, &kinds);
     }
 }
 
@@ -148,7 +222,7 @@ fn a_call_that_fails_is_told_by_name_and_loses_nothing() {
         return;
     }
     let before = Before::new(Plot::Appends);
-    let most = counted(&before);
+    let calls = counted(&before);
     let mut faults = Vec::new();
     for (call, errors) in FAILING {
         for error in *errors {
@@ -156,22 +230,64 @@ fn a_call_that_fails_is_told_by_name_and_loses_nothing() {
             faults.push((*call, format!("{error}:when=N+")));
         }
     }
-    let (mut refused, mut acked) = (0, 0);
-    let points = points(&most, &faults);
-    for (call, fault) in &points {
+    let (mut refused, mut unstarted, mut acked) = (0, 0, 0);
+    let points = some(points(&calls, &faults));
+    for Point { call, fault, .. } in &points {
         let (copy, setup) = before.under(&tracer(call, fault));
+        let mut known = before.known.clone();
+        let mut tally = Tally::default();
+        let mut next = before.next;
+        match setup.start() {
+            Ok(server) => {
+                (next, refused) = endure(server, &before, &mut known, refused, &mut tally);
+            }
+            Err(ended) => {
+                assert!(!ended.err.contains("strace:"), "{ended:?}");
+                unstarted += 1;
+            }
+        }
+        before.judge(copy.path(), &mut known, next, &mut tally);
+        acked += tally.acked;
+        assert_eq!(tally.wrong, 0, "{call} {fault}: {:#?}", tally.complaints);
+    }
+    assert!(refused > 0, "no fault was felt: {calls:?}");
+    let tried = points.len();
+    eprintln!(
+        "points {tried}, refusals {refused}, starts refused {unstarted}, acknowledged {acked}, lost 0"
+    );
+}
+
+#[test]
+fn a_write_that_takes_only_a_part_is_told_by_name_and_loses_nothing() {
+    if !has("writes end half way", &[Need::Strace, Need::Tool("prlimit")]) {
+        return;
+    }
+    let before = Before::new(Plot::Appends);
+    let (mut short, mut refused, mut acked) = (0, 0, 0);
+    for bytes in LARGEST {
+        let home = tempfile::tempdir().unwrap();
+        let trace = home.path().join("trace");
+        // What crosses the limit of a file's size ends at it; the next byte is refused.
+        let limit = format!("--fsize={bytes}");
+        let words = ["strace", "-f", "-qq", "-s", "0", "-o", text(&trace)];
+        let words = [&words[..], &["-e", "trace=pwrite64,pwritev2", "prlimit", &limit]].concat();
+        let words: Vec<String> = words.into_iter().map(str::to_owned).collect();
+        let (copy, setup) = before.under(&words);
         let mut known = before.known.clone();
         let mut tally = Tally::default();
         let mut next = before.next;
         if let Ok(server) = setup.start() {
             (next, refused) = endure(server, &before, &mut known, refused, &mut tally);
         }
+        each(&fs::read_to_string(&trace).unwrap(), |call| {
+            short += u64::from(call.is_short_write())
+        });
         before.judge(copy.path(), &mut known, next, &mut tally);
         acked += tally.acked;
-        assert_eq!(tally.wrong, 0, "{call} {fault}: {:#?}", tally.complaints);
+        assert_eq!(tally.wrong, 0, "files of {bytes} bytes: {:#?}", tally.complaints);
     }
-    assert!(refused > 0, "no fault was felt: {most:?}");
-    eprintln!("points {}, refusals {refused}, acknowledged {acked}, lost 0", points.len());
+    assert!(short > 0 && refused > 0, "{short} writes were cut, {refused} requests refused");
+    eprintln!("writes cut short {short}, refusals {refused}, acknowledged {acked}, lost 0");
 }
 
 /// The story on a server whose calls fail, then its reads, then its death.
@@ -207,15 +323,18 @@ fn endure(
 }
 
 /// A tracer that came after the server's start; it leaves when dropped.
-struct Attached(Child);
+struct Attached {
+    tracer: Child,
+    trace: PathBuf,
+}
 
 impl Attached {
-    /// Comes to a running server; `None` when it does not come soon, as on a busy machine.
-    fn to(server: &Server, call: &str, fault: &str) -> Option<Self> {
-        let words = tracer(call, fault);
-        let child = Command::new(&words[0])
-            .args(words[1..].iter().filter(|word| *word != "--seccomp-bpf"))
-            .args(["-p", &server.pid.to_string()])
+    /// Comes to a running server, writing into `trace` which calls it changed; `None` when it does
+    /// not come soon, as on a busy machine.
+    fn to(server: &Server, call: &str, fault: &str, trace: PathBuf) -> Option<Self> {
+        let tracer = Command::new("strace")
+            .args(["-f", "-qq", "-o", text(&trace), "-e", &format!("trace={call}")])
+            .args(["-e", &format!("inject={call}:{fault}"), "-p", &server.pid.to_string()])
             .stdin(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
@@ -225,8 +344,8 @@ impl Attached {
             !status.contains("TracerPid:\t0\n")
         };
         // A thread that is born while the tracer comes may stay without it.
-        let attached = Self(child);
-        let come = (0..500).any(|_| {
+        let attached = Self { tracer, trace };
+        let come = (0..3000).any(|_| {
             pause(Duration::from_millis(10));
             let tasks = fs::read_dir(format!("/proc/{}/task", server.pid)).unwrap();
             let tasks: Vec<bool> = tasks.flatten().map(traced).collect();
@@ -234,13 +353,19 @@ impl Attached {
         });
         come.then_some(attached)
     }
+
+    /// Calls it changed.
+    fn injected(&self) -> u64 {
+        let trace = fs::read_to_string(&self.trace).unwrap();
+        trace.lines().filter(|line| line.ends_with("(INJECTED)")).count() as u64
+    }
 }
 
 impl Drop for Attached {
     fn drop(&mut self) {
-        let pid = rustix::process::Pid::from_child(&self.0);
+        let pid = rustix::process::Pid::from_child(&self.tracer);
         let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
-        let _ = self.0.wait();
+        let _ = self.tracer.wait();
     }
 }
 
@@ -250,20 +375,24 @@ fn files_that_cannot_be_opened_are_told_by_name_and_heal() {
         return;
     }
     let before = Before::new(Plot::Appends);
-    let most = BTreeMap::from([("openat".to_owned(), 12)]);
-    let faults: Vec<_> = UNOPENED
-        .iter()
-        .flat_map(|e| [("openat", format!("{e}:when=N")), ("openat", format!("{e}:when=N+"))])
-        .collect();
-    let mut tried = 0;
-    for (call, fault) in &points(&most, &faults) {
+    // Directories and new files are opened by one call, files that are there by the other.
+    const OPENS: &str = "openat,openat2";
+    let calls = Calls::from([(OPENS.to_owned(), vec![true; 12])]);
+    let from_then_on = UNOPENED.iter().map(|error| (OPENS, format!("{error}:when=N+")));
+    let once = UNOPENED.iter().map(|error| (OPENS, format!("{error}:when=N")));
+    let points = some(points(&calls, &from_then_on.chain(once).collect::<Vec<_>>()));
+    let (mut tried, mut injected, mut refused) = (0, 0, 0);
+    for Point { call, fault, .. } in &points {
         let (copy, setup) = before.under(&[]);
         let mut server = setup.up();
         let mut known = before.known.clone();
         let mut story = before.story(&mut known);
-        let Some(attached) = Attached::to(&server, call, fault) else { continue };
+        let trace = copy.path().join("trace");
+        let Some(attached) = Attached::to(&server, call, fault, trace) else { continue };
         tried += 1;
-        story.tell(&mut server, before.next + REQUESTS);
+        story.tell(&mut server, before.next + 2 * REQUESTS);
+        injected += attached.injected();
+        refused += story.refused.len();
         drop(attached);
         // The same process goes on once files open again.
         let goal = story.next + 3;
@@ -275,8 +404,9 @@ fn files_that_cannot_be_opened_are_told_by_name_and_heal() {
         before.judge(copy.path(), &mut known, next, &mut tally);
         assert_eq!(tally.wrong, 0, "{call} {fault}: {:#?}", tally.complaints);
     }
-    match tried {
-        0 => eprintln!("SKIPPED: opening fails on a running server: the tracer never came"),
-        points => eprintln!("points {points} of files that do not open, wrong 0"),
-    }
+    assert!(tried > 0, "the tracer never came");
+    assert!(injected > 0 && refused > 0, "{injected} opens failed, {refused} requests refused");
+    eprintln!(
+        "points {tried} of files that do not open, opens failed {injected}, refusals {refused}, wrong 0"
+    );
 }

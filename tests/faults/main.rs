@@ -26,6 +26,7 @@ mod machine;
 mod served;
 mod story;
 mod streams;
+mod trace;
 mod writers;
 
 // The faults.

@@ -1,7 +1,8 @@
 //! The order of things, seen from outside: no answer leaves the process before the bytes it
 //! acknowledges were written to the journal and a sync of that file, begun afterwards, succeeded,
-//! nor before the name of a new journal file was synced. A tracer writes the calls down; here they
-//! are read. It must not ask the program.
+//! nor before the name of a new journal file was synced. An answer is a 200 with events, a 201 with
+//! a session and what it began with, and every line of an append stream. A tracer writes the calls
+//! down; here they are read. It must not ask the program.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -9,22 +10,34 @@ use std::{
     sync::Arc,
 };
 
+use serde_json::{Value, json};
+
 use super::{
+    http::Wire,
+    ledger::{self, Mark, batch},
     machine::{Need, eventually, has, text},
     served::Setup,
+    trace::{Call, each},
     writers::Board,
 };
+
+/// Calls that send something.
+const SENDING: &[&str] = &["write", "writev", "sendto", "sendmsg"];
+/// What the answers to be judged are.
+const KINDS: [&str; 3] = ["events", "creation", "line"];
 
 /// What a trace says.
 #[derive(Debug, Default)]
 struct Verdict {
-    answers: u64,
+    /// Events answered, by the kind of answer.
+    answers: BTreeMap<&'static str, u64>,
     syncs: u64,
     created: u64,
-    violations: Vec<String>,
+    /// The kind of answer, and what is wrong with it.
+    violations: Vec<(&'static str, String)>,
 }
 
-/// A trace read line by line.
+/// A trace read call by call.
 #[derive(Default)]
 struct Oracle<'a> {
     /// Where each event was written, and when that was done.
@@ -35,46 +48,52 @@ struct Oracle<'a> {
     synced: HashMap<&'a str, usize>,
     /// Journal files made during the trace, and when.
     created: HashMap<&'a str, usize>,
-    /// Calls that have not returned: by thread, what they began with and when.
-    open: BTreeMap<&'a str, (&'a str, usize)>,
     verdict: Verdict,
 }
 
 impl<'a> Oracle<'a> {
     fn read(trace: &'a str) -> Verdict {
         let mut oracle = Self::default();
-        for (at, line) in trace.lines().enumerate() {
-            let Some((thread, rest)) = line.split_once(char::is_whitespace) else { continue };
-            let rest = rest.trim_start();
-            if let Some(begun) = rest.strip_suffix(" <unfinished ...>") {
-                oracle.begins(begun, at);
-                oracle.open.insert(thread, (begun, at));
-            } else if let Some(end) = rest.strip_prefix("<... ") {
-                if let Some((begun, since)) = oracle.open.remove(thread) {
-                    oracle.ends(begun, end, since, at);
-                }
-            } else {
-                oracle.begins(rest, at);
-                oracle.ends(rest, rest, at, at);
-            }
-        }
+        each(trace, |call| match call.ended {
+            None => oracle.begins(call),
+            Some((end, at)) => oracle.ends(call, end, at),
+        });
         oracle.verdict
     }
 
     /// A call that begins: an answer must be right now.
-    fn begins(&mut self, call: &'a str, _at: usize) {
-        if !["write(", "writev(", "sendto(", "sendmsg("].iter().any(|name| call.starts_with(name))
-            || !call.contains("HTTP/1.1 200")
-        {
+    fn begins(&mut self, call: Call<'a>) {
+        if !SENDING.contains(&call.name()) {
             return;
         }
-        for mark in after(call, r#"{\"id\":\""#).filter(|mark| mark.starts_with('w')) {
-            self.verdict.answers += 1;
-            let why = match self.written.get(mark) {
+        let sent = call.begun;
+        if sent.contains("HTTP/1.1 200") {
+            let marks = after(sent, r#"{\"id\":\""#).filter_map(Mark::parse);
+            self.judge("events", marks.collect());
+        }
+        if sent.contains("HTTP/1.1 201") {
+            for name in after(sent, r#"{\"id\":\""#) {
+                self.judge("creation", batch_of(name).collect());
+            }
+        }
+        for line in sent.split(r#"{\"type\":\"appended\""#).skip(1) {
+            let request = line.split(r#"\"ref\":"#).nth(1).and_then(|rest| rest.split(',').next());
+            let session = after(line, r#"\"session\":\""#).next();
+            let name =
+                session.zip(request).map(|(session, request)| format!("{session}r{request}"));
+            self.judge("line", name.iter().flat_map(|name| batch_of(name)).collect());
+        }
+    }
+
+    /// An answer that acknowledges these events.
+    fn judge(&mut self, kind: &'static str, marks: Vec<Mark>) {
+        *self.verdict.answers.entry(kind).or_default() += marks.len() as u64;
+        for mark in marks.iter().map(|mark| mark.name()) {
+            let why = match self.written.get(&*mark) {
                 None => Some("was never written to the journal".to_owned()),
-                Some((file, done)) => self.unsafe_because(mark, file, *done),
+                Some((file, done)) => self.unsafe_because(&mark, file, *done),
             };
-            self.verdict.violations.extend(why.map(|why| format!("{mark} {why}")));
+            self.verdict.violations.extend(why.map(|why| (kind, format!("{mark} {why}"))));
         }
     }
 
@@ -90,30 +109,34 @@ impl<'a> Oracle<'a> {
     }
 
     /// A call that returned.
-    fn ends(&mut self, call: &'a str, end: &'a str, since: usize, at: usize) {
-        let Some((_, result)) = end.rsplit_once(" = ") else { return };
-        let failed = result.starts_with('-') || result.contains("(INJECTED)");
-        let file = path(call);
-        if failed {
-        } else if call.starts_with("pwrite64(") || call.starts_with("pwritev2(") {
-            // It syncs what it wrote itself, and nothing else.
-            let durable = call.contains("RWF_DSYNC") || end.contains("RWF_DSYNC");
-            self.verdict.syncs += u64::from(durable);
-            for mark in after(call, r#"\"mark\":\""#).filter(|_| file.contains("/journal/")) {
-                self.written.insert(mark, (file, at));
-                if durable {
-                    self.durable.insert(mark);
+    fn ends(&mut self, call: Call<'a>, end: &'a str, at: usize) {
+        let file = path(call.begun);
+        match call.name() {
+            _ if !call.succeeded() => {}
+            "pwrite64" | "pwritev2" => {
+                // It syncs what it wrote itself, and nothing else.
+                let durable = call.begun.contains("RWF_DSYNC") || end.contains("RWF_DSYNC");
+                self.verdict.syncs += u64::from(durable);
+                let marks = after(call.begun, r#"\"mark\":\""#);
+                for mark in marks.filter(|_| file.contains("/journal/")) {
+                    self.written.insert(mark, (file, at));
+                    if durable {
+                        self.durable.insert(mark);
+                    }
                 }
             }
-        } else if call.starts_with("fdatasync(") || call.starts_with("fsync(") {
-            self.verdict.syncs += 1;
-            self.synced.insert(file, since);
-        } else if call.starts_with("openat(") && call.contains("O_CREAT") {
-            let file = path(result);
-            if file.contains("/journal/") {
-                self.verdict.created += 1;
-                self.created.insert(file, at);
+            "fdatasync" | "fsync" => {
+                self.verdict.syncs += 1;
+                self.synced.insert(file, call.since);
             }
+            "openat" if call.begun.contains("O_CREAT") => {
+                let file = path(call.result().unwrap_or_default());
+                if file.contains("/journal/") {
+                    self.verdict.created += 1;
+                    self.created.insert(file, at);
+                }
+            }
+            _ => {}
         }
     }
 }
@@ -128,6 +151,30 @@ fn after<'a>(text: &'a str, lead: &'a str) -> impl Iterator<Item = &'a str> {
     text.split(lead).skip(1).filter_map(|rest| rest.split('\\').next())
 }
 
+/// The marks of the request `w1r2`.
+fn batch_of(name: &str) -> impl Iterator<Item = Mark> + use<> {
+    let first = Mark::parse(&format!("{name}e0"));
+    first.into_iter().flat_map(|first| batch(first.writer, first.request))
+}
+
+/// Creates sessions until the board stops, each with a batch of events and its name.
+fn create(board: &Board, writer: u64) {
+    for request in 0.. {
+        let Some(address) = board.address() else { return };
+        let session = format!("w{writer}r{request}");
+        let first: Value = serde_json::from_str(&ledger::body(writer, request, true)).unwrap();
+        let body = json!({"id": session, "initial_events": first["events"]}).to_string();
+        let reply = Wire::new(address).post("/v1/sessions", &body).unwrap();
+        board.with(&session, |ledger, tally| {
+            ledger.sends(writer, request);
+            match reply.status {
+                201 => ledger.acknowledged(writer, request, 0, tally),
+                _ => tally.complain(format!("no creation: {reply:?}")),
+            }
+        });
+    }
+}
+
 /// The calls of a server under load; `fault` may change them.
 fn trace(fault: &[&str]) -> String {
     let home = tempfile::tempdir().unwrap();
@@ -140,17 +187,32 @@ fn trace(fault: &[&str]) -> String {
     let mut server = setup.up();
     let board = Arc::new(Board::default());
     board.move_to(Some(server.address));
-    let writers: Vec<_> = [0, 2, 4, 6]
+    type Client = fn(&Board, u64);
+    let write: Client = |board, writer| board.write("s", writer);
+    // Its session's name is that of its lines without their number.
+    let stream: Client = |board, writer| board.stream(&format!("w{writer}"), writer);
+    let clients = [(0, write), (2, write), (4, write), (6, stream), (8, create)];
+    let clients: Vec<_> = clients
         .into_iter()
-        .map(|writer| {
+        .map(|(writer, run)| {
             let board = Arc::clone(&board);
-            std::thread::spawn(move || board.write("s", writer))
+            std::thread::spawn(move || run(&board, writer))
         })
         .collect();
-    eventually("answers", || (board.tally.lock().unwrap().acked > 300).then_some(()));
+    let known = |start: char| {
+        let ledgers = board.ledgers.lock().unwrap();
+        let those = ledgers.iter().filter(|(name, _)| name.starts_with(start));
+        those.map(|(_, ledger)| ledger.acked).sum::<u64>()
+    };
+    let streamed = || board.with("w6", |ledger, _| ledger.acked);
+    eventually("answers", || {
+        let enough = known('s') > 200 && streamed() > 100 && known('w') > streamed() + 100;
+        enough.then_some(())
+    });
     board.stop();
-    writers.into_iter().for_each(|writer| writer.join().unwrap());
+    clients.into_iter().for_each(|client| client.join().unwrap());
     server.stop();
+    board.tally.lock().unwrap().assert_nothing_wrong();
     fs::read_to_string(&trace).unwrap()
 }
 
@@ -161,12 +223,47 @@ fn no_answer_leaves_before_what_it_acknowledges_is_synced() {
     }
     let trace = trace(&[]);
     let verdict = Oracle::read(&trace);
-    assert_eq!(verdict.violations, Vec::<String>::new());
-    assert!(verdict.answers > 200 && verdict.syncs > 50 && verdict.created > 1, "{verdict:?}");
+    assert_eq!(verdict.violations, []);
+    let judged = KINDS.map(|kind| verdict.answers.get(kind).copied().unwrap_or(0));
+    assert!(judged.iter().all(|events| *events > 50), "{verdict:?}");
+    assert!(verdict.syncs > 50 && verdict.created > 1, "{verdict:?}");
     eprintln!(
-        "events answered {}, syncs {}, journal files made {}, violations 0",
-        verdict.answers, verdict.syncs, verdict.created
+        "events answered {} ({KINDS:?}: {judged:?}), syncs {}, journal files made {}, violations 0",
+        judged.iter().sum::<u64>(),
+        verdict.syncs,
+        verdict.created
     );
+}
+
+/// A kernel or a sandbox may not know the call that writes and syncs in one, or not its flag.
+#[test]
+fn where_no_call_writes_and_syncs_in_one_it_is_written_and_then_synced() {
+    if !has("the order of syncs and answers, apart", &[Need::Strace]) {
+        return;
+    }
+    for error in ["ENOSYS", "EINVAL"] {
+        let verdict = Oracle::read(&trace(&["-e", &format!("inject=pwritev2:error={error}")]));
+        assert_eq!(verdict.violations, [], "{error}");
+        assert!(verdict.syncs > 50, "{error}: {verdict:?}");
+    }
+}
+
+/// Whoever made the directory may have died between making it and syncing its name.
+#[test]
+fn every_start_syncs_the_name_of_its_directory() {
+    if !has("the syncs of a start", &[Need::Strace]) {
+        return;
+    }
+    let home = tempfile::tempdir().unwrap();
+    let trace = home.path().join("trace");
+    let words = ["strace", "-f", "-qq", "-y", "-o", text(&trace), "-e", "trace=fsync"];
+    let name = format!("<{}>)", text(&home.path().canonicalize().unwrap()));
+    for start in 0..2 {
+        Setup::new(home.path(), &home.path().join("data")).before(&words).up().stop();
+        let calls = fs::read_to_string(&trace).unwrap();
+        let synced = |line: &str| line.contains(&name) && line.ends_with(" = 0");
+        assert!(calls.lines().any(synced), "start {start}: {calls}");
+    }
 }
 
 #[test]
@@ -178,7 +275,13 @@ fn the_oracle_sees_syncs_that_do_not_happen() {
         let apart = "inject=pwritev2:error=EOPNOTSUPP";
         let trace = trace(&["-e", apart, "-e", &format!("inject={call}:retval=0")]);
         let verdict = Oracle::read(&trace);
-        assert!(!verdict.violations.is_empty(), "{call}: {verdict:?}");
+        // Without syncs of files every kind of answer is early, without those of names those that
+        // came before the next.
+        let kinds = if call == "fdatasync" { &KINDS[..] } else { &KINDS[..1] };
+        for kind in kinds {
+            let told = verdict.violations.iter().any(|(early, _)| early == kind);
+            assert!(told, "{call}: {kind}: {:?}", verdict.answers);
+        }
     }
 }
 
@@ -189,11 +292,18 @@ fn the_oracle_tells_early_answers_from_safe_ones() {
     let sync = "1 fdatasync(7</d/journal/0>) = 0";
     let answer =
         r#"2 sendto(9<socket:[1]>, "HTTP/1.1 200 OK {\"data\":[{\"id\":\"w0r0e0\"", 9) = 9"#;
+    let made = r#"2 writev(9<socket:[1]>, [{iov_base="HTTP/1.1 201 Created\r\n", iov_len=20}, {iov_base="{\"id\":\"w0r0\",\"type\":\"session\"", iov_len=9}], 2) = 9"#;
+    let line = r#"2 writev(9<socket:[1]>, [{iov_base="{\"type\":\"appended\",\"line\":1,\"ref\":0,\"session\":\"w0\"", iov_len=9}], 1) = 9"#;
     let make = r#"1 openat(5</d/journal>, "0", O_RDWR|O_CREAT|O_EXCL, 0600) = 7</d/journal/0>"#;
     let name = "1 fsync(5</d/journal>) = 0";
     let (begun, ended) =
         ("1 fdatasync(7</d/journal/0> <unfinished ...>", "1 <... fdatasync resumed>) = 0");
     let cases: &[(&[&str], usize)] = &[
+        (&[both, made], 0),
+        (&[both, line], 0),
+        (&[made, both], 1),
+        (&[line, both], 1),
+        (&[write, line], 1),
         (&[make, name, write, sync, answer], 0),
         (&[write, begun, ended, answer], 0),
         (&[make, name, both, answer], 0),
@@ -214,6 +324,6 @@ fn the_oracle_tells_early_answers_from_safe_ones() {
         let trace = lines.join("\n");
         let verdict = Oracle::read(&trace);
         assert_eq!(verdict.violations.len(), *expected, "{trace}\n{verdict:?}");
-        assert_eq!(verdict.answers, 1);
+        assert_eq!(verdict.answers.values().sum::<u64>(), 1);
     }
 }

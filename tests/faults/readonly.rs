@@ -105,6 +105,42 @@ fn a_start_on_what_may_not_be_written_says_why_and_changes_nothing() {
 }
 
 #[test]
+fn a_directory_that_others_may_write_to_is_refused_and_one_they_see_is_warned_of() {
+    let home = tempfile::tempdir().unwrap();
+    let setup = Setup::new(home.path(), &home.path().join("data"));
+    let mut server = setup.up();
+    let mut known = acknowledged(&server, 0..5);
+    server.kill();
+    let set = |mode| fs::set_permissions(&setup.data, fs::Permissions::from_mode(mode)).unwrap();
+    for (mode, refused, warned) in [
+        (0o770, true, false),
+        (0o720, true, false),
+        (0o702, true, false),
+        (0o1777, true, false),
+        (0o755, false, true),
+        (0o750, false, true),
+        (0o711, false, true),
+        (0o700, false, false),
+    ] {
+        set(mode);
+        match setup.start() {
+            Err(ended) => {
+                assert!(refused && ended.code == Some(1), "{mode:o}: {ended:?}");
+                let words =
+                    [format!("mode {mode:04o}"), format!("chmod 700 {}", text(&setup.data))];
+                assert!(words.iter().all(|word| ended.err.contains(word)), "{mode:o}: {ended:?}");
+            }
+            Ok(server) => {
+                assert!(!refused, "{mode:o} was not refused");
+                assert_eq!(server.said().contains("chmod 700"), warned, "{}", server.said());
+                agrees(&server, &mut known);
+            }
+        }
+    }
+    assert_eq!(fs::metadata(&setup.data).unwrap().permissions().mode() & 0o7777, 0o700);
+}
+
+#[test]
 fn a_file_system_that_turns_read_only_leaves_a_store_that_reads_and_says_so() {
     let needs = [Need::Root, Need::Mount, Need::Loop, Need::Fuse, Need::Tool("mkfs.ext4")];
     if !has("a file system that gives up", &needs) {

@@ -192,6 +192,11 @@ impl Server {
         eventually("the server's end", || self.child.try_wait().unwrap()).code()
     }
 
+    /// Descriptors it has open.
+    pub fn descriptors(&self) -> usize {
+        fs::read_dir(format!("/proc/{}/fd", self.pid)).map_or(0, Iterator::count)
+    }
+
     /// A number of `/proc/PID/status`, in KiB where it is a size.
     pub fn status(&self, field: &str) -> u64 {
         let text = read(Path::new(&format!("/proc/{}/status", self.pid)));

@@ -25,6 +25,8 @@ const ROTATED_AFTER: u64 = 10;
 /// What a story has besides appends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Plot {
+    /// To a store that has to be made first.
+    Creation,
     Appends,
     /// Bodies are taken away.
     Redactions,
@@ -37,7 +39,7 @@ impl Plot {
     fn setup(self, home: &Path, changed: bool) -> Setup {
         let setup = Setup::new(home, &home.join("data")).small();
         match self {
-            Self::Appends => setup,
+            Self::Creation | Self::Appends => setup,
             // Uncompressed, so that what must be gone would be found.
             Self::Redactions => setup.with("SESSIONLOG_COMPRESSION", "off"),
             Self::Rotation if changed => {
@@ -48,7 +50,8 @@ impl Plot {
     }
 }
 
-/// A data directory that a kill left with work for recovery, and what its clients know.
+/// A data directory that a kill left with work for recovery, or none yet, and what its clients
+/// know.
 pub struct Before {
     home: tempfile::TempDir,
     pub plot: Plot,
@@ -60,6 +63,9 @@ impl Before {
     pub fn new(plot: Plot) -> Self {
         let home = tempfile::tempdir().unwrap();
         let mut known = BTreeMap::new();
+        if plot == Plot::Creation {
+            return Self { home, plot, known, next: 0 };
+        }
         let mut server = plot.setup(home.path(), false).up();
         // Its master key is the only one yet.
         let first = if plot == Plot::Rotation { Plot::Redactions } else { plot };
@@ -89,8 +95,10 @@ impl Before {
     fn copy(&self) -> tempfile::TempDir {
         let copy = tempfile::tempdir().unwrap();
         let from = self.home.path().join("data");
-        run("cp", &["-a", text(&from), text(&copy.path().join("data"))]).unwrap();
-        let _ = fs::remove_file(copy.path().join("data/owner.sock"));
+        if self.plot != Plot::Creation {
+            run("cp", &["-a", text(&from), text(&copy.path().join("data"))]).unwrap();
+            let _ = fs::remove_file(copy.path().join("data/owner.sock"));
+        }
         copy
     }
 
@@ -122,7 +130,7 @@ impl Before {
             self.let_go(server, copy, known, tally);
         }
         let words: Vec<String> = match self.plot {
-            Plot::Appends => return,
+            Plot::Creation | Plot::Appends => return,
             Plot::Redactions => known.values().flat_map(Ledger::gone).map(Mark::text).collect(),
             Plot::Rotation => vec![CANARY.to_owned()],
         };
@@ -198,7 +206,8 @@ impl<'a> Story<'a> {
         if !sessions.all(|(writer, session)| self.append(wire, session, writer)) {
             return false;
         }
-        let redacts = self.plot != Plot::Appends && self.next.is_multiple_of(REDACTED_EVERY);
+        let redacts = matches!(self.plot, Plot::Redactions | Plot::Rotation)
+            && self.next.is_multiple_of(REDACTED_EVERY);
         if redacts && !self.redact(wire) {
             return false;
         }
