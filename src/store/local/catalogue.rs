@@ -10,6 +10,8 @@ use std::{
     sync::Arc,
 };
 
+use indexmap::IndexMap;
+
 use super::session::{Session, info_of};
 use crate::{
     event::{
@@ -25,13 +27,22 @@ pub(super) struct Catalogue {
     scopes: BTreeMap<Scope, Sessions>,
 }
 
+/// How far a walk over the sessions in use has come: all from `at` on of this scope were looked at.
+pub(super) struct Place {
+    scope: Scope,
+    at: usize,
+}
+
 /// Sessions by what frames and segments call them.
 pub(super) type ByHash = BTreeMap<SessionHash, Arc<Session>>;
 
-/// The sessions of a scope. Ordered maps: what goes over them goes in the same order in each run.
+/// The sessions of a scope. Maps with an order, be it that of insertion: what goes over them goes in
+/// the same order in each run.
 #[derive(Default)]
 struct Sessions {
-    awake: BTreeMap<SessionId, Arc<Session>>,
+    /// Found by a hash: every append looks for one, and each name that is compared on the way lies
+    /// somewhere else in memory.
+    awake: IndexMap<SessionId, Arc<Session>>,
     resting: BTreeSet<Resting>,
     /// Sessions created with an `Idempotency-Key` that still counts, and when.
     created: BTreeMap<Box<str>, (Timestamp, SessionId)>,
@@ -89,7 +100,7 @@ impl Catalogue {
         if named.is_none_or(|named| named.hash != session.hash) {
             return;
         }
-        sessions.awake.remove(&session.key.session);
+        sessions.awake.swap_remove(&session.key.session);
         sessions.created.retain(|_, (_, name)| *name != session.key.session);
     }
 
@@ -117,42 +128,41 @@ impl Catalogue {
         self.get(&key)
     }
 
-    /// Lets up to `count` of the sessions behind `after` rest that nobody uses, and forgets keys of
+    /// Lets up to `count` of the sessions before `before` rest that nobody uses, and forgets keys of
     /// creations before `live`. Answers where it stopped; `None` at the end.
     pub(super) fn rest(
         &mut self,
-        after: Option<&SessionKey>,
+        before: Option<&Place>,
         count: usize,
         live: Timestamp,
-    ) -> Option<SessionKey> {
+    ) -> Option<Place> {
         let mut left = count;
-        let from = after.map_or(Bound::Unbounded, |key| Bound::Included(&key.scope));
+        let from = before.map_or(Bound::Unbounded, |place| Bound::Included(&place.scope));
         for (scope, sessions) in self.scopes.range_mut::<Scope, _>((from, Bound::Unbounded)) {
-            let from = match after.filter(|key| key.scope == *scope) {
-                Some(key) => Bound::Excluded(key.session.clone()),
+            let end = match before.filter(|place| place.scope == *scope) {
+                Some(place) => place.at.min(sessions.awake.len()),
                 None => {
                     sessions.created.retain(|_, (at, _)| *at >= live);
-                    Bound::Unbounded
+                    sessions.awake.len()
                 }
             };
-            let some = sessions.awake.range((from, Bound::Unbounded)).take(left);
-            let some: Vec<&Arc<Session>> = some.map(|(_, session)| session).collect();
-            left -= some.len();
-            let last = some.last().map(|session| session.key.clone());
-            let unused: Vec<(SessionId, Packed)> = some
-                .into_iter()
+            let begin = end.saturating_sub(left);
+            left -= end - begin;
+            // Backwards: what takes the place of one that goes was looked at, or came since.
+            for at in (begin..end).rev() {
+                let Some((_, session)) = sessions.awake.get_index(at) else { continue };
                 // Nobody else holds it, and nobody can come by it while the catalogue is locked:
                 // forks in use know where they found it.
-                .filter(|session| (Arc::strong_count(session), Arc::weak_count(session)) == (1, 0))
-                .filter_map(|session| Some((session.key.session.clone(), session.packed()?)))
-                .collect();
-            for (id, packed) in unused {
-                sessions.awake.remove(&id);
-                sessions.resting.insert(Resting(packed));
+                let unused = (Arc::strong_count(session), Arc::weak_count(session)) == (1, 0);
+                if let Some(packed) = unused.then(|| session.packed()).flatten() {
+                    sessions.awake.swap_remove_index(at);
+                    sessions.resting.insert(Resting(packed));
+                }
             }
             if left == 0 {
-                return last;
+                return Some(Place { scope: scope.clone(), at: begin });
             }
+            sessions.awake.shrink_to(sessions.awake.len() * 2);
         }
         None
     }

@@ -7,7 +7,6 @@ use std::{io, sync::Arc, time::Duration};
 use super::{Shared, catalogue::keys_live_from, lock, session::Session};
 use crate::{
     env::sync::atomic::Ordering,
-    event::SessionKey,
     log::{Entry, SegmentEntry},
 };
 
@@ -62,10 +61,10 @@ impl Shared {
     /// Packs the entries of sessions of which nothing else is known.
     fn rest_unused(&self) {
         let live = keys_live_from(self.env.clock.now());
-        let mut after: Option<SessionKey> = None;
+        let mut before = None;
         loop {
-            after = self.catalogue_mut().rest(after.as_ref(), REST_AT_ONCE, live);
-            if after.is_none() {
+            before = self.catalogue_mut().rest(before.as_ref(), REST_AT_ONCE, live);
+            if before.is_none() {
                 return;
             }
         }

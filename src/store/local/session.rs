@@ -53,8 +53,9 @@ pub(super) struct State {
     pub(super) ever_settled: bool,
     /// Whether it is listed for the next settling.
     pub(super) listed: bool,
-    /// What queued frames will make of it.
-    pub(super) ahead: Option<Ahead>,
+    /// What queued frames will make of it: made in memory that is at hand, where a session that
+    /// nobody wrote to for a while is not.
+    pub(super) ahead: Option<Box<Ahead>>,
     /// Durable frames that no settled segment holds. Readers share them; and where many wait,
     /// room for more is made without copying them while writers wait.
     pub(super) unsettled: VecDeque<Arc<Held>>,
@@ -577,16 +578,18 @@ impl State {
     /// The end that the next frame goes behind, void frames of an earlier epoch forgotten.
     pub(super) fn end(&mut self, epoch: u64) -> &mut Ahead {
         self.forget_void(epoch);
-        self.ahead.get_or_insert_with(|| Ahead {
-            epoch,
-            frames: 0,
-            tail: Position(self.entry.tail),
-            chain: Chain(self.entry.chain),
-            control_chain: Chain(self.entry.control_chain),
-            updated_at: Timestamp(self.entry.updated_at),
-            names: HashSet::new(),
-            barrier: false,
-            ends: false,
+        self.ahead.get_or_insert_with(|| {
+            Box::new(Ahead {
+                epoch,
+                frames: 0,
+                tail: Position(self.entry.tail),
+                chain: Chain(self.entry.chain),
+                control_chain: Chain(self.entry.control_chain),
+                updated_at: Timestamp(self.entry.updated_at),
+                names: HashSet::new(),
+                barrier: false,
+                ends: false,
+            })
         })
     }
 }
