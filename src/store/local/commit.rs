@@ -54,7 +54,7 @@ impl Shared {
 
     async fn committed(&self, queued: Queued) -> StoreResult<Appended> {
         if queued.lead {
-            blocking(|| self.journal.lead(false, &|round, result| self.outcome(round, result)));
+            blocking(|| self.journal.lead(1, &|round, result| self.outcome(round, result)));
         }
         let lost = || StoreError::OutcomeUnknown { reason: "the store was closed".to_owned() };
         if queued.done.await.map_err(|_| lost())?? == Told::Show {

@@ -22,7 +22,6 @@ use crate::{
         sync::{
             Condvar, Mutex, MutexGuard, PoisonError,
             atomic::{AtomicU64, Ordering},
-            thread,
         },
     },
     event::{Lsn, SessionHash},
@@ -90,6 +89,8 @@ pub(super) struct Journal<S> {
     background: bool,
     queue: Mutex<Queue<S>>,
     wake: Condvar,
+    /// Told to who waits for the lead.
+    offered: Condvar,
     /// Held across a write and its sync: what an append asks for lies beside it.
     writer: Mutex<Writer>,
     /// Held while a round is made visible, so that one becomes so behind the other.
@@ -113,7 +114,9 @@ struct Queue<S> {
     /// Bytes of their frames.
     bytes: u64,
     next_lsn: Lsn,
-    leading: bool,
+    lead: Lead,
+    /// Who waits for the lead; the committer hands it over between two rounds.
+    waiting: usize,
     handover: bool,
     /// The last round had several frames: the committer leads the next.
     crowded: bool,
@@ -122,6 +125,19 @@ struct Queue<S> {
     refuse: Option<String>,
     stopped: bool,
 }
+
+/// Who writes what is queued.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lead {
+    /// Nobody: nothing is queued.
+    Free,
+    Taken,
+    /// One of those who wait for it, next.
+    Offered,
+}
+
+/// What the committer leads: all there is, until somebody else wants to.
+const ENDLESS: usize = usize::MAX;
 
 impl<S> Queue<S> {
     fn push(&mut self, item: Item<S>) {
@@ -156,7 +172,8 @@ impl<S> Journal<S> {
             items: Vec::new(),
             bytes: 0,
             next_lsn: place.lsn,
-            leading: false,
+            lead: Lead::Free,
+            waiting: 0,
             handover: false,
             crowded: false,
             quiet: true,
@@ -168,6 +185,7 @@ impl<S> Journal<S> {
             background: options.background,
             queue: Mutex::new(queue),
             wake: Condvar::new(),
+            offered: Condvar::new(),
             writer: Mutex::new(writer),
             last: Mutex::new(Last { items: Vec::new(), end: place, visible: place }),
             start,
@@ -233,9 +251,10 @@ impl<S> Journal<S> {
         queue.next_lsn = Lsn(first.0 + u64::from(records));
         let item = build(first);
         queue.push(item);
-        if std::mem::replace(&mut queue.leading, true) {
+        if queue.lead != Lead::Free {
             return Ok(false);
         }
+        queue.lead = Lead::Taken;
         if !(self.background && queue.crowded) {
             return Ok(true);
         }
@@ -245,8 +264,9 @@ impl<S> Journal<S> {
         Ok(false)
     }
 
-    /// Takes the next round into an empty list; `None` ends the leadership.
-    fn take(&self, mut round: Vec<Item<S>>) -> Option<Vec<Item<S>>> {
+    /// Takes the next round into an empty list; `None` ends the leadership, which goes to who waits
+    /// for it once the leader's part is done.
+    fn take(&self, mut round: Vec<Item<S>>, done: bool) -> Option<Vec<Item<S>>> {
         let mut queue = lock(&self.queue);
         let mut bytes = 0;
         let fits = |item: &&Item<S>| {
@@ -255,8 +275,13 @@ impl<S> Journal<S> {
             first || bytes <= ROUND_BYTES_MAX
         };
         let count = queue.items.iter().take_while(fits).count();
+        if queue.waiting > 0 && (done || count == 0) {
+            queue.lead = Lead::Offered;
+            self.offered.notify_one();
+            return None;
+        }
         if count == 0 {
-            queue.leading = false;
+            queue.lead = Lead::Free;
             return None;
         }
         queue.crowded = count > 1;
@@ -269,17 +294,22 @@ impl<S> Journal<S> {
         Some(round)
     }
 
-    /// Leads: writes rounds until the queue is empty, or, when a committer thread runs and this is
-    /// not it, hands over after the first. Who ends leading has shown all that is durable.
-    pub(super) fn lead(&self, committer: bool, outcome: Outcome<'_, S>) {
+    /// Leads: writes rounds until the queue is empty, or hands over when so many frames are written:
+    /// to the committer thread when one runs, [`ENDLESS`] being its own part, or to who waits for
+    /// the lead.
+    pub(super) fn lead(&self, part: usize, outcome: Outcome<'_, S>) {
+        let committer = part == ENDLESS;
+        let mut left = part;
         let mut empty = Vec::new();
-        while let Some(mut round) = self.take(empty) {
+        while let Some(mut round) = self.take(empty, committer || left == 0) {
             let frames = round.iter().map(|item| &item.frame);
             let (result, end) = self.busy(|| {
                 let mut writer = lock(&self.writer);
                 (writer.commit(frames), writer.durable())
             });
             self.written.fetch_add(bytes_of(&round), Ordering::Relaxed);
+            // Behind a failure nothing is left of what was queued.
+            left = if result.is_ok() { left.saturating_sub(round.len()) } else { 0 };
             self.note(result.as_ref().err().map(|failure| {
                 let (Failure::Refused(error) | Failure::Unknown(error)) = failure;
                 error
@@ -300,15 +330,15 @@ impl<S> Journal<S> {
             if !(committer && self.is_awaited() && self.tell_one()) {
                 self.show(outcome);
             }
-            if self.background && !committer {
+            if self.background && left == 0 {
                 let mut queue = lock(&self.queue);
-                queue.handover = !queue.items.is_empty() && !queue.stopped;
-                queue.leading = !queue.items.is_empty();
+                let goes_on = !queue.items.is_empty();
+                queue.handover = goes_on && !queue.stopped && queue.waiting == 0;
                 let wakes = std::mem::take(&mut queue.quiet) || queue.handover;
                 if wakes && !planted(Defect::LoseWakeUp) {
                     self.wake.notify_one();
                 }
-                if queue.handover || !queue.leading {
+                if queue.handover {
                     return;
                 }
             }
@@ -353,23 +383,25 @@ impl<S> Journal<S> {
         self.progress.send_modify(|rounds| *rounds += 1);
     }
 
-    /// Takes the lead unless somebody has it.
-    fn take_lead(&self) -> bool {
-        !std::mem::replace(&mut lock(&self.queue).leading, true)
-    }
-
-    /// Takes the lead once nobody has it: nothing is queued then.
-    fn wait_for_lead(&self) {
-        while !self.take_lead() {
-            thread::yield_now();
+    /// Takes the lead when it is his turn. All that is durable is visible then; what is queued
+    /// waits for him.
+    fn wait_for_lead(&self, outcome: Outcome<'_, S>) {
+        let mut queue = lock(&self.queue);
+        queue.waiting += 1;
+        while queue.lead == Lead::Taken {
+            queue = self.offered.wait(queue).unwrap_or_else(PoisonError::into_inner);
         }
+        queue.waiting -= 1;
+        queue.lead = Lead::Taken;
+        drop(queue);
+        self.show(outcome);
     }
 
-    /// Waits until nobody leads and nothing is queued; what is queued meanwhile is led here. After
-    /// [`Self::refuse`] that is the end of all writing.
+    /// Leads all that is queued. After [`Self::refuse`] that is the end of all writing.
     pub(super) fn drain(&self, outcome: Outcome<'_, S>) {
-        self.wait_for_lead();
-        self.lead(true, outcome);
+        self.wait_for_lead(outcome);
+        let queued = lock(&self.queue).items.len();
+        self.lead(queued, outcome);
     }
 
     /// Notes how a write went: readiness tells of the last one, and after some that failed in a
@@ -434,7 +466,7 @@ impl<S> Journal<S> {
             let before = rounds();
             if std::mem::take(&mut queue.handover) {
                 drop(queue);
-                self.lead(true, outcome);
+                self.lead(ENDLESS, outcome);
                 queue = lock(&self.queue);
                 continue;
             }
@@ -449,11 +481,11 @@ impl<S> Journal<S> {
                 self.wake.wait_timeout(queue, IDLE).unwrap_or_else(PoisonError::into_inner);
             queue = guard;
             let idle = waited.timed_out() && rounds() == before;
-            if idle && !queue.leading && !queue.stopped {
-                queue.leading = true;
+            if idle && queue.lead == Lead::Free && !queue.stopped {
+                queue.lead = Lead::Taken;
                 drop(queue);
                 self.watermark();
-                self.lead(true, outcome);
+                self.lead(ENDLESS, outcome);
                 queue = lock(&self.queue);
                 queue.quiet = rounds() == before;
             }
@@ -464,7 +496,7 @@ impl<S> Journal<S> {
     /// lies before them can be recycled. Each takes a number of its own. Returns when they are
     /// written, or void; `outcome` tells which.
     pub(super) fn copy_forward(&self, copies: Vec<Item<S>>, outcome: Outcome<'_, S>) {
-        self.wait_for_lead();
+        self.wait_for_lead(outcome);
         let mut queue = lock(&self.queue);
         if queue.refuse.is_none() {
             for mut item in copies {
@@ -473,8 +505,9 @@ impl<S> Journal<S> {
                 queue.push(item);
             }
         }
+        let queued = queue.items.len();
         drop(queue);
-        self.lead(true, outcome);
+        self.lead(queued, outcome);
     }
 
     /// Ends the committer thread.
@@ -494,17 +527,20 @@ impl<S> Journal<S> {
 
     /// Writes a watermark now unless somebody leads; what the committer thread does when idle.
     pub(super) fn idle(&self, outcome: Outcome<'_, S>) {
-        if self.take_lead() {
+        let mut queue = lock(&self.queue);
+        if queue.lead == Lead::Free {
+            queue.lead = Lead::Taken;
+            drop(queue);
             self.watermark();
-            self.lead(true, outcome);
+            self.lead(ENDLESS, outcome);
         }
     }
 
-    /// Runs what nobody may write beside: the caller leads meanwhile, and writes what was queued.
+    /// Runs what nobody may write beside: the caller leads meanwhile.
     pub(super) fn alone<T>(&self, run: impl FnOnce() -> T, outcome: Outcome<'_, S>) -> T {
-        self.wait_for_lead();
+        self.wait_for_lead(outcome);
         let done = self.busy(run);
-        self.lead(true, outcome);
+        self.lead(0, outcome);
         done
     }
 
@@ -525,28 +561,31 @@ impl<S> Journal<S> {
 
     /// Makes this start durable, if nothing was committed in it yet.
     pub(super) fn begin(&self, outcome: Outcome<'_, S>) -> io::Result<()> {
-        while !lock(&self.writer).started() {
-            if !self.take_lead() {
-                // Whoever leads makes the start durable with his first round.
-                thread::yield_now();
-                continue;
-            }
-            let next = self.next_number();
-            let result = self.write_apart(|writer| writer.begin(next));
-            self.note(result.as_ref().err());
-            self.lead(true, outcome);
-            result?;
+        if lock(&self.writer).started() {
+            return Ok(());
         }
-        Ok(())
+        self.apart(
+            |writer, next| if writer.started() { Ok(()) } else { writer.begin(next) },
+            outcome,
+        )
     }
 
     /// Goes on in another file: a place of this one is damaged.
     pub(super) fn leave(&self, outcome: Outcome<'_, S>) -> io::Result<()> {
-        self.wait_for_lead();
+        self.apart(Writer::leave, outcome)
+    }
+
+    /// Writes what is no round, and is told the number of the next record.
+    fn apart(
+        &self,
+        write: impl FnOnce(&mut Writer, Lsn) -> io::Result<()>,
+        outcome: Outcome<'_, S>,
+    ) -> io::Result<()> {
+        self.wait_for_lead(outcome);
         let next = self.next_number();
-        let result = self.write_apart(|writer| writer.leave(next));
+        let result = self.write_apart(|writer| write(writer, next));
         self.note(result.as_ref().err());
-        self.lead(true, outcome);
+        self.lead(0, outcome);
         result
     }
 
@@ -639,16 +678,57 @@ mod tests {
         (Item { session: (), frame, plain: None, effect: None, done: Some(done) }, told)
     }
 
-    #[test]
-    fn what_is_durable_is_shown_before_a_failure_makes_anything_void() {
+    fn journal_on(sim: &Sim, background: bool) -> Journal<()> {
         const FILE_BYTES: u64 = 8 << 20;
-        let sim = Sim::new(1);
         sim.env().storage.create_dir("journal").unwrap();
         let place = Place { order: 0, byte_offset: 0, lsn: Lsn(0) };
         let resume = Resume { place, order: 0, start: 0, ring: Vec::new() };
-        let options =
-            Options { journal_file_bytes: FILE_BYTES, background: false, ..Options::default() };
-        let journal: Journal<()> = Journal::new(sim.env(), options, [3; 16], resume);
+        let options = Options { journal_file_bytes: FILE_BYTES, background, ..Options::default() };
+        Journal::new(sim.env(), options, [3; 16], resume)
+    }
+
+    #[test]
+    fn who_waits_for_the_lead_gets_it_though_there_is_always_more_to_write() {
+        const ROUNDS: usize = 100;
+        let sim = Sim::new(1);
+        let journal = journal_on(&sim, true);
+        let queue = || {
+            let mut told = None;
+            let queued = journal.enqueue(0, 1, |lsn| {
+                let (item, done) = item(lsn, 100);
+                told = Some(done);
+                item
+            });
+            assert!(queued.is_ok() && told.is_some());
+        };
+        let rounds = AtomicU64::new(0);
+        // Each round that is shown brings the next.
+        let outcome = |round: &mut Vec<Item<()>>, _: Result<(), Failure>| {
+            round.clear();
+            match rounds.fetch_add(1, Ordering::Relaxed) as usize {
+                2 => {
+                    while lock(&journal.queue).waiting == 0 {
+                        std::thread::yield_now();
+                    }
+                }
+                ROUNDS.. => return,
+                _ => {}
+            }
+            queue();
+        };
+        queue();
+        std::thread::scope(|scope| {
+            scope.spawn(|| journal.lead(ENDLESS, &outcome));
+            let before =
+                journal.alone(|| rounds.load(Ordering::Relaxed), &|round, _| round.clear());
+            assert!(before < ROUNDS as u64, "after {before} rounds");
+        });
+    }
+
+    #[test]
+    fn what_is_durable_is_shown_before_a_failure_makes_anything_void() {
+        let sim = Sim::new(1);
+        let journal = journal_on(&sim, false);
         let seen = RefCell::new(Vec::new());
         let outcome = |round: &mut Vec<Item<()>>, result: Result<(), Failure>| {
             seen.borrow_mut().push((round.len(), result.is_ok(), journal.epoch()));
@@ -664,12 +744,12 @@ mod tests {
             assert!(queued.is_ok());
         };
         queue(100);
-        journal.lead(true, &outcome);
+        journal.lead(ENDLESS, &outcome);
         // Two rounds: the first goes into the file that there is, the second finds no other.
         queue(5 << 20);
         queue(5 << 20);
         sim.fail_next(Op::Create, Fault::Io, true);
-        journal.lead(true, &outcome);
+        journal.lead(ENDLESS, &outcome);
         assert_eq!(seen.take(), [(1, true, 0), (1, true, 0), (1, false, 1)]);
         let mut told = waiting.into_iter().map(|mut told| told.try_recv().map(|told| told.ok()));
         assert!(told.next().is_some(), "the first is told by the outcome");
