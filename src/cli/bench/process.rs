@@ -5,6 +5,7 @@ use std::{
     io,
     net::{Ipv4Addr, SocketAddr, TcpListener},
     path::PathBuf,
+    process::ExitStatus,
     time::Duration,
 };
 
@@ -14,8 +15,10 @@ use tokio::{
     runtime::Handle,
 };
 
-/// How long a program may take to stop before it is killed.
+/// How long a program may take to stop before it is killed, where nobody asks how it ended.
 const STOP: Duration = Duration::from_secs(20);
+/// How long one may take that must end as it would by itself.
+const CLEAN_STOP: Duration = Duration::from_secs(600);
 
 const START_TRIES: usize = 400;
 const START_PAUSE: Duration = Duration::from_millis(25);
@@ -48,6 +51,27 @@ impl Process {
         self.child.id().unwrap_or_default()
     }
 
+    /// Has it stop by itself.
+    ///
+    /// # Errors
+    /// It ended in another way, or not for ten minutes.
+    pub(super) fn stop(mut self) -> io::Result<()> {
+        match self.ended(CLEAN_STOP) {
+            Some(status) if status.success() => Ok(()),
+            Some(status) => Err(io::Error::other(format!("a server did not stop well: {status}"))),
+            None => Err(io::Error::other("a server does not stop")),
+        }
+    }
+
+    /// Asks it to stop and waits; how it ended, if it did.
+    fn ended(&mut self, patience: Duration) -> Option<ExitStatus> {
+        // Without an id it has ended and was waited for: the number may be somebody else's.
+        let pid = Pid::from_raw(i32::try_from(self.child.id()?).ok()?)?;
+        kill_process(pid, self.polite).ok()?;
+        let wait = async { tokio::time::timeout(patience, self.child.wait()).await };
+        self.runtime.clone().block_on(wait).ok()?.ok()
+    }
+
     /// Tries until the program answers, or has ended, or took too long.
     pub(super) fn wait_until(&mut self, answers: impl Fn() -> io::Result<()>) -> io::Result<()> {
         let mut last = Ok(());
@@ -64,15 +88,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        let id = self.child.id().and_then(|id| i32::try_from(id).ok());
-        // Without an id it has ended and was waited for: the number may be somebody else's.
-        let Some(pid) = id.and_then(Pid::from_raw) else { return };
-        let asked = kill_process(pid, self.polite);
-        let waited = self
-            .runtime
-            .clone()
-            .block_on(async { tokio::time::timeout(STOP, self.child.wait()).await });
-        if asked.is_err() || waited.is_err() {
+        if self.child.id().is_some() && self.ended(STOP).is_none() {
             // Nobody can be told; the runtime kills what is still there.
             let _ = self.runtime.clone().block_on(self.child.kill());
         }

@@ -60,8 +60,10 @@ fn run(site: &mut Site) -> Outcome<Found> {
     for _ in 0..site.settings.rounds.min(ROUNDS_MAX) {
         stop_here(site)?;
         site.runtime.block_on(crashed(site, sessions))?;
-        // Dropped: stopped as a service manager would.
-        crash.push(timed(site, &data_dir)?.0);
+        let (seconds, server) = timed(site, &data_dir)?;
+        crash.push(seconds);
+        // However long it takes to settle all of them: killed before, it would be another crash.
+        server.process.stop()?;
         stop_here(site)?;
         let (seconds, server) = timed(site, &data_dir)?;
         clean.push(seconds);
