@@ -187,14 +187,14 @@ impl Storage for DataDir {
             if matches!(&*name, "." | "..") {
                 continue;
             }
-            let is_dir = match found.file_type() {
+            let kind = match found.file_type() {
                 FileType::Unknown => {
                     let stat = rustix::fs::statat(&opened, &*name, AtFlags::SYMLINK_NOFOLLOW)?;
-                    FileType::from_raw_mode(stat.st_mode).is_dir()
+                    FileType::from_raw_mode(stat.st_mode)
                 }
-                known => known.is_dir(),
+                known => known,
             };
-            entries.push(Entry { name, is_dir });
+            entries.push(Entry { name, is_dir: kind.is_dir(), is_file: kind.is_file() });
         }
         entries.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(entries)

@@ -90,6 +90,8 @@ pub struct Entry {
     pub name: String,
     /// Whether it is a directory.
     pub is_dir: bool,
+    /// Whether it is a file: no link, no pipe.
+    pub is_file: bool,
 }
 
 /// Holds the lock of a data directory until it is dropped.

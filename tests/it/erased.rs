@@ -271,6 +271,42 @@ fn what_lies_in_quarantine_beside_copies_holds_up_no_erasure() {
 }
 
 #[test]
+fn a_copy_that_may_not_be_opened_is_no_damage_and_waits() {
+    let sim = machine(68, false);
+    runtime().block_on(async {
+        let store = fill(&sim, Age::Settled).await;
+        sim.write_durable("quarantine/foreign", 0, b"whole, and it names nobody");
+        sim.fail_next(Op::OpenRead, Fault::Denied, true);
+        let failed = store.erase(&key("gone")).await;
+        assert!(matches!(failed, Err(StoreError::Io { .. })), "{failed:?}");
+        sim.heal();
+        store.erase(&key("gone")).await.unwrap();
+        assert_eq!(holding(&sim, CANARY), Vec::<String>::new());
+        assert!(sim.files().contains(&"quarantine/foreign".to_owned()), "nothing was known of it");
+    });
+}
+
+#[test]
+fn what_is_no_file_in_quarantine_is_left_where_it_is() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (data, outside) = (scratch.path().join("data"), scratch.path().join("outside"));
+    std::fs::write(&outside, b"somebody else's").unwrap();
+    runtime().block_on(async {
+        let env = sessionlog::env::Env::real(&data).unwrap();
+        let store = Local::open_local(&env, small()).unwrap();
+        create(&store, "gone").await;
+        let quarantine = data.join("quarantine");
+        std::os::unix::fs::symlink(&outside, quarantine.join("link")).unwrap();
+        let mode = rustix::fs::Mode::from_raw_mode(0o600);
+        let pipe = quarantine.join("pipe");
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        store.erase(&key("gone")).await.unwrap();
+        assert!(quarantine.join("link").is_symlink() && pipe.exists() && outside.exists());
+        store.close().await;
+    });
+}
+
+#[test]
 fn an_erasure_that_cannot_be_finished_stops_nobody_and_a_later_start_finishes_it() {
     for encrypted in [false, true] {
         let sim = machine(67, encrypted);

@@ -330,6 +330,7 @@ impl Disk {
             .map(|(path, node)| Entry {
                 name: path.rsplit('/').next().unwrap_or(path).to_owned(),
                 is_dir: *node == Node::Directory,
+                is_file: *node != Node::Directory,
             })
             .collect())
     }
@@ -476,6 +477,7 @@ fn error_of(fault: Fault) -> io::Error {
         Fault::Io | Fault::Spoil => Errno::IO.into(),
         Fault::Full => Errno::NOSPC.into(),
         Fault::Short => io::ErrorKind::WriteZero.into(),
+        Fault::Denied => Errno::ACCESS.into(),
         Fault::Kill | Fault::PowerLoss => gone(),
     }
 }

@@ -95,6 +95,8 @@ pub enum Fault {
     Full,
     /// A write that stops early and says so.
     Short,
+    /// EACCES, on calls that open a file.
+    Denied,
     /// EIO on a sync, and one of the sectors it tried to write is zeros now, what was durable in it
     /// included. No engine can mend that before its next write: a test lets it make one.
     Spoil,
@@ -110,6 +112,7 @@ impl Fault {
             Self::Io | Self::Kill | Self::PowerLoss => true,
             Self::Full => matches!(op, Op::Write | Op::Create | Op::CreateDir | Op::Rename),
             Self::Short => op == Op::Write,
+            Self::Denied => matches!(op, Op::Open | Op::OpenRead),
             Self::Spoil => matches!(op, Op::Sync | Op::SyncAll),
         }
     }

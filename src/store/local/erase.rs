@@ -19,12 +19,12 @@ use super::{
     layout::{JOURNAL, QUARANTINE},
     lock,
     session::{Session, State},
-    settle::is_everybodys,
 };
 use crate::{
     env::{
         Entry as Listed,
         planted::{Defect, planted},
+        unreadable,
     },
     event::SessionHash,
     log::{
@@ -181,7 +181,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Removes copies of refused bytes that may be the session's. What else lies there is let be.
+    /// Removes copies of refused bytes that may be the session's. What else lies there is let be,
+    /// and what passes (no memory, no rights) tells nothing of a copy.
     pub(super) fn clear_quarantine(&self, session: SessionHash) -> io::Result<()> {
         let storage = &self.env.storage;
         let copies = match storage.list(QUARANTINE) {
@@ -190,7 +191,7 @@ impl Shared {
         };
         let own = session.to_string();
         let mut removed = false;
-        let is_copy = |copy: &&Listed| !copy.is_dir && !copy.name.ends_with(".reason");
+        let is_copy = |copy: &&Listed| copy.is_file && !copy.name.ends_with(".reason");
         for copy in copies.iter().filter(is_copy) {
             let path = format!("{QUARANTINE}/{}", copy.name);
             let bytes = storage.open_read(&path).and_then(|file| {
@@ -200,9 +201,10 @@ impl Shared {
                 })
             });
             let may_be_its = match bytes {
-                Err(error) if is_everybodys(&error) => return Err(error),
                 // Of a copy that was begun or cannot be read nobody knows whose it is.
-                Err(_) => true,
+                Err(error) if unreadable(&error) => true,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(error),
                 Ok(bytes) => {
                     let named = bytes.windows(session.0.len()).any(|part| part == session.0);
                     named || copy.name.starts_with(&own) || copy.name.ends_with(".new")
