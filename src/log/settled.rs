@@ -192,6 +192,8 @@ pub struct Settled {
     pub base_end: u64,
     /// Bytes up to the end of the last whole generation: where the next is appended.
     pub end: u64,
+    /// Of each of its generations the store's count of time, and what the wall clock said then.
+    pub times: Vec<(i64, i64)>,
 }
 
 impl Settled {
@@ -225,6 +227,7 @@ impl Settled {
                 settled.base_end = at;
             }
             settled.generation = chunk.generation;
+            settled.times.push((chunk.delta.counted, chunk.delta.at));
             settled.last = Some(chunk.delta);
             (settled.last_at, settled.end) = (from, at);
             from = at;

@@ -116,17 +116,26 @@ struct Anchor {
     seen: i64,
     /// What a crash would leave of the count.
     kept: i64,
+    /// Between two jumps of the wall clock it is ahead of the count by as much: from which count
+    /// on, and how far. The oldest first, never empty.
+    stretches: Vec<(i64, i64)>,
 }
 
 impl Count {
-    /// A count that goes on from what was kept.
+    /// A count that goes on from what was kept; `before` has counts and what the wall clock said
+    /// at each, the oldest first.
     #[must_use]
-    pub fn resume(clock: &dyn Clock, told: Told) -> Self {
+    pub fn resume(clock: &dyn Clock, told: Told, before: &[(i64, i64)]) -> Self {
         let wall = clock.now().0;
         let off = wall.saturating_sub(told.seen.0);
         let believed = if (0..=OFF_MICROS_MAX).contains(&off) { off } else { 0 };
         let counted = told.counted.0.saturating_add(believed);
+        let mut stretches = Vec::new();
+        for (counted, wall) in before.iter().copied().chain([(counted, wall)]) {
+            stretch(&mut stretches, counted, wall);
+        }
         Self(Mutex::new(Anchor {
+            stretches,
             counted,
             wall,
             monotonic: micros(clock.monotonic()),
@@ -140,7 +149,19 @@ impl Count {
     #[must_use]
     pub fn begin(clock: &dyn Clock) -> Self {
         let now = clock.now();
-        Self::resume(clock, Told { counted: now, seen: now })
+        Self::resume(clock, Told { counted: now, seen: now }, &[])
+    }
+
+    /// The earliest that the wall clock said within the last `micros` of the count: what was
+    /// written then has no earlier time, however the clock jumped since.
+    #[must_use]
+    pub fn earliest(&self, clock: &dyn Clock, micros: i64) -> Timestamp {
+        let from = self.now(clock).0.saturating_sub(micros);
+        let stretches = &mut self.anchor().stretches;
+        let over = stretches.partition_point(|(start, _)| *start <= from).saturating_sub(1);
+        stretches.drain(..over);
+        let said = stretches.iter().map(|(start, ahead)| from.max(*start).saturating_add(*ahead));
+        Timestamp(said.min().unwrap_or(from))
     }
 
     /// The time counted so far.
@@ -161,7 +182,8 @@ impl Count {
         anchor.seen = see(anchor.seen, wall);
         if walked.saturating_sub(lived).saturating_abs() > JUMP_MICROS {
             let counted = anchor.latest;
-            *anchor = Anchor { counted, wall, monotonic, ..*anchor };
+            (anchor.counted, anchor.wall, anchor.monotonic) = (counted, wall, monotonic);
+            stretch(&mut anchor.stretches, counted, wall);
         }
         Told { counted: Timestamp(anchor.latest), seen: Timestamp(anchor.seen) }
     }
@@ -180,6 +202,16 @@ impl Count {
 
     fn anchor(&self) -> MutexGuard<'_, Anchor> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Notes what the wall clock said at a count, where it jumped.
+fn stretch(stretches: &mut Vec<(i64, i64)>, counted: i64, wall: i64) {
+    let ahead = wall.saturating_sub(counted);
+    let jumped =
+        |(_, last): &(i64, i64)| ahead.saturating_sub(*last).saturating_abs() > JUMP_MICROS;
+    if stretches.last().is_none_or(jumped) {
+        stretches.push((counted, ahead));
     }
 }
 
@@ -215,7 +247,7 @@ mod tests {
             match step.split_at(1) {
                 ("+", number) => clock.advance(hours(number.parse().expect("hours"))),
                 ("~", number) => jump(&clock, number.parse::<i64>().expect("hours") * HOUR),
-                _ => count = Count::resume(&clock, count.told(&clock)),
+                _ => count = Count::resume(&clock, count.told(&clock), &[]),
             }
             let _ = count.now(&clock);
         }
@@ -248,7 +280,7 @@ mod tests {
             let count = Count::begin(&clock);
             let told = count.told(&clock);
             jump(&clock, by);
-            let after = Count::resume(&clock, told).now(&clock);
+            let after = Count::resume(&clock, told, &[]).now(&clock);
             after.0 - told.counted.0
         };
         for (by, expected) in [
@@ -269,7 +301,7 @@ mod tests {
         for _ in 0..100 {
             for by in [8 * HOUR, -8 * HOUR] {
                 jump(&clock, by);
-                told = Count::resume(&clock, told).told(&clock);
+                told = Count::resume(&clock, told, &[]).told(&clock);
             }
         }
         assert_eq!(told.counted.0 - began.0, 8 * HOUR);
@@ -282,12 +314,38 @@ mod tests {
         jump(&clock, YEARS);
         let told = count.told(&clock);
         jump(&clock, -YEARS);
-        let count = Count::resume(&clock, told);
+        let count = Count::resume(&clock, told, &[]);
         clock.advance(hours(3));
         let told = count.told(&clock);
         jump(&clock, 5 * HOUR);
-        let counted = Count::resume(&clock, told).now(&clock);
+        let counted = Count::resume(&clock, told, &[]).now(&clock);
         assert_eq!(counted.0 - ManualClock::default().now().0, 8 * HOUR);
+    }
+
+    #[test]
+    fn what_was_written_within_a_day_that_was_lived_through_is_within_it_however_clocks_jump() {
+        const DAY: i64 = 24 * HOUR;
+        let clock = ManualClock::default();
+        let mut count = Count::begin(&clock);
+        let (mut written, mut before) = (Vec::new(), Vec::new());
+        // Hours that pass, hours that the wall clock jumps, and whether a stop comes with it.
+        let steps = [(5, 0), (1, 87_600), (20, 0), (3, -3), (1, 100), (2, 8), (2, -8), (30, 0)];
+        for (n, (pass, by)) in steps.iter().cycle().take(40).enumerate() {
+            clock.advance(hours(*pass));
+            let counted = count.now(&clock).0;
+            written.push((counted, clock.now().0));
+            before.push((counted, clock.now().0));
+            jump(&clock, by * HOUR);
+            if n % 3 == 1 {
+                count = Count::resume(&clock, count.told(&clock), &before);
+            }
+            let (now, from) = (count.now(&clock).0, count.earliest(&clock, DAY).0);
+            for (at, wall) in &written {
+                assert!(now - at > DAY || *wall >= from, "step {n}: written at {at}, it is {now}");
+            }
+        }
+        clock.advance(hours(48));
+        assert_eq!(count.earliest(&clock, DAY).0, clock.now().0 - DAY, "without jumps it is a day");
     }
 
     #[test]

@@ -206,7 +206,7 @@ impl Store for Model {
     ) -> BoxFuture<'a, StoreResult<(SessionInfo, Appended)>> {
         async move {
             let now = self.clock.now();
-            let live = now.plus_micros(-limits::BATCH_KEY_MICROS);
+            let live = self.count.earliest(&*self.clock, limits::BATCH_KEY_MICROS);
             let known = self.sessions().values().find_map(|old| {
                 let same = new.key.is_some() && old.key == new.key && old.info.key.scope == *scope;
                 (same && old.info.created_at >= live).then(|| created_before(old, &new))

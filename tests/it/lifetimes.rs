@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use sessionlog::{
     env::{Clock, sim::ManualClock},
-    event::{NewEvent, Scope, SessionId, SessionKey},
+    event::{Batch, BatchKey, NewEvent, Scope, SessionId, SessionKey},
     store::{Change, Keeps, Listing, NewSession, Stage, Store, StoreError, Swept},
 };
 
@@ -230,6 +230,31 @@ async fn a_clock_that_jumps_by_years_expires_nothing() {
             clock.advance(DAY * 9);
             store.used(&key("old")).await.unwrap();
             assert_eq!(sweep(store).await.reclaimed.len(), 1, "grace behind {by}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_clock_that_jumps_by_years_forgets_no_key() {
+    on_every_engine(async |store, clock| {
+        for by in [YEARS_MICROS, -2 * YEARS_MICROS, YEARS_MICROS] {
+            let id = format!("made{}", clock.now().0);
+            let made = NewSession {
+                id: Some(SessionId::new(&id).unwrap()),
+                key: Some(BatchKey::new(&id).unwrap()),
+                ..NewSession::default()
+            };
+            let sent = Batch { key: Some(BatchKey::new("once").unwrap()), ..batch(one()) };
+            store.create(&Scope::local(), made.clone()).await.unwrap();
+            let first = append(store, &key(&id), sent.clone()).await.unwrap();
+            clock.set(clock.now().plus_micros(by));
+            append(store, &key(&id), batch(one())).await.unwrap();
+            let again = append(store, &key(&id), sent).await.unwrap();
+            assert!(again.repeated, "jumped by {by}");
+            assert_eq!(again.events, first.events, "jumped by {by}");
+            let (_, created) = store.create(&Scope::local(), made).await.unwrap();
+            assert!(created.repeated, "jumped by {by}");
         }
     })
     .await;

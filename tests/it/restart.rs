@@ -1,9 +1,12 @@
 //! The embedded engine over stops of every kind, on the simulated disk.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use sessionlog::{
-    env::sim::{Fault, Op, Sim},
+    env::{
+        Clock,
+        sim::{Fault, Op, Sim},
+    },
     event::{BatchKey, Position, Scope},
     store::{
         Change, NewSession, Store, StoreError,
@@ -220,4 +223,49 @@ async fn the_key_of_a_creation_stands_for_its_content() {
     assert_eq!((&again.key, answer.repeated, answer.events.len()), (&first.key, true, 1));
     let other = store.create(&Scope::local(), new("{\"n\":3}")).await;
     assert!(matches!(other, Err(StoreError::IdempotencyConflict { .. })), "{other:?}");
+}
+
+/// Clocks that jump by years before a stop, over it, and behind it: whatever was keyed within the
+/// last day that was lived through is answered, and sealed segments keep their keys.
+#[tokio::test]
+async fn a_key_outlives_a_clock_that_jumps_before_over_and_behind_a_stop() {
+    const YEARS_MICROS: i64 = 10 * 365 * 24 * 3_600 * 1_000_000;
+    for when in 0..3 {
+        for sealed in [false, true] {
+            let told = format!("jump {when}, sealed: {sealed}");
+            let sim = Sim::new(90);
+            let jump = |at| {
+                if at == when {
+                    sim.clock().set(sim.clock().now().plus_micros(YEARS_MICROS));
+                }
+            };
+            let mut store = Local::open_local(&sim.env(), small()).unwrap();
+            create(&store, "s").await;
+            let body = format!("{{\"pad\":\"{}\"}}", "x".repeat(2_000));
+            let keyed = |name: &str| {
+                let key = Some(BatchKey::new(name).unwrap());
+                sessionlog::event::Batch { key, ..batch([event(&body)]) }
+            };
+            append(&store, &key("s"), keyed("first")).await.unwrap();
+            store.settle().unwrap();
+            jump(0);
+            for n in 0..30 {
+                append(&store, &key("s"), keyed(&format!("other {n}"))).await.unwrap();
+            }
+            store.settle().unwrap();
+            if sealed {
+                store.close().await;
+            }
+            drop(store);
+            sim.power_loss();
+            jump(1);
+            store = Local::open_local(&sim.env(), small()).unwrap();
+            jump(2);
+            let again = append(&store, &key("s"), keyed("first")).await.unwrap();
+            assert!(again.repeated, "{told}");
+            sim.clock().advance(Duration::from_secs(25 * 3_600));
+            let anew = append(&store, &key("s"), keyed("first")).await.unwrap();
+            assert!(!anew.repeated, "{told}: a day is over");
+        }
+    }
 }

@@ -9,6 +9,7 @@ use tokio::sync::oneshot;
 
 use super::{
     Shared,
+    catalogue::keys_live_from,
     journal::{Item, Refused, Told},
     names::{self, Name},
     redact::is_redacted,
@@ -152,7 +153,8 @@ impl Shared {
             let mut state = self.opened(session)?;
             // Read under the lock: frames of this epoch can only have been queued before.
             let epoch = self.journal.epoch();
-            match known(&mut state, epoch, prepared)? {
+            let live_from = || keys_live_from(&self.count, &*self.env.clock);
+            match known(&mut state, epoch, prepared, &live_from)? {
                 Known::Wait => return Ok(Planned::Wait),
                 Known::Nothing => {
                     let note = prepared.batch.note.as_ref();
@@ -521,7 +523,12 @@ enum Known {
     Wait,
 }
 
-fn known(state: &mut State, epoch: u64, prepared: &Prepared) -> StoreResult<Known> {
+fn known(
+    state: &mut State,
+    epoch: u64,
+    prepared: &Prepared,
+    live_from: &dyn Fn() -> Timestamp,
+) -> StoreResult<Known> {
     let batch = &prepared.batch;
     let ahead = state.end(epoch);
     if ahead.barrier {
@@ -546,9 +553,8 @@ fn known(state: &mut State, epoch: u64, prepared: &Prepared) -> StoreResult<Know
         }
     }
     let Some(opened) = &mut state.opened else { return Ok(Known::Nothing) };
-    let live_from = prepared.at.plus_micros(-limits::BATCH_KEY_MICROS);
     let batch_key = batch.key.as_ref();
-    if let Some(known) = batch_key.and_then(|key| opened.batch(key.as_str(), live_from)) {
+    if let Some(known) = batch_key.and_then(|key| opened.batch(key.as_str(), live_from())) {
         return Ok(Known::Batch(known.clone()));
     }
     if seen.is_empty() {

@@ -14,11 +14,12 @@ use indexmap::IndexMap;
 
 use super::session::{Session, info_of};
 use crate::{
+    env::Clock,
     event::{
         Incarnation, Scope, SessionHash, SessionId, SessionKey, TenantId, Timestamp, UserId, limits,
     },
     log::{Entry, Packed},
-    store::{Listing, SessionInfo},
+    store::{Listing, SessionInfo, lifetime::Count},
 };
 
 /// The sessions of a store.
@@ -385,7 +386,8 @@ fn unpacked(scope: &Scope, packed: &Packed) -> Entry {
     packed.entry(scope.tenant.as_str(), scope.user.as_str())
 }
 
-/// Creations before this time are forgotten by their keys.
-pub(super) fn keys_live_from(now: Timestamp) -> Timestamp {
-    now.plus_micros(-limits::BATCH_KEY_MICROS)
+/// Batches and creations before this time are forgotten by their keys: a day was lived through
+/// since. A clock that jumps forgets none.
+pub(super) fn keys_live_from(count: &Count, clock: &dyn Clock) -> Timestamp {
+    count.earliest(clock, limits::BATCH_KEY_MICROS)
 }

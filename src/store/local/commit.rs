@@ -7,6 +7,7 @@ use super::{
     Shared,
     append::{self, Planned, Queued, Request},
     blocking,
+    catalogue::keys_live_from,
     journal::Told,
     lock,
     read::Opened,
@@ -15,7 +16,7 @@ use super::{
     write_error,
 };
 use crate::{
-    event::{Batch, Incarnation, Range, Scope, SessionHash, SessionId, SessionKey, limits},
+    event::{Batch, Incarnation, Range, Scope, SessionHash, SessionId, SessionKey},
     log::{Control, Create, Lineage},
     store::{Appended, Fill, ForkPoint, NewSession, Read, SessionInfo, StoreError, StoreResult},
 };
@@ -74,7 +75,7 @@ impl Shared {
         let create_key = new.key.as_ref().map(|key| key.as_str().to_owned());
         if let Some(known) = create_key.as_ref().and_then(|key| catalogue.created_by(scope, key)) {
             let state = known.state();
-            let live = self.env.clock.now().plus_micros(-limits::BATCH_KEY_MICROS);
+            let live = keys_live_from(&self.count, &*self.env.clock);
             if !state.exists {
                 return Ok(Entered::Wait);
             }

@@ -48,7 +48,7 @@ pub(super) fn open(env: &Env, options: Options) -> Result<(Shared, Box<dyn Lock>
     let bad = recovered.lost.len();
     let mut refused = mend(env, (store.id, &keys), &known, &mut recovered);
     let mut recovery = report(&recovered, found.clean, bad);
-    let count = Count::resume(&*env.clock, found.told);
+    let count = count_of(env, &found);
     let counted = count.now(&*env.clock);
     unfinished.extend(tombstones(&mut known, &keys, &recovered)?);
     let [dirty, touched] =
@@ -225,9 +225,11 @@ fn settled(env: &Env, store: [u8; 16], keys: &Keys) -> Result<Settled, OpenError
     let mut catalogue = Settling::default();
     let (mut differing, mut nameless) = (Vec::new(), false);
     let (mut deleted, mut unfinished, mut births) = (Vec::new(), Vec::new(), Births::new());
-    let live = keys_live_from(env.clock.now());
+    let mut live = None;
     let (mut slots, found) =
-        Slots::open(env, store, keys.own().cloned(), &mut |entry, bytes, differs| {
+        Slots::open(env, store, keys.own().cloned(), &mut |found, entry, bytes, differs| {
+            let from = || keys_live_from(&count_of(env, found), &*env.clock);
+            let live = *live.get_or_insert_with(from);
             let (left, begun) = (is_left(&entry), is_unfinished(&entry));
             let fork = entry.lineage.is_some().then(|| entry.clone());
             let Some(key) = catalogue.take(entry, bytes, live) else {
@@ -260,6 +262,11 @@ fn settled(env: &Env, store: [u8; 16], keys: &Keys) -> Result<Settled, OpenError
     };
     let (deleted, unfinished) = (those(&deleted, is_left), those(&unfinished, is_unfinished));
     Ok(Settled { catalogue, slots, found, deleted, unfinished, births })
+}
+
+/// The store's count of time, as the last settling kept it.
+fn count_of(env: &Env, found: &Found) -> Count {
+    Count::resume(&*env.clock, found.told, &found.times)
 }
 
 /// Whether something may be left of a session that was erased, or of an event that was redacted.

@@ -60,7 +60,7 @@ impl Shared {
 
     /// Packs the entries of sessions of which nothing else is known.
     fn rest_unused(&self) {
-        let live = keys_live_from(self.env.clock.now());
+        let live = keys_live_from(&self.count, &*self.env.clock);
         let mut before = None;
         loop {
             before = self.catalogue_mut().rest(before.as_ref(), REST_AT_ONCE, live);

@@ -5,7 +5,9 @@
 use std::{collections::BTreeSet, io, sync::Arc};
 
 use super::{
-    Shared, lock,
+    Shared,
+    catalogue::keys_live_from,
+    lock,
     policy::Policy,
     read::OpenSegment,
     redact::leave_out,
@@ -14,7 +16,7 @@ use super::{
 };
 use crate::{
     env::{File, sync::atomic::Ordering},
-    event::{Lsn, Position, limits},
+    event::{Lsn, Position},
     log::{
         Chain, Cipher, Fault, LogError, Record, SegmentEntry,
         seal::{self, Sealed},
@@ -205,7 +207,7 @@ impl Shared {
         let end = run.last().map_or(0, |last| last.end);
         prove(&header, &records, end, self.chains_behind(session, run)?)?;
         known.extend(leave_out(header.base, &mut records, &redacted));
-        let live = self.env.clock.now().plus_micros(-limits::BATCH_KEY_MICROS);
+        let live = keys_live_from(&self.count, &*self.env.clock);
         let compressed = self.options.compression;
         let bytes = self.keys.with(cipher, |encryptor| {
             seal::seal(header, &records, known, live, compressed, encryptor)

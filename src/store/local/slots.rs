@@ -77,6 +77,8 @@ pub(super) struct Found {
     pub(super) place: Place,
     /// The count of time as the last settling kept it.
     pub(super) told: Told,
+    /// Counts of time, and what the wall clock said at each, the oldest first.
+    pub(super) times: Vec<(i64, i64)>,
 }
 
 /// A settled file that could be read.
@@ -88,8 +90,9 @@ struct Readable {
 }
 
 impl Slots {
-    /// Reads both files and chooses the younger whole generation. `take` gets its entries in the
-    /// order they were written, with their encoding, and whether the older file may lack this one.
+    /// Reads both files and chooses the younger whole generation. `take` gets what it says and its
+    /// entries, in the order they were written, with their encoding, and whether the older file may
+    /// lack this one.
     ///
     /// Each delta goes to the older file and holds what was settled since that one was written
     /// before: so the older lacks nothing that the last delta of the younger has not.
@@ -97,7 +100,7 @@ impl Slots {
         env: &Env,
         store: [u8; 16],
         cipher: Option<Arc<Cipher>>,
-        take: &mut dyn FnMut(Entry, &[u8], bool),
+        take: &mut dyn FnMut(&Found, Entry, &[u8], bool),
     ) -> Result<(Self, Found), OpenError> {
         let read = [read_slot(env, store, &cipher, 0)?, read_slot(env, store, &cipher, 1)?];
         let mut slots = read.each_ref().map(|slot| Slot::of(slot.as_ref()));
@@ -111,11 +114,19 @@ impl Slots {
         };
         // A last generation that is the younger's base names everything: the older is written anew.
         let based = young.settled.last_at < young.settled.base_end;
+        let old = old.and_then(|old| old.settled.last);
+        let found = Found {
+            clean: last.clean,
+            start: last.start.max(old.map_or(0, |last| last.start)),
+            place: place_of(&last),
+            told: Told { counted: Timestamp(last.counted), seen: Timestamp(last.seen) },
+            times: young.settled.times.clone(),
+        };
         let mut lacking = false;
         young
             .entries(&mut |entry, bytes, last| {
                 lacking |= last;
-                take(entry, bytes, last && !based);
+                take(&found, entry, bytes, last && !based);
             })
             .map_err(|error| match error {
                 LogError::Io(error) => doing("reading settled/")(error),
@@ -124,13 +135,6 @@ impl Slots {
         if let Some(older) = slots.get_mut(usize::from(!swapped)) {
             older.stale |= based && lacking;
         }
-        let old = old.and_then(|old| old.settled.last);
-        let found = Found {
-            clean: last.clean,
-            start: last.start.max(old.map_or(0, |last| last.start)),
-            place: place_of(&last),
-            told: Told { counted: Timestamp(last.counted), seen: Timestamp(last.seen) },
-        };
         Ok((Self { store, cipher, slots }, found))
     }
 
