@@ -80,6 +80,35 @@ async fn a_session_that_cannot_be_settled_does_not_stop_recycling() {
     assert_eq!(store.verify(&key("bad").scope, None).await.unwrap().damage, []);
 }
 
+/// Its only segment has no event yet: the next would have the same name.
+#[tokio::test]
+async fn a_session_without_an_event_is_settled_again_after_an_error() {
+    for op in [Op::Open, Op::Write, Op::Sync] {
+        for fault in [Fault::Io, Fault::Spoil] {
+            let (sim, mut told) = (Sim::new(10), Vec::new());
+            let mut store = open(&sim);
+            create(&store, "s").await;
+            store.settle().unwrap();
+            for n in 0..20 {
+                append(&store, &key("s"), batch([event(&format!("{{\"n\":{n}}}"))])).await.unwrap();
+                if n == 0 {
+                    sim.fail_next(op, fault, false);
+                }
+                told.push(store.settle().is_ok());
+            }
+            assert!(fault == Fault::Spoil || sim.struck(), "{op:?}, {fault:?}");
+            let before = events_of(&store, &key("s")).await;
+            store.close().await;
+            drop(store);
+            sim.power_loss();
+            store = open(&sim);
+            assert!(store.recovery().clean, "{op:?}, {fault:?}: it is settled, {told:?}");
+            assert_eq!(events_of(&store, &key("s")).await, before, "{op:?}, {fault:?}");
+            assert_eq!(store.verify(&key("s").scope, None).await.unwrap().damage, []);
+        }
+    }
+}
+
 /// Copies take room in the journal, too, but they are no reason to make them once more.
 #[tokio::test]
 async fn what_was_copied_forward_is_not_copied_again_while_nobody_writes() {

@@ -244,8 +244,8 @@ impl Shared {
         let active = entry.segments.last().filter(|segment| {
             let room = segment.bytes < self.options.segment_bytes_max;
             // A segment without an event would share its name with the next.
-            let takes = room || segment.is_empty();
-            segment.start == start && !segment.sealed && takes && !failed
+            let takes = room && !failed || segment.is_empty();
+            segment.start == start && !segment.sealed && takes
         });
         let base = active.map_or(first.first_position.0, |segment| segment.base);
         let (path, salt, at, file, created) = match active {
