@@ -10,10 +10,13 @@ use std::{
 };
 
 use sessionlog::{
-    env::sim::{Fault, SeededEntropy, Sim},
-    event::{Batch, Position, SessionKey},
+    env::{
+        Clock,
+        sim::{Fault, SeededEntropy, Sim},
+    },
+    event::{Batch, Position, SessionId, SessionKey},
     store::{
-        Backup, Change, LeaseCall, Store, StoreError,
+        Backup, Change, LeaseCall, NewSession, Store, StoreError,
         local::{self, Incoming, Local, NoBackup, OpenError, Restored},
     },
 };
@@ -42,8 +45,12 @@ impl Places {
     }
 
     fn restore(&self, to: &Sim) -> Result<Restored, NoBackup> {
+        runtime().block_on(self.restore_within(to))
+    }
+
+    async fn restore_within(&self, to: &Sim) -> Result<Restored, NoBackup> {
         let (outer, inner, to) = (self.outer.env(), self.inner.env(), to.env());
-        runtime().block_on(local::restore(&outer, &inner, &to, small(), &mut |_, _| {}))
+        local::restore(&outer, &inner, &to, small(), &mut |_, _| {}).await
     }
 }
 
@@ -327,16 +334,23 @@ fn a_backup_that_was_changed_anywhere_is_refused_and_nothing_is_written() {
 fn a_restore_that_crashes_leaves_a_whole_store_or_none() {
     for encrypted in [false, true] {
         let mut filled = Filled::new(13, encrypted);
+        let take = LeaseCall::Take { steal: false, ttl: Duration::from_secs(3_600), key: None };
+        let fence = runtime().block_on(filled.store.lease(&key("s1"), take)).unwrap().0.fence;
         let to = Places::new(13, encrypted);
         filled.back_up(&to, &mut |_, _| {}).unwrap();
         let (mut none, mut whole) = (0, 0);
-        for at in (0..).step_by(2) {
+        let undisturbed = machine(13, encrypted);
+        to.restore(&undisturbed).unwrap();
+        // It is a store at the very end alone.
+        let calls = undisturbed.calls();
+        for at in (0..calls + 2).filter(|at| at % 2 == 0 || at + 8 > calls) {
             let restored = machine(13, encrypted);
             // What a kill leaves is what was written, in the order it was.
             let fault = if at % 4 == 0 { Fault::PowerLoss } else { Fault::Kill };
             restored.fail_call(at, fault, false);
             let told = to.restore(&restored);
             let struck = restored.struck();
+            restored.heal();
             restored.kill();
             match Local::open_local(&restored.env(), small()) {
                 Err(_) => none += 1,
@@ -345,16 +359,36 @@ fn a_restore_that_crashes_leaves_a_whole_store_or_none() {
                     for (key, known) in &filled.acknowledged {
                         assert_eq!(bodies(&store, key), known[..], "{at}");
                     }
+                    let fenced = Batch { fence: Some(fence), ..batch([event("{}")]) };
+                    let refused = runtime().block_on(append(&store, &key("s1"), fenced));
+                    let lost = matches!(refused, Err(StoreError::LeaseLost { .. }));
+                    assert!(lost, "{at}: a lease from before: {refused:?}");
                     whole += 1;
                 }
             }
-            if !struck {
-                told.unwrap();
-                break;
-            }
+            assert!(struck || told.is_ok(), "{at}");
         }
-        assert!(none > 5 && whole > 5, "{none} {whole}");
+        assert!(none > 5 && whole > 2, "{none} {whole}");
     }
+}
+
+#[test]
+fn a_restore_that_fails_leaves_a_directory_as_vacant_as_it_was() {
+    let mut filled = Filled::new(14, true);
+    let to = Places::new(14, true);
+    filled.back_up(&to, &mut |_, _| {}).unwrap();
+    let undisturbed = machine(14, true);
+    to.restore(&undisturbed).unwrap();
+    let mut refused = 0;
+    for at in (0..undisturbed.calls()).step_by(5) {
+        let restored = machine(14, true);
+        restored.fail_call(at, Fault::Io, false);
+        if to.restore(&restored).is_err() {
+            assert_eq!(restored.files(), Vec::<String>::new(), "{at}");
+            refused += 1;
+        }
+    }
+    assert!(refused > 10, "{refused}");
 }
 
 #[test]
@@ -413,6 +447,65 @@ fn a_lease_from_before_a_restore_is_good_for_nothing_after_it() {
     runtime().block_on(append(&store, &key("s1"), fenced)).unwrap();
 }
 
+/// A backup that nobody reads back.
+fn copy(store: &Local, to: &Places) {
+    let mut incoming = to.begin();
+    let made =
+        store.backup(&mut |part| incoming.take(&part.path, &part.bytes).map_err(io::Error::other));
+    incoming.end(&made.unwrap()).unwrap();
+    incoming.seal().unwrap();
+}
+
+/// Sessions that a lease cannot be ended of by who asks for it: expired, damaged, archived.
+#[test]
+fn a_lease_of_a_session_that_takes_no_writes_now_is_good_for_nothing_after_a_restore() {
+    let take =
+        LeaseCall::Take { steal: false, ttl: Duration::from_secs(90 * 24 * 3_600), key: None };
+    let filled = Filled::new(29, false);
+    runtime().block_on(async {
+        let (kept, sim) = (Arc::clone(&filled.store), filled.sim.clone());
+        let (store, clock) = (&*kept, sim.clock());
+        let mut fences = Vec::new();
+        for (name, ttl_seconds) in [("expired", Some(3_600)), ("damaged", None)] {
+            let id = Some(SessionId::new(name).unwrap());
+            let new = NewSession { id, ttl_seconds, ..NewSession::default() };
+            store.create(&key(name).scope, new).await.unwrap();
+            let before = sim.files();
+            for n in 0..9 {
+                append(store, &key(name), batch([event(&format!("{{\"n\":{n}}}"))])).await.unwrap();
+            }
+            fences.push((name, store.lease(&key(name), take).await.unwrap().0.fence));
+            store.settle().unwrap();
+            if name == "damaged" {
+                let made = sim.files();
+                let own =
+                    made.iter().find(|path| path.starts_with("segments") && !before.contains(path));
+                sim.flip(own.unwrap(), 700, 1);
+            }
+        }
+        store.scrub();
+        clock.advance(Duration::from_secs(2 * 3_600));
+        assert_eq!(store.sweep().await.unwrap().expired, [key("expired")]);
+        let to = Places::new(29, false);
+        copy(store, &to);
+        let restored = Sim::new(29);
+        restored.clock().set(clock.now());
+        let told = to.restore_within(&restored).await.unwrap();
+        assert_eq!(told.verified.damage.len(), 1, "{:?}", told.verified.damage);
+        let store = Local::open_local(&restored.env(), small()).unwrap();
+        let back = Change { restore: true, ..Change::default() };
+        store.change(&key("expired"), back).await.unwrap();
+        store.repair(&key("damaged"), true).await.unwrap();
+        for (name, fence) in fences {
+            let fenced = Batch { fence: Some(fence), ..batch([event("{}")]) };
+            let refused = append(&store, &key(name), fenced).await;
+            assert!(matches!(refused, Err(StoreError::LeaseLost { .. })), "{name}: {refused:?}");
+            let fresh = store.lease(&key(name), take).await.unwrap().0.fence;
+            assert!(fresh.0 > fence.0 + 1, "{name}: {fresh:?}, and {fence:?} before");
+        }
+    });
+}
+
 #[test]
 fn a_damaged_session_is_damaged_in_its_backup_and_the_others_are_whole() {
     let filled = Filled::new(19, false);
@@ -422,12 +515,7 @@ fn a_damaged_session_is_damaged_in_its_backup_and_the_others_are_whole() {
     filled.sim.spoil_sector(hurt, 1);
     filled.store.scrub();
     let to = Places::new(19, false);
-    let mut incoming = to.begin();
-    let store = Arc::clone(&filled.store);
-    let made =
-        store.backup(&mut |part| incoming.take(&part.path, &part.bytes).map_err(io::Error::other));
-    incoming.end(&made.unwrap()).unwrap();
-    incoming.seal().unwrap();
+    copy(&filled.store, &to);
     let restored = Sim::new(19);
     let told = to.restore(&restored).unwrap();
     assert_eq!(told.verified.damage.len(), 1, "{:?}", told.verified.damage);

@@ -208,7 +208,10 @@ impl Shared {
         call: LeaseCall,
         lease: &mut Option<Lease>,
     ) -> StoreResult<Planned> {
-        let mut state = self.opened(session)?;
+        let mut state = match call {
+            LeaseCall::Void => session.restorable()?,
+            _ => self.opened(session)?,
+        };
         let epoch = self.journal.epoch();
         if state.end(epoch).barrier {
             return Ok(Planned::Wait);
@@ -250,7 +253,10 @@ impl Shared {
         if self.reserve.is_given() && !deletes {
             return Err(StoreError::DiskFull);
         }
-        let mends = loses || change.is_some_and(Change::mends);
+        // Nobody writes by a lease that ends.
+        let ends = |lease: &LeaseRecord| lease.until.is_none();
+        let ends = matches!(&request.control, Some(Control::Lease(lease)) if ends(lease));
+        let mends = loses || ends || change.is_some_and(Change::mends);
         if state.entry.is_degraded() && !mends {
             return Err(session.damaged(state));
         }

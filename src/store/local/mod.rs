@@ -285,13 +285,9 @@ impl Local {
     /// # Errors
     /// [`OpenError`]; nothing was changed then.
     pub fn open_local(env: &Env, options: Options) -> Result<Self, OpenError> {
-        let (shared, lock) = open::open(env, options)?;
-        let shared = Arc::new(shared);
-        let local = Self {
-            shared: Arc::clone(&shared),
-            threads: Mutex::default(),
-            lock: Mutex::new(Some(lock)),
-        };
+        let lock = open::own(env)?;
+        let local = Self::holding(Some(lock), open::open(env, options, layout::identify(env)?)?);
+        let shared = Arc::clone(&local.shared);
         if options.background {
             let committer = Arc::clone(&shared);
             local.spawn("journal", move || {
@@ -304,6 +300,10 @@ impl Local {
             }
         }
         Ok(local)
+    }
+
+    fn holding(lock: Option<Box<dyn Lock>>, shared: Shared) -> Self {
+        Self { shared: Arc::new(shared), threads: Mutex::default(), lock: Mutex::new(lock) }
     }
 
     fn spawn(&self, name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), OpenError> {

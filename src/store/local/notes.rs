@@ -137,24 +137,21 @@ impl Shared {
 
     /// Ends every lease that was ever given, in a store that was brought back from a copy: no token
     /// that a harness has from before is good, and none of those given after the copy comes again.
+    /// What expired or is damaged may be written to again one day, what is archived may not.
     pub(super) async fn void_leases(&self) -> StoreResult<()> {
         let mut leased = Vec::new();
         let scopes = self.catalogue().scopes();
         for scope in scopes {
             self.catalogue().each_entry(&scope, &mut |entry| {
-                if entry.work.fence > 0 && is_open(&entry) {
+                let written = entry.deleted_at.or(entry.archived_at).is_none();
+                if entry.work.fence > 0 && written && !entry.reclaimed {
                     leased.extend(key_of(&scope, &entry));
                 }
             });
         }
         for key in leased {
             let session = self.session(&key)?;
-            let plan = || self.plan_lease(&session, LeaseCall::Void, &mut None);
-            match self.drive(plan).await {
-                // It takes no writes, whoever has a token.
-                Err(StoreError::SessionDamaged { .. }) => {}
-                other => drop(other?),
-            }
+            self.drive(|| self.plan_lease(&session, LeaseCall::Void, &mut None)).await?;
         }
         Ok(())
     }

@@ -29,16 +29,22 @@ use crate::{
         },
     },
     event::{Lsn, Position, Range, SessionHash, SessionKey, Timestamp},
-    log::{Control, Create, Entry, Fault, Frame, FrameHeader, KeyNumber, LogError, Record},
+    log::{
+        Control, Create, Entry, Fault, Frame, FrameHeader, KeyNumber, LogError, Record, StoreFile,
+    },
     store::{Recovery, lifetime::Count},
 };
 
-/// Opens the data directory.
-pub(super) fn open(env: &Env, options: Options) -> Result<(Shared, Box<dyn Lock>), OpenError> {
-    let began = env.clock.monotonic();
+/// Takes the lock of the data directory.
+pub(super) fn own(env: &Env) -> Result<Box<dyn Lock>, OpenError> {
     let locked = env.storage.lock().map_err(doing("locking the data directory"))?;
-    let lock = locked.ok_or(OpenError::Owned)?;
-    let store = layout::identify(env)?;
+    locked.ok_or(OpenError::Owned)
+}
+
+/// Opens the data directory, whose lock is held, as the store that its file `STORE` names, or is
+/// to name.
+pub(super) fn open(env: &Env, options: Options, store: StoreFile) -> Result<Shared, OpenError> {
+    let began = env.clock.monotonic();
     let keys = Keys::open(env, &store)?;
     layout::sync_names(env).map_err(doing("making the names of the store durable"))?;
     let Settled { mut catalogue, mut slots, found, mut deleted, mut unfinished, births } =
@@ -105,7 +111,7 @@ pub(super) fn open(env: &Env, options: Options) -> Result<(Shared, Box<dyn Lock>
     deleted.iter().for_each(|session| shared.reclaim(session));
     // No settling names a place behind a tombstone before `settled/` says what it says.
     unfinished.iter().for_each(|session| _ = shared.forget_frames(session));
-    Ok((shared, lock))
+    Ok(shared)
 }
 
 /// What a start says of the journal before it replays it; so many places of it were `bad`.

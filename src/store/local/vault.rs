@@ -8,6 +8,7 @@ use std::{collections::BTreeSet, io, time::Duration};
 use super::{
     Local, OpenError, Options,
     layout::{self, BACKUP, JOURNAL, KEYS, SEGMENTS, SETTLED, STORE},
+    open,
 };
 use crate::{
     env::{Env, File, Storage},
@@ -261,8 +262,8 @@ fn each_piece(inner: &Env, kept: &Kept, take: TakePiece<'_>) -> Result<(), NoBac
     if whole && hashing.kept(&kept.path) == *kept { Ok(()) } else { Err(damaged()) }
 }
 
-/// Makes a data directory of a backup, and reads all of it back. What it says last is that it may
-/// be used: cut before, there is no store. `progress` is told bytes done and to be done.
+/// Makes a data directory of a backup, reads all of it back, and ends every lease it has. That it
+/// is a store it says last: cut before, there is none. `progress` is told bytes done and to be done.
 ///
 /// # Errors
 /// Why not; a directory that was vacant is so again.
@@ -293,49 +294,84 @@ pub async fn restore(
             Ok(())
         })?;
     }
-    let mut written = Vec::new();
-    let copied = copy(inner, to, &manifest, &mut written, &mut told);
-    if let Err(error) = copied {
-        written.iter().for_each(|path| drop(to.storage.remove(path)));
-        return Err(error);
+    let _lock = open::own(to)?;
+    let made = match copy(inner, to, &manifest, &mut told) {
+        Ok(()) => finish(inner, to, options, &manifest).await,
+        Err(error) => Err(error),
+    };
+    if made.is_err() {
+        vacate(to);
     }
-    let store = Local::open_local(to, quiet(options))?;
-    let verified = read_back(&store)?;
-    let voided = store.shared.void_leases().await;
-    voided.map_err(|error| NoBackup::Unread { what: error.to_string() })?;
-    // Whatever is written to it from now on is of a start of its own.
-    store.shared.close();
-    store.stop();
-    Ok(Restored { manifest, verified })
+    Ok(Restored { verified: made?, manifest })
 }
 
 fn is_store(kept: &&Kept) -> bool {
     kept.path == STORE
 }
 
-/// Copies every file, `STORE` once all others are durable.
+/// Copies one file.
+fn copy_one(
+    inner: &Env,
+    to: &Env,
+    made: &mut BTreeSet<String>,
+    kept: &Kept,
+    told: &mut dyn FnMut(u64),
+) -> Result<(), NoBackup> {
+    let file = create(&*to.storage, made, &kept.path)?;
+    each_piece(inner, kept, &mut |from, bytes| {
+        told(bytes.len() as u64);
+        file.write_at(from, bytes).map_err(at(&kept.path))
+    })
+}
+
+/// Copies every file but `STORE`, durably.
 fn copy(
     inner: &Env,
     to: &Env,
     manifest: &Manifest,
-    written: &mut Vec<String>,
     told: &mut dyn FnMut(u64),
 ) -> Result<(), NoBackup> {
-    let storage = &*to.storage;
-    let mut made = BTreeSet::new();
-    let mut copy_one = |kept: &Kept| {
-        let file = create(storage, &mut made, &kept.path)?;
-        written.push(kept.path.clone());
-        each_piece(inner, kept, &mut |from, bytes| {
-            told(bytes.len() as u64);
-            file.write_at(from, bytes).map_err(at(&kept.path))
-        })
-    };
-    manifest.files.iter().filter(|kept| !is_store(kept)).try_for_each(&mut copy_one)?;
+    let (storage, mut made) = (&*to.storage, BTreeSet::new());
+    let others = manifest.files.iter().filter(|kept| !is_store(kept));
+    others.map(|kept| copy_one(inner, to, &mut made, kept, told)).collect::<Result<(), _>>()?;
     for directory in [JOURNAL, SETTLED, SEGMENTS] {
         storage.create_dir(directory).map_err(at(directory))?;
     }
-    storage.sync_all().map_err(at("."))?;
-    manifest.files.iter().filter(is_store).try_for_each(&mut copy_one)?;
     storage.sync_all().map_err(at("."))
+}
+
+/// Reads the copy back as the store that it is to be, ends the leases of the one it was taken of,
+/// and only then, when all of that is durable, gives it the file `STORE`: before that nobody opens
+/// it.
+async fn finish(
+    inner: &Env,
+    to: &Env,
+    options: Options,
+    manifest: &Manifest,
+) -> Result<Verified, NoBackup> {
+    let named = layout::known(inner)?;
+    let named = named.ok_or_else(|| NoBackup::Damaged { path: STORE.to_owned() })?;
+    let store = Local::holding(None, open::open(to, quiet(options), named)?);
+    let verified = read_back(&store)?;
+    let voided = store.shared.void_leases().await;
+    voided.map_err(|error| NoBackup::Unread { what: error.to_string() })?;
+    // Whatever is written to it from now on is of a start of its own.
+    store.shared.close();
+    store.stop();
+    for kept in manifest.files.iter().filter(is_store) {
+        copy_one(inner, to, &mut BTreeSet::new(), kept, &mut |_| {})?;
+    }
+    to.storage.sync_all().map_err(at("."))?;
+    Ok(verified)
+}
+
+/// Removes every file, as far as that can be done.
+fn vacate(env: &Env) {
+    let mut directories = vec![String::new()];
+    while let Some(directory) = directories.pop() {
+        for entry in env.storage.list(&directory).unwrap_or_default() {
+            let path = below(&directory, &entry.name);
+            if entry.is_dir { directories.push(path) } else { drop(env.storage.remove(&path)) }
+        }
+    }
 }
