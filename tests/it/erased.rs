@@ -2,21 +2,24 @@
 //! whenever the machine died, and whatever is put back; and nothing of any other is touched. It
 //! must not look into the engine.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use sessionlog::{
-    env::sim::{Fault, Op, Sim},
-    event::{Position, SessionId},
-    store::{Change, NewSession, Store, StoreError, local::Local},
+    env::sim::{Call, Fault, Op, Sim},
+    event::{Position, Range, SessionId},
+    store::{Change, NewSession, Read, Store, StoreError, local::Local},
 };
 
 use crate::{
     engines::{append, batch, create, event, events_of, key, small},
+    forks::fork,
     life::{AGES, Age, machine, runtime},
     nth::{Nth, cases},
 };
 
 const CANARY: &str = "canary-5d1f0c7be2";
+/// No longer is waited before what failed is tried again.
+const HOUR: Duration = Duration::from_secs(3_600);
 
 fn open(sim: &Sim) -> Local {
     Local::open_local(&sim.env(), small()).unwrap()
@@ -240,6 +243,79 @@ fn an_erasure_that_is_cut_off_leaves_a_session_whole_or_erased() {
     }
 }
 
+/// What a fork is told of the events that its parent wrote itself.
+async fn own_part(store: &Local, leaf: &str) -> Result<usize, StoreError> {
+    let range = Range::new(Position(1), Position(3));
+    let read = Read { range, ..crate::engines::everything() };
+    store.read(&key(leaf), read).await.map(|slice| slice.events.len())
+}
+
+/// The calls of an erasure in the middle of a family, and the family after the one that fails.
+fn in_a_family(encrypted: bool, settled: bool, case: Option<Nth>) -> u64 {
+    let sim = machine(75, encrypted);
+    let told = format!("encrypted: {encrypted}, settled: {settled}, {case:?}");
+    runtime().block_on(async {
+        let store = open(&sim);
+        create(&store, "root").await;
+        let say = async |session: &str, word: &str| {
+            let body = format!("\"{word}\"");
+            append(&store, &key(session), batch([event(&body)])).await.unwrap();
+        };
+        say("root", "above").await;
+        fork(&store, "root", 1, "gone").await.unwrap();
+        say("gone", CANARY).await;
+        say("gone", CANARY).await;
+        fork(&store, "gone", 3, "leaf").await.unwrap();
+        say("leaf", "own").await;
+        if settled {
+            (0..2).for_each(|_| store.settle().unwrap());
+        }
+        let first = sim.calls();
+        case.iter().for_each(|case| case.plan(&sim));
+        let answer = store.erase(&key("gone")).await;
+        let calls = sim.calls() - first;
+        drop(store);
+        sim.heal();
+        sim.power_loss();
+        for start in 0..3 {
+            let store = open(&sim);
+            assert_eq!(store.recovery().damage, Vec::<String>::new(), "{told}, start {start}");
+            let part = own_part(&store, "leaf").await;
+            let gone = matches!(part, Err(StoreError::PrefixErased { .. }));
+            assert!(gone || matches!(part, Ok(2)) && answer.is_err(), "{told}: {part:?}");
+            if !gone {
+                store.erase(&key("gone")).await.unwrap();
+            }
+            (0..2).for_each(|_| store.settle().unwrap());
+            let part = own_part(&store, "leaf").await;
+            assert!(matches!(part, Err(StoreError::PrefixErased { .. })), "{told}: {part:?}");
+            for (from, to) in [(0, 1), (3, 4)] {
+                let range = Range::new(Position(from), Position(to));
+                let read = Read { range, ..crate::engines::everything() };
+                let slice = store.read(&key("leaf"), read).await;
+                let slice = slice.unwrap_or_else(|error| panic!("{told}, {from}: {error}"));
+                assert_eq!(slice.events.len(), 1, "{told}, start {start}: {from}..{to}");
+            }
+            assert_eq!(holding(&sim, CANARY), Vec::<String>::new(), "{told}, start {start}");
+            assert_eq!(events_of(&store, &key("root")).await.len(), 1, "{told}");
+            if start == 1 { sim.kill() } else { sim.power_loss() }
+        }
+        calls
+    })
+}
+
+#[test]
+fn an_erasure_in_a_family_that_is_cut_off_takes_what_it_wrote_and_nothing_else() {
+    for encrypted in [false, true] {
+        for settled in [false, true] {
+            let calls = in_a_family(encrypted, settled, None);
+            for case in cases(calls, 17) {
+                in_a_family(encrypted, settled, Some(case));
+            }
+        }
+    }
+}
+
 /// Far more than the journal may keep, to another session, settled meanwhile.
 async fn others_go_on(store: &Local, told: &str) {
     let body = format!("{{\"text\":\"{}\"}}", "x".repeat(3_000));
@@ -307,6 +383,106 @@ fn what_is_no_file_in_quarantine_is_left_where_it_is() {
 }
 
 #[test]
+fn an_erasure_that_cannot_be_finished_is_tried_again_ever_more_rarely_and_ends_no_backup() {
+    for encrypted in [false, true] {
+        let sim = machine(69, encrypted);
+        let told = format!("encrypted: {encrypted}");
+        runtime().block_on(async {
+            let store = fill(&sim, Age::Settled).await;
+            // Quarantine is looked at once in each try, behind the key.
+            sim.write_durable("quarantine/foreign", 0, b"whole, and it names nobody");
+            sim.fail_next(Op::OpenRead, Fault::Denied, true);
+            store.erase(&key("gone")).await.unwrap_err();
+            let tries = || {
+                let trace = sim.trace();
+                let listed = |call: &&Call| call.op == Op::List && &*call.path == "quarantine";
+                trace.iter().filter(listed).count()
+            };
+            let (before, mut last, mut pauses) = (tries(), tries(), Vec::new());
+            let mut since = 0;
+            for _ in 0..7_200 {
+                sim.clock().advance(Duration::from_secs(5));
+                store.settle().unwrap();
+                since += 5;
+                if tries() > last {
+                    (last, since) = (tries(), {
+                        pauses.push(since);
+                        0
+                    });
+                }
+            }
+            let often = tries() - before;
+            assert!(
+                (10..30).contains(&often),
+                "{told}: {often} tries within ten hours: {pauses:?}"
+            );
+            assert!(pauses.is_sorted() && *pauses.last().unwrap() == 3_600, "{told}: {pauses:?}");
+            sim.heal();
+            // A backup that begins now has nothing of it, and is not ended by a try that fails.
+            let mut parts = 0;
+            let made = store.backup(&mut |part| {
+                assert!(!part.bytes.windows(CANARY.len()).any(|at| at == CANARY.as_bytes()));
+                if parts == 0 {
+                    sim.fail_next(Op::OpenRead, Fault::Denied, false);
+                    sim.fail_next(Op::OpenRead, Fault::Denied, false);
+                    sim.clock().advance(HOUR);
+                    let tried = tries();
+                    store.settle().unwrap();
+                    assert!(tries() > tried, "{told}: it was tried");
+                    sim.heal();
+                }
+                parts += 1;
+                Ok(())
+            });
+            made.unwrap_or_else(|error| panic!("{told}: {error}"));
+            sim.clock().advance(HOUR);
+            store.settle().unwrap();
+            assert_eq!(holding(&sim, CANARY), Vec::<String>::new(), "{told}");
+        });
+    }
+}
+
+/// A sync that writes the zeros fails, and a sector that it was to write is lost.
+#[test]
+fn a_sync_of_zeros_that_fails_loses_nothing_of_others() {
+    let mut struck = 0;
+    runtime().block_on(async {
+        let filled = async |call: Option<u64>| {
+            let sim = Sim::new(70);
+            let store = fill(&sim, Age::Journal).await;
+            let first = sim.calls();
+            call.iter().for_each(|call| sim.fail_call(*call, Fault::Spoil, false));
+            let answer = store.erase(&key("gone")).await;
+            (sim, store, first, answer)
+        };
+        let (sim, _, first, _) = filled(None).await;
+        for call in first..sim.calls() {
+            let (sim, store, _, answer) = filled(Some(call)).await;
+            let told = format!("call {call}: {}, {answer:?}", sim.trace()[call as usize]);
+            if !sim.struck() {
+                continue;
+            }
+            struck += 1;
+            sim.heal();
+            let behind = append(&store, &key("stays"), batch([event("{\"behind\":1}")])).await;
+            behind.unwrap_or_else(|error| panic!("{told}: {error}"));
+            let trace = sim.trace();
+            let failed = trace[call as usize].path.clone();
+            let again = trace[call as usize + 1..].iter();
+            let again = again.filter(|later| later.op == Op::Write && later.path == failed);
+            let journal = failed.starts_with("journal/");
+            assert!(!journal || again.count() == 0, "{told}: it is written to again");
+            drop(store);
+            sim.power_loss();
+            let store = open(&sim);
+            assert_eq!(store.recovery().damage, Vec::<String>::new(), "{told}");
+            assert_eq!(events_of(&store, &key("stays")).await.len(), 31, "{told}");
+        }
+    });
+    assert!(struck > 8, "{struck}");
+}
+
+#[test]
 fn an_erasure_that_cannot_be_finished_stops_nobody_and_a_later_start_finishes_it() {
     for encrypted in [false, true] {
         let sim = machine(67, encrypted);
@@ -334,6 +510,7 @@ fn an_erasure_that_cannot_be_finished_stops_nobody_and_a_later_start_finishes_it
                 hinder();
             }
             sim.heal();
+            sim.clock().advance(HOUR);
             store.settle().unwrap();
             let keys = store.keys().await.unwrap();
             assert_eq!(keys.map(|keys| keys.destroyed), encrypted.then_some(1), "{told}");

@@ -10,6 +10,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     io,
     sync::Arc,
+    time::Duration,
 };
 
 use super::{
@@ -22,7 +23,7 @@ use super::{
 };
 use crate::{
     env::{
-        Entry as Listed,
+        Entry as Listed, File,
         planted::{Defect, planted},
         unreadable,
     },
@@ -37,6 +38,11 @@ use crate::{
 
 /// Bytes that are looked at together for what an earlier use left.
 const BLOCK_BYTES: usize = 4096;
+
+/// What failed is tried again after so long, and then after twice as long, up to...
+const PAUSE_MIN: Duration = Duration::from_secs(5);
+/// ...so long.
+const PAUSE_MAX: Duration = Duration::from_secs(3_600);
 
 /// What an erased entry has of redactions while something of the session may be left: everything of
 /// it is to go.
@@ -58,6 +64,36 @@ pub(super) fn erase_entry(entry: &mut Entry, at: i64) {
     entry.redacted = vec![EVERYTHING];
     entry.damage.clear();
     entry.bytes = 0;
+}
+
+/// A session of which something may be left.
+pub(super) struct Erasing {
+    session: Arc<Session>,
+    /// Backups that began before its key was destroyed, or its tombstone written, have ended. Those
+    /// that begin later have nothing of it, however long the rest may take.
+    taken: bool,
+}
+
+/// How long nobody tries again what failed.
+#[derive(Default)]
+pub(super) struct Pause {
+    /// By the monotonic clock.
+    until: Duration,
+    length: Duration,
+}
+
+impl Pause {
+    /// Runs what is due, and lets it be for ever longer while it fails.
+    pub(super) fn run(&mut self, now: Duration, run: impl FnOnce() -> io::Result<()>) {
+        if now < self.until {
+            return;
+        }
+        self.length = match run() {
+            Ok(()) => Duration::ZERO,
+            Err(_) => (self.length * 2).clamp(PAUSE_MIN, PAUSE_MAX),
+        };
+        self.until = now + self.length;
+    }
 }
 
 impl Shared {
@@ -115,42 +151,54 @@ impl Shared {
         self.queue_control(session, &mut state, epoch, Control::Erase(tombstone))
     }
 
-    /// Takes what is left of sessions whose tombstone is durable; what fails is taken again by the
-    /// next settling.
+    /// Takes what is left of sessions whose tombstone is durable; what fails is taken again by a
+    /// later settling.
     pub(super) fn finish_erasures(&self) -> io::Result<()> {
         // Whoever waits for his own may find it taken by somebody else, and must not answer before.
         let _turn = lock(&self.clearing);
-        let begun = std::mem::take(&mut *lock(&self.erasing));
-        let mut failed = Ok(());
-        for session in begun {
-            if !is_erasing(&session.state().entry) {
-                continue;
+        let mut begun = std::mem::take(&mut *lock(&self.erasing));
+        begun.retain(|one| is_erasing(&one.session.state().entry));
+        let zeroes = self.keys.own().is_none() && !begun.is_empty();
+        // Where zeros are to be written no start needs to read, of whomever.
+        let mut done = (0..2).filter(|_| zeroes).try_for_each(|_| self.settle_frames(false, false));
+        let ready = done.is_ok();
+        for mut one in begun {
+            let finished = if ready { self.finish_erasure(&mut one) } else { Ok(()) };
+            if let Err(error) = finished {
+                tracing::error!(session = %one.session.hash, %error, "an erasure is not finished");
+                done = Err(error);
             }
-            if let Err(error) = self.finish_erasure(&session) {
-                tracing::error!(session = %session.hash, %error, "an erasure is not finished");
-                self.note_erasing(&session);
-                failed = Err(error);
+            if is_erasing(&one.session.state().entry) {
+                self.note_begun(one);
             }
         }
-        failed
+        done
     }
 
     /// Notes a session of which something may be left.
     pub(super) fn note_erasing(&self, session: &Arc<Session>) {
+        self.note_begun(Erasing { session: Arc::clone(session), taken: false });
+    }
+
+    fn note_begun(&self, begun: Erasing) {
         let mut erasing = lock(&self.erasing);
-        if !erasing.iter().any(|one| Arc::ptr_eq(one, session)) {
-            erasing.push(Arc::clone(session));
+        match erasing.iter_mut().find(|one| Arc::ptr_eq(&one.session, &begun.session)) {
+            Some(one) => one.taken |= begun.taken,
+            None => erasing.push(begun),
         }
     }
 
-    fn finish_erasure(&self, session: &Arc<Session>) -> io::Result<()> {
+    fn finish_erasure(&self, begun: &mut Erasing) -> io::Result<()> {
+        let session = &begun.session;
         // Nobody settles or seals it meanwhile.
         let _settling = lock(&self.settling);
         self.check_writable()?;
-        self.pins.take_away();
         let number = KeyNumber(session.state().entry.key);
         if !planted(Defect::KeepErasedKey) {
             self.keys.destroy(&[number])?;
+        }
+        if !std::mem::replace(&mut begun.taken, true) {
+            self.pins.take_away();
         }
         self.forget_frames(session);
         {
@@ -239,9 +287,9 @@ impl Shared {
                 if let Some(header) = header {
                     ends.entry(header.previous_order).or_insert(header.previous_end);
                 }
-                files.push((file, header.map(|header| header.order)));
+                files.push((name.name, file, header.map(|header| header.order)));
             }
-            for (file, order) in files {
+            for (name, file, order) in files {
                 let bytes = journal::read(&*file, 0, u64::MAX).map_err(io::Error::other)?;
                 let end = order.and_then(|order| ends.get(&order)).copied();
                 // Of a file that a start may read and nobody says where it ends, nothing is stale.
@@ -251,20 +299,25 @@ impl Shared {
                 let frames = payloads_of(bytes.get(..end).unwrap_or_default(), session, wanted);
                 let stale = (end..bytes.len()).step_by(BLOCK_BYTES);
                 let stale = stale.map(|at| (at, bytes.len().min(at + BLOCK_BYTES)));
-                let mut changed = false;
-                for (from, to) in frames.into_iter().chain(stale) {
-                    let part = bytes.get(from..to).unwrap_or_default();
-                    if part.iter().any(|byte| *byte != 0) {
-                        file.write_at(from as u64, &vec![0; to - from])?;
-                        changed = true;
-                    }
-                }
-                if changed {
-                    file.sync()?;
-                }
+                let left = frames.into_iter().chain(stale).filter(|(from, to)| {
+                    bytes.get(*from..*to).unwrap_or_default().iter().any(|byte| *byte != 0)
+                });
+                // Nothing is acknowledged on a file that failed.
+                let failed = |_: &io::Error| self.journal.abandon(name.parse().ok());
+                write_zeros(&*file, left).inspect_err(failed)?;
             }
             Ok(())
         };
         self.journal.alone(zero, &|round, result| self.outcome(round, result))
     }
+}
+
+/// Writes zeros over these parts of a file, durably.
+fn write_zeros(file: &dyn File, parts: impl Iterator<Item = (usize, usize)>) -> io::Result<()> {
+    let mut changed = false;
+    for (from, to) in parts {
+        file.write_at(from as u64, &vec![0; to - from])?;
+        changed = true;
+    }
+    if changed { file.sync() } else { Ok(()) }
 }

@@ -611,6 +611,12 @@ impl<S> Journal<S> {
         lock(&self.writer).condemn(number);
     }
 
+    /// Lets a file of the ring that failed, if it is one, not be written to any more. The caller
+    /// leads.
+    pub(super) fn abandon(&self, number: Option<u32>) {
+        number.into_iter().for_each(|number| lock(&self.writer).abandon(number));
+    }
+
     /// The files of the ring that were used: number and order.
     pub(super) fn files(&self) -> Vec<(u32, u64)> {
         lock(&self.writer).used()

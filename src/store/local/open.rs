@@ -102,13 +102,15 @@ pub(super) fn open(env: &Env, options: Options, store: StoreFile) -> Result<Shar
         frozen: AtomicBool::new(!refused.unnamed.is_empty()),
         refused: Mutex::new(refused),
         repairing: Mutex::default(),
-        erasing: Mutex::new(unfinished.clone()),
+        erasing: Mutex::default(),
         redacting: Mutex::new(unfinished.clone()),
         clearing: Mutex::default(),
+        pause: Mutex::default(),
         pins: super::backup::Pins::default(),
         recovery,
     };
     deleted.iter().for_each(|session| shared.reclaim(session));
+    unfinished.iter().for_each(|session| shared.note_erasing(session));
     // No settling names a place behind a tombstone before `settled/` says what it says.
     unfinished.iter().for_each(|session| _ = shared.forget_frames(session));
     Ok(shared)

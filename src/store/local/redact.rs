@@ -166,7 +166,6 @@ impl Shared {
         // Nobody settles or seals it meanwhile.
         let _settling = lock(&self.settling);
         self.check_writable()?;
-        self.pins.take_away();
         let wanted: BTreeSet<u64> = {
             let state = session.state();
             let entry = &state.entry;
@@ -191,6 +190,7 @@ impl Shared {
         self.warm.clear();
         self.touch_settled();
         (0..2).try_for_each(|_| self.write_settled())?;
+        self.pins.take_away();
         self.unlink_unnamed(session)?;
         self.blank_tails(session)?;
         let behind = numbers.last().map_or(0, |last| last + 1);

@@ -120,9 +120,11 @@ impl Shared {
             return Ok(());
         }
         self.leave_room()?;
-        // What is left of one stops nobody: the next settling takes it up, or a start.
-        let _ = self.finish_erasures();
-        let _ = self.finish_redactions();
+        // What is left of one stops nobody: a later settling takes it up, or a start.
+        lock(&self.pause).run(self.env.clock.monotonic(), || {
+            let erased = self.finish_erasures();
+            self.finish_redactions().and(erased)
+        });
         self.settle_frames(clean, quiet)
     }
 

@@ -194,6 +194,14 @@ impl Writer {
         files.for_each(|file| file.poisoned = true);
     }
 
+    /// Lets a file that somebody else failed to write to not be used again by this process.
+    pub(super) fn abandon(&mut self, number: u32) {
+        self.condemn(number);
+        if self.current.take_if(|current| current.number == number).is_some() {
+            self.repeat = true;
+        }
+    }
+
     /// The files that were used: number and order.
     pub(super) fn used(&self) -> Vec<(u32, u64)> {
         let used = self.files.iter().filter(|file| file.order > 0);
