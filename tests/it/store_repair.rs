@@ -284,3 +284,70 @@ async fn a_closed_store_erases_redacts_and_wraps_no_more() {
     assert!(refused.is_err(), "{refused:?}");
     assert_eq!(writes(&sim), before, "another owner may be there by now");
 }
+
+/// A settling dies when its segments are durable and `settled/` does not name them yet; then the
+/// device cannot read the journal's tail. What is made good from the segments has its numbers: none
+/// is given out again behind it, which the next start would take for the other's.
+#[tokio::test]
+async fn no_number_is_given_twice_behind_a_tail_that_cannot_be_read() {
+    const SECTORS: usize = 512;
+    for (seed, power) in [(91, false), (92, true), (93, false), (94, true)] {
+        let sim = Sim::new(seed);
+        let told = format!("seed {seed}");
+        let store = open(&sim);
+        for session in ["one", "other"] {
+            create(&store, session).await;
+            append(&store, &key(session), batch([event("{}")])).await.unwrap();
+        }
+        (0..2).for_each(|_| store.settle().unwrap());
+        for n in 0..6 {
+            for session in ["one", "other"] {
+                let body = format!("{{\"late\":{n}}}");
+                append(&store, &key(session), batch([event(&body)])).await.unwrap();
+            }
+        }
+        let mut expected = Vec::new();
+        for session in ["one", "other"] {
+            expected.push(events_of(&store, &key(session)).await);
+        }
+        sim.fail_writing("settled/", if power { Fault::PowerLoss } else { Fault::Kill });
+        store.settle().unwrap_err();
+        drop(store);
+        sim.heal();
+        let mut spoiled = Vec::new();
+        for path in sim.files().into_iter().filter(|path| path.starts_with("journal/")) {
+            let bytes = sim.read_durable(&path).unwrap();
+            let at = bytes.windows(6).position(|part| part == b"\"late\"");
+            let from = at.map_or(usize::MAX, |at| at / 4096 * 4096 / SECTORS);
+            let sectors = from..bytes.len() / SECTORS;
+            spoiled.extend(sectors.map(|sector| (path.clone(), sector as u64)));
+        }
+        spoiled.iter().for_each(|(path, sector)| sim.spoil_sector(path, *sector));
+        let mut store = open(&sim);
+        assert!(matches!(store.health(), Health::ReadOnly(_)), "{told}: more may be lost");
+        for (session, expected) in ["one", "other"].iter().zip(&expected) {
+            assert_eq!(events_of(&store, &key(session)).await, *expected, "{told}");
+        }
+        assert!(store.repair_store(true).await.unwrap().accepted, "{told}");
+        // The file is used again: it is the numbers that are looked at.
+        spoiled.iter().for_each(|(path, sector)| sim.restore_sector(path, *sector));
+        for start in 0..3 {
+            assert_eq!(store.health(), Health::Ready, "{told}, start {start}");
+            for (session, expected) in ["one", "other"].iter().zip(&mut expected) {
+                assert_eq!(events_of(&store, &key(session)).await, *expected, "{told}, {start}");
+                append(&store, &key(session), batch([event("{\"behind\":1}")])).await.unwrap();
+                *expected = events_of(&store, &key(session)).await;
+            }
+            if power {
+                sim.power_loss()
+            } else {
+                sim.kill()
+            }
+            store = open(&sim);
+        }
+        for (session, expected) in ["one", "other"].iter().zip(&expected) {
+            assert_eq!(events_of(&store, &key(session)).await, *expected, "{told}");
+        }
+        assert_eq!(store.verify(&key("one").scope, None).await.unwrap().damage, [], "{told}");
+    }
+}
