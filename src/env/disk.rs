@@ -366,7 +366,7 @@ mod tests {
         disk.sync_dir("a").expect("synced");
         disk.sync_dir("").expect("synced");
         disk.sync_all().expect("synced");
-        let entry = |name: &str, is_dir| Entry { name: name.to_owned(), is_dir };
+        let entry = |name: &str, is_dir| Entry { name: name.to_owned(), is_dir, is_file: !is_dir };
         assert_eq!(disk.list("").expect("listed"), [entry("a", true)]);
         assert_eq!(disk.list("a").expect("listed"), [entry("c", false)]);
         assert_eq!(disk.open_read("a/c").and_then(|file| file.len()).expect("opened"), 6);
