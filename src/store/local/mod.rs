@@ -52,7 +52,6 @@ use tokio::{
 };
 
 use catalogue::Catalogue;
-use erase::{Erasing, Pause};
 use journal::{Item, Journal, Told, error_of};
 use keys::Keys;
 use session::Session;
@@ -244,13 +243,13 @@ struct Shared {
     frozen: AtomicBool,
     refused: Mutex<repair::Refused>,
     /// Sessions whose tombstone is durable and of which something may be left.
-    erasing: Mutex<Vec<Erasing>>,
+    erasing: Mutex<Vec<erase::Erasing>>,
     /// Sessions with a redacted event whose body may be left in a file.
     redacting: Mutex<Vec<Arc<Session>>>,
     /// Held by whoever takes bytes away that were erased or redacted; taken before `settling`.
     clearing: Mutex<()>,
     /// When what failed of that is tried again.
-    pause: Mutex<Pause>,
+    pause: Mutex<erase::Pause>,
     pins: backup::Pins,
     /// Held by a repair of the store or a rotation of keys, and by the close that ends all of them.
     repairing: Mutex<()>,

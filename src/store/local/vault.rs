@@ -263,7 +263,8 @@ fn each_piece(inner: &Env, kept: &Kept, take: TakePiece<'_>) -> Result<(), NoBac
 }
 
 /// Makes a data directory of a backup, reads all of it back, and ends every lease it has. That it
-/// is a store it says last: cut before, there is none. `progress` is told bytes done and to be done.
+/// is a store it says last: cut before, there is none. `progress` is told bytes done and to be
+/// done.
 ///
 /// # Errors
 /// Why not; a directory that was vacant is so again.
