@@ -211,7 +211,9 @@ fn stretch(stretches: &mut Vec<(i64, i64)>, counted: i64, wall: i64) {
     let jumped =
         |(_, last): &(i64, i64)| ahead.saturating_sub(*last).saturating_abs() > JUMP_MICROS;
     if stretches.last().is_none_or(jumped) {
-        stretches.push((counted, ahead));
+        // Before the first nothing is known to have jumped.
+        let from = if stretches.is_empty() { i64::MIN } else { counted };
+        stretches.push((from, ahead));
     }
 }
 
