@@ -95,7 +95,8 @@ impl Slots {
     /// lack this one.
     ///
     /// Each delta goes to the older file and holds what was settled since that one was written
-    /// before: so the older lacks nothing that the last delta of the younger has not.
+    /// before: so the older lacks nothing that the last delta of the younger has not. One that is
+    /// not of the generation before lost what it had, though what is left of it is whole.
     pub(super) fn open(
         env: &Env,
         store: [u8; 16],
@@ -132,8 +133,9 @@ impl Slots {
                 LogError::Io(error) => doing("reading settled/")(error),
                 error @ LogError::Fault { .. } => damaged(format!("settled/: {error}")),
             })?;
+        let generation = Some(young.settled.generation);
         if let Some(older) = slots.get_mut(usize::from(!swapped)) {
-            older.stale |= based && lacking;
+            older.stale |= based && lacking || older.generation.checked_add(1) != generation;
         }
         Ok((Self { store, cipher, slots }, found))
     }
