@@ -233,13 +233,17 @@ impl Writer {
         Ok(())
     }
 
-    /// Syncs an empty frame at the next 4 KiB boundary, once after the last round.
+    /// Syncs an empty frame at the next 4 KiB boundary, once after the last round. Where that is
+    /// the end of the file, the header of the next one vouches for this one's frames.
     pub(super) fn watermark(&mut self) -> io::Result<()> {
         self.buffer = Vec::new();
         let Some(current) = &self.current else { return Ok(()) };
         let boundary = current.end.next_multiple_of(WATERMARK_ALIGN_BYTES);
-        if self.watermarked || boundary + frame::HEADER_BYTES as u64 > current.bytes {
+        if std::mem::replace(&mut self.watermarked, true) {
             return Ok(());
+        }
+        if boundary + frame::HEADER_BYTES as u64 > current.bytes {
+            return self.leave(self.durable.lsn);
         }
         let header = FrameHeader {
             kind: FrameKind::Watermark,
@@ -258,7 +262,6 @@ impl Writer {
         };
         let mut buffer = Vec::new();
         header.write(current.salt, &[], &mut buffer);
-        self.watermarked = true;
         self.write(&buffer, boundary).inspect_err(|_| self.poison())
     }
 
