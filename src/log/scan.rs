@@ -168,11 +168,11 @@ fn walk(
         let asked = header.map_or(HEADER_BYTES, |header| HEADER_BYTES + header.length as usize);
         let unread = source.holes.touch(at, at + asked as u64);
         let fault = if unread { Fault::Unreadable } else { fault };
-        let (bad, next) = match header {
-            Ok(header) => (Some(header), Some(at + header.stride())),
-            Err(_) => (None, next_whole(salt, at, to, source)?),
-        };
-        let Some(next) = next else {
+        // What a header says of its length is not believed where the payload is wrong: it may be one
+        // of another place, and frames lie where it says its payload does.
+        let next = next_whole(salt, at, to, source)?;
+        let bad = header.ok();
+        let Some(next) = next.or(bad.map(|header| at + header.stride())) else {
             let boundary = at.next_multiple_of(WATERMARK_ALIGN_BYTES);
             let unread = !idle && source.holes.touch(boundary, boundary + HEADER_BYTES as u64);
             return Ok((end, Some(if unread { Fault::Unreadable } else { fault })));
@@ -415,5 +415,22 @@ mod tests {
                 (0..2048_u64).map(|n| ((n * 2_654_435_761 + seed * 40_503) >> 7) as u8).collect();
             assert_eq!(shape(&scan(SALT, &bytes.into(), 0)), "");
         }
+    }
+
+    #[test]
+    fn a_header_of_another_place_takes_no_frame_along() {
+        let mut region = region();
+        let (second, third) = (200, 200 + 192 + 504);
+        // The header of the second frame within it: as long as it says, it reaches into the third.
+        let header: Vec<u8> = region[second..second + HEADER_BYTES].to_vec();
+        region[second + 300..second + 300 + HEADER_BYTES].copy_from_slice(&header);
+        region[second..second + HEADER_BYTES].fill(0);
+        let found = scan(SALT, &region.into(), 8192).pieces;
+        let whole = |piece: &Piece| match piece {
+            Piece::Frame { byte_offset, .. } => Some(*byte_offset - 8192),
+            Piece::Bad { .. } => None,
+        };
+        let whole: Vec<u64> = found.iter().filter_map(whole).collect();
+        assert_eq!(whole, [0, third as u64]);
     }
 }

@@ -362,7 +362,7 @@ def scan(data, at, end, salt):
             yield frame.at, frame
             at = frame.end
             continue
-        behind = header_end(data, at, salt) or next_header(data, at, end, salt)
+        behind = next_header(data, at, end, salt) or header_end(data, at, salt)
         if behind is None:
             return
         yield at, None
