@@ -282,6 +282,7 @@ impl Keys {
 
     /// Both files as one: of each key what is whole in either, and destroyed where either says so.
     fn merged(&self) -> io::Result<Vec<u8>> {
+        let Some(ring) = &self.ring else { return Ok(Vec::new()) };
         let mut bytes = keys_header(self.store);
         let files = [self.slots(0), self.slots(1)];
         let count = files.iter().flatten().map(Vec::len).max().unwrap_or(0);
@@ -290,7 +291,7 @@ impl Keys {
         }
         for number in 1..count {
             let found = files.iter().flatten().filter_map(|slots| slots.get(number).copied());
-            let merged = found.flatten().fold(KeySlot::Empty, either);
+            let merged = ring.best(found.flatten());
             bytes.extend(merged.encode(KeyNumber(number as u64)));
         }
         Ok(bytes)
@@ -365,7 +366,7 @@ impl Keys {
             return Err(wrong(Fault::Plaintext));
         }
         let mut trouble = None;
-        let mut slot = KeySlot::Empty;
+        let mut slots = Vec::new();
         for path in [keys_path(0), keys_path(1)] {
             let found = || -> Result<KeySlot, LogError> {
                 let file = self.env.storage.open_read(&path)?;
@@ -373,14 +374,14 @@ impl Keys {
                 KeySlot::decode(number, &bytes).map_err(wrong)
             };
             match found() {
-                Ok(found) => slot = either(slot, found),
+                Ok(found) => slots.push(found),
                 Err(LogError::Io(error)) if error.kind() != io::ErrorKind::NotFound => {
                     trouble = Some(LogError::Io(error));
                 }
                 Err(_) => {}
             }
         }
-        match slot {
+        match ring.best(slots.into_iter()) {
             KeySlot::Key(wrapped) => {
                 let key = ring.unwrap(self.store, &wrapped).map_err(wrong)?;
                 Ok((wrapped.tag, Arc::new(Cipher::new(&key, self.store, number))))
@@ -416,6 +417,16 @@ impl Ring {
     pub(super) fn in_force(&self) -> Arc<Master> {
         let masters = lock(&self.masters);
         Arc::clone(masters.first().expect("a ring has a master key"))
+    }
+
+    /// Of the copies of a slot the one that says most, and of keys one under a master key in use:
+    /// a file of keys may be put back from before a rotation.
+    pub(super) fn best(&self, slots: impl Iterator<Item = KeySlot>) -> KeySlot {
+        let masters: Vec<KeyId> = lock(&self.masters).iter().map(|master| master.id()).collect();
+        slots.fold(KeySlot::Empty, |one, other| match (one, other) {
+            (KeySlot::Key(key), KeySlot::Key(_)) if !masters.contains(&key.master) => other,
+            (one, other) => either(one, other),
+        })
     }
 
     pub(super) fn unwrap(

@@ -199,7 +199,7 @@ impl Keys {
                 if changes.len() >= keys_max {
                     return self.write_anew(files, &changes, number.0);
                 }
-                let Some(slot) = pair.into_iter().flatten().reduce(either) else { continue };
+                let slot = ring.best(pair.into_iter().flatten());
                 match self.wrap_anew(ring, &master, number, slot) {
                     Ok(slot) => changes.push((number, slot.encode(number))),
                     Err(error) => wrong = Some(error),
