@@ -15,7 +15,10 @@ use super::{
     warm::{Group, Place},
 };
 use crate::{
-    env::planted::{Defect, planted},
+    env::{
+        planted::{Defect, planted},
+        sync::atomic::Ordering,
+    },
     event::{Event, Position, Range, SessionHash, Timestamp},
     log::{
         Cipher, Fault, Frame, LogError, REDACTED,
@@ -78,7 +81,7 @@ impl Shared {
     }
 
     fn slice_once(&self, session: &Arc<Session>, read: &Read) -> StoreResult<Option<Slice>> {
-        let tail = Position(self.opened(session)?.entry.tail);
+        let tail = Position(session.visible()?.entry.tail);
         let range = Range::new(read.range.from.min(tail), read.range.to.min(tail));
         let mut parts = self.parts(session, range);
         if read.fill == Fill::Forward {
@@ -90,6 +93,11 @@ impl Shared {
             taken.range = range;
             let gaps = match &writer {
                 Some(writer) => self.take_part(writer, read, &mut taken)?,
+                // Nobody knows whose records the journal lost: its creation may be among them.
+                None if self.frozen.load(Ordering::Acquire) => {
+                    let reason = "the session that wrote it is lost".to_owned();
+                    Some(Found::Gaps(vec![Gap { range, reason, accepted_at: None }]))
+                }
                 None => Some(Found::Erased),
             };
             match gaps {
@@ -139,9 +147,15 @@ impl Shared {
         let range = taken.range;
         let first = taken.events.len();
         let (sources, known, segments, cipher, redacted) = {
-            let Some(mut state) = self.opened_kept(session)? else {
-                return Ok(Some(Found::Erased));
+            let opened = match self.opened_kept(session) {
+                // Its key is gone, and who reads of it what another wrote loses no more than this.
+                Err(StoreError::SessionDamaged { gaps, .. }) => {
+                    let gaps = gaps.into_iter().filter_map(|gap| clip(gap, range));
+                    return Ok(Some(Found::Gaps(gaps.collect())));
+                }
+                opened => opened?,
             };
+            let Some(mut state) = opened else { return Ok(Some(Found::Erased)) };
             let cipher = self.key_of(session, &mut state)?;
             let left = read.events_max.saturating_sub(taken.events.len());
             let sources = self.sources(&state, range, read.fill, left);
