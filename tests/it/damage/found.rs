@@ -1,0 +1,141 @@
+//! What the sweeps over a damaged store found once, each alone and small. It must not sweep.
+
+use sessionlog::{
+    env::{MasterKeys, secrets::Secret, sim::Sim},
+    event::Position,
+    store::{Health, Read, Store, StoreError, local::Local},
+};
+
+use super::image::{frames, used};
+use crate::{
+    engines::{append, batch, create, event, events_of, everything, key, small, whole_of},
+    forks::fork,
+};
+
+fn open(sim: &Sim) -> Local {
+    Local::open_local(&sim.env(), small()).unwrap()
+}
+
+fn put(sim: &Sim, path: &str, bytes: &[u8]) {
+    sim.truncate_durable(path, 0);
+    sim.write_durable(path, 0, bytes);
+}
+
+async fn say(store: &Local, session: &str, body: &str) {
+    append(store, &key(session), batch([event(body)])).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_settled_file_that_lost_its_last_generations_is_written_anew() {
+    for path in ["settled/0", "settled/1"] {
+        let sim = Sim::new(41);
+        let store = open(&sim);
+        let before = sim.read_durable(path).unwrap();
+        let names = ["a", "b", "c", "d"];
+        for name in names {
+            create(&store, name).await;
+            say(&store, name, "{}").await;
+            store.settle().unwrap();
+        }
+        sim.power_loss();
+        drop(store);
+        put(&sim, path, &before);
+        for start in 1..4 {
+            let store = open(&sim);
+            say(&store, "a", "{}").await;
+            store.settle().unwrap();
+            for name in names {
+                let count = if name == "a" { 1 + start } else { 1 };
+                assert_eq!(events_of(&store, &key(name)).await.len(), count, "{path} {start}");
+            }
+            sim.power_loss();
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_last_frame_of_a_full_journal_file_is_vouched_for_once_nobody_writes() {
+    let sim = Sim::new(42);
+    let store = open(&sim);
+    create(&store, "s").await;
+    let file_bytes = small().journal_file_bytes as usize;
+    let (mut last, mut said) = (0..0, 0);
+    while last.end + 4096 <= file_bytes {
+        say(&store, "s", &format!("\"{}\"", "x".repeat(700))).await;
+        said += 1;
+        let bytes = sim.read_durable("journal/0").unwrap();
+        let frames = frames(used(&bytes).unwrap().salt, &bytes);
+        last = frames.last().unwrap().0.clone();
+    }
+    store.idle();
+    sim.power_loss();
+    drop(store);
+    sim.flip("journal/0", last.start as u64 + 300, 0);
+    let store = open(&sim);
+    let info = store.info(&key("s")).await.unwrap();
+    assert_eq!((info.tail, info.damage.len()), (Position(said), 1), "{:?}", store.recovery());
+    assert_eq!(whole_of(&store, &key("s")).await.len() as u64, said - 1);
+}
+
+fn master(current: u8, previous: Option<u8>) -> Option<MasterKeys> {
+    let secret = |byte| Secret::new([byte; 32]);
+    Some(MasterKeys { current: secret(current), previous: previous.map(secret) })
+}
+
+#[tokio::test]
+async fn a_file_of_keys_put_back_from_before_a_rotation_hides_no_key() {
+    for path in ["keys/0", "keys/1"] {
+        let sim = Sim::new(43);
+        sim.set_keys(master(1, None));
+        let store = open(&sim);
+        create(&store, "s").await;
+        say(&store, "s", "{}").await;
+        let before = sim.read_durable(path).unwrap();
+        drop(store);
+        for next in [2, 3] {
+            sim.kill();
+            sim.set_keys(master(next, Some(next - 1)));
+            let store = open(&sim);
+            while store.rotate_keys(9).await.unwrap().previous.is_some() {}
+            drop(store);
+            sim.kill();
+            sim.set_keys(master(next, None));
+            put(&sim, path, &before);
+            assert_eq!(events_of(&open(&sim), &key("s")).await.len(), 1, "{path} {next}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_fork_of_a_session_without_a_key_serves_what_it_wrote() {
+    for settled in [true, false] {
+        let sim = Sim::encrypted(44);
+        let store = open(&sim);
+        create(&store, "parent").await;
+        say(&store, "parent", "\"of the parent\"").await;
+        fork(&store, "parent", 1, "child").await.unwrap();
+        say(&store, "child", "\"of the child\"").await;
+        if settled {
+            store.settle().unwrap();
+        }
+        sim.power_loss();
+        drop(store);
+        for path in ["keys/0", "keys/1"] {
+            // The first key is the parent's.
+            sim.flip(path, 128 + 70, 0);
+        }
+        let store = open(&sim);
+        assert_eq!(store.health() == Health::Ready, settled, "its creation cannot be read");
+        let strict = store.read(&key("child"), everything()).await;
+        assert!(matches!(strict, Err(StoreError::SessionDamaged { .. })), "{settled}: {strict:?}");
+        let lenient = Read { allow_gaps: true, ..everything() };
+        let slice = store.read(&key("child"), lenient).await.unwrap();
+        let bodies: Vec<_> = slice.events.iter().map(|event| event.body.clone()).collect();
+        assert_eq!(bodies, ["\"of the child\""], "{settled}");
+        assert_eq!(slice.gaps.len(), 1, "{settled}: {:?}", slice.gaps);
+        if settled {
+            let slice = store.read(&key("parent"), lenient).await.unwrap();
+            assert_eq!((slice.events.len(), slice.gaps.len()), (0, 1), "{:?}", slice.gaps);
+        }
+    }
+}

@@ -1,0 +1,387 @@
+//! A small store as its device has it after the power failed, and whose each byte is: sealed and
+//! open segments, forks, a journal over a recycled file, both settled files, notes, a lease, what
+//! was redacted and erased; in plaintext, or under a master key that was changed. It must not judge.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Range,
+    time::Duration,
+};
+
+use bytes::Bytes;
+use sessionlog::{
+    env::{MasterKeys, secrets::Secret, sim::Sim},
+    event::{Batch, Event, EventId, Fence, Lsn, NewNote, Note, NoteKind, SessionHash},
+    log::{
+        FrameKind,
+        journal::JournalHeader,
+        scan::{Piece, scan},
+    },
+    store::{
+        Appended, LeaseCall, Notes, Store, StoreResult, Work,
+        local::{Local, Options},
+    },
+};
+
+use crate::{
+    engines::{append, batch, create, event, events_of, key, named, small},
+    forks::fork,
+};
+
+/// Sessions that answer, each behind those it reads from.
+pub const SESSIONS: [&str; 5] = ["sealed", "open", "journal", "fork", "young"];
+/// Each fork, its parent and where it goes on from.
+pub const FORKS: [(&str, &str, u64); 2] = [("fork", "sealed", 12), ("young", "journal", 2)];
+/// The one that was erased.
+pub const ERASED: &str = "erased";
+/// Where frames start in a journal file.
+const FRAMES_AT: usize = 8192;
+const SLOT_BYTES: usize = 128;
+
+/// What a device held when its power failed, and what had been acknowledged.
+pub struct Image {
+    pub files: BTreeMap<String, Vec<u8>>,
+    pub events: BTreeMap<&'static str, Vec<Event>>,
+    pub notes: BTreeMap<&'static str, Vec<Note>>,
+    /// Leases and marks.
+    pub work: BTreeMap<&'static str, Work>,
+    /// What files had held before, the oldest first.
+    pub older: Vec<BTreeMap<String, Vec<u8>>>,
+    encrypted: bool,
+    /// Where whose frames lie in files of the journal.
+    frames: BTreeMap<String, Vec<(Range<usize>, &'static str)>>,
+    names: BTreeMap<SessionHash, &'static str>,
+    keys: BTreeMap<u64, &'static str>,
+}
+
+/// Small, so that every damage of it can be tried.
+pub fn options() -> Options {
+    Options {
+        journal_file_bytes: 16 << 10,
+        journal_retained_bytes: 64 << 10,
+        segment_bytes_max: 4 << 10,
+        ..small()
+    }
+}
+
+fn master(byte: u8) -> Secret {
+    Secret::new([byte; 32])
+}
+
+fn body(n: u32) -> String {
+    format!("{{\"n\":{n},\"text\":\"{}\"}}", "lorem ipsum ".repeat(16))
+}
+
+fn checkpoint(name: &str) -> NewNote {
+    let body = Bytes::from_static(b"{}");
+    NewNote { kind: NoteKind::Checkpoint, name: name.to_owned(), position: None, body, idle: false }
+}
+
+/// Appends to a session, with the token of its lease where it has one.
+pub async fn say(store: &dyn Store, session: &str, bodies: &[String]) -> StoreResult<Appended> {
+    let fence = store.info(&key(session)).await?.work.fence;
+    let sent = batch(bodies.iter().map(|body| event(body)));
+    let fence = (fence > Fence(0)).then_some(fence);
+    append(store, &key(session), Batch { fence, ..sent }).await
+}
+
+pub async fn notes_of(store: &dyn Store, session: &str) -> StoreResult<Vec<Note>> {
+    let all = Notes { after: Lsn(0), notes_max: usize::MAX, bytes_max: usize::MAX };
+    store.notes(&key(session), all).await
+}
+
+/// The header of a journal file, and its frames with the salt of its use.
+pub fn used(bytes: &[u8]) -> Option<JournalHeader> {
+    JournalHeader::decode(bytes.get(..4096)?).ok()
+}
+
+/// Whole frames under a salt: where each lies, whose it is, and the number of its key.
+pub fn frames(salt: u64, bytes: &[u8]) -> Vec<(Range<usize>, SessionHash, u64)> {
+    let region = Bytes::copy_from_slice(&bytes[FRAMES_AT..]);
+    let pieces = scan(salt, &region, FRAMES_AT as u64).pieces;
+    let whole = pieces.into_iter().filter_map(|piece| match piece {
+        Piece::Frame { byte_offset, frame } if frame.header.kind == FrameKind::Request => {
+            let from = byte_offset as usize;
+            let key = frame.header.encrypted.map_or(0, |encrypted| encrypted.key.0);
+            Some((from..from + frame.header.stride() as usize, frame.header.session, key))
+        }
+        _ => None,
+    });
+    whole.collect()
+}
+
+/// A machine on which an image comes to be.
+struct Making {
+    sim: Sim,
+    store: Local,
+    older: Vec<BTreeMap<String, Vec<u8>>>,
+    names: BTreeMap<SessionHash, &'static str>,
+    keys: BTreeMap<u64, &'static str>,
+}
+
+fn durable(sim: &Sim) -> BTreeMap<String, Vec<u8>> {
+    let files = sim.files().into_iter().filter(|path| path != "LOCK");
+    files.filter_map(|path| Some((path.clone(), sim.read_durable(&path)?))).collect()
+}
+
+fn journals(files: &BTreeMap<String, Vec<u8>>) -> impl Iterator<Item = (&String, &Vec<u8>)> {
+    files.iter().filter(|(path, _)| path.starts_with("journal/"))
+}
+
+impl Making {
+    /// Gives the session that was made last its name: nobody else wrote to the journal.
+    fn name(&mut self, name: &'static str) {
+        for (_, bytes) in journals(&durable(&self.sim)) {
+            let Some(header) = used(bytes) else { continue };
+            for (_, session, key) in frames(header.salt, bytes) {
+                if *self.names.entry(session).or_insert(name) == name && key > 0 {
+                    self.keys.insert(key, name);
+                }
+            }
+        }
+    }
+
+    async fn create(&mut self, name: &'static str) {
+        create(&self.store, name).await;
+        self.name(name);
+    }
+
+    async fn fork(&mut self, name: &'static str) {
+        let (_, parent, at) = FORKS.into_iter().find(|(child, ..)| *child == name).unwrap();
+        fork(&self.store, parent, at, name).await.unwrap();
+        self.name(name);
+    }
+
+    async fn say(&self, session: &str, bodies: &[String]) {
+        say(&self.store, session, bodies).await.unwrap();
+    }
+
+    async fn note(&self, session: &str, name: &str) {
+        self.store.note(&key(session), None, checkpoint(name)).await.unwrap();
+    }
+
+    fn settle(&mut self) {
+        self.store.settle().unwrap();
+        self.older.push(durable(&self.sim));
+    }
+
+    /// The number of the journal file that is written to, when it was used before.
+    fn recycled(&self) -> Option<String> {
+        let files = durable(&self.sim);
+        recycled(&files, &self.older)
+    }
+
+    async fn restart(&mut self, encrypted: bool) {
+        self.store.close().await;
+        self.older.push(durable(&self.sim));
+        if encrypted {
+            let keys = MasterKeys { current: master(2), previous: Some(master(1)) };
+            self.sim.set_keys(Some(keys));
+        }
+        self.sim.kill();
+        self.store = Local::open_local(&self.sim.env(), options()).unwrap();
+        if encrypted {
+            while self.store.rotate_keys(9).await.unwrap().previous.is_some() {
+                self.older.push(durable(&self.sim));
+            }
+        }
+    }
+}
+
+/// The youngest journal file, where frames of an earlier use lie whole behind its own.
+fn recycled(
+    files: &BTreeMap<String, Vec<u8>>,
+    older: &[BTreeMap<String, Vec<u8>>],
+) -> Option<String> {
+    let order = |bytes: &[u8]| used(bytes).map_or(0, |header| header.order);
+    let (path, bytes) = journals(files).max_by_key(|(_, bytes)| order(bytes))?;
+    let own = used(bytes)?;
+    let end = frames(own.salt, bytes).last().map_or(FRAMES_AT, |(place, ..)| place.end);
+    let salts = older.iter().filter_map(|files| used(files.get(path)?)).map(|header| header.salt);
+    let behind = |salt| frames(salt, bytes).iter().any(|(place, ..)| place.start >= end);
+    salts.filter(|salt| *salt != own.salt).any(behind).then(|| path.clone())
+}
+
+impl Image {
+    /// Makes one.
+    pub async fn of(seed: u64, encrypted: bool) -> Self {
+        let sim = Sim::new(seed);
+        let keys = MasterKeys { current: master(1), previous: None };
+        sim.set_keys(encrypted.then_some(keys));
+        let store = Local::open_local(&sim.env(), options()).unwrap();
+        let (older, names, keys) = <(Vec<_>, BTreeMap<_, _>, BTreeMap<_, _>)>::default();
+        let mut making = Making { sim, store, older, names, keys };
+        for name in ["sealed", "open", ERASED] {
+            making.create(name).await;
+        }
+        for n in 0..32_u32 {
+            let sent = batch([named(&format!("e{n}"), &body(n))]);
+            append(&making.store, &key("sealed"), sent).await.unwrap();
+            if n % 6 == 0 {
+                making.say("open", &[body(n), "{}".to_owned()]).await;
+                making.say(ERASED, &[body(n)]).await;
+                making.note("open", &format!("note {n}")).await;
+            }
+            if n == 15 {
+                making.fork("fork").await;
+                making.say("fork", &["\"of a fork\"".to_owned(), body(n)]).await;
+            }
+            if n % 8 == 7 {
+                making.settle();
+            }
+        }
+        let redacted = EventId::new("e5").unwrap();
+        making.store.redact(&key("sealed"), &redacted).await.unwrap();
+        making.store.erase(&key(ERASED)).await.unwrap();
+        making.settle();
+        making.restart(encrypted).await;
+        for n in 0..200 {
+            making.say("open", &[body(n)]).await;
+            making.settle();
+            if making.recycled().is_some() {
+                break;
+            }
+        }
+        making.late().await;
+        making.image(encrypted).await
+    }
+
+    fn machine(&self) -> Sim {
+        let sim = Sim::new(1);
+        let keys = MasterKeys { current: master(2), previous: None };
+        sim.set_keys(self.encrypted.then_some(keys));
+        sim
+    }
+
+    /// The machine with other content of some files; `None` takes one away.
+    pub fn changed(&self, changes: &BTreeMap<String, Option<Vec<u8>>>) -> Sim {
+        let sim = self.machine();
+        for (path, bytes) in &self.files {
+            if let Some(bytes) = changes.get(path).unwrap_or(&Some(bytes.clone())) {
+                sim.write_durable(path, 0, bytes);
+            }
+        }
+        sim
+    }
+
+    /// The journal file that is written to.
+    pub fn youngest(&self) -> String {
+        recycled(&self.files, &self.older).expect("the youngest file was used before")
+    }
+
+    /// Who has frames in the two journal files that were written to last.
+    pub fn unsettled(&self) -> BTreeSet<&'static str> {
+        let order = |path: &str| used(&self.files[path]).map(|header| header.order);
+        let mut files: Vec<&String> = self.frames.keys().collect();
+        files.sort_by_key(|path| order(path));
+        let last = files.into_iter().rev().take(2).flat_map(|path| &self.frames[path]);
+        last.map(|(_, name)| *name).collect()
+    }
+
+    /// The hash of a session.
+    pub fn hash(&self, session: &str) -> String {
+        let known = self.names.iter().find(|(_, name)| **name == session);
+        known.map(|(hash, _)| hash.to_string()).unwrap()
+    }
+
+    /// Whether the store reads this segment: not one that a sealed segment replaced.
+    pub fn is_live_segment(&self, path: &str) -> bool {
+        let replaced = |other: &String| {
+            // <hash>-<base>-<start>.seg
+            let stem = path.len() - ".seg".len() - "-0000000000".len();
+            other.ends_with(".sealed") && other.get(..stem) == path.get(..stem)
+        };
+        let open = path.ends_with(".seg");
+        path.starts_with("segments/") && !(open && self.files.keys().any(replaced))
+    }
+
+    /// The sessions that may lose something by these changes, what forks read of others aside.
+    pub fn owners(&self, changes: &BTreeMap<String, Option<Vec<u8>>>) -> BTreeSet<&'static str> {
+        let mut owners = BTreeSet::new();
+        for (path, new) in changes {
+            let old = &self.files[path];
+            let differ = |place: &Range<usize>| {
+                let new = new.as_deref().unwrap_or_default();
+                new.get(place.clone()) != old.get(place.clone())
+            };
+            if let Some(name) = path.strip_prefix("segments/") {
+                let owner =
+                    self.names.iter().find(|(hash, _)| name[3..].starts_with(&hash.to_string()));
+                owners.extend(owner.map(|(_, name)| *name));
+            }
+            let frames = self.frames.get(path).into_iter().flatten();
+            let headless = differ(&(0..192)) && differ(&(4096..4288));
+            owners.extend(
+                frames.filter(|(place, _)| headless || differ(place)).map(|(_, name)| *name),
+            );
+        }
+        let both =
+            |one: &str, other: &str| changes.contains_key(one) && changes.contains_key(other);
+        if both("settled/0", "settled/1") {
+            owners.extend(SESSIONS);
+        }
+        if both("keys/0", "keys/1") {
+            owners.extend(
+                self.keys
+                    .iter()
+                    .filter(|(key, _)| self.is_lost(**key, changes))
+                    .map(|(_, name)| *name),
+            );
+        }
+        owners
+    }
+
+    /// Whether neither file of keys has that key as it was.
+    fn is_lost(&self, key: u64, changes: &BTreeMap<String, Option<Vec<u8>>>) -> bool {
+        let slot = key as usize * SLOT_BYTES..(key as usize + 1) * SLOT_BYTES;
+        ["keys/0", "keys/1"].into_iter().all(|path| {
+            let new = changes[path].as_deref().unwrap_or_default();
+            [0..SLOT_BYTES, slot.clone()]
+                .into_iter()
+                .any(|place| new.get(place.clone()) != self.files[path].get(place))
+        })
+    }
+}
+
+impl Making {
+    /// What no segment has when the power fails.
+    async fn late(&mut self) {
+        let ttl = Duration::from_secs(60);
+        self.create("journal").await;
+        for n in 0..4_u32 {
+            self.say("journal", &[format!("{{\"late\":{n}}}"), body(n)]).await;
+            self.say("open", &[body(n)]).await;
+            if n == 1 {
+                self.fork("young").await;
+                let take = LeaseCall::Take { steal: false, ttl, key: None };
+                self.store.lease(&key("journal"), take).await.unwrap();
+            }
+            if n > 0 {
+                self.say("young", &[format!("{{\"young\":{n}}}")]).await;
+                self.say("fork", &[format!("{{\"fork\":{n}}}")]).await;
+            }
+        }
+    }
+
+    async fn image(self, encrypted: bool) -> Image {
+        self.store.idle();
+        let (mut events, mut notes, mut work) =
+            <(BTreeMap<_, _>, BTreeMap<_, _>, BTreeMap<_, _>)>::default();
+        for session in SESSIONS {
+            work.insert(session, self.store.info(&key(session)).await.unwrap().work);
+            events.insert(session, events_of(&self.store, &key(session)).await);
+            notes.insert(session, notes_of(&self.store, session).await.unwrap());
+        }
+        let Self { sim, store, older, names, keys } = self;
+        sim.power_loss();
+        drop(store);
+        let files = durable(&sim);
+        let whose = |(path, bytes): (&String, &Vec<u8>)| {
+            let frames = frames(used(bytes)?.salt, bytes).into_iter();
+            let frames = frames.map(|(place, session, _)| (place, names[&session]));
+            Some((path.clone(), frames.collect()))
+        };
+        let frames = journals(&files).filter_map(whose).collect();
+        Image { files, events, notes, work, older, encrypted, frames, names, keys }
+    }
+}

@@ -1,0 +1,279 @@
+//! Opens a damaged image, twice, and checks every promise that damage leaves standing. It must not
+//! know what was done to it, but which bytes are others.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use sessionlog::{
+    env::sim::Sim,
+    event::{Event, EventId, Position, Scope},
+    store::{
+        Health, Read, Slice, Store, StoreError,
+        local::{Local, OpenError},
+    },
+};
+
+use super::image::{ERASED, FORKS, Image, SESSIONS, notes_of, options, say};
+use crate::engines::{everything, key};
+
+/// One damage: what files hold afterwards, and what is told when it goes wrong.
+pub struct Damage {
+    pub told: String,
+    /// `None` takes a file away.
+    pub changes: BTreeMap<String, Option<Vec<u8>>>,
+}
+
+/// What became of a damaged store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Fate {
+    /// Nothing is missing, and nothing was said.
+    Whole,
+    /// Nothing is missing, and it was told.
+    Told,
+    /// Sessions are not whole.
+    Degraded,
+    /// It takes no writes.
+    ReadOnly,
+    /// It does not open.
+    Refused,
+}
+
+/// Everything a device has of a store.
+fn tree(sim: &Sim) -> BTreeMap<String, Vec<u8>> {
+    let files = sim.files().into_iter().filter(|path| path != "LOCK");
+    files.filter_map(|path| Some((path.clone(), sim.read_durable(&path)?))).collect()
+}
+
+impl Image {
+    /// Opens the machine and checks what it serves. `witnessed` is not so where nothing in the
+    /// directory can tell that anything is missing: docs/guarantees.md says where.
+    pub async fn check(&self, damage: &Damage, witnessed: bool) -> Fate {
+        let sim = self.changed(&damage.changes);
+        let mut owners = self.owners(&damage.changes);
+        // What forks read of others is lost with it.
+        owners.extend(
+            FORKS
+                .into_iter()
+                .filter(|(_, parent, _)| owners.contains(parent))
+                .map(|(child, ..)| child)
+                .collect::<Vec<_>>(),
+        );
+        let first = Start {
+            image: self,
+            sim: &sim,
+            owners: &owners,
+            witnessed,
+            told: damage.told.clone(),
+            last: false,
+        };
+        let fate = first.judge().await;
+        // What was found must be known after it was settled, too.
+        let second = Start { told: format!("{}, second start", damage.told), last: true, ..first };
+        let fate = fate.max(second.judge().await);
+        let only = |directory: &str| damage.changes.keys().all(|path| path.starts_with(directory));
+        let one = damage.changes.len() == 1;
+        if only("segments/") || one && (only("settled/") || only("keys/")) {
+            assert!(fate < Fate::ReadOnly, "{}: {fate:?}", damage.told);
+        }
+        fate
+    }
+}
+
+/// What a session is found to lack.
+#[derive(Default)]
+struct Lacks {
+    positions: BTreeSet<u64>,
+    /// It says so itself: it takes no events. Else it is a fork of one that does.
+    own: bool,
+}
+
+struct Start<'a> {
+    image: &'a Image,
+    sim: &'a Sim,
+    owners: &'a BTreeSet<&'static str>,
+    witnessed: bool,
+    told: String,
+    /// Nobody starts after it: it may be written to.
+    last: bool,
+}
+
+impl Start<'_> {
+    async fn judge(&self) -> Fate {
+        let told = &self.told;
+        let before = tree(self.sim);
+        let store = match Local::open_local(&self.sim.env(), options()) {
+            Ok(store) => store,
+            Err(OpenError::Damaged { .. } | OpenError::Newer { .. } | OpenError::Key { .. }) => {
+                let after = tree(self.sim);
+                let same = |(path, bytes): (&String, &Vec<u8>)| after.get(path) == Some(bytes);
+                assert!(before.iter().all(same), "{told}: a start that refuses changed a file");
+                return Fate::Refused;
+            }
+            Err(other) => panic!("{told}: {other}"),
+        };
+        let frozen = store.health() != Health::Ready;
+        assert!(!frozen || !store.recovery().damage.is_empty(), "{told}: nobody says why");
+        let mut hurt = BTreeSet::new();
+        let mut missing = BTreeMap::new();
+        for session in SESSIONS {
+            let lacks = self.session(&store, session, frozen).await;
+            hurt.extend(lacks.is_some().then_some(session));
+            missing.insert(session, lacks.unwrap_or_default());
+        }
+        self.erased(&store).await;
+        self.forks(&hurt, &missing);
+        let by = hurt.iter().find(|session| !self.owners.contains(**session));
+        assert_eq!(by, None, "{told}: a session is hurt that the damage is not of");
+        self.verified(&store, &hurt, frozen).await;
+        for session in SESSIONS {
+            self.written(&store, session, missing[session].own, frozen).await;
+        }
+        let _ = store.settle();
+        let said = !store.recovery().damage.is_empty();
+        drop(store);
+        let after = tree(self.sim);
+        for (path, bytes) in &before {
+            let now = after.get(path);
+            assert!(now.is_some(), "{told}: {path} was deleted");
+            let kept = path.starts_with("segments/") || path == "STORE";
+            assert!(!kept || now == Some(bytes), "{told}: {path} was written to");
+        }
+        match (frozen, hurt.is_empty(), said) {
+            (true, ..) => Fate::ReadOnly,
+            (_, false, _) => Fate::Degraded,
+            (_, true, true) => Fate::Told,
+            _ => Fate::Whole,
+        }
+    }
+
+    /// Reads a session in every way; answers the positions that are missing, if it is not whole.
+    async fn session(&self, store: &Local, session: &str, frozen: bool) -> Option<Lacks> {
+        let (told, expected) = (&self.told, &self.image.events[session]);
+        let silent = |what: &str| assert!(frozen || !self.witnessed, "{told}: {session} {what}");
+        let Ok(info) = store.info(&key(session)).await else {
+            silent("is gone without a word");
+            return Some(Lacks { positions: (0..expected.len() as u64).collect(), own: true });
+        };
+        let end = info.tail.0 as usize;
+        assert!(end <= expected.len(), "{told}: {session} has events that nobody wrote");
+        if end < expected.len() {
+            silent(&format!("ends at {end} without a word"));
+        }
+        let strict = match store.read(&key(session), everything()).await {
+            Ok(slice) => {
+                assert!(slice.events == expected[..end], "{told}: {session} is served with gaps");
+                true
+            }
+            Err(StoreError::SessionDamaged { gaps, .. }) => {
+                assert!(!gaps.is_empty(), "{told}: {session} is damaged nowhere");
+                false
+            }
+            Err(other) => panic!("{told}: {session}: {other}"),
+        };
+        let lenient = Read { allow_gaps: true, ..everything() };
+        let slice = store.read(&key(session), lenient).await;
+        let slice = slice.unwrap_or_else(|error| panic!("{told}: {session}: {error}"));
+        let mut missing = self.gaps(session, &slice, expected, end);
+        assert_eq!(strict, missing.is_empty(), "{told}: {session} is refused where it is whole");
+        missing.extend(end as u64..expected.len() as u64);
+        let damaged = !store.info(&key(session)).await.unwrap().damage.is_empty();
+        assert!(
+            missing.is_empty()
+                || damaged
+                || frozen
+                || end < expected.len()
+                || self.inherits(session),
+            "{told}: {session} calls itself whole"
+        );
+        let notes = match notes_of(store, session).await {
+            Err(StoreError::SessionDamaged { .. }) => Vec::new(),
+            notes => notes.unwrap_or_else(|error| panic!("{told}: {session}: {error}")),
+        };
+        let known = &self.image.notes[session];
+        assert!(notes.iter().all(|note| known.contains(note)), "{told}: a note nobody wrote");
+        let same = notes == *known && info.work == self.image.work[session];
+        let whole = missing.is_empty() && !damaged && same;
+        if !same && !damaged {
+            silent("lacks notes or a lease without a word");
+        }
+        self.found(store, session, whole).await;
+        (!whole).then_some(Lacks { positions: missing, own: damaged })
+    }
+
+    fn inherits(&self, session: &str) -> bool {
+        FORKS.iter().any(|(child, ..)| *child == session)
+    }
+
+    /// The positions below `end` that are not served; each must be in a gap.
+    fn gaps(&self, session: &str, slice: &Slice, expected: &[Event], end: usize) -> BTreeSet<u64> {
+        let told = &self.told;
+        let mut missing: BTreeSet<u64> = (0..end as u64).collect();
+        for event in &slice.events {
+            let place = event.position.0;
+            assert_eq!(Some(event), expected.get(place as usize), "{told}: {session}");
+            assert!(missing.remove(&place), "{told}: {session} has {place} twice");
+        }
+        for place in &missing {
+            let named =
+                slice.gaps.iter().any(|gap| (gap.range.from.0..gap.range.to.0).contains(place));
+            assert!(named, "{told}: {session} lacks {place} and no gap says so: {:?}", slice.gaps);
+        }
+        missing
+    }
+
+    /// Events by their ids.
+    async fn found(&self, store: &Local, session: &str, whole: bool) {
+        for event in self.image.events[session].iter().step_by(7) {
+            let found = store.find(&key(session), &EventId::new(event.id.as_str()).unwrap()).await;
+            match found {
+                Ok(Some(place)) => assert_eq!(place, event.position, "{}: {session}", self.told),
+                _ => assert!(!whole, "{}: {session}: {} is {found:?}", self.told, event.id),
+            }
+        }
+    }
+
+    async fn erased(&self, store: &Local) {
+        let lenient = Read { allow_gaps: true, ..everything() };
+        let served = store.read(&key(ERASED), lenient).await;
+        assert!(served.is_err(), "{}: an erased session is served: {served:?}", self.told);
+    }
+
+    /// A fork lacks of its prefix what its parent lacks, and nothing else.
+    fn forks(&self, hurt: &BTreeSet<&str>, missing: &BTreeMap<&str, Lacks>) {
+        for (child, parent, at) in FORKS {
+            let below =
+                |session: &str| missing[session].positions.range(..at).copied().collect::<Vec<_>>();
+            let gone = missing[child].positions.len() == self.image.events[child].len();
+            if !gone && hurt.contains(child) | hurt.contains(parent) {
+                assert_eq!(below(child), below(parent), "{}: {child} of {parent}", self.told);
+            }
+        }
+    }
+
+    /// A verification says the same.
+    async fn verified(&self, store: &Local, hurt: &BTreeSet<&'static str>, frozen: bool) {
+        let verified = store.verify(&Scope::local(), None).await.unwrap();
+        let said: BTreeSet<&str> =
+            verified.damage.iter().map(|(session, _)| session.session.as_str()).collect();
+        for session in SESSIONS {
+            let right = said.contains(session) == hurt.contains(session);
+            let known = frozen || !self.witnessed || self.inherits(session);
+            assert!(right || known, "{}: of {session} a verification says {said:?}", self.told);
+        }
+    }
+
+    /// What is whole is written on, in the last start; what is damaged is not.
+    async fn written(&self, store: &Local, session: &str, damaged: bool, frozen: bool) {
+        if !(self.last || damaged || frozen) {
+            return;
+        }
+        let told = &self.told;
+        let tail = Position(self.image.events[session].len() as u64);
+        match say(store, session, &["{}".to_owned()]).await {
+            Ok(appended) => {
+                assert!(!damaged && !frozen, "{told}: {session} is written on");
+                assert!(appended.first_position == tail || !self.witnessed, "{told}: {session}");
+            }
+            Err(error) => assert!(damaged || frozen, "{told}: {session} takes nothing: {error}"),
+        }
+    }
+}
