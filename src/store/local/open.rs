@@ -508,7 +508,9 @@ fn lose(known: &ByHash, header: FrameHeader, what: &str) -> Option<Arc<Session>>
     let session = known.get(&header.session)?;
     let mut state = session.state();
     let range = header.range();
-    state.damage(range, what);
+    // What lies between was in frames of which not even the header is left.
+    let from = range.from.min(Position(state.entry.tail));
+    state.damage(Range::new(from, range.to), what);
     if state.entry.tail < range.to.0 {
         // Acknowledged positions are never given again, even when what they held is lost.
         state.entry.tail = range.to.0;
