@@ -115,7 +115,7 @@ engine() {
     damages=$(sed -nE 's/^(.*)damages ([0-9]+)$/\2/p' "$said" |
         awk '{ all += $1 } END { if (NR) print all }')
     figure damages "$damages"
-    row "bytes flipped, sectors zeroed and swapped in a small store" \
+    row "bytes flipped, sectors zeroed, swapped and copied, files cut, shifted, put back and gone, in a small store" \
         "$damages: silent 0, other sessions hurt 0, files deleted 0"
 }
 threads() {

@@ -139,3 +139,26 @@ async fn a_fork_of_a_session_without_a_key_serves_what_it_wrote() {
         }
     }
 }
+
+#[tokio::test]
+async fn positions_before_a_frame_that_lost_its_words_are_lost_with_their_own() {
+    let sim = Sim::new(45);
+    let store = open(&sim);
+    create(&store, "s").await;
+    for word in ["\"first\"", "\"second\"", "\"third\""] {
+        say(&store, "s", word).await;
+    }
+    store.idle();
+    sim.power_loss();
+    drop(store);
+    let bytes = sim.read_durable("journal/0").unwrap();
+    let frames = frames(used(&bytes).unwrap().salt, &bytes);
+    // Of the second nothing is left, of the third what it was.
+    sim.flip("journal/0", frames[2].0.start as u64 + 60, 0);
+    sim.flip("journal/0", frames[3].0.start as u64 + 200, 0);
+    let store = open(&sim);
+    let slice = store.read(&key("s"), Read { allow_gaps: true, ..everything() }).await.unwrap();
+    let lost: Vec<u64> =
+        slice.gaps.iter().flat_map(|gap| gap.range.from.0..gap.range.to.0).collect();
+    assert_eq!((slice.tail, lost), (Position(3), vec![1, 2]), "{:?}", slice.gaps);
+}

@@ -47,6 +47,8 @@ pub struct Image {
     pub work: BTreeMap<&'static str, Work>,
     /// What files had held before, the oldest first.
     pub older: Vec<BTreeMap<String, Vec<u8>>>,
+    /// The journal file that was written to last; it was used before.
+    pub last: String,
     encrypted: bool,
     /// Where whose frames lie in files of the journal.
     frames: BTreeMap<String, Vec<(Range<usize>, &'static str)>>,
@@ -264,9 +266,25 @@ impl Image {
         sim
     }
 
-    /// The journal file that is written to.
-    pub fn youngest(&self) -> String {
-        recycled(&self.files, &self.older).expect("the youngest file was used before")
+    /// Whether anything in the directory can tell that something is missing. Of what the journal's
+    /// last file had lately nothing does where all that was written behind it is changed, too, in
+    /// more than one place: docs/guarantees.md, G6, the two windows.
+    pub fn is_witnessed(&self, changes: &BTreeMap<String, Option<Vec<u8>>>) -> bool {
+        let old = &self.files[&self.last];
+        let Some(Some(new)) = changes.get(&self.last) else { return true };
+        let sectors = old.chunks(512).zip(new.chunks(512)).filter(|(old, new)| old != new).count();
+        if new.len() < old.len() || sectors < 2 {
+            return true;
+        }
+        let first = old.iter().zip(new).position(|(old, new)| old != new).unwrap_or(old.len());
+        let salt = used(old).unwrap().salt;
+        let pieces =
+            scan(salt, &Bytes::copy_from_slice(&new[FRAMES_AT..]), FRAMES_AT as u64).pieces;
+        let behind = |piece: &Piece| match piece {
+            Piece::Frame { byte_offset, .. } => *byte_offset as usize >= first,
+            Piece::Bad { .. } => false,
+        };
+        pieces.iter().any(behind)
     }
 
     /// Who has frames in the two journal files that were written to last.
@@ -310,7 +328,7 @@ impl Image {
                 owners.extend(owner.map(|(_, name)| *name));
             }
             let frames = self.frames.get(path).into_iter().flatten();
-            let headless = differ(&(0..192)) && differ(&(4096..4288));
+            let headless = self.is_headless(path, new.as_deref().unwrap_or_default());
             owners.extend(
                 frames.filter(|(place, _)| headless || differ(place)).map(|(_, name)| *name),
             );
@@ -329,6 +347,13 @@ impl Image {
             );
         }
         owners
+    }
+
+    /// Whether a journal file has neither copy of its header any more.
+    pub fn is_headless(&self, path: &str, new: &[u8]) -> bool {
+        let old = &self.files[path];
+        let differ = |place: Range<usize>| new.get(place.clone()) != old.get(place);
+        path.starts_with("journal/") && differ(0..192) && differ(4096..4288)
     }
 
     /// Whether neither file of keys has that key as it was.
@@ -361,6 +386,22 @@ impl Making {
                 self.say("fork", &[format!("{{\"fork\":{n}}}")]).await;
             }
         }
+        for session in ["journal", "young", "fork", "open"].into_iter().cycle() {
+            self.say(session, &["\"last\"".to_owned()]).await;
+            if self.is_witnessed() {
+                break;
+            }
+        }
+    }
+
+    /// Whether the last file of the journal has frames of some, and room for a watermark.
+    fn is_witnessed(&self) -> bool {
+        let files = durable(&self.sim);
+        let last = journals(&files).filter_map(|(_, bytes)| Some((used(bytes)?, bytes)));
+        let (header, bytes) = last.max_by_key(|(header, _)| header.order).unwrap();
+        let frames = frames(header.salt, bytes);
+        let end = frames.last().map_or(0, |(place, ..)| place.end);
+        frames.len() > 5 && end.next_multiple_of(4096) < bytes.len()
     }
 
     async fn image(self, encrypted: bool) -> Image {
@@ -382,6 +423,7 @@ impl Making {
             Some((path.clone(), frames.collect()))
         };
         let frames = journals(&files).filter_map(whose).collect();
-        Image { files, events, notes, work, older, encrypted, frames, names, keys }
+        let last = recycled(&files, &older).expect("the last file was used before");
+        Image { files, events, notes, work, older, last, encrypted, frames, names, keys }
     }
 }

@@ -44,9 +44,8 @@ fn tree(sim: &Sim) -> BTreeMap<String, Vec<u8>> {
 }
 
 impl Image {
-    /// Opens the machine and checks what it serves. `witnessed` is not so where nothing in the
-    /// directory can tell that anything is missing: docs/guarantees.md says where.
-    pub async fn check(&self, damage: &Damage, witnessed: bool) -> Fate {
+    /// Opens the machine and checks what it serves.
+    pub async fn check(&self, damage: &Damage) -> Fate {
         let sim = self.changed(&damage.changes);
         let mut owners = self.owners(&damage.changes);
         // What forks read of others is lost with it.
@@ -61,7 +60,7 @@ impl Image {
             image: self,
             sim: &sim,
             owners: &owners,
-            witnessed,
+            witnessed: self.is_witnessed(&damage.changes),
             told: damage.told.clone(),
             last: false,
         };
@@ -71,6 +70,13 @@ impl Image {
         let fate = fate.max(second.judge().await);
         let only = |directory: &str| damage.changes.keys().all(|path| path.starts_with(directory));
         let one = damage.changes.len() == 1;
+        let spared = |(path, new): (&String, &Option<Vec<u8>>)| {
+            let new = new.as_deref().unwrap_or_default();
+            new.len() == self.files[path].len() && !self.is_headless(path, new) && path != "STORE"
+        };
+        if owners.is_empty() && damage.changes.iter().all(spared) {
+            assert!(fate < Fate::ReadOnly, "{}: of nobody, and yet {fate:?}", damage.told);
+        }
         if only("segments/") || one && (only("settled/") || only("keys/")) {
             assert!(fate < Fate::ReadOnly, "{}: {fate:?}", damage.told);
         }
@@ -90,6 +96,7 @@ struct Start<'a> {
     image: &'a Image,
     sim: &'a Sim,
     owners: &'a BTreeSet<&'static str>,
+    /// Something in the directory can tell what is missing.
     witnessed: bool,
     told: String,
     /// Nobody starts after it: it may be written to.
@@ -158,6 +165,17 @@ impl Start<'_> {
         if end < expected.len() {
             silent(&format!("ends at {end} without a word"));
         }
+        // Before anything else is read: what it finds it tells itself.
+        let notes = match notes_of(store, session).await {
+            Err(StoreError::SessionDamaged { .. }) => Vec::new(),
+            notes => notes.unwrap_or_else(|error| panic!("{told}: {session}: {error}")),
+        };
+        let known = &self.image.notes[session];
+        assert!(notes.iter().all(|note| known.contains(note)), "{told}: a note nobody wrote");
+        let same = notes == *known && info.work == self.image.work[session];
+        if !same && store.info(&key(session)).await.unwrap().damage.is_empty() {
+            silent("lacks notes or a lease without a word");
+        }
         let strict = match store.read(&key(session), everything()).await {
             Ok(slice) => {
                 assert!(slice.events == expected[..end], "{told}: {session} is served with gaps");
@@ -184,13 +202,6 @@ impl Start<'_> {
                 || self.inherits(session),
             "{told}: {session} calls itself whole"
         );
-        let notes = match notes_of(store, session).await {
-            Err(StoreError::SessionDamaged { .. }) => Vec::new(),
-            notes => notes.unwrap_or_else(|error| panic!("{told}: {session}: {error}")),
-        };
-        let known = &self.image.notes[session];
-        assert!(notes.iter().all(|note| known.contains(note)), "{told}: a note nobody wrote");
-        let same = notes == *known && info.work == self.image.work[session];
         let whole = missing.is_empty() && !damaged && same;
         if !same && !damaged {
             silent("lacks notes or a lease without a word");
