@@ -94,7 +94,7 @@ pub async fn notes_of(store: &dyn Store, session: &str) -> StoreResult<Vec<Note>
 
 /// The header of a journal file, and its frames with the salt of its use.
 pub fn used(bytes: &[u8]) -> Option<JournalHeader> {
-    JournalHeader::decode(bytes.get(..4096)?).ok()
+    JournalHeader::decode(bytes).ok()
 }
 
 /// Whole frames under a salt: where each lies, whose it is, and the number of its key.
@@ -272,6 +272,11 @@ impl Image {
     pub fn is_witnessed(&self, changes: &BTreeMap<String, Option<Vec<u8>>>) -> bool {
         let old = &self.files[&self.last];
         let Some(Some(new)) = changes.get(&self.last) else { return true };
+        // As a file that was never used.
+        let empty = |at: &usize| new.get(*at..*at + 192) == Some(&[0; 192]);
+        if used(new).is_none() && [0, 4096].iter().any(empty) {
+            return false;
+        }
         let sectors = old.chunks(512).zip(new.chunks(512)).filter(|(old, new)| old != new).count();
         if new.len() < old.len() || sectors < 2 {
             return true;
@@ -349,11 +354,15 @@ impl Image {
         owners
     }
 
-    /// Whether a journal file has neither copy of its header any more.
+    /// Whether a journal file has neither copy of its header any more, or one of another file.
     pub fn is_headless(&self, path: &str, new: &[u8]) -> bool {
-        let old = &self.files[path];
-        let differ = |place: Range<usize>| new.get(place.clone()) != old.get(place);
-        path.starts_with("journal/") && differ(0..192) && differ(4096..4288)
+        if !path.starts_with("journal/") {
+            return false;
+        }
+        let copies = |bytes: &[u8]| [0, 4096].map(|at| bytes.get(at..).and_then(used));
+        let own = used(&self.files[path]);
+        let new = copies(new);
+        own.is_some() && (!new.contains(&own) || new.iter().flatten().any(|one| Some(*one) != own))
     }
 
     /// Whether neither file of keys has that key as it was.
