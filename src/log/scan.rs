@@ -168,8 +168,8 @@ fn walk(
         let asked = header.map_or(HEADER_BYTES, |header| HEADER_BYTES + header.length as usize);
         let unread = source.holes.touch(at, at + asked as u64);
         let fault = if unread { Fault::Unreadable } else { fault };
-        // What a header says of its length is not believed where the payload is wrong: it may be one
-        // of another place, and frames lie where it says its payload does.
+        // What a header says of its length is not believed where the payload is wrong: it may be
+        // one of another place, and frames lie where it says its payload does.
         let next = next_whole(salt, at, to, source)?;
         let bad = header.ok();
         let Some(next) = next.or(bad.map(|header| at + header.stride())) else {

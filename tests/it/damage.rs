@@ -1,7 +1,8 @@
 //! Damage on the device: every byte that says something is flipped in turn, sectors are zeroed,
 //! swapped and copied over others, files are cut, lose their middle, are put back from before,
-//! emptied and gone. Whatever is served is what was acknowledged, whatever is missing is said, other
-//! sessions are whole, and nothing is deleted; in plaintext and under a key.
+//! emptied and gone. Whatever is served is what was acknowledged, whatever is missing is said,
+//! other sessions are whole, and nothing is deleted; in plaintext and under a key. It must not
+//! expect more of a start than docs/guarantees.md does.
 
 mod found;
 mod image;

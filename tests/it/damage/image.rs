@@ -1,6 +1,7 @@
 //! A small store as its device has it after the power failed, and whose each byte is: sealed and
 //! open segments, forks, a journal over a recycled file, both settled files, notes, a lease, what
-//! was redacted and erased; in plaintext, or under a master key that was changed. It must not judge.
+//! was redacted and erased; in plaintext, or under a master key that was changed. It must not
+//! judge.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
