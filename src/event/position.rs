@@ -67,6 +67,12 @@ impl Range {
     pub fn contains(self, position: Position) -> bool {
         self.from <= position && position < self.to
     }
+
+    /// Whether all of another range lies in it; an empty one may lie at its end.
+    #[must_use]
+    pub fn holds(self, other: Self) -> bool {
+        self.from <= other.from && other.to <= self.to
+    }
 }
 
 impl fmt::Display for Range {

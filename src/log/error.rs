@@ -91,4 +91,11 @@ impl LogError {
             Self::Fault { fault, .. } => *fault == Fault::Unreadable,
         }
     }
+
+    /// [`Self::is_unreadable`] for what was made an error of the file system.
+    #[must_use]
+    pub fn was_unreadable(error: &io::Error) -> bool {
+        let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<Self>());
+        unreadable(error) || inner.is_some_and(Self::is_unreadable)
+    }
 }

@@ -146,14 +146,14 @@ pub fn read_cached(file: &dyn File, from: u64, to: u64) -> Option<Bytes> {
     (read == buffer.len()).then(|| buffer.into())
 }
 
-/// Reads `[from, to)` of a file, or as much as there is.
+/// Reads `[from, to)` of a file, or as much as there is, for who needs all of it.
 ///
 /// # Errors
-/// What the file system said.
+/// What the file system said; [`Fault::Unreadable`] where the device cannot read a part.
 pub fn read(file: &dyn File, from: u64, to: u64) -> Result<Bytes, LogError> {
-    let length = to.min(file.len()?).saturating_sub(from);
-    let mut buffer = vec![0; length as usize];
-    let count = file.read_at(from, &mut buffer)?;
-    buffer.truncate(count);
-    Ok(buffer.into())
+    let Reading { bytes, holes } = read_around(file, from, to)?;
+    if holes.any() {
+        return Err(LogError::Fault { byte_offset: from, fault: Fault::Unreadable });
+    }
+    Ok(bytes)
 }

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 
 use sessionlog::{
     event::{Batch, BatchKey, Event, NewEvent, Position, SessionId, SessionKey},
-    store::{Appended, Change, ForkPoint, NewSession, SessionInfo, Store, StoreError, StoreResult},
+    store::{
+        Appended, Change, ForkPoint, Gap, NewSession, SessionInfo, Store, StoreError, StoreResult,
+    },
 };
 
 use crate::engines::{batch, event, events_of, key, named};
@@ -69,12 +71,19 @@ pub struct Ledger {
     pub repeated: u64,
 }
 
+/// Whether a gap is one only until the device reads again.
+pub fn is_unread(gap: &Gap) -> bool {
+    ["the device cannot read it", "os error 5"].iter().any(|what| gap.reason.contains(what))
+}
+
 /// What an error says of a request: kept or not, if one can know.
 fn outcome(error: &StoreError, crashed: bool) -> Known {
     match error {
         _ if crashed => Known::InDoubt,
         StoreError::OutcomeUnknown { .. } => Known::InDoubt,
         StoreError::DiskFull | StoreError::Io { .. } | StoreError::ReadOnly { .. } => Known::Absent,
+        // Of what the device gave nobody when its reads failed, nothing is added.
+        StoreError::SessionDamaged { gaps, .. } if gaps.iter().any(is_unread) => Known::Absent,
         other => panic!("an answer that nothing explains: {other}"),
     }
 }

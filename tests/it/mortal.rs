@@ -21,6 +21,7 @@ use sessionlog::{
 use crate::{
     engines::{batch, events_of, everything, key, named},
     expiry::{GRACE, HOUR, LIMIT, mortal},
+    ledger::is_unread,
     life::{Run, TINY, Tally, seeds, sweep},
     witness::{Answer, Arrival, Flaw},
 };
@@ -81,6 +82,8 @@ fn outcome(error: &StoreError, died: bool) -> Known {
         | StoreError::SessionDeleted { .. }
         | StoreError::SessionNotFound { .. }
         | StoreError::SessionHeld { .. } => Known::No,
+        // Of what the device gave nobody when its reads failed, nothing is added.
+        StoreError::SessionDamaged { gaps, .. } if gaps.iter().any(is_unread) => Known::No,
         other => panic!("an answer that nothing explains: {other}"),
     }
 }

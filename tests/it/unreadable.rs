@@ -3,6 +3,11 @@
 //! there is served and written on, nothing is deleted, and once the sector reads again nothing was
 //! harmed.
 
+mod erased;
+mod keys;
+mod segments;
+mod settled;
+
 use std::collections::BTreeMap;
 
 use sessionlog::{
@@ -94,7 +99,11 @@ struct Seen {
 
 impl Image {
     async fn of(encrypted: bool, left: Left) -> Self {
-        let Lived { sim, store, events } = lived(encrypted).await;
+        Self::left(lived(encrypted).await, encrypted, left).await
+    }
+
+    async fn left(lived: Lived, encrypted: bool, left: Left) -> Self {
+        let Lived { sim, store, events } = lived;
         match left {
             Left::Busy => {}
             Left::Idle => store.idle(),

@@ -257,7 +257,7 @@ impl Shared {
         let ends = |lease: &LeaseRecord| lease.until.is_none();
         let ends = matches!(&request.control, Some(Control::Lease(lease)) if ends(lease));
         let mends = loses || ends || change.is_some_and(Change::mends);
-        if state.entry.is_degraded() && !mends {
+        if state.is_degraded() && !mends {
             return Err(session.damaged(state));
         }
         if state.entry.archived_at.is_some() && change.is_none() && !takes_away {
@@ -296,7 +296,8 @@ impl Shared {
         epoch: u64,
         mut request: Request<'_>,
     ) -> StoreResult<Planned> {
-        self.takes(session, state, &request)?;
+        // What the device did not give it is asked for again by the next.
+        self.takes(session, state, &request).inspect_err(|_| state.doubt())?;
         self.admits(session, state, &request)?;
         // A tombstone must be readable without the key that is to be destroyed.
         let cipher = match request.control {

@@ -22,7 +22,7 @@ use crate::{
         Chain, Chunks, Delta, Encryptor, Entry, FrameHeader, FrameKind, LogError, SETTLED_AT,
         SegmentEntry, Settled,
         journal::{self, JournalHeader},
-        reading::read_around,
+        reading::{Reading, read_around},
         scan::WATERMARK_ALIGN_BYTES,
         segment, settled_header,
     },
@@ -163,8 +163,9 @@ impl Shared {
         let mut copied = Ok(());
         let each = &mut |_, entry: Entry, _: &[u8]| {
             if copied.is_ok() {
-                copied = self.hand_out_session(&entry, take);
-                backup.damaged += u64::from(entry.is_degraded());
+                copied = self.hand_out_session(&entry, take).map(|whole| {
+                    backup.damaged += u64::from(!whole || entry.is_degraded());
+                });
             }
         };
         settled.entries(own, &read, each).map_err(damaged)?;
@@ -175,38 +176,44 @@ impl Shared {
         whole(STORE, &moment.store, take)
     }
 
-    /// The segments of a session; none of one that was erased, whatever is left of it.
-    fn hand_out_session(&self, entry: &Entry, take: Take<'_>) -> io::Result<()> {
+    /// The segments of a session; none of one that was erased, whatever is left of it. Answers
+    /// whether the device gave all of them.
+    fn hand_out_session(&self, entry: &Entry, take: Take<'_>) -> io::Result<bool> {
         let Some(hash) = hash_of(entry).filter(|_| entry.erased_at.is_none()) else {
-            return Ok(());
+            return Ok(true);
         };
-        entry.segments.iter().try_for_each(|one| self.hand_out_segment(hash, one, take))
+        let mut whole = true;
+        for one in &entry.segments {
+            whole &= self.hand_out_segment(hash, one, take)?;
+        }
+        Ok(whole)
     }
 
-    /// A segment, as far as it is believed. What the device refuses to read is zeros in the copy:
-    /// damage there as here.
+    /// A segment, as far as it is believed. What the device refuses to read are bytes in the copy
+    /// that no checksum fits: damage there as here. Answers whether there is none.
     fn hand_out_segment(
         &self,
         session: SessionHash,
         one: &SegmentEntry,
         take: Take<'_>,
-    ) -> io::Result<()> {
+    ) -> io::Result<bool> {
         let path = segment::path(session, Position(one.base), one.start, one.sealed);
         let file = match self.env.storage.open_read(&path) {
             // It was lost before, and the copy says so as this store does; or its session was
             // deleted, and nobody reads it.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
             file => file?,
         };
         let end = one.bytes.min(file.len()?);
-        let mut at = 0;
+        let (mut at, mut whole) = (0, true);
         while at < end {
             let to = end.min(at + PART_BYTES as u64);
-            let bytes = read_around(&*file, at, to)?.bytes;
+            let Reading { bytes, holes } = read_around(&*file, at, to)?;
             at = to;
+            whole &= !holes.any();
             take(Part { path: path.clone(), bytes })?;
         }
-        Ok(())
+        Ok(whole)
     }
 
     /// Everything at one moment; `None` while a session is being erased.

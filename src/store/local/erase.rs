@@ -29,8 +29,9 @@ use crate::{
     },
     event::SessionHash,
     log::{
-        Control, Entry, KeyNumber, LogError, Redaction, Tombstone,
+        Control, Entry, Fault, KeyNumber, LogError, Redaction, Tombstone,
         journal::{self, JournalHeader},
+        reading::{Reading, read_around},
         scan::payloads_of,
     },
     store::{StoreError, StoreResult},
@@ -111,7 +112,11 @@ impl Shared {
         self.note_erasing(session);
         let failed = |source| StoreError::Io { doing: "erasing a session", source };
         blocking(|| {
-            let finished = self.finish_erasures();
+            let mut finished = self.finish_erasures();
+            if finished.as_ref().is_err_and(LogError::was_unreadable) {
+                // Of a journal that no start needs any more all may go, read or not.
+                finished = self.leave_journal(&[]).and_then(|()| self.finish_erasures());
+            }
             if is_erasing(&session.state().entry) {
                 return Err(finished.err().unwrap_or_else(|| io::Error::other("it may be left")));
             }
@@ -289,11 +294,14 @@ impl Shared {
                 }
                 files.push((name.name, file, header.map(|header| header.order)));
             }
+            let mut seen = Ok(());
             for (name, file, order) in files {
-                let bytes = journal::read(&*file, 0, u64::MAX).map_err(io::Error::other)?;
-                let end = order.and_then(|order| ends.get(&order)).copied();
+                let Reading { bytes, holes } = read_around(&*file, 0, u64::MAX)?;
                 // Of a file that a start may read and nobody says where it ends, nothing is stale.
                 let free = order.is_some_and(|order| order < needed);
+                // Where the device does not give it all, nobody knows whose the frames are.
+                let unknown = free && holes.any();
+                let end = order.and_then(|order| ends.get(&order)).filter(|_| !unknown).copied();
                 let end = end.or(free.then_some(0)).unwrap_or(u64::MAX);
                 let end = end.max(journal::FRAMES_AT).min(bytes.len() as u64) as usize;
                 let frames = payloads_of(bytes.get(..end).unwrap_or_default(), session, wanted);
@@ -305,8 +313,13 @@ impl Shared {
                 // Nothing is acknowledged on a file that failed.
                 let failed = |_: &io::Error| self.journal.abandon(name.parse().ok());
                 write_zeros(&*file, left).inspect_err(failed)?;
+                if holes.touch(journal::FRAMES_AT, journal::FRAMES_AT.max(end as u64)) {
+                    // What cannot be read cannot be shown to be gone.
+                    let (byte_offset, fault) = (journal::FRAMES_AT, Fault::Unreadable);
+                    seen = Err(LogError::Fault { byte_offset, fault }.into());
+                }
             }
-            Ok(())
+            seen
         };
         self.journal.alone(zero, &|round, result| self.outcome(round, result))
     }

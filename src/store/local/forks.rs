@@ -11,7 +11,7 @@ use std::{
 
 use super::{
     Shared, blocking, lock,
-    read::index_of,
+    read::{Flaw, index_of, is_of_the_file},
     session::{Held, Session, State},
     slice::one,
     strays::hash_of,
@@ -364,20 +364,21 @@ impl Shared {
                 blocking(|| self.chain_in(session.hash, cipher, (&path, salt, &index), at))
             }
         };
-        let fault = match found {
+        let (reason, unread) = match found {
             Ok(Some(chain)) => return Ok(Some(chain)),
-            Ok(None) => "no frame holds it".to_owned(),
-            Err(LogError::Io(source)) if source.kind() != io::ErrorKind::NotFound => {
+            Ok(None) => ("no frame holds it".to_owned(), false),
+            Err(LogError::Io(source)) if !is_of_the_file(&source) => {
                 return Err(StoreError::Io { doing: "reading a segment", source });
             }
-            Err(error) => error.to_string(),
+            Err(error) => (error.to_string(), error.is_unreadable()),
         };
         let mut state = session.state();
         if state.entry.segments != segments || state.entry.erased_at.is_some() {
             return Ok(None);
         }
-        self.note(session, &mut state, Range::new(at, at.plus(1)), &fault);
-        Err(session.damaged(&state))
+        let flaw = Flaw { range: Range::new(at, at.plus(1)), reason, unread };
+        let more = self.note_all(session, &mut state, vec![flaw]);
+        Err(session.lacks(&state, more))
     }
 
     fn chain_in(

@@ -11,6 +11,7 @@ use super::{
     OpenError,
     layout::{KEYS, STORE, doing, keys_path, replace},
     lock,
+    read::is_of_the_file,
 };
 use crate::{
     env::{
@@ -26,9 +27,14 @@ use crate::{
             KeyId, KeySlot, Master, Own, SLOT_BYTES, StoredKey, TenantTag, WrappedKey,
             check_keys_header, keys_header,
         },
+        reading::{Reading, read_around},
     },
 };
 
+/// What nobody but a person can mend.
+const NEITHER: &str = "neither file in keys/ can be read: bring keys/ back from a backup";
+/// Slots that are read back at once.
+const CHECK_SLOTS: usize = 4096;
 /// Keys that are made at once, at most.
 const MADE_AT_ONCE_MAX: u64 = 1024;
 
@@ -155,21 +161,27 @@ impl Keys {
         };
         let (masters, own) = choose(store, stored, given).map_err(problem)?;
         let mut files = Files { rotated: 1, next: 1, stale: [false; 2], made: BTreeMap::new() };
+        let mut unread = false;
         for (file, stale) in files.stale.iter_mut().enumerate() {
-            match slots_in(env, store.id, file) {
-                Ok(slots) => files.next = files.next.max(slots),
-                Err(LogError::Io(error)) if error.kind() != io::ErrorKind::NotFound => {
+            let header = slots_in(env, store.id, file).and_then(|(slots, header)| {
+                files.next = files.next.max(slots);
+                header
+            });
+            match header {
+                Ok(()) => {}
+                Err(LogError::Io(error)) if !is_of_the_file(&error) => {
                     return Err(doing(format!("reading {}", keys_path(file)))(error));
                 }
                 Err(error) => {
                     tracing::warn!(file, %error, "a file of keys is damaged");
                     *stale = true;
+                    unread |= error.is_unreadable();
                 }
             }
         }
-        if files.stale == [true; 2] {
-            let what = "neither file in keys/ can be read".to_owned();
-            return Err(OpenError::Damaged { what });
+        // Behind a header that the device does not give each slot vouches for itself.
+        if files.stale == [true; 2] && !unread {
+            return Err(OpenError::Damaged { what: NEITHER.to_owned() });
         }
         let cipher = Arc::new(own.cipher());
         let (masters, stored) = (Mutex::new(masters), Mutex::new(*store));
@@ -287,11 +299,17 @@ impl Keys {
         let files = [self.slots(0), self.slots(1)];
         let count = files.iter().flatten().map(Vec::len).max().unwrap_or(0);
         if files.iter().all(Result::is_err) {
-            return Err(io::Error::other("neither file in keys/ can be read"));
+            return Err(io::Error::other(NEITHER));
         }
         for number in 1..count {
-            let found = files.iter().flatten().filter_map(|slots| slots.get(number).copied());
-            let merged = ring.best(found.flatten());
+            let found = || files.iter().flatten().filter_map(|slots| slots.get(number).copied());
+            let readable = found().flatten().next().is_some();
+            if !readable && found().any(|slot| slot == Err(Fault::Unreadable)) {
+                // Without it a file that is written anew would say that it never was.
+                let what = format!("the device cannot read key {number} in either file of keys/");
+                return Err(io::Error::other(what));
+            }
+            let merged = ring.best(found().flatten());
             bytes.extend(merged.encode(KeyNumber(number as u64)));
         }
         Ok(bytes)
@@ -311,14 +329,66 @@ impl Keys {
         Ok((store.into(), keys))
     }
 
-    /// The slots of a file by their numbers; the first stands for its header.
+    /// The slots of a file by their numbers, as far as the device gives them; the first stands for
+    /// its header.
     fn slots(&self, file: usize) -> Result<Vec<Result<KeySlot, Fault>>, LogError> {
         let handle = self.env.storage.open_read(&keys_path(file))?;
-        let bytes = read(&*handle, 0, u64::MAX)?;
-        let wrong = |fault| LogError::Fault { byte_offset: 0, fault };
-        check_keys_header(self.store, &bytes).map_err(wrong)?;
-        let slots = bytes.chunks(SLOT_BYTES as usize).enumerate();
-        Ok(slots.map(|(number, slot)| KeySlot::decode(KeyNumber(number as u64), slot)).collect())
+        let Reading { bytes, holes } = read_around(&*handle, 0, u64::MAX)?;
+        let unread = |number: u64| holes.touch(SLOT_BYTES * number, SLOT_BYTES * (number + 1));
+        if !unread(0) {
+            let wrong = |fault| LogError::Fault { byte_offset: 0, fault };
+            check_keys_header(self.store, &bytes).map_err(wrong)?;
+        }
+        let slots = (0..).zip(bytes.chunks(SLOT_BYTES as usize));
+        let slot = |(number, slot)| match unread(number) {
+            true => Err(Fault::Unreadable),
+            false => KeySlot::decode(KeyNumber(number), slot),
+        };
+        Ok(slots.map(slot).collect())
+    }
+
+    /// Reads both files back from the device, and writes one that is not whole anew from the other
+    /// where `mends`. Answers what was found.
+    pub(super) fn check(&self, mends: bool) -> Vec<String> {
+        let Some(ring) = &self.ring else { return Vec::new() };
+        let mut found = Vec::new();
+        for file in 0..2 {
+            if self.read_back(file).is_ok() {
+                continue;
+            }
+            // What was being written while it was read is whole now.
+            let mut files = lock(&ring.files);
+            let Err(error) = self.read_back(file) else { continue };
+            let mut anew = || {
+                // What neither file gives stays where it is.
+                self.merged()?;
+                files.stale.get_mut(file).into_iter().for_each(|stale| *stale = true);
+                self.write(&mut files, &[])
+            };
+            let then = match mends.then(&mut anew) {
+                Some(Ok(())) => "written anew from the other, nothing is lost".to_owned(),
+                Some(Err(error)) => format!("it cannot be written anew: {error}"),
+                None => "it stays as it is in a store that takes no writes".to_owned(),
+            };
+            found.push(format!("{} {error}; {then}", keys_path(file)));
+        }
+        found
+    }
+
+    /// Reads a file from the device and not from the cache, some slots at a time.
+    fn read_back(&self, file: usize) -> Result<(), LogError> {
+        let (slots, header) = slots_in(&self.env, self.store, file)?;
+        header?;
+        let handle = self.env.storage.open_read(&keys_path(file))?;
+        for first in (1..slots).step_by(CHECK_SLOTS) {
+            let (from, to) = (first, first + CHECK_SLOTS as u64);
+            let bytes = read(&*handle, SLOT_BYTES * from, SLOT_BYTES * to)?;
+            for (number, slot) in (from..).zip(bytes.chunks(SLOT_BYTES as usize)) {
+                let wrong = |fault| LogError::Fault { byte_offset: SLOT_BYTES * number, fault };
+                KeySlot::decode(KeyNumber(number), slot).map_err(wrong)?;
+            }
+        }
+        Ok(())
     }
 
     /// The key of that number, ready for use.
@@ -375,6 +445,7 @@ impl Keys {
             };
             match found() {
                 Ok(found) => slots.push(found),
+                Err(error) if error.is_unreadable() => trouble = Some(error),
                 Err(LogError::Io(error)) if error.kind() != io::ErrorKind::NotFound => {
                     trouble = Some(LogError::Io(error));
                 }
@@ -450,14 +521,18 @@ pub(super) fn either(one: KeySlot, other: KeySlot) -> KeySlot {
     }
 }
 
-/// How many slots a file has, its header among them.
-fn slots_in(env: &Env, store: [u8; 16], file: usize) -> Result<u64, LogError> {
+/// How many slots a file has, its header among them, and what is wrong with that.
+fn slots_in(
+    env: &Env,
+    store: [u8; 16],
+    file: usize,
+) -> Result<(u64, Result<(), LogError>), LogError> {
     let handle = env.storage.open_read(&keys_path(file))?;
     // Dirty pages of a process that died reach the device now; then it is asked, not the cache.
     handle.sync()?;
     handle.evict()?;
-    let header = read(&*handle, 0, SLOT_BYTES)?;
     let wrong = |fault| LogError::Fault { byte_offset: 0, fault };
-    check_keys_header(store, &header).map_err(wrong)?;
-    Ok(handle.len()?.div_ceil(SLOT_BYTES))
+    let header = read(&*handle, 0, SLOT_BYTES);
+    let header = header.and_then(|header| check_keys_header(store, &header).map_err(wrong));
+    Ok((handle.len()?.div_ceil(SLOT_BYTES), header))
 }

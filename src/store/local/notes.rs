@@ -6,11 +6,12 @@ use std::{collections::VecDeque, io, sync::Arc};
 
 use super::{
     Shared, blocking,
-    read::OpenSegment,
+    read::{Flaw, OpenSegment},
     session::{Held, Session, info_of, work_of},
     slice::one,
 };
 use crate::{
+    env::unreadable,
     event::{Lsn, Note, Position, Range, Scope, SessionId, SessionKey, Timestamp},
     log::{
         Cipher, Control, Entry, Fault, LogError, Record, journal::read as read_bytes,
@@ -39,7 +40,7 @@ impl Place {
 struct Read {
     notes: Vec<Note>,
     /// What cannot be read, and why.
-    lost: Vec<(Range, String)>,
+    lost: Vec<Flaw>,
 }
 
 impl Shared {
@@ -70,8 +71,9 @@ impl Shared {
             }
             let mut state = session.state();
             if state.entry.segments == segments {
-                for (range, reason) in &read.lost {
-                    self.note(session, &mut state, *range, reason);
+                let unread = self.note_all(session, &mut state, read.lost);
+                if !unread.is_empty() {
+                    return Err(session.lacks(&state, unread));
                 }
                 return Ok(read.notes);
             }
@@ -91,12 +93,13 @@ impl Shared {
             let range = place.range();
             let records = match self.records_of(session, place) {
                 Ok(records) => records,
-                Err(LogError::Fault { fault, .. }) => {
-                    read.lost.push((range, fault.to_string()));
-                    continue;
-                }
-                Err(LogError::Io(source)) => {
+                Err(LogError::Io(source)) if !unreadable(&source) => {
                     return Err(StoreError::Io { doing: "reading a segment", source });
+                }
+                Err(error) => {
+                    let (reason, unread) = (error.to_string(), error.is_unreadable());
+                    read.lost.push(Flaw { range, reason, unread });
+                    continue;
                 }
             };
             let notes = records.iter().filter(|(lsn, _)| *lsn > wanted.after);

@@ -3,8 +3,6 @@
 
 use std::{io, sync::Arc, time::Duration};
 
-use bytes::Bytes;
-
 use super::{
     Shared, blocking,
     layout::quarantine,
@@ -18,17 +16,21 @@ use crate::{
         File,
         planted::{Defect, planted},
         sync::MutexGuard,
+        unreadable,
     },
     event::{Position, Range, SessionHash, Timestamp},
     log::{
-        Cipher, Fault, FrameHeader, KeyNumber, KnownBatch, LogError, SegmentEntry,
-        journal::read as read_bytes,
-        scan::{Piece, scan},
+        Cipher, Entry, Fault, FrameHeader, KeyNumber, KnownBatch, LogError, SegmentEntry,
+        reading::read_around,
+        scan::{Piece, scan_file},
         seal::Sealed,
         segment::{self, FRAMES_AT, FrameIndex, SegmentHeader},
     },
     store::{Gap, StoreError, StoreResult},
 };
+
+/// What is copied of a damaged place, at most.
+const COPY_BYTES: u64 = 64 << 10;
 
 /// A session's files and names, in memory while it is in use.
 pub(super) struct Opened {
@@ -37,6 +39,22 @@ pub(super) struct Opened {
     pub(super) names: Names,
     /// When somebody asked for it last, by the clock that never goes back.
     pub(super) used_at: Duration,
+    /// What the device did not give of its files: the next to open them may get it.
+    pub(super) unread: Vec<Gap>,
+}
+
+/// What is wrong with some positions of a session.
+pub(super) struct Flaw {
+    pub(super) range: Range,
+    pub(super) reason: String,
+    /// The device did not give them: another time it may.
+    pub(super) unread: bool,
+}
+
+impl Flaw {
+    pub(super) fn gap(self) -> Gap {
+        Gap { range: self.range, reason: self.reason, accepted_at: None }
+    }
 }
 
 /// A segment that can be read.
@@ -63,7 +81,8 @@ impl Opened {
 
     /// That of a session without a file, at `now`.
     pub(super) fn new(now: Duration) -> Self {
-        Self { segments: Vec::new(), names: Names::default(), used_at: now }
+        let (segments, unread) = (Vec::new(), Vec::new());
+        Self { segments, names: Names::default(), used_at: now, unread }
     }
 
     /// A sealed segment took the place of a run of others; its names are in its own table, if it
@@ -180,14 +199,12 @@ impl Shared {
                 (state.entry.segments.clone(), waiting, cipher)
             };
             let load = || self.load(session.hash, cipher.as_deref(), &segments, &waiting);
-            let (opened, gaps) = blocking(load)?;
+            let (mut opened, flaws) = blocking(load)?;
             let Some(mut state) = enter()? else { return Ok(None) };
             // Settled, sealed or opened meanwhile: what was read is not how it is now.
             let same = state.entry.segments == segments && state.unsettled.len() == waiting.len();
             if same && state.opened.is_none() {
-                for gap in &gaps {
-                    self.note(session, &mut state, gap.range, &gap.reason);
-                }
+                opened.unread = self.note_all(session, &mut state, flaws);
                 state.opened = Some(opened);
                 lock(&self.in_use).push_back(Arc::clone(session));
             }
@@ -201,22 +218,22 @@ impl Shared {
         cipher: Option<&Cipher>,
         segments: &[SegmentEntry],
         waiting: &[Arc<Held>],
-    ) -> StoreResult<(Opened, Vec<Gap>)> {
+    ) -> StoreResult<(Opened, Vec<Flaw>)> {
         let mut opened = Opened::new(self.env.clock.monotonic());
-        let mut gaps = Vec::new();
+        let mut flaws = Vec::new();
         for file in segments {
             match self.open_segment((session, cipher), file, &mut opened.names) {
                 Ok((segment, found)) => {
-                    gaps.extend(found);
+                    flaws.extend(found);
                     opened.segments.push(segment);
                 }
-                Err(LogError::Io(source)) if source.kind() != io::ErrorKind::NotFound => {
+                Err(LogError::Io(source)) if !is_of_the_file(&source) => {
                     return Err(StoreError::Io { doing: "opening a segment", source });
                 }
                 Err(error) => {
                     let range = Range::new(Position(file.base), Position(file.end));
                     let reason = format!("segment {} is unreadable: {error}", file.base);
-                    gaps.push(Gap { range, reason, accepted_at: None });
+                    flaws.push(Flaw { range, reason, unread: error.is_unreadable() });
                 }
             }
         }
@@ -229,7 +246,7 @@ impl Shared {
         if planted(Defect::DropIdempotency) {
             opened.names = Names::default();
         }
-        Ok((opened, gaps))
+        Ok((opened, flaws))
     }
 
     fn open_segment(
@@ -237,7 +254,7 @@ impl Shared {
         (session, cipher): (SessionHash, Option<&Cipher>),
         entry: &SegmentEntry,
         names: &mut Names,
-    ) -> Result<(OpenSegment, Vec<Gap>), LogError> {
+    ) -> Result<(OpenSegment, Vec<Flaw>), LogError> {
         let path = segment::path(session, Position(entry.base), entry.start, entry.sealed);
         let file = self.env.storage.open_read(&path)?;
         let header = SegmentHeader::of(&*file)?;
@@ -260,6 +277,7 @@ impl Shared {
             index: Vec::new(),
             sealed: None,
         };
+        let mut tables = None;
         if entry.sealed {
             match sealed_tables(&*file, &header, entry, names, cipher) {
                 Ok(sealed) => {
@@ -268,39 +286,43 @@ impl Shared {
                     return Ok((segment, Vec::new()));
                 }
                 // Its tables are damaged: its blocks are walked like frames of an open segment.
-                Err(LogError::Fault { .. }) => {}
+                Err(LogError::Fault { fault, .. }) => tables = Some(fault),
                 Err(error) => return Err(error),
             }
         }
         let beyond = planted(Defect::BelieveBeyondSettled);
         let end = if beyond { file.len()? } else { entry.bytes };
-        let region = read_bytes(&*file, FRAMES_AT, end)?;
-        let gaps = self.index_segment(&mut segment, (session, cipher), &region, names);
-        Ok((segment, gaps))
+        let file = (&*file, end, tables);
+        let flaws = self.index_segment(&mut segment, (session, cipher), file, names)?;
+        Ok((segment, flaws))
     }
 
-    /// Walks the frames of a segment that is not sealed. Anything wrong below the believed bytes is
-    /// damage.
+    /// Walks the frames of a segment that is not sealed, or whose `tables` are wrong. Whatever is
+    /// wrong below the believed bytes is damage.
     fn index_segment(
         &self,
         segment: &mut OpenSegment,
         (session, cipher): (SessionHash, Option<&Cipher>),
-        region: &Bytes,
+        (file, end, tables): (&dyn File, u64, Option<Fault>),
         names: &mut Names,
-    ) -> Vec<Gap> {
-        let mut gaps = Vec::new();
+    ) -> Result<Vec<Flaw>, LogError> {
+        let mut flaws = Vec::new();
         let mut expected = Position(segment.file.base);
         let mut wrong = None;
-        let mut gap = |from: Position, to: Position, wrong: Option<(u64, Fault)>| {
+        let mut flaw = |from: Position, to: Position, wrong: Option<(u64, Fault)>| {
             let (at, fault) = wrong.unwrap_or((0, Fault::Misplaced));
             let reason = format!("segment {} at byte {at}: {fault}", segment.file.base);
-            let start = usize::try_from(at.saturating_sub(FRAMES_AT)).unwrap_or(usize::MAX);
-            let end = start.saturating_add(64 << 10).min(region.len());
-            let name = format!("{session}-{}-{at}.damaged", segment.file.base);
-            quarantine(&self.env, &name, region.get(start..end).unwrap_or_default(), &reason);
-            gaps.push(Gap { range: Range::new(from, to), reason, accepted_at: None });
+            let unread = fault == Fault::Unreadable;
+            if !unread {
+                let start = at.max(FRAMES_AT);
+                let copy = read_around(file, start, end.min(start.saturating_add(COPY_BYTES)));
+                let copy = copy.map(|copy| copy.bytes).unwrap_or_default();
+                let name = format!("{session}-{}-{at}.damaged", segment.file.base);
+                quarantine(&self.env, &name, &copy, &reason);
+            }
+            flaws.push(Flaw { range: Range::new(from, to), reason, unread });
         };
-        let found = scan(segment.salt, region, FRAMES_AT);
+        let found = scan_file(file, segment.salt, FRAMES_AT, end)?;
         for piece in found.pieces {
             let (byte_offset, frame) = match piece {
                 Piece::Frame { byte_offset, frame } => (byte_offset, frame),
@@ -322,7 +344,7 @@ impl Shared {
                 }
             };
             if header.first_position != expected || wrong.is_some() {
-                gap(expected, header.first_position, wrong.take());
+                flaw(expected, header.first_position, wrong.take());
             }
             names.add(header.first_position, &records);
             let first_time =
@@ -332,10 +354,11 @@ impl Shared {
         }
         let end = Position(segment.file.end);
         if expected != end || wrong.is_some() || found.rest.is_some() {
-            let rest = found.rest.map(|fault| (found.end, fault));
-            gap(expected, end.max(expected), wrong.or(rest));
+            let tables = tables.filter(|_| expected == end);
+            let rest = found.rest.map(|fault| (found.end, tables.unwrap_or(fault)));
+            flaw(expected, end.max(expected), wrong.or(rest));
         }
-        gaps
+        Ok(flaws)
     }
 
     /// The key of a session, where it has one.
@@ -363,6 +386,9 @@ impl Shared {
     ) -> StoreResult<Option<Arc<Cipher>>> {
         match self.cipher_in(state) {
             Ok(cipher) => Ok(cipher),
+            Err(error) if error.is_unreadable() => {
+                Err(session.lacks(state, vec![without_key(&state.entry, &error)]))
+            }
             Err(LogError::Io(source)) => Err(StoreError::Io { doing: "reading its key", source }),
             Err(LogError::Fault { fault, .. }) => {
                 let range = Range::new(Position::ZERO, Position(state.entry.tail));
@@ -370,6 +396,21 @@ impl Shared {
                 Err(session.damaged(state))
             }
         }
+    }
+
+    /// [`Self::note`] for all that was met; answers what the device did not give, and nobody gave
+    /// up. That is told and not kept: another time the device may give it.
+    pub(super) fn note_all(
+        &self,
+        session: &Arc<Session>,
+        state: &mut State,
+        flaws: Vec<Flaw>,
+    ) -> Vec<Gap> {
+        let (unread, wrong): (Vec<_>, Vec<_>) = flaws.into_iter().partition(|flaw| flaw.unread);
+        for flaw in wrong {
+            self.note(session, state, flaw.range, &flaw.reason);
+        }
+        state.unknown(unread.into_iter().map(Flaw::gap).collect())
     }
 
     /// Remembers damage of a session, and has it settled when it is new.
@@ -385,6 +426,22 @@ impl Shared {
             lock(&self.touched).push(Arc::clone(session));
         }
     }
+}
+
+/// What is missing of a session whose key the device does not give, in neither file.
+pub(super) fn without_key(entry: &Entry, error: &LogError) -> Gap {
+    let reason = format!(
+        "its key cannot be read in either file of keys/ ({error}): it is whole once one of them \
+         reads again; else bring keys/ back from a backup"
+    );
+    let range = Range::new(Position::ZERO, Position(entry.tail));
+    Gap { range, reason, accepted_at: None }
+}
+
+/// Whether what the file system said is of that file alone: it is not there, or the device cannot
+/// read it.
+pub(super) fn is_of_the_file(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound || unreadable(error)
 }
 
 /// The tables of a sealed segment; the names in its one block, where it has no table of them.

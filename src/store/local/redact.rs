@@ -21,7 +21,8 @@ use super::{
 use crate::{
     event::{EventId, Lsn, Position, Timestamp},
     log::{
-        Control, Entry, Fault, KnownBatch, Redact, Redaction, SegmentEntry, journal,
+        Control, Entry, Fault, KnownBatch, Redact, Redaction, SegmentEntry,
+        reading::read_around,
         segment::{self, SegmentHeader, name_hash},
     },
     store::{StoreError, StoreResult},
@@ -98,7 +99,7 @@ impl Shared {
         let Some(position) = self.position_of(session, id)? else {
             let state = session.visible()?;
             // It may be where nobody can read.
-            return if state.entry.is_degraded() { Err(session.damaged(&state)) } else { Ok(None) };
+            return if state.is_degraded() { Err(session.damaged(&state)) } else { Ok(None) };
         };
         self.drive(|| self.plan_redaction(session, position)).await?;
         lock(&self.redacting).push(Arc::clone(session));
@@ -260,7 +261,7 @@ impl Shared {
         for one in segments {
             let path = segment::path(session.hash, Position(one.base), one.start, one.sealed);
             let file = self.env.storage.open(&path)?;
-            let tail = journal::read(&*file, one.bytes, u64::MAX)?;
+            let tail = read_around(&*file, one.bytes, u64::MAX)?.bytes;
             if tail.iter().any(|byte| *byte != 0) {
                 file.write_at(one.bytes, &vec![0; tail.len()])?;
                 file.sync()?;

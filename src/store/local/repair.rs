@@ -74,13 +74,21 @@ impl Shared {
 
     /// Reads all of a session, so that nothing stays unknown; answers what nobody gave up yet.
     fn lost_of(&self, session: &Arc<Session>) -> StoreResult<Vec<Gap>> {
-        if let Some(source) = self.verify_session(session, &mut Verified::default(), None)? {
-            // What the device may give tomorrow is not given up today.
+        let mut verified = Verified::default();
+        if let Some(source) = self.verify_session(session, &mut verified, None)? {
+            // It was not read: nobody knows what is lost.
             return Err(StoreError::Io { doing: "reading the session", source });
         }
-        let state = self.opened(session)?;
-        let gaps = state.gaps().into_iter();
-        Ok(gaps.filter(|gap| gap.accepted_at.is_none()).collect())
+        let mut gaps: Vec<Gap> = verified.damage.into_iter().map(|(_, gap)| gap).collect();
+        let opened = self.opened(session)?.gaps().into_iter();
+        let open = opened.filter(|gap| gap.accepted_at.is_none());
+        for gap in open {
+            if !gaps.iter().any(|one| one.range.holds(gap.range)) {
+                gaps.push(gap);
+            }
+        }
+        gaps.sort_by_key(|gap| gap.range.from);
+        Ok(gaps)
     }
 
     /// Keeps what the start could not read; a copy that is there already is enough.

@@ -102,6 +102,8 @@ fn pairs(env: &Env, store: [u8; 16], from: u64) -> io::Result<Vec<Pair>> {
             Err(LogError::Io(error)) if error.kind() != io::ErrorKind::NotFound => {
                 return Err(error);
             }
+            // What it does not give now it may give later on, under a key that was let go.
+            Err(error) if error.is_unreadable() => return Err(error.into()),
             // The other one has everything.
             Err(_) => continue,
         };

@@ -34,7 +34,7 @@ struct Needed {
 const BYTES_PER_SECOND: u64 = 16 << 20;
 
 /// A damaged place of the journal.
-struct Rot {
+pub(super) struct Rot {
     number: u32,
     /// Which use of the file.
     order: u64,
@@ -51,6 +51,7 @@ impl Shared {
             tracing::error!(what, "a settled file is damaged; it is written anew");
             round.found.push(what);
         }
+        self.scrub_keys(&mut round);
         self.scrub_journal(&mut round);
         let mut seen = Seen::default();
         let scopes = self.catalogue().scopes();
@@ -83,6 +84,15 @@ impl Shared {
         round.rounds = lock(&self.scrubbed).rounds + 1;
         tracing::info!(sessions = round.sessions, bytes = round.bytes, "everything was read once");
         *lock(&self.scrubbed) = round;
+    }
+
+    /// Reads both files of keys.
+    fn scrub_keys(&self, round: &mut Scrub) {
+        let _turn = lock(&self.repairing);
+        for what in self.keys.check(self.check_writable().is_ok()) {
+            tracing::error!(what, "a file of keys is damaged");
+            round.found.push(what);
+        }
     }
 
     /// Reads the files of the journal that a start would read. Where one is damaged everything is
@@ -173,7 +183,7 @@ impl Shared {
 
     /// Goes on in a new file of the journal, settles what lies before it, and makes files anew of
     /// which no start could tell what they are.
-    fn leave_journal(&self, found: &[Rot]) -> io::Result<()> {
+    pub(super) fn leave_journal(&self, found: &[Rot]) -> io::Result<()> {
         found.iter().for_each(|rot| self.journal.condemn(rot.number));
         self.journal.leave(&|round, result| self.outcome(round, result))?;
         self.settle_past()?;

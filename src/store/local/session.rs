@@ -334,15 +334,23 @@ impl Session {
     }
 
     pub(super) fn damaged(&self, state: &State) -> StoreError {
+        self.lacks(state, Vec::new())
+    }
+
+    /// [`Self::damaged`], with gaps beside those that are known of it.
+    pub(super) fn lacks(&self, state: &State, more: Vec<Gap>) -> StoreError {
+        let mut gaps = state.gaps();
+        gaps.extend(state.unknown(more));
+        gaps.sort_by_key(|gap| gap.range.from);
         StoreError::SessionDamaged {
             session: self.key.session.clone(),
-            gaps: state.gaps(),
+            gaps,
             tail: Position(state.entry.tail),
         }
     }
 
     pub(super) fn info(&self, state: &State) -> SessionInfo {
-        info_of(&self.key, &state.entry)
+        SessionInfo { damage: state.gaps(), ..info_of(&self.key, &state.entry) }
     }
 }
 
@@ -387,7 +395,7 @@ fn receipt_of(entry: &Entry) -> Receipt {
     Receipt { position: Position(entry.tail), chain: entry.chain }
 }
 
-fn gaps_of(entry: &Entry) -> Vec<Gap> {
+pub(super) fn gaps_of(entry: &Entry) -> Vec<Gap> {
     let gap = |damage: &Damage| Gap {
         range: Range::new(Position(damage.from), Position(damage.to)),
         reason: damage.reason.clone(),
@@ -533,8 +541,43 @@ impl State {
         receipt_of(&self.entry)
     }
 
+    /// What is missing of it: what its entry says, and what the device did not give when its files
+    /// were opened.
     pub(super) fn gaps(&self) -> Vec<Gap> {
-        gaps_of(&self.entry)
+        let mut gaps = gaps_of(&self.entry);
+        gaps.extend(self.unread());
+        gaps
+    }
+
+    /// What the device did not give when its files were opened, and nobody gave up.
+    fn unread(&self) -> Vec<Gap> {
+        let unread = self.opened.as_ref().map(|opened| opened.unread.clone());
+        self.unknown(unread.unwrap_or_default())
+    }
+
+    /// Those of some gaps that its entry does not have.
+    pub(super) fn unknown(&self, mut gaps: Vec<Gap>) -> Vec<Gap> {
+        let known = gaps_of(&self.entry);
+        gaps.retain(|gap| !known.iter().any(|old| old.range.holds(gap.range)));
+        gaps
+    }
+
+    /// Forgets its files where the device did not give all of them: whoever comes next asks again.
+    pub(super) fn doubt(&mut self) {
+        if self.opened.as_ref().is_some_and(|opened| !opened.unread.is_empty()) {
+            self.opened = None;
+        }
+    }
+
+    /// What was given up of it.
+    pub(super) fn given_up(&self) -> Vec<Range> {
+        let accepted = self.entry.damage.iter().filter(|old| old.accepted_at.is_some());
+        accepted.map(|old| Range::new(Position(old.from), Position(old.to))).collect()
+    }
+
+    /// Whether something of it is missing that nobody gave up: nobody knows what names it has.
+    pub(super) fn is_degraded(&self) -> bool {
+        self.entry.is_degraded() || !self.unread().is_empty()
     }
 
     /// Whether its entry is all there is to know of it: it is settled, nobody has it open, and it

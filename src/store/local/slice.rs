@@ -9,7 +9,7 @@ use bytes::Bytes;
 use super::{
     Shared, blocking,
     forks::{Part, erased_gap},
-    read::OpenSegment,
+    read::{Flaw, OpenSegment, is_of_the_file},
     redact::is_redacted,
     session::{Held, Session, State},
     warm::{Group, Place},
@@ -18,12 +18,14 @@ use crate::{
     env::{
         planted::{Defect, planted},
         sync::atomic::Ordering,
+        unreadable,
     },
     event::{Event, Position, Range, SessionHash, Timestamp},
     log::{
-        Cipher, Fault, Frame, LogError, REDACTED,
+        Cipher, Fault, Frame, REDACTED,
         frame::HEADER_BYTES,
-        journal::{read as read_bytes, read_cached},
+        journal::read_cached,
+        reading::{Reading, read_around},
         segment::FrameIndex,
     },
     store::{Fill, Gap, Read, Slice, StoreError, StoreResult},
@@ -125,13 +127,15 @@ impl Shared {
         gaps.sort_by_key(|gap| gap.range.from);
         if gaps.iter().any(|gap| gap.accepted_at.is_none()) && !read.allow_gaps {
             // What is lost of its own, and of others what is lost here.
-            let inherited = gaps.into_iter().filter(|gap| gap.range.to <= session.base());
-            let gaps = inherited.chain(session.state().gaps()).collect();
-            return Err(StoreError::SessionDamaged {
-                session: session.key.session.clone(),
-                gaps,
-                tail,
-            });
+            let mut state = session.state();
+            let known = state.gaps();
+            // What its files say of it is known whole, whatever was asked for.
+            let is_known = |gap: &Gap| known.iter().any(|one| one.range.holds(gap.range));
+            gaps.retain(|gap| !is_known(gap));
+            let error = session.lacks(&state, gaps);
+            // What the device did not give it is asked for again by the next.
+            state.doubt();
+            return Err(error);
         }
         Ok(Some(Slice { events, covered, gaps, tail }))
     }
@@ -160,6 +164,7 @@ impl Shared {
             let left = read.events_max.saturating_sub(taken.events.len());
             let sources = self.sources(&state, range, read.fill, left);
             let redacted = state.entry.redacted.clone();
+            taken.given_up = state.given_up();
             (sources, state.gaps(), state.entry.segments.clone(), cipher, redacted)
         };
         let mut found = Vec::new();
@@ -185,10 +190,8 @@ impl Shared {
         if state.entry.segments != segments || state.entry.erased_at.is_some() {
             return Ok(None);
         }
-        for gap in &found {
-            self.note(session, &mut state, gap.range, &gap.reason);
-        }
-        let gaps = state.gaps().into_iter().filter_map(|gap| clip(gap, range));
+        let unread = self.note_all(session, &mut state, found);
+        let gaps = state.gaps().into_iter().chain(unread).filter_map(|gap| clip(gap, range));
         Ok(Some(Found::Gaps(gaps.collect())))
     }
 
@@ -267,27 +270,28 @@ impl Shared {
         (session, cipher): (&Session, Option<&Cipher>),
         source: Source,
         taken: &mut Taken<'_>,
-    ) -> StoreResult<Vec<Gap>> {
-        let mut gaps = Vec::new();
+    ) -> StoreResult<Vec<Flaw>> {
+        let mut flaws = Vec::new();
         match source {
             Source::Memory(held) => {
                 let frame = held.frame();
                 if let Err(fault) = taken.frame(&frame) {
                     let (range, reason) = (frame.header.range(), fault.to_string());
-                    gaps.push(Gap { range, reason, accepted_at: None });
+                    flaws.push(Flaw { range, reason, unread: false });
                 }
             }
             Source::Warm(group) => taken.events(&group.events),
             Source::File { path, salt, groups, keep } => {
                 let file = match self.env.storage.open_read(&path) {
                     Ok(file) => file,
-                    Err(source) if source.kind() == io::ErrorKind::NotFound => {
-                        let reason = format!("{path} is missing");
-                        let gap = |frames: &Vec<FrameIndex>| {
-                            let (range, reason) = (span(frames), reason.clone());
-                            Gap { range, reason, accepted_at: None }
+                    Err(source) if is_of_the_file(&source) => {
+                        let unread = unreadable(&source);
+                        let what = if unread { "cannot be read" } else { "is missing" };
+                        let flaw = |frames: &Vec<FrameIndex>| {
+                            let (range, reason) = (span(frames), format!("{path} {what}"));
+                            Flaw { range, reason, unread }
                         };
-                        return Ok(groups.iter().map(gap).collect());
+                        return Ok(groups.iter().map(flaw).collect());
                     }
                     Err(source) => {
                         return Err(StoreError::Io { doing: "opening a segment", source });
@@ -297,16 +301,15 @@ impl Shared {
                     let from = frames.first().map_or(0, |frame| frame.byte_offset);
                     let to = frames.last().map_or(from, FrameIndex::behind);
                     // What the system has in memory costs less than making way for waiting.
-                    let cached = read_cached(&*file, from, to).map(Ok);
-                    let read = cached.unwrap_or_else(|| blocking(|| read_bytes(&*file, from, to)));
-                    let bytes = match read {
-                        Ok(bytes) => bytes,
-                        Err(LogError::Io(source)) => {
-                            return Err(StoreError::Io { doing: "reading a segment", source });
-                        }
-                        Err(LogError::Fault { .. }) => Bytes::new(),
-                    };
-                    if let Ok(group) = Group::of((session.hash, cipher), salt, &frames, &bytes) {
+                    let cached = read_cached(&*file, from, to);
+                    let cached = cached.map(|bytes| Ok(Reading { bytes, ..Reading::default() }));
+                    let read = cached.unwrap_or_else(|| blocking(|| read_around(&*file, from, to)));
+                    let read = read.map_err(|error| {
+                        let source = error.into();
+                        StoreError::Io { doing: "reading a segment", source }
+                    })?;
+                    let group = Group::of((session.hash, cipher), salt, &frames, &read.bytes);
+                    if let Ok(group) = group {
                         let group = Arc::new(group);
                         if keep {
                             self.warm.keep(Place { salt, byte_offset: from }, &group);
@@ -314,15 +317,15 @@ impl Shared {
                         taken.events(&group.events);
                     } else {
                         let place = (path.as_str(), salt);
-                        gaps.extend(taken.whole((session.hash, cipher), place, &frames, &bytes));
+                        flaws.extend(taken.whole((session.hash, cipher), place, &frames, &read));
                     }
                     if taken.full {
-                        return Ok(gaps);
+                        return Ok(flaws);
                     }
                 }
             }
         }
-        Ok(gaps)
+        Ok(flaws)
     }
 
     /// Position of the first event processed at or after `time`.
@@ -403,6 +406,8 @@ struct Taken<'a> {
     /// Memory for the events of one frame.
     frame: Vec<Event>,
     bytes: usize,
+    /// What was given up of the session that is read: it stays lost, whatever a file has of it.
+    given_up: Vec<Range>,
     /// A bound was met: what follows is left out.
     full: bool,
 }
@@ -412,7 +417,8 @@ impl<'a> Taken<'a> {
         // What most slices take; a longer one grows.
         let count = range.len().min(read.events_max as u64).min(128) as usize;
         let events = Vec::with_capacity(count);
-        Self { range, read, events, frame: Vec::new(), bytes: 0, full: false }
+        let given_up = Vec::new();
+        Self { range, read, events, frame: Vec::new(), bytes: 0, given_up, full: false }
     }
 
     /// Takes those of the range, from events in ascending order.
@@ -422,6 +428,9 @@ impl<'a> Taken<'a> {
         let wanted = events.get(from..to).unwrap_or_default();
         let fill = self.read.fill;
         let mut take = |event: &Event| {
+            if self.is_given_up(event) {
+                return true;
+            }
             let fits = self.has_room(event);
             fits.then(|| self.events.push(event.clone())).is_some()
         };
@@ -439,6 +448,7 @@ impl<'a> Taken<'a> {
         if self.read.fill == Fill::Backward {
             events.reverse();
         }
+        events.retain(|event| !self.is_given_up(event));
         for event in events.drain(..) {
             if !self.has_room(&event) {
                 break;
@@ -447,6 +457,10 @@ impl<'a> Taken<'a> {
         }
         self.frame = events;
         Ok(())
+    }
+
+    fn is_given_up(&self, event: &Event) -> bool {
+        self.given_up.iter().any(|range| range.contains(event.position))
     }
 
     /// Whether an event fits; the first one that does not ends the slice.
@@ -466,19 +480,21 @@ impl<'a> Taken<'a> {
         session: (SessionHash, Option<&Cipher>),
         (path, salt): (&str, u64),
         frames: &[FrameIndex],
-        bytes: &Bytes,
-    ) -> Vec<Gap> {
-        let (mut gaps, fill) = (Vec::new(), self.read.fill);
+        read: &Reading,
+    ) -> Vec<Flaw> {
+        let (mut flaws, fill) = (Vec::new(), self.read.fill);
         let from = frames.first().map_or(0, |frame| frame.byte_offset);
         let mut take = |index: &FrameIndex| {
             let range = Range::new(index.first_position, index.end());
             if overlap(range, self.range) == 0 {
                 return true;
             }
-            let frame = one(session, salt, index, from, bytes);
+            let frame = one(session, salt, index, from, &read.bytes);
             if let Err(fault) = frame.and_then(|frame| self.frame(&frame)) {
+                let unread = read.holes.touch(index.byte_offset, index.behind());
+                let fault = if unread { Fault::Unreadable } else { fault };
                 let reason = format!("{path} at byte {}: {fault}", index.byte_offset);
-                gaps.push(Gap { range, reason, accepted_at: None });
+                flaws.push(Flaw { range, reason, unread });
             }
             !self.full
         };
@@ -486,7 +502,7 @@ impl<'a> Taken<'a> {
             Fill::Forward => frames.iter().all(&mut take),
             Fill::Backward => frames.iter().rev().all(&mut take),
         };
-        gaps
+        flaws
     }
 }
 

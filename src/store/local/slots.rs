@@ -17,7 +17,7 @@ use crate::{
     event::{Lsn, SessionHash, Timestamp},
     log::{
         Chunks, Cipher, Delta, Encryptor, Entry, LogError, SETTLED_AT, Settled, encode_delta,
-        journal, settled_header,
+        reading::read_around, settled_header,
     },
     store::lifetime::Told,
 };
@@ -274,7 +274,9 @@ fn read_slot(
     // The page cache of a process that died may hold what the device never got.
     file.sync().and_then(|()| file.evict()).map_err(doing(format!("reading {path}")))?;
     let cipher = cipher.clone();
-    match Settled::of(store, cipher.as_deref(), &|from, to| journal::read(&*file, from, to)) {
+    // What the device does not give is no whole chunk: the generations before it count.
+    let read = |from, to| Ok(read_around(&*file, from, to)?.bytes);
+    match Settled::of(store, cipher.as_deref(), &read) {
         Ok(settled) => Ok(Some(Readable { file, cipher, settled, length })),
         Err(error) => {
             tracing::warn!(path, %error, "a settled file could not be read");
@@ -285,7 +287,7 @@ fn read_slot(
 
 impl Readable {
     fn entries(&self, take: &mut dyn FnMut(Entry, &[u8], bool)) -> Result<(), LogError> {
-        let read = |from, to| journal::read(&*self.file, from, to);
+        let read = |from, to| Ok(read_around(&*self.file, from, to)?.bytes);
         let settled = &self.settled;
         settled.entries(self.cipher.as_deref(), &read, &mut |at, entry, bytes| {
             take(entry, bytes, at >= settled.last_at);

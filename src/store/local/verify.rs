@@ -3,13 +3,17 @@
 
 use std::{io, sync::Arc};
 
-use super::{Shared, redact::is_redacted, session::Session};
+use super::{
+    Shared,
+    read::{is_of_the_file, without_key},
+    redact::is_redacted,
+    session::{Session, gaps_of},
+};
 use crate::{
     event::{Lsn, Position, Range},
     log::{
         Chain, Cipher, Entry, Fault, Frame, LogError, Redaction, SegmentEntry,
-        journal::read,
-        scan::{Piece, Scan, scan},
+        scan::{Piece, Scan, scan_file},
         seal::{self, Sealed},
         segment::{self, FRAMES_AT, SegmentHeader},
     },
@@ -34,6 +38,8 @@ struct Walk {
     events: u64,
     bytes: u64,
     damage: Vec<Gap>,
+    /// What the device did not give: it is told and not kept.
+    unread: Vec<Gap>,
     /// The position whose chain value is wanted, and that value once it is known.
     wanted: Option<Position>,
     met: Option<Chain>,
@@ -44,8 +50,8 @@ const UNKNOWN: Chain = Chain([0; 32]);
 
 impl Shared {
     /// Verifies one session and adds what was found. What a segment that was replaced meanwhile
-    /// lacks is no damage: then it is read again. Answers what the device refused to read: that is
-    /// told, and not held against the session, since the next try may succeed.
+    /// lacks is no damage: then it is read again. What the device does not give is told like any
+    /// other damage, and not kept: another time it may. Answers what else the file system refused.
     pub(super) fn verify_session(
         &self,
         session: &Arc<Session>,
@@ -53,14 +59,14 @@ impl Shared {
         mut met: Option<&mut Met>,
     ) -> StoreResult<Option<io::Error>> {
         loop {
-            let mut unreadable = Vec::new();
-            if self.verify_once(session, verified, &mut unreadable, met.as_deref_mut())? {
-                let found = unreadable.iter().map(|(range, error): &(Range, io::Error)| {
+            let mut refused = Vec::new();
+            if self.verify_once(session, verified, &mut refused, met.as_deref_mut())? {
+                let found = refused.iter().map(|(range, error): &(Range, io::Error)| {
                     let gap = Gap { range: *range, reason: error.to_string(), accepted_at: None };
                     (session.key.clone(), gap)
                 });
                 verified.damage.extend(found);
-                return Ok(unreadable.into_iter().next().map(|(_, error)| error));
+                return Ok(refused.into_iter().next().map(|(_, error)| error));
             }
         }
     }
@@ -70,7 +76,7 @@ impl Shared {
         &self,
         session: &Arc<Session>,
         verified: &mut Verified,
-        unreadable: &mut Vec<(Range, io::Error)>,
+        refused: &mut Vec<(Range, io::Error)>,
         met: Option<&mut Met>,
     ) -> StoreResult<bool> {
         let cipher;
@@ -78,6 +84,13 @@ impl Shared {
             // What is hidden and read by forks is verified like the rest.
             let kept = session.kept().filter(|_| self.is_needed(session.hash));
             let mut state = kept.map_or_else(|| session.visible(), Ok)?;
+            if let Err(error) = self.cipher_in(&mut state)
+                && error.is_unreadable()
+            {
+                let gap = without_key(&state.entry, &error);
+                verified.damage.push((session.key.clone(), gap));
+                return Ok(true);
+            }
             // Without its key nothing of it is whole, and that is noted.
             cipher = match self.key_of(session, &mut state) {
                 Err(error @ StoreError::Io { .. }) => return Err(error),
@@ -94,7 +107,8 @@ impl Shared {
             control_chain: Chain::controls_of(session.hash),
             events: 0,
             bytes: 0,
-            damage: session.state().gaps(),
+            damage: gaps_of(&entry),
+            unread: Vec::new(),
             wanted: met.as_ref().map(|met| met.position),
             met: None,
         };
@@ -104,19 +118,21 @@ impl Shared {
         walk.look();
         for file in &entry.segments {
             if let Err(error) = self.verify_segment(session, file, &mut walk) {
-                unreadable.push((walk.skip(file), error));
+                refused.push((walk.skip(file), error));
             }
         }
         for held in memory {
             walk.bytes += held.header.stride();
             walk.records(held.frame());
         }
-        if unreadable.is_empty() {
+        if refused.is_empty() {
             walk.end(&entry);
         }
-        if !walk.damage.is_empty() && session.state().entry.segments != entry.segments {
+        let whole = walk.damage.is_empty() && walk.unread.is_empty();
+        if !whole && session.state().entry.segments != entry.segments {
             return Ok(false);
         }
+        session.state().doubt();
         if let Some(met) = met {
             (met.tail, met.chain) = (Position(entry.tail), walk.met);
         }
@@ -128,6 +144,8 @@ impl Shared {
             };
             found.push((session.key.clone(), gap.clone()));
         }
+        let unread = walk.unread.into_iter().map(|gap| (session.key.clone(), gap));
+        verified.damage.extend(unread);
         verified.sessions += 1;
         verified.events += walk.events;
         verified.bytes += walk.bytes;
@@ -196,20 +214,17 @@ impl Shared {
                     Err(error) => return Err(error),
                 },
             };
-            let region = read(&*handle, FRAMES_AT, end)?;
-            Ok((scan(header.salt, &region, FRAMES_AT), tables))
+            Ok((scan_file(&*handle, header.salt, FRAMES_AT, end)?, tables))
         };
         match found() {
             Ok((found, tables)) => {
                 walk.bytes += file.bytes;
                 walk.segment(found, tables, file, &path);
             }
-            Err(LogError::Io(error)) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(error);
-            }
+            Err(LogError::Io(error)) if !is_of_the_file(&error) => return Err(error),
             Err(error) => {
                 let range = walk.skip(file);
-                walk.damaged(range, format!("{path}: {error}"));
+                walk.lacks(range, format!("{path}: {error}"), error.is_unreadable());
             }
         }
         Ok(())
@@ -229,12 +244,12 @@ impl Walk {
         for piece in found.pieces {
             match piece {
                 Piece::Bad { byte_offset, fault, .. } => {
-                    wrong.get_or_insert(format!("{path} at byte {byte_offset}: {fault}"));
+                    wrong.get_or_insert((byte_offset, fault));
                 }
                 Piece::Frame { frame, byte_offset } => {
                     let first = frame.header.first_position;
-                    if let Some(reason) = wrong.take() {
-                        self.damaged(Range::new(self.position.min(first), first), reason);
+                    if let Some(wrong) = wrong.take() {
+                        self.wrong(Range::new(self.position.min(first), first), path, wrong);
                     }
                     let header = frame.header;
                     match frame.decrypt(self.cipher.clone().as_deref()) {
@@ -251,21 +266,30 @@ impl Walk {
                 }
             }
         }
-        let rest =
-            found.rest.or(tables).map(|fault| format!("{path} at byte {}: {fault}", found.end));
         let end = Position(file.end);
-        let short = (self.position != end).then(|| format!("{path} ends too early"));
-        if let Some(reason) = wrong.or(rest).or(short) {
-            self.damaged(Range::new(self.position.min(end), end), reason);
-            if self.position != end {
-                (self.position, self.chain) = (end, UNKNOWN);
+        // Where every event was found, what lies behind them are the tables.
+        let rest = match self.position == end {
+            true => tables.or(found.rest),
+            false => found.rest.or(tables),
+        };
+        let wrong = wrong.or(rest.map(|fault| (found.end, fault)));
+        let range = Range::new(self.position.min(end), end);
+        match wrong {
+            Some(wrong) => self.wrong(range, path, wrong),
+            None if self.position != end => {
+                self.damaged(range, format!("{path} ends too early"));
             }
+            None => {}
+        }
+        if self.position != end {
+            (self.position, self.chain) = (end, UNKNOWN);
         }
     }
 
     fn records(&mut self, frame: Frame) {
         let header = frame.header;
-        let known = self.damage.iter().any(|gap| gap.range.to == header.first_position);
+        let gaps = &mut self.damage.iter().chain(&self.unread);
+        let known = gaps.any(|gap| gap.range.to == header.first_position);
         let follows = header.first_position == self.position && header.chain == self.chain;
         if !follows && !known && self.chain != UNKNOWN {
             let range = Range::new(self.position.min(header.first_position), header.range().to);
@@ -313,18 +337,27 @@ impl Walk {
         let whole = self.position.0 == entry.tail
             && self.chain.0 == entry.chain
             && self.control_chain.0 == entry.control_chain;
-        if !whole && self.damage.iter().all(|gap| gap.accepted_at.is_some()) {
+        let told = self.damage.iter().any(|gap| gap.accepted_at.is_none());
+        if !whole && !told && self.unread.is_empty() {
             let range = Range::new(self.position, Position(entry.tail));
             let reason = "the chain does not end where the catalogue says".to_owned();
             self.damaged(range, reason);
         }
     }
 
+    fn wrong(&mut self, range: Range, path: &str, (byte_offset, fault): (u64, Fault)) {
+        let reason = format!("{path} at byte {byte_offset}: {fault}");
+        self.lacks(range, reason, fault == Fault::Unreadable);
+    }
+
     fn damaged(&mut self, range: Range, reason: String) {
-        let known = |gap: &Gap| gap.range.from <= range.from && range.to <= gap.range.to;
-        if self.damage.iter().any(known) {
-            return;
+        self.lacks(range, reason, false);
+    }
+
+    fn lacks(&mut self, range: Range, reason: String, unread: bool) {
+        if !self.damage.iter().any(|gap| gap.range.holds(range)) {
+            let gaps = if unread { &mut self.unread } else { &mut self.damage };
+            gaps.push(Gap { range, reason, accepted_at: None });
         }
-        self.damage.push(Gap { range, reason, accepted_at: None });
     }
 }

@@ -1,0 +1,149 @@
+//! Sectors of `keys/`: each file stands in for the other, and only whose key lies in neither goes
+//! without.
+
+use std::collections::BTreeMap;
+
+use sessionlog::{
+    env::sim::Sim,
+    event::{Event, SessionId},
+    store::{NewSession, Store, StoreError, local::Local},
+};
+
+use crate::engines::{append, batch, create, event, events_of, everything, key, small};
+
+/// More keys than one page has.
+const COUNT: usize = 40;
+const PAGES: u64 = 2;
+
+fn name(n: usize) -> String {
+    format!("session-{n:02}")
+}
+
+fn open(sim: &Sim) -> Local {
+    Local::open_local(&sim.env(), small()).unwrap()
+}
+
+/// Sessions in segments and in the journal, and what they hold.
+async fn lived() -> (Sim, BTreeMap<String, Vec<Event>>) {
+    let sim = Sim::encrypted(57);
+    let store = open(&sim);
+    let mut events = BTreeMap::new();
+    for n in 0..COUNT {
+        create(&store, &name(n)).await;
+        append(&store, &key(&name(n)), batch([event(&format!("{{\"n\":{n}}}"))])).await.unwrap();
+        events.insert(name(n), events_of(&store, &key(&name(n))).await);
+        if n + 3 == COUNT {
+            store.settle().unwrap();
+        }
+    }
+    store.idle();
+    sim.power_loss();
+    (sim, events)
+}
+
+async fn serves_all(store: &Local, events: &BTreeMap<String, Vec<Event>>, told: &str) {
+    for (session, expected) in events {
+        let found = events_of(store, &key(session)).await;
+        assert_eq!(found[..expected.len()], expected[..], "{told}: {session}");
+        append(store, &key(session), batch([event("{}")])).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_sector_of_keys_that_cannot_be_read_costs_nothing() {
+    for file in ["keys/0", "keys/1"] {
+        for page in 0..PAGES {
+            for live in [false, true] {
+                let told = format!("{file} page {page} live {live}");
+                let (sim, events) = lived().await;
+                assert!(sim.read_durable(file).unwrap().len() as u64 > (PAGES - 1) * 4096);
+                let mut store = live.then(|| open(&sim));
+                sim.spoil_sector(file, page * 8 + 1);
+                if live {
+                    // The scrubber finds it first.
+                    store.as_ref().unwrap().scrub();
+                    let found = store.as_ref().unwrap().recovery().scrub.found;
+                    assert!(found.iter().any(|what| what.contains(file)), "{told}: {found:?}");
+                } else {
+                    store = Some(open(&sim));
+                }
+                let store = store.unwrap();
+                serves_all(&store, &events, &told).await;
+                for n in 0..40 {
+                    create(&store, &format!("new-{n}")).await;
+                }
+                store.scrub();
+                let found = store.recovery().scrub.found;
+                assert!(found.len() <= 1, "{told}: {found:?}");
+                store.scrub();
+                assert_eq!(store.recovery().scrub.found, Vec::<String>::new(), "{told}: stays");
+                sim.power_loss();
+                drop(store);
+                // The other file alone has everything, and so has this one.
+                for gone in ["keys/0", "keys/1"] {
+                    let other = Sim::encrypted(57);
+                    for path in sim.files().iter().filter(|path| *path != "LOCK" && *path != gone) {
+                        other.write_durable(path, 0, &sim.read_durable(path).unwrap());
+                    }
+                    serves_all(&open(&other), &events, &format!("{told}, without {gone}")).await;
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn whose_key_is_in_neither_file_goes_without_and_the_others_are_served() {
+    for page in 0..PAGES {
+        let told = format!("page {page}");
+        let (sim, events) = lived().await;
+        // Everything is in segments: what lies in the journal under a lost key is damage.
+        open(&sim).close().await;
+        sim.spoil_sector("keys/0", page * 8);
+        sim.spoil_sector("keys/1", page * 8);
+        let store = open(&sim);
+        let (mut served, mut gone) = (0, Vec::new());
+        for (session, expected) in &events {
+            match store.read(&key(session), everything()).await {
+                Ok(slice) => {
+                    assert_eq!(slice.events, *expected, "{told}: {session}");
+                    append(&store, &key(session), batch([event("{}")])).await.unwrap();
+                    served += 1;
+                }
+                Err(StoreError::SessionDamaged { gaps, .. }) => {
+                    assert!(gaps[0].reason.contains("keys/"), "{told}: {gaps:?}");
+                    let sent = append(&store, &key(session), batch([event("{}")])).await;
+                    assert!(matches!(sent, Err(StoreError::SessionDamaged { .. })), "{told}");
+                    gone.push(session.clone());
+                }
+                Err(error) => panic!("{told}: {session}: {error}"),
+            }
+        }
+        assert!(served >= COUNT - 4 && !gone.is_empty(), "{told}: {served} served");
+        // Whoever looks is told, by session and by file; nothing is held against anybody.
+        let verified = store.verify_all().unwrap();
+        let damaged: Vec<String> =
+            verified.damage.iter().map(|(owner, _)| owner.session.as_str().to_owned()).collect();
+        assert_eq!(damaged, gone, "{told}");
+        store.scrub();
+        let found = store.recovery().scrub.found;
+        for file in ["keys/0", "keys/1"] {
+            assert!(found.iter().any(|what| what.starts_with(file)), "{told}: {found:?}");
+        }
+        // Keys are made as long as a file is known for what it is.
+        let new = NewSession { id: Some(SessionId::new("new").unwrap()), ..NewSession::default() };
+        let created = store.create(&key("new").scope, new).await;
+        assert_eq!(created.is_ok(), page > 0, "{told}: {created:?}");
+        store.settle().unwrap();
+        store.settle().unwrap();
+        sim.power_loss();
+        drop(store);
+        // Once one of them reads again, all is well, and the scrubber makes the other one good.
+        sim.restore_sector("keys/1", page * 8);
+        let store = open(&sim);
+        serves_all(&store, &events, &format!("{told}, restored")).await;
+        store.scrub();
+        store.scrub();
+        assert_eq!(store.recovery().scrub.found, Vec::<String>::new(), "{told}");
+    }
+}
