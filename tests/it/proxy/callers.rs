@@ -3,6 +3,7 @@
 
 use futures_util::{FutureExt as _, StreamExt as _};
 use serde_json::{Value, json};
+use tokio::net::TcpStream;
 
 use super::{
     scripted::{Asked, Listening, Scripted, call, json_text, open_stream, reader, request, say},
@@ -54,26 +55,64 @@ async fn nobody_is_answered_with_what_another_caller_was() {
     assert_eq!(text(&said), "for nobody: 8");
 }
 
+/// A client that keeps to one connection, where others open a second when the first is not back in
+/// their pool yet.
+struct Connection {
+    sender: hyper::client::conn::http1::SendRequest<String>,
+    url: url::Url,
+}
+
+impl Connection {
+    async fn to(address: &str) -> Self {
+        let url: url::Url = address.parse().unwrap();
+        let stream = TcpStream::connect(url.authority()).await.unwrap();
+        let stream = hyper_util::rt::TokioIo::new(stream);
+        let (sender, connection) = hyper::client::conn::http1::handshake(stream).await.unwrap();
+        tokio::spawn(connection);
+        Self { sender, url }
+    }
+
+    /// Says a message with headers of its own, and gives the answer's text.
+    async fn say(&mut self, message: &Value, headers: &[(&str, &str)]) -> String {
+        let mut request = hyper::Request::post(self.url.path())
+            .header("host", self.url.authority())
+            .header("accept", "application/json, text/event-stream")
+            .header("content-type", "application/json");
+        for (name, text) in headers {
+            request = request.header(*name, *text);
+        }
+        self.sender.ready().await.unwrap();
+        let answer = self.sender.send_request(request.body(message.to_string()).unwrap()).await;
+        let body = axum::body::Body::new(answer.unwrap().into_body());
+        let bytes = axum::body::to_bytes(body, usize::MAX).await.unwrap();
+        String::from_utf8(bytes.to_vec()).unwrap()
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn clients_that_name_no_session_have_one_each() {
     let (server, store) = (Scripted::start(reader()).await, Store::start().await);
     let proxy = Listening::start(&store, server.upstream(), options()).await;
-    let client = || crate::say::http_client().build().unwrap();
-    let (first, second) = (client(), client());
-    say(&first, &proxy.address, &request(1, "tools/list", json!({})), &[]).await;
-    let said = async |http: &reqwest::Client, id: u64, headers: &[(&str, &str)]| {
-        text(&say(http, &proxy.address, &call(id, "read"), headers).await)
+    let (mut first, mut second) =
+        (Connection::to(&proxy.address).await, Connection::to(&proxy.address).await);
+    first.say(&request(1, "tools/list", json!({})), &[]).await;
+    let said = async |one: &mut Connection, id: u64, headers: &[(&str, &str)]| {
+        text(&one.say(&call(id, "read"), headers).await)
     };
-    assert_eq!(said(&first, 2, &[]).await, "for nobody: 1");
-    assert_eq!(said(&second, 2, &[]).await, "for nobody: 2", "another connection");
-    assert_eq!(said(&first, 3, &[]).await, "for nobody: 1 again");
-    assert_eq!(said(&second, 3, &[]).await, "for nobody: 2 again");
+    assert_eq!(said(&mut first, 2, &[]).await, "for nobody: 1");
+    assert_eq!(said(&mut second, 2, &[]).await, "for nobody: 2", "another connection");
+    assert_eq!(said(&mut first, 3, &[]).await, "for nobody: 1 again");
+    assert_eq!(said(&mut second, 3, &[]).await, "for nobody: 2 again");
     let of_a_session = [("mcp-session-id", "one")];
-    assert_eq!(said(&first, 4, &of_a_session).await, "for nobody: 3");
-    assert_eq!(said(&second, 5, &of_a_session).await, "for nobody: 3 again", "one session");
-    let cleared = say(&second, &proxy.address, &call(6, "clear_session"), &[]).await;
+    assert_eq!(said(&mut first, 4, &of_a_session).await, "for nobody: 3");
+    assert_eq!(said(&mut second, 5, &of_a_session).await, "for nobody: 3 again", "one session");
+    let cleared = second.say(&call(6, "clear_session"), &[]).await;
     assert!(cleared.contains("clearedSessionId"), "{cleared}");
-    assert_eq!(said(&first, 7, &[]).await, "for nobody: 4", "what cleared may have changed things");
+    assert_eq!(
+        said(&mut first, 7, &[]).await,
+        "for nobody: 4",
+        "what cleared may have changed things"
+    );
     proxy.stop().await;
     let listed = store.get("/v1/sessions").await;
     let mut ids: Vec<_> =
