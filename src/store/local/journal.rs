@@ -294,9 +294,9 @@ impl<S> Journal<S> {
         Some(round)
     }
 
-    /// Leads: writes rounds until the queue is empty, or hands over when so many frames are written:
-    /// to the committer thread when one runs, [`ENDLESS`] being its own part, or to who waits for
-    /// the lead.
+    /// Leads: writes rounds until the queue is empty, or hands over when so many frames are
+    /// written: to the committer thread when one runs, [`ENDLESS`] being its own part, or to who
+    /// waits for the lead.
     pub(super) fn lead(&self, part: usize, outcome: Outcome<'_, S>) {
         let committer = part == ENDLESS;
         let mut left = part;
@@ -465,6 +465,8 @@ impl<S> Journal<S> {
         loop {
             let before = rounds();
             if std::mem::take(&mut queue.handover) {
+                // What it leads wants a watermark, like what others do.
+                queue.quiet = false;
                 drop(queue);
                 self.lead(ENDLESS, outcome);
                 queue = lock(&self.queue);
@@ -729,6 +731,36 @@ mod tests {
                 journal.alone(|| rounds.load(Ordering::Relaxed), &|round, _| round.clear());
             assert!(before < ROUNDS as u64, "after {before} rounds");
         });
+    }
+
+    #[test]
+    fn each_burst_that_the_committer_leads_has_a_watermark_behind_it() {
+        let sim = Sim::new(1);
+        let journal = journal_on(&sim, true);
+        let outcome = |round: &mut Vec<Item<()>>, _: Result<(), Failure>| round.clear();
+        let queue = || journal.enqueue(0, 1, |lsn| item(lsn, 100).0);
+        let (mut led, mut marked) = (Vec::new(), Vec::new());
+        std::thread::scope(|scope| {
+            scope.spawn(|| journal.run(&outcome));
+            for burst in 0..3 {
+                led.push([queue(), queue()].map(|queued| queued.unwrap_or_default()));
+                if burst == 0 {
+                    journal.lead(1, &outcome);
+                }
+                let is_marked = || {
+                    let written = journal.place().lsn == Lsn(2 * (burst + 1));
+                    written && lock(&journal.writer).watermarked && lock(&journal.queue).quiet
+                };
+                marked.push((0..2_000).any(|_| {
+                    std::thread::sleep(Duration::from_millis(5));
+                    is_marked()
+                }));
+            }
+            journal.stop();
+        });
+        // One writer leads the first burst, and finds two; the committer leads the others.
+        assert_eq!(led, [[true, false], [false, false], [false, false]]);
+        assert_eq!(marked, [true; 3]);
     }
 
     #[test]

@@ -59,7 +59,7 @@ pub(super) struct Writer {
     recent: Vec<(u64, Frame)>,
     repeat: bool,
     failures: u32,
-    watermarked: bool,
+    pub(super) watermarked: bool,
     /// What a round is put together in, kept until nobody writes.
     buffer: Vec<u8>,
 }
