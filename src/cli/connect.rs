@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     client::{Client, OwnerTarget, Start, Target},
-    env::{Entropy, entropy::SystemEntropy, files, host::OwnerSocket},
+    env::{Entropy, LOCK_FILE, entropy::SystemEntropy, files, host::OwnerSocket},
 };
 
 /// Settings that an owner is started with in any case, and what only a front end uses: they are
@@ -60,7 +60,7 @@ pub(super) fn look(config: &Config) -> Outcome {
     } else if has(&["BACKUP"]) {
         let verify = "`sessionlog backup verify` reads it, and `sessionlog backup restore` makes a";
         ("it is a backup", format!("{verify} store of it"))
-    } else if inside.iter().all(|path| path.ends_with("LOCK") || path.ends_with("owner.log")) {
+    } else if inside.iter().all(|path| path.ends_with(LOCK_FILE) || path.ends_with("owner.log")) {
         if !config.flags().any(|(name, ..)| name == "data_dir") {
             return Ok(());
         }

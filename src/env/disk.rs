@@ -18,10 +18,7 @@ use rustix::{
     io::{Errno, ReadWriteFlags},
 };
 
-use super::{Entry, File, Lock, Storage};
-
-/// Name of the file whose lock an owner holds.
-const LOCK_FILE: &str = "LOCK";
+use super::{Entry, File, LOCK_FILE, Lock, Storage};
 
 /// Flags of every file opened: no link is followed, no child process inherits it, and a pipe
 /// somebody put there does not hang the owner.

@@ -94,6 +94,9 @@ pub struct Entry {
     pub is_file: bool,
 }
 
+/// The file of a data directory that is locked while somebody owns it.
+pub const LOCK_FILE: &str = "LOCK";
+
 /// Holds the lock of a data directory until it is dropped.
 pub trait Lock: Send + Sync {}
 

@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, io, sync::Arc};
 use rustix::io::Errno;
 
 use super::{Call, Fault, Op, clock::Dice, image::Image};
-use crate::env::Entry;
+use crate::env::{Entry, LOCK_FILE};
 
 /// When a fault strikes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -375,7 +375,7 @@ impl Disk {
     }
 
     pub(super) fn lock(&mut self) -> io::Result<bool> {
-        let path: Arc<str> = "LOCK".into();
+        let path: Arc<str> = LOCK_FILE.into();
         if !self.names.contains_key(&path) {
             self.create(&path)?;
         }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{Call, Op, disk::Disk};
-use crate::env::{Entry, File, Lock, Storage, disk::check_path};
+use crate::env::{Entry, File, LOCK_FILE, Lock, Storage, disk::check_path};
 
 /// The data directory as one life of a process sees it.
 #[derive(Clone)]
@@ -88,7 +88,7 @@ impl Storage for SimStorage {
     }
 
     fn lock(&self) -> io::Result<Option<Box<dyn Lock>>> {
-        let granted = self.run(Op::Lock, "LOCK", |disk, _| disk.lock())?;
+        let granted = self.run(Op::Lock, LOCK_FILE, |disk, _| disk.lock())?;
         Ok(granted.then(|| Box::new(SimLock { storage: self.clone() }) as Box<dyn Lock>))
     }
 }

@@ -11,7 +11,7 @@ use super::{
     open,
 };
 use crate::{
-    env::{Env, File, Storage},
+    env::{Env, File, LOCK_FILE, Storage},
     log::{
         journal::read,
         manifest::{Hashing, Kept, Manifest, NoManifest},
@@ -85,16 +85,23 @@ fn at(path: &str) -> impl Fn(io::Error) -> NoBackup + '_ {
 /// # Errors
 /// What the file system said.
 pub fn is_vacant(env: &Env) -> io::Result<bool> {
+    Ok(!any_file(env, &mut |_| true)?)
+}
+
+/// Whether one of the files of a directory, those below it too, is such a one.
+fn any_file(env: &Env, is_one: &mut dyn FnMut(&str) -> bool) -> io::Result<bool> {
     let mut directories = vec![String::new()];
     while let Some(directory) = directories.pop() {
         for entry in env.storage.list(&directory)? {
-            if !entry.is_dir {
-                return Ok(false);
+            let path = below(&directory, &entry.name);
+            if entry.is_dir {
+                directories.push(path);
+            } else if is_one(&path) {
+                return Ok(true);
             }
-            directories.push(below(&directory, &entry.name));
         }
     }
-    Ok(true)
+    Ok(false)
 }
 
 fn below(directory: &str, name: &str) -> String {
@@ -224,7 +231,7 @@ pub fn check_backup(inner: &Env, options: Options) -> Result<Verified, NoBackup>
     let verified = read_back(&store);
     drop(store);
     // It is no store's: whoever brings it back makes its own.
-    let _ = inner.storage.remove("LOCK");
+    let _ = inner.storage.remove(LOCK_FILE);
     verified
 }
 
@@ -296,6 +303,10 @@ pub async fn restore(
         })?;
     }
     let _lock = open::own(to)?;
+    // Reading the backup took long: somebody else may have made a store meanwhile.
+    if any_file(to, &mut |path| path != LOCK_FILE).map_err(at("."))? {
+        return Err(NoBackup::Occupied);
+    }
     let made = match copy(inner, to, &manifest, &mut told) {
         Ok(()) => finish(inner, to, options, &manifest).await,
         Err(error) => Err(error),
@@ -333,8 +344,8 @@ fn copy(
     told: &mut dyn FnMut(u64),
 ) -> Result<(), NoBackup> {
     let (storage, mut made) = (&*to.storage, BTreeSet::new());
-    let others = manifest.files.iter().filter(|kept| !is_store(kept));
-    others.map(|kept| copy_one(inner, to, &mut made, kept, told)).collect::<Result<(), _>>()?;
+    let mut others = manifest.files.iter().filter(|kept| !is_store(kept));
+    others.try_for_each(|kept| copy_one(inner, to, &mut made, kept, told))?;
     for directory in [JOURNAL, SETTLED, SEGMENTS] {
         storage.create_dir(directory).map_err(at(directory))?;
     }
@@ -366,13 +377,15 @@ async fn finish(
     Ok(verified)
 }
 
-/// Removes every file, as far as that can be done.
+/// Removes every file, as far as that can be done; the one that keeps others out last.
 fn vacate(env: &Env) {
-    let mut directories = vec![String::new()];
-    while let Some(directory) = directories.pop() {
-        for entry in env.storage.list(&directory).unwrap_or_default() {
-            let path = below(&directory, &entry.name);
-            if entry.is_dir { directories.push(path) } else { drop(env.storage.remove(&path)) }
+    let walked = any_file(env, &mut |path| {
+        if path != LOCK_FILE {
+            let _ = env.storage.remove(path);
         }
+        false
+    });
+    if walked.is_ok() {
+        let _ = env.storage.remove(LOCK_FILE);
     }
 }
