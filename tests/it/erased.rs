@@ -442,6 +442,26 @@ fn an_erasure_that_cannot_be_finished_is_tried_again_ever_more_rarely_and_ends_n
     }
 }
 
+/// What waits of others finds no room: the session's own files make some.
+#[test]
+fn an_erasure_takes_its_files_where_nothing_else_can_be_settled() {
+    runtime().block_on(async {
+        let sim = Sim::new(71);
+        let store = fill(&sim, Age::Settled).await;
+        append(&store, &key("stays"), batch([event("{\"waits\":1}")])).await.unwrap();
+        sim.fail_writing("segments", Fault::Full);
+        let answer = store.erase(&key("gone")).await;
+        assert!(is_gone(&store).await, "{answer:?}");
+        let left = holding(&sim, CANARY);
+        assert!(left.iter().all(|path| path.starts_with("journal/")), "{answer:?}: {left:?}");
+        sim.heal();
+        sim.clock().advance(HOUR);
+        (0..2).for_each(|_| store.settle().unwrap());
+        assert_eq!(holding(&sim, CANARY), Vec::<String>::new());
+        assert_eq!(events_of(&store, &key("stays")).await.len(), 31);
+    });
+}
+
 /// A sync that writes the zeros fails, and a sector that it was to write is lost.
 #[test]
 fn a_sync_of_zeros_that_fails_loses_nothing_of_others() {

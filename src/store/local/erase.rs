@@ -25,7 +25,6 @@ use crate::{
     env::{
         Entry as Listed, File,
         planted::{Defect, planted},
-        unreadable,
     },
     event::SessionHash,
     log::{
@@ -163,17 +162,30 @@ impl Shared {
         let _turn = lock(&self.clearing);
         let mut begun = std::mem::take(&mut *lock(&self.erasing));
         begun.retain(|one| is_erasing(&one.session.state().entry));
-        let zeroes = self.keys.own().is_none() && !begun.is_empty();
-        // Where zeros are to be written no start needs to read, of whomever.
-        let mut done = (0..2).filter(|_| zeroes).try_for_each(|_| self.settle_frames(false, false));
-        let ready = done.is_ok();
+        let mut done = Ok(());
+        let mut take = |session: &Session, step: io::Result<()>| {
+            let Err(error) = step else { return true };
+            tracing::error!(session = %session.hash, %error, "an erasure is not finished");
+            done = Err(error);
+            false
+        };
+        let mut taken = Vec::new();
         for mut one in begun {
-            let finished = if ready { self.finish_erasure(&mut one) } else { Ok(()) };
-            if let Err(error) = finished {
-                tracing::error!(session = %one.session.hash, %error, "an erasure is not finished");
-                done = Err(error);
+            let finished = self.take_away(&mut one);
+            match take(&one.session, finished) {
+                true => taken.push(one),
+                false => self.note_begun(one),
             }
-            if is_erasing(&one.session.state().entry) {
+        }
+        let zeroes = self.keys.own().is_none() && !taken.is_empty();
+        // Where zeros are to be written no start needs to read, of whomever. What went made room.
+        let settled = (0..2).filter(|_| zeroes).try_for_each(|_| self.settle_frames(false, false));
+        for one in taken {
+            let finished = match settled.is_ok() {
+                true => self.clear_away(&one.session, zeroes),
+                false => Err(io::Error::other("what waits in the journal could not be settled")),
+            };
+            if !take(&one.session, finished) {
                 self.note_begun(one);
             }
         }
@@ -193,7 +205,8 @@ impl Shared {
         }
     }
 
-    fn finish_erasure(&self, begun: &mut Erasing) -> io::Result<()> {
+    /// Takes a session's key, copies, names and files.
+    fn take_away(&self, begun: &mut Erasing) -> io::Result<()> {
         let session = &begun.session;
         // Nobody settles or seals it meanwhile.
         let _settling = lock(&self.settling);
@@ -224,7 +237,14 @@ impl Shared {
         }
         self.unlink_files(session.hash, &BTreeSet::new())?;
         session.state().entry.segments.clear();
-        if self.keys.own().is_none() {
+        Ok(())
+    }
+
+    /// Takes what the journal has of a session that is in no segment any more.
+    fn clear_away(&self, session: &Arc<Session>, zeroes: bool) -> io::Result<()> {
+        // Nobody settles meanwhile.
+        let _settling = lock(&self.settling);
+        if zeroes {
             let tombstone = session.state().entry.end_lsn.saturating_sub(1);
             self.zero_journal(session.hash, &|first, _| first != tombstone)?;
         }
@@ -247,15 +267,11 @@ impl Shared {
         let is_copy = |copy: &&Listed| copy.is_file && !copy.name.ends_with(".reason");
         for copy in copies.iter().filter(is_copy) {
             let path = format!("{QUARANTINE}/{}", copy.name);
-            let bytes = storage.open_read(&path).and_then(|file| {
-                journal::read(&*file, 0, u64::MAX).map_err(|error| match error {
-                    LogError::Io(error) => error,
-                    other => io::Error::other(other),
-                })
-            });
+            let bytes =
+                storage.open_read(&path).and_then(|file| Ok(journal::read(&*file, 0, u64::MAX)?));
             let may_be_its = match bytes {
                 // Of a copy that was begun or cannot be read nobody knows whose it is.
-                Err(error) if unreadable(&error) => true,
+                Err(error) if LogError::was_unreadable(&error) => true,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 Err(error) => return Err(error),
                 Ok(bytes) => {
@@ -294,35 +310,50 @@ impl Shared {
                 }
                 files.push((name.name, file, header.map(|header| header.order)));
             }
-            let mut seen = Ok(());
+            let mut zeroed = Ok(());
             for (name, file, order) in files {
-                let Reading { bytes, holes } = read_around(&*file, 0, u64::MAX)?;
                 // Of a file that a start may read and nobody says where it ends, nothing is stale.
                 let free = order.is_some_and(|order| order < needed);
-                // Where the device does not give it all, nobody knows whose the frames are.
-                let unknown = free && holes.any();
-                let end = order.and_then(|order| ends.get(&order)).filter(|_| !unknown).copied();
-                let end = end.or(free.then_some(0)).unwrap_or(u64::MAX);
-                let end = end.max(journal::FRAMES_AT).min(bytes.len() as u64) as usize;
-                let frames = payloads_of(bytes.get(..end).unwrap_or_default(), session, wanted);
-                let stale = (end..bytes.len()).step_by(BLOCK_BYTES);
-                let stale = stale.map(|at| (at, bytes.len().min(at + BLOCK_BYTES)));
-                let left = frames.into_iter().chain(stale).filter(|(from, to)| {
-                    bytes.get(*from..*to).unwrap_or_default().iter().any(|byte| *byte != 0)
-                });
+                let end = order.and_then(|order| ends.get(&order)).copied();
+                let payloads = |bytes: &[u8]| payloads_of(bytes, session, wanted);
                 // Nothing is acknowledged on a file that failed.
-                let failed = |_: &io::Error| self.journal.abandon(name.parse().ok());
-                write_zeros(&*file, left).inspect_err(failed)?;
-                if holes.touch(journal::FRAMES_AT, journal::FRAMES_AT.max(end as u64)) {
-                    // What cannot be read cannot be shown to be gone.
-                    let (byte_offset, fault) = (journal::FRAMES_AT, Fault::Unreadable);
-                    seen = Err(LogError::Fault { byte_offset, fault }.into());
-                }
+                let failed = || self.journal.abandon(name.parse().ok());
+                // What fails in one hides nothing in another.
+                zeroed = zero_file(&*file, (free, end), payloads, failed).and(zeroed);
             }
-            seen
+            zeroed
         };
         self.journal.alone(zero, &|round, result| self.outcome(round, result))
     }
+}
+
+/// Zeroes in one file of the journal, `free` when no start needs it, whose frames end at `end`, the
+/// payloads that are to go, and what earlier uses left behind the frames. A write that fails is
+/// told at once.
+fn zero_file(
+    file: &dyn File,
+    (free, end): (bool, Option<u64>),
+    payloads: impl Fn(&[u8]) -> Vec<(usize, usize)>,
+    failed: impl FnOnce(),
+) -> io::Result<()> {
+    let Reading { bytes, holes } = read_around(file, 0, u64::MAX)?;
+    // Where the device does not give it all, nobody knows whose the frames are.
+    let unknown = free && holes.any();
+    let end = end.filter(|_| !unknown).or(free.then_some(0)).unwrap_or(u64::MAX);
+    let end = end.max(journal::FRAMES_AT).min(bytes.len() as u64) as usize;
+    let frames = payloads(bytes.get(..end).unwrap_or_default());
+    let stale = (end..bytes.len()).step_by(BLOCK_BYTES);
+    let stale = stale.map(|at| (at, bytes.len().min(at + BLOCK_BYTES)));
+    let left = frames.into_iter().chain(stale).filter(|(from, to)| {
+        bytes.get(*from..*to).unwrap_or_default().iter().any(|byte| *byte != 0)
+    });
+    write_zeros(file, left).inspect_err(|_| failed())?;
+    if holes.touch(journal::FRAMES_AT, journal::FRAMES_AT.max(end as u64)) {
+        // What cannot be read cannot be shown to be gone.
+        let (byte_offset, fault) = (journal::FRAMES_AT, Fault::Unreadable);
+        return Err(LogError::Fault { byte_offset, fault }.into());
+    }
+    Ok(())
 }
 
 /// Writes zeros over these parts of a file, durably.

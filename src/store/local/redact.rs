@@ -138,7 +138,7 @@ impl Shared {
         self.queue_control(session, &mut state, epoch, redact)
     }
 
-    /// Takes away what is left of redacted bodies; what fails is taken up by the next settling.
+    /// Takes away what is left of redacted bodies; what fails is taken up by a later settling.
     pub(super) fn finish_redactions(&self) -> io::Result<()> {
         // Whoever waits for his own may find it taken by somebody else, and must not answer before.
         let _turn = lock(&self.clearing);

@@ -170,8 +170,10 @@ impl Shared {
     pub(super) fn settle_past(&self) -> io::Result<()> {
         self.journal.begin(&|round, result| self.outcome(round, result))?;
         let begun = self.journal.place().order;
+        self.leave_room()?;
         lock(&self.slots).spoil();
-        (0..2).try_for_each(|_| self.settle(false))?;
+        // No more than that: what an erasure left to be done would write them as they were.
+        (0..2).try_for_each(|_| self.settle_frames(false, false))?;
         if lock(&self.slots).recyclable().order < begun {
             return Err(io::Error::other(
                 "a session cannot be settled: its journal files are needed",
