@@ -323,6 +323,7 @@ impl Story {
 
     /// Does it until it is done and nobody died.
     async fn act(&mut self, act: impl AsyncFn(&Local) -> StoreResult<()>) {
+        let mut refused = None;
         for _ in 0..3 {
             let (life, strikes) = (self.sim.lives(), self.sim.strikes());
             let done = act(&self.store).await;
@@ -334,10 +335,10 @@ impl Story {
                 _ if self.sim.lives() != life => self.start().await,
                 Ok(()) => return,
                 Err(StoreError::ReadOnly { .. }) => self.start().await,
-                Err(_) => {}
+                Err(error) => refused = Some(error),
             }
         }
-        panic!("it is not done on a healthy disk");
+        panic!("it is not done on a healthy disk: {refused:?}");
     }
 
     async fn sweep(&mut self) {

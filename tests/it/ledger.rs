@@ -84,7 +84,7 @@ fn outcome(error: &StoreError, crashed: bool) -> Known {
         StoreError::DiskFull | StoreError::Io { .. } | StoreError::ReadOnly { .. } => Known::Absent,
         // Of what the device gave nobody when its reads failed, nothing is added.
         StoreError::SessionDamaged { gaps, .. } if gaps.iter().any(is_unread) => Known::Absent,
-        other => panic!("an answer that nothing explains: {other}"),
+        other => panic!("an answer that nothing explains: {other}: {other:?}"),
     }
 }
 

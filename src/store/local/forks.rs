@@ -346,7 +346,7 @@ impl Shared {
         session: &Arc<Session>,
         at: Position,
     ) -> StoreResult<Option<Chain>> {
-        let (place, segments, cipher) = {
+        let (place, unread, segments, cipher) = {
             let Some(mut state) = self.opened_kept(session)? else {
                 return Err(Self::prefix_erased(asked, Range::new(session.base(), at)));
             };
@@ -354,7 +354,8 @@ impl Shared {
                 return Ok(Some(Chain(state.entry.chain)));
             }
             let cipher = self.key_of(session, &mut state)?;
-            (frame_of(&state, at), state.entry.segments.clone(), cipher)
+            let unread = state.unread().into_iter().find(|gap| gap.range.contains(at));
+            (frame_of(&state, at), unread, state.entry.segments.clone(), cipher)
         };
         let found = match place {
             None => Ok(None),
@@ -366,7 +367,11 @@ impl Shared {
         };
         let (reason, unread) = match found {
             Ok(Some(chain)) => return Ok(Some(chain)),
-            Ok(None) => ("no frame holds it".to_owned(), false),
+            Ok(None) => match unread {
+                // It may lie where the device gave nothing.
+                Some(gap) => (gap.reason, true),
+                None => ("no frame holds it".to_owned(), false),
+            },
             Err(LogError::Io(source)) if !is_of_the_file(&source) => {
                 return Err(StoreError::Io { doing: "reading a segment", source });
             }
@@ -378,7 +383,9 @@ impl Shared {
         }
         let flaw = Flaw { range: Range::new(at, at.plus(1)), reason, unread };
         let more = self.note_all(session, &mut state, vec![flaw]);
-        Err(session.lacks(&state, more))
+        let error = session.lacks(&state, more);
+        state.doubt();
+        Err(error)
     }
 
     fn chain_in(

@@ -550,7 +550,7 @@ impl State {
     }
 
     /// What the device did not give when its files were opened, and nobody gave up.
-    fn unread(&self) -> Vec<Gap> {
+    pub(super) fn unread(&self) -> Vec<Gap> {
         let unread = self.opened.as_ref().map(|opened| opened.unread.clone());
         self.unknown(unread.unwrap_or_default())
     }

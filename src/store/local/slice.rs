@@ -94,7 +94,14 @@ impl Shared {
         for Part { writer, range } in parts {
             taken.range = range;
             let gaps = match &writer {
-                Some(writer) => self.take_part(writer, read, &mut taken)?,
+                Some(writer) => {
+                    let found = self.take_part(writer, read, &mut taken)?;
+                    if !Arc::ptr_eq(writer, session) {
+                        // Nobody else may ever ask the device for it again.
+                        writer.state().doubt();
+                    }
+                    found
+                }
                 // Nobody knows whose records the journal lost: its creation may be among them.
                 None if self.frozen.load(Ordering::Acquire) => {
                     let reason = "the session that wrote it is lost".to_owned();
@@ -286,10 +293,14 @@ impl Shared {
                     Ok(file) => file,
                     Err(source) if is_of_the_file(&source) => {
                         let unread = unreadable(&source);
-                        let what = if unread { "cannot be read" } else { "is missing" };
-                        let flaw = |frames: &Vec<FrameIndex>| {
-                            let (range, reason) = (span(frames), format!("{path} {what}"));
-                            Flaw { range, reason, unread }
+                        let reason = match unread {
+                            true => format!("{path} cannot be opened: {source}"),
+                            false => format!("{path} is missing"),
+                        };
+                        let flaw = |frames: &Vec<FrameIndex>| Flaw {
+                            range: span(frames),
+                            reason: reason.clone(),
+                            unread,
                         };
                         return Ok(groups.iter().map(flaw).collect());
                     }
