@@ -37,8 +37,8 @@ pub(super) struct Place {
 /// Sessions by what frames and segments call them.
 pub(super) type ByHash = BTreeMap<SessionHash, Arc<Session>>;
 
-/// The sessions of a scope. Maps with an order, be it that of insertion: what goes over them goes in
-/// the same order in each run.
+/// The sessions of a scope. Maps with an order, be it that of insertion: what goes over them goes
+/// in the same order in each run.
 #[derive(Default)]
 struct Sessions {
     /// Found by a hash: every append looks for one, and each name that is compared on the way lies
@@ -129,8 +129,8 @@ impl Catalogue {
         self.get(&key)
     }
 
-    /// Lets up to `count` of the sessions before `before` rest that nobody uses, and forgets keys of
-    /// creations before `live`. Answers where it stopped; `None` at the end.
+    /// Lets up to `count` of the sessions before `before` rest that nobody uses, and forgets keys
+    /// of creations before `live`. Answers where it stopped; `None` at the end.
     pub(super) fn rest(
         &mut self,
         before: Option<&Place>,

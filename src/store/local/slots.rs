@@ -81,6 +81,10 @@ pub(super) struct Found {
     pub(super) times: Vec<(i64, i64)>,
 }
 
+/// Takes what the settled files say as a whole, an entry with its encoding, and whether the older
+/// file may lack it.
+type TakeEntry<'a> = &'a mut dyn FnMut(&Found, Entry, &[u8], bool);
+
 /// A settled file that could be read.
 struct Readable {
     file: Box<dyn File>,
@@ -101,7 +105,7 @@ impl Slots {
         env: &Env,
         store: [u8; 16],
         cipher: Option<Arc<Cipher>>,
-        take: &mut dyn FnMut(&Found, Entry, &[u8], bool),
+        take: TakeEntry<'_>,
     ) -> Result<(Self, Found), OpenError> {
         let read = [read_slot(env, store, &cipher, 0)?, read_slot(env, store, &cipher, 1)?];
         let mut slots = read.each_ref().map(|slot| Slot::of(slot.as_ref()));
