@@ -751,8 +751,8 @@ mod tests {
                     let written = journal.place().lsn == Lsn(2 * (burst + 1));
                     written && lock(&journal.writer).watermarked && lock(&journal.queue).quiet
                 };
-                marked.push((0..2_000).any(|_| {
-                    std::thread::sleep(Duration::from_millis(5));
+                marked.push((0..20_000_000).any(|_| {
+                    std::thread::yield_now();
                     is_marked()
                 }));
             }
