@@ -14,7 +14,7 @@ use sessionlog::{
         Clock,
         sim::{Fault, SeededEntropy, Sim},
     },
-    event::{Batch, Position, SessionId, SessionKey},
+    event::{Batch, Position, Scope, SessionId, SessionKey},
     store::{
         Backup, Change, LeaseCall, NewSession, Store, StoreError,
         local::{self, Incoming, Local, NoBackup, OpenError, Restored},
@@ -28,6 +28,8 @@ use crate::{
 };
 
 const CANARY: &str = "canary-77c1e0";
+/// Bytes of a key in a file of keys (docs/format.md).
+const KEY_SLOT_BYTES: u64 = 128;
 
 /// Where a backup goes.
 struct Places {
@@ -503,6 +505,48 @@ fn a_lease_of_a_session_that_takes_no_writes_now_is_good_for_nothing_after_a_res
             let fresh = store.lease(&key(name), take).await.unwrap().0.fence;
             assert!(fresh.0 > fence.0 + 1, "{name}: {fresh:?}, and {fence:?} before");
         }
+    });
+}
+
+/// Nobody can write to one whose key is gone: its lease is no reason to bring nothing back.
+#[test]
+fn a_leased_session_that_lost_its_key_stops_no_restore() {
+    let take =
+        LeaseCall::Take { steal: false, ttl: Duration::from_secs(90 * 24 * 3_600), key: None };
+    let filled = Filled::new(31, true);
+    let (sim, acknowledged) = (filled.sim.clone(), filled.acknowledged.clone());
+    runtime().block_on(async {
+        for name in acknowledged.keys() {
+            filled.store.lease(name, take).await.unwrap();
+        }
+        filled.store.settle().unwrap();
+        drop(filled);
+        sim.kill();
+        let slots = sim.read_durable("keys/0").unwrap().len() as u64 / KEY_SLOT_BYTES;
+        let flip = |number: u64| {
+            let at = number * KEY_SLOT_BYTES + 20;
+            ["keys/0", "keys/1"].iter().for_each(|path| sim.flip(path, at, 1));
+        };
+        let mut lost = 0;
+        for number in 1..slots {
+            flip(number);
+            let store = Local::open_local(&sim.env(), small()).unwrap();
+            let damaged = store.verify(&Scope::local(), None).await.unwrap().damage.len();
+            if damaged == 1 {
+                let to = Places::new(31, true);
+                copy(&store, &to);
+                let told = to.restore_within(&machine(31, true)).await.unwrap();
+                assert_eq!(told.verified.damage.len(), 1, "key {number}");
+                lost += 1;
+            }
+            drop(store);
+            sim.kill();
+            if lost > 0 {
+                return;
+            }
+            flip(number);
+        }
+        panic!("no session had a key");
     });
 }
 
