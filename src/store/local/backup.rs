@@ -19,8 +19,8 @@ use crate::{
     env::sync::{Mutex, atomic::Ordering},
     event::{Lsn, Position, SessionHash, Timestamp},
     log::{
-        Chain, Chunks, Delta, Encryptor, Entry, FrameHeader, FrameKind, LogError, SETTLED_AT,
-        SegmentEntry, Settled,
+        Chain, Chunks, Delta, Encryptor, Entry, FrameHeader, FrameKind, SETTLED_AT, SegmentEntry,
+        Settled,
         journal::{self, JournalHeader},
         reading::{Reading, read_around},
         scan::WATERMARK_ALIGN_BYTES,
@@ -112,13 +112,6 @@ fn failed(source: io::Error) -> StoreError {
     StoreError::Io { doing: "making a backup", source }
 }
 
-fn damaged(error: LogError) -> io::Error {
-    match error {
-        LogError::Io(error) => error,
-        other => io::Error::other(other),
-    }
-}
-
 impl Shared {
     /// Hands out a copy of everything acknowledged so far, file by file, `STORE` last.
     pub(super) fn backup(&self, take: Take<'_>) -> StoreResult<Backup> {
@@ -159,7 +152,7 @@ impl Shared {
         let bytes = &moment.settled;
         let read = |from: u64, to: u64| Ok(between(bytes, from, to));
         let own = self.keys.own().map(|own| &**own);
-        let settled = Settled::of(self.store.id, own, &read).map_err(damaged)?;
+        let settled = Settled::of(self.store.id, own, &read)?;
         let mut copied = Ok(());
         let each = &mut |_, entry: Entry, _: &[u8]| {
             if copied.is_ok() {
@@ -168,7 +161,7 @@ impl Shared {
                 });
             }
         };
-        settled.entries(own, &read, each).map_err(damaged)?;
+        settled.entries(own, &read, each)?;
         copied?;
         if let Some(keys) = &moment.keys {
             (0..2).try_for_each(|file| whole(&keys_path(file), keys, take))?;
@@ -271,7 +264,7 @@ impl Shared {
         let mut bytes = header.encode();
         let mut next = lsn;
         for (session, held) in frames {
-            let cipher = self.cipher(&session).map_err(damaged)?;
+            let cipher = self.cipher(&session)?;
             let frame = held.frame();
             let encrypted = |one: Option<Encryptor<'_>>| one.map(|one| frame.encrypt(one));
             let frame = self.keys.with(cipher.as_ref(), encrypted).unwrap_or(frame);

@@ -35,6 +35,14 @@ pub(super) struct Refused {
 const RING_FILES_MAX: usize = 1_000;
 
 impl Shared {
+    /// Fails once the store is closed; while `repairing` is held it stays open.
+    pub(super) fn check_open(&self) -> StoreResult<()> {
+        if self.closed.load(Ordering::Acquire) {
+            return Err(StoreError::ReadOnly { reason: "the store is closed".to_owned() });
+        }
+        Ok(())
+    }
+
     /// What is lost of a session; gives it up with `accept`.
     pub(super) async fn repair(
         &self,
@@ -139,9 +147,7 @@ impl Shared {
         if unnamed.is_empty() || !accept {
             return Ok(Repaired { unnamed, copies, ..Repaired::default() });
         }
-        if self.closed.load(Ordering::Acquire) {
-            return Err(StoreError::ReadOnly { reason: "the store is closed".to_owned() });
-        }
+        self.check_open()?;
         let given_up = self.keep_refused().and_then(|()| {
             ring.iter().try_for_each(|number| self.copy_ring_file(*number))?;
             let name = format!("accepted-{}", self.env.clock.now().0);

@@ -16,7 +16,7 @@ use super::{
     lock,
 };
 use crate::{
-    env::{Env, sync::atomic::Ordering},
+    env::Env,
     log::{
         KeyNumber, LogError, StoreFile, StoreKeys,
         journal::read,
@@ -136,9 +136,7 @@ impl Shared {
     /// [`Keys::rotate`], unless the store is closed; nobody closes it meanwhile.
     pub(super) fn rotate_keys(&self, keys_max: usize) -> StoreResult<KeyReport> {
         let _turn = lock(&self.repairing);
-        if self.closed.load(Ordering::Acquire) {
-            return Err(StoreError::ReadOnly { reason: "the store is closed".to_owned() });
-        }
+        self.check_open()?;
         self.keys.rotate(keys_max)
     }
 }
