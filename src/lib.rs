@@ -2,8 +2,8 @@
 //! per session, outside the model's context window, and views of it under a budget.
 //!
 //! The rooms, bottom to top; each sees only what lies beneath it (docs/architecture.md):
-//! event, secrets, env, access, log, store | projection, harness | service | wire | client |
-//! http, mcp, hook, import, proxy | cli.
+//! event, secrets, env, access, log, store | projection, search, harness | service | wire |
+//! client | http, mcp, hook, import, proxy | cli.
 
 #![deny(clippy::undocumented_unsafe_blocks)]
 
@@ -19,6 +19,8 @@ pub mod log;
 pub mod store;
 
 pub mod projection;
+
+pub mod search;
 
 pub mod harness;
 

@@ -15,6 +15,9 @@ const EVENT_BYTES: usize = limits::EVENT_BYTES_MAX - (64 << 10);
 /// Tools of our own: what they were told and answered is in the log already.
 const OWN_SERVER: &str = "sessionlog";
 
+/// Tools that run commands, as hooks name them.
+const SHELLS: [&str; 5] = ["Bash", "shell", "local_shell", "exec_command", "shell_command"];
+
 /// Type and body of an event.
 type Draft = (&'static str, Map<String, Value>);
 
@@ -155,11 +158,38 @@ fn tool_use(payload: &Payload) -> Map<String, Value> {
 fn tool_result(payload: &Payload) -> Map<String, Value> {
     let mut body = picked(payload, &[("tool_use_id", "call_id"), ("duration_ms", "duration_ms")]);
     let response = payload.get("tool_response").unwrap_or(&Value::Null);
-    let failed =
-        ["is_error", "isError"].iter().any(|name| response.get(*name) == Some(&json!(true)));
+    let shell = SHELLS.contains(&tool_of(payload).0);
+    let failed = has_failed(response) || shell && output_has_failed(response);
     body.insert("content".to_owned(), content(response));
     body.insert("is_error".to_owned(), json!(failed));
     body
+}
+
+/// Whether the members of an answer say that the tool failed.
+fn has_failed(response: &Value) -> bool {
+    let says = |name: &str, said: bool| response.get(name) == Some(&json!(said));
+    let code = |name: &&str| response.get(*name).and_then(Value::as_i64).is_some_and(|c| c != 0);
+    says("is_error", true)
+        || says("isError", true)
+        || says("success", false)
+        || ["exit_code", "exitCode", "returncode"].iter().any(code)
+        || response.get("metadata").is_some_and(has_failed)
+}
+
+/// Whether a shell that answers a text says there that the command failed: in JSON, or in a line
+/// before the output.
+fn output_has_failed(response: &Value) -> bool {
+    const MARKS: [&str; 3] = ["Exit code: ", "Exit code ", "Process exited with code "];
+    let Some(text) = response.as_str() else { return false };
+    if text.starts_with('{') {
+        return serde_json::from_str::<Value>(text).is_ok_and(|inner| has_failed(&inner));
+    }
+    let head = text.lines().take_while(|line| *line != "Output:").take(6);
+    let code = |line: &'_ str| {
+        let code = MARKS.iter().find_map(|mark| line.strip_prefix(mark))?;
+        code.trim().parse::<i64>().ok()
+    };
+    head.filter_map(code).next().is_some_and(|code| code != 0)
 }
 
 fn tool_failure(payload: &Payload) -> Map<String, Value> {
@@ -174,6 +204,9 @@ fn tool_failure(payload: &Payload) -> Map<String, Value> {
 /// is taken out of those that are known, any other is shown as the JSON it is.
 fn content(response: &Value) -> Value {
     let is_block = |block: &Value| block.get("type").is_some_and(Value::is_string);
+    if let Some(patch) = patch(response) {
+        return json!(patch);
+    }
     match response {
         Value::Null => json!(""),
         Value::String(text) => json!(text),
@@ -191,6 +224,27 @@ fn content(response: &Value) -> Value {
         },
         other => json!(other.to_string()),
     }
+}
+
+/// The hunks of a change to a file as a unified diff writes them, when an editor answers with some:
+/// the whole file from before and the texts of the call stand beside them.
+fn patch(response: &Value) -> Option<String> {
+    let hunks = response.get("structuredPatch")?.as_array()?;
+    let mut text = String::new();
+    for hunk in hunks {
+        let number = |name: &str| hunk.get(name).and_then(Value::as_u64).unwrap_or_default();
+        let (old, new) = (number("oldStart"), number("newStart"));
+        text.push_str(&format!(
+            "@@ -{old},{} +{new},{} @@\n",
+            number("oldLines"),
+            number("newLines")
+        ));
+        for line in hunk.get("lines")?.as_array()? {
+            text.push_str(line.as_str()?);
+            text.push('\n');
+        }
+    }
+    (!text.is_empty()).then_some(text)
 }
 
 /// The event as far as the store takes it. The original gives way first, then the longest texts;
@@ -280,10 +334,54 @@ mod tests {
             (json!({ "stdout": "out", "stderr": "", "interrupted": false }), json!("out")),
             (json!({ "stdout": "out", "stderr": "err" }), json!("out\nerr")),
             (json!({ "filePath": "/a", "n": 1 }), json!(r#"{"filePath":"/a","n":1}"#)),
+            (
+                json!({
+                    "filePath": "/a", "content": "new\nsame\n", "originalFile": "old\nsame\n",
+                    "structuredPatch": [{
+                        "oldStart": 1, "oldLines": 2, "newStart": 1, "newLines": 2,
+                        "lines": ["-old", "+new", " same"],
+                    }],
+                }),
+                json!("@@ -1,2 +1,2 @@\n-old\n+new\n same\n"),
+            ),
+            (json!({ "filePath": "/a", "content": "x", "structuredPatch": [] }), json!("x")),
             (json!(null), json!("")),
             (json!([1, 2]), json!("[1,2]")),
         ] {
             assert_eq!(content(&response), expected, "{response}");
+        }
+    }
+
+    #[test]
+    fn a_command_that_failed_says_so() {
+        let failed = |tool: &str, response: &Value| {
+            let made = delivered(&json!({
+                "session_id": "s", "hook_event_name": "PostToolUse", "tool_name": tool,
+                "tool_use_id": "t", "tool_response": response,
+            }));
+            made.events[0]["is_error"] == json!(true)
+        };
+        let codex = r#"{"output":"no","metadata":{"exit_code":1,"duration_seconds":0.1}}"#;
+        for response in [
+            json!({ "stdout": "", "stderr": "no", "exit_code": 1 }),
+            json!({ "output": "no", "metadata": { "exit_code": 2 } }),
+            json!({ "isError": true }),
+            json!({ "success": false }),
+            json!(codex),
+            json!("Exit code: 1\nWall time: 2 seconds\nOutput:\nno"),
+            json!("Wall time: 2 seconds\nProcess exited with code 101\nOutput:\nno"),
+        ] {
+            assert!(failed("Bash", &response), "{response}");
+        }
+        for (tool, response) in [
+            ("Bash", json!({ "stdout": "Exit code: 1", "stderr": "", "interrupted": false })),
+            ("Bash", json!("Exit code: 0\nOutput:\nExit code: 1")),
+            ("Bash", json!("exit codes are told below")),
+            ("Bash", json!({ "exit_code": 0, "success": true })),
+            ("Read", json!(codex)),
+            ("Read", json!("Exit code: 1")),
+        ] {
+            assert!(!failed(tool, &response), "{tool} {response}");
         }
     }
 

@@ -52,7 +52,8 @@ pub struct Conversation {
 }
 
 impl Conversation {
-    pub(super) fn fold(&mut self, event: &Event) {
+    /// Folds one event in; returns the words of a message of the agent itself.
+    pub(super) fn fold(&mut self, event: &Event) -> Option<String> {
         self.events += 1;
         let counted = self.counts.len();
         match self.counts.get_mut(&event.kind) {
@@ -89,11 +90,26 @@ impl Conversation {
         }
         line.text = one_line(&line.text, LINE_CHARS_MAX);
         self.recent.push_back(line);
+        (said == Some(false)).then(|| answer_of(&event.body)).flatten()
     }
 
     pub(super) fn weight(&self) -> usize {
         (self.counts.len() + self.recent.len() + 3) * 400
     }
+}
+
+/// A message of the agent; one of a subagent names its thread.
+#[derive(Deserialize)]
+struct Answer<'a> {
+    #[serde(borrow)]
+    content: Option<&'a RawValue>,
+    session_thread_id: Option<serde::de::IgnoredAny>,
+}
+
+fn answer_of(body: &[u8]) -> Option<String> {
+    let answer: Answer<'_> = super::body::read(body)?;
+    answer.session_thread_id.is_none().then_some(())?;
+    answer.content.map(words)
 }
 
 /// The members of the common events that a reader would want to see.
@@ -135,15 +151,17 @@ fn string(raw: &RawValue) -> Option<String> {
 
 /// The words of a `content`: a text, or the texts among its blocks.
 pub(super) fn words(content: &RawValue) -> String {
+    texts(content).join(" ")
+}
+
+/// The texts of a `content`: itself, or those among its blocks.
+pub(super) fn texts(content: &RawValue) -> Vec<String> {
     if let Some(text) = string(content) {
-        return text;
+        return vec![text];
     }
     match serde_json::from_str::<Vec<Block>>(content.get()) {
-        Ok(blocks) => {
-            let texts: Vec<String> = blocks.into_iter().filter_map(|block| block.text).collect();
-            texts.join(" ")
-        }
-        Err(_) => content.get().to_owned(),
+        Ok(blocks) => blocks.into_iter().filter_map(|block| block.text).collect(),
+        Err(_) => vec![content.get().to_owned()],
     }
 }
 

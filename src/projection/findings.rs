@@ -1,99 +1,218 @@
-//! What a session found and ruled out, in its own sentences: those that say most of every step, and
-//! of them the best, bounded. No model: words and pairs of words tell the more the fewer of the
-//! session's sentences have them, so that what recurs in every step ("opened the next page") yields
-//! to what was said once. It must not know a language beyond where sentences and words end; the
-//! same steps give the same findings on every machine.
+//! What a session says, in its own sentences: those of steps and of the agent's messages,
+//! approaches that were ruled out, open gaps and titles of sources, and of each kind the best,
+//! bounded. No model: words and pairs of words say the more the fewer of the session's sentences
+//! have them, so that what recurs in every step ("opened the next page") yields to what was said
+//! once. It must not know a language beyond where sentences and words end; the same events give the
+//! same findings on every machine.
 
 use super::{
     body::{Confidence, StepBody},
     text::one_line,
 };
+use crate::event::Position;
 
-/// Sentences remembered, and approaches that were ruled out.
-const FOUND_MAX: usize = 96;
-const RULED_OUT_MAX: usize = 48;
-/// Sentences a step may bring: of its description, of its reasoning; approaches it may.
-const OF_DESCRIPTION_MAX: usize = 2;
+/// Items kept of each kind.
+const KEPT_MAX: usize = 160;
+/// Sentences that one step may bring: of its description, of its reasoning; and one message.
+const OF_DESCRIPTION_MAX: usize = 3;
 const OF_REASONING_MAX: usize = 1;
+const OF_MESSAGE_MAX: usize = 2;
+/// Approaches that one step may rule out here.
 const OF_REJECTED_MAX: usize = 8;
-/// Sentences looked at in one text: a longer text is judged by its beginning.
+/// Sentences and bytes looked at in one text: a longer text is judged by its beginning.
 const SENTENCES_MAX: usize = 64;
+const TEXT_BYTES_MAX: usize = 16 << 10;
 /// Characters kept of a sentence.
-const CHARS_MAX: usize = 180;
-/// Words and pairs a sentence is judged by.
+const CHARS_MAX: usize = 220;
+/// Characters of the pieces into which a longer sentence is cut.
+const PIECE_CHARS: usize = 160;
+/// Words and pairs by which a sentence is judged.
 const WORDS_MAX: usize = 64;
-/// Words of no worth every sentence is taken to have: a short one tells little, however rare.
-const WORDS_AROUND: usize = 8;
-/// Words and pairs counted apart; others are counted with one of them.
+/// Words of no worth that every sentence is taken to have: a short one says little, however rare.
+const WORDS_AROUND: usize = 12;
+/// Words and pairs that are counted apart; others share a count.
 const VOCABULARY_NAMES: u32 = 1 << 14;
 const VOCABULARY: usize = VOCABULARY_NAMES as usize;
+/// Marks a word with a digit: a new number is expected, so its rarity says less.
+const NUMBER: u16 = 1 << 15;
+/// Sentences for each time that a word may come and still count as rare as it gets.
+const UNIQUE_OF: u16 = 128;
+/// Share of a rare word's worth that a rare number has, in percent.
+const NUMBER_PERCENT: usize = 60;
 /// Sentences after which all counts are halved: a vocabulary that is full tells nothing apart.
 const SENTENCES_COUNTED: u16 = 1 << 14;
 /// Score of a sentence whose words are all new.
 const SCORE_MAX: usize = 1_000;
 
+/// Where a finding was said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Said {
+    /// In the step of that ordinal.
+    Step(usize),
+    /// In the message at that position.
+    At(Position),
+    /// It is the item of that ordinal in its own list: of gaps, sources or rejected approaches.
+    Listed(usize),
+}
+
+/// What a text says, in 128 bits: enough to tell repeats without the texts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Signature {
+    /// A bit for each of its words.
+    words: u64,
+    /// A bit for each of its names and numbers.
+    names: u64,
+}
+
+impl Signature {
+    /// A signature of these bits: of words, and of names and numbers.
+    #[must_use]
+    pub fn of(words: u64, names: u64) -> Self {
+        Self { words, names }
+    }
+
+    /// Whether most words of both texts are the same.
+    #[must_use]
+    pub fn is_like(self, other: Self) -> bool {
+        let shared = (self.words & other.words).count_ones();
+        let either = (self.words | other.words).count_ones();
+        either > 0 && 10 * shared >= 7 * either
+    }
+
+    /// Whether this text has no name and no number that the other lacks.
+    #[must_use]
+    pub fn names_within(self, other: Self) -> bool {
+        self.names & !other.names == 0
+    }
+}
+
 /// A sentence worth remembering.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// Ordinal of the step that says it.
-    pub step: usize,
+    /// Where it was said.
+    pub said: Said,
     /// The sentence, on one line.
     pub text: Box<str>,
     /// How much it says, as of when it was last judged; at most some thousands.
     pub score: usize,
+    /// What it says, to tell repeats.
+    pub signature: Signature,
     words: Box<[u16]>,
     percent: usize,
 }
 
 /// The sentences of a session that say most.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Findings {
+pub struct Findings {
     found: Pool,
     ruled_out: Pool,
+    gaps: Pool,
+    sources: Pool,
     counts: Counts,
+    /// What the latest step or message says most, with its score, until it is taken.
+    latest: Option<(usize, Box<str>)>,
     /// Sentences at which all are judged anew: words that were rare may have become common.
     judged_again_at: u16,
 }
 
 impl Findings {
-    /// Sentences of descriptions and reasons, in no order.
-    pub(super) fn found(&self) -> &[Finding] {
+    /// Sentences of steps and messages, in no order.
+    #[must_use]
+    pub fn found(&self) -> &[Finding] {
         &self.found.all
     }
 
     /// Approaches that were ruled out, in no order.
-    pub(super) fn ruled_out(&self) -> &[Finding] {
+    #[must_use]
+    pub fn ruled_out(&self) -> &[Finding] {
         &self.ruled_out.all
     }
 
-    /// What a superseded step says is not found any more; what it ruled out stays so.
-    pub(super) fn forget(&mut self, step: usize) {
-        self.found.all.retain(|finding| finding.step != step);
+    /// Gaps that are open, in no order.
+    #[must_use]
+    pub fn gaps(&self) -> &[Finding] {
+        &self.gaps.all
     }
 
-    pub(super) fn fold(&mut self, step: usize, body: &StepBody) {
+    /// Titles of sources, in no order.
+    #[must_use]
+    pub fn sources(&self) -> &[Finding] {
+        &self.sources.all
+    }
+
+    /// Drops what a superseded step says; what it ruled out stays.
+    pub(super) fn forget_step(&mut self, step: usize) {
+        self.found.all.retain(|finding| finding.said != Said::Step(step));
+    }
+
+    /// Drops a gap that was closed.
+    pub(super) fn forget_gap(&mut self, gap: usize) {
+        self.gaps.all.retain(|finding| finding.said != Said::Listed(gap));
+    }
+
+    /// Folds a step in; `rejected` are the approaches it is the first to rule out, with their
+    /// ordinals.
+    pub(super) fn fold_step(&mut self, step: usize, body: &StepBody, rejected: &[(usize, &str)]) {
         let description = sentences(&body.description);
         let reasoning = sentences(body.reasoning.as_deref().unwrap_or_default());
-        let rejected: Vec<Sentence<'_>> =
-            body.rejected.iter().filter_map(|one| whole(one)).collect();
-        for one in description.iter().chain(&reasoning).chain(&rejected) {
+        let rejected = rejected.iter().take(OF_REJECTED_MAX);
+        let rejected: Vec<(usize, Sentence<'_>)> =
+            rejected.filter_map(|(ordinal, text)| Some((*ordinal, whole(text)?))).collect();
+        self.count(description.iter().chain(&reasoning).chain(rejected.iter().map(|(_, one)| one)));
+        let percent = weight(body);
+        let said = description.iter().chain(&reasoning);
+        self.latest = best(&self.counts, percent, said);
+        let Self { found, ruled_out, counts, .. } = self;
+        let said = Said::Step(step);
+        found.offer(counts, said, percent, description, OF_DESCRIPTION_MAX);
+        found.offer(counts, said, percent, reasoning, OF_REASONING_MAX);
+        for (ordinal, one) in rejected {
+            ruled_out.offer(counts, Said::Listed(ordinal), 100, vec![one], 1);
+        }
+    }
+
+    /// Folds a message of the agent in.
+    pub(super) fn fold_message(&mut self, at: Position, text: &str) {
+        let said = sentences(text);
+        self.count(said.iter());
+        self.latest = best(&self.counts, 100, said.iter());
+        self.found.offer(&self.counts, Said::At(at), 100, said, OF_MESSAGE_MAX);
+    }
+
+    /// Folds an open gap in, by its ordinal.
+    pub(super) fn fold_gap(&mut self, gap: usize, text: &str) {
+        let said: Vec<Sentence<'_>> = whole(text).into_iter().collect();
+        self.count(said.iter());
+        self.gaps.offer(&self.counts, Said::Listed(gap), 100, said, 1);
+    }
+
+    /// Folds the title of a source in, by the source's ordinal.
+    pub(super) fn fold_source(&mut self, source: usize, title: &str) {
+        let said: Vec<Sentence<'_>> = whole(title).into_iter().collect();
+        self.count(said.iter());
+        self.sources.offer(&self.counts, Said::Listed(source), 100, said, 1);
+    }
+
+    /// Takes what the latest step or message says most, with its score.
+    pub(super) fn take_latest(&mut self) -> Option<(usize, Box<str>)> {
+        self.latest.take()
+    }
+
+    /// Counts the words of sentences before these are judged.
+    fn count<'a, 't: 'a>(&mut self, sentences: impl Iterator<Item = &'a Sentence<'t>>) {
+        for one in sentences {
             self.counts.add(&one.words);
         }
         if self.counts.sentences >= self.judged_again_at {
             self.judge_again();
         }
-        let percent = weight(body);
-        let Self { found, ruled_out, counts, .. } = self;
-        found.offer(counts, step, percent, description, OF_DESCRIPTION_MAX, FOUND_MAX);
-        found.offer(counts, step, percent, reasoning, OF_REASONING_MAX, FOUND_MAX);
-        ruled_out.offer(counts, step, 100, rejected, OF_REJECTED_MAX, RULED_OUT_MAX);
     }
 
     fn judge_again(&mut self) {
         if self.counts.sentences >= SENTENCES_COUNTED {
             self.counts.halve();
         }
-        for pool in [&mut self.found, &mut self.ruled_out] {
+        for pool in [&mut self.found, &mut self.ruled_out, &mut self.gaps, &mut self.sources] {
             pool.least = 0;
             for finding in &mut pool.all {
                 finding.score = self.counts.score(&finding.words) * finding.percent / 100;
@@ -104,8 +223,20 @@ impl Findings {
     }
 
     pub(super) fn weight(&self) -> usize {
-        self.found.weight() + self.ruled_out.weight() + 2 * self.counts.of.len()
+        let pools = [&self.found, &self.ruled_out, &self.gaps, &self.sources];
+        pools.iter().map(|pool| pool.weight()).sum::<usize>() + 2 * self.counts.of.len()
     }
+}
+
+/// The sentence that says most, with its score.
+fn best<'a, 't: 'a>(
+    counts: &Counts,
+    percent: usize,
+    sentences: impl Iterator<Item = &'a Sentence<'t>>,
+) -> Option<(usize, Box<str>)> {
+    let judged = sentences.map(|one| (counts.score(&one.words) * percent / 100, one.text));
+    let (score, text) = judged.max_by_key(|(score, _)| *score)?;
+    Some((score, one_line(text, CHARS_MAX).into()))
 }
 
 /// The best sentences of a kind, in no order.
@@ -121,11 +252,10 @@ impl Pool {
     fn offer(
         &mut self,
         counts: &Counts,
-        step: usize,
+        said: Said,
         percent: usize,
         sentences: Vec<Sentence<'_>>,
-        of_step_max: usize,
-        max: usize,
+        taken_max: usize,
     ) {
         let mut judged: Vec<(usize, Sentence<'_>)> = Vec::new();
         for one in sentences {
@@ -133,8 +263,8 @@ impl Pool {
         }
         // A stable sort: of equals the first said comes first.
         judged.sort_by_key(|(score, _)| std::cmp::Reverse(*score));
-        for (score, one) in judged.into_iter().take(of_step_max) {
-            let full = self.all.len() == max;
+        for (score, one) in judged.into_iter().take(taken_max) {
+            let full = self.all.len() == KEPT_MAX;
             if full && score < self.least {
                 continue;
             }
@@ -143,14 +273,16 @@ impl Pool {
             {
                 continue;
             }
-            self.all.push(Finding { step, text, score, words: one.words.into(), percent });
+            let signature = one.signature;
+            let words = one.words.into();
+            self.all.push(Finding { said, text, score, signature, words, percent });
         }
     }
 
     /// Drops the least of all, the oldest of equals, if it is no better than the newcomer.
     fn make_room(&mut self, score: usize) -> bool {
         let places = self.all.iter().enumerate();
-        let least = places.min_by_key(|(_, finding)| (finding.score, finding.step));
+        let least = places.min_by_key(|(_, finding)| (finding.score, finding.said));
         let Some((at, least)) = least else { return false };
         self.least = least.score;
         let better = self.least <= score;
@@ -179,7 +311,7 @@ impl Counts {
         self.of.resize(VOCABULARY, 0);
         self.sentences = self.sentences.saturating_add(1);
         for word in words {
-            if let Some(count) = self.of.get_mut(usize::from(*word)) {
+            if let Some(count) = self.of.get_mut(usize::from(*word & !NUMBER)) {
                 *count = count.saturating_add(1);
             }
         }
@@ -190,22 +322,29 @@ impl Counts {
         self.of.iter_mut().for_each(|count| *count /= 2);
     }
 
-    /// The mean rarity of the words, shrunk for the few.
+    /// The mean of the squared rarity of the words, shrunk for the few; names and numbers count for
+    /// less. Squared, because a sentence of half-common words says much less than half.
     fn score(&self, words: &[u16]) -> usize {
         let most = quarters(self.sentences.saturating_add(1)).max(1);
-        let count = |word: &u16| self.of.get(usize::from(*word)).copied().unwrap_or(1);
-        let rarity = |word: &u16| most.saturating_sub(quarters(count(word)));
-        let sum: usize = words.iter().map(rarity).sum();
-        sum * SCORE_MAX / (most * (words.len() + WORDS_AROUND))
+        // A word that came once is a name more often than not: no rarer than one that came a few
+        // times in a long session.
+        let least = 1 + self.sentences / UNIQUE_OF;
+        let rarity = |word: &u16| {
+            let count = self.of.get(usize::from(*word & !NUMBER)).copied().unwrap_or(1).max(least);
+            let rarity = most.saturating_sub(quarters(count));
+            if *word & NUMBER == 0 { rarity } else { rarity * NUMBER_PERCENT / 100 }
+        };
+        let sum: usize = words.iter().map(|word| rarity(word).pow(2)).sum();
+        sum * SCORE_MAX / (most * most * (words.len() + WORDS_AROUND))
     }
 }
 
 /// How far a step's sentences can be relied on, in percent.
 fn weight(body: &StepBody) -> usize {
     let sure = match body.confidence {
-        Some(Confidence::High) => 130,
-        Some(Confidence::Medium) => 105,
-        Some(Confidence::Low) => 80,
+        Some(Confidence::High) => 110,
+        Some(Confidence::Medium) => 102,
+        Some(Confidence::Low) => 90,
         None => 100,
     };
     if body.is_revision || body.revises.is_some() { sure + 20 } else { sure }
@@ -219,23 +358,30 @@ fn quarters(count: u16) -> usize {
 
 struct Sentence<'a> {
     text: &'a str,
-    /// Names of its different words and pairs of words.
+    /// Hashes of its different words and pairs of words.
     words: Vec<u16>,
+    signature: Signature,
 }
 
 /// A text as one sentence, if it has words.
 fn whole(text: &str) -> Option<Sentence<'_>> {
-    let words = words(text);
-    (!words.is_empty()).then(|| Sentence { text: text.trim(), words })
+    let (words, signature) = words(text);
+    (!words.is_empty()).then(|| Sentence { text: text.trim(), words, signature })
 }
 
 /// The sentences of a text that have words.
 fn sentences(text: &str) -> Vec<Sentence<'_>> {
     let mut found = Vec::new();
-    let mut rest = text;
+    let mut rest = text.get(..text.floor_char_boundary(TEXT_BYTES_MAX)).unwrap_or_default();
     while !rest.is_empty() && found.len() < SENTENCES_MAX {
         let end = end_of_sentence(rest);
-        let (sentence, after) = rest.split_at(end);
+        // Pieces of a long sentence overlap by half: what is said in a few words is whole in one.
+        let (end, next) = match rest.get(..end).filter(|_| end > CHARS_MAX) {
+            Some(long) => (end_of_clause(long, PIECE_CHARS), end_of_clause(long, PIECE_CHARS / 2)),
+            None => (end, end),
+        };
+        let sentence = rest.get(..end).unwrap_or_default();
+        let after = rest.get(next..).unwrap_or_default();
         found.extend(whole(sentence));
         rest = after;
     }
@@ -267,59 +413,105 @@ fn end_of_sentence(text: &str) -> usize {
     text.len()
 }
 
-/// The different words and pairs of neighbours of a sentence, each by a small name; a character of
-/// a script without spaces is a word.
-fn words(sentence: &str) -> Vec<u16> {
-    let mut found = Names { names: Vec::with_capacity(WORDS_MAX), seen: 0, before: None };
-    let mut word = None;
+/// Where a piece of about so many characters of a long sentence ends: after the last full stop,
+/// semicolon, comma or word within that.
+fn end_of_clause(sentence: &str, chars: usize) -> usize {
+    let head = sentence.get(..sentence.floor_char_boundary(chars)).unwrap_or_default();
+    let marks = [". ", "! ", "? ", "; ", ": ", ", ", " "];
+    // What is left of a mark must be worth a sentence.
+    let mut found = marks.iter().filter_map(|mark| Some(head.rfind(mark)? + mark.len()));
+    found.find(|end| 3 * end > 2 * head.len()).unwrap_or(head.len()).max(1)
+}
+
+/// The different words and pairs of neighbours of a sentence, each by a short hash, and its
+/// signature; a character of a script without spaces is a word.
+fn words(sentence: &str) -> (Vec<u16>, Signature) {
+    let mut found = Words { hashes: Vec::with_capacity(WORDS_MAX), ..Words::default() };
+    let mut word: Option<Word> = None;
     for character in sentence.chars() {
         let alone = stands_alone(character);
         if alone || !character.is_alphanumeric() {
             found.end(&mut word);
-            if found.names.len() == WORDS_MAX {
+            if found.hashes.len() == WORDS_MAX {
                 break;
             }
         }
         if character.is_alphanumeric() {
-            let hash = word.unwrap_or(HASH_START);
-            word = Some(match character.is_ascii() {
-                true => mix(hash, u32::from(character.to_ascii_lowercase())),
-                false => character.to_lowercase().fold(hash, |hash, c| mix(hash, u32::from(c))),
-            });
+            let first = word.is_none();
+            let word =
+                word.get_or_insert(Word { hash: HASH_START, is_number: false, is_name: false });
+            word.is_number |= character.is_numeric();
+            word.is_name |= first && !found.is_empty && character.is_uppercase();
+            word.hash = match character.is_ascii() {
+                true => mix(word.hash, u32::from(character.to_ascii_lowercase())),
+                false => {
+                    character.to_lowercase().fold(word.hash, |hash, c| mix(hash, u32::from(c)))
+                }
+            };
         }
         if alone {
             found.end(&mut word);
         }
     }
     found.end(&mut word);
-    found.names
+    (found.hashes, found.signature)
 }
 
-struct Names {
-    names: Vec<u16>,
-    /// A bit for the names that share it: most new ones are known to be new by it.
+struct Word {
+    hash: u32,
+    /// Whether it has a digit.
+    is_number: bool,
+    /// Whether it begins with a capital within a sentence.
+    is_name: bool,
+}
+
+struct Words {
+    hashes: Vec<u16>,
+    signature: Signature,
+    /// A bit for the hashes that share it: most new ones are known to be new by it.
     seen: u64,
     before: Option<u32>,
+    is_empty: bool,
 }
 
-impl Names {
+impl Default for Words {
+    fn default() -> Self {
+        let signature = Signature::default();
+        Self { hashes: Vec::new(), signature, seen: 0, before: None, is_empty: true }
+    }
+}
+
+impl Words {
     /// A word ends, if there is one.
-    fn end(&mut self, word: &mut Option<u32>) {
-        let Some(hash) = word.take() else { return };
-        self.push(hash);
+    fn end(&mut self, word: &mut Option<Word>) {
+        let Some(Word { hash, is_number, is_name }) = word.take() else { return };
+        self.is_empty = false;
+        let bit = 1 << ((hash ^ (hash >> 6)) % u64::BITS);
+        let signed = match is_number || is_name {
+            true => &mut self.signature.names,
+            false => &mut self.signature.words,
+        };
+        *signed |= bit;
+        if is_number {
+            // A pair with a number is always new and says no more than the number.
+            self.push(hash, NUMBER);
+            self.before = None;
+            return;
+        }
+        self.push(hash, 0);
         if let Some(before) = self.before.replace(hash) {
-            self.push(mix(before, hash));
+            self.push(mix(before, hash), 0);
         }
     }
 
-    fn push(&mut self, hash: u32) {
+    fn push(&mut self, hash: u32, mark: u16) {
         let folded = (hash ^ (hash >> 14)) % VOCABULARY_NAMES;
-        let name = u16::try_from(folded).unwrap_or(u16::MAX);
+        let name = u16::try_from(folded).unwrap_or(u16::MAX >> 2) | mark;
         let bit = 1 << (folded % u64::BITS);
-        let known = self.seen & bit != 0 && self.names.contains(&name);
-        if self.names.len() < WORDS_MAX && !known {
+        let known = self.seen & bit != 0 && self.hashes.contains(&name);
+        if self.hashes.len() < WORDS_MAX && !known {
             self.seen |= bit;
-            self.names.push(name);
+            self.hashes.push(name);
         }
     }
 }
@@ -345,7 +537,8 @@ mod tests {
         for (step, (text, confidence)) in steps.iter().enumerate() {
             let description = (*text).to_owned();
             let confidence = *confidence;
-            findings.fold(step, &StepBody { description, confidence, ..StepBody::default() });
+            let body = StepBody { description, confidence, ..StepBody::default() };
+            findings.fold_step(step, &body, &[]);
         }
         findings
     }
@@ -369,11 +562,28 @@ mod tests {
     }
 
     #[test]
+    fn what_a_long_sentence_says_in_a_few_words_is_whole_in_one_of_its_pieces() {
+        let words: Vec<String> = (0..200).map(|n| format!("word{n}")).collect();
+        let pieces = sentences_of(&words.join(" "));
+        assert!(pieces.iter().all(|piece| piece.len() <= PIECE_CHARS), "{pieces:?}");
+        for few in words.windows(7) {
+            let few = few.join(" ");
+            assert!(pieces.iter().any(|piece| piece.contains(&few)), "{few}");
+        }
+        let wide = sentences_of(&"é".repeat(2_000));
+        assert!(!wide.is_empty() && wide.iter().all(|piece| piece.len() <= PIECE_CHARS));
+    }
+
+    fn sentences_of(text: &str) -> Vec<String> {
+        sentences(text).into_iter().map(|one| one.text.to_owned()).collect()
+    }
+
+    #[test]
     fn words_are_known_whatever_their_case_and_scripts_without_spaces_have_some() {
-        assert_eq!(words("Órgano, DE viento"), words("órgano de Viento"));
-        assert_eq!(words("a-b_c").len(), 5, "three words, two pairs");
-        assert_eq!(words("漢字かな").len(), 7);
-        assert_eq!(words(" \u{1} ,;"), Vec::<u16>::new());
+        assert_eq!(words("Órgano, de viento"), words("órgano de viento"));
+        assert_eq!(words("a-b_c").0.len(), 5, "three words, two pairs");
+        assert_eq!(words("漢字かな").0.len(), 7);
+        assert_eq!(words(" \u{1} ,;").0, Vec::<u16>::new());
     }
 
     #[test]
@@ -384,12 +594,12 @@ mod tests {
         steps.insert(20, (&told, None));
         let findings = found(&steps);
         assert_eq!(&*best(&findings).text, "Kestrel dives were timed by Osgood in Varna.");
-        assert_eq!(best(&findings).step, 20);
+        assert_eq!(best(&findings).said, Said::Step(20));
     }
 
     #[test]
     fn there_are_never_more_than_the_pool_holds_and_they_are_the_best() {
-        let texts: Vec<String> = (0..500)
+        let texts: Vec<String> = (0..2_000)
             .map(|step| match step % 5 {
                 0 => format!("alpha{step} beta{step} gamma{step} delta{step} epsilon{step}."),
                 _ => format!("we looked again at the list and found nothing new {}", step % 7),
@@ -397,17 +607,30 @@ mod tests {
             .collect();
         let steps: Vec<_> = texts.iter().map(|text| (text.as_str(), None)).collect();
         let findings = found(&steps);
-        assert_eq!(findings.found().len(), FOUND_MAX);
-        assert!(findings.found().iter().all(|one| one.step % 5 == 0), "{:?}", findings.found());
+        assert_eq!(findings.found().len(), KEPT_MAX);
+        let is_told = |one: &Finding| matches!(one.said, Said::Step(step) if step % 5 == 0);
+        assert!(findings.found().iter().all(is_told), "{:?}", findings.found());
         assert_eq!(findings.found(), found(&steps).found());
-        assert!(findings.weight() < 120_000);
+        assert!(findings.weight() < 160_000);
+    }
+
+    #[test]
+    fn a_text_that_repeats_another_has_its_signature() {
+        let of = |text| whole(text).expect("words").signature;
+        let told = of("The harbour wall at Varna is 42 metres long");
+        let again = of("the harbour wall at Varna is 42 metres long, again");
+        let other = of("the harbour wall at Burgas is 17 metres long");
+        let unlike = of("Tickets are sold at the gate until noon");
+        assert!(again.is_like(told) && again.names_within(told));
+        assert!(other.is_like(told) && !other.names_within(told));
+        assert!(!unlike.is_like(told));
     }
 
     #[test]
     fn a_superseded_step_says_nothing() {
         let mut findings = found(&[("Alpha beta gamma delta.", None), ("Other words here.", None)]);
-        findings.forget(0);
-        assert!(findings.found().iter().all(|one| one.step == 1));
+        findings.forget_step(0);
+        assert!(findings.found().iter().all(|one| one.said == Said::Step(1)));
     }
 
     #[test]
@@ -417,6 +640,6 @@ mod tests {
             ("other things told there.", Some(Confidence::High)),
             ("third thing.", None),
         ]);
-        assert_eq!(best(&sure).step, 1);
+        assert_eq!(best(&sure).said, Said::Step(1));
     }
 }

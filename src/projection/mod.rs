@@ -3,30 +3,44 @@
 //! It must not know a view, a budget or a client.
 
 pub mod body;
+mod calls;
 pub mod checkpoints;
+mod command;
+mod compact;
 mod compactions;
 mod conversation;
 mod findings;
 mod found;
+mod instructions;
 mod outcomes;
+mod person;
+mod phases;
+mod plans;
 mod progress;
 pub mod remembered;
+mod report;
 mod research;
 mod sources;
 pub mod text;
+mod tools;
 pub mod usage;
+mod work;
 
 pub use body::Confidence;
 pub use compactions::{Compaction, Compactions};
 pub use conversation::{Conversation, Line};
-pub use findings::Finding;
+pub use findings::{Finding, Findings, Said, Signature};
 pub use found::{Findable, Found};
+pub use instructions::{Instructions, Word};
 pub use outcomes::{OpenCall, Outcome, Outcomes, Trouble};
-pub use progress::{Output, Plan, PlanStep, Progress, Word};
+pub use phases::{Ended, Phase, Phases};
+pub use plans::{Plan, PlanStep};
+pub use progress::{Output, Progress};
 pub use remembered::{Memory, Remembered};
 pub use research::{Branch, CallerSummary, Gap, LINE_CHARS_MAX, Research, Step};
 pub use sources::{Source, Sources, normalised};
 pub use usage::{Level, Usage};
+pub use work::{CommandFact, Effect, FileFact, Work};
 
 use crate::event::{Event, Position, Timestamp};
 
@@ -39,12 +53,18 @@ pub struct Facts {
     pub times: Option<(Timestamp, Timestamp)>,
     /// The research in it.
     pub research: Research,
+    /// The sentences of its steps and messages that say most.
+    pub findings: Findings,
     /// How its tools fared.
     pub outcomes: Outcomes,
     /// Everything else in it.
     pub conversation: Conversation,
     /// How far its work is.
     pub progress: Progress,
+    /// What was done in it: files, commands, changes.
+    pub work: Work,
+    /// The phases of the work.
+    pub phases: Phases,
     /// What its client's compactions took out of the context.
     pub compactions: Compactions,
     /// What the requests of its model took.
@@ -53,6 +73,7 @@ pub struct Facts {
     pub remembered: Remembered,
     /// Sources that results name and the log does not say yet.
     pub findable: Findable,
+    calls: calls::Calls,
 }
 
 impl Facts {
@@ -61,10 +82,16 @@ impl Facts {
         self.position = event.position.plus(1);
         let first = self.times.map_or(event.processed_at, |(first, _)| first);
         self.times = Some((first, event.processed_at));
-        if !self.research.fold(event) {
+        if !self.research.fold(event, &mut self.findings) {
             self.outcomes.fold(event);
-            self.conversation.fold(event);
-            self.progress.fold(event);
+            if let Some(said) = self.conversation.fold(event) {
+                self.findings.fold_message(event.position, &said);
+            }
+            let mut told = self.calls.fold(event);
+            if let Some(told) = &mut told {
+                self.work.fold(told);
+            }
+            self.progress.fold(event, told.as_ref());
             self.compactions.fold(event);
             self.usage.fold(event);
             self.remembered.fold(event);
@@ -72,6 +99,37 @@ impl Facts {
         } else {
             self.findable.fold_told(event);
         }
+        self.fold_phase(event);
+    }
+
+    /// Tells the phases what the event meant to the other folds.
+    fn fold_phase(&mut self, event: &Event) {
+        let at = event.position;
+        let is_step = event.kind.as_str() == body::kind::STEP;
+        let found = self.findings.take_latest();
+        let word = self.progress.instructions().whole().next_back();
+        let task = self.progress.task();
+        let asked = word.or(task).filter(|word| word.position == at);
+        let plan = self.progress.plan().filter(|plan| plan.position == at);
+        let done = plan.map(|plan| plan.steps.iter().filter(|step| step.is_done()).count());
+        let finished = match (plan, done) {
+            (Some(plan), Some(done)) if self.phases.finishes(done) => {
+                plan.steps.iter().rev().find(|step| step.is_done())
+            }
+            _ => None,
+        };
+        let answer = self.conversation.last_answer.as_ref().filter(|line| line.position == at);
+        let step = self.research.steps().last().filter(|step| step.position == at);
+        let said = answer.map(|line| line.text.as_str()).or(step.map(|step| &*step.line));
+        let mark = phases::Mark {
+            is_step,
+            asked: asked.map(|word| word.text.as_str()),
+            finished: finished.map(|step| step.text.as_str()),
+            is_compaction: event.kind.as_str() == "context.compacted",
+            found: found.as_ref().map(|(score, text)| (*score, &**text)),
+            said,
+        };
+        self.phases.fold(at, event.processed_at, &mark);
     }
 
     /// About how many bytes of memory the facts take.
@@ -79,9 +137,13 @@ impl Facts {
     pub fn weight(&self) -> usize {
         size_of::<Self>()
             + self.research.weight()
+            + self.findings.weight()
+            + self.phases.weight()
             + self.outcomes.weight()
             + self.conversation.weight()
             + self.progress.weight()
+            + self.work.weight()
+            + self.calls.weight()
             + self.compactions.weight()
             + self.remembered.weight()
             + self.findable.weight()

@@ -3,67 +3,26 @@
 
 use std::collections::VecDeque;
 
-use serde::Deserialize;
+use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Value, value::RawValue};
 
 use super::{
     body,
-    conversation::words,
+    calls::{Answer, Call, Told},
+    instructions::{Instructions, Word},
+    person,
+    plans::{Plan, Plans},
     text::{clip, one_line},
+    tools::Does,
 };
 use crate::event::{Event, Position};
 
-/// Characters kept of the task and of the newest word of a person.
-const TASK_CHARS_MAX: usize = 8_000;
 /// Latest results kept, and characters of each.
 const RESULTS_MAX: usize = 3;
 const RESULT_CHARS_MAX: usize = 4_000;
-/// Calls remembered until their result comes, and characters of one.
-const CALLS_MAX: usize = 64;
-const CALL_CHARS_MAX: usize = 300;
 /// Lines kept of a list, newest, and characters of a line.
 const LINES_MAX: usize = 50;
 const LINE_CHARS_MAX: usize = 400;
-/// Steps of a plan that are kept.
-const PLAN_MAX: usize = 200;
-
-/// Something a person said.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Word {
-    /// Where.
-    pub position: Position,
-    /// The words.
-    pub text: String,
-}
-
-/// A step of a plan.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PlanStep {
-    /// What is to be done.
-    pub text: String,
-    /// How far it is, in the harness's word; empty when it does not say.
-    pub state: String,
-}
-
-impl PlanStep {
-    /// Whether nothing is left to do of it.
-    #[must_use]
-    pub fn is_done(&self) -> bool {
-        matches!(&*self.state, "done" | "completed" | "complete" | "finished" | "success")
-    }
-}
-
-/// A plan.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Plan {
-    /// Where it was recorded last.
-    pub position: Position,
-    /// Its steps.
-    pub steps: Vec<PlanStep>,
-    /// The one that is under way, as the harness names it.
-    pub current: Option<String>,
-}
-
 /// What a call of a tool gave.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Output {
@@ -75,18 +34,16 @@ pub struct Output {
     pub input: String,
     /// What it answered, shortened.
     pub text: String,
-    /// Whether it called that an error.
+    /// Whether it failed.
     pub is_error: bool,
 }
 
 /// How far the work is.
 #[derive(Clone, Debug, Default)]
 pub struct Progress {
-    task: Option<Word>,
-    latest_word: Option<Word>,
-    plan: Option<Plan>,
+    instructions: Instructions,
+    plans: Plans,
     outputs: VecDeque<Output>,
-    calls: VecDeque<(String, String, String)>,
     tried: VecDeque<String>,
     worked: VecDeque<String>,
     failed: VecDeque<String>,
@@ -94,32 +51,11 @@ pub struct Progress {
     outcome_at: Option<Position>,
 }
 
-/// The members of calls and results under each of their names.
-#[derive(Deserialize)]
-struct ToolBody<'a> {
-    call_id: Option<String>,
-    tool_use_id: Option<String>,
-    mcp_tool_use_id: Option<String>,
-    custom_tool_use_id: Option<String>,
-    name: Option<String>,
-    #[serde(borrow)]
-    input: Option<&'a RawValue>,
-    #[serde(borrow)]
-    content: Option<&'a RawValue>,
-    is_error: Option<bool>,
-}
-
 #[derive(Deserialize)]
 struct SaidBody<'a> {
+    session_thread_id: Option<IgnoredAny>,
     #[serde(borrow)]
     content: Option<&'a RawValue>,
-}
-
-#[derive(Deserialize)]
-struct PlanBody {
-    #[serde(default)]
-    steps: Vec<Value>,
-    current: Option<Value>,
 }
 
 #[derive(Deserialize)]
@@ -131,22 +67,29 @@ struct OutcomeBody {
 }
 
 impl Progress {
-    /// The first thing a person said.
+    /// What persons asked for.
     #[must_use]
-    pub fn task(&self) -> Option<&Word> {
-        self.task.as_ref()
+    pub fn instructions(&self) -> &Instructions {
+        &self.instructions
     }
 
-    /// The latest thing a person said, when that is another.
+    /// The first instruction.
+    #[must_use]
+    pub fn task(&self) -> Option<&Word> {
+        self.instructions.task()
+    }
+
+    /// The newest instruction, when that is another.
     #[must_use]
     pub fn latest_word(&self) -> Option<&Word> {
-        self.latest_word.as_ref()
+        let task = self.task()?.position;
+        self.instructions.whole().next_back().filter(|word| word.position != task)
     }
 
     /// The plan as it stands.
     #[must_use]
     pub fn plan(&self) -> Option<&Plan> {
-        self.plan.as_ref()
+        self.plans.plan()
     }
 
     /// The latest results of tools, oldest first.
@@ -180,41 +123,58 @@ impl Progress {
         self.outcome_at
     }
 
-    pub(super) fn fold(&mut self, event: &Event) {
+    pub(super) fn fold(&mut self, event: &Event, told: Option<&Told<'_>>) {
         // A body that does not fit says nothing.
-        let _ = match event.kind.as_str() {
-            "user.message" => self.fold_word(event),
-            "plan.updated" => self.fold_plan(event),
-            "outcome.recorded" => self.fold_outcome(event),
-            kind if body::is_call(kind) => self.fold_call(event),
-            kind if body::is_result(kind) => self.fold_result(event),
+        let _ = match (event.kind.as_str(), told) {
+            ("user.message", _) => self.fold_word(event),
+            ("plan.updated", _) => self.plans.fold(event),
+            ("outcome.recorded", _) => self.fold_outcome(event),
+            (_, Some(told)) => self.fold_tool(told),
             _ => None,
         };
     }
 
     fn fold_word(&mut self, event: &Event) -> Option<()> {
         let said: SaidBody<'_> = body::read(&event.body)?;
-        let text = clip(words(said.content?).trim(), TASK_CHARS_MAX);
-        if text.is_empty() {
-            return None;
-        }
-        let word = Word { position: event.position, text };
-        match &self.task {
-            None => self.task = Some(word),
-            Some(_) => self.latest_word = Some(word),
+        if said.session_thread_id.is_none() {
+            self.instructions.add(event.position, person::typed(said.content?).trim());
         }
         Some(())
     }
 
-    fn fold_plan(&mut self, event: &Event) -> Option<()> {
-        let plan: PlanBody = body::read(&event.body)?;
-        let current = plan.current.as_ref().and_then(|current| match current {
-            Value::String(name) => Some(one_line(name, LINE_CHARS_MAX)),
-            Value::Number(number) => Some(number.to_string()),
-            _ => None,
+    fn fold_tool(&mut self, told: &Told<'_>) -> Option<()> {
+        match told {
+            Told::Call(call, input) if call.does == Does::Plan && !call.is_aside => {
+                self.plans.call(call.position, &call.tool, (*input)?)
+            }
+            Told::Call(..) => None,
+            Told::Result(call, answer) => match call.does {
+                Does::Plan if call.is_aside || answer.failed => None,
+                Does::Plan => {
+                    let created = call.tool.eq_ignore_ascii_case("TaskCreate");
+                    let input = call.plan.as_ref().filter(|_| created)?;
+                    self.plans.created(answer.position, input, &answer.text)
+                }
+                Does::Own => None,
+                _ => self.fold_output(call, answer),
+            },
+        }
+    }
+
+    fn fold_output(&mut self, call: &Call, answer: &Answer) -> Option<()> {
+        if answer.is_placeholder() && !answer.failed {
+            return None;
+        }
+        if self.outputs.len() == RESULTS_MAX {
+            self.outputs.pop_front();
+        }
+        self.outputs.push_back(Output {
+            position: answer.position,
+            tool: call.tool.to_string(),
+            input: call.input.to_string(),
+            text: clip(&answer.text, RESULT_CHARS_MAX),
+            is_error: answer.failed,
         });
-        let steps = plan.steps.iter().take(PLAN_MAX).filter_map(plan_step).collect();
-        self.plan = Some(Plan { position: event.position, steps, current });
         Some(())
     }
 
@@ -241,73 +201,11 @@ impl Progress {
         Some(())
     }
 
-    fn fold_call(&mut self, event: &Event) -> Option<()> {
-        let call: ToolBody<'_> = body::read(&event.body)?;
-        let name = one_line(&call.name?, 80);
-        let input = one_line(call.input.map_or("", RawValue::get), CALL_CHARS_MAX);
-        let id = call.call_id.unwrap_or_else(|| event.id.to_string());
-        if self.calls.len() == CALLS_MAX {
-            self.calls.pop_front();
-        }
-        self.calls.push_back((id, name, input));
-        Some(())
-    }
-
-    fn fold_result(&mut self, event: &Event) -> Option<()> {
-        let result: ToolBody<'_> = body::read(&event.body)?;
-        let id = result
-            .call_id
-            .or(result.tool_use_id)
-            .or(result.mcp_tool_use_id)
-            .or(result.custom_tool_use_id)
-            .unwrap_or_default();
-        let at = self.calls.iter().rposition(|(known, _, _)| *known == id);
-        let (_, tool, input) = at.and_then(|at| self.calls.remove(at)).unwrap_or_default();
-        if self.outputs.len() == RESULTS_MAX {
-            self.outputs.pop_front();
-        }
-        self.outputs.push_back(Output {
-            position: event.position,
-            tool: if tool.is_empty() {
-                one_line(&result.name.unwrap_or_default(), 80)
-            } else {
-                tool
-            },
-            input,
-            text: result
-                .content
-                .map(|text| clip(&words(text), RESULT_CHARS_MAX))
-                .unwrap_or_default(),
-            is_error: result.is_error.unwrap_or(false),
-        });
-        Some(())
-    }
-
     pub(super) fn weight(&self) -> usize {
-        let word = |word: &Option<Word>| word.as_ref().map_or(0, |word| word.text.len());
-        let plan = self.plan.as_ref().map_or(0, |plan| plan.steps.len() * 200);
         let lists = self.tried.len() + self.worked.len() + self.failed.len() + self.next.len();
         let outputs: usize = self.outputs.iter().map(|one| one.text.len() + 500).sum();
-        word(&self.task)
-            + word(&self.latest_word)
-            + plan
-            + lists * 200
-            + outputs
-            + self.calls.len() * 300
+        self.instructions.weight() + self.plans.weight() + lists * 200 + outputs
     }
-}
-
-/// A step as harnesses write it: a text, or an object with a text and a state.
-fn plan_step(step: &Value) -> Option<PlanStep> {
-    let member = |names: &[&str]| {
-        names.iter().find_map(|name| step.get(*name).and_then(Value::as_str)).map(str::to_owned)
-    };
-    let text = step.as_str().map(str::to_owned);
-    let text = text
-        .or_else(|| member(&["text", "step", "title", "description", "content", "name", "task"]))?;
-    let text = one_line(&text, LINE_CHARS_MAX);
-    let state = member(&["state", "status"]).unwrap_or_default();
-    (!text.is_empty()).then(|| PlanStep { text, state: one_line(&state, 40) })
 }
 
 /// A text, or a list of texts.
@@ -323,12 +221,13 @@ fn lines_of(said: &Value) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::projection::tests::event;
+    use crate::projection::{calls::Calls, tests::event};
 
     fn folded(events: &[(&str, &str)]) -> Progress {
-        let mut progress = Progress::default();
+        let (mut progress, mut calls) = (Progress::default(), Calls::default());
         for (position, (kind, body)) in (0..).zip(events) {
-            progress.fold(&event(position, kind, *body));
+            let event = event(position, kind, *body);
+            progress.fold(&event, calls.fold(&event).as_ref());
         }
         progress
     }
@@ -397,5 +296,39 @@ mod tests {
         assert_eq!(outputs, [("f3", "[3]"), ("f4", "[4]"), ("", "")]);
         let first = progress.outputs().next().expect("one");
         assert!(first.is_error && first.text.chars().count() == RESULT_CHARS_MAX);
+    }
+
+    #[test]
+    fn a_subagent_gives_no_instruction_and_keeps_no_plan() {
+        let todos = |text: &str, more: &str| {
+            let input = format!(r#"{{"todos":[{{"content":"{text}","status":"pending"}}]}}"#);
+            format!(r#"{{"name":"TodoWrite","input":{input}{more}}}"#)
+        };
+        let aside = r#","session_thread_id":"a17f""#;
+        let progress = folded(&[
+            ("user.message", r#"{"content":"mend it","session_thread_id":null}"#),
+            ("user.message", r#"{"content":"find every test","session_thread_id":"a17f"}"#),
+            ("agent.tool_use", &todos("mine", "")),
+            ("agent.tool_use", &todos("its own", aside)),
+        ]);
+        assert_eq!(progress.instructions().count(), 1);
+        assert_eq!(progress.plan().map(|plan| &*plan.steps[0].text), Some("mine"));
+    }
+
+    #[test]
+    fn results_worth_telling_are_none_of_ours_no_plan_and_no_placeholder() {
+        let progress = folded(&[
+            ("agent.tool_use", r#"{"name":"get_user","call_id":"1","input":{}}"#),
+            ("agent.tool_result", r#"{"call_id":"1","content":"Error: no such user"}"#),
+            ("agent.tool_use", r#"{"name":"get_events","call_id":"2","server":"sessionlog"}"#),
+            ("agent.tool_result", r#"{"call_id":"2","content":"all of it"}"#),
+            ("agent.tool_use", r#"{"name":"update_plan","call_id":"3","input":{"plan":[]}}"#),
+            ("agent.tool_result", r#"{"call_id":"3","content":"Plan updated"}"#),
+            ("agent.tool_use", r#"{"name":"odd","call_id":"4"}"#),
+            ("agent.tool_result", r#"{"call_id":"4","content":"(in this log already)"}"#),
+            ("agent.tool_result", r#"{"name":"mcp__sessionlog__resume","content":"x"}"#),
+        ]);
+        let told: Vec<_> = progress.outputs().map(|one| (&*one.tool, one.is_error)).collect();
+        assert_eq!(told, [("get_user", false)], "a read that says no is an answer");
     }
 }

@@ -8,9 +8,8 @@ use std::{
 };
 
 use super::{
-    Finding,
+    Findings,
     body::{self, Confidence, GapBody, GoalBody, SourceBody, StepBody, SummaryBody, kind},
-    findings::Findings,
     sources::Sources,
     text::{clip, one_line},
 };
@@ -94,7 +93,6 @@ pub struct Research {
     last_main: u64,
     last_any: u64,
     full: VecDeque<(usize, StepBody, Timestamp)>,
-    findings: Findings,
     superseded: u64,
     branches: Vec<Branch>,
     branch_names: HashMap<Arc<str>, usize>,
@@ -116,14 +114,14 @@ pub struct Research {
 
 impl Research {
     /// Folds one event in; `false` when it is not of research.
-    pub(super) fn fold(&mut self, event: &Event) -> bool {
+    pub(super) fn fold(&mut self, event: &Event, findings: &mut Findings) -> bool {
         let known = match event.kind.as_str() {
             kind::GOAL => self.fold_goal(event),
-            kind::STEP => self.fold_step(event),
-            kind::GAP_OPENED => self.fold_gap_opened(event),
-            kind::GAP_CLOSED => self.fold_gap_closed(event),
+            kind::STEP => self.fold_step(event, findings),
+            kind::GAP_OPENED => self.fold_gap_opened(event, findings),
+            kind::GAP_CLOSED => self.fold_gap_closed(event, findings),
             kind::SUMMARY => self.fold_summary(event),
-            kind::SOURCE => self.fold_source(event),
+            kind::SOURCE => self.fold_source(event, findings),
             _ => return false,
         };
         if known.is_some() {
@@ -144,7 +142,7 @@ impl Research {
         Some(())
     }
 
-    fn fold_step(&mut self, event: &Event) -> Option<()> {
+    fn fold_step(&mut self, event: &Event, findings: &mut Findings) -> Option<()> {
         let body: StepBody = body::read(&event.body)?;
         if body.number == 0 {
             return None;
@@ -176,17 +174,17 @@ impl Research {
             None => self.last_main = self.last_main.max(body.number),
         }
         if let Some(revised) = body.revises.filter(|number| *number != body.number) {
-            self.supersede(revised, branch, body.number);
+            self.supersede(revised, branch, body.number, findings);
         }
-        self.findings.fold(ordinal, &body);
         self.estimate = body.total_steps_estimate.filter(|count| *count > 0).or(self.estimate);
         self.completed_at = body.is_final.then_some(event.processed_at);
-        self.reject(&body, ordinal);
+        let rejected = self.reject(&body, ordinal);
+        findings.fold_step(ordinal, &body, &rejected);
         push_bounded(&mut self.full, (ordinal, body, event.processed_at), FULL_MAX);
         Some(())
     }
 
-    fn fold_gap_opened(&mut self, event: &Event) -> Option<()> {
+    fn fold_gap_opened(&mut self, event: &Event, findings: &mut Findings) -> Option<()> {
         let body: GapBody = body::read(&event.body)?;
         let description = clip(body.description.as_deref()?.trim(), GAP_CHARS_MAX);
         if description.is_empty() {
@@ -207,12 +205,13 @@ impl Research {
         self.gap_names.insert(Arc::clone(&id), ordinal);
         self.gap_texts.insert(description.as_str().into(), ordinal);
         self.gaps_open.insert(ordinal);
+        findings.fold_gap(ordinal, &description);
         let description = description.into();
         self.gaps.push(Gap { id, description, opened_by: body.step, closed: None });
         Some(())
     }
 
-    fn fold_gap_closed(&mut self, event: &Event) -> Option<()> {
+    fn fold_gap_closed(&mut self, event: &Event, findings: &mut Findings) -> Option<()> {
         let body: GapBody = body::read(&event.body)?;
         self.after_step(body.step, body.branch_id.as_deref(), event.position);
         let named = body.gap_id.as_deref().and_then(|id| self.gap_at(id));
@@ -223,6 +222,7 @@ impl Research {
             self.gap_texts.remove(&gap.description);
             self.gap_texts_closed.insert(gap.description.clone(), ordinal);
             self.gaps_open.remove(&ordinal);
+            findings.forget_gap(ordinal);
         }
         Some(())
     }
@@ -236,11 +236,14 @@ impl Research {
         Some(())
     }
 
-    fn fold_source(&mut self, event: &Event) -> Option<()> {
+    fn fold_source(&mut self, event: &Event, findings: &mut Findings) -> Option<()> {
         let body: SourceBody = body::read(&event.body)?;
         self.weight += body.url.len().min(4_000) * 2 + 200;
         let step = self.steps.last().map(|step| step.number);
-        self.sources.fold(body, step, event.position);
+        let title = self.sources.fold(body, step, event.position);
+        if let Some((ordinal, title)) = title {
+            findings.fold_source(ordinal, title);
+        }
         Some(())
     }
 
@@ -289,17 +292,20 @@ impl Research {
         }
     }
 
-    fn supersede(&mut self, revised: u64, branch: Option<usize>, by: u64) {
+    fn supersede(&mut self, revised: u64, branch: Option<usize>, by: u64, findings: &mut Findings) {
         let own =
             self.numbers.get(&(branch, revised)).or_else(|| self.numbers.get(&(None, revised)));
         let Some(at) = own.copied() else { return };
         let Some(step) = self.steps.get_mut(at) else { return };
         self.superseded += u64::from(step.superseded_by.is_none());
         step.superseded_by = Some(by);
-        self.findings.forget(at);
+        findings.forget_step(at);
     }
 
-    fn reject(&mut self, body: &StepBody, ordinal: usize) {
+    /// Keeps the approaches that the step is the first to rule out; returns these with their
+    /// ordinals.
+    fn reject<'a>(&mut self, body: &'a StepBody, ordinal: usize) -> Vec<(usize, &'a str)> {
+        let mut new = Vec::new();
         for approach in &body.rejected {
             let line: Arc<str> = one_line(approach, REJECTED_CHARS_MAX).into();
             if line.is_empty() || self.rejected_known.contains(&line) {
@@ -307,8 +313,10 @@ impl Research {
             }
             self.weight += line.len() + 100;
             self.rejected_known.insert(Arc::clone(&line));
+            new.push((self.rejected.len(), approach.as_str()));
             self.rejected.push((ordinal, line));
         }
+        new
     }
 }
 
@@ -341,18 +349,6 @@ impl Research {
     /// The latest steps in full, oldest first, each with its ordinal and time.
     pub fn full(&self) -> impl DoubleEndedIterator<Item = (&Step, &StepBody, Timestamp)> {
         self.full.iter().filter_map(|(at, body, time)| Some((self.steps.get(*at)?, body, *time)))
-    }
-
-    /// The sentences of all steps that say most, in no order; none of a superseded step.
-    #[must_use]
-    pub fn findings(&self) -> &[Finding] {
-        self.findings.found()
-    }
-
-    /// The approaches ruled out that say most, in no order.
-    #[must_use]
-    pub fn ruled_out(&self) -> &[Finding] {
-        self.findings.ruled_out()
     }
 
     /// How many steps were superseded.
@@ -479,7 +475,7 @@ impl Research {
             let rejected: usize = body.rejected.iter().map(String::len).sum();
             body.description.len() + body.reasoning.as_ref().map_or(0, String::len) + rejected
         });
-        self.weight + self.findings.weight() + full.sum::<usize>()
+        self.weight + full.sum::<usize>()
     }
 }
 

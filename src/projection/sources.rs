@@ -66,8 +66,14 @@ impl Sources {
         }
     }
 
-    pub(super) fn fold(&mut self, found: SourceBody, step: Option<u64>, position: Position) {
-        let Some(name) = normalised(&found.url) else { return };
+    /// Folds a source in; returns its ordinal and title when the title is new.
+    pub(super) fn fold(
+        &mut self,
+        found: SourceBody,
+        step: Option<u64>,
+        position: Position,
+    ) -> Option<(usize, &str)> {
+        let name = normalised(&found.url)?;
         let short = |text: Option<String>, max| {
             text.map(|text| one_line(&text, max)).filter(|text| !text.is_empty()).map(Into::into)
         };
@@ -75,17 +81,21 @@ impl Sources {
         let kind: Option<Box<str>> = short(found.kind, KIND_CHARS_MAX);
         let tool: Option<Box<str>> = short(found.tool, KIND_CHARS_MAX);
         let by_server = found.found_by.as_deref() == Some("server");
-        if let Some(known) = self.known.get(name.as_str()).and_then(|at| self.list.get_mut(*at)) {
+        if let Some(at) = self.known.get(name.as_str()).copied() {
+            let known = self.list.get_mut(at)?;
+            let is_new = known.title.is_none() && title.is_some();
             known.title = known.title.take().or(title);
             known.kind = known.kind.take().or(kind);
             known.tool = known.tool.take().or(tool);
             known.by_server |= by_server;
-            return;
+            return known.title.as_deref().filter(|_| is_new).map(|title| (at, title));
         }
-        self.known.insert(name.into(), self.list.len());
+        let at = self.list.len();
+        self.known.insert(name.into(), at);
         let url = one_line(&found.url, URL_CHARS_MAX).into();
         let step = found.step.or(step);
         self.list.push(Source { url, title, kind, step, by_server, tool, position });
+        Some((at, self.list.get(at)?.title.as_deref()?))
     }
 }
 

@@ -1,7 +1,7 @@
 //! What the fold makes of events, good and hostile.
 
 use super::*;
-use crate::projection::{Facts, tests::event};
+use crate::projection::{Facts, Said, tests::event};
 
 fn facts(events: &[(&str, &str)]) -> Facts {
     let mut facts = Facts::default();
@@ -43,9 +43,8 @@ fn steps_revisions_branches_and_gaps_fold_into_facts() {
     assert_eq!((second.superseded_by, second.position), (Some(3), Position(3)));
     assert_eq!(research.find(2, Some("b")), Some(3));
     assert_eq!(research.find(2, Some("c")), None);
-    let of_step = |one: &crate::projection::Finding| one.step;
-    let found: Vec<usize> = research.findings().iter().map(of_step).collect();
-    assert!(found.contains(&2) && !found.contains(&1), "{found:?}");
+    let found: Vec<_> = facts.findings.found().iter().map(|one| one.said).collect();
+    assert!(found.contains(&Said::Step(2)) && !found.contains(&Said::Step(1)), "{found:?}");
     assert_eq!((research.last_main(), research.last_any()), (4, 4));
     assert_eq!(
         research.branches().first().map(|b| (b.from, b.last, b.steps)),

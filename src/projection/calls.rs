@@ -1,0 +1,355 @@
+//! Calls of tools and their results, each parsed once for every fold that wants to know: what the
+//! call does, which files and which command it names, and whether the result says that it failed.
+//! Calls wait, bounded, until their result comes. It must not keep a result.
+
+use std::collections::VecDeque;
+
+use serde::{Deserialize, de::IgnoredAny};
+use serde_json::value::RawValue;
+
+use super::{
+    body,
+    command::Command,
+    compact::compact,
+    conversation::words,
+    report,
+    text::one_line,
+    tools::{self, Does, Members},
+};
+use crate::event::{Event, Position};
+
+/// Calls remembered until their result comes.
+const CALLS_MAX: usize = 256;
+/// Bytes of an id that are compared.
+const ID_BYTES_MAX: usize = 200;
+/// Characters kept of a tool's name, of an input and of a command.
+const NAME_CHARS_MAX: usize = 80;
+const INPUT_CHARS_MAX: usize = 300;
+/// Bytes kept of what a tool that keeps the plan was asked.
+const PLAN_BYTES_MAX: usize = 4_000;
+/// Commands that go on while other calls are made.
+const RUNNING_MAX: usize = 16;
+/// Files of one call, and characters of a path.
+const FILES_MAX: usize = 64;
+const PATH_CHARS_MAX: usize = 300;
+/// What a patch begins with.
+const PATCH: &str = "*** Begin Patch";
+/// What stands where a text was taken out.
+const PLACEHOLDERS: [&str; 5] = [
+    "(in this log already)",
+    "(no content)",
+    "[Old tool result content cleared]",
+    "Tool ran without output",
+    "Tool ran without output or errors",
+];
+
+/// A command in a line, and what is known of it.
+pub(super) type Script = Box<(Box<str>, Command)>;
+
+/// A call whose result has not come.
+#[derive(Clone, Debug)]
+pub(super) struct Call {
+    id: Box<str>,
+    pub(super) position: Position,
+    pub(super) tool: Box<str>,
+    /// What it was asked, in a line.
+    pub(super) input: Box<str>,
+    pub(super) does: Does,
+    /// The files it changes when it succeeds.
+    pub(super) files: Box<[Box<str>]>,
+    pub(super) command: Option<Script>,
+    /// What a tool that keeps the plan was asked, as JSON.
+    pub(super) plan: Option<Box<str>>,
+    /// Whether a subagent made it.
+    pub(super) is_aside: bool,
+}
+
+/// What a result says.
+#[derive(Clone, Debug)]
+pub(super) struct Answer {
+    pub(super) position: Position,
+    /// The output of a command, or the words of any other tool.
+    pub(super) text: String,
+    /// Whether it failed, as far as anything says so.
+    pub(super) failed: bool,
+    /// The exit code, when it is told.
+    pub(super) code: Option<i64>,
+    /// Whether a person did not let it happen.
+    pub(super) is_refusal: bool,
+}
+
+impl Answer {
+    /// Whether it only says that something was left out.
+    pub(super) fn is_placeholder(&self) -> bool {
+        let text = self.text.trim();
+        text.is_empty() || PLACEHOLDERS.contains(&text.trim_end_matches('.'))
+    }
+}
+
+/// What an event says of a tool.
+#[derive(Debug)]
+pub(super) enum Told<'a> {
+    /// It was called, with that input.
+    Call(&'a Call, Option<&'a RawValue>),
+    /// It answered. What was not seen being called has no input and does nothing.
+    Result(Call, Answer),
+}
+
+/// The calls whose results have not come.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Calls {
+    open: VecDeque<Call>,
+    /// Commands that have not ended, with the ids under which they go on.
+    running: VecDeque<(Box<str>, Script)>,
+    /// Directory of the session: paths below it are told without it.
+    root: Option<Box<str>>,
+}
+
+/// The members of calls and results under each of their names.
+#[derive(Deserialize)]
+struct ToolBody<'a> {
+    call_id: Option<String>,
+    tool_use_id: Option<String>,
+    mcp_tool_use_id: Option<String>,
+    custom_tool_use_id: Option<String>,
+    name: Option<String>,
+    server: Option<String>,
+    mcp_server_name: Option<String>,
+    read_only: Option<bool>,
+    session_thread_id: Option<IgnoredAny>,
+    #[serde(borrow)]
+    input: Option<&'a RawValue>,
+    #[serde(borrow)]
+    content: Option<&'a RawValue>,
+    is_error: Option<bool>,
+    #[serde(borrow)]
+    result: Option<&'a RawValue>,
+    #[serde(borrow)]
+    raw: Option<&'a RawValue>,
+}
+
+impl Calls {
+    /// What an event says of a tool; nothing when it is of none.
+    pub(super) fn fold<'a>(&'a mut self, event: &'a Event) -> Option<Told<'a>> {
+        let kind = event.kind.as_str();
+        if body::is_call(kind) {
+            let call: ToolBody<'_> = body::read(&event.body)?;
+            let input = call.input;
+            self.root(call.raw);
+            if self.open.len() == CALLS_MAX {
+                self.open.pop_front();
+            }
+            let call = self.call(event, call)?;
+            self.open.push_back(call);
+            return Some(Told::Call(self.open.back()?, input));
+        }
+        if body::is_result(kind) {
+            let result: ToolBody<'_> = body::read(&event.body)?;
+            return Some(self.result(event.position, result));
+        }
+        None
+    }
+
+    fn call(&mut self, event: &Event, call: ToolBody<'_>) -> Option<Call> {
+        let name = one_line(&call.name?, NAME_CHARS_MAX);
+        let server = call.server.or(call.mcp_server_name);
+        let (server, tool) = tools::split(server.as_deref(), &name);
+        let members = tools::members(call.input);
+        let does = tools::does(server, tool, &members, call.read_only);
+        let told = call.input.map_or("", RawValue::get);
+        let script = if does == Does::Runs { script(&members) } else { None };
+        let command = script.as_ref().map(|script| Command::of(script));
+        let mut files = match does {
+            Does::Edits => paths(&members),
+            _ => command.iter().flat_map(|command| command.files.clone()).collect(),
+        };
+        if matches!(does, Does::Edits | Does::Runs) {
+            let patch = script.clone().or_else(|| call.input.and_then(tools::text));
+            let patch = patch.or_else(|| {
+                let names = ["input", "patch", "diff", "command", "cmd"];
+                names.iter().find_map(|name| tools::text(members.get(*name)?))
+            });
+            files.extend(patch.iter().flat_map(|patch| patched(patch)));
+        }
+        // A command that only brings a patch is told by its files.
+        let runs = command.zip(script).filter(|(_, script)| !script.contains(PATCH));
+        let line = |script: &str| one_line(script, INPUT_CHARS_MAX).into();
+        let command = runs.map(|(command, script)| Box::new((line(&script), command)));
+        let goes_on = members.get("session_id").filter(|_| tool == "write_stdin");
+        let goes_on = goes_on.and_then(|id| self.end(id.get().trim_matches('"')));
+        let does = if goes_on.is_some() { Does::Runs } else { does };
+        let mut id = call.call_id.unwrap_or_else(|| event.id.to_string());
+        id.truncate(id.floor_char_boundary(ID_BYTES_MAX));
+        let id = id.into();
+        Some(Call {
+            id,
+            position: event.position,
+            tool: tool.into(),
+            input: match does {
+                Does::Changes => compact(told, INPUT_CHARS_MAX).into(),
+                _ => one_line(told, INPUT_CHARS_MAX).into(),
+            },
+            does,
+            files: files.into_iter().take(FILES_MAX).map(|file| self.told(&file)).collect(),
+            command: command.or(goes_on),
+            plan: (does == Does::Plan && told.len() <= PLAN_BYTES_MAX).then(|| told.into()),
+            is_aside: call.session_thread_id.is_some(),
+        })
+    }
+
+    fn result(&mut self, position: Position, result: ToolBody<'_>) -> Told<'static> {
+        let id = result.call_id.as_ref().or(result.tool_use_id.as_ref());
+        let id = id.or(result.mcp_tool_use_id.as_ref()).or(result.custom_tool_use_id.as_ref());
+        let name = result.name.as_deref().unwrap_or_default();
+        // The call of a result is mostly the latest one; a result without an id names its tool.
+        let at = self.open.iter().rposition(|call| match &id {
+            Some(id) => *call.id == **id,
+            None => *call.tool == *name,
+        });
+        let known = at.and_then(|at| self.open.remove(at));
+        let mut call = known.unwrap_or_else(|| unknown(position, &result));
+        let mut text = result.content.map(words).unwrap_or_default();
+        let mut code = None;
+        if call.does == Does::Runs {
+            let (told, output) = report::exit_code(&text);
+            code = told.or_else(|| result.result.and_then(structured_code));
+            if let Some(id) = report::still_runs(&text).filter(|_| code.is_none()) {
+                self.begin(id, call.command.take());
+                call.files = Box::default();
+            }
+            text = output.unwrap_or(text);
+        }
+        let said = result.is_error.unwrap_or(false);
+        let is_refusal = report::is_refusal(&text);
+        let failed = match call.does {
+            Does::Runs => code.is_some_and(|code| code != 0),
+            Does::Edits | Does::Changes | Does::Plan => report::says_failure(&text),
+            Does::Own | Does::Reads => false,
+        };
+        let failed = failed || said || is_refusal;
+        Told::Result(call, Answer { position, text, failed, code, is_refusal })
+    }
+
+    /// Remembers a command that has not ended.
+    fn begin(&mut self, id: &str, command: Option<Script>) {
+        if self.running.len() == RUNNING_MAX {
+            self.running.pop_front();
+        }
+        self.running.extend(command.map(|command| (id.into(), command)));
+    }
+
+    /// The command that goes on under an id, once.
+    fn end(&mut self, id: &str) -> Option<Script> {
+        let at = self.running.iter().position(|(known, _)| **known == *id)?;
+        self.running.remove(at).map(|(_, command)| command)
+    }
+
+    /// Remembers the directory that the first event names.
+    fn root(&mut self, raw: Option<&RawValue>) {
+        #[derive(Deserialize)]
+        struct Raw {
+            cwd: Option<String>,
+        }
+        if self.root.is_none() {
+            let cwd = raw.and_then(|raw| serde_json::from_str::<Raw>(raw.get()).ok()?.cwd);
+            self.root = cwd.map(|cwd| one_line(cwd.trim_end_matches('/'), PATH_CHARS_MAX).into());
+        }
+    }
+
+    /// A path as it is told: without the directory of the session.
+    fn told(&self, path: &str) -> Box<str> {
+        let path = path.strip_prefix("./").unwrap_or(path);
+        let inside = self.root.as_deref().and_then(|root| path.strip_prefix(root));
+        let inside = inside.and_then(|rest| rest.strip_prefix('/')).filter(|rest| !rest.is_empty());
+        one_line(inside.unwrap_or(path), PATH_CHARS_MAX).into()
+    }
+
+    pub(super) fn weight(&self) -> usize {
+        let of = |call: &Call| {
+            let files: usize = call.files.iter().map(|file| file.len() + 16).sum();
+            let plan = call.plan.as_ref().map_or(0, |plan| plan.len());
+            let command = call.command.as_ref().map_or(0, |_| 800);
+            size_of::<Call>() + call.id.len() + call.input.len() + files + plan + command
+        };
+        self.open.iter().map(of).sum::<usize>() + self.running.len() * 800
+    }
+}
+
+/// The call of a result that was not seen being made: of it, only the name may be known.
+fn unknown(position: Position, result: &ToolBody<'_>) -> Call {
+    let name = one_line(result.name.as_deref().unwrap_or_default(), NAME_CHARS_MAX);
+    let (server, tool) = tools::split(result.server.as_deref(), &name);
+    let own = tools::does(server, tool, &Members::default(), None) == Does::Own;
+    Call {
+        id: Box::default(),
+        position,
+        tool: tool.into(),
+        input: Box::default(),
+        does: if own { Does::Own } else { Does::Reads },
+        files: Box::default(),
+        command: None,
+        plan: None,
+        is_aside: result.session_thread_id.is_some(),
+    }
+}
+
+/// An exit code among the structured parts of a result.
+fn structured_code(result: &RawValue) -> Option<i64> {
+    #[derive(Deserialize)]
+    struct Result {
+        #[serde(rename = "structuredContent")]
+        structured: Option<Box<RawValue>>,
+    }
+    let result: Result = serde_json::from_str(result.get()).ok()?;
+    report::exit_code(result.structured?.get()).0
+}
+
+/// The script a shell is given: a text, or a list of words of which the last may be one.
+fn script(members: &Members<'_>) -> Option<String> {
+    let value = members.get("command").or_else(|| members.get("cmd"))?;
+    if let Some(text) = tools::text(value) {
+        return Some(text);
+    }
+    let words: Vec<String> = serde_json::from_str(value.get()).ok()?;
+    match &*words {
+        [shell, flag, script] if flag.starts_with('-') && shell.ends_with("sh") => {
+            Some(script.clone())
+        }
+        words => Some(words.join(" ")),
+    }
+}
+
+/// The files that an editor's input names.
+fn paths(members: &Members<'_>) -> Vec<String> {
+    let mut paths = Vec::new();
+    for name in tools::PATHS {
+        let Some(value) = members.get(name) else { continue };
+        if let Some(path) = tools::text(value) {
+            paths.push(path);
+        } else if let Ok(list) = serde_json::from_str::<Vec<&RawValue>>(value.get()) {
+            let path = |one: &&RawValue| {
+                let members = tools::members(Some(*one));
+                let named = tools::PATHS.iter().find_map(|name| tools::text(members.get(*name)?));
+                tools::text(one).or(named)
+            };
+            paths.extend(list.iter().filter_map(path));
+        }
+    }
+    paths.retain(|path| !path.is_empty());
+    paths.dedup();
+    paths
+}
+
+/// The files of a patch in the form of `apply_patch`.
+fn patched(text: &str) -> Vec<String> {
+    const MARKS: [&str; 4] =
+        ["*** Update File: ", "*** Add File: ", "*** Delete File: ", "*** Move to: "];
+    if !text.contains(PATCH) {
+        return Vec::new();
+    }
+    let file = |line: &'_ str| {
+        let path = MARKS.iter().find_map(|mark| line.strip_prefix(mark))?;
+        Some(path.trim().to_owned())
+    };
+    text.lines().filter_map(file).collect()
+}

@@ -1,0 +1,603 @@
+//! What a shell command is: the simple commands in it, whether it runs tests, which other runs its
+//! success speaks for, and which files it plainly writes. It must not read an output.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+/// Bytes of a command that are read, simple commands in it, and words of one.
+const BYTES_MAX: usize = 16 << 10;
+const PARTS_MAX: usize = 64;
+const WORDS_MAX: usize = 64;
+
+/// Programs that run another one.
+const WRAPPERS: [&str; 12] = [
+    "sudo", "time", "nice", "env", "npx", "bunx", "nohup", "exec", "command", "xvfb-run", "stdbuf",
+    "timeout",
+];
+/// Two words that run another program.
+const LONG_WRAPPERS: [[&str; 2]; 10] = [
+    ["poetry", "run"],
+    ["uv", "run"],
+    ["pipenv", "run"],
+    ["hatch", "run"],
+    ["bundle", "exec"],
+    ["pnpm", "exec"],
+    ["pnpm", "dlx"],
+    ["yarn", "exec"],
+    ["python", "-m"],
+    ["python3", "-m"],
+];
+/// Programs that run tests whatever they are given.
+const RUNNERS: [&str; 15] = [
+    "pytest", "py.test", "unittest", "vitest", "jest", "mocha", "ava", "ctest", "rspec", "phpunit",
+    "tox", "nox", "nextest", "bats", "tap",
+];
+/// Programs that run tests when a word after them says so.
+const DRIVERS: [&str; 25] = [
+    "cargo",
+    "npm",
+    "pnpm",
+    "yarn",
+    "bun",
+    "go",
+    "mvn",
+    "mvnw",
+    "gradle",
+    "gradlew",
+    "make",
+    "just",
+    "task",
+    "dotnet",
+    "swift",
+    "mix",
+    "rake",
+    "rails",
+    "deno",
+    "bazel",
+    "playwright",
+    "cypress",
+    "zig",
+    "stack",
+    "manage.py",
+];
+/// Words that say so.
+const TEST_WORDS: [&str; 8] = ["test", "tests", "t", "check", "verify", "nextest", "spec", "e2e"];
+/// Programs that build; `cargo` and others above do too.
+const BUILDERS: [&str; 8] = ["tsc", "rustc", "cmake", "ninja", "gcc", "g++", "clang", "javac"];
+/// Programs whose exit code 1 only says that nothing was found, or that something differs.
+const ASKERS: [&str; 12] =
+    ["grep", "egrep", "fgrep", "rg", "ag", "diff", "cmp", "test", "[", "pgrep", "which", "command"];
+/// Programs that only show what another one wrote.
+const FILTERS: [&str; 10] =
+    ["tail", "head", "cat", "tee", "less", "grep", "sed", "sort", "wc", "awk"];
+/// Arguments that leave a run as it is.
+const HARMLESS: [&str; 20] = [
+    "-q",
+    "-v",
+    "-vv",
+    "-x",
+    "-s",
+    "--",
+    "--quiet",
+    "--verbose",
+    "--no-fail-fast",
+    "--nocapture",
+    "--release",
+    "--locked",
+    "--offline",
+    "--color",
+    "--watch=false",
+    "--silent",
+    "--run",
+    "./...",
+    ".",
+    "run",
+];
+
+/// A simple command in a command.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Part {
+    words: Vec<String>,
+    /// Files its output goes to.
+    writes: Vec<String>,
+    /// Whether it reads what the one before it wrote.
+    piped: bool,
+}
+
+/// What is known of a command.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Command {
+    /// Equal for commands that do the same.
+    pub(super) key: u64,
+    /// What it runs and with what, when it runs tests.
+    pub(super) test: Option<Test>,
+    /// Whether it builds something.
+    pub(super) builds: bool,
+    /// Whether exit code 1 is an answer.
+    pub(super) asks: bool,
+    /// Whether its exit code may be that of another program than the one that matters.
+    pub(super) hides_code: bool,
+    /// The files it plainly writes.
+    pub(super) files: Vec<String>,
+}
+
+/// A run of tests.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Test {
+    runner: Box<str>,
+    arguments: Box<[Box<str>]>,
+}
+
+impl Test {
+    /// Whether the success of this run speaks for another one: it ran the same with fewer limits.
+    pub(super) fn covers(&self, other: &Self) -> bool {
+        let within = |limit: &str, one: &str| {
+            let rest = one.strip_prefix(limit.trim_end_matches("..."));
+            rest.is_some_and(|rest| {
+                rest.is_empty() || limit.ends_with(['/', '.']) || rest.starts_with(['/', ':', '.'])
+            })
+        };
+        self.runner == other.runner
+            && self
+                .arguments
+                .iter()
+                .all(|limit| other.arguments.iter().any(|one| within(limit, one)))
+    }
+}
+
+impl Command {
+    /// Reads a command as a shell would.
+    pub(super) fn of(line: &str) -> Self {
+        let text = line.get(..line.floor_char_boundary(BYTES_MAX)).unwrap_or_default();
+        let (parts, inputs) = parts(text);
+        let matters: Vec<&Part> = parts.iter().filter(|part| matters(part)).collect();
+        let test = matters.iter().find_map(|part| test_of(&part.words));
+        let mut hasher = DefaultHasher::new();
+        match &test {
+            Some(test) => (&test.runner, &test.arguments).hash(&mut hasher),
+            None => {
+                matters.iter().for_each(|part| (&part.words, &part.writes).hash(&mut hasher));
+                (&inputs, line.len() > BYTES_MAX).hash(&mut hasher);
+            }
+        }
+        let program = |part: &&&Part| program(bare(&part.words)).to_owned();
+        let last = matters.last().map(|part| program(&part)).unwrap_or_default();
+        let first = matters.first().map(|part| program(&part)).unwrap_or_default();
+        Self {
+            key: hasher.finish(),
+            builds: [BUILDERS.as_slice(), &DRIVERS].concat().contains(&&*first),
+            asks: ASKERS.contains(&&*last),
+            hides_code: parts.len() > 1,
+            files: parts.iter().flat_map(files).collect(),
+            test,
+        }
+    }
+}
+
+/// Whether a part is what a command is about: not a change of directory, nor a filter at its end.
+fn matters(part: &Part) -> bool {
+    let program = program(bare(&part.words));
+    let prepares =
+        matches!(program, "cd" | "export" | "set" | "source" | "." | "pushd" | "echo" | "");
+    !(prepares && part.writes.is_empty() || part.piped && FILTERS.contains(&program))
+}
+
+/// The words without assignments and programs that run another one.
+fn bare(words: &[String]) -> &[String] {
+    let mut words = words;
+    loop {
+        words = match words {
+            [first, rest @ ..] if is_assignment(first) => rest,
+            [first, number, rest @ ..]
+                if matches!(program(std::slice::from_ref(first)), "timeout" | "nice")
+                    && number
+                        .trim_start_matches("-n")
+                        .starts_with(|c: char| c.is_ascii_digit()) =>
+            {
+                rest
+            }
+            [nice, flag, _, rest @ ..] if nice == "nice" && flag == "-n" => rest,
+            [first, second, rest @ ..]
+                if LONG_WRAPPERS.iter().any(|[a, b]| first == a && second == b) =>
+            {
+                rest
+            }
+            [first, rest @ ..] if WRAPPERS.contains(&first.as_str()) && !rest.is_empty() => rest,
+            words => return words,
+        }
+    }
+}
+
+fn is_assignment(word: &str) -> bool {
+    let name = word.split_once('=').map(|(name, _)| name);
+    name.is_some_and(|name| {
+        !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+    })
+}
+
+/// The program of a simple command, without its directory.
+fn program(words: &[String]) -> &str {
+    words.first().and_then(|word| word.rsplit('/').next()).unwrap_or_default()
+}
+
+/// A run of tests, when a simple command is one.
+fn test_of(words: &[String]) -> Option<Test> {
+    let words = bare(words);
+    let program = program(words);
+    let rest = words.get(1..).unwrap_or_default();
+    let is_flag = |word: &&String| word.starts_with(['-', '+']);
+    let (runner, skip) = if RUNNERS.contains(&program) {
+        (program.to_owned(), None)
+    } else if DRIVERS.contains(&program) {
+        let at = rest.iter().position(|word| {
+            let word = word.split(':').next().unwrap_or_default();
+            TEST_WORDS.contains(&word)
+        })?;
+        let plain = rest.get(..at)?.iter().all(|word| is_flag(&word) || word == "run");
+        let builds = matches!(program, "mvn" | "mvnw" | "gradle" | "gradlew");
+        // `cargo check` builds, `make check` tests.
+        let word = rest.get(at)?;
+        if !(plain || builds) || program == "cargo" && word == "check" {
+            return None;
+        }
+        let name = if matches!(&**word, "t" | "nextest") { "test" } else { word };
+        (format!("{program} {name}"), Some(at))
+    } else {
+        let script = words.iter().take(3).find(|word| {
+            let name = word.rsplit('/').next().unwrap_or_default();
+            let stem = name.split('.').next().unwrap_or_default();
+            let tests = stem.split(['_', '-']).any(|part| matches!(part, "test" | "tests"));
+            tests && (name.contains('.') || word.starts_with("./"))
+        });
+        let runs =
+            matches!(program, "python" | "python3" | "node" | "bash" | "sh" | "ruby" | "php");
+        let script = script.filter(|script| runs || words.first() == Some(script));
+        let node = program == "node" && rest.iter().any(|word| word == "--test");
+        match script {
+            Some(script) => (script.clone(), None),
+            None if node => ("node --test".to_owned(), None),
+            None => return None,
+        }
+    };
+    let arguments = rest.iter().enumerate().filter(|(at, _)| Some(*at) != skip);
+    let arguments = arguments.map(|(_, word)| word.trim_start_matches("./"));
+    let says = |word: &&str| {
+        !HARMLESS.contains(word)
+            && !word.is_empty()
+            && !word.starts_with("--tb=")
+            && *word != runner
+    };
+    let arguments = arguments.filter(says).map(Into::into).collect();
+    Some(Test { runner: runner.into(), arguments })
+}
+
+/// The files that a simple command plainly writes.
+fn files(part: &Part) -> Vec<String> {
+    let words = bare(&part.words);
+    let name = program(words);
+    let rest = words.get(1..).unwrap_or_default();
+    let (name, rest) = match (name, rest) {
+        ("git", [sub, rest @ ..]) if matches!(&**sub, "mv" | "rm") => (&**sub, rest),
+        _ => (name, rest),
+    };
+    let is_plain = |word: &&String| !word.is_empty() && !word.starts_with('-');
+    let plain: Vec<&String> = rest.iter().filter(is_plain).collect();
+    let in_place = rest.iter().any(|word| word.starts_with("-i") || word.starts_with("-pi"));
+    let mut files: Vec<String> = match name {
+        "sed" | "perl" if in_place && rest.iter().filter(|word| *word == "-e").count() < 2 => {
+            // The first word is the script, wherever its flag stands.
+            plain.iter().skip(1).map(|word| (*word).clone()).collect()
+        }
+        "tee" | "touch" | "rm" | "unlink" => plain.into_iter().cloned().collect(),
+        "mv" => moved(&plain),
+        _ => Vec::new(),
+    };
+    if matches!(name, "cat" | "echo" | "printf" | "tee") {
+        files.extend(part.writes.iter().cloned());
+    }
+    files.retain(|file| is_file(file));
+    files
+}
+
+/// Both names of a file that was moved; of files moved to a directory, what they were called.
+fn moved(words: &[&String]) -> Vec<String> {
+    match words {
+        [from, to] if to.ends_with('/') => {
+            let name = from.rsplit('/').next().unwrap_or_default();
+            vec![(*from).clone(), format!("{to}{name}")]
+        }
+        [from, to] => vec![(*from).clone(), (*to).clone()],
+        [from @ .., _] => from.iter().map(|word| (*word).clone()).collect(),
+        [] => Vec::new(),
+    }
+}
+
+/// Whether a word names one file of the work: no pattern, no variable, no device.
+fn is_file(word: &str) -> bool {
+    let special = |c: char| matches!(c, '*' | '?' | '$' | '`' | '{' | '[' | '~' | '(' | '&');
+    let aside = ["/dev/", "/tmp/", "/proc/"].iter().any(|place| word.starts_with(place));
+    !word.is_empty() && !word.contains(special) && !aside && !word.ends_with('/')
+}
+
+/// The simple commands of a text, and the texts given to them in it (`<<EOF`).
+fn parts(text: &str) -> (Vec<Part>, Vec<&str>) {
+    let mut reader = Reader { rest: text, parts: vec![Part::default()], ..Reader::default() };
+    while reader.parts.len() <= PARTS_MAX && reader.step() {}
+    reader.end_word();
+    reader.parts.retain(|part| !part.words.is_empty() || !part.writes.is_empty());
+    (reader.parts, reader.inputs)
+}
+
+/// What the next word is.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Next {
+    #[default]
+    Word,
+    /// A file that is written.
+    Target,
+    /// A file that is read, or a number.
+    Other,
+    /// What ends a text given in the command.
+    End,
+}
+
+#[derive(Default)]
+struct Reader<'a> {
+    rest: &'a str,
+    word: Option<String>,
+    next: Next,
+    parts: Vec<Part>,
+    ends: Vec<String>,
+    inputs: Vec<&'a str>,
+}
+
+impl<'a> Reader<'a> {
+    fn take(&mut self) -> Option<char> {
+        let mut characters = self.rest.chars();
+        let next = characters.next();
+        self.rest = characters.as_str();
+        next
+    }
+
+    fn skip(&mut self, mark: &str) -> bool {
+        let rest = self.rest.strip_prefix(mark);
+        self.rest = rest.unwrap_or(self.rest);
+        rest.is_some()
+    }
+
+    fn push(&mut self, character: char) {
+        self.word.get_or_insert_default().push(character);
+    }
+
+    /// Reads one character and what belongs to it; whether there was one.
+    fn step(&mut self) -> bool {
+        let Some(character) = self.take() else { return false };
+        match character {
+            '\\' => {
+                if let Some(next) = self.take().filter(|next| *next != '\n') {
+                    self.push(next);
+                }
+            }
+            '\'' | '"' => self.quoted(character),
+            '#' if self.word.is_none() => {
+                let line = self.rest.find('\n').unwrap_or(self.rest.len());
+                self.rest = self.rest.get(line..).unwrap_or_default();
+            }
+            '>' => self.target(),
+            '<' => self.source(),
+            '&' if self.skip(">") => self.target(),
+            ';' | '&' | '|' | '(' | ')' | '\n' => {
+                let doubled = matches!(character, '&' | '|') && self.skip(&character.to_string());
+                self.end_part(character == '|' && !doubled);
+                if character == '\n' {
+                    self.given();
+                }
+            }
+            character if character.is_whitespace() => self.end_word(),
+            character => self.push(character),
+        }
+        true
+    }
+
+    fn quoted(&mut self, quote: char) {
+        self.word.get_or_insert_default();
+        while let Some(next) = self.take().filter(|next| *next != quote) {
+            match next {
+                '\\' if quote == '"' => self.take().into_iter().for_each(|next| self.push(next)),
+                next => self.push(next),
+            }
+        }
+    }
+
+    /// After `>`: where the output goes, and whether that is what matters.
+    fn target(&mut self) {
+        let number = self.word.take_if(|word| word.bytes().all(|b| b.is_ascii_digit()));
+        self.end_word();
+        self.skip(">");
+        self.skip("|");
+        let aside = self.skip("&") || number.is_some_and(|number| number != "1");
+        self.next = if aside { Next::Other } else { Next::Target };
+    }
+
+    fn source(&mut self) {
+        self.end_word();
+        self.next = match self.skip("<<") {
+            true => Next::Other,
+            false if self.skip("<") => {
+                self.skip("-");
+                Next::End
+            }
+            false => Next::Other,
+        };
+    }
+
+    fn end_word(&mut self) {
+        let Some(word) = self.word.take() else { return };
+        let Some(part) = self.parts.last_mut() else { return };
+        match std::mem::take(&mut self.next) {
+            Next::Word if part.words.len() < WORDS_MAX => part.words.push(word),
+            Next::Target if part.writes.len() < WORDS_MAX => part.writes.push(word),
+            Next::End => self.ends.push(word),
+            _ => {}
+        }
+    }
+
+    fn end_part(&mut self, piped: bool) {
+        self.end_word();
+        self.next = Next::Word;
+        let empty = |part: &Part| part.words.is_empty() && part.writes.is_empty();
+        match self.parts.last_mut() {
+            Some(part) if empty(part) => part.piped = piped,
+            _ => self.parts.push(Part { piped, ..Part::default() }),
+        }
+    }
+
+    /// Skips the texts that the line before asked for.
+    fn given(&mut self) {
+        for end in std::mem::take(&mut self.ends) {
+            let mut length = 0;
+            for line in self.rest.split_inclusive('\n') {
+                if line.trim() == end {
+                    self.inputs.push(self.rest.get(..length).unwrap_or_default());
+                    length += line.len();
+                    break;
+                }
+                length += line.len();
+            }
+            self.rest = self.rest.get(length..).unwrap_or_default();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_of_tests_is_told_by_its_words() {
+        for line in [
+            "cargo test",
+            "cargo nextest run",
+            "cd app && cargo test --lib 2>&1 | tail -5",
+            "RUST_BACKTRACE=1 cargo +nightly t",
+            "pytest -q",
+            "python -m pytest tests/",
+            "python3 -m unittest discover",
+            "npm test",
+            "npm run test:unit -- cart",
+            "yarn test",
+            "pnpm exec vitest run",
+            "npx jest cart",
+            "go test ./...",
+            "mvn -q test",
+            "./gradlew test --info",
+            "make check",
+            "ctest",
+            "bundle exec rspec",
+            "vendor/bin/phpunit",
+            "dotnet test",
+            "timeout 60 uv run pytest",
+            "node --test",
+            "python tests/test_cart.py",
+            "./run_tests.sh",
+            "bash scripts/test.sh",
+        ] {
+            assert!(Command::of(line).test.is_some(), "{line}");
+        }
+        for line in [
+            "cargo build",
+            "cargo check",
+            "ls tests",
+            "cat test_a.py",
+            "grep -rn test .",
+            "npm run build",
+            "npm install",
+            "go vet ./...",
+            "git commit -m 'test: add tests'",
+            "echo cargo test",
+            "rm tests/test_a.py",
+            "vim src/test.rs",
+            "docker build -t test .",
+        ] {
+            assert_eq!(Command::of(line).test, None, "{line}");
+        }
+    }
+
+    #[test]
+    fn the_same_command_is_the_same_however_it_is_wrapped() {
+        let same = |a: &str, b: &str| Command::of(a).key == Command::of(b).key;
+        for (a, b) in [
+            ("cargo test", "cd /a/b && cargo  test 2>&1 | tail -20"),
+            ("cargo test --lib cart", "cargo test -q --lib cart; echo $?"),
+            ("npm test", "npm run test"),
+            ("python -m pytest a.py", "pytest -x a.py"),
+            ("ls  src", "cd /a; ls src 2>/dev/null | head"),
+        ] {
+            assert!(same(a, b), "{a} / {b}");
+        }
+        for (a, b) in [
+            ("cargo test a", "cargo test b"),
+            ("ls src", "ls tests"),
+            ("python - <<'EOF'\nprint(1)\nEOF\n", "python - <<'EOF'\nprint(2)\nEOF\n"),
+        ] {
+            assert!(!same(a, b), "{a} / {b}");
+        }
+    }
+
+    #[test]
+    fn a_run_speaks_for_another_that_it_includes() {
+        let covers = |a: &str, b: &str| {
+            let test = |line: &str| Command::of(line).test.expect("tests");
+            test(a).covers(&test(b))
+        };
+        for (a, b) in [
+            ("pytest", "pytest tests/test_a.py -k tax"),
+            ("pytest tests", "pytest tests/test_a.py::test_tax"),
+            ("cargo test", "cargo test --test it cart::tax"),
+            ("cargo test cart", "cargo test cart::tax"),
+            ("npm test", "npm test -- cart.test.ts"),
+            ("go test ./...", "go test ./cart"),
+        ] {
+            assert!(covers(a, b), "{a} / {b}");
+            assert!(!covers(b, a), "{b} / {a}");
+        }
+        for (a, b) in [
+            ("cargo test", "pytest"),
+            ("pytest test_a.py", "pytest test_b.py"),
+            ("pytest test_a", "pytest test_ab"),
+            ("cargo test --lib", "cargo test --test it"),
+        ] {
+            assert!(!covers(a, b), "{a} / {b}");
+        }
+    }
+
+    #[test]
+    fn files_are_told_where_a_command_plainly_writes_them() {
+        for (line, expected) in [
+            ("sed -i 's/a/b/' src/a.rs", "src/a.rs"),
+            ("sed -i '' -e 's/a/b; c/' a.rs b.rs", "a.rs b.rs"),
+            ("perl -pi -e 's/a/b/' a.rs", "a.rs"),
+            ("sed -n 1,5p a.rs", ""),
+            ("cat > src/new.rs <<'EOF'\nrm other.rs\nEOF\ntouch b.rs", "src/new.rs b.rs"),
+            ("cat <<EOF >> \"my notes.md\"\nhi\nEOF\n", "my notes.md"),
+            ("echo hi | tee -a log.txt", "log.txt"),
+            ("git mv a.rs b.rs && rm -rf c.rs", "a.rs b.rs c.rs"),
+            ("mv a.rs src/", "a.rs src/a.rs"),
+            ("echo hi > /dev/null 2> err.txt", ""),
+            ("rm *.o $FILE /tmp/x", ""),
+            ("cargo test > out.txt", ""),
+            ("grep 'a > b' c.rs # > d.rs", ""),
+            ("echo a>b.txt&&echo c>|d.txt", "b.txt d.txt"),
+        ] {
+            assert_eq!(Command::of(line).files.join(" "), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn any_text_is_read_to_an_end() {
+        for line in ["", "'", "\"\\", "<<", "cat <<EOF", ">", "a |||| b &&& c", "((((", "\\"] {
+            Command::of(line);
+        }
+        Command::of(&";a".repeat(100_000));
+        Command::of(&"é".repeat(10_000));
+    }
+}

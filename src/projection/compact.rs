@@ -1,0 +1,162 @@
+//! JSON in one short line for a reader: `name: value` pairs, of which those with ids and amounts
+//! are the last to be shortened. It must not read anything but the value.
+
+use serde_json::Value;
+
+use super::text::one_line;
+
+/// Values of one JSON text that are looked at.
+const VALUES_MAX: usize = 400;
+/// Characters that every text keeps before whole pairs are left out.
+const TEXT_CHARS_MIN: usize = 24;
+/// Characters that every pair keeps.
+const PAIR_CHARS_MIN: usize = 8;
+
+/// A text in one line: a JSON object as `name: value` pairs, a list in brackets with the values of
+/// its objects alone, any other text as it is.
+pub(super) fn compact(text: &str, chars_max: usize) -> String {
+    let trimmed = text.trim();
+    let is_json = trimmed.starts_with(['{', '[']);
+    match is_json.then(|| serde_json::from_str::<Value>(trimmed).ok()).flatten() {
+        Some(value) => fitted(&value, chars_max),
+        None => one_line(text, chars_max),
+    }
+}
+
+/// The pairs in that many characters: the longest texts are shortened first, then pairs without an
+/// id or an amount are left out, the last ones first, then such words of lists, then the longest
+/// pairs are shortened.
+fn fitted(value: &Value, chars_max: usize) -> String {
+    let length = |pairs: &[String]| {
+        let chars: usize = pairs.iter().map(|pair| pair.chars().count() + 2).sum();
+        chars.saturating_sub(2)
+    };
+    let mut chars = chars_max;
+    let mut pairs = pairs_of(value, chars);
+    while length(&pairs) > chars_max && chars > TEXT_CHARS_MIN {
+        chars = (chars * 2 / 3).max(TEXT_CHARS_MIN);
+        pairs = pairs_of(value, chars);
+    }
+    let plain = |pair: &String| {
+        let value = pair.split_once(": ").map_or(&**pair, |(_, value)| value);
+        !value.split([' ', ';', ',', '[', ']', '{', '}']).any(is_telling)
+    };
+    while length(&pairs) > chars_max
+        && let Some(at) = pairs.iter().rposition(plain)
+    {
+        pairs.remove(at);
+    }
+    if length(&pairs) > chars_max {
+        pairs.iter_mut().for_each(|pair| *pair = without_plain_words(pair));
+    }
+    let mut chars = chars_max;
+    while length(&pairs) > chars_max && chars > PAIR_CHARS_MIN {
+        chars = chars * 3 / 4;
+        pairs.iter_mut().for_each(|pair| *pair = one_line(pair, chars));
+    }
+    one_line(&pairs.join(", "), chars_max)
+}
+
+/// A pair whose value is a list with the ids and the amounts in it alone.
+fn without_plain_words(pair: &str) -> String {
+    let list =
+        pair.split_once(": [").and_then(|(name, list)| Some((name, list.strip_suffix(']')?)));
+    let Some((name, list)) = list else { return pair.to_owned() };
+    let words = |one: &str| {
+        let words: Vec<&str> = one.split(' ').filter(|word| is_telling(word)).collect();
+        words.join(" ")
+    };
+    format!("{name}: [{}]", list.split("; ").map(words).collect::<Vec<_>>().join("; "))
+}
+
+/// Whether a word may be an id or an amount: it has a digit and is no date.
+fn is_telling(word: &str) -> bool {
+    let of_date = |c: char| c.is_ascii_digit() || matches!(c, '-' | '/' | ':' | 'T' | 'Z' | '.');
+    let is_date = word.len() >= 8 && word.contains(['-', '/', ':']) && word.chars().all(of_date);
+    word.contains(|c: char| c.is_ascii_digit()) && !is_date
+}
+
+/// The pairs of an object, or the whole of any other value.
+fn pairs_of(value: &Value, chars: usize) -> Vec<String> {
+    let mut left = VALUES_MAX;
+    match value {
+        Value::Object(members) => {
+            let told = |(name, value): (&String, &Value)| {
+                let text = told(value, chars, true, &mut left);
+                (!text.is_empty()).then(|| format!("{name}: {text}"))
+            };
+            members.iter().filter_map(told).collect()
+        }
+        other => vec![told(other, chars, true, &mut left)],
+    }
+}
+
+/// A value with the names of what is in it, or without.
+fn told(value: &Value, chars: usize, named: bool, left: &mut usize) -> String {
+    if *left == 0 {
+        return String::new();
+    }
+    *left -= 1;
+    let joined = |texts: Vec<String>, between: &str| {
+        let texts: Vec<String> = texts.into_iter().filter(|text| !text.is_empty()).collect();
+        texts.join(between)
+    };
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => one_line(text, chars),
+        Value::Array(values) => {
+            let all = values.iter().map(|value| told(value, chars, false, left)).collect();
+            if named { format!("[{}]", joined(all, "; ")) } else { joined(all, " ") }
+        }
+        Value::Object(members) if named => {
+            let pair = |(name, value): (&String, &Value)| {
+                format!("{name}: {}", told(value, chars, true, left))
+            };
+            format!("{{{}}}", joined(members.iter().map(pair).collect(), ", "))
+        }
+        Value::Object(members) => {
+            let all = members.values().map(|value| told(value, chars, false, left)).collect();
+            joined(all, " ")
+        }
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_becomes_pairs() {
+        let json = r#"{"id":"EHGLP3","legs":[{"no":"HAT1","on":"05-20"},{"no":"HAT2","on":"05-25"}],
+            "to":{"city":"Ghent"},"fee":5.0,"x":null}"#;
+        assert_eq!(
+            compact(json, 90),
+            "id: EHGLP3, legs: [HAT1 05-20; HAT2 05-25], to: {city: Ghent}, fee: 5.0"
+        );
+        assert_eq!(compact("[\"a\",\"b\"]", 90), "[a; b]");
+        assert_eq!(compact("just\nwords", 90), "just words");
+        assert_eq!(compact("{not JSON", 90), "{not JSON");
+    }
+
+    #[test]
+    fn ids_and_amounts_are_the_last_to_be_shortened() {
+        let long = format!(r#"{{"why":"{}","id":"EHGLP3","amount":375}}"#, "because ".repeat(50));
+        let short = compact(&long, 60);
+        assert!(short.ends_with("id: EHGLP3, amount: 375"), "{short}");
+        assert!(short.starts_with("why: because") && short.chars().count() <= 60, "{short}");
+        let many: Vec<String> = (0..40).map(|n| format!(r#""w{n}":"words""#)).collect();
+        let many = format!(r#"{{"id":"A7",{},"amount":375}}"#, many.join(","));
+        let short = compact(&many, 60);
+        assert!(
+            short.starts_with("id: A7, w0: words") && short.ends_with("amount: 375"),
+            "{short}"
+        );
+        assert!(short.chars().count() <= 60, "{short}");
+        let birth = r#"{"no":"HAT1","born":["Ada 1815-12-10","Bob 1816-01-02"],"fee":129}"#;
+        assert_eq!(compact(birth, 40), "no: HAT1, fee: 129");
+        let legs = r#"{"legs":[["HAT1","2024-05-20"],["HAT2","2024-05-25"]],"fee":129}"#;
+        assert_eq!(compact(legs, 30), "legs: [HAT1; HAT2], fee: 129");
+        assert!(compact(&"[".repeat(50), 60).chars().count() <= 60);
+    }
+}

@@ -1,0 +1,132 @@
+//! What the persons of a session asked for, in their own words: the newest whole, those before in
+//! a line each. It must not decide which words are a person's; `person` does.
+
+use std::collections::VecDeque;
+
+use super::{
+    person,
+    text::{clip, one_line},
+};
+use crate::event::Position;
+
+/// Instructions kept whole, and characters of each.
+const WHOLE_MAX: usize = 64;
+const WHOLE_CHARS_MAX: usize = 2_000;
+/// Instructions before those that are kept in a line, and characters of it.
+const LINES_MAX: usize = 1_000;
+const LINE_CHARS_MAX: usize = 120;
+/// Characters kept of the task.
+const TASK_CHARS_MAX: usize = 8_000;
+
+/// Something a person said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Word {
+    /// Where.
+    pub position: Position,
+    /// The words.
+    pub text: String,
+}
+
+/// What persons asked for. Answers that only agree ("ok", "go on") are left out, unless the session
+/// begins with one.
+#[derive(Clone, Debug, Default)]
+pub struct Instructions {
+    task: Option<Word>,
+    /// Whether the task is an answer that only agrees: the first real one takes its place.
+    task_is_trivial: bool,
+    whole: VecDeque<Word>,
+    lines: VecDeque<Word>,
+    count: u64,
+}
+
+impl Instructions {
+    /// The newest 64, oldest first, up to 2 000 characters each.
+    pub fn whole(&self) -> impl DoubleEndedIterator<Item = &Word> {
+        self.whole.iter()
+    }
+
+    /// Up to 1 000 before those, oldest first, in one line of up to 120 characters each.
+    pub fn lines(&self) -> impl DoubleEndedIterator<Item = &Word> {
+        self.lines.iter()
+    }
+
+    /// How many there were in all.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The first one, up to 8 000 characters.
+    pub(super) fn task(&self) -> Option<&Word> {
+        self.task.as_ref()
+    }
+
+    /// Takes in what a person typed.
+    pub(super) fn add(&mut self, position: Position, text: &str) {
+        let trivial = person::is_trivial(text);
+        if text.is_empty() || trivial && self.task.is_some() {
+            return;
+        }
+        if self.task.is_none() || self.task_is_trivial {
+            self.task = Some(Word { position, text: clip(text, TASK_CHARS_MAX) });
+            self.task_is_trivial = trivial;
+        }
+        self.count += 1;
+        if self.whole.len() == WHOLE_MAX
+            && let Some(Word { position, text }) = self.whole.pop_front()
+        {
+            if self.lines.len() == LINES_MAX {
+                self.lines.pop_front();
+            }
+            self.lines.push_back(Word { position, text: one_line(&text, LINE_CHARS_MAX) });
+        }
+        self.whole.push_back(Word { position, text: clip(text, WHOLE_CHARS_MAX) });
+    }
+
+    pub(super) fn weight(&self) -> usize {
+        let all = self.task.iter().chain(&self.whole);
+        all.map(|word| word.text.len() + size_of::<Word>()).sum::<usize>()
+            + self.lines.len() * (LINE_CHARS_MAX + size_of::<Word>())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(texts: impl IntoIterator<Item = impl AsRef<str>>) -> Instructions {
+        let mut instructions = Instructions::default();
+        for (position, text) in (0..).map(Position).zip(texts) {
+            instructions.add(position, text.as_ref());
+        }
+        instructions
+    }
+
+    fn texts<'a>(words: impl Iterator<Item = &'a Word>) -> Vec<&'a str> {
+        words.map(|word| &*word.text).collect()
+    }
+
+    #[test]
+    fn the_newest_are_whole_and_those_before_are_lines() {
+        let all = said((0..1_200).map(|n| format!("number {n}\n{}", "x".repeat(3_000))));
+        assert_eq!((all.whole.len(), all.lines.len(), all.count()), (64, 1_000, 1_200));
+        let first = all.whole().next().expect("one");
+        assert_eq!(first.position, Position(1_136));
+        assert!(first.text.starts_with("number 1136\nx"));
+        assert_eq!(first.text.chars().count(), WHOLE_CHARS_MAX);
+        let (oldest, last) = (all.lines().next().expect("one"), all.lines().next_back());
+        assert!(oldest.text.starts_with("number 136 x"), "{}", oldest.text);
+        assert_eq!(oldest.text.chars().count(), LINE_CHARS_MAX);
+        assert_eq!(last.map(|word| word.position), Some(Position(1_135)));
+        assert!(all.weight() > 64 * 2_000);
+    }
+
+    #[test]
+    fn answers_that_only_agree_are_left_out_unless_they_come_first() {
+        let all = said(["ok", "y", "mend it", "yes", "yes, the blue one", "go on", ""]);
+        assert_eq!(texts(all.whole()), ["ok", "mend it", "yes, the blue one"]);
+        assert_eq!(all.count(), 3);
+        assert_eq!(all.task().map(|word| &*word.text), Some("mend it"));
+        assert_eq!(said(["hi"]).task().map(|word| &*word.text), Some("hi"));
+    }
+}

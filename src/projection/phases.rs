@@ -1,0 +1,256 @@
+//! The phases of a session: stretches of work between two instructions of a user, finished steps of
+//! a plan, compactions, or an hour of quiet; each with what was asked, what says most in it, and
+//! what was said last. A bounded number: the oldest are joined. It must not word a view.
+
+use super::text::one_line;
+use crate::event::{Position, Timestamp};
+
+/// Phases kept; beyond that the two oldest are joined.
+const PHASES_MAX: usize = 256;
+/// Characters kept of what was asked and of each sentence.
+const LINE_CHARS_MAX: usize = 200;
+/// Sentences kept of a phase.
+const SENTENCES_MAX: usize = 2;
+/// Quiet after which the next event begins a phase, in microseconds.
+const QUIET_MICROS: i64 = 3_600_000_000;
+
+/// What ended a phase.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// The user asked for something else.
+    Instruction,
+    /// A step of the plan was finished.
+    PlanStep,
+    /// The client made its context smaller.
+    Compaction,
+    /// Nothing happened for an hour.
+    Quiet,
+}
+
+impl Ended {
+    /// Its name.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Instruction => "instruction",
+            Self::PlanStep => "plan_step",
+            Self::Compaction => "compaction",
+            Self::Quiet => "quiet",
+        }
+    }
+}
+
+/// A stretch of work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Phase {
+    /// Its first position.
+    pub from: Position,
+    /// The first position behind it.
+    pub to: Position,
+    /// When it began and when its last event came, by the store's clock.
+    pub times: (Timestamp, Timestamp),
+    /// What ended it; `None` for the one that is under way.
+    pub ended: Option<Ended>,
+    /// Research steps recorded in it.
+    pub steps: u64,
+    /// What the user asked for at its beginning.
+    pub asked: Option<Box<str>>,
+    /// The step of the plan that was finished with it.
+    pub finished: Option<Box<str>>,
+    /// The sentences of its steps and messages that say most, with their scores.
+    pub found: Vec<(usize, Box<str>)>,
+    /// What its last step or message begins with.
+    pub last: Option<Box<str>>,
+}
+
+/// What one event means for the phases.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Mark<'a> {
+    /// Whether it is a research step.
+    pub(super) is_step: bool,
+    /// What a user asks for.
+    pub(super) asked: Option<&'a str>,
+    /// The step of the plan that it finishes.
+    pub(super) finished: Option<&'a str>,
+    /// Whether it is a compaction.
+    pub(super) is_compaction: bool,
+    /// The best of what it says, with its score.
+    pub(super) found: Option<(usize, &'a str)>,
+    /// What it says.
+    pub(super) said: Option<&'a str>,
+}
+
+/// The phases of a session, oldest first.
+#[derive(Clone, Debug, Default)]
+pub struct Phases {
+    all: Vec<Phase>,
+    joined: u64,
+    /// Steps of the plan that were done when it was last recorded.
+    done: usize,
+}
+
+impl Phases {
+    /// The phases, oldest first; the last one is under way.
+    #[must_use]
+    pub fn all(&self) -> &[Phase] {
+        &self.all
+    }
+
+    /// How many phases were joined to the first.
+    #[must_use]
+    pub fn joined(&self) -> u64 {
+        self.joined
+    }
+
+    /// Whether a plan with so many finished steps finishes one more than the one before.
+    pub(super) fn finishes(&mut self, done: usize) -> bool {
+        done > std::mem::replace(&mut self.done, done)
+    }
+
+    /// Folds one event in.
+    pub(super) fn fold(&mut self, position: Position, at: Timestamp, mark: &Mark<'_>) {
+        let quiet = self.all.last().is_some_and(|last| at.0 - last.times.1.0 >= QUIET_MICROS);
+        let is_fresh = self.all.last().is_none_or(|last| last.ended.is_some());
+        if mark.asked.is_some() && !is_fresh {
+            self.end(if quiet { Ended::Quiet } else { Ended::Instruction });
+        } else if quiet && !is_fresh {
+            self.end(Ended::Quiet);
+        }
+        if self.all.last().is_none_or(|last| last.ended.is_some()) {
+            self.begin(position, at);
+        }
+        let Some(phase) = self.all.last_mut() else { return };
+        phase.to = position.plus(1);
+        phase.times.1 = at;
+        phase.steps += u64::from(mark.is_step);
+        let line = |text: &str| Box::<str>::from(one_line(text, LINE_CHARS_MAX));
+        if let Some(asked) = mark.asked {
+            phase.asked.get_or_insert_with(|| line(asked));
+        }
+        if let Some((score, text)) = mark.found {
+            phase.found.push((score, line(text)));
+            phase.found.sort_by_key(|(score, _)| std::cmp::Reverse(*score));
+            phase.found.truncate(SENTENCES_MAX);
+        }
+        if let Some(said) = mark.said {
+            phase.last = Some(line(said));
+        }
+        if let Some(finished) = mark.finished {
+            phase.finished = Some(line(finished));
+            self.end(Ended::PlanStep);
+        } else if mark.is_compaction {
+            self.end(Ended::Compaction);
+        }
+    }
+
+    fn end(&mut self, by: Ended) {
+        if let Some(last) = self.all.last_mut() {
+            last.ended = Some(by);
+        }
+    }
+
+    fn begin(&mut self, from: Position, at: Timestamp) {
+        if self.all.len() == PHASES_MAX {
+            self.join_oldest();
+        }
+        self.all.push(Phase {
+            from,
+            to: from,
+            times: (at, at),
+            ended: None,
+            steps: 0,
+            asked: None,
+            finished: None,
+            found: Vec::new(),
+            last: None,
+        });
+    }
+
+    /// Makes one phase of the two oldest; the best of both stays.
+    fn join_oldest(&mut self) {
+        let second = self.all.remove(1);
+        let Some(first) = self.all.first_mut() else { return };
+        first.to = second.to;
+        first.times.1 = second.times.1;
+        first.ended = second.ended;
+        first.steps += second.steps;
+        first.asked = first.asked.take().or(second.asked);
+        first.finished = second.finished.or(first.finished.take());
+        first.found.extend(second.found);
+        first.found.sort_by_key(|(score, _)| std::cmp::Reverse(*score));
+        first.found.truncate(SENTENCES_MAX);
+        first.last = second.last.or(first.last.take());
+        self.joined += 1;
+    }
+
+    pub(super) fn weight(&self) -> usize {
+        let texts = |phase: &Phase| {
+            let found: usize = phase.found.iter().map(|(_, text)| text.len()).sum();
+            let said = [&phase.asked, &phase.finished, &phase.last];
+            found
+                + said.iter().map(|text| text.as_ref().map_or(0, |text| text.len())).sum::<usize>()
+        };
+        self.all.iter().map(|phase| size_of::<Phase>() + texts(phase)).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folded(marks: &[(i64, Mark<'_>)]) -> Phases {
+        let mut phases = Phases::default();
+        for (position, (minute, mark)) in (0..).zip(marks) {
+            phases.fold(Position(position), Timestamp(minute * 60_000_000), mark);
+        }
+        phases
+    }
+
+    #[test]
+    fn instructions_finished_steps_compactions_and_quiet_end_a_phase() {
+        let plain = Mark::default();
+        let asked = |text| Mark { asked: Some(text), ..Mark::default() };
+        let phases = folded(&[
+            (0, asked("mend it")),
+            (1, Mark { said: Some("looking"), found: Some((5, "it is broken")), ..plain.clone() }),
+            (2, Mark { finished: Some("look at it"), ..plain.clone() }),
+            (3, Mark { is_step: true, found: Some((9, "the axle is bent")), ..plain.clone() }),
+            (4, Mark { is_compaction: true, ..plain.clone() }),
+            (5, plain.clone()),
+            (70, plain.clone()),
+            (71, asked("paint it")),
+        ]);
+        let ranges: Vec<_> =
+            phases.all().iter().map(|one| (one.from.0, one.to.0, one.ended)).collect();
+        assert_eq!(
+            ranges,
+            [
+                (0, 3, Some(Ended::PlanStep)),
+                (3, 5, Some(Ended::Compaction)),
+                (5, 6, Some(Ended::Quiet)),
+                (6, 7, Some(Ended::Instruction)),
+                (7, 8, None),
+            ]
+        );
+        let first = phases.all().first().expect("a phase");
+        assert_eq!(first.asked.as_deref(), Some("mend it"));
+        assert_eq!(first.finished.as_deref(), Some("look at it"));
+        assert_eq!(first.last.as_deref(), Some("looking"));
+        let second = phases.all().get(1).expect("a phase");
+        assert_eq!((second.steps, second.found.first().map(|(score, _)| *score)), (1, Some(9)));
+    }
+
+    #[test]
+    fn the_oldest_phases_are_joined_and_nothing_of_the_range_is_lost() {
+        let texts: Vec<String> = (0..600).map(|n| format!("ask {n}")).collect();
+        let marks: Vec<_> = (0..)
+            .zip(&texts)
+            .map(|(n, text)| (n, Mark { asked: Some(text), ..Mark::default() }))
+            .collect();
+        let phases = folded(&marks);
+        assert_eq!((phases.all().len(), phases.joined()), (PHASES_MAX, 600 - PHASES_MAX as u64));
+        let ends = phases.all().windows(2).all(|pair| pair[0].to == pair[1].from);
+        assert!(ends && phases.all().first().is_some_and(|one| one.from.0 == 0));
+        assert!(phases.weight() < 200_000);
+    }
+}

@@ -1,0 +1,297 @@
+//! The plan of a session: as harnesses record it (`plan.updated`) and as agents keep it themselves
+//! with tools (`TodoWrite`, `TaskCreate` and `TaskUpdate`, `update_plan`). It must not change what
+//! a step says beyond shortening it.
+
+use serde::Deserialize;
+use serde_json::{Value, value::RawValue};
+
+use super::{body, text::one_line, tools};
+use crate::event::{Event, Position};
+
+/// Steps of a plan that are kept.
+const PLAN_MAX: usize = 200;
+/// Characters kept of a step.
+const LINE_CHARS_MAX: usize = 400;
+/// Members that hold the steps, under each of their names.
+const LISTS: [&str; 7] = ["todos", "plan", "todoList", "todo_list", "steps", "items", "tasks"];
+
+/// A step of a plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlanStep {
+    /// What is to be done.
+    pub text: String,
+    /// How far it is, in the harness's word; empty when it does not say.
+    pub state: String,
+}
+
+impl PlanStep {
+    /// Whether nothing is left to do of it.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        matches!(&*self.state, "done" | "completed" | "complete" | "finished" | "success")
+    }
+
+    /// Whether it is being done.
+    #[must_use]
+    pub fn is_under_way(&self) -> bool {
+        matches!(&*self.state, "in_progress" | "in-progress" | "doing" | "active" | "running")
+    }
+}
+
+/// A plan.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// Where it was recorded last.
+    pub position: Position,
+    /// Its steps.
+    pub steps: Vec<PlanStep>,
+    /// The one that is under way, as the harness names it.
+    pub current: Option<String>,
+}
+
+/// The latest plan, and the ids of its steps where they have some.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Plans {
+    plan: Option<Plan>,
+    ids: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct PlanBody {
+    #[serde(default)]
+    steps: Vec<Value>,
+    current: Option<Value>,
+}
+
+/// What `TaskCreate` and `TaskUpdate` are given.
+#[derive(Deserialize)]
+struct TaskInput {
+    #[serde(rename = "taskId", alias = "task_id", alias = "id")]
+    id: Option<Value>,
+    subject: Option<String>,
+    status: Option<String>,
+}
+
+impl Plans {
+    pub(super) fn plan(&self) -> Option<&Plan> {
+        self.plan.as_ref()
+    }
+
+    /// Takes in what a harness recorded.
+    pub(super) fn fold(&mut self, event: &Event) -> Option<()> {
+        let plan: PlanBody = body::read(&event.body)?;
+        let current = plan.current.as_ref().and_then(name_of);
+        let steps = plan.steps.iter().take(PLAN_MAX).filter_map(plan_step).collect();
+        self.plan = Some(Plan { position: event.position, steps, current });
+        self.ids.clear();
+        Some(())
+    }
+
+    /// Takes in a call of a tool that keeps a plan.
+    pub(super) fn call(&mut self, position: Position, tool: &str, input: &RawValue) -> Option<()> {
+        if tool.eq_ignore_ascii_case("TaskUpdate") {
+            return self.update(position, serde_json::from_str(input.get()).ok()?);
+        }
+        let members = tools::members(Some(input));
+        let list = LISTS.iter().find_map(|name| members.get(*name))?;
+        let listed: Vec<Value> = serde_json::from_str(list.get()).ok()?;
+        let merges = members.get("merge").is_some_and(|merges| merges.get() == "true");
+        if !merges {
+            self.plan = None;
+            self.ids.clear();
+        }
+        for value in listed.iter().take(PLAN_MAX) {
+            let id = value.get("id").and_then(name_of).unwrap_or_default();
+            let state = value.get("status").and_then(Value::as_str);
+            match plan_step(value) {
+                Some(step) => self.put(&id, step),
+                None => self.state(&id, state.unwrap_or_default()),
+            }
+        }
+        self.settle(position);
+        Some(())
+    }
+
+    /// Takes in that `TaskCreate` was answered: the answer says the id.
+    pub(super) fn created(&mut self, position: Position, input: &str, answer: &str) -> Option<()> {
+        let task: TaskInput = serde_json::from_str(input).ok()?;
+        let text = one_line(&task.subject?, LINE_CHARS_MAX);
+        // `Task #3 created successfully: …`, or `{"task":{"id":"3",…}}`.
+        let after = answer.split_once('#').or_else(|| answer.split_once("\"id\":"));
+        let id = after.map(|(_, rest)| rest.trim_start_matches(['"', ' ']));
+        let id = id.map(|id| id.chars().take_while(char::is_ascii_digit).collect::<String>());
+        let last = self.ids.iter().filter_map(|id| id.parse::<u64>().ok()).max();
+        let next = || last.unwrap_or(0).saturating_add(1).to_string();
+        let id = id.filter(|id| !id.is_empty()).unwrap_or_else(next);
+        if self.ids.iter().all(String::is_empty) {
+            // What is there is a list of another kind.
+            self.plan = None;
+            self.ids.clear();
+        }
+        self.put(&id, PlanStep { text, state: "pending".to_owned() });
+        self.settle(position);
+        Some(())
+    }
+
+    fn update(&mut self, position: Position, task: TaskInput) -> Option<()> {
+        let id = task.id.as_ref().and_then(name_of)?;
+        let at = self.ids.iter().position(|known| *known == id)?;
+        let plan = self.plan.as_mut()?;
+        if task.status.as_deref() == Some("deleted") {
+            plan.steps.remove(at);
+            self.ids.remove(at);
+        } else {
+            let step = plan.steps.get_mut(at)?;
+            if let Some(subject) = task.subject {
+                step.text = one_line(&subject, LINE_CHARS_MAX);
+            }
+            if let Some(status) = task.status {
+                step.state = one_line(&status, 40);
+            }
+        }
+        self.settle(position);
+        Some(())
+    }
+
+    /// Puts a step in its place by its id, or at the end.
+    fn put(&mut self, id: &str, step: PlanStep) {
+        let plan = self.plan.get_or_insert_default();
+        // Without ids so far, none is known by one.
+        self.ids.resize(plan.steps.len(), String::new());
+        let at = self.ids.iter().position(|known| !id.is_empty() && known == id);
+        if let Some(known) = at.and_then(|at| plan.steps.get_mut(at)) {
+            *known = step;
+            return;
+        }
+        if plan.steps.len() == PLAN_MAX {
+            let at = plan.steps.iter().position(PlanStep::is_done).unwrap_or(0);
+            plan.steps.remove(at);
+            self.ids.remove(at);
+        }
+        plan.steps.push(step);
+        self.ids.push(id.to_owned());
+    }
+
+    fn state(&mut self, id: &str, state: &str) {
+        let at = self.ids.iter().position(|known| !id.is_empty() && known == id);
+        let steps = self.plan.as_mut().map(|plan| &mut plan.steps);
+        if let Some(step) = at.zip(steps).and_then(|(at, steps)| steps.get_mut(at)) {
+            step.state = one_line(state, 40);
+        }
+    }
+
+    /// Says where the plan was changed, and which of its steps is under way.
+    fn settle(&mut self, position: Position) {
+        let plan = self.plan.get_or_insert_default();
+        plan.position = position;
+        plan.current = plan.steps.iter().find(|s| s.is_under_way()).map(|s| s.text.clone());
+    }
+
+    pub(super) fn weight(&self) -> usize {
+        let steps = self.plan.iter().flat_map(|plan| &plan.steps);
+        steps.map(|step| step.text.len() + step.state.len() + 80).sum()
+    }
+}
+
+/// A text or a number as a name.
+fn name_of(value: &Value) -> Option<String> {
+    match value {
+        Value::String(name) => Some(one_line(name, LINE_CHARS_MAX)),
+        Value::Number(number) => Some(number.to_string()),
+        _ => None,
+    }
+}
+
+/// A step as harnesses write it: a text, or an object with a text and a state.
+fn plan_step(step: &Value) -> Option<PlanStep> {
+    let member = |names: &[&str]| {
+        names.iter().find_map(|name| step.get(*name).and_then(Value::as_str)).map(str::to_owned)
+    };
+    let text = step.as_str().map(str::to_owned);
+    let text = text.or_else(|| {
+        member(&["text", "step", "title", "content", "subject", "description", "name", "task"])
+    })?;
+    let text = one_line(&text, LINE_CHARS_MAX);
+    let state = member(&["state", "status"]).unwrap_or_default();
+    (!text.is_empty()).then(|| PlanStep { text, state: one_line(&state, 40) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn raw(json: &str) -> Box<RawValue> {
+        serde_json::from_str(json).expect("JSON")
+    }
+
+    fn told(plans: &Plans) -> String {
+        let plan = plans.plan().expect("a plan");
+        let steps = plan.steps.iter().map(|step| format!("{}:{}", step.text, step.state));
+        let current = plan.current.clone().unwrap_or_default();
+        format!("{} {} now {current}", plan.position, steps.collect::<Vec<_>>().join(" "))
+    }
+
+    #[test]
+    fn the_list_of_an_agent_is_the_plan_whatever_it_is_called() {
+        for (tool, input) in [
+            (
+                "TodoWrite",
+                r#"{"todos":[{"content":"a","status":"completed","activeForm":"Doing a"},
+                {"content":"b","status":"in_progress","activeForm":"Doing b"}]}"#,
+            ),
+            (
+                "update_plan",
+                r#"{"explanation":"why","plan":[{"step":"a","status":"completed"},
+                {"step":"b","status":"in_progress"}]}"#,
+            ),
+            (
+                "manage_todo_list",
+                r#"{"todoList":[{"id":1,"title":"a","status":"completed"},
+                {"id":2,"title":"b","status":"in_progress"}]}"#,
+            ),
+        ] {
+            let mut plans = Plans::default();
+            plans.call(Position(1), tool, &raw(r#"{"todos":[{"content":"old"}]}"#));
+            plans.call(Position(7), tool, &raw(input));
+            assert_eq!(told(&plans), "7 a:completed b:in_progress now b", "{tool}");
+            plans.call(Position(8), tool, &raw(r#"{"x":1}"#));
+            assert!(told(&plans).starts_with("7 "), "no list changes nothing");
+        }
+    }
+
+    #[test]
+    fn tasks_are_kept_by_their_ids() {
+        let mut plans = Plans::default();
+        plans.call(Position(0), "TodoWrite", &raw(r#"{"todos":[{"content":"old"}]}"#));
+        let task = |subject: &str| format!(r#"{{"subject":"{subject}","description":"long"}}"#);
+        plans.created(Position(2), &task("a"), "Task #4 created successfully: a");
+        plans.created(Position(4), &task("b"), r#"{"task":{"id":"5","subject":"b"}}"#);
+        plans.created(Position(6), &task("c"), "done");
+        assert_eq!(told(&plans), "6 a:pending b:pending c:pending now ");
+        let update = |plans: &mut Plans, at, json: &str| {
+            plans.call(Position(at), "TaskUpdate", &raw(json)).is_some()
+        };
+        assert!(update(&mut plans, 7, r#"{"taskId":"4","status":"completed"}"#));
+        assert!(update(&mut plans, 8, r#"{"taskId":"5","status":"in_progress","subject":"B"}"#));
+        assert!(update(&mut plans, 9, r#"{"taskId":"6","status":"deleted"}"#));
+        assert!(!update(&mut plans, 10, r#"{"taskId":"99","status":"completed"}"#));
+        assert_eq!(told(&plans), "9 a:completed B:in_progress now B");
+        for n in 0..300 {
+            plans.created(Position(11), &task("x"), &format!("Task #{} created", 100 + n));
+        }
+        let plan = plans.plan().expect("a plan");
+        assert_eq!((plan.steps.len(), &*plan.steps[0].text), (PLAN_MAX, "x"));
+    }
+
+    #[test]
+    fn a_list_that_merges_changes_only_what_it_names() {
+        let mut plans = Plans::default();
+        let list = r#"{"merge":false,"todos":[{"id":"1","content":"a","status":"pending"},
+            {"id":"2","content":"b","status":"pending"}]}"#;
+        plans.call(Position(1), "todo_write", &raw(list));
+        let list = r#"{"merge":true,"todos":[{"id":"1","status":"completed"},
+            {"id":"3","content":"c","status":"in_progress"}]}"#;
+        plans.call(Position(2), "todo_write", &raw(list));
+        assert_eq!(told(&plans), "2 a:completed b:pending c:in_progress now c");
+    }
+}

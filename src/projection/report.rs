@@ -1,0 +1,550 @@
+//! What the output of a command says: its exit code, which tests failed and passed, and what went
+//! wrong in a line. It must not know which command it was.
+
+use std::collections::BTreeSet;
+
+use serde::Deserialize;
+
+use super::text::one_line;
+
+/// Bytes at the end of an output that are read for tests and errors.
+const TAIL_BYTES: usize = 64 << 10;
+/// Lines at the beginning, and at the end, that may say the exit code.
+const HEAD_LINES: usize = 8;
+const LAST_LINES: usize = 2;
+/// Failing tests that are told apart.
+pub(super) const NAMES_MAX: usize = 32;
+/// Characters of what went wrong: of the names, of one of them, in all.
+const NAMES_CHARS_MAX: usize = 200;
+const NAME_CHARS_MAX: usize = 100;
+const ERROR_CHARS_MAX: usize = 300;
+
+/// How a line begins that says the exit code.
+const CODES: [&str; 9] = [
+    "exit code",
+    "exit_code",
+    "exitcode",
+    "exit status",
+    "process exited with code",
+    "command exited with code",
+    "command failed with exit code",
+    "exited with code",
+    "returncode",
+];
+/// How a text begins of a call that did not do what it was asked.
+const FAILURES: [&str; 9] = [
+    "error:",
+    "error -",
+    "error executing",
+    "<tool_use_error>",
+    "failed:",
+    "failed to ",
+    "apply_patch verification failed",
+    "exception:",
+    "traceback (most recent call last)",
+];
+/// How a text begins of a call that a person did not let happen.
+const REFUSALS: [&str; 5] = [
+    "The user doesn't want to proceed with this tool use",
+    "The user doesn't want to take this action",
+    "[Request interrupted by user",
+    "rejected by user",
+    "exec command rejected by user",
+];
+/// How a line begins that only a build that failed writes.
+const BROKEN_BUILDS: [&str; 7] = [
+    "error: could not compile",
+    "error: aborting due to",
+    "npm ERR!",
+    "npm error",
+    "BUILD FAILED",
+    "BUILD FAILURE",
+    "make: ***",
+];
+/// How a line begins that says what went wrong, the surest first.
+const SURE_REASONS: usize = 4;
+const REASONS: [&str; 16] = [
+    "E   ",
+    "AssertionError",
+    "assertion",
+    "panicked at",
+    "error[",
+    "error:",
+    "Error:",
+    "fatal:",
+    "FATAL",
+    "TypeError",
+    "SyntaxError",
+    "ReferenceError",
+    "ValueError",
+    "ModuleNotFoundError",
+    "ImportError",
+    "expected",
+];
+
+/// Whether a text says by its beginning that the call failed, where nothing else does.
+pub(super) fn says_failure(text: &str) -> bool {
+    #[derive(Deserialize)]
+    struct Said {
+        error: Option<serde_json::Value>,
+        success: Option<bool>,
+        ok: Option<bool>,
+        #[serde(rename = "isError")]
+        is_error: Option<bool>,
+    }
+    let text = text.trim_start();
+    if text.starts_with('{') {
+        let said: Option<Said> = serde_json::from_str(text).ok();
+        return said.is_some_and(|said| {
+            let error = said.error.is_some_and(|error| match error {
+                serde_json::Value::String(text) => !text.is_empty(),
+                serde_json::Value::Object(_) => true,
+                other => other == serde_json::Value::Bool(true),
+            });
+            error || [said.success, said.ok].contains(&Some(false)) || said.is_error == Some(true)
+        });
+    }
+    let head = text.get(..text.floor_char_boundary(40)).unwrap_or_default().to_ascii_lowercase();
+    FAILURES.iter().any(|mark| head.starts_with(mark))
+}
+
+/// The id under which a command goes on that has not ended; empty when it is not told.
+pub(super) fn still_runs(text: &str) -> Option<&str> {
+    const MARKS: [&str; 2] =
+        ["Process running with session ID ", "Command running in background with ID: "];
+    let line = |line: &'_ str| MARKS.iter().any(|mark| line.starts_with(mark));
+    let line = text.lines().take(HEAD_LINES).find(|one| line(one))?;
+    let id = MARKS.iter().find_map(|mark| line.strip_prefix(mark))?;
+    id.split(|c: char| !c.is_ascii_alphanumeric()).next()
+}
+
+/// Whether a text says that a person did not let the call happen.
+pub(super) fn is_refusal(text: &str) -> bool {
+    let text = text.trim_start();
+    REFUSALS.iter().any(|mark| text.starts_with(mark))
+}
+
+/// What a shell answers when it answers JSON.
+#[derive(Deserialize)]
+struct Shell {
+    output: Option<String>,
+    stdout: Option<String>,
+    stderr: Option<String>,
+    #[serde(alias = "exitCode", alias = "returncode", alias = "return_code")]
+    exit_code: Option<i64>,
+    metadata: Option<Metadata>,
+}
+
+#[derive(Deserialize)]
+struct Metadata {
+    #[serde(alias = "exitCode")]
+    exit_code: Option<i64>,
+}
+
+/// The exit code that a result of a command says, and the output when that is another text.
+pub(super) fn exit_code(text: &str) -> (Option<i64>, Option<String>) {
+    let text = text.trim();
+    if text.starts_with('{')
+        && let Ok(shell) = serde_json::from_str::<Shell>(text)
+    {
+        let code = shell.exit_code.or(shell.metadata.and_then(|metadata| metadata.exit_code));
+        let parts = [shell.output, shell.stdout, shell.stderr];
+        let output: Vec<String> = parts.into_iter().flatten().collect();
+        return (code, (!output.is_empty()).then(|| output.join("\n")));
+    }
+    let head = text.lines().take(HEAD_LINES);
+    (head.chain(text.lines().rev().take(LAST_LINES)).find_map(code_of), None)
+}
+
+fn code_of(line: &str) -> Option<i64> {
+    let line = line.trim_start_matches(|c: char| !c.is_ascii_alphanumeric());
+    let line = line.get(..line.floor_char_boundary(60))?.to_ascii_lowercase();
+    let rest = CODES.iter().find_map(|mark| line.strip_prefix(mark))?;
+    let rest = rest.trim_start_matches([' ', ':', '=', '>', '"', '\'']);
+    let end = rest.find(|c: char| !c.is_ascii_digit() && c != '-').unwrap_or(rest.len());
+    rest.get(..end)?.parse().ok()
+}
+
+/// What an output says of tests.
+#[derive(Debug, Default)]
+pub(super) struct Report<'a> {
+    /// Tests that failed, in the order told; at most 32.
+    pub(super) failing: Vec<&'a str>,
+    /// Tests that passed.
+    pub(super) passing: BTreeSet<&'a str>,
+    /// Whether it says that tests failed.
+    pub(super) says_failed: bool,
+    /// Whether it says that a build failed.
+    pub(super) says_broken: bool,
+    says_passed: bool,
+    reason: Option<(usize, &'a str)>,
+    last: &'a str,
+}
+
+impl<'a> Report<'a> {
+    /// Reads the end of an output.
+    pub(super) fn of(text: &'a str) -> Self {
+        let from = text.ceil_char_boundary(text.len().saturating_sub(TAIL_BYTES));
+        let mut report = Self::default();
+        let mut panicked = false;
+        for line in text.get(from..).unwrap_or_default().lines() {
+            let line = line.trim();
+            if line.is_empty() {
+                continue;
+            }
+            report.take(line);
+            if std::mem::replace(&mut panicked, line.contains("panicked at ")) {
+                report.reason(0, line);
+            }
+        }
+        // An assertion that did not hold, and nothing that says it was meant to.
+        let asserted = report.reason.is_some_and(|(rank, _)| rank < SURE_REASONS + 2);
+        report.says_failed |= asserted && !report.says_passed;
+        report
+    }
+
+    fn take(&mut self, line: &'a str) {
+        self.last = line;
+        match verdict(line) {
+            Some((true, name)) => {
+                self.passing.insert(name);
+            }
+            Some((false, name)) => {
+                self.says_failed = true;
+                if self.failing.len() < NAMES_MAX && !self.failing.contains(&name) {
+                    self.failing.push(name);
+                }
+                if let Some((_, why)) = line.split_once(" - ").filter(|_| line.contains("::")) {
+                    self.reason(1, why);
+                }
+            }
+            None => {
+                self.says_failed |= counts_failures(line);
+                self.says_passed |=
+                    line == "OK" || line.starts_with("ok ") || line.contains("passed");
+                self.says_broken |= BROKEN_BUILDS.iter().any(|mark| line.starts_with(mark));
+                let rank = REASONS.iter().position(|mark| line.starts_with(mark));
+                if let Some(rank) = rank {
+                    self.reason(rank + 2, line.strip_prefix("E ").unwrap_or(line));
+                }
+            }
+        }
+    }
+
+    /// Keeps the surest reason, of equally sure ones the first.
+    fn reason(&mut self, rank: usize, line: &'a str) {
+        if self.reason.is_none_or(|(known, _)| rank < known) {
+            self.reason = Some((rank, line.trim()));
+        }
+    }
+
+    /// What went wrong: the tests that failed, and why, or the last line.
+    pub(super) fn error(&self) -> String {
+        let mut names = String::new();
+        for (told, name) in self.failing.iter().enumerate() {
+            let name = one_line(name, NAME_CHARS_MAX);
+            if names.len() + name.len() > NAMES_CHARS_MAX && told > 0 {
+                names.push_str(&format!(", {} more", self.failing.len() - told));
+                break;
+            }
+            if told > 0 {
+                names.push_str(", ");
+            }
+            names.push_str(&name);
+        }
+        let reason = self.reason.map(|(_, reason)| reason);
+        let error = match (names.is_empty(), reason) {
+            (true, reason) => reason.unwrap_or(self.last).to_owned(),
+            (false, Some(reason)) => format!("{names}: {reason}"),
+            (false, None) => names,
+        };
+        one_line(&error, ERROR_CHARS_MAX)
+    }
+}
+
+/// Whether a line counts tests that failed: `2 failed`, `failures=2`, `test result: FAILED`.
+fn counts_failures(line: &str) -> bool {
+    const ALONE: [&str; 7] = [
+        "test result: FAILED",
+        "FAILED (",
+        "FAILURES!",
+        "There were failing tests",
+        "Tests failed",
+        "Test Failed",
+        "FAIL ",
+    ];
+    if ALONE.iter().any(|mark| line.starts_with(mark)) || line == "FAIL" {
+        return true;
+    }
+    let lower = line.get(..line.floor_char_boundary(200)).unwrap_or_default().to_ascii_lowercase();
+    let counts = |word: &str| word.parse::<u64>().is_ok_and(|count| count > 0);
+    let before = lower.split_once(" fail").is_some_and(|(before, rest)| {
+        let end = rest.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(rest.len());
+        let (word, rest) = rest.split_at(end);
+        let next = rest.split_whitespace().next().unwrap_or_default();
+        let count = before.rsplit(|c: char| !c.is_ascii_alphanumeric()).next();
+        // What failed is told before the count, or is a test: "1 failed attempt" counts none.
+        let tests = matches!(next, "in" | "of" | "out" | "test" | "tests" | "suite" | "suites");
+        matches!(word, "ed" | "ing" | "ures" | "ure")
+            && (tests || !next.starts_with(|c: char| c.is_ascii_alphabetic()))
+            && count.is_some_and(counts)
+    });
+    let after = ["failures", "failed", "errors"].iter().any(|mark| {
+        let rest = lower.split_once(mark).map(|(_, rest)| rest.trim_start_matches([':', '=', ' ']));
+        let end = |rest: &str| rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+        let count = rest.and_then(|rest| rest.get(..end(rest)));
+        count.is_some_and(counts) && (lower.contains("tests") || lower.contains("failures="))
+    });
+    before || after
+}
+
+/// A test that a line says passed or failed.
+fn verdict(line: &str) -> Option<(bool, &str)> {
+    of_cargo(line)
+        .or_else(|| of_python(line))
+        .or_else(|| of_marks(line))
+        .or_else(|| of_others(line))
+}
+
+/// `test a::b ... ok`, `test_x (mod.Class) ... FAIL`; `FAIL [   0.004s] crate a::b`.
+fn of_cargo(line: &str) -> Option<(bool, &str)> {
+    if let Some((name, said)) = line.rsplit_once(" ... ") {
+        let name = name.strip_prefix("test ").unwrap_or(name);
+        let name = name.split(" - should panic").next().unwrap_or(name);
+        let name = name.split(" (").next().unwrap_or(name);
+        return match said.split_whitespace().next()? {
+            "ok" => Some((true, name)),
+            "FAILED" | "FAIL" | "ERROR" => Some((false, name)),
+            _ => None,
+        };
+    }
+    let (said, rest) = line.split_once(" [")?;
+    let name = || rest.split_once("] ").and_then(|(_, name)| name.split_whitespace().last());
+    match said {
+        "PASS" => Some((true, name()?)),
+        "FAIL" => Some((false, name()?)),
+        _ => None,
+    }
+}
+
+/// `FAILED a.py::b - why`, `a.py::b PASSED [ 50%]`, `FAIL: test_x (mod.Class)`.
+fn of_python(line: &str) -> Option<(bool, &str)> {
+    for (mark, passed) in [("FAIL: ", false), ("ERROR: ", false)] {
+        if let Some((name, _)) = line.strip_prefix(mark).and_then(|rest| rest.split_once(" (")) {
+            return (!name.contains(' ')).then_some((passed, name));
+        }
+    }
+    let said = |word: &str| match word {
+        "PASSED" => Some(true),
+        "FAILED" | "ERROR" => Some(false),
+        _ => None,
+    };
+    let mut words = line.split_whitespace();
+    let (first, second) = (words.next()?, words.next()?);
+    let is_name = |word: &str| word.contains("::") || word.ends_with(".py");
+    match (said(first), said(second)) {
+        (Some(passed), _) if is_name(second) => Some((passed, second)),
+        (_, Some(passed)) if is_name(first) => Some((passed, first)),
+        _ => None,
+    }
+}
+
+/// `✓ name (3 ms)`, `✕ name`, `● suite › name`, `--- FAIL: Name (0.00s)`, `not ok 1 - name`.
+fn of_marks(line: &str) -> Option<(bool, &str)> {
+    const MARKS: [(&str, bool); 9] = [
+        ("✓ ", true),
+        ("✔ ", true),
+        ("✕ ", false),
+        ("✖ ", false),
+        ("× ", false),
+        ("✗ ", false),
+        ("● ", false),
+        ("--- FAIL: ", false),
+        ("--- PASS: ", true),
+    ];
+    if let Some((name, passed)) =
+        MARKS.iter().find_map(|(mark, passed)| Some((line.strip_prefix(mark)?, *passed)))
+    {
+        // What a run took stands behind a name.
+        let name = match name.rsplit_once(" (") {
+            Some((name, took)) if took.ends_with("s)") => name,
+            _ => name,
+        };
+        return Some((passed, name.trim()));
+    }
+    let passed = !line.starts_with("not ok ");
+    let rest = line.strip_prefix("not ok ").or_else(|| line.strip_prefix("ok "))?;
+    let (number, name) = rest.split_once(' ')?;
+    number.parse::<u64>().ok()?;
+    Some((passed, name.trim_start_matches("- ")))
+}
+
+/// Vitest and Jest by file, Gradle, `dotnet`, CTest and `RSpec`.
+fn of_others(line: &str) -> Option<(bool, &str)> {
+    for (mark, passed) in [("FAIL ", false), ("PASS ", true)] {
+        if let Some(name) = line.strip_prefix(mark).map(str::trim_start) {
+            let file = name.split_whitespace().next().unwrap_or_default();
+            return file.contains('.').then(|| (passed, name.split(" (").next().unwrap_or(name)));
+        }
+    }
+    if let Some((name, _)) = line.split_once(" FAILED").filter(|(name, _)| name.contains(" > ")) {
+        return Some((false, name));
+    }
+    if let Some(rest) = line.strip_prefix("Failed ").or_else(|| line.strip_prefix("Passed ")) {
+        let (name, _) = rest.split_once(" [")?;
+        return (!name.contains(' ')).then(|| (line.starts_with("Passed"), name));
+    }
+    if let Some((_, name)) = line.strip_prefix("rspec ").and_then(|rest| rest.split_once(" # ")) {
+        return Some((false, name));
+    }
+    let (_, test) = line.split_once("Test ").filter(|_| line.contains("***Failed"))?;
+    let (_, name) = test.split_once(": ")?;
+    Some((false, name.split([' ', '.']).next().unwrap_or(name)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_exit_code_is_read_where_a_harness_says_it() {
+        for (text, expected) in [
+            ("Exit code 1\ngrep: no such file", Some(1)),
+            (
+                "Chunk ID: a\nWall time: 0.1 seconds\nProcess exited with code 101\nOutput:\n",
+                Some(101),
+            ),
+            ("Exit code: 0\nWall time: 2 seconds\nOutput:\nexit code 7 is bad", Some(0)),
+            (r#"{"output":"boom","metadata":{"exit_code":2,"duration_seconds":0.1}}"#, Some(2)),
+            (r#"{"stdout":"","stderr":"boom","exitCode":3}"#, Some(3)),
+            ("out\n[exit code: 5]", Some(5)),
+            ("<returncode>1</returncode>\n<output>x</output>", Some(1)),
+            ("Command failed with exit code 127: not found", Some(127)),
+            ("exit code handling was changed", None),
+            ("all is well", None),
+        ] {
+            assert_eq!(exit_code(text).0, expected, "{text}");
+        }
+        let json = r#"{"output":"boom","metadata":{"exit_code":2}}"#;
+        assert_eq!(exit_code(json).1.as_deref(), Some("boom"));
+    }
+
+    #[test]
+    fn a_text_says_by_its_beginning_that_a_call_failed() {
+        for text in [
+            "Error: payment amount does not add up",
+            "<tool_use_error>String to replace not found in file.</tool_use_error>",
+            r#"{"error":"no such order"}"#,
+            r#"{"success":false}"#,
+            "apply_patch verification failed: no such line",
+        ] {
+            assert!(says_failure(text), "{text}");
+        }
+        for text in [
+            r#"{"error":null,"id":7}"#,
+            r#"{"errors":0}"#,
+            "The file a.rs has been updated. error: is a word of it",
+            "Errors were mended",
+            "",
+        ] {
+            assert!(!says_failure(text), "{text}");
+        }
+    }
+
+    fn error(text: &str) -> String {
+        let report = Report::of(text);
+        assert!(report.says_failed, "{text}");
+        report.error()
+    }
+
+    #[test]
+    fn the_failing_tests_come_first_and_then_why() {
+        for (text, expected) in [
+            (
+                "running 2 tests\ntest a::good ... ok\ntest a::rounding ... FAILED\n\nfailures:\n\n\
+                 ---- a::rounding stdout ----\nthread 'a::rounding' panicked at src/a.rs:7:9:\n\
+                 assertion `left == right` failed\n  left: 3\n right: 4\n\n\
+                 test result: FAILED. 1 passed; 1 failed; 0 ignored",
+                "a::rounding: assertion `left == right` failed",
+            ),
+            (
+                "        FAIL [   0.004s] shop cart::tax\n        PASS [   0.001s] shop cart::ok\n\
+                 Summary [ 0.1s] 2 tests run: 1 passed, 1 failed",
+                "cart::tax",
+            ),
+            (
+                "tests/test_a.py::test_ok PASSED [ 50%]\ntests/test_a.py::test_tax FAILED [100%]\n\
+                 E       assert 3 == 4\n==== short test summary info ====\n\
+                 FAILED tests/test_a.py::test_tax - assert 3 == 4\n=== 1 failed, 1 passed in 0.1s ===",
+                "tests/test_a.py::test_tax: assert 3 == 4",
+            ),
+            (
+                "FAIL: test_tax (shop.CartTest.test_tax)\n-----\nAssertionError: 3 != 4\n\n\
+                 Ran 2 tests in 0.1s\n\nFAILED (failures=1)",
+                "test_tax: AssertionError: 3 != 4",
+            ),
+            (
+                " FAIL  src/cart.test.ts > cart > adds tax\nAssertionError: expected 3 to be 4\n\
+                 Tests  1 failed | 2 passed (3)",
+                "src/cart.test.ts > cart > adds tax: AssertionError: expected 3 to be 4",
+            ),
+            (
+                "  ✓ adds (3 ms)\n  ✕ adds tax (12 ms)\n\nTests:       1 failed, 1 passed, 2 total",
+                "adds tax",
+            ),
+            (
+                "--- FAIL: TestTax (0.00s)\n    cart_test.go:12: got 3\nFAIL\nFAIL\tshop/cart\t0.01s",
+                "TestTax",
+            ),
+            ("ok 1 - adds\nnot ok 2 - adds tax\n# failed 1", "adds tax"),
+            ("CartTest > addsTax() FAILED\n2 tests completed, 1 failed", "CartTest > addsTax()"),
+            (
+                "  Failed Shop.AddsTax [3 ms]\nFailed!  - Failed:     1, Passed:     2",
+                "Shop.AddsTax",
+            ),
+            (
+                "rspec ./spec/cart_spec.rb:12 # Cart adds tax\n3 examples, 1 failure",
+                "Cart adds tax",
+            ),
+        ] {
+            let told = error(text);
+            // Vitest and Jest name the file of a test too.
+            assert!(told.starts_with(expected), "{told}\n{text}");
+        }
+    }
+
+    #[test]
+    fn what_passed_is_no_failure() {
+        for text in [
+            "test result: ok. 5 passed; 0 failed; 0 ignored",
+            "=== 12 passed, 1 skipped in 3.1s ===",
+            "Tests:       3 passed, 3 total",
+            "Ran 2 tests in 0.1s\n\nOK",
+            "Tests run: 3, Failures: 0, Errors: 0, Skipped: 0",
+            "test retry::after_failure ... ok",
+            "ok  \tshop/cart\t0.01s",
+            "0 failing",
+            "PASS src/cart.test.ts",
+        ] {
+            let report = Report::of(text);
+            assert!(!report.says_failed && !report.says_broken, "{text}");
+        }
+        let report = Report::of("test a::b ... ok\na.py::c PASSED\n--- PASS: TestD (0.00s)");
+        assert_eq!(report.passing.into_iter().collect::<Vec<_>>(), ["TestD", "a.py::c", "a::b"]);
+    }
+
+    #[test]
+    fn many_failing_tests_are_counted_and_a_build_says_why() {
+        let many: String = (0..50).map(|n| format!("test name_{n} ... FAILED\n")).collect();
+        let told = error(&many);
+        assert!(told.starts_with("name_0, name_1, ") && told.contains(" more"), "{told}");
+        assert!(told.chars().count() <= ERROR_CHARS_MAX, "{told}");
+        let report = Report::of(
+            "error[E0308]: mismatched types\n --> src/a.rs:3:5\n\
+             error: could not compile `shop` (lib) due to 1 previous error",
+        );
+        assert!(report.says_broken);
+        assert_eq!(report.error(), "error[E0308]: mismatched types");
+        assert_eq!(Report::of("a\nls: cannot open b\n\n").error(), "ls: cannot open b");
+    }
+}

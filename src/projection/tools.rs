@@ -1,0 +1,462 @@
+//! What a tool does, by its name and the names of what it is given: whether it is one of ours,
+//! keeps a plan, changes files, runs commands or changes anything else. It must not read a result.
+
+use std::{borrow::Cow, collections::BTreeMap};
+
+use serde_json::value::RawValue;
+
+/// Our server, and the tools it offers.
+const OWN_SERVER: &str = "sessionlog";
+const OWN_TOOLS: [&str; 12] = [
+    "sequential_search",
+    "get_research_session",
+    "add_sources",
+    "list_sessions",
+    "review_history",
+    "clear_session",
+    "emit_event",
+    "get_events",
+    "fork_session",
+    "checkpoint",
+    "resume",
+    "continue_session",
+];
+
+/// Tools that change files, by the words of their names.
+const EDITORS: [&str; 16] = [
+    "edit",
+    "multi edit",
+    "write",
+    "notebook edit",
+    "apply patch",
+    "patch",
+    "apply diff",
+    "replace",
+    "search replace",
+    "replace in file",
+    "write to file",
+    "insert content",
+    "edit block",
+    "str replace editor",
+    "str replace based edit tool",
+    "text editor",
+];
+/// Tools that run commands.
+const SHELLS: [&str; 16] = [
+    "bash",
+    "shell",
+    "local shell",
+    "exec",
+    "exec command",
+    "shell command",
+    "run command",
+    "execute",
+    "execute command",
+    "terminal",
+    "run terminal cmd",
+    "run terminal command",
+    "run in terminal",
+    "run shell command",
+    "container exec",
+    "power shell",
+];
+/// Tools of agents themselves whose names sound as if they changed something.
+const INNER: [&str; 9] = [
+    "task",
+    "agent",
+    "kill shell",
+    "kill bash",
+    "write stdin",
+    "send input",
+    "spawn agent",
+    "exit plan mode",
+    "tool search",
+];
+/// Words for a change to a file.
+const FILE_VERBS: [&str; 14] = [
+    "write", "edit", "create", "insert", "replace", "delete", "remove", "move", "rename", "patch",
+    "append", "save", "update", "modify",
+];
+/// Words for a change, and for none.
+const CHANGES: &[&str] = &[
+    "book",
+    "update",
+    "cancel",
+    "create",
+    "delete",
+    "send",
+    "transfer",
+    "add",
+    "set",
+    "submit",
+    "pay",
+    "put",
+    "insert",
+    "remove",
+    "modify",
+    "exchange",
+    "return",
+    "refund",
+    "assign",
+    "merge",
+    "publish",
+    "deploy",
+    "write",
+    "edit",
+    "upload",
+    "upsert",
+    "save",
+    "store",
+    "move",
+    "rename",
+    "replace",
+    "append",
+    "patch",
+    "approve",
+    "reject",
+    "close",
+    "reopen",
+    "open",
+    "enable",
+    "disable",
+    "start",
+    "stop",
+    "restart",
+    "register",
+    "unregister",
+    "subscribe",
+    "unsubscribe",
+    "invite",
+    "grant",
+    "revoke",
+    "push",
+    "commit",
+    "apply",
+    "install",
+    "uninstall",
+    "purchase",
+    "buy",
+    "sell",
+    "withdraw",
+    "deposit",
+    "charge",
+    "reserve",
+    "confirm",
+    "complete",
+    "archive",
+    "restore",
+    "reset",
+    "clear",
+    "reply",
+    "notify",
+    "trigger",
+    "execute",
+    "rebook",
+    "upgrade",
+    "downgrade",
+    "change",
+    "increment",
+    "decrement",
+    "drop",
+    "fork",
+    "lock",
+    "unlock",
+    "release",
+    "suspend",
+    "activate",
+    "deactivate",
+    "resume",
+    "swap",
+    "attach",
+    "detach",
+    "link",
+    "unlink",
+    "import",
+    "duplicate",
+    "copy",
+    "make",
+    "new",
+    "toggle",
+    "turn",
+    "mark",
+    "tag",
+    "label",
+    "file",
+];
+const READS: &[&str] = &[
+    "get",
+    "list",
+    "search",
+    "find",
+    "read",
+    "fetch",
+    "show",
+    "check",
+    "calculate",
+    "think",
+    "look",
+    "lookup",
+    "describe",
+    "retrieve",
+    "load",
+    "download",
+    "inspect",
+    "compare",
+    "validate",
+    "verify",
+    "preview",
+    "browse",
+    "scrape",
+    "crawl",
+    "extract",
+    "analyze",
+    "analyse",
+    "summarize",
+    "estimate",
+    "compute",
+    "convert",
+    "is",
+    "has",
+    "can",
+    "peek",
+    "ping",
+    "test",
+    "status",
+    "info",
+    "history",
+    "watch",
+    "wait",
+    "ask",
+    "resolve",
+    "explain",
+    "diff",
+    "grep",
+    "glob",
+    "tail",
+    "head",
+];
+/// Words that are names of things as often as they say what is done: they decide when no other
+/// word does.
+const UNSURE_CHANGES: [&str; 7] =
+    ["order", "post", "schedule", "issue", "request", "charge", "transaction"];
+const UNSURE: [&str; 16] = [
+    "return", "exchange", "transfer", "set", "file", "label", "tag", "link", "change", "release",
+    "status", "info", "history", "test", "head", "open",
+];
+
+/// Members of an input that name a file.
+pub(super) const PATHS: [&str; 19] = [
+    "file_path",
+    "path",
+    "filePath",
+    "notebook_path",
+    "filename",
+    "file_name",
+    "target_file",
+    "file",
+    "absolute_path",
+    "relative_workspace_path",
+    "pathInProject",
+    "source",
+    "destination",
+    "old_path",
+    "new_path",
+    "files",
+    "edits",
+    "target_notebook",
+    "uri",
+];
+
+/// What a tool does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Does {
+    /// It is one of ours: what it said is in the log already.
+    Own,
+    /// It keeps the agent's plan.
+    Plan,
+    /// It changes files.
+    Edits,
+    /// It runs commands.
+    Runs,
+    /// It changes something else.
+    Changes,
+    /// It reads, or nothing says what it does.
+    Reads,
+}
+
+/// The members of an input, by name.
+pub(super) type Members<'a> = BTreeMap<Cow<'a, str>, &'a RawValue>;
+
+/// The members of an input; none when it is no object.
+pub(super) fn members(input: Option<&RawValue>) -> Members<'_> {
+    input.and_then(|input| serde_json::from_str(input.get()).ok()).unwrap_or_default()
+}
+
+/// A value when it is a text.
+pub(super) fn text(value: &RawValue) -> Option<String> {
+    serde_json::from_str(value.get()).ok()
+}
+
+/// The server a tool is of, when it says so, and its name alone: `mcp__server__tool` and
+/// `server__tool` name both.
+pub(super) fn split<'a>(server: Option<&'a str>, name: &'a str) -> (Option<&'a str>, &'a str) {
+    match (server, name.strip_prefix("mcp__").unwrap_or(name).split_once("__")) {
+        (None, Some((server, tool))) if !server.is_empty() && !tool.is_empty() => {
+            (Some(server), tool)
+        }
+        _ => (server, name),
+    }
+}
+
+/// What a tool does. `read_only` is what its server says.
+pub(super) fn does(
+    server: Option<&str>,
+    name: &str,
+    input: &Members<'_>,
+    read_only: Option<bool>,
+) -> Does {
+    let words = words(name);
+    let spoken = words.join(" ");
+    let is = |names: &[&str]| names.contains(&&*spoken);
+    let foreign = server.is_some_and(|server| server != OWN_SERVER);
+    if server == Some(OWN_SERVER) || !foreign && OWN_TOOLS.contains(&name) {
+        return Does::Own;
+    }
+    if keeps_plan(&words) {
+        return Does::Plan;
+    }
+    if read_only == Some(true) || is(&INNER) || is(&EDITORS) && views(input) {
+        return Does::Reads;
+    }
+    if edits(&words, is(&EDITORS), input) {
+        return Does::Edits;
+    }
+    let command = ["command", "cmd"].iter().any(|member| input.contains_key(*member));
+    if is(&SHELLS) || command && !is(&EDITORS) {
+        return Does::Runs;
+    }
+    match (read_only, says_change(&words)) {
+        (Some(false), _) | (None, true) => Does::Changes,
+        _ => Does::Reads,
+    }
+}
+
+/// Whether a tool keeps the agent's plan: `TodoWrite`, `write_todos`, `update_plan`, `TaskCreate`.
+fn keeps_plan(words: &[String]) -> bool {
+    let has = |word: &str| words.iter().any(|one| one == word);
+    let todo = ["todo", "todos", "todowrite", "todoread"].iter().any(|word| has(word));
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    todo || matches!(&*words, ["update", "plan"] | ["task", "create" | "update" | "list" | "get"])
+}
+
+fn edits(words: &[String], is_editor: bool, input: &Members<'_>) -> bool {
+    if input.contains_key("repo") {
+        return false;
+    }
+    let has = |names: &[&str]| words.iter().any(|word| names.contains(&word.as_str()));
+    let names_path = || PATHS.iter().any(|member| input.contains_key(*member));
+    is_editor || has(&["file", "files", "notebook"]) && has(&FILE_VERBS) && names_path()
+}
+
+/// Whether an editor is only asked to show a file.
+fn views(input: &Members<'_>) -> bool {
+    let command = input.get("command").and_then(|value| text(value));
+    command.is_some_and(|command| command == "view")
+}
+
+/// Whether the words of a name say that something is changed: the first sure one decides.
+fn says_change(words: &[String]) -> bool {
+    let sure = |word: &&String| !UNSURE.contains(&&***word);
+    let told = |word: &String| {
+        let word = word.as_str();
+        if CHANGES.contains(&word) { Some(true) } else { READS.contains(&word).then_some(false) }
+    };
+    let first = words.iter().filter(sure).find_map(told);
+    first
+        .or_else(|| words.iter().find_map(told))
+        .unwrap_or_else(|| words.iter().any(|word| UNSURE_CHANGES.contains(&word.as_str())))
+}
+
+/// The words of a name in any case: `str_replace`, `MultiEdit`, `create-issue`.
+fn words(name: &str) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    let (mut open, mut lower) = (false, false);
+    for character in name.chars() {
+        if !character.is_alphanumeric() {
+            open = false;
+        } else {
+            let begins = !open || character.is_uppercase() && lower;
+            match words.last_mut().filter(|_| !begins) {
+                Some(word) => word.extend(character.to_lowercase()),
+                None => words.push(character.to_lowercase().collect()),
+            }
+            open = true;
+        }
+        lower = character.is_lowercase() || character.is_ascii_digit();
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn does(name: &str, input: &str) -> Does {
+        let input: Box<RawValue> = serde_json::from_str(input).expect("JSON");
+        let (server, tool) = split(None, name);
+        super::does(server, tool, &members(Some(&input)), None)
+    }
+
+    #[test]
+    fn a_name_says_what_a_tool_does() {
+        for (expected, names) in [
+            (
+                Does::Changes,
+                "book_reservation update_reservation_flights cancel_reservation send_certificate \
+                 transfer_to_human_agents return_delivered_order_items mcp__github__create_issue \
+                 modify_pending_order_address exchange_delivered_order_items create_view \
+                 notion-create-pages status_update sendEmail issue_write order_pizza post_message deploy",
+            ),
+            (
+                Does::Reads,
+                "get_order search_direct_flight list_posts think calculate get_user_details \
+                 list_all_airports issue_read pull_request_read get_return_policy WebSearch Read \
+                 Grep find_user_id_by_email browser_snapshot check_order_status Task Agent \
+                 ToolSearch get_transfer_status file_search read_file list_directory",
+            ),
+            (Does::Plan, "TodoWrite todowrite write_todos update_plan TaskCreate TaskUpdate"),
+            (
+                Does::Own,
+                "mcp__sessionlog__get_events sessionlog__resume sequential_search add_sources",
+            ),
+        ] {
+            for name in names.split_whitespace() {
+                assert_eq!(does(name, "{}"), expected, "{name}");
+            }
+        }
+        assert_eq!(does("mcp__other__get_events", "{}"), Does::Reads);
+    }
+
+    #[test]
+    fn files_and_commands_are_told_by_names_and_members() {
+        for (name, input, expected) in [
+            ("Edit", r#"{"file_path":"a"}"#, Does::Edits),
+            ("apply_patch", r#""*** Begin Patch""#, Does::Edits),
+            ("mcp__filesystem__write_file", r#"{"path":"a"}"#, Does::Edits),
+            ("mcp__fs__move_file", r#"{"source":"a","destination":"b"}"#, Does::Edits),
+            ("mcp__github__create_or_update_file", r#"{"repo":"r","path":"a"}"#, Does::Changes),
+            ("str_replace_editor", r#"{"command":"view","path":"a"}"#, Does::Reads),
+            ("str_replace_editor", r#"{"command":"create","path":"a"}"#, Does::Edits),
+            ("mcp__drive__create_file", r#"{"title":"a"}"#, Does::Changes),
+            ("read_file", r#"{"path":"a"}"#, Does::Reads),
+            ("Bash", r#"{"command":"ls"}"#, Does::Runs),
+            ("odd", r#"{"cmd":["ls"]}"#, Does::Runs),
+            ("exec_command", r#"{"cmd":"ls"}"#, Does::Runs),
+        ] {
+            assert_eq!(does(name, input), expected, "{name} {input}");
+        }
+        let none = Members::default();
+        assert_eq!(super::does(None, "get_lock", &none, Some(false)), Does::Changes);
+        assert_eq!(super::does(None, "create_x", &none, Some(true)), Does::Reads);
+    }
+}

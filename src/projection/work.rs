@@ -1,0 +1,563 @@
+//! What was done in a session, beside what was said: files changed, commands and tests that failed
+//! with how they stand now, and calls that changed something else. Bounded; it must not keep an
+//! output.
+
+use std::collections::VecDeque;
+
+use super::{
+    calls::{Answer, Call, Told},
+    command::{Command, Test},
+    compact::compact,
+    report::Report,
+    tools::Does,
+};
+use crate::event::Position;
+
+/// Files, commands and effects kept.
+const FILES_MAX: usize = 256;
+const COMMANDS_MAX: usize = 256;
+const EFFECTS_MAX: usize = 64;
+/// Characters kept of the result of an effect.
+const RESULT_CHARS_MAX: usize = 400;
+
+/// A file that was changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileFact {
+    /// Its path, relative to the session's directory where it lies below that.
+    pub path: Box<str>,
+    /// How often it was changed.
+    pub times: u64,
+    /// The result of the latest change.
+    pub last: Position,
+}
+
+/// A command that failed at least once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommandFact {
+    /// The command in a line, as it was run last.
+    pub line: Box<str>,
+    /// Whether it runs tests.
+    pub is_test: bool,
+    /// Whether its last run failed.
+    pub failed: bool,
+    /// Runs since it failed first, that one included.
+    pub runs: u64,
+    /// How many of them failed.
+    pub failures: u64,
+    /// The result of its last run, or of the run that spoke for it.
+    pub last: Position,
+    /// What went wrong: the tests that failed and why, up to 300 characters; empty when its last
+    /// run succeeded.
+    pub error: Box<str>,
+    /// Whether it succeeded at some time after it had failed.
+    pub was_mended: bool,
+    key: u64,
+    test: Option<Test>,
+    /// Tests that failed in its last run.
+    names: Vec<Box<str>>,
+}
+
+/// A call that changed something outside of files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Effect {
+    /// Where the result is, or the call while there is none.
+    pub position: Position,
+    /// The tool.
+    pub tool: Box<str>,
+    /// What it was asked, up to 300 characters in a line.
+    pub input: Box<str>,
+    /// What it answered, up to 400 characters in a line.
+    pub result: Box<str>,
+    /// Whether it failed.
+    pub failed: bool,
+    call: Position,
+}
+
+/// What was done.
+#[derive(Clone, Debug, Default)]
+pub struct Work {
+    files: VecDeque<FileFact>,
+    commands: VecDeque<CommandFact>,
+    effects: VecDeque<Effect>,
+}
+
+impl Work {
+    /// The files that were changed, the least recently changed first; at most 256.
+    pub fn files(&self) -> impl DoubleEndedIterator<Item = &FileFact> {
+        self.files.iter()
+    }
+
+    /// The commands that failed at least once, the least recently run first; at most 256.
+    pub fn commands(&self) -> impl DoubleEndedIterator<Item = &CommandFact> {
+        self.commands.iter()
+    }
+
+    /// The commands whose last run failed.
+    pub fn failing(&self) -> impl DoubleEndedIterator<Item = &CommandFact> {
+        self.commands.iter().filter(|command| command.failed)
+    }
+
+    /// The commands that failed and succeeded later.
+    pub fn mended(&self) -> impl DoubleEndedIterator<Item = &CommandFact> {
+        self.commands.iter().filter(|command| !command.failed)
+    }
+
+    /// The newest 64 calls that changed something outside of files, oldest first.
+    pub fn effects(&self) -> impl DoubleEndedIterator<Item = &Effect> {
+        self.effects.iter()
+    }
+
+    /// Folds in what an event says of a tool. Sets whether the result of a command failed, which
+    /// its output may say where its result does not.
+    pub(super) fn fold(&mut self, told: &mut Told<'_>) {
+        match told {
+            Told::Call(call, _) if call.does == Does::Changes => self.begin(call),
+            Told::Call(..) => {}
+            Told::Result(call, answer) => {
+                if call.does == Does::Changes {
+                    self.end(call, answer);
+                }
+                if !answer.is_refusal {
+                    self.result(call, answer);
+                }
+            }
+        }
+    }
+
+    fn begin(&mut self, call: &Call) {
+        if self.effects.len() == EFFECTS_MAX {
+            self.effects.pop_front();
+        }
+        self.effects.push_back(Effect {
+            position: call.position,
+            tool: call.tool.clone(),
+            input: call.input.clone(),
+            result: Box::default(),
+            failed: false,
+            call: call.position,
+        });
+    }
+
+    fn end(&mut self, call: &Call, answer: &Answer) {
+        let Some(at) = self.effects.iter().rposition(|effect| effect.call == call.position) else {
+            return;
+        };
+        if let Some(mut effect) = self.effects.remove(at) {
+            effect.position = answer.position;
+            effect.result = compact(&answer.text, RESULT_CHARS_MAX).into();
+            effect.failed = answer.failed;
+            self.effects.push_back(effect);
+        }
+    }
+
+    fn result(&mut self, call: &Call, answer: &mut Answer) {
+        if let Some((line, command)) = call.command.as_deref() {
+            answer.failed = self.ran(line, command, answer);
+        }
+        if !answer.failed {
+            call.files.iter().for_each(|path| self.changed(path, answer.position));
+        }
+    }
+
+    fn changed(&mut self, path: &str, position: Position) {
+        let at = self.files.iter().rposition(|file| *file.path == *path);
+        let known = at.and_then(|at| self.files.remove(at));
+        let mut file =
+            known.unwrap_or_else(|| FileFact { path: path.into(), times: 0, last: position });
+        file.times += 1;
+        file.last = position;
+        if self.files.len() == FILES_MAX {
+            self.files.pop_front();
+        }
+        self.files.push_back(file);
+    }
+
+    /// Takes in the outcome of a command; whether it failed.
+    fn ran(&mut self, line: &str, command: &Command, answer: &Answer) -> bool {
+        let report = Report::of(&answer.text);
+        let failed = has_failed(command, answer, &report);
+        let at = self.commands.iter().rposition(|one| one.key == command.key);
+        let known = at.and_then(|at| self.commands.remove(at));
+        if failed || known.is_some() {
+            let mut fact = known.unwrap_or_else(|| CommandFact {
+                line: line.into(),
+                is_test: command.test.is_some(),
+                failed: false,
+                runs: 0,
+                failures: 0,
+                last: answer.position,
+                error: Box::default(),
+                was_mended: false,
+                key: command.key,
+                test: command.test.clone(),
+                names: Vec::new(),
+            });
+            fact.runs += 1;
+            fact.line = line.into();
+            fact.last = answer.position;
+            if failed {
+                fact.failed = true;
+                fact.failures += 1;
+                fact.error = report.error().into();
+                fact.names = report.failing.iter().map(|name| (*name).into()).collect();
+            } else {
+                fact.mend(answer.position);
+            }
+            self.keep(fact);
+        }
+        if let Some(test) = &command.test {
+            self.passed(test, failed, &report, answer.position);
+        }
+        failed
+    }
+
+    /// Mends what the success of other tests speaks for.
+    fn passed(&mut self, test: &Test, failed: bool, report: &Report<'_>, position: Position) {
+        for fact in self.commands.iter_mut().filter(|fact| fact.failed && fact.last != position) {
+            let covered = fact.test.as_ref().is_some_and(|other| test.covers(other));
+            if !failed && covered {
+                fact.mend(position);
+            } else if !fact.names.is_empty() && fact.names.len() < super::report::NAMES_MAX {
+                fact.names.retain(|name| !report.passing.contains(&**name));
+                if fact.names.is_empty() {
+                    fact.mend(position);
+                }
+            }
+        }
+    }
+
+    fn keep(&mut self, fact: CommandFact) {
+        if self.commands.len() == COMMANDS_MAX {
+            let mended = self.commands.iter().position(|fact| !fact.failed);
+            self.commands.remove(mended.unwrap_or(0));
+        }
+        self.commands.push_back(fact);
+    }
+
+    pub(super) fn weight(&self) -> usize {
+        let files: usize = self.files.iter().map(|file| file.path.len()).sum();
+        let command = |fact: &CommandFact| {
+            let names: usize = fact.names.iter().map(|name| name.len() + 16).sum();
+            fact.line.len() + fact.error.len() + names + 400
+        };
+        let effect = |effect: &Effect| effect.input.len() + effect.result.len() + effect.tool.len();
+        files
+            + self.files.len() * size_of::<FileFact>()
+            + self.commands.iter().map(command).sum::<usize>()
+            + self.effects.iter().map(effect).sum::<usize>()
+            + self.effects.len() * size_of::<Effect>()
+    }
+}
+
+impl CommandFact {
+    fn mend(&mut self, position: Position) {
+        self.failed = false;
+        self.was_mended = true;
+        self.last = position;
+        self.error = Box::default();
+        self.names.clear();
+    }
+}
+
+/// Whether a command failed: by what the result says, or by an output that says so plainly where
+/// the exit code may be another program's.
+fn has_failed(command: &Command, answer: &Answer, report: &Report<'_>) -> bool {
+    if answer.failed {
+        return !(command.asks && answer.code == Some(1));
+    }
+    let plain = command.test.is_some() && (report.says_failed || report.says_broken)
+        || command.builds && report.says_broken;
+    plain && (answer.code.is_none() || command.hides_code)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::projection::{Facts, calls::Calls, tests::event};
+
+    /// Calls with their results, at positions 0 and 1, 2 and 3 and so on.
+    fn folded(calls: &[(&str, Value, Value)]) -> Work {
+        let (mut work, mut open) = (Work::default(), Calls::default());
+        let mut fold = |position: usize, kind: &str, body: Value| {
+            let event = event(position as u64, kind, body.to_string());
+            open.fold(&event).iter_mut().for_each(|told| work.fold(told));
+        };
+        for (at, (tool, input, answer)) in calls.iter().enumerate() {
+            let mut result = json!({ "call_id": at.to_string(), "is_error": false });
+            let members = result.as_object_mut().expect("an object");
+            match answer {
+                Value::Object(answer) => members.extend(answer.clone()),
+                text => drop(members.insert("content".to_owned(), text.clone())),
+            }
+            let raw = json!({ "cwd": "/home/ada/shop" });
+            let call =
+                json!({ "name": tool, "input": input, "call_id": at.to_string(), "raw": raw });
+            fold(2 * at, "agent.tool_use", call);
+            fold(2 * at + 1, "agent.tool_result", result);
+        }
+        work
+    }
+
+    fn run(command: &str, output: &str) -> (&'static str, Value, Value) {
+        ("Bash", json!({ "command": command }), json!(output))
+    }
+
+    fn fails(command: &str, output: &str) -> (&'static str, Value, Value) {
+        let answer = json!({ "content": output, "is_error": true });
+        ("Bash", json!({ "command": command }), answer)
+    }
+
+    #[test]
+    fn the_result_of_a_command_failed_when_its_output_says_so() {
+        let output = "FAIL: test_tax (test_tax.Test.test_tax)\nAssertionError: 9 != 10\n\n\
+                      Ran 1 test in 0.001s\n\nFAILED (failures=1)\n";
+        let missing = json!({ "content": "", "is_error": true, "exit_code": 1 });
+        for (command, answer, failed) in [
+            ("python3 -m unittest test_tax", json!({ "content": output }), true),
+            ("python3 -m unittest test_tax", json!({ "content": "Ran 1 test\n\nOK\n" }), false),
+            ("cat test.log", json!({ "content": output }), false),
+            ("ls /none", missing, true),
+        ] {
+            let mut facts = Facts::default();
+            let call = json!({ "name": "Bash", "input": { "command": command }, "call_id": "c" });
+            let mut result = json!({ "call_id": "c", "is_error": false });
+            let members = result.as_object_mut().expect("an object");
+            members.extend(answer.as_object().expect("an object").clone());
+            facts.fold(&event(0, "agent.tool_use", call.to_string()));
+            facts.fold(&event(1, "agent.tool_result", result.to_string()));
+            let told: Vec<bool> = facts.progress.outputs().map(|one| one.is_error).collect();
+            assert_eq!(told, [failed], "{command}");
+        }
+    }
+
+    /// Each command that failed once, with how it stands.
+    fn commands(work: &Work) -> Vec<String> {
+        let told = |fact: &CommandFact| {
+            let state = if fact.failed { "fails" } else { "mended" };
+            let of = format!("{}/{} {}", fact.failures, fact.runs, fact.error);
+            format!("{} {state} {}", fact.line, of.trim_end())
+        };
+        work.commands().map(told).collect()
+    }
+
+    #[test]
+    fn files_are_those_that_calls_changed() {
+        let patch = "*** Begin Patch\n*** Update File: src/a.rs\n@@\n-a\n+b\n*** Add File: b.rs\n\
+                     +c\n*** Update File: c.rs\n*** Move to: d.rs\n*** Delete File: e.rs\n\
+                     *** End Patch";
+        let done = || json!("done");
+        let work = folded(&[
+            ("Edit", json!({ "file_path": "/home/ada/shop/src/a.rs", "old_string": "x" }), done()),
+            ("Read", json!({ "file_path": "read.rs" }), done()),
+            ("Write", json!({ "file_path": "/etc/hosts" }), json!({ "is_error": true })),
+            (
+                "MultiEdit",
+                json!({ "file_path": "multi.rs", "edits": [{ "old_string": "a" }] }),
+                done(),
+            ),
+            ("NotebookEdit", json!({ "notebook_path": "n.ipynb" }), done()),
+            ("str_replace_editor", json!({ "command": "view", "path": "seen.rs" }), done()),
+            (
+                "str_replace_based_edit_tool",
+                json!({ "command": "insert", "path": "in.rs" }),
+                done(),
+            ),
+            (
+                "mcp__filesystem__move_file",
+                json!({ "source": "s.rs", "destination": "t.rs" }),
+                done(),
+            ),
+            ("write_file", json!({ "path": "gone.rs" }), json!("Error: access denied")),
+            ("shell", json!({ "command": ["apply_patch", patch] }), json!("Success.")),
+            ("apply_patch", json!(patch), done()),
+            (
+                "shell",
+                json!({ "command": ["bash", "-lc", "touch made.rs"] }),
+                json!("Exit code: 1"),
+            ),
+            ("exec_command", json!({ "cmd": "sed -i s/a/b/ in.rs" }), done()),
+            (
+                "shell",
+                json!({ "cmd": "apply_patch <<EOF\n*** Begin Patch\nEOF" }),
+                json!("Exit code: 1"),
+            ),
+            ("push", json!({ "files": [{ "path": "x.rs" }], "repo": "r" }), done()),
+            ("write_files", json!({ "files": [{ "path": "y.rs" }, "z.rs"] }), done()),
+        ]);
+        let files: Vec<_> =
+            work.files().map(|file| (&*file.path, file.times, file.last.0)).collect();
+        let expected = [
+            ("multi.rs", 1, 7),
+            ("n.ipynb", 1, 9),
+            ("s.rs", 1, 15),
+            ("t.rs", 1, 15),
+            ("src/a.rs", 3, 21),
+            ("b.rs", 2, 21),
+            ("c.rs", 2, 21),
+            ("d.rs", 2, 21),
+            ("e.rs", 2, 21),
+            ("in.rs", 2, 25),
+            ("y.rs", 1, 31),
+            ("z.rs", 1, 31),
+        ];
+        assert_eq!(files, expected);
+        let failing: Vec<_> = work.failing().map(|fact| &*fact.line).collect();
+        assert_eq!(failing, ["touch made.rs"], "a patch is told by its files alone");
+    }
+
+    #[test]
+    fn a_command_fails_by_what_its_result_says() {
+        let work = folded(&[
+            fails("make", "Exit code 2\ncc: no such file: a.c"),
+            run("shell: never mind", "all is well"),
+            ("shell", json!({ "command": ["ls", "x"] }), json!("Exit code: 1\nOutput:\nno x")),
+            (
+                "exec_command",
+                json!({ "cmd": "ls y" }),
+                json!("Process exited with code 1\nOutput:\nno y"),
+            ),
+            (
+                "shell",
+                json!({ "command": "ls z" }),
+                json!(r#"{"output":"no z\n","metadata":{"exit_code":1}}"#),
+            ),
+            run(
+                "pytest -q | tail -3",
+                "E   assert 3 == 4\nFAILED t.py::test_tax - assert 3 == 4\n1 failed",
+            ),
+            run("cargo build 2>&1 | tail -1", "error: could not compile `shop` (lib)"),
+            run("cat log.txt", "FAILED (failures=2)\nerror: could not compile"),
+            fails("grep -rn tax src", "Exit code 1"),
+            fails("rm -rf /", "The user doesn't want to proceed with this tool use."),
+            run(
+                "pytest ok.py",
+                "test_retry: 1 failed attempt of the network is repeated\n3 passed",
+            ),
+        ]);
+        assert_eq!(
+            commands(&work),
+            [
+                "make fails 1/1 cc: no such file: a.c",
+                "ls x fails 1/1 no x",
+                "ls y fails 1/1 no y",
+                "ls z fails 1/1 no z",
+                "pytest -q | tail -3 fails 1/1 t.py::test_tax: assert 3 == 4",
+                "cargo build 2>&1 | tail -1 fails 1/1 error: could not compile `shop` (lib)",
+            ]
+        );
+        let tests: Vec<_> = work.failing().filter(|fact| fact.is_test).collect();
+        assert_eq!(tests.len(), 1);
+    }
+
+    #[test]
+    fn a_failure_is_mended_by_the_same_or_by_a_run_that_includes_it() {
+        let work = folded(&[
+            fails("make", "no"),
+            fails("cd /a && make", "still no"),
+            fails("pytest tests/test_a.py", "FAILED tests/test_a.py::test_tax - assert 3 == 4"),
+            fails("pytest tests/test_b.py", "FAILED tests/test_b.py::test_sum - assert 1 == 2"),
+            fails("cargo test cart", "test cart::tax ... FAILED\ntest cart::sum ... FAILED"),
+            fails("npm test", "1 failing"),
+            run("make 2>&1 | tail -1", "made"),
+            run("pytest", "12 passed"),
+            run("cargo test other", "test cart::tax ... ok"),
+            run("cargo test more", "test cart::sum ... ok"),
+            fails("npm test", "2 failing"),
+        ]);
+        assert_eq!(
+            commands(&work),
+            [
+                "pytest tests/test_a.py mended 1/1",
+                "pytest tests/test_b.py mended 1/1",
+                "cargo test cart mended 1/1",
+                "make 2>&1 | tail -1 mended 2/3",
+                "npm test fails 2/2 2 failing",
+            ]
+        );
+        assert!(work.mended().all(|fact| fact.was_mended));
+        assert_eq!(work.failing().count(), 1);
+        let again = folded(&[fails("make", "a"), run("make", "b"), fails("make", "c")]);
+        let fact = again.commands().next().expect("one");
+        assert!(fact.failed && fact.was_mended && &*fact.error == "c" && fact.runs == 3);
+    }
+
+    #[test]
+    fn a_command_that_goes_on_is_judged_when_it_ends() {
+        let starts = "Process running with session ID 73\nOutput:\nstill compiling";
+        let poll = json!({ "session_id": 73, "chars": "" });
+        let work = folded(&[
+            ("exec_command", json!({ "cmd": "cargo test" }), json!(starts)),
+            ("write_stdin", poll.clone(), json!(starts)),
+            (
+                "write_stdin",
+                poll.clone(),
+                json!("Process exited with code 101\nOutput:\ntest cart::tax ... FAILED"),
+            ),
+            ("write_stdin", poll, json!("Process exited with code 1")),
+        ]);
+        assert_eq!(commands(&work), ["cargo test fails 1/1 cart::tax"]);
+    }
+
+    #[test]
+    fn effects_are_calls_that_changed_something_else() {
+        let book = json!({ "flights": [{ "no": "HAT1" }], "payment": { "amount": 375 } });
+        let work = folded(&[
+            ("book_reservation", book, json!(r#"{"reservation_id":"HATHAT","total":375}"#)),
+            ("get_order", json!({ "id": "A1" }), json!("{}")),
+            ("cancel_order", json!({ "id": "A1" }), json!("Error: order A1 is shipped")),
+            ("Edit", json!({ "file_path": "a" }), json!("done")),
+            ("Bash", json!({ "command": "curl -X POST x" }), json!("done")),
+            ("mcp__sessionlog__emit_event", json!({}), json!("done")),
+        ]);
+        let told: Vec<_> = work
+            .effects()
+            .map(|one| (one.position.0, &*one.tool, &*one.input, &*one.result, one.failed))
+            .collect();
+        let booked = "flights: [HAT1], payment: {amount: 375}";
+        assert_eq!(
+            told,
+            [
+                (1, "book_reservation", booked, "reservation_id: HATHAT, total: 375", false),
+                (5, "cancel_order", "id: A1", "Error: order A1 is shipped", true),
+            ]
+        );
+    }
+
+    #[test]
+    fn an_open_call_is_an_effect_and_a_server_says_what_only_reads() {
+        let (mut work, mut calls) = (Work::default(), Calls::default());
+        for (position, (name, read_only)) in
+            [("send_mail", None), ("create_report", Some(true)), ("lookup", Some(false))]
+                .into_iter()
+                .enumerate()
+        {
+            let body = json!({ "name": name, "read_only": read_only, "server": "s" });
+            let event = event(position as u64, "agent.mcp_tool_use", body.to_string());
+            calls.fold(&event).iter_mut().for_each(|told| work.fold(told));
+        }
+        let told: Vec<_> = work.effects().map(|one| (one.position.0, &*one.tool)).collect();
+        assert_eq!(told, [(0, "send_mail"), (2, "lookup")]);
+    }
+
+    #[test]
+    fn there_is_an_end_to_what_is_kept_and_what_fails_outlives_what_is_mended() {
+        let mut calls = vec![fails("make first", "no"), fails("make second", "no")];
+        calls.push(run("make first", "yes"));
+        for n in 0..300 {
+            calls.push(("Write", json!({ "file_path": format!("{n}.rs") }), json!("done")));
+            calls.push(("send_mail", json!({ "to": n }), json!("sent")));
+            calls.push(fails(&format!("ls {n}"), "no"));
+        }
+        calls.push(fails("ls 299", "no"));
+        let work = folded(&calls);
+        assert_eq!((work.files.len(), work.files.back().map(|f| &*f.path)), (256, Some("299.rs")));
+        assert_eq!((work.effects.len(), &*work.effects[63].input), (64, "to: 299"));
+        assert_eq!((work.commands.len(), work.mended().count()), (256, 0));
+        assert!(work.weight() > 256 * 400);
+        let few = folded(&calls[..3 + 3 * 255]);
+        assert_eq!((few.commands.len(), few.mended().count()), (256, 0));
+        assert_eq!(few.commands().next().map(|fact| &*fact.line), Some("make second"));
+    }
+}
