@@ -5,7 +5,9 @@ use crate::projection::text::{ELLIPSIS, shortened, whole_graphemes};
 
 /// Bytes of structured content of an answer, when nobody says otherwise.
 pub const ANSWER_BYTES: usize = 10_000;
-/// The smallest budget a view can be dressed for.
+/// Bytes of structured content of the answer to a recorded step, at most.
+pub const STEP_ANSWER_BYTES: usize = 5_000;
+/// The smallest budget that a view can be built for.
 pub const ANSWER_BYTES_MIN: usize = 3_000;
 
 /// Bytes of the text as a JSON string, quotes included.

@@ -1,260 +1,237 @@
-//! What somebody needs to go on with a session who has nothing else of it before the eyes: the
-//! task, the plan, what comes next, what was tried with what outcome, the last results. Within a
-//! budget of tokens, each part with a share; what a part does not need goes to those after it. It
-//! must not cost more for a longer session.
+//! What a reader needs to go on with a session who has nothing else of it: the task, what the user
+//! said since, the plan, the last steps, what fails, what was found, what comes next. A recipe over
+//! [`select`] whose budget is tokens. It must not cost more for a longer session.
 
 use super::{
-    budget::{Cut, Purse},
+    gather::Known,
+    select::{Class, Form, Item, Price, Recipe, Row, select},
+    step::StepView,
     tokens::{Counter, Tokenizer},
+    told::{LeftOut, PlanView, Quote, Why},
 };
 use crate::{
     event::Position,
-    projection::{Facts, Output, PlanStep, text::ELLIPSIS},
+    projection::{Facts, Output},
 };
 
-/// Tokens of a continuation when nobody says, and the least it is dressed for.
+/// Tokens of a continuation when the caller does not say.
 pub const CONTINUATION_TOKENS: usize = 2_000;
-/// The least a continuation is dressed for.
+/// The least a continuation is built for.
 pub const CONTINUATION_TOKENS_MIN: usize = 400;
 
-/// Names, numbers and marks of an answer.
-const FRAME_TOKENS: usize = 260;
-/// What surrounds a line of a list, and an object of one.
-const LINE_TOKENS: usize = 4;
-const OBJECT_TOKENS: usize = 40;
-/// Shares of the rest, in percent; the last results have what is left.
-const TASK: usize = 22;
-const LATEST: usize = 8;
-const NEXT: usize = 20;
-const CURRENT: usize = 3;
-const PLAN: usize = 10;
-const FAILED: usize = 8;
-const WORKED: usize = 7;
-const TRIED: usize = 5;
-const GAPS: usize = 5;
-const SUMMARY: usize = 7;
-const _: () =
-    assert!(TASK + LATEST + NEXT + CURRENT + PLAN + FAILED + WORKED + TRIED + GAPS + SUMMARY <= 95);
+/// Tokens of the names, numbers and marks that every answer has.
+const FRAME_TOKENS: usize = 70;
+/// Tokens of the name and the brackets of a class, and of how many of it are not told.
+const CLASS_TOKENS: usize = 11;
+/// Tokens around a line of a list, a quote, a step of the plan, a step, a result.
+const LINE_TOKENS: usize = 2;
+const QUOTE_TOKENS: usize = 18;
+const PLAN_TOKENS: usize = 12;
+const STEP_TOKENS: usize = 50;
+const RESULT_TOKENS: usize = 36;
+/// Bytes that a token stands for at most: how many items are offered.
+const TOKEN_BYTES: usize = 4;
 
-/// A plan in part.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PlanView {
-    /// Its steps; those that are done first give way.
-    pub steps: Vec<PlanStep>,
-    /// The one under way.
-    pub current: Option<String>,
-    /// How many of all are done.
-    pub done: u64,
-    /// How many there are.
-    pub total: u64,
+const fn row(class: Class, first: usize, weight: usize) -> Row {
+    Row { class, first, weight, max: usize::MAX, in_order: false }
 }
+
+/// What a continuation tells: the indispensable in this order, then the rest by weight and worth.
+const CONTINUATION: Recipe = Recipe {
+    rows: &[
+        row(Class::Task, 1, 0),
+        row(Class::Goal, 1, 0),
+        row(Class::Next, 5, 1_200),
+        row(Class::Plan, 40, 800),
+        row(Class::Instruction, 64, 500),
+        row(Class::LastStep, 3, 0),
+        row(Class::Summary, 1, 0),
+        row(Class::Failure, 12, 1_500),
+        row(Class::Failed, 5, 1_200),
+        row(Class::Change, 0, 1_600),
+        row(Class::Result, 1, 400),
+        row(Class::File, 0, 1_000),
+        row(Class::Gap, 0, 1_400),
+        row(Class::Finding, 0, 1_000),
+        row(Class::Rejection, 0, 1_000),
+        row(Class::Done, 0, 800),
+        row(Class::Source, 0, 600),
+        row(Class::Answer, 0, 700),
+        row(Class::Tried, 0, 500),
+        row(Class::OlderInstruction, 0, 300),
+        row(Class::Branch, 0, 300),
+        row(Class::PlanDone, 0, 200),
+        row(Class::Mended, 0, 100),
+        Row { in_order: true, ..row(Class::StepLine, 0, 60) },
+    ],
+    first_percent: 68,
+};
 
 /// How to go on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Continuation {
-    /// What it is all for, and where that was said.
-    pub task: Option<(Cut, Option<Position>)>,
-    /// What a person said last.
-    pub latest: Option<(Cut, Position)>,
+    /// What the user asked for first; without a word of a user what the research is for.
+    pub task: Option<Quote>,
+    /// What the research is for, where the task is another text.
+    pub goal: Option<Quote>,
+    /// What the user said after the task, oldest first.
+    pub instructions: Vec<Quote>,
     /// The plan.
     pub plan: Option<PlanView>,
-    /// What to do next: as the last outcome says, else the next steps of the plan, else open gaps.
+    /// What to do next: as the last outcome says, else the next steps of the plan.
     pub next: Vec<String>,
-    /// What is done: steps of the plan and what worked, the newest last.
+    /// Commands and tests that failed and were not mended, the latest last.
+    pub failures: Vec<String>,
+    /// Those that were mended.
+    pub mended: Vec<String>,
+    /// Files that were changed, the latest last.
+    pub files: Vec<String>,
+    /// Calls that changed something else, the latest last.
+    pub changes: Vec<String>,
+    /// The last steps of the research.
+    pub last_steps: Vec<StepView>,
+    /// The steps before these in a line each.
+    pub steps: Vec<String>,
+    /// Sentences of steps and messages that say most.
+    pub findings: Vec<String>,
+    /// Approaches that were ruled out.
+    pub rejected: Vec<String>,
+    /// What is not known yet.
+    pub gaps: Vec<String>,
+    /// Sources.
+    pub sources: Vec<String>,
+    /// Branches of the research.
+    pub branches: Vec<String>,
+    /// What is done and what worked, the newest last.
     pub done: Vec<String>,
     /// What was tried, the newest last.
     pub tried: Vec<String>,
-    /// What failed, the newest last.
+    /// What failed, as the agent said, the newest last.
     pub failed: Vec<String>,
-    /// What is not known yet, the newest first.
-    pub gaps: Vec<String>,
-    /// Where the session stands.
-    pub summary: String,
-    /// The last results of tools, oldest first, each with its text as far as it goes.
+    /// The last results of tools, oldest first.
     pub results: Vec<Output>,
+    /// The caller's own summary.
+    pub summary: String,
+    /// What the agent said last.
+    pub answer: Option<Quote>,
+    /// What is not told, by class.
+    pub left_out: Vec<LeftOut>,
+    /// Why each item is told, in the order in which they were chosen.
+    pub why: Vec<Why>,
     /// It is of everything before this position.
     pub position: Position,
     /// What it costs at most.
     pub tokens: usize,
     /// The budget.
     pub tokens_max: usize,
-    /// Whether anything was cut or left out.
+    /// Whether anything indispensable was cut or left out, or a list is not whole.
     pub truncated: bool,
 }
 
-/// How to go on, within a budget.
+/// How to go on, within a budget of tokens; with `explain` also why each item is told.
 #[must_use]
-pub fn continuation(facts: &Facts, tokens_max: usize, tokenizer: Tokenizer) -> Continuation {
-    let whole = tokens_max.saturating_sub(FRAME_TOKENS);
-    let mut dress = Dress { tokenizer, purse: Purse::new(whole), whole, truncated: false };
-    let (progress, research) = (&facts.progress, &facts.research);
-    let mut made = Continuation { position: facts.position, tokens_max, ..Continuation::default() };
-    made.task = match (progress.task(), research.goal()) {
-        (_, Some(goal)) => Some((dress.text(goal, TASK), None)),
-        (Some(task), None) => Some((dress.text(&task.text, TASK), Some(task.position))),
-        (None, None) => None,
-    };
-    made.latest =
-        progress.latest_word().map(|word| (dress.text(&word.text, LATEST), word.position));
-    let plan = progress.plan();
-    let open = || plan.into_iter().flat_map(|plan| &plan.steps).filter(|step| !step.is_done());
-    let gaps: Vec<&str> = research
-        .gaps_open()
-        .iter()
-        .rev()
-        .filter_map(|at| research.gaps().get(*at))
-        .map(|gap| &*gap.description)
-        .collect();
-    let next: Vec<&str> = match progress.next().next() {
-        Some(_) => progress.next().map(String::as_str).collect(),
-        None => open().map(|step| step.text.as_str()).collect(),
-    };
-    made.next = dress.lines(if next.is_empty() { gaps.clone() } else { next }, NEXT);
-    made.plan = plan.map(|plan| PlanView {
-        done: plan.steps.iter().filter(|step| step.is_done()).count() as u64,
-        total: plan.steps.len() as u64,
-        steps: dress.plan(&plan.steps),
-        current: plan.current.as_ref().map(|name| dress.text(name, CURRENT).text),
-    });
-    made.failed = dress.newest(progress.failed(), FAILED);
-    let done = plan.into_iter().flat_map(|plan| &plan.steps).filter(|step| step.is_done());
-    let done: Vec<&String> = done.map(|step| &step.text).chain(progress.worked()).collect();
-    made.done = dress.newest(done.into_iter(), WORKED);
-    made.tried = dress.newest(progress.tried(), TRIED);
-    made.gaps = dress.lines(gaps, GAPS);
-    made.summary = dress.text(&super::summary(facts, 4 * tokens_max), SUMMARY).text;
-    made.results = dress.results(progress.outputs().collect());
-    made.truncated = dress.truncated;
-    made.tokens = FRAME_TOKENS + (whole - dress.purse.left());
-    made
-}
-
-struct Dress {
+pub fn continuation(
+    facts: &Facts,
+    tokens_max: usize,
     tokenizer: Tokenizer,
-    purse: Purse,
-    whole: usize,
-    truncated: bool,
+    explain: bool,
+) -> Continuation {
+    let mut known = Known::gather(facts, &CONTINUATION, tokens_max * TOKEN_BYTES);
+    let has = |class: Class| known.items.iter().any(|item| item.class == class);
+    let classes: Vec<Class> = CONTINUATION.rows.iter().map(|row| row.class).collect();
+    let present = classes.iter().filter(|class| has(**class)).count();
+    let current = known.plan_current().map_or(0, |name| tokenizer.count(&name) + 4);
+    let frame = FRAME_TOKENS + present * CLASS_TOKENS + current;
+    let budget = tokens_max.saturating_sub(frame);
+    known.without_findings_of_last_steps();
+    known.without_lines_of_last_steps();
+    let items = std::mem::take(&mut known.items);
+    let mut price = Tokens { known: &known, tokenizer };
+    let chosen = select(&items, &CONTINUATION, budget, &mut price);
+    known.items = items;
+    let left_out = known.left_out(&chosen, &classes);
+    let lines = |class| known.lines(&chosen, class);
+    let (mut task, mut goal) =
+        (known.quotes(&chosen, Class::Task).pop(), known.quotes(&chosen, Class::Goal).pop());
+    if task.is_none() {
+        task = goal.take();
+    }
+    let of = |class| chosen.of(class).into_iter();
+    let steps = of(Class::LastStep).filter_map(|(at, form)| known.last_step(at, form));
+    let results = of(Class::Result).filter_map(|(at, form)| known.result(at, form));
+    Continuation {
+        task,
+        goal,
+        instructions: known.instructions(&chosen),
+        plan: known.plan_view(&chosen),
+        next: lines(Class::Next),
+        failures: lines(Class::Failure),
+        mended: lines(Class::Mended),
+        files: lines(Class::File),
+        changes: lines(Class::Change),
+        last_steps: steps.collect(),
+        steps: lines(Class::StepLine),
+        findings: lines(Class::Finding),
+        rejected: lines(Class::Rejection),
+        gaps: lines(Class::Gap),
+        sources: lines(Class::Source),
+        branches: lines(Class::Branch),
+        done: lines(Class::Done),
+        tried: lines(Class::Tried),
+        failed: lines(Class::Failed),
+        results: results.map(|(output, _)| output).collect(),
+        summary: lines(Class::Summary).pop().unwrap_or_default(),
+        answer: known.quotes(&chosen, Class::Answer).pop(),
+        why: if explain { known.why(&chosen) } else { Vec::new() },
+        position: facts.position,
+        tokens: frame + (budget - chosen.left),
+        tokens_max,
+        truncated: chosen.is_cut || !left_out.is_empty(),
+        left_out,
+    }
 }
 
-impl Dress {
-    fn share(&mut self, percent: usize) -> Purse {
-        self.purse.share(self.whole, percent)
-    }
+/// What items cost as members of an answer in JSON.
+struct Tokens<'k, 'f> {
+    known: &'k Known<'f>,
+    tokenizer: Tokenizer,
+}
 
+impl Tokens<'_, '_> {
     /// What a text costs as a JSON string.
-    fn price(&self, text: &str) -> usize {
-        let json = serde_json::Value::from(text).to_string();
-        LINE_TOKENS + self.tokenizer.count(&json)
+    fn text(&self, text: &str) -> usize {
+        self.tokenizer.count(&serde_json::Value::from(text).to_string())
     }
 
-    /// The text within a share, and what is not needed of it given back.
-    fn text(&mut self, text: &str, percent: usize) -> Cut {
-        let mut share = self.share(percent);
-        let cut = self.fit(text, share.left());
-        share.pay(self.price(&cut.text));
-        self.purse.refund(share);
-        self.truncated |= cut.truncated;
-        cut
+    fn step(&self, step: &StepView) -> usize {
+        let rejected: usize = step.rejected.iter().map(|one| LINE_TOKENS + self.text(one)).sum();
+        let reasoning = step.reasoning.as_deref().map_or(0, |text| 4 + self.text(text));
+        let reasoning = reasoning + step.branch_id.as_deref().map_or(0, |name| 4 + self.text(name));
+        STEP_TOKENS + self.text(&step.description) + reasoning + rejected
     }
+}
 
-    /// The beginning of a text that costs at most so many tokens.
-    fn fit(&self, text: &str, tokens_max: usize) -> Cut {
-        // A quarter of the tokens pays for what JSON escapes, most times.
-        let mut room = tokens_max.saturating_sub(LINE_TOKENS);
-        if text.len() <= room && self.price(text) <= tokens_max {
-            return Cut { text: text.to_owned(), truncated: false };
-        }
-        loop {
-            let kept = self.tokenizer.beginning(text, room);
-            let truncated = kept.len() < text.len();
-            let mut shown = kept.to_owned();
-            if truncated {
-                shown.truncate(kept.trim_end().len());
-                shown.push(ELLIPSIS);
+impl Price for Tokens<'_, '_> {
+    fn price(&mut self, item: &Item, form: Form) -> usize {
+        let (known, class, at) = (self.known, item.class, item.place);
+        let tokens = match class {
+            Class::LastStep => known.last_step(at, form).map(|step| self.step(&step)),
+            Class::Plan | Class::PlanDone => known
+                .plan_step(at, form)
+                .map(|step| PLAN_TOKENS + self.text(&step.text) + self.text(&step.state)),
+            Class::Result => known.result(at, form).map(|(one, _)| {
+                RESULT_TOKENS + self.text(&one.tool) + self.text(&one.input) + self.text(&one.text)
+            }),
+            Class::Task
+            | Class::Goal
+            | Class::Answer
+            | Class::Instruction
+            | Class::OlderInstruction => {
+                let quote = known.quote(class, at, form);
+                quote.map(|quote| QUOTE_TOKENS + self.text(&quote.cut.text))
             }
-            if self.price(&shown) <= tokens_max {
-                return Cut { text: shown, truncated };
-            }
-            if room == 0 {
-                return Cut { text: String::new(), truncated: !text.is_empty() };
-            }
-            room = room * 7 / 8;
-        }
-    }
-
-    /// The first lines within a share.
-    fn lines(&mut self, lines: Vec<&str>, percent: usize) -> Vec<String> {
-        let mut share = self.share(percent);
-        let count = lines.len();
-        let first = lines.first().copied();
-        let paid = |line: &&str| share.pay(self.price(line));
-        let mut kept: Vec<String> = lines.into_iter().take_while(paid).map(str::to_owned).collect();
-        self.truncated |= kept.len() < count;
-        // The first one is worth more in part than not at all.
-        if let Some(line) = first.filter(|_| kept.is_empty()) {
-            let cut = self.fit(line, share.left());
-            if !cut.text.is_empty() && share.pay(self.price(&cut.text)) {
-                kept.push(cut.text);
-            }
-        }
-        self.purse.refund(share);
-        kept
-    }
-
-    /// The newest lines within a share, the newest last.
-    fn newest<'a>(
-        &mut self,
-        lines: impl DoubleEndedIterator<Item = &'a String>,
-        percent: usize,
-    ) -> Vec<String> {
-        let mut kept = self.lines(lines.rev().map(String::as_str).collect(), percent);
-        kept.reverse();
-        kept
-    }
-
-    /// A plan's steps within its share: what is done gives way first, from its beginning.
-    fn plan(&mut self, steps: &[PlanStep]) -> Vec<PlanStep> {
-        let mut share = self.share(PLAN);
-        let mut keep = vec![false; steps.len()];
-        let open = steps.iter().enumerate().filter(|(_, step)| !step.is_done());
-        let done = steps.iter().enumerate().rev().filter(|(_, step)| step.is_done());
-        for (at, step) in open.chain(done) {
-            let price = LINE_TOKENS * 2 + self.price(&step.text) + self.price(&step.state);
-            let paid = share.pay(price);
-            self.truncated |= !paid;
-            if let Some(keep) = keep.get_mut(at) {
-                *keep = paid;
-            }
-            if !paid {
-                break;
-            }
-        }
-        self.purse.refund(share);
-        steps.iter().zip(keep).filter(|(_, keep)| *keep).map(|(step, _)| step.clone()).collect()
-    }
-
-    /// The results within what is left, each with the same room; the newest first has a place.
-    fn results(&mut self, outputs: Vec<&Output>) -> Vec<Output> {
-        let mut made = Vec::new();
-        let mut left = outputs.len();
-        for output in outputs.into_iter().rev() {
-            let mut room = Purse::new(self.purse.left() / left.max(1));
-            left -= 1;
-            let before = room.left();
-            let head = OBJECT_TOKENS + self.price(&output.tool);
-            if !room.pay(head) {
-                self.truncated = true;
-                continue;
-            }
-            let input = self.fit(&output.input, room.left() / 3);
-            room.pay(self.price(&input.text));
-            let text = self.fit(&output.text, room.left());
-            room.pay(self.price(&text.text));
-            self.truncated |= text.truncated || input.truncated;
-            self.purse.pay(before - room.left());
-            made.push(Output { text: text.text, input: input.text, ..output.clone() });
-        }
-        made.reverse();
-        made
+            _ => Some(LINE_TOKENS + self.text(&known.line(class, at, form))),
+        };
+        tokens.unwrap_or_default()
     }
 }

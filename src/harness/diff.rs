@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use super::{
     budget::{Purse, fit, json_bytes},
-    overview::{GapLine, IndexLine, RejectedLine, SourceLine, gap_line},
+    lists::{GapLine, IndexLine, RejectedLine, SourceLine, gap_line},
     window::Window,
 };
 use crate::{

@@ -6,35 +6,41 @@ mod continuation;
 mod coverage;
 mod cursor;
 mod diff;
+mod gather;
+mod lists;
 mod message;
 mod outcomes;
 mod overview;
+mod phases;
 mod said;
+pub mod select;
 mod squeeze;
 mod step;
 mod summary;
 mod tokens;
+mod told;
 mod transform;
 mod unit;
 mod window;
 
-pub use budget::{ANSWER_BYTES, ANSWER_BYTES_MIN, Cut, Purse, fit, json_bytes};
-pub use continuation::{
-    CONTINUATION_TOKENS, CONTINUATION_TOKENS_MIN, Continuation, PlanView, continuation,
-};
+pub use budget::{ANSWER_BYTES, ANSWER_BYTES_MIN, Cut, Purse, STEP_ANSWER_BYTES, fit, json_bytes};
+pub use continuation::{CONTINUATION_TOKENS, CONTINUATION_TOKENS_MIN, Continuation, continuation};
 pub use coverage::{COVERAGE_BYTES, Coverage, coverage};
 pub use cursor::{Cursor, List};
 pub use diff::{Changed, FactsDiff, News, WindowDiff, diff, window_diff};
+pub use lists::{
+    BranchLine, GapLine, IndexLine, RejectedLine, SourceLine, gap_line, gaps_page, rejected_page,
+    sources_page, steps_page,
+};
 pub use message::{Message, Messages, Part, Role};
 pub use outcomes::{OutcomesView, PatternLine, ProviderLine};
-pub use overview::{
-    BranchLine, FULL_STEPS_MAX, GapLine, IndexLine, More, Overview, RejectedLine, SourceLine,
-    TalkView, gap_line, gaps_page, goal, overview, rejected_page, sources_page, steps_page,
-};
+pub use overview::{FULL_STEPS_MAX, More, Overview, TalkView, explained, goal, overview};
+pub use phases::{Level, Levelled, PhaseView, levelled};
 pub use said::{Block, Call, Image, ToolResult};
-pub use step::{StepPlace, StepView, brief, page};
+pub use step::{StepPlace, StepView, page};
 pub use summary::summary;
 pub use tokens::{Counter, Tokenizer};
+pub use told::{LeftOut, PlanView, Quote, Why};
 pub use transform::{Compress, Filter, Transform, TransformError};
 pub use window::{Plan, Reason, Shape, Shown, WINDOW_TOKENS_MIN, Window, window};
 

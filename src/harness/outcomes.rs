@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::budget::{Purse, json_bytes};
+use super::budget::json_bytes;
 use crate::{
     event::Timestamp,
     projection::{Outcome, Outcomes, Trouble},
@@ -47,29 +47,25 @@ pub struct OutcomesView {
     pub patterns: Vec<PatternLine>,
     /// The most used first.
     pub providers: Vec<ProviderLine>,
-    /// Whether something did not fit.
-    pub truncated: bool,
 }
 
-/// Patterns and providers within a budget.
-#[must_use]
-pub(super) fn view(outcomes: &Outcomes, purse: &mut Purse) -> OutcomesView {
-    let mut made = OutcomesView::default();
-    for pattern in patterns(outcomes) {
-        let urls: usize = pattern.urls.iter().map(|url| 1 + json_bytes(url)).sum();
-        let kept = purse.pay(150 + pattern.suggestion.len() + urls);
-        made.truncated |= !kept;
-        made.patterns.extend(kept.then_some(pattern));
+impl PatternLine {
+    /// What it takes on the wire, in bytes.
+    pub(super) fn bytes(&self) -> usize {
+        let urls: usize = self.urls.iter().map(|url| 1 + json_bytes(url)).sum();
+        150 + self.suggestion.len() + urls
     }
-    for provider in providers(outcomes) {
-        let kept = purse.pay(45 + json_bytes(&provider.name));
-        made.truncated |= !kept;
-        made.providers.extend(kept.then_some(provider));
-    }
-    made
 }
 
-fn patterns(outcomes: &Outcomes) -> Vec<PatternLine> {
+impl ProviderLine {
+    /// What it takes on the wire, in bytes.
+    pub(super) fn bytes(&self) -> usize {
+        45 + json_bytes(&self.name)
+    }
+}
+
+/// Kinds of failures that came often, the most frequent first.
+pub(super) fn patterns(outcomes: &Outcomes) -> Vec<PatternLine> {
     let mut kinds: BTreeMap<Trouble, Vec<&Outcome>> = BTreeMap::new();
     for outcome in outcomes.latest().rev() {
         if let Some(trouble) = outcome.trouble {
@@ -96,7 +92,8 @@ fn patterns(outcomes: &Outcomes) -> Vec<PatternLine> {
     lines
 }
 
-fn providers(outcomes: &Outcomes) -> Vec<ProviderLine> {
+/// How each tool fared, the most used first.
+pub(super) fn providers(outcomes: &Outcomes) -> Vec<ProviderLine> {
     let mut names: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
     for outcome in outcomes.latest() {
         let (attempts, successes) = names.entry(&outcome.provider).or_default();

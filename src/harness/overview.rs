@@ -1,105 +1,117 @@
 //! The index view and its relatives: what a model gets back after it lost its context, within a
-//! budget. Each part has a share; what a part does not need goes to the summary and the index; what
-//! does not fit is marked and has a cursor. It must not cost more for a longer session.
+//! budget of bytes. It is a recipe over [`select`]: the table below says what comes first and what
+//! the rest is worth. It must not cost more for a longer session.
 
 use super::{
-    budget::{ANSWER_BYTES_MIN, Cut, Purse, fit, json_bytes},
-    cursor::{Cursor, List},
-    outcomes::{self, OutcomesView},
-    step::{StepPlace, StepView, brief},
-    summary::{Beside, summary_beside},
+    budget::{ANSWER_BYTES_MIN, Cut, json_bytes},
+    cursor::Cursor,
+    gather::Known,
+    lists::{
+        BranchLine, GapLine, IndexLine, RejectedLine, SourceLine, branch_line, gap_line,
+        index_line, rejected_line, source_line,
+    },
+    outcomes::{OutcomesView, PatternLine, ProviderLine},
+    select::{Class, Form, Item, Price, Recipe, Row, Selection, select},
+    step::StepView,
+    summary::{Section, head, sections},
+    told::{LeftOut, PlanView, Quote, Why},
 };
 use crate::{
     event::{Position, Timestamp},
-    projection::{Confidence, Facts, Line, Research},
+    projection::{Facts, Line},
 };
 
 /// Steps up to which the full view is given without being asked for.
 pub const FULL_STEPS_MAX: usize = 8;
 
 /// Bytes for what is always there: ids, times, marker, notice, cursors, names of lists.
-const FRAME_BYTES: usize = 1_300;
-/// Shares of the rest, in percent; what a share does not need goes to the summary, and what that
-/// does not need to the index of steps.
-const GOAL: usize = 6;
-const LAST_STEPS: usize = 18;
-const GAPS: usize = 12;
-const SOURCES: usize = 12;
-const REJECTED: usize = 5;
-const BRANCHES: usize = 3;
-const OUTCOMES: usize = 5;
-const CONVERSATION: usize = 9;
-const CONVERSATION_ALONE: usize = 40;
-/// The least the index of steps has; the summary has what is left before it.
-const INDEX: usize = 12;
-const SUMMARY_MIN: usize = 15;
-const _: () = assert!(
-    GOAL + LAST_STEPS + GAPS + SOURCES + REJECTED + BRANCHES + OUTCOMES + CONVERSATION
-        <= 100 - INDEX - SUMMARY_MIN
-);
+const FRAME_BYTES: usize = 700;
+/// Bytes of the name of a class, of how many of it are left out, and of its cursor.
+const CLASS_BYTES: usize = 24;
+/// Bytes of a quote's position and mark.
+const QUOTE_BYTES: usize = 48;
 
-/// A step in the index.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct IndexLine {
-    /// Its number.
-    pub number: u64,
-    /// Its branch.
-    pub branch_id: Option<String>,
-    /// Its description in one line.
-    pub line: String,
-    /// How sure.
-    pub confidence: Option<Confidence>,
-    /// Number of the step that supersedes it.
-    pub superseded_by: Option<u64>,
+const fn row(class: Class, first: usize, weight: usize) -> Row {
+    Row { class, first, weight, max: usize::MAX, in_order: false }
 }
 
-/// A gap, open or closed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GapLine {
-    /// Its name, to close it with.
-    pub id: String,
-    /// What is not known.
-    pub description: String,
-    /// The step that opened it.
-    pub step: Option<u64>,
-}
+/// What an overview tells: the indispensable in this order, then the rest by weight and worth.
+const OVERVIEW: Recipe = Recipe {
+    rows: &[
+        row(Class::Task, 1, 0),
+        row(Class::Goal, 1, 0),
+        row(Class::Next, 3, 900),
+        row(Class::LastStep, 3, 0),
+        row(Class::Plan, 40, 800),
+        row(Class::Instruction, 64, 500),
+        row(Class::Summary, 1, 0),
+        Row { in_order: true, ..row(Class::StepLine, 1, 110) },
+        row(Class::Failure, 8, 1_500),
+        row(Class::Change, 0, 1_600),
+        row(Class::Failed, 0, 1_000),
+        row(Class::File, 0, 900),
+        row(Class::Gap, 0, 1_400),
+        row(Class::Finding, 0, 1_000),
+        row(Class::Rejection, 0, 1_000),
+        row(Class::Source, 0, 900),
+        row(Class::Done, 0, 700),
+        row(Class::Tried, 0, 400),
+        row(Class::Answer, 0, 700),
+        row(Class::Pattern, 0, 700),
+        row(Class::Branch, 0, 400),
+        row(Class::OlderInstruction, 0, 300),
+        row(Class::PlanDone, 0, 150),
+        row(Class::Provider, 0, 110),
+        Row { in_order: true, ..row(Class::Event, 0, 150) },
+        row(Class::Count, 0, 60),
+    ],
+    first_percent: 75,
+};
 
-/// A source.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SourceLine {
-    /// Where it is.
-    pub url: String,
-    /// What it is called.
-    pub title: Option<String>,
-    /// What it is.
-    pub kind: Option<String>,
-    /// The step that met it first.
-    pub step: Option<u64>,
-    /// Whether the server recorded it itself.
-    pub by_server: bool,
-    /// The tool whose result named it.
-    pub tool: Option<String>,
-}
+/// The summary on the level of steps: no lists, and the sentences of the last steps as well.
+const SUMMARY: Recipe = Recipe {
+    rows: &[
+        row(Class::Task, 1, 0),
+        row(Class::Goal, 1, 0),
+        row(Class::Next, 3, 900),
+        row(Class::Plan, 40, 800),
+        row(Class::Instruction, 64, 500),
+        row(Class::Summary, 1, 0),
+        row(Class::Failure, 8, 1_500),
+        row(Class::Change, 0, 1_600),
+        row(Class::Failed, 0, 1_000),
+        row(Class::File, 0, 900),
+        row(Class::Gap, 0, 1_400),
+        row(Class::Finding, 0, 1_000),
+        row(Class::Rejection, 0, 1_000),
+        row(Class::Done, 0, 700),
+        row(Class::Tried, 0, 400),
+        row(Class::Answer, 0, 700),
+        row(Class::OlderInstruction, 0, 300),
+        row(Class::PlanDone, 0, 150),
+    ],
+    first_percent: 75,
+};
 
-/// An approach that was ruled out.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RejectedLine {
-    /// The approach.
-    pub text: String,
-    /// Number of the step that ruled it out.
-    pub step: Option<u64>,
-}
-
-/// A branch.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BranchLine {
-    /// Its name.
-    pub id: String,
-    /// The step it left from.
-    pub from: Option<u64>,
-    /// Its latest step.
-    pub last: u64,
-}
+/// The full view of a few steps: an index instead of a summary.
+const FULL: Recipe = Recipe {
+    rows: &[
+        row(Class::Task, 1, 0),
+        row(Class::Goal, 1, 0),
+        row(Class::LastStep, 3, 0),
+        Row { in_order: true, ..row(Class::StepLine, FULL_STEPS_MAX, 900) },
+        row(Class::Gap, 0, 1_400),
+        row(Class::Rejection, 0, 1_000),
+        row(Class::Source, 0, 900),
+        row(Class::Pattern, 0, 700),
+        row(Class::Branch, 0, 400),
+        row(Class::Instruction, 0, 300),
+        row(Class::Provider, 0, 110),
+        Row { in_order: true, ..row(Class::Event, 0, 150) },
+        row(Class::Count, 0, 60),
+    ],
+    first_percent: 75,
+};
 
 /// What happened beside the research, and in a session without any.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -128,8 +140,22 @@ pub struct More {
 /// The overview of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Overview {
-    /// What it is for.
+    /// What the research is for; without research what the user asked for.
     pub goal: Cut,
+    /// What the user asked for, where the goal is another text.
+    pub task: Option<Quote>,
+    /// What the user said after that, oldest first.
+    pub instructions: Vec<Quote>,
+    /// The plan.
+    pub plan: Option<PlanView>,
+    /// What is to be done next.
+    pub next: Vec<String>,
+    /// Commands and tests that failed and were not mended.
+    pub failures: Vec<String>,
+    /// Files that were changed.
+    pub files: Vec<String>,
+    /// Calls that changed something.
+    pub changes: Vec<String>,
     /// Steps recorded.
     pub steps: u64,
     /// Steps the caller expects.
@@ -166,317 +192,192 @@ pub struct Overview {
     pub talk: Option<TalkView>,
     /// Where the lists go on.
     pub more: More,
+    /// What is not shown, by class.
+    pub left_out: Vec<LeftOut>,
+    /// Why each item is shown, in the order in which they were chosen.
+    pub why: Vec<Why>,
     /// Whether anything was left out or cut.
     pub truncated: bool,
 }
 
-/// The overview of a session within a budget. A full view leaves the summary out.
+/// The overview of a session within a budget of bytes. A full view leaves the summary out.
 #[must_use]
 pub fn overview(facts: &Facts, full: bool, bytes_max: usize) -> Overview {
-    let research = &facts.research;
-    let whole = bytes_max.max(ANSWER_BYTES_MIN) - FRAME_BYTES;
-    let mut purse = Purse::new(whole);
-    let goal = goal_of(facts, &mut purse, whole);
-    let last_steps = last_steps(research, &mut purse, whole);
-    let (gaps, more_gaps) =
-        spend(&mut purse, whole, GAPS, |purse| gaps_page(research, None, purse));
-    let (sources, more_sources) =
-        spend(&mut purse, whole, SOURCES, |purse| sources_page(research, None, purse));
-    let (rejected, more_rejected) =
-        spend(&mut purse, whole, REJECTED, |purse| rejected_page(research, None, purse));
-    let branches = spend(&mut purse, whole, BRANCHES, |purse| branches_of(research, purse));
-    let outcomes =
-        spend(&mut purse, whole, OUTCOMES, |purse| outcomes::view(&facts.outcomes, purse));
-    let share = if research.steps().is_empty() { CONVERSATION_ALONE } else { CONVERSATION };
-    let talk = spend(&mut purse, whole, share, |purse| talk_of(facts, purse));
-    let beside = Beside {
-        steps: &last_steps,
-        gaps: oldest(more_gaps, gaps.is_empty()),
-        rejected: &rejected,
+    explained(facts, full, bytes_max, false)
+}
+
+/// The overview, with why each item is shown when that is asked for.
+#[must_use]
+pub fn explained(facts: &Facts, full: bool, bytes_max: usize, explain: bool) -> Overview {
+    let recipe = if full { &FULL } else { &OVERVIEW };
+    made(facts, recipe, bytes_max, explain)
+}
+
+/// The summary of a session on the level of steps, within a budget of bytes.
+#[must_use]
+pub(super) fn step_summary(facts: &Facts, bytes_max: usize) -> Overview {
+    made(facts, &SUMMARY, bytes_max, false)
+}
+
+fn made(facts: &Facts, recipe: &Recipe, bytes_max: usize, explain: bool) -> Overview {
+    let budget = bytes_max.max(ANSWER_BYTES_MIN) - FRAME_BYTES;
+    let mut known = Known::gather(facts, recipe, budget);
+    let has = |class: Class| known.items.iter().any(|item| item.class == class);
+    let present = recipe.rows.iter().filter(|row| has(row.class)).count();
+    let current = known.plan_current().map_or(0, |name| json_bytes(&name));
+    let budget = budget.saturating_sub(current + present * CLASS_BYTES);
+    let has_row = |class: Class| recipe.rows.iter().any(|row| row.class == class);
+    if has_row(Class::LastStep) {
+        known.without_findings_of_last_steps();
+    }
+    let items = std::mem::take(&mut known.items);
+    let chosen = select(&items, recipe, budget, &mut WireBytes { known: &known });
+    known.items = items;
+    let why = if explain { known.why(&chosen) } else { Vec::new() };
+    let mut view = assembled(&known, &chosen, recipe);
+    if has_row(Class::Finding) {
+        view.summary = summary_beside(&known, &chosen, !has_row(Class::LastStep));
+    }
+    Overview { why, ..view }
+}
+
+fn assembled(known: &Known<'_>, chosen: &Selection, recipe: &Recipe) -> Overview {
+    let (facts, research) = (known.facts, &known.facts.research);
+    let places = |class| chosen.of(class).into_iter();
+    let task = known.quotes(chosen, Class::Task).pop();
+    let goal = known.quotes(chosen, Class::Goal).pop();
+    let (goal, task) = match goal {
+        Some(goal) => (goal.cut, task),
+        None => (task.map(|task| task.cut).unwrap_or_default(), None),
     };
-    let summary = if full { String::new() } else { summary_of(facts, beside, &mut purse, whole) };
-    let (index, more_steps) = steps_page(research, None, &mut purse);
-    let more =
-        More { steps: more_steps, sources: more_sources, gaps: more_gaps, rejected: more_rejected };
-    let truncated = goal.truncated
-        || more != More::default()
-        || outcomes.truncated
-        || last_steps.iter().any(|step| step.truncated)
-        || branches.len() < research.branches().len();
+    let classes: Vec<Class> = recipe.rows.iter().map(|row| row.class).collect();
+    let left_out = known.left_out(chosen, &classes);
+    let cursor = |class: Class| {
+        left_out.iter().find(|one| one.class == class.as_str()).and_then(|one| one.cursor)
+    };
+    let more = More {
+        steps: cursor(Class::StepLine),
+        sources: cursor(Class::Source),
+        gaps: cursor(Class::Gap),
+        rejected: cursor(Class::Rejection),
+    };
+    let last_steps: Vec<StepView> =
+        places(Class::LastStep).filter_map(|(at, form)| known.last_step(at, form)).collect();
+    let is_cut = chosen.is_cut || last_steps.iter().any(|step| step.truncated);
+    let truncated = is_cut || !left_out.is_empty();
+    let gaps = places(Class::Gap).filter_map(|(at, _)| research.gaps().get(at).map(gap_line));
+    let sources =
+        places(Class::Source).filter_map(|(at, _)| research.sources().get(at).map(source_line));
+    let branches =
+        places(Class::Branch).filter_map(|(at, _)| research.branches().get(at).map(branch_line));
     Overview {
         goal,
+        task,
+        instructions: known.instructions(chosen),
+        plan: known.plan_view(chosen),
+        next: known.lines(chosen, Class::Next),
+        failures: known.lines(chosen, Class::Failure),
+        files: known.lines(chosen, Class::File),
+        changes: known.lines(chosen, Class::Change),
         steps: research.steps().len() as u64,
         estimate: research.estimate(),
         started_at: research.started_at().or(facts.times.map(|(first, _)| first)),
         updated_at: facts.times.map(|(_, last)| last),
         completed_at: research.completed_at(),
         position: facts.position,
-        summary,
-        index,
+        summary: String::new(),
+        index: places(Class::StepLine).filter_map(|(at, _)| index_line(research, at)).collect(),
         last_steps,
-        gaps,
+        gaps: gaps.collect(),
         gaps_open: research.gaps_open().len() as u64,
-        sources,
+        sources: sources.collect(),
         sources_total: research.sources().len() as u64,
-        rejected,
-        branches,
-        outcomes,
-        talk,
+        rejected: places(Class::Rejection)
+            .filter_map(|(at, _)| rejected_line(research, at))
+            .collect(),
+        branches: branches.collect(),
+        outcomes: outcomes_of(known, chosen),
+        talk: talk_of(known, chosen),
         more,
+        why: Vec::new(),
+        left_out,
         truncated,
     }
 }
 
-fn spend<T>(
-    purse: &mut Purse,
-    whole: usize,
-    percent: usize,
-    run: impl FnOnce(&mut Purse) -> T,
-) -> T {
-    let mut share = purse.share(whole, percent);
-    let made = run(&mut share);
-    purse.refund(share);
-    made
+/// The summary of an overview: what its other members do not say; with the latest step where none
+/// is shown.
+fn summary_beside(known: &Known<'_>, chosen: &Selection, with_latest: bool) -> String {
+    let beside = [
+        Section::words("The agent said", &[Class::Answer]),
+        Section::list("Found", &[Class::Finding]),
+        Section::list("Failed", &[Class::Failed]),
+        Section::list("Done", &[Class::Done]),
+        Section::list("Tried", &[Class::Tried]),
+    ];
+    sections(known, chosen, &head(known.facts, with_latest), &beside)
 }
 
-/// What a session is for: as said, or the first thing a person said in it.
-#[must_use]
-pub fn goal(facts: &Facts, bytes_max: usize) -> Cut {
-    let first_said = || facts.conversation.first_said.as_ref().map(|line| line.text.as_str());
-    fit(facts.research.goal().or_else(first_said).unwrap_or_default(), bytes_max)
+fn outcomes_of(known: &Known<'_>, chosen: &Selection) -> OutcomesView {
+    let patterns = chosen.of(Class::Pattern).into_iter();
+    let providers = chosen.of(Class::Provider).into_iter();
+    OutcomesView {
+        patterns: patterns.filter_map(|(at, _)| known.patterns.get(at).cloned()).collect(),
+        providers: providers.filter_map(|(at, _)| known.providers.get(at).cloned()).collect(),
+    }
 }
 
-fn goal_of(facts: &Facts, purse: &mut Purse, whole: usize) -> Cut {
-    spend(purse, whole, GOAL, |purse| {
-        let cut = goal(facts, purse.left());
-        purse.pay(json_bytes(&cut.text).min(purse.left()));
-        cut
+fn talk_of(known: &Known<'_>, chosen: &Selection) -> Option<TalkView> {
+    let talk = &known.facts.conversation;
+    let counts = chosen.of(Class::Count).into_iter();
+    let recent = chosen.of(Class::Event).into_iter();
+    (talk.events > 0).then(|| TalkView {
+        events: talk.events,
+        counts: counts.filter_map(|(at, _)| known.counts.get(at).cloned()).collect(),
+        recent: recent.filter_map(|(at, _)| talk.recent.get(at).cloned()).collect(),
     })
 }
 
-/// What the index can do without.
-fn summary_of(facts: &Facts, beside: Beside<'_>, purse: &mut Purse, whole: usize) -> String {
-    let text = summary_beside(facts, beside, purse.left().saturating_sub(whole * INDEX / 100));
-    purse.pay(json_bytes(&text).min(purse.left()));
-    text
-}
-
-/// Ordinal of the oldest item a list shows; 0 when it shows all there are.
-fn oldest(more: Option<Cursor>, empty: bool) -> Option<usize> {
-    match more {
-        Some(Cursor::List { before, .. }) => Some(before),
-        _ => (!empty).then_some(0),
-    }
-}
-
-fn last_steps(research: &Research, purse: &mut Purse, whole: usize) -> Vec<StepView> {
-    let count = research.full().count().max(1);
-    let mut steps = Vec::new();
-    for (step, body, at) in research.full() {
-        let superseded_by = step.superseded_by;
-        let place = StepPlace { position: step.position, at, superseded_by };
-        steps.push(spend(purse, whole, LAST_STEPS / count, |purse| brief(body, place, purse)));
-    }
-    steps
-}
-
-/// Takes items from the newest ordinal below `before` down until the purse is empty; at least one,
-/// so that paging gets on. Answers them in ascending order and the ordinal of the oldest taken.
-fn newest<T>(
-    ordinals: impl Iterator<Item = usize>,
-    purse: &mut Purse,
-    mut item: impl FnMut(usize) -> Option<(T, usize)>,
-    at_least_one: bool,
-) -> (Vec<T>, Option<usize>) {
-    let (mut items, mut oldest) = (Vec::new(), None);
-    for ordinal in ordinals {
-        let Some((made, price)) = item(ordinal) else { continue };
-        let must = at_least_one && items.is_empty();
-        if !purse.pay(price) && !must {
-            items.reverse();
-            return (items, Some(oldest.unwrap_or(ordinal + 1)));
-        }
-        items.push(made);
-        oldest = Some(ordinal);
-    }
-    items.reverse();
-    (items, None)
-}
-
-fn go_on(list: List, before: Option<usize>) -> Option<Cursor> {
-    before.map(|before| Cursor::List { list, before })
-}
-
-/// Steps before an ordinal, or the newest; the cursor goes on with older ones.
+/// What a session is for: as said, or the first thing that a person said in it.
 #[must_use]
-pub fn steps_page(
-    research: &Research,
-    before: Option<usize>,
-    purse: &mut Purse,
-) -> (Vec<IndexLine>, Option<Cursor>) {
-    let steps = research.steps();
-    let end = before.unwrap_or(steps.len()).min(steps.len());
-    let (lines, next) = newest(
-        (0..end).rev(),
-        purse,
-        |ordinal| {
-            let step = steps.get(ordinal)?;
-            let line = IndexLine {
-                number: step.number,
-                branch_id: research.branch_of_step(step).map(|branch| branch.id.to_string()),
-                line: step.line.to_string(),
-                confidence: step.confidence,
-                superseded_by: step.superseded_by,
-            };
-            let price = price_of(&line);
-            Some((line, price))
-        },
-        before.is_some(),
-    );
-    (lines, go_on(List::Steps, next))
+pub fn goal(facts: &Facts, bytes_max: usize) -> Cut {
+    let task = || facts.progress.task().map(|task| task.text.as_str());
+    super::budget::fit(facts.research.goal().or_else(task).unwrap_or_default(), bytes_max)
 }
 
-/// What a line of the index costs in the longest of its wire forms.
-fn price_of(line: &IndexLine) -> usize {
-    let digits = |number: u64| number.checked_ilog10().unwrap_or(0) as usize + 1;
-    let text =
-        r#"{"stepNumber":,"oneLiner":},"#.len() + digits(line.number) + json_bytes(&line.line);
-    let branch = r#","branchId":"#.len() + line.branch_id.as_deref().map_or(0, json_bytes);
-    let confidence = r#","confidence":"medium""#.len();
-    let superseded = r#","supersededBy":"#.len() + line.superseded_by.map_or(0, digits);
-    text + if line.branch_id.is_some() { branch } else { 0 }
-        + if line.confidence.is_some() { confidence } else { 0 }
-        + if line.superseded_by.is_some() { superseded } else { 0 }
+/// What items cost in the longest of their wire forms.
+struct WireBytes<'k, 'f> {
+    known: &'k Known<'f>,
 }
 
-/// Open gaps before an ordinal, or the newest.
-#[must_use]
-pub fn gaps_page(
-    research: &Research,
-    before: Option<usize>,
-    purse: &mut Purse,
-) -> (Vec<GapLine>, Option<Cursor>) {
-    let open = research.gaps_open().range(..before.unwrap_or(usize::MAX)).rev().copied();
-    let (lines, next) = newest(
-        open,
-        purse,
-        |ordinal| {
-            let gap = research.gaps().get(ordinal)?;
-            let line = gap_line(gap);
-            let price = 60 + json_bytes(&line.id) + json_bytes(&line.description);
-            Some((line, price))
-        },
-        before.is_some(),
-    );
-    (lines, go_on(List::Gaps, next))
-}
-
-/// A gap as it is shown.
-#[must_use]
-pub fn gap_line(gap: &crate::projection::Gap) -> GapLine {
-    GapLine {
-        id: gap.id.to_string(),
-        description: gap.description.to_string(),
-        step: gap.opened_by,
+impl Price for WireBytes<'_, '_> {
+    fn price(&mut self, item: &Item, form: Form) -> usize {
+        let (known, at) = (self.known, item.place);
+        let (facts, research) = (known.facts, &known.facts.research);
+        let bytes = match item.class {
+            Class::LastStep => known.last_step(at, form).map(|step| step.bytes()),
+            Class::StepLine => index_line(research, at).map(|line| line.bytes()),
+            Class::Gap => research.gaps().get(at).map(|gap| gap_line(gap).bytes()),
+            Class::Source => research.sources().get(at).map(|one| source_line(one).bytes()),
+            Class::Rejection => rejected_line(research, at).map(|line| line.bytes()),
+            Class::Branch => research.branches().get(at).map(|one| branch_line(one).bytes()),
+            Class::Pattern => known.patterns.get(at).map(PatternLine::bytes),
+            Class::Provider => known.providers.get(at).map(ProviderLine::bytes),
+            Class::Count => known.counts.get(at).map(|(kind, _)| 50 + json_bytes(kind)),
+            Class::Event => facts
+                .conversation
+                .recent
+                .get(at)
+                .map(|line| 110 + json_bytes(&line.text) + json_bytes(line.kind.as_str())),
+            Class::Task | Class::Instruction | Class::OlderInstruction => known
+                .quote(item.class, at, form)
+                .map(|quote| QUOTE_BYTES + json_bytes(&quote.cut.text)),
+            Class::Plan | Class::PlanDone => known
+                .plan_step(at, form)
+                .map(|step| 24 + json_bytes(&step.text) + json_bytes(&step.state)),
+            // A line of a list, or of the summary with its dash and number.
+            _ => Some(8 + json_bytes(&known.line(item.class, at, form))),
+        };
+        bytes.unwrap_or_default()
     }
-}
-
-/// Sources before an ordinal, or the newest.
-#[must_use]
-pub fn sources_page(
-    research: &Research,
-    before: Option<usize>,
-    purse: &mut Purse,
-) -> (Vec<SourceLine>, Option<Cursor>) {
-    let sources = research.sources();
-    let end = before.unwrap_or(sources.len()).min(sources.len());
-    let (lines, next) = newest(
-        (0..end).rev(),
-        purse,
-        |ordinal| {
-            let source = sources.get(ordinal)?;
-            let text = |text: &Option<Box<str>>| text.as_deref().map(str::to_owned);
-            let line = SourceLine {
-                url: fit(&source.url, 900).text,
-                title: text(&source.title),
-                kind: text(&source.kind),
-                step: source.step,
-                by_server: source.by_server,
-                tool: text(&source.tool),
-            };
-            let price = |text: &Option<String>| text.as_deref().map_or(0, json_bytes);
-            let texts = json_bytes(&line.url) + price(&line.title) + price(&line.kind);
-            Some((line, 110 + texts))
-        },
-        before.is_some(),
-    );
-    (lines, go_on(List::Sources, next))
-}
-
-/// Rejected approaches before an ordinal, or the newest.
-#[must_use]
-pub fn rejected_page(
-    research: &Research,
-    before: Option<usize>,
-    purse: &mut Purse,
-) -> (Vec<RejectedLine>, Option<Cursor>) {
-    let rejected = research.rejected();
-    let end = before.unwrap_or(rejected.len()).min(rejected.len());
-    let (lines, next) = newest(
-        (0..end).rev(),
-        purse,
-        |ordinal| {
-            let (step, text) = rejected.get(ordinal)?;
-            let step = research.steps().get(*step).map(|step| step.number);
-            Some((RejectedLine { text: text.to_string(), step }, 50 + json_bytes(text)))
-        },
-        before.is_some(),
-    );
-    (lines, go_on(List::Rejected, next))
-}
-
-fn branches_of(research: &Research, purse: &mut Purse) -> Vec<BranchLine> {
-    let branches = research.branches();
-    let (lines, _) = newest(
-        (0..branches.len()).rev(),
-        purse,
-        |ordinal| {
-            let branch = branches.get(ordinal)?;
-            let line =
-                BranchLine { id: branch.id.to_string(), from: branch.from, last: branch.last };
-            Some((line, 90 + json_bytes(&branch.id)))
-        },
-        false,
-    );
-    lines
-}
-
-fn talk_of(facts: &Facts, purse: &mut Purse) -> Option<TalkView> {
-    let talk = &facts.conversation;
-    if talk.events == 0 {
-        return None;
-    }
-    purse.pay(80.min(purse.left()));
-    let mut counts: Vec<(String, u64)> =
-        talk.counts.iter().map(|(kind, count)| (kind.to_string(), *count)).collect();
-    if talk.other > 0 {
-        counts.push(("other".to_owned(), talk.other));
-    }
-    counts.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
-    let half = purse.left() / 2;
-    counts.retain(|(kind, _)| {
-        let price = 50 + json_bytes(kind);
-        purse.left() >= half + price && purse.pay(price)
-    });
-    let lines = talk.recent.len();
-    let (recent, _) = newest(
-        (0..lines).rev(),
-        purse,
-        |ordinal| {
-            let line = talk.recent.get(ordinal)?;
-            Some((line.clone(), 110 + json_bytes(&line.text) + json_bytes(line.kind.as_str())))
-        },
-        false,
-    );
-    Some(TalkView { events: talk.events, counts, recent })
 }

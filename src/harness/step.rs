@@ -1,7 +1,11 @@
 //! One step in full, within a budget: its texts are shown from some byte on, and the view says
 //! where to go on. It must not read the log.
 
-use super::budget::{Cut, Purse, end_of_some, fit, json_bytes};
+use super::{
+    budget::{Purse, end_of_some, fit, json_bytes},
+    gather::{STEP_BYTES, formed},
+    select::Form,
+};
 use crate::{
     event::{Position, Timestamp},
     projection::{Confidence, body::StepBody},
@@ -9,6 +13,11 @@ use crate::{
 
 /// Bytes of JSON of a step's small members: names, numbers, times, quotes.
 const FRAME_BYTES: usize = 420;
+/// Bytes of JSON of a step's number, confidence, time and position with their names, in an
+/// overview.
+const SMALL_BYTES: usize = 195;
+/// Bytes of a branch's name that are shown.
+const BRANCH_BYTES_MAX: usize = 300;
 /// Bytes of JSON around each rejected approach.
 const ITEM_BYTES: usize = 1;
 
@@ -56,36 +65,62 @@ pub struct StepPlace {
     pub superseded_by: Option<u64>,
 }
 
-/// The step with its texts cut to shares of the budget, for an overview.
+/// The step in a form: its description in a line; its texts within [`STEP_BYTES`], the reasoning
+/// and the rejected approaches in a share of that; or all of it.
 #[must_use]
-pub fn brief(body: &StepBody, place: StepPlace, purse: &mut Purse) -> StepView {
-    let branch_id = branch_of(body, purse);
-    purse.pay(FRAME_BYTES.min(purse.left()));
-    let whole = purse.left();
-    let mut cut_any = false;
-    let mut take = |text: &str, purse: &mut Purse, bytes: usize| {
-        let Cut { text, truncated } = fit(text, bytes.min(purse.left()));
-        cut_any |= truncated;
-        purse.pay(json_bytes(&text).min(purse.left()));
-        text
-    };
-    let reasoning_share = if body.reasoning.is_some() { whole * 25 / 100 } else { 0 };
-    let rejected_share = if body.rejected.is_empty() { 0 } else { whole * 15 / 100 };
-    let share = whole - reasoning_share - rejected_share;
-    let description = take(&body.description, purse, share);
-    let reasoning = body.reasoning.as_ref().map(|text| take(text, purse, reasoning_share));
-    let mut rejected = Vec::new();
-    let mut left = rejected_share.min(purse.left());
-    for approach in &body.rejected {
-        if left < 16 {
-            break;
-        }
-        let text = take(approach, purse, left - ITEM_BYTES);
-        left = left.saturating_sub(json_bytes(&text) + ITEM_BYTES);
-        rejected.push(text);
+pub(super) fn brief(body: &StepBody, place: StepPlace, form: Form, line_chars: usize) -> StepView {
+    let branch_id = body.branch_id.as_deref().map(|name| fit(name, BRANCH_BYTES_MAX).text);
+    let rejected_bytes: usize = body.rejected.iter().map(String::len).sum();
+    let reasoning_bytes = body.reasoning.as_ref().map_or(0, String::len);
+    let bytes = body.description.len() + reasoning_bytes + rejected_bytes;
+    if form == Form::Line {
+        let description = formed(&body.description, form, 0, line_chars).text;
+        let truncated = description.len() < bytes;
+        let texts = Texts { description, reasoning: None, rejected: Vec::new() };
+        return view(body, place, branch_id, texts, truncated);
     }
-    let truncated = cut_any || rejected.len() < body.rejected.len();
-    view(body, place, branch_id, Texts { description, reasoning, rejected }, truncated)
+    let max = if form == Form::Whole { usize::MAX } else { STEP_BYTES };
+    // What a part does not need of its share is the description's.
+    let reasoning_max = reasoning_bytes.min(max / 4);
+    let rejected_max = rejected_bytes.min(max / 6);
+    let description_max = max - reasoning_max - rejected_max;
+    let fits = bytes <= max;
+    let cut = |text: &str, max: usize| match fits {
+        true => text.to_owned(),
+        false => formed(text, form, max, line_chars).text,
+    };
+    let description = cut(&body.description, description_max);
+    let reasoning = body.reasoning.as_deref().map(|text| cut(text, reasoning_max));
+    let mut rejected = Vec::new();
+    let mut left = if fits { usize::MAX } else { rejected_max };
+    for approach in &body.rejected {
+        let Some(rest) = left.checked_sub(approach.len()) else { break };
+        left = rest;
+        rejected.push(approach.clone());
+    }
+    view(body, place, branch_id, Texts { description, reasoning, rejected }, !fits)
+}
+
+impl StepView {
+    /// What it takes in the longest of its wire forms, in bytes.
+    pub(super) fn bytes(&self) -> usize {
+        let text = |name: &str, text: Option<&str>| {
+            text.map_or(0, |text| name.len() + 4 + json_bytes(text))
+        };
+        let member = |name: &str, there: bool| if there { name.len() + 9 } else { 0 };
+        let rejected: usize = self.rejected.iter().map(|text| json_bytes(text) + ITEM_BYTES).sum();
+        SMALL_BYTES
+            + json_bytes(&self.description)
+            + text("reasoning", self.reasoning.as_deref())
+            + text("branchId", self.branch_id.as_deref())
+            + member("revisesStep", self.revises.is_some())
+            + member("supersededBy", self.superseded_by.is_some())
+            + member("branchFromStep", self.branch_from.is_some())
+            + member("isRevision", self.is_revision)
+            + member("isFinal", self.is_final)
+            + member("truncated", self.truncated)
+            + rejected
+    }
 }
 
 /// The step from byte `byte_offset` of its texts on (description, reasoning and rejected
@@ -155,7 +190,7 @@ struct Texts {
 }
 
 fn branch_of(body: &StepBody, purse: &mut Purse) -> Option<String> {
-    let name = fit(body.branch_id.as_deref()?, 300).text;
+    let name = fit(body.branch_id.as_deref()?, BRANCH_BYTES_MAX).text;
     purse.pay(json_bytes(&name).min(purse.left()));
     Some(name)
 }
@@ -232,22 +267,26 @@ mod tests {
         };
         let (paged, next) = page(&body, place(), 0, 3_000);
         assert_eq!((next, paged.truncated), (None, false));
-        assert_eq!(brief(&body, place(), &mut Purse::new(900)), paged);
+        assert_eq!(brief(&body, place(), Form::Short, 120), paged);
+        assert_eq!(brief(&body, place(), Form::Line, 120).description, "d");
     }
 
     #[test]
-    fn a_brief_step_shares_its_budget_out() {
+    fn a_long_step_keeps_its_beginning_and_its_end_until_all_of_it_is_asked_for() {
         let body = StepBody {
             number: 1,
-            description: "d".repeat(90_000),
-            reasoning: Some("r".repeat(90_000)),
-            rejected: vec!["x".repeat(90_000); 90],
+            description: format!("begin {} end", "d ".repeat(45_000)),
+            reasoning: Some("r ".repeat(45_000)),
+            rejected: vec!["x".repeat(100); 90],
             ..StepBody::default()
         };
-        let view = brief(&body, place(), &mut Purse::new(1_200));
-        assert!(view.truncated);
-        assert!(view.description.len() > 300 && view.description.ends_with('…'));
-        assert!(view.reasoning.is_some_and(|text| text.ends_with('…')));
-        assert_eq!(view.rejected.len(), 1);
+        let view = brief(&body, place(), Form::Short, 120);
+        assert!(view.truncated && view.bytes() < STEP_BYTES + 400, "{}", view.bytes());
+        assert!(view.description.starts_with("begin") && view.description.ends_with("end"));
+        assert_eq!(view.rejected.len(), 2);
+        let whole = brief(&body, place(), Form::Whole, 120);
+        assert!(!whole.truncated && whole.rejected.len() == 90);
+        let line = brief(&body, place(), Form::Line, 120);
+        assert!(line.truncated && line.bytes() < 400, "{}", line.bytes());
     }
 }

@@ -1,6 +1,9 @@
 //! Views of small and very long sessions: bounded, deterministic, complete when paged.
 
-use std::sync::{Arc, LazyLock};
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, LazyLock},
+};
 
 use super::*;
 use crate::projection::{Facts, tests::event};
@@ -85,14 +88,18 @@ fn an_overview_is_bounded_at_any_number_and_size_of_steps() {
                 assert!(prices(&view) <= budget, "{steps} {full} {budget}: {}", prices(&view));
                 assert_eq!(view.steps, steps);
                 assert_eq!(view, overview(&facts, full, budget));
-                assert_eq!(view.last_steps.len() as u64, steps.min(3));
+                let whole = if budget == ANSWER_BYTES { 3 } else { 1 };
+                assert!(
+                    view.last_steps.len() as u64 >= steps.min(whole),
+                    "{steps} {full} {budget}"
+                );
             }
         }
     }
 }
 
 #[test]
-fn paging_yields_every_step_source_gap_and_rejection_exactly_once() {
+fn paging_yields_every_step_once_and_every_source_gap_and_rejection() {
     for (steps, budget) in [(10, 3_000), (1_000, 10_000), (100_000, 10_000)] {
         let facts = session(steps);
         let research = &facts.research;
@@ -106,31 +113,33 @@ fn paging_yields_every_step_source_gap_and_rejection_exactly_once() {
         }
         assert_eq!(numbers, (1..=steps).rev().collect::<Vec<_>>());
 
-        let mut urls: Vec<String> = first.sources.into_iter().rev().map(|line| line.url).collect();
+        // What an overview shows of a list is chosen from all of it, so that a page may repeat it.
+        let mut urls: BTreeSet<String> = first.sources.into_iter().map(|line| line.url).collect();
         let mut next = first.more.sources;
         while let Some(Cursor::List { before, .. }) = next {
             let (lines, more) = sources_page(research, Some(before), &mut Purse::new(budget));
-            urls.extend(lines.into_iter().rev().map(|line| line.url));
+            urls.extend(lines.into_iter().map(|line| line.url));
             next = more;
         }
         let more: Vec<u64> = (1..=steps).rev().filter(|n| brings_more(*n, steps)).collect();
-        assert_eq!(urls, more.iter().map(|n| format!("https://x.org/{n}")).collect::<Vec<_>>());
+        assert_eq!(urls, more.iter().map(|n| format!("https://x.org/{n}")).collect());
 
-        let mut gaps = first.gaps.len();
+        let mut gaps: BTreeSet<String> = first.gaps.into_iter().map(|line| line.id).collect();
         let mut next = first.more.gaps;
         while let Some(Cursor::List { before, .. }) = next {
             let (lines, more) = gaps_page(research, Some(before), &mut Purse::new(budget));
-            gaps += lines.len();
+            gaps.extend(lines.into_iter().map(|line| line.id));
             next = more;
         }
-        let mut rejected = first.rejected.len();
+        let shown = first.rejected.into_iter().map(|line| line.text);
+        let mut rejected: BTreeSet<String> = shown.collect();
         let mut next = first.more.rejected;
         while let Some(Cursor::List { before, .. }) = next {
             let (lines, more) = rejected_page(research, Some(before), &mut Purse::new(budget));
-            rejected += lines.len();
+            rejected.extend(lines.into_iter().map(|line| line.text));
             next = more;
         }
-        assert_eq!((gaps, rejected as u64), (more.len(), steps));
+        assert_eq!((gaps.len(), rejected.len() as u64), (more.len(), steps));
     }
 }
 
@@ -159,9 +168,9 @@ fn a_session_without_research_is_summed_up_from_what_was_said() {
     let view = overview(&facts, false, ANSWER_BYTES);
     assert_eq!(view.goal.text, "change my flight");
     assert_eq!(view.steps, 0);
-    for part in ["4 event(s)", "change my flight", "the one to Oslo", "which one?"] {
-        assert!(view.summary.contains(part), "{}", view.summary);
-    }
+    let said: Vec<_> = view.instructions.iter().map(|quote| quote.cut.text.as_str()).collect();
+    assert_eq!(said, ["the one to Oslo"]);
+    assert_eq!(view.summary, "4 events, no research steps.\nThe agent said: which one?");
     let talk = view.talk.expect("four events");
     assert_eq!(talk.counts.first(), Some(&("user.message".to_owned(), 2)));
     assert_eq!(talk.recent.len(), 4);
@@ -185,8 +194,8 @@ fn a_summary_names_goal_progress_findings_rejections_and_open_gaps() {
     }
     assert_eq!(
         summary(&facts, 2_000),
-        "Caller's summary after step 2: A leads\nGoal: find the cheapest\nRecorded 2 step(s) of \
-         about 4; not complete. Latest: [2] asked B\nFound:\n- [1] A costs 9\nRuled out:\n- [2] \
-         calling C\nOpen:\n- (p3) price of D"
+        "Caller's summary after step 2: A leads\nGoal: find the cheapest\n2 step(s) of about 4; not \
+         complete. Latest: [2] asked B\nFound:\n- [1] A costs 9\nRuled out:\n- [2] calling C\n\
+         Open:\n- (p3) price of D"
     );
 }

@@ -1,0 +1,420 @@
+//! Everything that a session knows as items for a selection, and the words of each: a bounded
+//! number, however long the session is. It must not decide what is shown: recipes and `select` do.
+
+use super::{
+    budget::Cut,
+    outcomes::{PatternLine, ProviderLine, patterns, providers},
+    select::{Class, Form, Item, Recipe},
+};
+use crate::{
+    event::Position,
+    projection::{
+        CommandFact, Effect, Facts, Finding, PlanStep, Said,
+        body::StepBody,
+        text::{ELLIPSIS, one_line, whole_graphemes},
+    },
+};
+
+/// Items of a class that are the newest of their list, beside those that say most.
+const NEWEST: usize = 32;
+/// Lines of steps that are offered, for each kilobyte of the budget and at least.
+const LINES_OF_KILOBYTE: usize = 12;
+const LINES_MIN: usize = 32;
+/// Open steps of a plan that stand for what is next where no outcome says it.
+const NEXT_OF_PLAN: usize = 3;
+/// Characters of a line; fewer where a budget has no room for several of that length.
+const LINE_CHARS_MAX: usize = 120;
+const LINE_CHARS_MIN: usize = 24;
+/// Bytes of a budget for each character of a line.
+const BYTES_OF_CHAR: usize = 50;
+/// Bytes of a step, of an instruction or of another text that are shown before longer forms are
+/// paid for.
+pub(super) const STEP_BYTES: usize = 1_500;
+pub(super) const TEXT_BYTES: usize = 600;
+/// What is left of the worth of a change that failed.
+const IN_VAIN_PERCENT: usize = 30;
+/// Worth of what is not judged by its words.
+const WORTH: usize = 500;
+
+/// The facts of a session as items.
+pub(super) struct Known<'a> {
+    pub(super) facts: &'a Facts,
+    pub(super) items: Vec<Item>,
+    pub(super) patterns: Vec<PatternLine>,
+    pub(super) providers: Vec<ProviderLine>,
+    pub(super) counts: Vec<(String, u64)>,
+    pub(super) next: Vec<&'a str>,
+    /// Characters of a line.
+    pub(super) line_chars: usize,
+    /// Steps, the newest, that have no line because they are shown whole.
+    pub(super) lines_hidden: usize,
+}
+
+impl<'a> Known<'a> {
+    /// Gathers what a recipe may tell, for a budget of about so many bytes.
+    pub(super) fn gather(facts: &'a Facts, recipe: &Recipe, bytes: usize) -> Self {
+        let mut known = Self {
+            facts,
+            items: Vec::with_capacity(512),
+            patterns: Vec::new(),
+            providers: Vec::new(),
+            counts: Vec::new(),
+            next: next(facts),
+            line_chars: (bytes / BYTES_OF_CHAR).clamp(LINE_CHARS_MIN, LINE_CHARS_MAX),
+            lines_hidden: 0,
+        };
+        for row in recipe.rows {
+            known.add(row.class, bytes);
+        }
+        known
+    }
+
+    fn add(&mut self, class: Class, bytes: usize) {
+        let (facts, progress) = (self.facts, &self.facts.progress);
+        let research = &facts.research;
+        match class {
+            Class::Task
+            | Class::Goal
+            | Class::Summary
+            | Class::Answer
+            | Class::Instruction
+            | Class::OlderInstruction => self.words(class),
+            Class::Next => {
+                let count = self.next.len();
+                // The first is the most urgent, and the newest is served first.
+                (0..count).rev().for_each(|at| self.listed(class, at, at, count));
+            }
+            Class::Plan | Class::PlanDone => self.plan(class),
+            Class::LastStep => {
+                let count = research.full().count();
+                (0..count).for_each(|at| self.listed(class, at, at, count));
+            }
+            Class::StepLine => {
+                let steps = research.steps().len();
+                let lines = (bytes * LINES_OF_KILOBYTE / 1_024).max(LINES_MIN);
+                for at in steps.saturating_sub(lines)..steps {
+                    // One price for all: an index is in order.
+                    self.item(Item { bytes: 150, ..item(class, at, (at, steps)) });
+                }
+            }
+            Class::Finding => self.findings(),
+            Class::Rejection | Class::Gap | Class::Source => self.list(class),
+            Class::Done => self.said(class, progress.worked().map(String::len)),
+            Class::Tried => self.said(class, progress.tried().map(String::len)),
+            Class::Failed => self.said(class, progress.failed().map(String::len)),
+            Class::Result => {
+                let outputs: Vec<_> = progress.outputs().map(|one| one.position).collect();
+                self.equal(class, 2 * LINE_CHARS_MAX, outputs);
+            }
+            Class::Event => {
+                // One price for all: they are in order.
+                let recent = facts.conversation.recent.iter().map(|line| line.position).collect();
+                self.equal(class, LINE_CHARS_MAX, recent);
+            }
+            Class::Branch => {
+                let count = research.branches().len();
+                let newest = count.saturating_sub(NEWEST)..count;
+                newest.for_each(|at| self.listed(class, at, at, count));
+            }
+            Class::Pattern | Class::Provider | Class::Count => self.counted(class),
+            Class::Failure | Class::Mended | Class::File | Class::Change => self.work(class),
+        }
+    }
+
+    /// What a person, the caller or the agent said.
+    fn words(&mut self, class: Class) {
+        let (facts, progress) = (self.facts, &self.facts.progress);
+        let task = progress.task();
+        let said = match class {
+            Class::Task => task.map(|task| (task.text.as_str(), task.position)),
+            Class::Goal => facts.research.goal().map(|goal| (goal, Position(0))),
+            Class::Summary => {
+                facts.research.summary().map(|said| (said.text.as_str(), facts.position))
+            }
+            Class::Answer => {
+                let answer = facts.conversation.last_answer.as_ref();
+                answer.map(|line| (line.text.as_str(), line.position))
+            }
+            _ => None,
+        };
+        if let Some((text, position)) = said.filter(|(text, _)| !text.is_empty()) {
+            self.text(class, 0, text, position);
+        }
+        let instructions = progress.instructions();
+        let words: Vec<_> = match class {
+            Class::Instruction => instructions.whole().enumerate().collect(),
+            Class::OlderInstruction => instructions.lines().enumerate().collect(),
+            _ => Vec::new(),
+        };
+        for (place, word) in words {
+            // The first of them is the task.
+            if task.is_none_or(|task| task.position != word.position) {
+                self.text(class, place, &word.text, word.position);
+            }
+        }
+    }
+
+    fn findings(&mut self) {
+        // A short answer that is shown as such is no finding beside.
+        let answer = self.facts.conversation.last_answer.as_ref();
+        let answer = answer.filter(|line| line.text.len() <= LINE_CHARS_MAX);
+        let answer = answer.map(|line| Said::At(line.position));
+        for (place, one) in self.facts.findings.found().iter().enumerate() {
+            if Some(one.said) != answer {
+                self.judged(Class::Finding, place, one);
+            }
+        }
+    }
+
+    /// Lists that are made for a view, the most frequent first.
+    fn counted(&mut self, class: Class) {
+        let outcomes = &self.facts.outcomes;
+        let count = match class {
+            Class::Pattern => {
+                self.patterns = patterns(outcomes);
+                self.patterns.len()
+            }
+            Class::Provider => {
+                self.providers = providers(outcomes);
+                self.providers.len()
+            }
+            _ => {
+                self.counts = counts(self.facts);
+                self.counts.len()
+            }
+        };
+        (0..count).for_each(|at| self.listed(class, at, count - at, count));
+    }
+
+    /// Items of one price at their positions.
+    fn equal(&mut self, class: Class, bytes: usize, positions: Vec<Position>) {
+        for (place, position) in positions.into_iter().enumerate() {
+            self.item(Item { bytes, ..self.at(class, place, position) });
+        }
+    }
+
+    fn work(&mut self, class: Class) {
+        let work = &self.facts.work;
+        let line = |bytes: usize| bytes.min(2 * LINE_CHARS_MAX);
+        let of_command = |one: &CommandFact| (line(one.line.len() + one.error.len()), one.last);
+        let known: Vec<(usize, Position)> = match class {
+            Class::Failure => work.failing().map(of_command).collect(),
+            Class::Mended => work.mended().map(of_command).collect(),
+            Class::File => work.files().map(|file| (file.path.len(), file.last)).collect(),
+            _ => {
+                let bytes =
+                    |one: &Effect| line(one.tool.len() + one.input.len() + one.result.len());
+                work.effects().map(|one| (bytes(one), one.position)).collect()
+            }
+        };
+        let failed: Vec<bool> = match class {
+            Class::Change => work.effects().map(|one| one.failed).collect(),
+            _ => Vec::new(),
+        };
+        for (place, (bytes, position)) in known.into_iter().enumerate() {
+            let in_vain = failed.get(place).copied().unwrap_or_default();
+            let status = if in_vain { IN_VAIN_PERCENT } else { 100 };
+            self.item(Item { bytes, status, ..self.at(class, place, position) });
+        }
+    }
+
+    /// Open steps so that the next one is the newest; done steps as they come.
+    fn plan(&mut self, class: Class) {
+        let Some(plan) = self.facts.progress.plan() else { return };
+        let count = plan.steps.len();
+        let done = class == Class::PlanDone;
+        let places = plan.steps.iter().enumerate().filter(|(_, step)| step.is_done() == done);
+        let mut places: Vec<usize> = places.map(|(at, _)| at).collect();
+        if !done {
+            places.reverse();
+        }
+        places.into_iter().for_each(|at| self.listed(class, at, at, count));
+    }
+
+    /// A list with a pool of those that say most, and its newest.
+    fn list(&mut self, class: Class) {
+        let (facts, research) = (self.facts, &self.facts.research);
+        let (pool, newest): (&[Finding], Vec<usize>) = match class {
+            Class::Gap => {
+                let open = research.gaps_open().iter().rev().take(NEWEST);
+                (facts.findings.gaps(), open.copied().collect())
+            }
+            Class::Source => {
+                let count = research.sources().len();
+                (facts.findings.sources(), (count.saturating_sub(NEWEST)..count).collect())
+            }
+            _ => {
+                let count = research.rejected().len();
+                (facts.findings.ruled_out(), (count.saturating_sub(NEWEST)..count).collect())
+            }
+        };
+        let listed = |one: &Finding| match one.said {
+            Said::Listed(ordinal) => Some(ordinal),
+            Said::Step(_) | Said::At(_) => None,
+        };
+        let mut of_list: Vec<(usize, Option<&Finding>)> =
+            pool.iter().filter_map(|one| Some((listed(one)?, Some(one)))).collect();
+        of_list.extend(newest.into_iter().map(|ordinal| (ordinal, None)));
+        // The judged one of a pair stands first.
+        of_list.sort_by_key(|(ordinal, judged)| (*ordinal, judged.is_none()));
+        of_list.dedup_by_key(|(ordinal, _)| *ordinal);
+        let count = match class {
+            Class::Gap => research.gaps().len(),
+            Class::Source => research.sources().len(),
+            _ => research.rejected().len(),
+        };
+        for (ordinal, judged) in of_list {
+            let base = item(class, ordinal, (ordinal, count));
+            let Some(one) = judged else {
+                // What has no words of its own says little.
+                self.item(Item { worth: WORTH / 5, bytes: LINE_CHARS_MAX, ..base });
+                continue;
+            };
+            let url = research.sources().get(ordinal).filter(|_| class == Class::Source);
+            let bytes = one.text.len() + url.map_or(0, |source| source.url.len());
+            let signature = (class == Class::Rejection).then_some(one.signature);
+            self.item(Item { worth: one.score, bytes, signature, ..base });
+        }
+    }
+
+    fn said(&mut self, class: Class, lengths: impl Iterator<Item = usize>) {
+        let lengths: Vec<usize> = lengths.collect();
+        let count = lengths.len();
+        for (place, bytes) in lengths.into_iter().enumerate() {
+            self.item(Item { bytes, ..item(class, place, (place, count)) });
+        }
+    }
+
+    fn text(&mut self, class: Class, place: usize, text: &str, position: Position) {
+        let bytes = text.len().min(LINE_CHARS_MAX);
+        self.item(Item { bytes, ..self.at(class, place, position) });
+    }
+
+    fn listed(&mut self, class: Class, place: usize, at: usize, count: usize) {
+        self.item(Item { bytes: 80, ..item(class, place, (at, count)) });
+    }
+
+    fn judged(&mut self, class: Class, place: usize, one: &Finding) {
+        let steps = self.facts.research.steps();
+        let position = match one.said {
+            Said::Step(step) => steps.get(step).map_or(Position(0), |step| step.position),
+            Said::At(position) => position,
+            Said::Listed(_) => Position(0),
+        };
+        let (worth, bytes, signature) = (one.score, one.text.len(), Some(one.signature));
+        self.item(Item { worth, bytes, signature, ..self.at(class, place, position) });
+    }
+
+    /// An item at a position of the session.
+    fn at(&self, class: Class, place: usize, position: Position) -> Item {
+        let share = |of: u64| usize::try_from(of).unwrap_or(usize::MAX);
+        item(class, place, (share(position.0), share(self.facts.position.0)))
+    }
+
+    fn item(&mut self, item: Item) {
+        self.items.push(item);
+    }
+
+    /// Leaves out the findings of the last steps that are short enough to be shown whole.
+    pub(super) fn without_findings_of_last_steps(&mut self) {
+        let steps = self.facts.research.steps().len();
+        let count = self.facts.research.full().count();
+        let bodies = self.facts.research.full().map(|(_, body, _)| body);
+        let short = |(_, body): &(usize, &StepBody)| bytes_of(body) <= STEP_BYTES;
+        let whole = (steps - count..).zip(bodies).filter(short);
+        let whole: Vec<usize> = whole.map(|(ordinal, _)| ordinal).collect();
+        self.without_findings_of(&whole);
+    }
+
+    /// Leaves out the findings that a reader of these steps sees in them.
+    pub(super) fn without_findings_of(&mut self, steps: &[usize]) {
+        let found = self.facts.findings.found();
+        let is_shown = |item: &Item| {
+            item.class == Class::Finding
+                && matches!(found.get(item.place).map(|one| one.said),
+                    Some(Said::Step(step)) if steps.contains(&step))
+        };
+        self.items.retain(|item| !is_shown(item));
+    }
+
+    /// Leaves out the lines of the steps that are shown whole.
+    pub(super) fn without_lines_of_last_steps(&mut self) {
+        let steps = self.facts.research.steps().len();
+        self.lines_hidden = self.facts.research.full().count();
+        let first = steps - self.lines_hidden;
+        self.items.retain(|item| item.class != Class::StepLine || item.place < first);
+    }
+
+    /// A text in a form: its first line, its beginning and end within `bytes_max`, or all of it.
+    pub(super) fn formed(&self, text: &str, form: Form, bytes_max: usize) -> Cut {
+        formed(text, form, bytes_max, self.line_chars)
+    }
+
+    /// The step of a plan at that place, in a form.
+    pub(super) fn plan_step(&self, place: usize, form: Form) -> Option<PlanStep> {
+        let step = self.facts.progress.plan()?.steps.get(place)?;
+        let text = self.formed(&step.text, form, TEXT_BYTES).text;
+        Some(PlanStep { text, state: step.state.clone() })
+    }
+}
+
+/// Bytes of the texts of a step.
+pub(super) fn bytes_of(body: &StepBody) -> usize {
+    let rejected: usize = body.rejected.iter().map(String::len).sum();
+    body.description.len() + body.reasoning.as_ref().map_or(0, String::len) + rejected
+}
+
+/// An item at one of so many places of its list.
+fn item(class: Class, place: usize, (at, count): (usize, usize)) -> Item {
+    let recency = at.min(count) * 100 / count.max(1);
+    Item { class, place, bytes: 0, worth: WORTH, recency, status: 100, mark: None, signature: None }
+}
+
+/// What to do next: as the last outcome says, else the next steps of the plan.
+fn next(facts: &Facts) -> Vec<&str> {
+    let told: Vec<&str> = facts.progress.next().map(String::as_str).collect();
+    if !told.is_empty() {
+        return told;
+    }
+    let steps = facts.progress.plan().into_iter().flat_map(|plan| &plan.steps);
+    let open = steps.filter(|step| !step.is_done()).map(|step| step.text.as_str());
+    open.take(NEXT_OF_PLAN).collect()
+}
+
+/// Events by type, the most frequent first.
+fn counts(facts: &Facts) -> Vec<(String, u64)> {
+    let talk = &facts.conversation;
+    let mut counts: Vec<(String, u64)> =
+        talk.counts.iter().map(|(kind, count)| (kind.to_string(), *count)).collect();
+    if talk.other > 0 {
+        counts.push(("other".to_owned(), talk.other));
+    }
+    counts.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    counts
+}
+
+/// A text in a form: its first `line_chars`, its beginning and end within `bytes_max`, or all of
+/// it.
+#[must_use]
+pub(super) fn formed(text: &str, form: Form, bytes_max: usize, line_chars: usize) -> Cut {
+    match form {
+        Form::Line => {
+            let line = one_line(text, line_chars);
+            Cut { truncated: line.ends_with(ELLIPSIS) && line.len() < text.len(), text: line }
+        }
+        Form::Short if text.len() > bytes_max => {
+            let head =
+                text.get(..whole_graphemes(text, text.floor_char_boundary(bytes_max * 2 / 3)));
+            let from = text.ceil_char_boundary(text.len() - bytes_max / 3);
+            let tail = text.get(from..).unwrap_or_default();
+            // A word that is cut says nothing.
+            let tail = tail.split_once(char::is_whitespace).map_or(tail, |(_, rest)| rest);
+            let head = head.unwrap_or_default().trim_end();
+            let left_out = text.len() - head.len() - tail.len();
+            let text =
+                format!("{head} {ELLIPSIS}[{left_out} bytes]{ELLIPSIS} {}", tail.trim_start());
+            Cut { text, truncated: true }
+        }
+        Form::Short | Form::Whole => Cut { text: text.to_owned(), truncated: false },
+    }
+}

@@ -1,0 +1,288 @@
+//! The lists of a session as they are shown: index lines, gaps, sources, rejected approaches,
+//! branches; and pages of them, newest first, that go on where a cursor says. They must not choose:
+//! a page is in order.
+
+use super::{
+    budget::{Purse, fit, json_bytes},
+    cursor::{Cursor, List},
+};
+use crate::projection::{Branch, Confidence, Gap, Research, Source};
+
+/// Bytes of a URL that are shown.
+const URL_BYTES_MAX: usize = 900;
+
+/// A step in the index.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IndexLine {
+    /// Its number.
+    pub number: u64,
+    /// Its branch.
+    pub branch_id: Option<String>,
+    /// Its description in one line.
+    pub line: String,
+    /// How sure.
+    pub confidence: Option<Confidence>,
+    /// Number of the step that supersedes it.
+    pub superseded_by: Option<u64>,
+}
+
+/// A gap, open or closed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GapLine {
+    /// Its name, to close it with.
+    pub id: String,
+    /// What is not known.
+    pub description: String,
+    /// The step that opened it.
+    pub step: Option<u64>,
+}
+
+/// A source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceLine {
+    /// Where it is.
+    pub url: String,
+    /// What it is called.
+    pub title: Option<String>,
+    /// What it is.
+    pub kind: Option<String>,
+    /// The step that met it first.
+    pub step: Option<u64>,
+    /// Whether the server recorded it itself.
+    pub by_server: bool,
+    /// The tool whose result named it.
+    pub tool: Option<String>,
+}
+
+/// An approach that was ruled out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RejectedLine {
+    /// The approach.
+    pub text: String,
+    /// Number of the step that ruled it out.
+    pub step: Option<u64>,
+}
+
+/// A branch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BranchLine {
+    /// Its name.
+    pub id: String,
+    /// The step it left from.
+    pub from: Option<u64>,
+    /// Its latest step.
+    pub last: u64,
+}
+
+/// Takes items from the newest ordinal below `before` down until the purse is empty; at least one,
+/// so that paging gets on. Answers them in ascending order and the ordinal of the oldest taken.
+fn newest<T>(
+    ordinals: impl Iterator<Item = usize>,
+    purse: &mut Purse,
+    mut item: impl FnMut(usize) -> Option<(T, usize)>,
+    at_least_one: bool,
+) -> (Vec<T>, Option<usize>) {
+    let (mut items, mut oldest) = (Vec::new(), None);
+    for ordinal in ordinals {
+        let Some((made, price)) = item(ordinal) else { continue };
+        let must = at_least_one && items.is_empty();
+        if !purse.pay(price) && !must {
+            items.reverse();
+            return (items, Some(oldest.unwrap_or(ordinal + 1)));
+        }
+        items.push(made);
+        oldest = Some(ordinal);
+    }
+    items.reverse();
+    (items, None)
+}
+
+fn go_on(list: List, before: Option<usize>) -> Option<Cursor> {
+    before.map(|before| Cursor::List { list, before })
+}
+
+/// Steps before an ordinal, or the newest; the cursor goes on with older ones.
+#[must_use]
+pub fn steps_page(
+    research: &Research,
+    before: Option<usize>,
+    purse: &mut Purse,
+) -> (Vec<IndexLine>, Option<Cursor>) {
+    let end = before.unwrap_or(usize::MAX).min(research.steps().len());
+    let made = |ordinal| {
+        let line = index_line(research, ordinal)?;
+        let price = line.bytes();
+        Some((line, price))
+    };
+    let (lines, next) = newest((0..end).rev(), purse, made, before.is_some());
+    (lines, go_on(List::Steps, next))
+}
+
+/// Open gaps before an ordinal, or the newest.
+#[must_use]
+pub fn gaps_page(
+    research: &Research,
+    before: Option<usize>,
+    purse: &mut Purse,
+) -> (Vec<GapLine>, Option<Cursor>) {
+    let open = research.gaps_open().range(..before.unwrap_or(usize::MAX)).rev().copied();
+    let made = |ordinal| {
+        let line = gap_line(research.gaps().get(ordinal)?);
+        let price = line.bytes();
+        Some((line, price))
+    };
+    let (lines, next) = newest(open, purse, made, before.is_some());
+    (lines, go_on(List::Gaps, next))
+}
+
+/// Sources before an ordinal, or the newest.
+#[must_use]
+pub fn sources_page(
+    research: &Research,
+    before: Option<usize>,
+    purse: &mut Purse,
+) -> (Vec<SourceLine>, Option<Cursor>) {
+    let sources = research.sources();
+    let end = before.unwrap_or(usize::MAX).min(sources.len());
+    let made = |ordinal: usize| {
+        let line = source_line(sources.get(ordinal)?);
+        let price = line.bytes();
+        Some((line, price))
+    };
+    let (lines, next) = newest((0..end).rev(), purse, made, before.is_some());
+    (lines, go_on(List::Sources, next))
+}
+
+/// Rejected approaches before an ordinal, or the newest.
+#[must_use]
+pub fn rejected_page(
+    research: &Research,
+    before: Option<usize>,
+    purse: &mut Purse,
+) -> (Vec<RejectedLine>, Option<Cursor>) {
+    let end = before.unwrap_or(usize::MAX).min(research.rejected().len());
+    let made = |ordinal| {
+        let line = rejected_line(research, ordinal)?;
+        let price = line.bytes();
+        Some((line, price))
+    };
+    let (lines, next) = newest((0..end).rev(), purse, made, before.is_some());
+    (lines, go_on(List::Rejected, next))
+}
+
+/// The step of that ordinal in the index.
+#[must_use]
+pub(super) fn index_line(research: &Research, ordinal: usize) -> Option<IndexLine> {
+    let step = research.steps().get(ordinal)?;
+    Some(IndexLine {
+        number: step.number,
+        branch_id: research.branch_of_step(step).map(|branch| branch.id.to_string()),
+        line: step.line.to_string(),
+        confidence: step.confidence,
+        superseded_by: step.superseded_by,
+    })
+}
+
+/// A gap as it is shown.
+#[must_use]
+pub fn gap_line(gap: &Gap) -> GapLine {
+    GapLine {
+        id: gap.id.to_string(),
+        description: gap.description.to_string(),
+        step: gap.opened_by,
+    }
+}
+
+/// A source as it is shown.
+#[must_use]
+pub(super) fn source_line(source: &Source) -> SourceLine {
+    let text = |text: &Option<Box<str>>| text.as_deref().map(str::to_owned);
+    SourceLine {
+        url: fit(&source.url, URL_BYTES_MAX).text,
+        title: text(&source.title),
+        kind: text(&source.kind),
+        step: source.step,
+        by_server: source.by_server,
+        tool: text(&source.tool),
+    }
+}
+
+/// The rejected approach of that ordinal as it is shown.
+#[must_use]
+pub(super) fn rejected_line(research: &Research, ordinal: usize) -> Option<RejectedLine> {
+    let (step, text) = research.rejected().get(ordinal)?;
+    let step = research.steps().get(*step).map(|step| step.number);
+    Some(RejectedLine { text: text.to_string(), step })
+}
+
+/// A branch as it is shown.
+#[must_use]
+pub(super) fn branch_line(branch: &Branch) -> BranchLine {
+    BranchLine { id: branch.id.to_string(), from: branch.from, last: branch.last }
+}
+
+/// Digits of a number.
+fn digits(number: u64) -> usize {
+    number.checked_ilog10().unwrap_or(0) as usize + 1
+}
+
+/// Bytes of a member with a number, when there is one.
+fn numbered(name: &str, number: Option<u64>) -> usize {
+    number.map_or(0, |number| name.len() + 4 + digits(number))
+}
+
+/// Bytes of a member with a text, when there is one.
+fn named(name: &str, text: Option<&str>) -> usize {
+    text.map_or(0, |text| name.len() + 4 + json_bytes(text))
+}
+
+impl IndexLine {
+    /// What it takes in the longest of its wire forms, in bytes.
+    pub(super) fn bytes(&self) -> usize {
+        let text = r#"{"stepNumber":,"oneLiner":},"#.len() + digits(self.number);
+        let confidence = self.confidence.map(|_| "medium");
+        text + json_bytes(&self.line)
+            + named("branchId", self.branch_id.as_deref())
+            + named("confidence", confidence)
+            + numbered("supersededBy", self.superseded_by)
+    }
+}
+
+impl GapLine {
+    /// What it takes in the longest of its wire forms, in bytes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let text = r#"{"gapId":,"description":},"#.len();
+        text + json_bytes(&self.id)
+            + json_bytes(&self.description)
+            + numbered("foundInStep", self.step)
+    }
+}
+
+impl SourceLine {
+    /// What it takes in the longest of its wire forms, in bytes.
+    pub(super) fn bytes(&self) -> usize {
+        let text = r#"{"url":,"foundBy":"server"},"#.len();
+        text + json_bytes(&self.url)
+            + named("title", self.title.as_deref())
+            + named("relevance", self.kind.as_deref())
+            + named("tool", self.tool.as_deref())
+            + numbered("foundInStep", self.step)
+    }
+}
+
+impl RejectedLine {
+    /// What it takes in the longest of its wire forms, in bytes.
+    pub(super) fn bytes(&self) -> usize {
+        let text = r#"{"approach":},"#.len();
+        text + json_bytes(&self.text) + numbered("foundInStep", self.step)
+    }
+}
+
+impl BranchLine {
+    /// What it takes in the longest of its wire forms, in bytes.
+    pub(super) fn bytes(&self) -> usize {
+        let text = r#"{"branchId":},"#.len() + json_bytes(&self.id);
+        text + numbered("fromStep", self.from) + numbered("lastStep", Some(self.last))
+    }
+}

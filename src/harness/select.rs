@@ -1,0 +1,549 @@
+//! SELECT: which of the things that a session knows a view tells, within a budget. Every view is a
+//! recipe over this one function: what is indispensable comes first, then what is worth most for
+//! its cost until the budget is spent, then longer forms of what was chosen. Whole numbers only, so
+//! that the same facts give the same view on every machine. It must not look at a text: items carry
+//! what is needed, and the view prices and renders them.
+
+use std::{cmp::Reverse, collections::BinaryHeap};
+
+use super::budget::Purse;
+use crate::projection::Signature;
+
+/// Bytes that every item costs on top of its own when items are ranked: without it one word would
+/// beat a sentence.
+const RANKED_BYTES: usize = 100;
+/// Forms left in a budget below which no item is looked at any more, in the view's unit.
+const LEAST: usize = 8;
+/// From this mark of a user on (1 to 10) an item counts twice.
+const MARK_HIGH: u8 = 8;
+/// A repeat counts half, a further one a quarter, and no less.
+const REPEATS_MAX: u8 = 2;
+
+/// A kind of thing that a session knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Class {
+    /// What the user asked for first.
+    Task,
+    /// What the research is for.
+    Goal,
+    /// What the user said after that.
+    Instruction,
+    /// An instruction that is kept as a line only.
+    OlderInstruction,
+    /// A step of the plan that is not done.
+    Plan,
+    /// A step of the plan that is done.
+    PlanDone,
+    /// What is to be done next.
+    Next,
+    /// One of the last steps, whole.
+    LastStep,
+    /// The caller's own summary.
+    Summary,
+    /// A command or test that failed and was not mended.
+    Failure,
+    /// A command or test that failed and was mended.
+    Mended,
+    /// What the agent said last.
+    Answer,
+    /// A gap that is open.
+    Gap,
+    /// A sentence of a step or message.
+    Finding,
+    /// An approach that was ruled out.
+    Rejection,
+    /// A call that changed something.
+    Change,
+    /// A file that was changed.
+    File,
+    /// A source.
+    Source,
+    /// What failed, as the agent said.
+    Failed,
+    /// What was done, as the agent said.
+    Done,
+    /// What was tried, as the agent said.
+    Tried,
+    /// A result of a tool.
+    Result,
+    /// A branch of the research.
+    Branch,
+    /// A kind of failure that keeps coming.
+    Pattern,
+    /// How one tool fared.
+    Provider,
+    /// A step in one line.
+    StepLine,
+    /// One of the latest events in one line.
+    Event,
+    /// How many events there are of a type.
+    Count,
+}
+
+impl Class {
+    /// Number of classes.
+    pub const COUNT: usize = Self::Count as usize + 1;
+
+    /// Its name, in the plural, as views spell it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Task => "task",
+            Self::Goal => "goal",
+            Self::Instruction | Self::OlderInstruction => "instructions",
+            Self::Plan | Self::PlanDone => "plan",
+            Self::Next => "next",
+            Self::LastStep => "last_steps",
+            Self::Summary => "summary",
+            Self::Failure => "failures",
+            Self::Mended => "mended",
+            Self::Answer => "answer",
+            Self::Gap => "gaps",
+            Self::Finding => "findings",
+            Self::Rejection => "rejected",
+            Self::Change => "changes",
+            Self::File => "files",
+            Self::Source => "sources",
+            Self::Failed => "failed",
+            Self::Done => "done",
+            Self::Tried => "tried",
+            Self::Result => "results",
+            Self::Branch => "branches",
+            Self::Pattern => "error_patterns",
+            Self::Provider => "provider_stats",
+            Self::StepLine => "steps",
+            Self::Event => "recent",
+            Self::Count => "types",
+        }
+    }
+}
+
+/// How much of an item is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Form {
+    /// One line.
+    Line,
+    /// As much as its class is given: whole when it is short, else its beginning and its end.
+    Short,
+    /// All of it.
+    Whole,
+}
+
+/// Something that a session knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Item {
+    /// Its kind.
+    pub class: Class,
+    /// Its place in the list of its kind.
+    pub place: usize,
+    /// About how many bytes its shortest form takes.
+    pub bytes: usize,
+    /// How much it says, from 0 to about 1 000: the rarity of its words, 500 when not judged.
+    pub worth: usize,
+    /// How recent it is, from 0 (the beginning of the session) to 100 (its end).
+    pub recency: usize,
+    /// What its state leaves of its worth, in percent: less for what is closed or superseded.
+    pub status: usize,
+    /// The user's mark, from 1 to 10.
+    pub mark: Option<u8>,
+    /// What it says, where a repeat of it is worth less.
+    pub signature: Option<Signature>,
+}
+
+/// What a recipe does with a class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// The class.
+    pub class: Class,
+    /// How many of the newest are indispensable.
+    pub first: usize,
+    /// How much a further one is worth, against other classes; 0: no further one is shown.
+    pub weight: usize,
+    /// How many are shown at most.
+    pub max: usize,
+    /// Whether an item is shown only with all that are newer: an index without holes.
+    pub in_order: bool,
+}
+
+/// What a view tells, and what of it first.
+#[derive(Clone, Copy, Debug)]
+pub struct Recipe {
+    /// Its classes, in the order in which the indispensable are served.
+    pub rows: &'static [Row],
+    /// Share of the budget that the indispensable take at most, in percent, while others wait.
+    pub first_percent: usize,
+}
+
+/// An item that is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Chosen {
+    /// The item.
+    pub item: Item,
+    /// In which form.
+    pub form: Form,
+    /// What that costs, in the view's unit.
+    pub cost: usize,
+    /// Its score when it was chosen.
+    pub score: usize,
+    /// How often what it says was chosen before, up to 2.
+    pub repeats: u8,
+    /// Whether it is indispensable.
+    pub is_first: bool,
+}
+
+/// What a view tells.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Selection {
+    /// The chosen, in the order in which they were chosen.
+    pub chosen: Vec<Chosen>,
+    /// What is left of the budget.
+    pub left: usize,
+    /// Whether something indispensable was shortened or left out.
+    pub is_cut: bool,
+    /// How many items were looked at: the cost of the selection.
+    pub visits: usize,
+}
+
+impl Selection {
+    /// The chosen of a class with their forms, by their places, ascending.
+    #[must_use]
+    pub fn of(&self, class: Class) -> Vec<(usize, Form)> {
+        let chosen = self.chosen.iter().filter(|one| one.item.class == class);
+        let mut places: Vec<(usize, Form)> = chosen.map(|one| (one.item.place, one.form)).collect();
+        places.sort_unstable_by_key(|(place, _)| *place);
+        places
+    }
+}
+
+/// What an item in a form costs, in the unit of the budget.
+pub trait Price {
+    /// The cost. Never less for a longer form.
+    fn price(&mut self, item: &Item, form: Form) -> usize;
+}
+
+/// Chooses what a view tells. Items of one class come in ascending order: the newest last.
+///
+/// Every item is looked at a bounded number of times, whatever the session's length.
+#[must_use]
+pub fn select(items: &[Item], recipe: &Recipe, budget: usize, price: &mut dyn Price) -> Selection {
+    let mut choice = Choice {
+        items,
+        price,
+        purse: Purse::new(budget),
+        taken: vec![false; items.len()],
+        counts: [0; Class::COUNT],
+        made: Selection::default(),
+    };
+    choice.indispensable(recipe, budget);
+    choice.worthwhile(recipe);
+    choice.grow();
+    choice.made.is_cut |= choice.is_any_cut();
+    choice.made.left = choice.purse.left();
+    choice.made
+}
+
+struct Choice<'a> {
+    items: &'a [Item],
+    price: &'a mut dyn Price,
+    purse: Purse,
+    taken: Vec<bool>,
+    counts: [usize; Class::COUNT],
+    made: Selection,
+}
+
+impl Choice<'_> {
+    /// Takes what must be told: as it is, or if it is too much a line of each and then the first
+    /// of them longer.
+    fn indispensable(&mut self, recipe: &Recipe, budget: usize) {
+        let mut firsts = Vec::new();
+        for row in recipe.rows.iter().filter(|row| row.first > 0) {
+            let places = self.items.iter().enumerate().rev();
+            let of_row = places.filter(|(_, item)| item.class == row.class);
+            let of_row = of_row.map(|(at, _)| at).take(row.first.min(row.max));
+            firsts.extend((0..).zip(of_row));
+        }
+        // The newest of each class first, then the next of each: none takes all there is.
+        firsts.sort_by_key(|(turn, _): &(usize, usize)| *turn);
+        let firsts: Vec<usize> = firsts.into_iter().map(|(_, at)| at).collect();
+        let all = firsts.len() == self.items.len();
+        let cap = if all { budget } else { budget * recipe.first_percent / 100 };
+        let whole: Vec<usize> = firsts.iter().map(|at| self.cost(*at, Form::Short)).collect();
+        // The very first is told whatever else is.
+        let least = firsts.first().map_or(0, |at| self.cost(*at, Form::Line));
+        let cap = cap.max(least.min(budget));
+        let mut purse = Purse::new(cap);
+        let all_fit = whole.iter().sum::<usize>() <= cap;
+        for (at, cost) in firsts.into_iter().zip(whole) {
+            let (form, cost) = match all_fit {
+                true => (Form::Short, cost),
+                false => (Form::Line, self.cost(at, Form::Line)),
+            };
+            if purse.pay(cost) {
+                self.take(at, form, cost, 0, 0, true);
+            } else {
+                self.made.is_cut = true;
+            }
+        }
+        // They grow class by class.
+        let mut order: Vec<usize> = (0..self.made.chosen.len()).collect();
+        let row_of = |class| recipe.rows.iter().position(|row| row.class == class);
+        order.sort_by_key(|at| self.made.chosen.get(*at).map(|one| row_of(one.item.class)));
+        for at in order {
+            self.lengthen(at, Form::Short, &mut purse);
+        }
+        self.purse.pay((cap - purse.left()).min(self.purse.left()));
+    }
+
+    /// Takes the others by what they are worth for their cost, until the budget is spent or none is
+    /// left.
+    fn worthwhile(&mut self, recipe: &Recipe) {
+        let mut rows: [Option<&Row>; Class::COUNT] = [None; Class::COUNT];
+        for row in recipe.rows {
+            if let Some(place) = rows.get_mut(row.class as usize) {
+                *place = Some(row);
+            }
+        }
+        let row_of = |class: Class| rows.get(class as usize).copied().flatten();
+        let mut closed = [false; Class::COUNT];
+        let mut heap = BinaryHeap::with_capacity(self.items.len());
+        for (at, item) in self.items.iter().enumerate() {
+            if let Some(row) = row_of(item.class).filter(|row| row.weight > 0)
+                && !self.taken.get(at).copied().unwrap_or(true)
+            {
+                heap.push((rank(item, row, 0), at, Reverse(0_u8)));
+            }
+        }
+        while let Some((_, at, Reverse(counted))) = heap.pop() {
+            let Some(item) = self.items.get(at) else { continue };
+            let Some(row) = row_of(item.class) else { continue };
+            let class = item.class as usize;
+            let count = self.counts.get(class).copied().unwrap_or_default();
+            if count >= row.max || closed.get(class).copied().unwrap_or_default() {
+                continue;
+            }
+            if self.purse.left() < LEAST {
+                break;
+            }
+            let repeats = self.repeats(item);
+            if repeats > counted {
+                heap.push((rank(item, row, repeats), at, Reverse(repeats)));
+                continue;
+            }
+            let cost = self.cost(at, Form::Line);
+            if self.purse.pay(cost) {
+                self.take(at, Form::Line, cost, score(item, row, repeats), repeats, false);
+            } else if row.in_order
+                && let Some(closed) = closed.get_mut(class)
+            {
+                *closed = true;
+            }
+        }
+    }
+
+    /// Spends what is left on longer forms: of the indispensable first, then of the best.
+    fn grow(&mut self) {
+        let mut order: Vec<usize> = (0..self.made.chosen.len()).collect();
+        order.sort_by_key(|at| {
+            let one = self.made.chosen.get(*at);
+            Reverse(one.map(|one| (one.is_first, one.score)))
+        });
+        let mut purse = self.purse;
+        for form in [Form::Short, Form::Whole] {
+            for at in &order {
+                self.lengthen(*at, form, &mut purse);
+            }
+        }
+        self.purse = purse;
+    }
+
+    /// Gives a chosen item a longer form, if the purse has what it costs more.
+    fn lengthen(&mut self, at: usize, form: Form, purse: &mut Purse) {
+        let Some(one) = self.made.chosen.get(at).copied().filter(|one| one.form < form) else {
+            return;
+        };
+        self.made.visits += 1;
+        let cost = self.price.price(&one.item, form).max(one.cost);
+        if purse.pay(cost - one.cost)
+            && let Some(one) = self.made.chosen.get_mut(at)
+        {
+            (one.form, one.cost) = (form, cost);
+        }
+    }
+
+    /// How often what an item says is among the chosen: only where all its names and numbers are.
+    fn repeats(&self, item: &Item) -> u8 {
+        let Some(own) = item.signature else { return 0 };
+        let chosen = self.made.chosen.iter().filter_map(|one| one.item.signature);
+        let same = chosen.filter(|other| own.is_like(*other) && own.names_within(*other));
+        u8::try_from(same.take(usize::from(REPEATS_MAX)).count()).unwrap_or(REPEATS_MAX)
+    }
+
+    fn cost(&mut self, at: usize, form: Form) -> usize {
+        self.made.visits += 1;
+        self.items.get(at).map_or(0, |item| self.price.price(item, form))
+    }
+
+    fn take(&mut self, at: usize, form: Form, cost: usize, score: usize, repeats: u8, first: bool) {
+        let Some(item) = self.items.get(at).copied() else { return };
+        if let Some(taken) = self.taken.get_mut(at) {
+            *taken = true;
+        }
+        if let Some(count) = self.counts.get_mut(item.class as usize) {
+            *count += 1;
+        }
+        self.made.chosen.push(Chosen { item, form, cost, score, repeats, is_first: first });
+    }
+
+    /// Whether something indispensable is not whole.
+    fn is_any_cut(&mut self) -> bool {
+        let firsts = self.made.chosen.iter().filter(|one| one.is_first && one.form < Form::Whole);
+        let firsts: Vec<Chosen> = firsts.copied().collect();
+        firsts.iter().any(|one| self.price.price(&one.item, Form::Whole) > one.cost)
+    }
+}
+
+/// What an item is worth: its class, how much it says, how recent it is, its state, the user's
+/// mark, and what of it was told already.
+fn score(item: &Item, row: &Row, repeats: u8) -> usize {
+    let marked = if item.mark.is_some_and(|mark| mark >= MARK_HIGH) { 2 } else { 1 };
+    let recency = 100 + item.recency / 10;
+    (row.weight * item.worth * marked / 1_000 * recency / 100 * item.status / 100) >> repeats
+}
+
+/// The order in which items are looked at: what they are worth for their cost.
+fn rank(item: &Item, row: &Row, repeats: u8) -> usize {
+    score(item, row, repeats).pow(2) / (item.bytes + RANKED_BYTES)
+}
+
+/// Why an item was chosen, in words.
+#[must_use]
+pub fn why(chosen: &Chosen) -> String {
+    let item = &chosen.item;
+    let mut words = Vec::new();
+    if chosen.is_first {
+        words.push("indispensable in this view".to_owned());
+    } else {
+        words.push(format!("score {}: says {} of 1000", chosen.score, item.worth.min(1_000)));
+        words.push(format!("{} % into the session", item.recency));
+    }
+    if item.status != 100 {
+        words.push(format!("its state leaves {} % of that", item.status));
+    }
+    if let Some(mark) = item.mark {
+        words.push(format!("the user marked it {mark} of 10"));
+    }
+    match chosen.repeats {
+        0 => {}
+        1 => words.push("much of it is told already, so it counts half".to_owned()),
+        _ => words.push("it is told twice already, so it counts a quarter".to_owned()),
+    }
+    words.join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Bytes;
+
+    impl Price for Bytes {
+        fn price(&mut self, item: &Item, form: Form) -> usize {
+            match form {
+                Form::Line => item.bytes.min(20),
+                Form::Short => item.bytes.min(60),
+                Form::Whole => item.bytes,
+            }
+        }
+    }
+
+    const fn row(class: Class, first: usize, weight: usize) -> Row {
+        Row { class, first, weight, max: 100, in_order: false }
+    }
+
+    const RECIPE: Recipe = Recipe {
+        rows: &[
+            row(Class::Task, 1, 0),
+            row(Class::Instruction, 64, 0),
+            row(Class::Gap, 0, 900),
+            row(Class::Finding, 0, 500),
+            Row { in_order: true, ..row(Class::StepLine, 0, 10) },
+        ],
+        first_percent: 75,
+    };
+
+    fn item(class: Class, place: usize, bytes: usize, worth: usize) -> Item {
+        let (recency, status) = (place.min(100), 100);
+        Item { class, place, bytes, worth, recency, status, mark: None, signature: None }
+    }
+
+    #[test]
+    fn the_indispensable_come_first_and_whole_and_the_rest_by_worth() {
+        let mut items = vec![item(Class::Task, 0, 50, 0), item(Class::Gap, 0, 20, 500)];
+        items.extend((0..9).map(|at| item(Class::Finding, at, 20, 100 * at)));
+        let made = select(&items, &RECIPE, 200, &mut Bytes);
+        let order: Vec<_> = made.chosen.iter().map(|one| one.item.class).take(2).collect();
+        assert_eq!(order, [Class::Task, Class::Gap]);
+        assert_eq!(made.of(Class::Finding).last(), Some(&(8, Form::Whole)));
+        assert!(made.left < 20, "the budget is spent: {made:?}");
+        assert!(!made.is_cut);
+        let spent: usize = made.chosen.iter().map(|one| one.cost).sum();
+        assert_eq!(spent + made.left, 200);
+    }
+
+    #[test]
+    fn too_many_indispensable_keep_a_line_each_and_the_first_served_grow() {
+        let mut items = vec![item(Class::Task, 0, 100, 0), item(Class::Gap, 0, 40, 500)];
+        items.extend((0..6).map(|at| item(Class::Instruction, at, 100, 0)));
+        let made = select(&items, &RECIPE, 240, &mut Bytes);
+        assert!(made.is_cut);
+        assert_eq!(made.of(Class::Instruction).len(), 6, "{made:?}");
+        assert_eq!(made.of(Class::Gap).len(), 1, "others have a quarter");
+        let task = made.chosen.first().expect("the task");
+        assert!(task.form > Form::Line, "{made:?}");
+        let tight = select(&items, &RECIPE, 80, &mut Bytes);
+        let kept: Vec<usize> = tight.of(Class::Instruction).iter().map(|(at, _)| *at).collect();
+        assert_eq!(kept, [4, 5], "the newest stay");
+    }
+
+    #[test]
+    fn a_repeat_counts_half_and_only_with_the_same_names() {
+        let signed = |place, words, names| Item {
+            signature: Some(Signature::of(words, names)),
+            ..item(Class::Finding, place, 20, 500)
+        };
+        let plain = item(Class::Finding, 3, 20, 300);
+        let items = [signed(0, 0b111, 0b1), signed(1, 0b111, 0b1), signed(2, 0b111, 0b10), plain];
+        let made = select(&items, &RECIPE, 60, &mut Bytes);
+        let places: Vec<usize> = made.of(Class::Finding).iter().map(|(at, _)| *at).collect();
+        assert!(places.contains(&2) && places.contains(&3), "{places:?}");
+        assert_eq!(places.len(), 3);
+    }
+
+    #[test]
+    fn an_index_has_no_holes() {
+        let mut items: Vec<Item> = (0..9).map(|at| item(Class::StepLine, at, 20, 500)).collect();
+        items.push(item(Class::Gap, 0, 20, 900));
+        let made = select(&items, &RECIPE, 90, &mut Bytes);
+        let places: Vec<usize> = made.of(Class::StepLine).iter().map(|(at, _)| *at).collect();
+        assert_eq!(places, [6, 7, 8]);
+    }
+
+    #[test]
+    fn a_selection_looks_at_each_item_a_bounded_number_of_times() {
+        let signature = Some(Signature::of(7, 0));
+        let findings = (0..1_000).map(|at| item(Class::Finding, at, 30, 500));
+        let items: Vec<Item> = findings.map(|one| Item { signature, ..one }).collect();
+        let made = select(&items, &RECIPE, 10_000, &mut Bytes);
+        assert!(made.visits <= 4 * items.len(), "{}", made.visits);
+    }
+
+    #[test]
+    fn what_is_left_is_spent_on_longer_forms() {
+        let items = [item(Class::Gap, 0, 300, 900), item(Class::Finding, 0, 300, 100)];
+        let made = select(&items, &RECIPE, 340, &mut Bytes);
+        let forms: Vec<_> = made.chosen.iter().map(|one| (one.item.class, one.form)).collect();
+        assert_eq!(forms, [(Class::Gap, Form::Short), (Class::Finding, Form::Short)]);
+        let made = select(&items, &RECIPE, 400, &mut Bytes);
+        assert_eq!(made.chosen.first().map(|one| one.form), Some(Form::Whole));
+    }
+}

@@ -1,0 +1,335 @@
+//! How chosen items are worded: the parts that views have in common, and what is left out of each
+//! class. It must not choose, and it must not know what a word costs.
+
+use super::{
+    budget::Cut,
+    cursor::{Cursor, List},
+    gather::{Known, TEXT_BYTES, bytes_of},
+    select::{Chosen, Class, Form, Selection, why},
+    step::{StepPlace, StepView, brief},
+};
+use crate::{
+    event::Position,
+    projection::{CommandFact, Effect, Output, PlanStep, Said, text::one_line},
+};
+
+/// Bytes of a step that is shown whole at most.
+const WHOLE_BYTES_MAX: usize = 32 << 10;
+/// Characters of an item in an explanation.
+const WHY_CHARS_MAX: usize = 80;
+/// Bytes of a command, an input or an error in the short form.
+const INPUT_BYTES: usize = 200;
+
+/// Characters of the result of a change in its line.
+const RESULT_CHARS_MAX: usize = 40;
+
+/// A command that fails: what is wrong, where, and how often it was.
+fn failure(known: &Known<'_>, one: &CommandFact, form: Form) -> String {
+    let line = known.formed(&one.line, form, INPUT_BYTES).text;
+    let error = known.formed(&one.error, form, INPUT_BYTES).text;
+    let times = if one.failures > 1 { format!(", {} times", one.failures) } else { String::new() };
+    let error = if error.is_empty() { "failed".to_owned() } else { error };
+    format!("{line}: {error} (@{}{times})", one.last)
+}
+
+/// A call that changed something: what was asked and answered, and where.
+fn change(known: &Known<'_>, one: &Effect, form: Form) -> String {
+    // The fold keeps the ids and amounts of an input in a line: no part of it can be spared.
+    let input = &one.input;
+    let result = match form {
+        Form::Line => one_line(&one.result, RESULT_CHARS_MAX),
+        _ => known.formed(&one.result, form, INPUT_BYTES).text,
+    };
+    let failed = if one.failed { " failed" } else { "" };
+    format!("{} {input} ->{failed} {result} (@{})", one.tool, one.position)
+}
+
+/// A text that may be shown in part, and where it was said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Quote {
+    /// The text.
+    pub cut: Cut,
+    /// Where, when one event says it.
+    pub position: Option<Position>,
+}
+
+/// A plan in part.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlanView {
+    /// Its steps; those that are done are left out first.
+    pub steps: Vec<PlanStep>,
+    /// The one under way.
+    pub current: Option<String>,
+    /// How many of all are done.
+    pub done: u64,
+    /// How many there are.
+    pub total: u64,
+}
+
+/// A class of which a view does not tell all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeftOut {
+    /// The class, by its name in the view.
+    pub class: &'static str,
+    /// How many are not shown.
+    pub count: u64,
+    /// Where they are listed.
+    pub cursor: Option<Cursor>,
+}
+
+/// Why an item is shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Why {
+    /// Its class, by its name in the view.
+    pub class: &'static str,
+    /// Where it was said, when one event says it.
+    pub position: Option<Position>,
+    /// Its beginning.
+    pub text: String,
+    /// `line`, `short` or `whole`.
+    pub form: &'static str,
+    /// Its score; 0 for what is indispensable.
+    pub score: u64,
+    /// The reason in words.
+    pub why: String,
+}
+
+impl Known<'_> {
+    /// The words of an item on a line of their own, with the step or position that says them.
+    pub(super) fn line(&self, class: Class, place: usize, form: Form) -> String {
+        let (facts, research) = (self.facts, &self.facts.research);
+        let made = match class {
+            Class::Finding => facts.findings.found().get(place).map(|one| match one.said {
+                Said::Step(step) => self.labelled(step, &one.text),
+                Said::At(position) => format!("@{position} {}", one.text),
+                Said::Listed(_) => one.text.to_string(),
+            }),
+            Class::Rejection => {
+                research.rejected().get(place).map(|(step, text)| self.labelled(*step, text))
+            }
+            Class::Gap => {
+                research.gaps().get(place).map(|gap| format!("({}) {}", gap.id, gap.description))
+            }
+            Class::Source => research.sources().get(place).map(|source| {
+                let title = source.title.as_deref();
+                let named = title.map_or_else(String::new, |title| format!("{title} — "));
+                let step = source.step.map_or_else(String::new, |step| format!("[{step}] "));
+                format!("{step}{named}{}", source.url)
+            }),
+            Class::Next => self.next.get(place).map(|text| (*text).to_owned()),
+            Class::Done => facts.progress.worked().nth(place).cloned(),
+            Class::Tried => facts.progress.tried().nth(place).cloned(),
+            Class::Failed => facts.progress.failed().nth(place).cloned(),
+            Class::Branch => research.branches().get(place).map(|branch| {
+                let from =
+                    branch.from.map_or_else(String::new, |from| format!(" from step {from}"));
+                format!("{}{from}, last step {}", branch.id, branch.last)
+            }),
+            Class::StepLine => {
+                research.steps().get(place).map(|step| self.labelled(place, &step.line))
+            }
+            Class::Plan | Class::PlanDone => self.plan_step(place, form).map(|step| step.text),
+            Class::Failure => facts.work.failing().nth(place).map(|one| failure(self, one, form)),
+            Class::Mended => facts
+                .work
+                .mended()
+                .nth(place)
+                .map(|one| self.formed(&one.line, form, INPUT_BYTES).text),
+            Class::File => facts.work.files().nth(place).map(|file| match file.times {
+                1 => format!("{} @{}", file.path, file.last),
+                times => format!("{} ({times} times, last @{})", file.path, file.last),
+            }),
+            Class::Change => facts.work.effects().nth(place).map(|one| change(self, one, form)),
+            _ => self.quote(class, place, form).map(|quote| quote.cut.text),
+        };
+        made.unwrap_or_default()
+    }
+
+    /// A text with the number of the step that says it.
+    fn labelled(&self, ordinal: usize, text: &str) -> String {
+        let research = &self.facts.research;
+        let Some(step) = research.steps().get(ordinal) else { return text.to_owned() };
+        match research.branch_of_step(step) {
+            Some(branch) => format!("[{}@{}] {text}", step.number, one_line(&branch.id, 16)),
+            None => format!("[{}] {text}", step.number),
+        }
+    }
+
+    /// The words of an item that somebody said, in a form.
+    pub(super) fn quote(&self, class: Class, place: usize, form: Form) -> Option<Quote> {
+        let (facts, progress) = (self.facts, &self.facts.progress);
+        let said = |text: &str, position: Option<Position>, bytes_max: usize| {
+            Some(Quote { cut: self.formed(text, form, bytes_max), position })
+        };
+        match class {
+            Class::Instruction => {
+                let word = progress.instructions().whole().nth(place)?;
+                said(&word.text, Some(word.position), TEXT_BYTES)
+            }
+            Class::OlderInstruction => {
+                let word = progress.instructions().lines().nth(place)?;
+                said(&word.text, Some(word.position), TEXT_BYTES)
+            }
+            Class::Task => {
+                let task = progress.task()?;
+                said(&task.text, Some(task.position), 2 * TEXT_BYTES)
+            }
+            Class::Goal => said(facts.research.goal()?, None, 2 * TEXT_BYTES),
+            Class::Summary => said(&facts.research.summary()?.text, None, 2 * TEXT_BYTES),
+            Class::Answer => {
+                let answer = facts.conversation.last_answer.as_ref()?;
+                said(&answer.text, Some(answer.position), TEXT_BYTES)
+            }
+            Class::Event => {
+                let line = facts.conversation.recent.get(place)?;
+                said(&line.text, Some(line.position), TEXT_BYTES)
+            }
+            _ => None,
+        }
+    }
+
+    /// One of the last steps, in a form.
+    pub(super) fn last_step(&self, place: usize, form: Form) -> Option<StepView> {
+        let (step, body, at) = self.facts.research.full().nth(place)?;
+        // A step of megabytes is read by its number: what a view costs must not depend on it.
+        let huge = form == Form::Whole && bytes_of(body) > WHOLE_BYTES_MAX;
+        let form = if huge { Form::Short } else { form };
+        let superseded_by = step.superseded_by;
+        let place = StepPlace { position: step.position, at, superseded_by };
+        Some(brief(body, place, form, self.line_chars))
+    }
+
+    /// A result of a tool, in a form.
+    pub(super) fn result(&self, place: usize, form: Form) -> Option<(Output, bool)> {
+        let output = self.facts.progress.outputs().nth(place)?;
+        let input = self.formed(&output.input, form, INPUT_BYTES);
+        let text = self.formed(&output.text, form, TEXT_BYTES);
+        let truncated = input.truncated || text.truncated;
+        Some((Output { input: input.text, text: text.text, ..output.clone() }, truncated))
+    }
+
+    /// The plan as far as its steps were chosen.
+    pub(super) fn plan_view(&self, selection: &Selection) -> Option<PlanView> {
+        let plan = self.facts.progress.plan()?;
+        let mut places = selection.of(Class::Plan);
+        places.extend(selection.of(Class::PlanDone));
+        places.sort_unstable_by_key(|(place, _)| *place);
+        let steps = places.iter().filter_map(|(place, form)| self.plan_step(*place, *form));
+        Some(PlanView {
+            steps: steps.collect(),
+            current: self.plan_current(),
+            done: plan.steps.iter().filter(|step| step.is_done()).count() as u64,
+            total: plan.steps.len() as u64,
+        })
+    }
+
+    /// The step of the plan that is under way, as the harness names it.
+    pub(super) fn plan_current(&self) -> Option<String> {
+        let current = self.facts.progress.plan()?.current.as_deref()?;
+        Some(one_line(current, self.line_chars))
+    }
+
+    /// The lines of a class that were chosen.
+    pub(super) fn lines(&self, selection: &Selection, class: Class) -> Vec<String> {
+        let mut chosen = selection.of(class);
+        if class == Class::Finding {
+            // Their list is in no order.
+            let found = self.facts.findings.found();
+            chosen.sort_by_key(|(place, _)| found.get(*place).map(|one| one.said));
+        }
+        chosen.into_iter().map(|(place, form)| self.line(class, place, form)).collect()
+    }
+
+    /// The quotes of a class that were chosen.
+    pub(super) fn quotes(&self, selection: &Selection, class: Class) -> Vec<Quote> {
+        let chosen = selection.of(class).into_iter();
+        chosen.filter_map(|(place, form)| self.quote(class, place, form)).collect()
+    }
+
+    /// What the user said after the task, oldest first, as far as it was chosen.
+    pub(super) fn instructions(&self, selection: &Selection) -> Vec<Quote> {
+        let mut quotes = self.quotes(selection, Class::OlderInstruction);
+        quotes.extend(self.quotes(selection, Class::Instruction));
+        quotes
+    }
+
+    /// What a view does not tell of each class it has a row for.
+    pub(super) fn left_out(&self, selection: &Selection, classes: &[Class]) -> Vec<LeftOut> {
+        let mut made: Vec<LeftOut> = Vec::new();
+        for class in classes {
+            let shown = selection.of(*class);
+            let count = self.total(*class).saturating_sub(shown.len() as u64);
+            let name = class.as_str();
+            if let Some(known) = made.iter_mut().find(|one| one.class == name) {
+                known.count += count;
+            } else if count > 0 {
+                let cursor = self.go_on(*class, &shown);
+                made.push(LeftOut { class: name, count, cursor });
+            }
+        }
+        made
+    }
+
+    /// How many of a class there are in all.
+    fn total(&self, class: Class) -> u64 {
+        let research = &self.facts.research;
+        let count = match class {
+            // A list of lines that begins behind the last steps leaves these out for good.
+            Class::StepLine => research.steps().len() - self.lines_hidden,
+            Class::Gap => research.gaps_open().len(),
+            Class::Source => research.sources().len(),
+            Class::Rejection => research.rejected().len(),
+            Class::Branch => research.branches().len(),
+            Class::Event | Class::Count => 0,
+            _ => self.items.iter().filter(|item| item.class == class).count(),
+        };
+        count as u64
+    }
+
+    /// The cursor from which on a list holds all that is not shown: behind its newest such item.
+    fn go_on(&self, class: Class, shown: &[(usize, Form)]) -> Option<Cursor> {
+        let research = &self.facts.research;
+        let is_shown = |at: usize| shown.binary_search_by_key(&at, |(place, _)| *place).is_ok();
+        let newest = |count: usize| (0..count).rev().find(|at| !is_shown(*at));
+        let (list, at) = match class {
+            Class::StepLine => (List::Steps, newest(research.steps().len())),
+            Class::Source => (List::Sources, newest(research.sources().len())),
+            Class::Rejection => (List::Rejected, newest(research.rejected().len())),
+            Class::Gap => {
+                let mut open = research.gaps_open().iter().rev();
+                (List::Gaps, open.find(|at| !is_shown(**at)).copied())
+            }
+            _ => return None,
+        };
+        at.map(|at| Cursor::List { list, before: at + 1 })
+    }
+
+    /// Why each of the chosen is shown.
+    pub(super) fn why(&self, selection: &Selection) -> Vec<Why> {
+        selection.chosen.iter().map(|one| self.why_of(one)).collect()
+    }
+
+    fn why_of(&self, one: &Chosen) -> Why {
+        let (class, place) = (one.item.class, one.item.place);
+        let step = (class == Class::LastStep).then(|| self.last_step(place, Form::Line)).flatten();
+        let quote = self.quote(class, place, Form::Line);
+        let position = step.as_ref().map(|step| step.position);
+        let position = position.or_else(|| quote.as_ref().and_then(|quote| quote.position));
+        let text = match step {
+            Some(step) => step.description,
+            None => self.line(class, place, Form::Line),
+        };
+        Why {
+            class: class.as_str(),
+            position,
+            text: one_line(&text, WHY_CHARS_MAX),
+            form: match one.form {
+                Form::Line => "line",
+                Form::Short => "short",
+                Form::Whole => "whole",
+            },
+            score: one.score as u64,
+            why: why(one),
+        }
+    }
+}
