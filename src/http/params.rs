@@ -10,7 +10,11 @@ use super::{Door, refuse::Refusal};
 use crate::{
     event::{EventType, Point, Timestamp, limits},
     service::{Around, EventQuery, RecoverCall, SessionQuery, Window, WindowQuery},
-    wire::{hosted, overview::cursor, window},
+    wire::{
+        hosted,
+        overview::{Cursor, Level, cursor},
+        window,
+    },
 };
 
 /// Events before and after a point when the client does not say how many.
@@ -35,11 +39,16 @@ impl Params {
 
     /// The value of a parameter that may come once; an empty one counts as absent.
     pub(super) fn text(&self, name: &str) -> Result<Option<&str>, Refusal> {
+        Ok(self.given(name)?.filter(|value| !value.is_empty()))
+    }
+
+    /// The value of a parameter that may come once, whatever it is.
+    pub(super) fn given(&self, name: &str) -> Result<Option<&str>, Refusal> {
         let mut found = self.0.iter().filter(|(known, _)| known == name);
         let value = found.next().map(|(_, value)| value.as_str());
         match found.next() {
             Some(_) => Err(Refusal::invalid(name, "the parameter comes twice")),
-            None => Ok(value.filter(|value| !value.is_empty())),
+            None => Ok(value),
         }
     }
 
@@ -129,15 +138,26 @@ impl Params {
         if step == 0 {
             return Err(problem());
         }
-        let cursor = self.text("cursor")?.map(|text| {
-            cursor(text).ok_or_else(|| Refusal::invalid("cursor", "it is none of an answer's"))
-        });
         Ok(RecoverCall {
             step: Some(step),
             branch: self.text("branch")?.map(str::to_owned),
-            cursor: cursor.transpose()?,
+            cursor: self.cursor()?,
             ..RecoverCall::default()
         })
+    }
+
+    /// Where an earlier view said that a list or a step's text continues.
+    pub(super) fn cursor(&self) -> Result<Option<Cursor>, Refusal> {
+        let cursor = self.text("cursor")?.map(|text| {
+            cursor(text).ok_or_else(|| Refusal::invalid("cursor", "it is none of an answer's"))
+        });
+        cursor.transpose()
+    }
+
+    /// How fine a summary is.
+    pub(super) fn level(&self) -> Result<Level, Refusal> {
+        let problem = || Refusal::invalid("level", "step, phase, session or auto");
+        self.text("level")?.map_or(Ok(Level::Step), |name| Level::parse(name).ok_or_else(problem))
     }
 
     /// How a window is built; `placed` by its own points.

@@ -30,6 +30,7 @@ use crate::{
         ("Sessionlog-Connection" = Option<String>, Header, description = "Name of the caller's connection: without an id it goes on with the session it used last"),
         ("Sessionlog-Connection-Session" = Option<String>, Header, description = "The session the front end remembers of that connection"),
         ("Sessionlog-Directory" = Option<String>, Header, description = "The caller's working directory, percent-encoded"),
+        ("Sessionlog-Root" = Option<String>, Header, description = "The root of the repository that directory lies in, percent-encoded"),
         ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key does not happen twice"),
     ),
     request_body(content = Value, description = "The tool's arguments, camelCase"),

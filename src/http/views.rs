@@ -17,9 +17,10 @@ use super::{
     refuse::Refusal,
 };
 use crate::{
-    service::ServiceError,
+    service::{RecoverCall, ServiceError},
     wire::{
-        overview::{OverviewAnswer, StepAnswer},
+        find::IndexAnswer,
+        overview::{OverviewAnswer, PageAnswer, StepAnswer, SummaryAnswer},
         views::{CompactionsAnswer, ContinuationAnswer, UsageAnswer},
         window::WindowAnswer,
     },
@@ -59,25 +60,48 @@ pub(super) async fn window(
     Ok(answer(held, &WindowAnswer::of(&view, shape)))
 }
 
-/// Where the session stands: goal, summary, its steps in a line each, open gaps, sources.
+/// Where the session stands: goal, summary, its steps in a line each, open gaps, sources. With
+/// `find` instead what it says of some words: passages of steps, reasons, gaps, sources, calls,
+/// results and messages, the best match first.
 #[utoipa::path(
     get, path = "/v1/sessions/{session}/views/index", operation_id = "viewIndex", tag = "views",
     params(
         ("session" = String, Path, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", description = "The session's id"),
         ("at" = Option<String>, Query, description = "Point: as of then"),
         ("tokens_max" = Option<u32>, Query, description = "Tokens at most, about; the answer's usual size when not said"),
+        ("explain" = Option<bool>, Query, description = "Whether to say why each item is shown"),
+        ("cursor" = Option<String>, Query, description = "One of `cursors` of the overview: a page of that list instead"),
+        ("find" = Option<String>, Query, max_length = 4096, description = "Words to look up; what is in double quotes must be there as it is"),
     ),
-    responses((status = 200, description = "The overview", body = OverviewAnswer), Refusals)
+    responses((status = 200, description = "The overview, or what matches", body = IndexAnswer), Refusals)
 )]
 pub(super) async fn index(
     State(door): Shared,
     Who(caller): Who,
     InPath(session): InPath,
     params: Params,
-) -> Result<Json<OverviewAnswer>, Refusal> {
+) -> Result<Json<IndexAnswer>, Refusal> {
     let (at, tokens_max) = (params.point("at")?, params.number("tokens_max")?);
-    let view = door.app.service.overview(&caller, &session, at.as_ref(), tokens_max).await?;
-    Ok(Json(view.into()))
+    let (service, at) = (&door.app.service, at.as_ref());
+    let (explain, cursor) = (params.flag("explain")?, params.cursor()?);
+    let find = params.given("find")?;
+    if find.is_some() && (explain || cursor.is_some()) {
+        let field = if explain { "explain" } else { "cursor" };
+        return Err(Refusal::invalid(field, "it does not go with find"));
+    }
+    Ok(Json(match find {
+        Some(words) => service.find_view(&caller, &session, words, at, tokens_max).await?.into(),
+        None if cursor.is_some() => {
+            let call = RecoverCall { cursor, ..RecoverCall::default() };
+            let recovered = service.step_view(&caller, &session, call, at).await?;
+            let foreign = || ServiceError::invalid("cursor", "it is no cursor of a list");
+            PageAnswer::of(recovered).ok_or_else(foreign)?.into()
+        }
+        None => {
+            let view = service.overview(&caller, &session, at, tokens_max, explain).await?;
+            OverviewAnswer::from(view).into()
+        }
+    }))
 }
 
 /// Where the session stands, without the lists that the summary stands for.
@@ -87,18 +111,20 @@ pub(super) async fn index(
         ("session" = String, Path, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", description = "The session's id"),
         ("at" = Option<String>, Query, description = "Point: as of then"),
         ("tokens_max" = Option<u32>, Query, description = "Tokens at most, about; the answer's usual size when not said"),
+        ("level" = Option<String>, Query, description = "`step` (the default), `phase`, `session`, or `auto`: the finest that leaves nothing out"),
     ),
-    responses((status = 200, description = "The summary, open gaps and what was ruled out", body = OverviewAnswer), Refusals)
+    responses((status = 200, description = "The summary on that level, open gaps and what was ruled out", body = SummaryAnswer), Refusals)
 )]
 pub(super) async fn summary(
     State(door): Shared,
     Who(caller): Who,
     InPath(session): InPath,
     params: Params,
-) -> Result<Json<OverviewAnswer>, Refusal> {
+) -> Result<Json<SummaryAnswer>, Refusal> {
     let (at, tokens_max) = (params.point("at")?, params.number("tokens_max")?);
-    let view = door.app.service.overview(&caller, &session, at.as_ref(), tokens_max).await?;
-    Ok(Json(OverviewAnswer::from(view).summary_alone()))
+    let (service, level) = (&door.app.service, params.level()?);
+    let view = service.summary_view(&caller, &session, at.as_ref(), tokens_max, level).await?;
+    Ok(Json(view.into()))
 }
 
 /// One step in full, or as much of it as one answer takes.
@@ -126,13 +152,14 @@ pub(super) async fn step(
     Ok(Json(StepAnswer::of(recovered).ok_or_else(foreign)?))
 }
 
-/// What is needed to go on: task, plan, next, done, tried, failed, the last results.
+/// What is needed to go on: task, instructions, plan, last steps, failures, findings, what is next.
 #[utoipa::path(
     get, path = "/v1/sessions/{session}/views/continuation", operation_id = "viewContinuation", tag = "views",
     params(
         ("session" = String, Path, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", description = "The session's id"),
         ("at" = Option<String>, Query, description = "Point: as of then"),
         ("tokens_max" = Option<u32>, Query, minimum = 400, maximum = 200000, description = "Tokens at most; 2 000 when not said"),
+        ("explain" = Option<bool>, Query, description = "Whether to say why each item is told"),
     ),
     responses((status = 200, description = "How to go on", body = ContinuationAnswer), Refusals)
 )]
@@ -143,7 +170,9 @@ pub(super) async fn continuation(
     params: Params,
 ) -> Result<Json<ContinuationAnswer>, Refusal> {
     let (at, tokens_max) = (params.point("at")?, params.number("tokens_max")?);
-    let view = door.app.service.continuation(&caller, &session, at.as_ref(), tokens_max).await?;
+    let explain = params.flag("explain")?;
+    let service = &door.app.service;
+    let view = service.continuation(&caller, &session, at.as_ref(), tokens_max, explain).await?;
     Ok(Json(view.into()))
 }
 

@@ -1,7 +1,7 @@
-//! `get_research_session`: what a session is about and where it stands, one step of it, or the
-//! rest of a list, for a reader that lost its context. It must not write.
+//! `get_research_session`: what a session is about and where it stands, one step of it, the rest
+//! of a list, or what matches some words, for a reader that lost its context. It must not write.
 
-use super::{BoundBy, Caller, Code, Service, ServiceError, ServiceResult, Via};
+use super::{BoundBy, Caller, Code, Found, Service, ServiceError, ServiceResult, Via};
 use crate::{
     event::{Position, Range, SessionId, SessionKey, Timestamp, limits},
     harness::{
@@ -35,6 +35,8 @@ pub struct RecoverCall {
     pub cursor: Option<Cursor>,
     /// As of this position instead of now.
     pub at: Option<Position>,
+    /// Words to look up; goes with `at` alone.
+    pub find: Option<String>,
 }
 
 /// The rest of a list.
@@ -76,13 +78,32 @@ pub enum Recovered {
     Step(Box<StepView>, Option<Cursor>),
     /// The rest of a list; the cursor goes on with it.
     Page(ListPage, Option<Cursor>),
+    /// What matches the words.
+    Found(Box<Found>),
 }
 
 /// A place in the log where a step lies.
-struct Found {
+struct StepFound {
     ordinal: usize,
     extent: Range,
     place: StepPlace,
+}
+
+impl RecoverCall {
+    /// The words to look up, which go with no other way to ask.
+    fn words(&self) -> ServiceResult<&str> {
+        for (field, is_there) in [
+            ("stepId", self.step.is_some()),
+            ("branchId", self.branch.is_some()),
+            ("cursor", self.cursor.is_some()),
+        ] {
+            if is_there {
+                return Err(ServiceError::invalid(field, "it does not go with find")
+                    .action("look words up with find, and at if need be; then ask for the step"));
+            }
+        }
+        Ok(self.find.as_deref().unwrap_or_default())
+    }
 }
 
 impl Service {
@@ -90,7 +111,7 @@ impl Service {
     ///
     /// # Errors
     /// `session_required`, `session_not_found`, `session_damaged`, `step_not_found`,
-    /// `invalid_request` for a cursor of another session.
+    /// `invalid_request` for a cursor of another session and for words that are no query.
     pub async fn get_research_session(
         &self,
         caller: &Caller,
@@ -101,23 +122,28 @@ impl Service {
         let key = caller.key(&session);
         let bytes_max = self.options.answer_bytes_max;
         let recovered = match (call.cursor, call.step) {
+            _ if call.find.is_some() => {
+                let words = call.words()?;
+                Recovered::Found(Box::new(self.find(&key, words, call.at, bytes_max).await?))
+            }
             (Some(Cursor::Step { ordinal, byte_offset }), _) => {
-                let found = self.look(&key, call, |facts| place(facts, ordinal)).await?;
+                let found = self.look(&key, call.at, |facts| place(facts, ordinal)).await?;
                 let found = found.ok_or_else(foreign_cursor)?;
                 self.step_page(&key, found, byte_offset, bytes_max).await?
             }
             (Some(Cursor::List { list, before }), _) => {
                 let page = |facts: &Facts| list_page(&facts.research, list, before, bytes_max);
-                self.look(&key, call, page).await?
+                self.look(&key, call.at, page).await?
             }
             (None, Some(number)) => {
                 let branch = call.branch.as_deref();
-                let found = self.look(&key, call, |facts| step_of(facts, number, branch)).await??;
+                let found =
+                    self.look(&key, call.at, |facts| step_of(facts, number, branch)).await??;
                 self.step_page(&key, found, 0, bytes_max).await?
             }
             (None, None) => {
                 let view = |facts: &Facts| harness::overview(facts, false, bytes_max);
-                Recovered::Overview(Box::new(self.look(&key, call, view).await?))
+                Recovered::Overview(Box::new(self.look(&key, call.at, view).await?))
             }
         };
         self.bind(caller, via, &session);
@@ -156,13 +182,13 @@ impl Service {
     }
 
     /// Looks at the facts as of now, or as of the position asked for.
-    async fn look<T>(
+    pub(super) async fn look<T>(
         &self,
         key: &SessionKey,
-        call: &RecoverCall,
+        at: Option<Position>,
         look: impl FnOnce(&Facts) -> T + Send,
     ) -> ServiceResult<T> {
-        match call.at {
+        match at {
             Some(position) => Ok(look(&self.facts_at(key, position).await?)),
             None => self.with_facts(key, |_, facts| look(facts)).await,
         }
@@ -186,7 +212,7 @@ impl Service {
     async fn step_page(
         &self,
         key: &SessionKey,
-        found: Found,
+        found: StepFound,
         byte_offset: usize,
         bytes_max: usize,
     ) -> ServiceResult<Recovered> {
@@ -225,14 +251,14 @@ fn past(info: SessionInfo, facts: &Facts) -> Past {
     }
 }
 
-fn place(facts: &Facts, ordinal: usize) -> Option<Found> {
+fn place(facts: &Facts, ordinal: usize) -> Option<StepFound> {
     let step = facts.research.steps().get(ordinal)?;
     let superseded_by = step.superseded_by;
     let place = StepPlace { position: step.position, at: Timestamp(0), superseded_by };
-    Some(Found { ordinal, extent: step.extent, place })
+    Some(StepFound { ordinal, extent: step.extent, place })
 }
 
-fn step_of(facts: &Facts, number: u64, branch: Option<&str>) -> ServiceResult<Found> {
+fn step_of(facts: &Facts, number: u64, branch: Option<&str>) -> ServiceResult<StepFound> {
     let research = &facts.research;
     if let Some(found) = research.find(number, branch).and_then(|at| place(facts, at)) {
         return Ok(found);

@@ -12,6 +12,8 @@ use crate::{
     },
 };
 
+/// Characters by which two goals are compared.
+const GOAL_CHARS_COMPARED: usize = 1_000;
 /// Characters of a branch's name.
 const BRANCH_CHARS_MAX: usize = 64;
 
@@ -107,6 +109,29 @@ pub(super) fn judge(facts: &Facts, call: &StepCall, steps_max: u64) -> ServiceRe
     }
     let closes = call.closes_gap.as_deref().map(|name| gap_named(research, name)).transpose()?;
     Ok(Verdict::Write(facts.position, closes))
+}
+
+/// Where the step lies that has the call's number.
+pub(super) fn first_of(research: &Research, call: &StepCall) -> Option<Range> {
+    let at = research.find_on(call.step.number, call.step.branch_id.as_deref())?;
+    research.steps().get(at).map(|step| step.extent)
+}
+
+/// Whether a first step begins other work than the research that is there: it says another goal,
+/// or none and that research said that it is done.
+pub(super) fn is_other_work(research: &Research, call: &StepCall) -> bool {
+    // The beginning of a goal is what the facts keep of a long one.
+    let words = |text: &str| -> String {
+        let words: Vec<_> = text.split_whitespace().map(str::to_lowercase).collect();
+        words.join(" ").chars().take(GOAL_CHARS_COMPARED).collect()
+    };
+    if research.steps().is_empty() {
+        return false;
+    }
+    match &call.goal {
+        Some(goal) => research.goal().is_none_or(|known| words(known) != words(goal)),
+        None => research.completed_at().is_some(),
+    }
 }
 
 /// The numbers the next step may have: next on its own line, or next of all.

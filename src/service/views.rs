@@ -1,7 +1,9 @@
 //! Views that are folds of a session, now or as of a point: overview, summary, a step, how to go
 //! on, usage, compactions. It must not write: continuing does.
 
-use super::{Caller, Monitor, RecoverCall, Recovered, Service, ServiceError, ServiceResult, Via};
+use super::{
+    Caller, Found, Monitor, RecoverCall, Recovered, Service, ServiceError, ServiceResult, Via,
+};
 use crate::{
     event::{Point, Position, SessionId},
     harness::{
@@ -57,7 +59,8 @@ impl Service {
         }
     }
 
-    /// The overview of a session; with `tokens_max`, of about so many tokens at most.
+    /// The overview of a session; with `tokens_max`, of about so many tokens at most; with
+    /// `explain`, why each item is shown.
     ///
     /// # Errors
     /// `invalid_request`, `point_not_found`, `session_damaged`, and those of the session.
@@ -67,17 +70,61 @@ impl Service {
         session: &SessionId,
         at: Option<&Point>,
         tokens_max: Option<usize>,
+        explain: bool,
     ) -> ServiceResult<Overview> {
-        let bytes_max = match tokens_max {
-            Some(tokens) if tokens * TOKEN_BYTES < ANSWER_BYTES_MIN => {
-                let problem = format!("at least {}", ANSWER_BYTES_MIN.div_ceil(TOKEN_BYTES));
-                return Err(ServiceError::invalid("tokens_max", problem));
-            }
-            Some(tokens) => tokens.min(VIEW_TOKENS_MAX) * TOKEN_BYTES,
-            None => self.options.answer_bytes_max,
-        };
-        let look = move |facts: &Facts| harness::overview(facts, false, bytes_max);
+        let bytes_max = self.view_bytes(tokens_max)?;
+        let look = move |facts: &Facts| harness::explained(facts, false, bytes_max, explain);
         self.look_at(caller, session, at, look).await
+    }
+
+    /// The summary of a session on a level, of about `tokens_max` tokens at most.
+    ///
+    /// # Errors
+    /// `invalid_request`, `point_not_found`, `session_damaged`, and those of the session.
+    pub async fn summary_view(
+        &self,
+        caller: &Caller,
+        session: &SessionId,
+        at: Option<&Point>,
+        tokens_max: Option<usize>,
+        level: harness::Level,
+    ) -> ServiceResult<harness::Levelled> {
+        let bytes_max = self.view_bytes(tokens_max)?;
+        let look = move |facts: &Facts| harness::levelled(facts, level, bytes_max);
+        self.look_at(caller, session, at, look).await
+    }
+
+    /// What matches the words, of about `tokens_max` tokens at most.
+    ///
+    /// # Errors
+    /// `invalid_request`, `point_not_found`, `session_damaged`, and those of the session.
+    pub async fn find_view(
+        &self,
+        caller: &Caller,
+        session: &SessionId,
+        words: &str,
+        at: Option<&Point>,
+        tokens_max: Option<usize>,
+    ) -> ServiceResult<Found> {
+        let bytes_max = self.view_bytes(tokens_max)?;
+        let key = caller.key(session);
+        let at = match at {
+            Some(_) => Some(self.as_of(&key, at).await?),
+            None => None,
+        };
+        self.find(&key, words, at, bytes_max).await
+    }
+
+    /// Bytes of a view that is as large as asked for.
+    fn view_bytes(&self, tokens_max: Option<usize>) -> ServiceResult<usize> {
+        match tokens_max {
+            Some(tokens) if tokens.saturating_mul(TOKEN_BYTES) < ANSWER_BYTES_MIN => {
+                let problem = format!("at least {}", ANSWER_BYTES_MIN.div_ceil(TOKEN_BYTES));
+                Err(ServiceError::invalid("tokens_max", problem))
+            }
+            Some(tokens) => Ok(tokens.min(VIEW_TOKENS_MAX) * TOKEN_BYTES),
+            None => Ok(self.options.answer_bytes_max),
+        }
     }
 
     /// One step in full, or as much of it as one answer takes.
@@ -111,9 +158,12 @@ impl Service {
         session: &SessionId,
         at: Option<&Point>,
         tokens_max: Option<usize>,
+        explain: bool,
     ) -> ServiceResult<Continuation> {
         let tokens_max = continuation_budget(tokens_max)?;
-        let look = move |facts: &Facts| harness::continuation(facts, tokens_max, Tokenizer::Claude);
+        let look = move |facts: &Facts| {
+            harness::continuation(facts, tokens_max, Tokenizer::Claude, explain)
+        };
         self.look_at(caller, session, at, look).await
     }
 

@@ -201,6 +201,7 @@ fn candidate(candidate: &Candidate) -> types::Candidate {
     types::Candidate {
         session: candidate.session.to_string(),
         title: candidate.title.clone(),
+        workspace: candidate.workspace.clone(),
         tail: candidate.tail.0,
         updated_at: candidate.updated_at.to_string(),
     }

@@ -5,6 +5,7 @@
 pub mod answer;
 pub mod backup;
 pub mod convert;
+pub mod find;
 pub mod fork;
 pub mod hosted;
 pub mod json;

@@ -1,17 +1,22 @@
 //! The overview of a session and a step of it on HTTP. Lists are never null, an absent member is
 //! absent. It must not cut anything: harness has.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 #[cfg(feature = "http")]
 use utoipa::ToSchema;
 
+use super::views::{PlanOut, WhyOut, WordOut, left_out};
+pub use crate::harness::{Cursor, Level};
 use crate::{
-    harness::{Cursor, IndexLine, Overview, StepView},
+    harness::{GapLine, IndexLine, Levelled, Overview, PhaseView, SourceLine, StepView},
     projection::Confidence,
-    service::Recovered,
+    service::{ListPage, Recovered},
 };
 
-fn sure(confidence: Confidence) -> String {
+/// How sure a caller is, on the wire.
+pub(super) fn sure(confidence: Confidence) -> String {
     match confidence {
         Confidence::High => "high",
         Confidence::Medium => "medium",
@@ -130,6 +135,59 @@ impl StepAnswer {
     }
 }
 
+/// A page of a list of the overview.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(ToSchema))]
+pub struct PageAnswer {
+    /// The list it is a page of: `steps`, `sources`, `gaps` or `rejected`.
+    pub list: String,
+    /// Steps, when the cursor is of the steps.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub steps: Vec<StepLine>,
+    /// Sources, when the cursor is of the sources.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sources: Vec<SourceOfView>,
+    /// Open gaps, when the cursor is of the gaps.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gaps: Vec<OpenGap>,
+    /// Approaches that were ruled out, when the cursor is of these.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rejected: Vec<String>,
+    /// Where the list continues: send it as `cursor`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_cursor: Option<String>,
+}
+
+impl PageAnswer {
+    /// The page; `None` when something else was recovered.
+    #[must_use]
+    pub fn of(recovered: Recovered) -> Option<Self> {
+        let Recovered::Page(page, next) = recovered else { return None };
+        let next_cursor = next.map(|cursor| cursor.to_string());
+        let mut made = Self { next_cursor, ..Self::default() };
+        let list = match page {
+            ListPage::Steps(lines) => {
+                made.steps = lines.into_iter().map(StepLine::from).collect();
+                "steps"
+            }
+            ListPage::Sources(lines) => {
+                made.sources = lines.into_iter().map(SourceOfView::from).collect();
+                "sources"
+            }
+            ListPage::Gaps(lines) => {
+                made.gaps = lines.into_iter().map(OpenGap::from).collect();
+                "gaps"
+            }
+            ListPage::Rejected(lines) => {
+                made.rejected = lines.into_iter().map(|line| line.text).collect();
+                "rejected"
+            }
+        };
+        made.list.push_str(list);
+        Some(made)
+    }
+}
+
 /// A cursor of an earlier answer.
 #[must_use]
 pub fn cursor(text: &str) -> Option<Cursor> {
@@ -166,6 +224,19 @@ pub struct SourceOfView {
     pub step: Option<u64>,
 }
 
+impl From<GapLine> for OpenGap {
+    fn from(gap: GapLine) -> Self {
+        Self { id: gap.id, description: gap.description, step: gap.step }
+    }
+}
+
+impl From<SourceLine> for SourceOfView {
+    fn from(source: SourceLine) -> Self {
+        let SourceLine { url, title, kind, step, .. } = source;
+        Self { url, title, kind, step }
+    }
+}
+
 /// Something that else was recorded, in a line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "http", derive(ToSchema))]
@@ -187,8 +258,29 @@ pub struct EventLine {
 pub struct OverviewAnswer {
     /// It is of everything before this position.
     pub position: u64,
-    /// What it is for.
+    /// What the research is for; without research what the user asked for.
     pub goal: String,
+    /// What the user asked for, where the goal is another text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<WordOut>,
+    /// What the user said after that, oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub instructions: Vec<WordOut>,
+    /// The plan.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<PlanOut>,
+    /// What is to be done next.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub next: Vec<String>,
+    /// Commands and tests that failed and were not mended.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failures: Vec<String>,
+    /// Files that were changed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<String>,
+    /// Calls that changed something else.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<String>,
     /// Steps recorded.
     pub steps_total: u64,
     /// Whether the latest step said it was the last.
@@ -217,23 +309,21 @@ pub struct OverviewAnswer {
     /// The latest of what else was recorded; left out of the summary view.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recent: Option<Vec<EventLine>>,
+    /// Where lists go on that are not whole: `get_research_session` takes one as `cursor`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub cursors: BTreeMap<String, String>,
+    /// How many of each list are not shown.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub left_out: BTreeMap<String, u64>,
     /// Whether anything was cut or left out.
     pub truncated: bool,
+    /// Why each item is shown, when asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub why: Vec<WhyOut>,
 }
 
 impl From<Overview> for OverviewAnswer {
     fn from(view: Overview) -> Self {
-        let gap = |gap: crate::harness::GapLine| OpenGap {
-            id: gap.id,
-            description: gap.description,
-            step: gap.step,
-        };
-        let source = |source: crate::harness::SourceLine| SourceOfView {
-            url: source.url,
-            title: source.title,
-            kind: source.kind,
-            step: source.step,
-        };
         let recent = view.talk.map(|talk| {
             let line = |line: crate::projection::Line| EventLine {
                 position: line.position.0,
@@ -246,6 +336,13 @@ impl From<Overview> for OverviewAnswer {
         Self {
             position: view.position.0,
             goal: view.goal.text,
+            task: view.task.map(WordOut::from),
+            instructions: view.instructions.into_iter().map(WordOut::from).collect(),
+            plan: view.plan.map(PlanOut::from),
+            next: view.next,
+            failures: view.failures,
+            files: view.files,
+            changes: view.changes,
             steps_total: view.steps,
             is_complete: view.completed_at.is_some(),
             started_at: view.started_at.map(|time| time.to_string()),
@@ -253,19 +350,103 @@ impl From<Overview> for OverviewAnswer {
             summary: view.summary,
             steps: Some(view.index.into_iter().map(StepLine::from).collect()),
             last_steps: Some(view.last_steps.into_iter().map(StepOfView::from).collect()),
-            gaps: view.gaps.into_iter().map(gap).collect(),
-            sources: Some(view.sources.into_iter().map(source).collect()),
+            gaps: view.gaps.into_iter().map(OpenGap::from).collect(),
+            sources: Some(view.sources.into_iter().map(SourceOfView::from).collect()),
             rejected: view.rejected.into_iter().map(|line| line.text).collect(),
             recent,
+            cursors: view
+                .left_out
+                .iter()
+                .filter_map(|one| Some((one.class.to_owned(), one.cursor?.to_string())))
+                .collect(),
+            left_out: left_out(&view.left_out),
             truncated: view.truncated,
+            why: view.why.into_iter().map(WhyOut::from).collect(),
+        }
+    }
+}
+
+/// A stretch of work: between two instructions of a user, finished steps of a plan, compactions, or
+/// an hour of quiet.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(ToSchema))]
+pub struct PhaseOut {
+    /// Its first position.
+    pub from: u64,
+    /// The first position behind it.
+    pub to: u64,
+    /// When it began, RFC 3339.
+    pub began_at: String,
+    /// When its last event came, RFC 3339.
+    pub last_at: String,
+    /// What ended it: `instruction`, `plan_step`, `compaction` or `quiet`; absent for the one that
+    /// is under way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_by: Option<String>,
+    /// Research steps recorded in it.
+    pub steps: u64,
+    /// What was asked, finished, found and said in it, a sentence a line.
+    pub text: String,
+}
+
+/// The summary of a session on one of its levels.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(ToSchema))]
+pub struct SummaryAnswer {
+    /// The level that is given: `step`, `phase` or `session`.
+    pub level: String,
+    /// The phases, oldest first, on their level.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phases: Option<Vec<PhaseOut>>,
+    /// The overview without what the summary stands for.
+    #[serde(flatten)]
+    pub overview: OverviewAnswer,
+}
+
+impl From<Levelled> for SummaryAnswer {
+    fn from(view: Levelled) -> Self {
+        let phase = |phase: PhaseView| PhaseOut {
+            from: phase.range.0.0,
+            to: phase.range.1.0,
+            began_at: phase.times.0.to_string(),
+            last_at: phase.times.1.to_string(),
+            ended_by: phase.ended.map(|ended| ended.as_str().to_owned()),
+            steps: phase.steps,
+            text: phase.text,
+        };
+        let is_phases = view.level == Level::Phase;
+        let mut overview = OverviewAnswer::from(view.overview).summary_alone(view.level);
+        if view.phases_left_out > 0 {
+            overview.left_out.insert("phases".to_owned(), view.phases_left_out);
+        }
+        Self {
+            level: view.level.as_str().to_owned(),
+            phases: is_phases.then(|| view.phases.into_iter().map(phase).collect()),
+            overview,
         }
     }
 }
 
 impl OverviewAnswer {
-    /// The same without what the summary stands for.
-    #[must_use]
-    pub fn summary_alone(self) -> Self {
-        Self { steps: None, last_steps: None, sources: None, recent: None, ..self }
+    /// The same without what the summary of that level stands for.
+    fn summary_alone(self, level: Level) -> Self {
+        let alone = Self { steps: None, last_steps: None, sources: None, recent: None, ..self };
+        if level == Level::Step {
+            return alone;
+        }
+        Self {
+            task: None,
+            instructions: Vec::new(),
+            next: Vec::new(),
+            failures: Vec::new(),
+            files: Vec::new(),
+            changes: Vec::new(),
+            gaps: Vec::new(),
+            rejected: Vec::new(),
+            plan: None,
+            cursors: BTreeMap::new(),
+            left_out: BTreeMap::new(),
+            ..alone
+        }
     }
 }

@@ -390,7 +390,7 @@ pub struct RecoveryHint {
     /// The number the refused step may have instead.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_step: Option<u64>,
-    /// Sessions to choose from, the latest first.
+    /// Sessions to choose from: those of the caller's own workspace first, then the latest.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub candidates: Vec<Candidate>,
     /// The tool call to make next, where the refused one was a tool's.
@@ -420,6 +420,9 @@ pub struct Candidate {
     pub session: String,
     /// Its goal or title.
     pub title: Option<String>,
+    /// What it belongs to, for example a project's directory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workspace: Option<String>,
     /// Its tail.
     pub tail: u64,
     /// When it was last written to, RFC 3339.

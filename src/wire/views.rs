@@ -1,6 +1,8 @@
 //! Views that are folds, on the wire: usage, compactions, how to go on. Lists are never null, an
 //! absent member is absent. It must not cut anything: harness has.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 #[cfg(feature = "http")]
 use utoipa::ToSchema;
@@ -8,8 +10,8 @@ use utoipa::ToSchema;
 use super::types::Range;
 use crate::{
     event,
-    harness::Continuation,
-    projection::{Compaction, Level},
+    harness::{Continuation, LeftOut, PlanView, Quote, StepView, Why},
+    projection::{Compaction, Level, PlanStep},
     service::{CompactionsView, UsageView},
 };
 
@@ -195,64 +197,193 @@ pub struct ResultOut {
     pub failed: bool,
 }
 
-/// Everything that is needed to go on. The names are of one word, the same on every door.
+/// One of the last steps of a research.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(ToSchema))]
+#[cfg_attr(feature = "mcp", derive(schemars::JsonSchema))]
+pub struct LastStepOut {
+    /// Its number.
+    pub number: u64,
+    /// Its branch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub branch: Option<String>,
+    /// What was done and found.
+    pub description: String,
+    /// Why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reasoning: Option<String>,
+    /// `high`, `medium` or `low`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub confidence: Option<String>,
+    /// What it ruled out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rejected: Vec<String>,
+    /// Number of the step that supersedes it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub superseded_by: Option<u64>,
+    /// Whether text is missing here.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub truncated: bool,
+}
+
+impl From<StepView> for LastStepOut {
+    fn from(step: StepView) -> Self {
+        Self {
+            number: step.number,
+            branch: step.branch_id,
+            description: step.description,
+            reasoning: step.reasoning,
+            confidence: step.confidence.map(super::overview::sure),
+            rejected: step.rejected,
+            superseded_by: step.superseded_by,
+            truncated: step.truncated,
+        }
+    }
+}
+
+/// Why an item is in a view.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(ToSchema))]
+#[cfg_attr(feature = "mcp", derive(schemars::JsonSchema))]
+pub struct WhyOut {
+    /// Its class, by its name in the view.
+    pub class: String,
+    /// Where it was said, when one event says it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub position: Option<u64>,
+    /// Its beginning.
+    pub text: String,
+    /// How much of it is shown: `line`, `short` or `whole`.
+    pub form: String,
+    /// Its score; 0 for what is indispensable.
+    pub score: u64,
+    /// The reason in words.
+    pub why: String,
+}
+
+impl From<Why> for WhyOut {
+    fn from(why: Why) -> Self {
+        Self {
+            class: why.class.to_owned(),
+            position: why.position.map(|position| position.0),
+            text: why.text,
+            form: why.form.to_owned(),
+            score: why.score,
+            why: why.why,
+        }
+    }
+}
+
+impl From<Quote> for WordOut {
+    fn from(quote: Quote) -> Self {
+        Self {
+            text: quote.cut.text,
+            position: quote.position.map(|position| position.0),
+            truncated: quote.cut.truncated,
+        }
+    }
+}
+
+impl From<PlanView> for PlanOut {
+    fn from(plan: PlanView) -> Self {
+        let step = |step: PlanStep| PlanStepOut { text: step.text, state: step.state };
+        Self {
+            steps: plan.steps.into_iter().map(step).collect(),
+            current: plan.current,
+            done: plan.done,
+            total: plan.total,
+        }
+    }
+}
+
+/// How many of each class a view does not tell, by its name in the view.
+#[must_use]
+pub fn left_out(all: &[LeftOut]) -> BTreeMap<String, u64> {
+    all.iter().map(|one| (one.class.to_owned(), one.count)).collect()
+}
+
+/// Everything that is needed to go on. The names are of one word, the same in every interface; a
+/// list that is empty is absent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "http", derive(ToSchema))]
 #[cfg_attr(feature = "mcp", derive(schemars::JsonSchema))]
 pub struct Continuing {
     /// It is of everything before this position.
     pub position: u64,
-    /// What it is all for.
+    /// What the user asked for first; without a word of a user what the research is for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<WordOut>,
-    /// What the user said last.
+    /// What the research is for, where the task is another text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub latest: Option<WordOut>,
+    pub goal: Option<String>,
+    /// What the user said after the task, oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub instructions: Vec<WordOut>,
     /// The plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<PlanOut>,
     /// What to do next.
     pub next: Vec<String>,
+    /// Commands and tests that failed and were not mended, the latest last.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failures: Vec<String>,
+    /// Those that were mended.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mended: Vec<String>,
+    /// Files that were changed, the latest last.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<String>,
+    /// Calls that changed something else, the latest last.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<String>,
+    /// The last steps of the research.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub last_steps: Vec<LastStepOut>,
+    /// The steps before these in a line each, as far as there is room.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub steps: Vec<String>,
+    /// Sentences of steps and messages that say most; `[3]` is a step, `@17` a position.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub findings: Vec<String>,
+    /// Approaches that were ruled out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rejected: Vec<String>,
+    /// What is not known yet.
+    pub gaps: Vec<String>,
+    /// Sources.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sources: Vec<String>,
+    /// Branches of the research.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub branches: Vec<String>,
     /// What is done.
     pub done: Vec<String>,
     /// What was tried.
     pub tried: Vec<String>,
-    /// What failed.
+    /// What failed, as the agent said.
     pub failed: Vec<String>,
-    /// What is not known yet.
-    pub gaps: Vec<String>,
-    /// Where the session stands.
-    pub summary: String,
-    /// The last three results of tools.
+    /// The last results of tools.
     pub results: Vec<ResultOut>,
+    /// The caller's own summary.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub summary: String,
+    /// What the agent said last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<WordOut>,
+    /// How many of each list are not told.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub left_out: BTreeMap<String, u64>,
     /// What all of this costs at most.
     pub tokens: u64,
     /// Whether anything was cut or left out.
     pub truncated: bool,
+    /// Why each item is told, when asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub why: Vec<WhyOut>,
 }
 
 impl From<Continuation> for Continuing {
     fn from(view: Continuation) -> Self {
-        let task = view.task.map(|(cut, position)| WordOut {
-            text: cut.text,
-            position: position.map(|position| position.0),
-            truncated: cut.truncated,
-        });
-        let latest = view.latest.map(|(cut, position)| WordOut {
-            text: cut.text,
-            position: Some(position.0),
-            truncated: cut.truncated,
-        });
-        let plan = view.plan.map(|plan| PlanOut {
-            steps: plan
-                .steps
-                .into_iter()
-                .map(|step| PlanStepOut { text: step.text, state: step.state })
-                .collect(),
-            current: plan.current,
-            done: plan.done,
-            total: plan.total,
-        });
         let results = view.results.into_iter().map(|one| ResultOut {
             position: one.position.0,
             tool: one.tool,
@@ -262,18 +393,32 @@ impl From<Continuation> for Continuing {
         });
         Self {
             position: view.position.0,
-            task,
-            latest,
-            plan,
+            task: view.task.map(WordOut::from),
+            goal: view.goal.map(|goal| goal.cut.text),
+            instructions: view.instructions.into_iter().map(WordOut::from).collect(),
+            plan: view.plan.map(PlanOut::from),
             next: view.next,
+            failures: view.failures,
+            mended: view.mended,
+            files: view.files,
+            changes: view.changes,
+            last_steps: view.last_steps.into_iter().map(LastStepOut::from).collect(),
+            steps: view.steps,
+            findings: view.findings,
+            rejected: view.rejected,
+            gaps: view.gaps,
+            sources: view.sources,
+            branches: view.branches,
             done: view.done,
             tried: view.tried,
             failed: view.failed,
-            gaps: view.gaps,
-            summary: view.summary,
             results: results.collect(),
+            summary: view.summary,
+            answer: view.answer.map(WordOut::from),
+            left_out: left_out(&view.left_out),
             tokens: view.tokens as u64,
             truncated: view.truncated,
+            why: view.why.into_iter().map(WhyOut::from).collect(),
         }
     }
 }

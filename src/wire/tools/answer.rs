@@ -1,5 +1,6 @@
-//! The answer of the two research tools: a session, a step of it, or the rest of a list. Lists are
-//! never null, an absent member is absent. It must not cut anything: harness has.
+//! The answer of the two research tools: a session, a step of it, the rest of a list, or what
+//! matches some words. Lists are never null, an absent member is absent. It must not cut anything:
+//! harness has.
 
 use std::collections::BTreeMap;
 
@@ -9,8 +10,8 @@ use serde::Serialize;
 use super::{
     NOTICE, TRUST,
     parts::{
-        ActivityOut, BranchOut, CoverageOut, CursorsOut, GapOut, IndexOut, PatternOut, ProviderOut,
-        RejectedOut, SourceOut, StepOut, none, providers, time,
+        ActivityOut, BranchOut, CoverageOut, CursorsOut, GapOut, IndexOut, MatchOut, PatternOut,
+        ProviderOut, RejectedOut, SourceOut, StepOut, none, providers, time,
     },
     research::Depth,
 };
@@ -18,6 +19,7 @@ use crate::{
     event::SessionId,
     harness::{OutcomesView, Overview},
     service::{BoundBy, ListPage, Recovered, StepAnswer},
+    wire::views::{PlanOut, WordOut, left_out},
 };
 
 /// By what the session was found, for a model.
@@ -31,17 +33,40 @@ pub(super) fn bound_by(by: BoundBy) -> &'static str {
     }
 }
 
-/// A session, a step of it, or the rest of a list.
+/// A session, a step of it, the rest of a list, or what matches some words.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ResearchAnswer {
     session_id: String,
-    /// full, summary, delta, step or page.
+    /// full, summary, delta, step, page or find.
     response_mode: &'static str,
     /// How the session was found: argument, started, connection, directory or new.
     bound_by: &'static str,
+    /// The session this one continues with another goal; with the step that begins it.
+    #[serde(skip_serializing_if = "none")]
+    continues: Option<String>,
     #[serde(skip_serializing_if = "none")]
     research_goal: Option<String>,
+    /// What the user asked for, where the goal is another text.
+    #[serde(skip_serializing_if = "none")]
+    task: Option<WordOut>,
+    /// What the user said after that, oldest first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    instructions: Vec<WordOut>,
+    #[serde(skip_serializing_if = "none")]
+    plan: Option<PlanOut>,
+    /// What is to be done next.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    next: Vec<String>,
+    /// Commands and tests that failed and were not mended.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    failures: Vec<String>,
+    /// Files that were changed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    files: Vec<String>,
+    /// Calls that changed something else.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    changes: Vec<String>,
     #[serde(skip_serializing_if = "none")]
     current_step: Option<u64>,
     #[serde(skip_serializing_if = "none")]
@@ -106,16 +131,40 @@ pub(super) struct ResearchAnswer {
     /// What to look for next.
     #[serde(skip_serializing_if = "none")]
     refinement_queries: Option<Vec<String>>,
+    /// How many of each list are not shown.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    left_out: BTreeMap<String, u64>,
     /// Where lists that did not fit go on: send one to get_research_session as cursor.
     #[serde(skip_serializing_if = "none")]
     cursors: Option<CursorsOut>,
     /// Where this page goes on.
     #[serde(skip_serializing_if = "none")]
     next_cursor: Option<String>,
+    /// The words that were looked up.
+    #[serde(skip_serializing_if = "none")]
+    query: Option<String>,
+    /// What matches them, the best first.
+    #[serde(skip_serializing_if = "none")]
+    matches: Option<Vec<MatchOut>>,
+    /// The first position that was read for them; 0 when all were.
+    #[serde(skip_serializing_if = "none")]
+    searched_from: Option<u64>,
     /// Whether anything was cut or left out.
     truncated: bool,
     trust: &'static str,
     notice: &'static str,
+}
+
+/// The member of an answer that holds a class.
+fn member(class: &str) -> &str {
+    match class {
+        "last_steps" => "lastSteps",
+        "steps" => "stepIndex",
+        "rejected" => "rejectedApproaches",
+        "error_patterns" => "errorPatterns",
+        "provider_stats" => "providerStats",
+        class => class,
+    }
 }
 
 fn list<T, U: From<T>>(items: Vec<T>) -> Option<Vec<U>> {
@@ -154,12 +203,23 @@ impl ResearchAnswer {
             answer.summary = Some(view.summary);
             answer.step_index = list(view.index);
         }
+        answer.task = view.task.map(WordOut::from);
+        answer.instructions = view.instructions.into_iter().map(WordOut::from).collect();
+        answer.plan = view.plan.map(PlanOut::from);
+        answer.next = view.next;
+        answer.failures = view.failures;
+        answer.files = view.files;
+        answer.changes = view.changes;
+        answer.left_out = left_out(&view.left_out)
+            .into_iter()
+            .map(|(class, count)| (member(&class).to_owned(), count))
+            .collect();
         answer.last_steps = list(view.last_steps);
         answer.gaps = list(view.gaps);
         answer.sources = list(view.sources);
         answer.rejected_approaches = list(view.rejected);
         answer.branches = list(view.branches);
-        let OutcomesView { patterns, providers: fared, .. } = view.outcomes;
+        let OutcomesView { patterns, providers: fared } = view.outcomes;
         answer.error_patterns = list(patterns).filter(|all| !all.is_empty());
         answer.provider_stats = Some(providers(fared)).filter(|all| !all.is_empty());
         answer.activity = view.talk.map(ActivityOut::from);
@@ -186,6 +246,7 @@ impl ResearchAnswer {
         }
         made.current_step = Some(answer.number);
         made.repeated = Some(answer.repeated);
+        made.continues = answer.continues.map(|session| session.to_string());
         made.gap_opened = answer.gap_opened.map(GapOut::from);
         made.gap_closed = answer.gap_closed.map(GapOut::from);
         if let Some(coverage) = answer.coverage {
@@ -217,6 +278,15 @@ impl ResearchAnswer {
                 }
                 made.truncated = next.is_some();
                 made.next_cursor = next.map(|cursor| cursor.to_string());
+                made
+            }
+            Recovered::Found(found) => {
+                let mut made = Self::new(session, by, "find");
+                made.position = Some(found.position.0);
+                made.query = Some(found.query);
+                made.matches = list(found.matches);
+                made.searched_from = Some(found.searched_from.0);
+                made.truncated = found.truncated;
                 made
             }
         }

@@ -57,7 +57,7 @@ pub async fn call(
     let asked = Asked::of(name, &arguments);
     match dispatch(service, caller, via, key, name, arguments).await {
         Err(error) => {
-            let mut error = service.offer(caller, error).await;
+            let mut error = service.offer(caller, via, error).await;
             error.hint.call = asked.way_out(&error);
             Err(error)
         }
@@ -145,6 +145,7 @@ async fn recover(
         branch: arguments.branch_id,
         cursor: cursor.transpose()?,
         at,
+        find: arguments.find,
     };
     let (session, by, recovered) = service.get_research_session(caller, via, &call).await?;
     answer_json(&ResearchAnswer::of_recovered(&session, by, recovered))

@@ -4,6 +4,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::{Tool, tool};
 use crate::{
     service::ServiceError,
     wire::{convert, types::ErrorBody},
@@ -49,6 +50,29 @@ impl Failure {
     pub fn plain(code: &str, message: &str, retryable: bool) -> Self {
         let (code, message) = (code.to_owned(), message.to_owned());
         Self { code, message, retryable, hint: Map::new() }
+    }
+
+    /// The failure for a client that is offered some of our tools: it names no other one. Clauses
+    /// of an action end with a semicolon.
+    #[must_use]
+    pub fn offering(mut self, is_offered: impl Fn(&Tool) -> bool) -> Self {
+        let offered = |name: &str| tool(name).is_none_or(&is_offered);
+        let word = |c: char| !c.is_ascii_alphanumeric() && c != '_';
+        let call = self.hint.get("call").and_then(|call| call.get("tool")).and_then(Value::as_str);
+        if call.is_some_and(|name| !offered(name)) {
+            self.hint.remove("call");
+        }
+        if let Some(Value::String(action)) = self.hint.remove("action") {
+            let clauses = action.split("; ").filter(|text| {
+                // The other names are words of English, too.
+                text.split(word).filter(|name| name.contains('_')).all(offered)
+            });
+            let action = clauses.collect::<Vec<_>>().join("; ");
+            if !action.is_empty() {
+                self.hint.insert("action".to_owned(), json!(action));
+            }
+        }
+        self
     }
 
     /// What a model reads.

@@ -121,7 +121,8 @@ pub const TOOLS: &[Tool] = &[
         title: "Recover a session",
         description: "Recover where you were after losing context: goal, summary, index of steps, \
                       last steps, open gaps, sources. Works without arguments for the bound \
-                      session; stepId gives one step in full, cursor the rest of a list.",
+                      session; stepId gives one step in full, cursor the rest of a list, find \
+                      what the session says of some words.",
         toolset: Toolset::Research,
         read_only: true,
         idempotent: true,

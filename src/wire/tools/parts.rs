@@ -13,6 +13,7 @@ use crate::{
         RejectedLine, SourceLine, StepView, TalkView,
     },
     projection::Confidence,
+    service::FoundLine,
 };
 
 /// Left out of an answer.
@@ -68,6 +69,7 @@ pub(super) struct StepOut {
     #[serde(skip_serializing_if = "none")]
     confidence: Option<&'static str>,
     rejected_approaches: Vec<String>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     is_revision: bool,
     #[serde(skip_serializing_if = "none")]
     revises_step: Option<u64>,
@@ -77,9 +79,12 @@ pub(super) struct StepOut {
     branch_id: Option<String>,
     #[serde(skip_serializing_if = "none")]
     branch_from_step: Option<u64>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     is_final: bool,
     timestamp: String,
     position: u64,
+    /// Whether text is missing here.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     truncated: bool,
 }
 
@@ -160,6 +165,46 @@ pub(super) struct RejectedOut {
 impl From<RejectedLine> for RejectedOut {
     fn from(line: RejectedLine) -> Self {
         Self { approach: line.text, found_in_step: line.step }
+    }
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct MatchOut {
+    /// step, reason, rejected, gap, source, call, result, instruction, answer or event.
+    kind: &'static str,
+    /// The step it belongs to.
+    #[serde(skip_serializing_if = "none")]
+    step_number: Option<u64>,
+    #[serde(skip_serializing_if = "none")]
+    branch_id: Option<String>,
+    position: u64,
+    /// The sentence or the lines that match.
+    text: String,
+    /// The words in it that were looked for.
+    matched: Vec<String>,
+    /// 1 for the best match.
+    score: f64,
+    #[serde(skip_serializing_if = "none")]
+    superseded_by: Option<u64>,
+    /// Of a gap.
+    #[serde(skip_serializing_if = "none")]
+    closed: Option<bool>,
+}
+
+impl From<FoundLine> for MatchOut {
+    fn from(line: FoundLine) -> Self {
+        Self {
+            kind: line.field.as_str(),
+            step_number: line.step,
+            branch_id: line.branch,
+            position: line.position.0,
+            text: line.text,
+            matched: line.matched,
+            score: f64::from(line.score) / 100.0,
+            superseded_by: line.superseded_by,
+            closed: line.closed,
+        }
     }
 }
 

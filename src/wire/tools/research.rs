@@ -136,6 +136,8 @@ pub(super) struct GetResearchSession {
     pub(super) branch_id: Option<String>,
     /// From an earlier answer.
     pub(super) cursor: Option<String>,
+    /// Words to look up: what the session says of them, the best first.
+    pub(super) find: Option<String>,
     /// As of this point: a position, step:<n>, time:<RFC 3339>.
     pub(super) at: Option<String>,
 }

@@ -17,6 +17,8 @@ pub const CONNECTION: &str = "sessionlog-connection";
 pub const REMEMBERED: &str = "sessionlog-connection-session";
 /// The caller's working directory, percent-encoded.
 pub const DIRECTORY: &str = "sessionlog-directory";
+/// The root of the repository that directory lies in, percent-encoded.
+pub const ROOT: &str = "sessionlog-root";
 
 /// Characters of a connection's name.
 const CONNECTION_CHARS_MAX: usize = 128;
@@ -47,6 +49,7 @@ pub fn read(header: impl Fn(&str) -> Option<String>) -> ServiceResult<Via> {
         connection,
         remembered: remembered.transpose()?,
         directory: header(DIRECTORY).map(|text| decoded(&text)),
+        root: header(ROOT).map(|text| decoded(&text)),
     })
 }
 
@@ -59,11 +62,13 @@ pub fn write(via: &Via) -> Vec<(&'static str, String)> {
     });
     let session = via.session.as_ref().map(ToString::to_string);
     let directory = via.directory.as_deref().map(encoded);
+    let root = via.root.as_deref().map(encoded);
     [
         (SESSION, session),
         (CONNECTION, via.connection.clone()),
         (REMEMBERED, remembered.filter(|text| !text.is_empty())),
         (DIRECTORY, directory),
+        (ROOT, root),
     ]
     .into_iter()
     .filter_map(|(name, text)| Some((name, text?)))
@@ -114,6 +119,7 @@ mod tests {
             Via::default(),
             Via { session: id("s"), connection: Some("c 1".to_owned()), ..Via::default() },
             Via { directory: Some("/home/é/100% mine\n+x".to_owned()), ..Via::default() },
+            Via { root: Some("/home/é".to_owned()), ..Via::default() },
             Via { remembered: remembered(id("a"), false), ..Via::default() },
             Via { remembered: remembered(id("a"), true), ..Via::default() },
             Via { remembered: remembered(None, true), ..Via::default() },

@@ -1,10 +1,11 @@
 //! The way out of a refusal as a call: the next one that makes sense and that works. It rests on
 //! what was asked and on the facts of the hint. It must not guess: no way is better than a wrong
 //! one, and where a step was refused because of another step the way leads to reading that one.
+//! A session that it names is the caller's own choice or of the caller's own workspace.
 
 use serde_json::{Value, json};
 
-use crate::service::{Code, NextCall, ServiceError};
+use crate::service::{Candidate, Code, NextCall, ServiceError};
 
 /// What a refused call asked for, as far as a way out needs it.
 pub(super) struct Asked {
@@ -43,24 +44,31 @@ impl Asked {
     pub(super) fn way_out(&self, error: &ServiceError) -> Option<NextCall> {
         let hint = &error.hint;
         Some(match error.code {
-            Code::SessionRequired
-            | Code::SessionNotFound
-            | Code::SessionDeleted
-            | Code::SessionExpired => match hint.candidates.first() {
-                Some(latest) => {
-                    let named = json!({ "sessionId": latest.session.as_str() });
-                    whole("get_research_session", named)
-                }
-                None if self.step.is_some() && self.session.is_none() => match error.code {
-                    Code::SessionRequired => renumbered(1),
-                    // Whoever was started for it would be led to it again.
-                    _ => whole("clear_session", json!({})),
-                },
-                None => whole("list_sessions", json!({})),
+            Code::SessionRequired => match own(&hint.candidates) {
+                [only] => recovering(only),
+                [] if hint.may_begin && self.step.is_some() => renumbered(1),
+                [] => whole("list_sessions", json!({ "workspace": hint.workspace })),
+                _ => return None,
             },
-            Code::StepConflict => match hint.next_step {
-                Some(next) => renumbered(next),
-                None => self.reading_step(self.step.as_ref()?),
+            Code::SessionNotFound | Code::SessionDeleted | Code::SessionExpired => {
+                match own(&hint.candidates) {
+                    [only] => recovering(only),
+                    // Whoever was started for it would be led to it again.
+                    _ if self.step.is_some() && self.session.is_none() => {
+                        whole("clear_session", json!({}))
+                    }
+                    _ => whole("list_sessions", json!({})),
+                }
+            }
+            Code::StepConflict => match (hint.next_step, own(&hint.candidates)) {
+                (Some(next), _) => renumbered(next),
+                (None, [only]) => recovering(only),
+                (None, [_, ..]) => return None,
+                // It begins anew what has begun: what there is tells it where it was.
+                (None, []) if self.step == Some(json!(1)) && self.branch.is_none() => {
+                    self.about("get_research_session", json!({}))
+                }
+                (None, []) => self.reading_step(self.step.as_ref()?),
             },
             Code::PointNotFound if self.tool == "get_events" => {
                 self.about("get_events", json!({ "from": "0" }))
@@ -99,9 +107,20 @@ impl Asked {
     }
 }
 
-/// A call with these arguments and no others.
+/// The candidates of the caller's own workspace, which come first. No call names another project's.
+fn own(candidates: &[Candidate]) -> &[Candidate] {
+    let count = candidates.iter().take_while(|candidate| candidate.here).count();
+    candidates.get(..count).unwrap_or_default()
+}
+
+fn recovering(candidate: &Candidate) -> NextCall {
+    whole("get_research_session", json!({ "sessionId": candidate.session.as_str() }))
+}
+
+/// A call with these arguments and no others; one that is null is left out.
 fn whole(tool: &'static str, arguments: Value) -> NextCall {
-    let arguments = arguments.as_object().cloned().unwrap_or_default();
+    let mut arguments = arguments.as_object().cloned().unwrap_or_default();
+    arguments.retain(|_, value| !value.is_null());
     NextCall { tool, arguments, others_unchanged: false }
 }
 

@@ -1,0 +1,229 @@
+//! What an event says, field by field and piece by piece: steps, reasons, gaps, sources, what was
+//! said, what tools were asked and answered, and any other event by its strings and numbers. It
+//! must not rank.
+
+use std::fmt::Write as _;
+
+use serde_json::Value;
+
+use super::pieces::pieces;
+use crate::{
+    event::Event,
+    projection::body::{self, GapBody, SourceBody, StepBody, kind},
+};
+
+/// Bytes below which sentences and lines are joined to a piece.
+const PROSE_BYTES_MIN: usize = 24;
+const PRINTED_BYTES_MIN: usize = 160;
+/// The server of this program's own tools.
+const OWN_SERVER: &str = "sessionlog";
+/// Members that name something else, or hold what cannot be read.
+const NOT_READ: [&str; 7] = ["id", "type", "raw", "data", "signature", "redactions", "is_error"];
+
+/// What a passage is part of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Field {
+    /// Description of a step.
+    Step,
+    /// Why a step was made.
+    Reason,
+    /// An approach that a step ruled out.
+    Rejected,
+    /// Something that is, or was, not known.
+    Gap,
+    /// A source: its title and address.
+    Source,
+    /// A call of a tool: its name and arguments.
+    Call,
+    /// What a tool answered.
+    Result,
+    /// What a user said.
+    Instruction,
+    /// What the agent said.
+    Answer,
+    /// Anything else.
+    Event,
+}
+
+impl Field {
+    /// Its name.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Step => "step",
+            Self::Reason => "reason",
+            Self::Rejected => "rejected",
+            Self::Gap => "gap",
+            Self::Source => "source",
+            Self::Call => "call",
+            Self::Result => "result",
+            Self::Instruction => "instruction",
+            Self::Answer => "answer",
+            Self::Event => "event",
+        }
+    }
+
+    /// Whether people or models wrote it: it is cut into sentences.
+    fn is_prose(self) -> bool {
+        !matches!(self, Self::Call | Self::Result | Self::Event)
+    }
+}
+
+/// A piece of what an event says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Passage<'a> {
+    /// What it is part of.
+    pub field: Field,
+    /// Its place among the passages of the event, from 0.
+    pub ordinal: u32,
+    /// Whether it begins a text: the passage before it is part of another one.
+    pub is_first: bool,
+    /// Its text: one sentence, or some lines.
+    pub text: &'a str,
+}
+
+/// Calls `visit` with every passage of the event, in the same order each time. An event that says
+/// nothing, and a call of one of this program's own tools, has none.
+pub fn passages(event: &Event, mut visit: impl FnMut(Passage<'_>)) {
+    let mut ordinal = 0;
+    let mut say = |field: Field, text: &str| {
+        let bytes_min = if field.is_prose() { PROSE_BYTES_MIN } else { PRINTED_BYTES_MIN };
+        let mut is_first = true;
+        pieces(text, bytes_min, |text| {
+            visit(Passage { field, ordinal, is_first, text });
+            is_first = false;
+            ordinal += 1;
+        });
+    };
+    match event.kind.as_str() {
+        kind::STEP => {
+            let Some(step) = body::read::<StepBody>(&event.body) else { return };
+            say(Field::Step, &step.description);
+            say(Field::Reason, step.reasoning.as_deref().unwrap_or_default());
+            step.rejected.iter().for_each(|approach| say(Field::Rejected, approach));
+        }
+        kind::GAP_OPENED => {
+            let Some(gap) = body::read::<GapBody>(&event.body) else { return };
+            say(Field::Gap, gap.description.as_deref().unwrap_or_default());
+        }
+        // The gap says it.
+        kind::GAP_CLOSED => {}
+        kind::SOURCE => {
+            let Some(source) = body::read::<SourceBody>(&event.body) else { return };
+            let title = source.title.as_deref().map(str::trim).filter(|title| !title.is_empty());
+            let told = title.map_or_else(|| source.url.clone(), |t| format!("{t} {}", source.url));
+            say(Field::Source, &told);
+        }
+        other => {
+            let Some(body) = body::read::<Value>(&event.body) else { return };
+            if !is_own(&body) {
+                let mut told = String::new();
+                read(None, &body, &mut told);
+                say(field_of(other), &told);
+            }
+        }
+    }
+}
+
+fn field_of(kind: &str) -> Field {
+    match kind {
+        "user.message" => Field::Instruction,
+        "agent.message" | "agent.thinking" => Field::Answer,
+        kind if body::is_call(kind) => Field::Call,
+        kind if body::is_result(kind) => Field::Result,
+        _ => Field::Event,
+    }
+}
+
+/// Whether this program's own tools are called: what they were told is in the log already, and a
+/// query that is recorded would be found by itself.
+fn is_own(body: &Value) -> bool {
+    let text = |name: &str| body.get(name).and_then(Value::as_str).unwrap_or_default();
+    [text("server"), text("mcp_server_name")].contains(&OWN_SERVER)
+        || text("name").strip_prefix("mcp__").is_some_and(|name| name.starts_with(OWN_SERVER))
+}
+
+/// Appends strings and numbers of a value, those with a name behind it, a line each.
+fn read(name: Option<&str>, value: &Value, told: &mut String) {
+    let mut line = |text: &dyn std::fmt::Display| {
+        // Writing to a string cannot fail.
+        let _ = match name.filter(|name| !matches!(*name, "content" | "text" | "name")) {
+            Some(name) => writeln!(told, "{name}: {text}"),
+            None => writeln!(told, "{text}"),
+        };
+    };
+    match value {
+        Value::String(text) if !text.trim().is_empty() => line(text),
+        Value::Number(number) => line(number),
+        Value::Array(values) => values.iter().for_each(|value| read(name, value, told)),
+        Value::Object(members) => {
+            for (name, value) in members {
+                if !NOT_READ.contains(&name.as_str()) && !name.ends_with("_id") {
+                    read(Some(name), value, told);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::projection::tests::event;
+
+    fn told(kind: &str, body: &str) -> Vec<(Field, String)> {
+        let mut told = Vec::new();
+        passages(&event(0, kind, body), |passage| {
+            assert_eq!(passage.ordinal as usize, told.len());
+            told.push((passage.field, passage.text.to_owned()));
+        });
+        told
+    }
+
+    #[test]
+    fn every_field_of_an_event_is_told_and_nothing_that_only_names_it() {
+        for (kind, body, expected) in [
+            (
+                "research.step",
+                r#"{"number":1,"description":"Looked at the ledger. Found the second ledger.",
+                    "reasoning":"Why not.","rejected":["guessing","asking"]}"#,
+                &[
+                    (Field::Step, "Looked at the ledger. Found the second ledger."),
+                    (Field::Reason, "Why not."),
+                    (Field::Rejected, "guessing"),
+                    (Field::Rejected, "asking"),
+                ][..],
+            ),
+            ("research.gap_opened", r#"{"description":"who?"}"#, &[(Field::Gap, "who?")]),
+            ("research.gap_closed", r#"{"gap_id":"g1","description":"who?"}"#, &[]),
+            (
+                "source.found",
+                r#"{"url":"https://a.example","title":"A"}"#,
+                &[(Field::Source, "A https://a.example")],
+            ),
+            (
+                "agent.tool_use",
+                r#"{"name":"Bash","call_id":"c1","input":{"command":"a\nb","timeout":5}}"#,
+                &[(Field::Call, "Bash\ncommand: a\nb\ntimeout: 5")],
+            ),
+            (
+                "agent.tool_result",
+                r#"{"call_id":"c1","content":[{"type":"text","text":"fine"}],"raw":{"x":"y"}}"#,
+                &[(Field::Result, "fine")],
+            ),
+            ("agent.tool_use", r#"{"name":"mcp__sessionlog__x","input":{"find":"word"}}"#, &[]),
+            ("agent.tool_use", r#"{"name":"x","server":"sessionlog","input":{"find":"w"}}"#, &[]),
+            ("user.message", r#"{"content":"do it"}"#, &[(Field::Instruction, "do it")]),
+            ("agent.message", r#"{"content":"done"}"#, &[(Field::Answer, "done")]),
+            ("deploy.done", r#"{"host":{"port":80},"ok":true}"#, &[(Field::Event, "port: 80")]),
+            ("deploy.done", "not JSON", &[]),
+            ("research.step", r#"{"number":"x"}"#, &[]),
+        ] {
+            let found = told(kind, body);
+            let found: Vec<(Field, &str)> =
+                found.iter().map(|(field, text)| (*field, text.as_str())).collect();
+            assert_eq!(found, expected, "{kind} {body}");
+        }
+    }
+}

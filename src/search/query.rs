@@ -1,0 +1,221 @@
+//! What is looked for: words that rank, and phrases in quotes that must be there as they are. It
+//! must not know what is searched.
+
+use super::{
+    stop_words::is_stop_word,
+    terms::{Term, stem, terms},
+};
+
+/// Bytes of the longest query.
+const QUERY_BYTES_MAX: usize = 4_096;
+/// Words of a query.
+const WORDS_MAX: usize = 64;
+/// Letters that two words have in common at least when one is taken for the beginning of the other.
+const BEGINNING_MIN: usize = 4;
+
+/// Why a text is no query.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum QueryError {
+    /// No letter and no digit, or stop words alone.
+    #[error("it has no word to look for: name what it is about")]
+    NoWord,
+    /// Too many bytes or words.
+    #[error("at most {QUERY_BYTES_MAX} bytes and {WORDS_MAX} words")]
+    TooLong,
+}
+
+/// What is looked for.
+#[derive(Clone, Debug)]
+pub struct Query {
+    words: Vec<Word>,
+    /// The words as they were given, by their places in `words`.
+    given: Vec<usize>,
+    /// Words in a row, by their places in `words`.
+    phrases: Vec<Vec<usize>>,
+    /// By a first byte: the length of the shortest stem of a word that begins with it.
+    first_bytes: [Option<usize>; 256],
+}
+
+#[derive(Clone, Debug)]
+struct Word {
+    stem: String,
+    /// Whether it tells passages apart; a stop word is only part of a phrase.
+    ranks: bool,
+}
+
+/// How a word of a text is one of the query's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Likeness {
+    /// The place of the query's word.
+    pub(super) word: usize,
+    /// Whether their stems are the same; else one begins the other.
+    pub(super) same: bool,
+}
+
+impl Query {
+    /// A query of these words; what stands in double quotes must be found as it is, but for case,
+    /// accents and endings.
+    ///
+    /// # Errors
+    /// [`QueryError`].
+    pub fn parse(text: &str) -> Result<Self, QueryError> {
+        if text.len() > QUERY_BYTES_MAX {
+            return Err(QueryError::TooLong);
+        }
+        let mut query = Self {
+            words: Vec::new(),
+            given: Vec::new(),
+            phrases: Vec::new(),
+            first_bytes: [None; 256],
+        };
+        let quotes = text.matches(is_quote).count() / 2;
+        for (index, part) in text.split(is_quote).enumerate() {
+            let is_phrase = index % 2 == 1 && index / 2 < quotes;
+            let mut phrase = Vec::new();
+            terms(part, |term| {
+                let at = query.add(term.word);
+                if !term.whole {
+                    query.given.push(at);
+                    phrase.push(at);
+                }
+            });
+            if is_phrase && phrase.len() > 1 {
+                query.phrases.push(phrase);
+            }
+        }
+        if query.words.iter().all(|word| !word.ranks) {
+            if query.phrases.is_empty() {
+                return Err(QueryError::NoWord);
+            }
+            query.words.iter_mut().for_each(|word| word.ranks = true);
+        }
+        if query.given.len() > WORDS_MAX || query.words.len() > WORDS_MAX {
+            return Err(QueryError::TooLong);
+        }
+        query.index();
+        Ok(query)
+    }
+
+    fn add(&mut self, word: &str) -> usize {
+        let stem = stem(word);
+        let known = self.words.iter().position(|known| known.stem == stem);
+        known.unwrap_or_else(|| {
+            self.words.push(Word { stem: stem.into_owned(), ranks: !is_stop_word(word) });
+            self.words.len() - 1
+        })
+    }
+
+    fn index(&mut self) {
+        for word in &self.words {
+            let first = word.stem.bytes().next().unwrap_or_default();
+            if let Some(least) = self.first_bytes.get_mut(usize::from(first)) {
+                let length = word.stem.len();
+                *least = Some(least.map_or(length, |least| least.min(length)));
+            }
+        }
+    }
+
+    /// How many words it has.
+    pub(super) fn len(&self) -> usize {
+        self.words.len()
+    }
+
+    /// Whether the word at that place tells passages apart.
+    pub(super) fn ranks(&self, word: usize) -> bool {
+        self.words.get(word).is_some_and(|word| word.ranks)
+    }
+
+    /// The words as they were given, stop words included, by their places.
+    pub(super) fn given(&self) -> &[usize] {
+        &self.given
+    }
+
+    /// Words in a row that a passage must have, each by the places of its words.
+    pub(super) fn phrases(&self) -> &[Vec<usize>] {
+        &self.phrases
+    }
+
+    /// Which of the words a term of a text is, if any. An identifier as a whole is a word only when
+    /// it is the same: its parts stand for it.
+    pub(super) fn find(&self, term: &Term<'_>) -> Option<Likeness> {
+        let found = self.find_word(term.word)?;
+        (found.same || !term.whole).then_some(found)
+    }
+
+    fn find_word(&self, word: &str) -> Option<Likeness> {
+        let first = word.bytes().next()?;
+        let least = self.first_bytes.get(usize::from(first)).copied().flatten()?;
+        // An ending is only ever cut off, so most words need not be stemmed.
+        if word.len() < least.min(BEGINNING_MIN) {
+            return None;
+        }
+        let stem = stem(word);
+        let same = self.words.iter().position(|known| known.stem == stem);
+        if let Some(word) = same {
+            return Some(Likeness { word, same: true });
+        }
+        let begins = |known: &Word| known.ranks && is_beginning(&known.stem, &stem);
+        let word = self.words.iter().position(begins)?;
+        Some(Likeness { word, same: false })
+    }
+}
+
+fn is_quote(character: char) -> bool {
+    matches!(character, '"' | '“' | '”' | '„')
+}
+
+/// Whether one of two words begins the other: `config` and `configuration`, `Anlage` and `Anlagen`.
+fn is_beginning(one: &str, other: &str) -> bool {
+    let (short, long) = if one.len() <= other.len() { (one, other) } else { (other, one) };
+    short.chars().take(BEGINNING_MIN).filter(|letter| letter.is_alphabetic()).count()
+        == BEGINNING_MIN
+        && long.starts_with(short)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stems(text: &str) -> Vec<String> {
+        let query = Query::parse(text).unwrap();
+        query.words.iter().filter(|word| word.ranks).map(|word| word.stem.clone()).collect()
+    }
+
+    #[test]
+    fn words_rank_once_each_and_stop_words_do_not() {
+        assert_eq!(stems("who was copying the copies of Ødegård?"), ["copi", "odegard"]);
+        assert_eq!(stems("flush_ledger"), ["flush", "ledger", "flushledg"]);
+        assert_eq!(stems("1,234 ms"), ["1234", "ms"]);
+    }
+
+    #[test]
+    fn a_text_without_a_word_is_no_query() {
+        for text in ["", " \n", "?!…", "what is it?", "\"the\"", "👨‍👩‍👧"] {
+            assert_eq!(Query::parse(text).unwrap_err(), QueryError::NoWord, "{text:?}");
+        }
+        let many: Vec<String> = (0..65).map(|word| format!("word{word}")).collect();
+        for text in [many.join(" "), "x ".repeat(65), "x".repeat(5_000)] {
+            assert_eq!(Query::parse(&text).unwrap_err(), QueryError::TooLong);
+        }
+        assert!(Query::parse(&"many words ".repeat(32)).is_ok());
+        assert_eq!(Query::parse("\"to be or not to be\"").unwrap().phrases().len(), 1);
+    }
+
+    #[test]
+    fn a_word_is_known_by_its_stem_and_by_its_beginning() {
+        let query = Query::parse("configuration Anlage transferring ms").unwrap();
+        let find = |word: &str| query.find_word(word).map(|found| (found.word, found.same));
+        for (word, expected) in [
+            ("configurations", Some((0, true))),
+            ("config", Some((0, false))),
+            ("con", None),
+            ("anlagen", Some((1, false))),
+            ("transfer", Some((2, true))),
+            ("ms", Some((3, true))),
+            ("msg", None),
+            ("other", None),
+        ] {
+            assert_eq!(find(word), expected, "{word}");
+        }
+    }
+}

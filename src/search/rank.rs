@@ -1,0 +1,437 @@
+//! Passages in the order of what they say about a query: BM25, and more for a passage that has all
+//! of it. Passages are added one by one in any order and only what their words count is kept; the
+//! texts are read again by who shows them. It must not know where passages come from.
+
+use std::{
+    collections::{HashMap, HashSet},
+    hash::{DefaultHasher, Hash as _, Hasher as _},
+};
+
+use super::{
+    passages::{Field, Passage, passages},
+    query::Query,
+    terms::terms,
+};
+use crate::event::{Event, Position};
+
+/// How soon more of the same word stops to count, and how much a long passage counts for less.
+const K1: f64 = 0.9;
+const B: f64 = 0.4;
+/// What a passage gets for having every word of the query, the best of all passages being 1.
+const WHOLE: f64 = 0.5;
+/// What the passages around it count for, how many on either side, and what it gets when they have
+/// every word together.
+const NEARLY: f64 = 0.5;
+const NEAR: usize = 2;
+const WHOLE_NEAR: f64 = 0.25;
+/// What a passage gets for having the words as they were given, one after the other.
+const ROW: f64 = 0.5;
+/// What a word counts for, and one that only begins like it.
+const SAME: u8 = 4;
+const BEGINS: u8 = 2;
+/// Passages from which on a word that more than half of them have tells nothing apart.
+const COMMON_FROM: u32 = 8;
+/// Passages of one event that are told: who wants more reads the event.
+const OF_EVENT_MAX: usize = 3;
+/// Passages with a word of the query that are kept: beyond, the better half stays.
+const CANDIDATES_MAX: usize = 1 << 16;
+
+/// What a passage keeps of its score: what tools were asked and answered says less than what was
+/// concluded from it, and what was taken back says least.
+#[must_use]
+pub fn weight(field: Field, is_superseded: bool) -> f64 {
+    match field {
+        // What a superseded step ruled out stays ruled out.
+        Field::Step | Field::Reason if is_superseded => 0.5,
+        Field::Call | Field::Event => 0.8,
+        Field::Result => 0.9,
+        _ => 1.0,
+    }
+}
+
+/// A passage that has words of the query.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Match {
+    /// Where the event lies.
+    pub position: Position,
+    /// What of it.
+    pub field: Field,
+    /// Which of its passages.
+    pub ordinal: u32,
+    /// How well it fits: more is better; comparable within one ranking alone.
+    pub score: f64,
+}
+
+/// The best of the passages that match.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Best {
+    /// The passages, the best first.
+    pub matches: Vec<Match>,
+    /// Whether no other text matches.
+    pub is_all: bool,
+}
+
+/// Passages, as far as a query tells them apart.
+#[derive(Clone, Debug)]
+pub struct Ranking {
+    query: Query,
+    passages: u32,
+    /// Words of all passages.
+    words: u64,
+    /// By word of the query: passages that have it.
+    holding: Vec<u32>,
+    candidates: Vec<Candidate>,
+    /// Whether candidates were dropped.
+    is_full: bool,
+}
+
+/// A passage that has a word of the query.
+#[derive(Clone, Debug)]
+struct Candidate {
+    position: Position,
+    field: Field,
+    ordinal: u32,
+    /// Names its text: the same for the same text.
+    text: u64,
+    own: Held,
+    /// The passage and those around it in the same text.
+    near: Held,
+    /// The longest run of words that stand in it as in the query.
+    run: u32,
+}
+
+/// Which words of the query some text has.
+#[derive(Clone, Debug, Default)]
+struct Held {
+    words: u32,
+    /// Words of the query, and how much each counts.
+    counts: Vec<(u8, u8)>,
+}
+
+impl Ranking {
+    /// No passage yet.
+    #[must_use]
+    pub fn new(query: Query) -> Self {
+        let holding = vec![0; query.len()];
+        let (passages, words, candidates) = (0, 0, Vec::new());
+        Self { query, passages, words, holding, candidates, is_full: false }
+    }
+
+    /// What is looked for.
+    #[must_use]
+    pub fn query(&self) -> &Query {
+        &self.query
+    }
+
+    /// Adds what an event says. Each event is added once.
+    pub fn add_event(&mut self, event: &Event) {
+        let mut scans: Vec<Scan> = Vec::new();
+        passages(event, |passage| scans.push(Scan::of(&self.query, passage)));
+        let mut scans = scans.as_slice();
+        while let Some((_, rest)) = scans.split_first() {
+            let length =
+                rest.iter().position(|scan| scan.is_first).map_or(scans.len(), |at| at + 1);
+            let (text, after) = scans.split_at(length);
+            self.add(event.position, text);
+            scans = after;
+        }
+    }
+
+    /// Adds the passages of one text.
+    fn add(&mut self, position: Position, text: &[Scan]) {
+        for (at, scan) in text.iter().enumerate() {
+            self.passages = self.passages.saturating_add(1);
+            self.words += u64::from(scan.held.words);
+            for (word, _) in &scan.held.counts {
+                if let Some(holding) = self.holding.get_mut(usize::from(*word)) {
+                    *holding += 1;
+                }
+            }
+            if scan.held.counts.is_empty() || !scan.has_phrases {
+                continue;
+            }
+            let mut near = Held::default();
+            let around = at.saturating_sub(NEAR)..(at + NEAR + 1).min(text.len());
+            text.get(around).into_iter().flatten().for_each(|scan| near.add(&scan.held));
+            let Scan { field, ordinal, text, run, .. } = *scan;
+            let own = scan.held.clone();
+            self.candidates.push(Candidate { position, field, ordinal, text, own, near, run });
+            if self.candidates.len() >= CANDIDATES_MAX {
+                self.drop_half();
+            }
+        }
+    }
+
+    /// The passages that match, `most` at most, the best first and of equals the newest; a text
+    /// once, and few of one event. `weigh` says what share of its score a passage keeps.
+    #[must_use]
+    pub fn best(&self, most: usize, weigh: impl Fn(Position, Field) -> f64) -> Best {
+        let scored = self.scored(weigh);
+        let mut texts = HashSet::new();
+        let mut of_event: HashMap<Position, usize> = HashMap::new();
+        let mut best = Best { matches: Vec::new(), is_all: !self.is_full };
+        for (found, text) in scored {
+            if !texts.insert(text) {
+                continue;
+            }
+            let told = of_event.entry(found.position).or_default();
+            if *told == OF_EVENT_MAX || best.matches.len() == most {
+                best.is_all = false;
+                continue;
+            }
+            *told += 1;
+            best.matches.push(found);
+        }
+        best
+    }
+
+    /// Every passage that matches with the name of its text, the best first.
+    fn scored(&self, weigh: impl Fn(Position, Field) -> f64) -> Vec<(Match, u64)> {
+        let scale = self.scale();
+        let scores = |held: fn(&Candidate) -> &Held| -> Vec<f64> {
+            let all = self.candidates.iter().map(|one| scale.score(held(one)));
+            let all: Vec<f64> = all.collect();
+            let most = all.iter().copied().fold(0.0, f64::max);
+            all.into_iter().map(|score| if most > 0.0 { score / most } else { 0.0 }).collect()
+        };
+        let (own, near) = (scores(|one| &one.own), scores(|one| &one.near));
+        let scored = self.candidates.iter().zip(own.into_iter().zip(near));
+        let matches = scored.filter(|(_, (own, _))| *own > 0.0).map(|(one, (own, near))| {
+            let score =
+                (own + NEARLY * near + self.extra(&scale, one)) * weigh(one.position, one.field);
+            let Candidate { position, field, ordinal, .. } = *one;
+            (Match { position, field, ordinal, score }, one.text)
+        });
+        let mut matches: Vec<(Match, u64)> = matches.collect();
+        matches.sort_by(|(one, _), (other, _)| {
+            let newest = other.position.cmp(&one.position);
+            other.score.total_cmp(&one.score).then(newest).then(one.ordinal.cmp(&other.ordinal))
+        });
+        matches
+    }
+
+    /// What a passage gets beyond its words: for having all of them, and for having them in a row.
+    fn extra(&self, scale: &Scale, one: &Candidate) -> f64 {
+        let whole = if scale.is_whole(&one.own) { WHOLE } else { 0.0 };
+        let nearly = if scale.is_whole(&one.near) { WHOLE_NEAR } else { 0.0 };
+        let given = self.query.given().len();
+        let share = if given > 1 && one.run > 1 {
+            f64::from(one.run - 1) / (given - 1) as f64
+        } else {
+            0.0
+        };
+        whole + nearly + ROW * share
+    }
+
+    fn drop_half(&mut self) {
+        let scale = self.scale();
+        let mut scored: Vec<(f64, Candidate)> = std::mem::take(&mut self.candidates)
+            .into_iter()
+            .map(|one| (scale.score(&one.own), one))
+            .collect();
+        scored.sort_by(|(one, _), (other, _)| other.total_cmp(one));
+        scored.truncate(CANDIDATES_MAX / 2);
+        self.candidates = scored.into_iter().map(|(_, one)| one).collect();
+        self.is_full = true;
+    }
+
+    /// What the words of the query are worth among the passages so far.
+    fn scale(&self) -> Scale {
+        let passages = f64::from(self.passages);
+        let worth = |(word, holding): (usize, &u32)| {
+            let is_common = self.passages >= COMMON_FROM && *holding > self.passages / 2;
+            if !self.query.ranks(word) || *holding == 0 {
+                return (0.0, is_common);
+            }
+            let holding = f64::from(*holding);
+            ((1.0 + (passages - holding + 0.5) / (holding + 0.5)).ln(), is_common)
+        };
+        let all: Vec<(f64, bool)> = self.holding.iter().enumerate().map(worth).collect();
+        let only_common = all.iter().all(|(worth, is_common)| *worth == 0.0 || *is_common);
+        let keep = |(worth, is_common): (f64, bool)| {
+            if is_common && !only_common { 0.0 } else { worth }
+        };
+        Scale {
+            worth: all.into_iter().map(keep).collect(),
+            mean_words: (self.words as f64 / passages).max(1.0),
+        }
+    }
+}
+
+struct Scale {
+    /// By word of the query; 0 for one that tells nothing apart.
+    worth: Vec<f64>,
+    mean_words: f64,
+}
+
+impl Scale {
+    fn score(&self, held: &Held) -> f64 {
+        let length = 1.0 - B + B * f64::from(held.words) / self.mean_words;
+        let count = |(word, count): &(u8, u8)| {
+            let often = f64::from(*count) / f64::from(SAME);
+            let worth = self.worth.get(usize::from(*word)).copied().unwrap_or_default();
+            worth * often * (K1 + 1.0) / (often + K1 * length)
+        };
+        held.counts.iter().map(count).sum()
+    }
+
+    /// Whether it has every word that any passage has and that tells passages apart.
+    fn is_whole(&self, held: &Held) -> bool {
+        let has = |word: usize| held.counts.iter().any(|(held, _)| usize::from(*held) == word);
+        self.worth.iter().enumerate().all(|(word, worth)| *worth == 0.0 || has(word))
+    }
+}
+
+impl Held {
+    fn count(&mut self, word: u8, more: u8) {
+        match self.counts.iter_mut().find(|(known, _)| *known == word) {
+            Some((_, count)) => *count = count.saturating_add(more),
+            None => self.counts.push((word, more)),
+        }
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.words += other.words;
+        other.counts.iter().for_each(|(word, count)| self.count(*word, *count));
+    }
+}
+
+/// What a passage has of a query.
+struct Scan {
+    field: Field,
+    ordinal: u32,
+    is_first: bool,
+    text: u64,
+    held: Held,
+    run: u32,
+    has_phrases: bool,
+}
+
+impl Scan {
+    fn of(query: &Query, passage: Passage<'_>) -> Self {
+        let mut held = Held::default();
+        // The words of the passage as the query gave them.
+        let mut row: Vec<Option<usize>> = Vec::new();
+        terms(passage.text, |term| {
+            let found = query.find(term);
+            if !term.whole {
+                held.words += 1;
+                row.push(found.filter(|found| found.same).map(|found| found.word));
+            }
+            let Some(found) = found else { return };
+            if let (true, Ok(word)) = (query.ranks(found.word), u8::try_from(found.word)) {
+                held.count(word, if found.same { SAME } else { BEGINS });
+            }
+        });
+        let has = |phrase: &Vec<usize>| {
+            row.windows(phrase.len()).any(|part| part.iter().flatten().eq(phrase))
+        };
+        let Passage { field, ordinal, is_first, text } = passage;
+        let text = if held.counts.is_empty() { 0 } else { name_of(text) };
+        let has_phrases = query.phrases().iter().all(has);
+        let run = longest_run(&row, query.given());
+        Self { field, ordinal, is_first, text, held, run, has_phrases }
+    }
+}
+
+/// The same number for the same text.
+fn name_of(text: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// How many words at most stand in the row one after the other as they were given.
+fn longest_run(row: &[Option<usize>], given: &[usize]) -> u32 {
+    let mut longest = 0;
+    // By place in `given`: how long the run is that ends there with the word before, and now.
+    let (mut before, mut now) = (vec![0; given.len() + 1], vec![0; given.len() + 1]);
+    for word in row {
+        let places = now.iter_mut().skip(1).zip(before.iter()).zip(given);
+        for ((now, before), given) in places {
+            *now = if *word == Some(*given) { before + 1 } else { 0 };
+            longest = longest.max(*now);
+        }
+        std::mem::swap(&mut before, &mut now);
+    }
+    longest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use crate::projection::tests::event;
+
+    fn said(position: usize, text: &str) -> Event {
+        let body = serde_json::json!({ "content": text }).to_string();
+        event(position as u64, "agent.message", body)
+    }
+
+    fn ranked(query: &str, texts: &[&str]) -> Vec<usize> {
+        let mut ranking = Ranking::new(Query::parse(query).unwrap());
+        texts.iter().enumerate().for_each(|(at, text)| ranking.add_event(&said(at, text)));
+        let best = ranking.best(100, |_, _| 1.0).matches;
+        best.into_iter().map(|found| usize::try_from(found.position.0).unwrap()).collect()
+    }
+
+    #[test]
+    fn what_is_rare_and_whole_comes_first_and_what_has_no_word_does_not_come() {
+        let texts = [
+            "opened the page about the ledger",
+            "the harbour ledger was copied by Thorne in 1931",
+            "the page about harbours",
+            "nothing of use",
+            "opened the page again",
+        ];
+        assert_eq!(ranked("who copied the harbour ledger", &texts), [1, 2, 0]);
+        assert_eq!(ranked("nonsense", &texts), [0_usize; 0]);
+        assert_eq!(ranked("page", &["page", "page two"]), [0, 1], "a common word ranks alone");
+    }
+
+    #[test]
+    fn of_equals_the_newest_comes_first_and_weights_count() {
+        assert_eq!(ranked("ledger", &["ledger one", "ledger two"]), [1, 0]);
+        let mut ranking = Ranking::new(Query::parse("ledger").unwrap());
+        (0..2).for_each(|at| ranking.add_event(&said(at, ["the ledger", "a ledger"][at])));
+        let best = ranking.best(9, |position, _| if position.0 == 1 { 0.5 } else { 1.0 });
+        assert_eq!(best.matches.first().map(|found| found.position), Some(Position(0)));
+    }
+
+    #[test]
+    fn a_text_is_told_once_and_few_of_one_event() {
+        let lines: Vec<String> = (0..9).map(|n| format!("The ledger has a line {n}.")).collect();
+        let mut ranking = Ranking::new(Query::parse("ledger").unwrap());
+        ranking.add_event(&said(0, &lines.join(" ")));
+        (1..900).for_each(|at| ranking.add_event(&said(at, "ledger ledger")));
+        let best = ranking.best(9, |_, _| 1.0);
+        let told: Vec<u64> = best.matches.iter().map(|found| found.position.0).collect();
+        assert_eq!((told, best.is_all), (vec![899, 0, 0, 0], false));
+    }
+
+    #[test]
+    fn a_phrase_must_be_there_as_it_is() {
+        let texts = ["not the retry loop", "loop of a retry", "retry, then a loop", "Retries loop"];
+        assert_eq!(ranked("\"retry loop\"", &texts), [3, 0]);
+        assert_eq!(ranked("\"of a retry\"", &texts), [1]);
+    }
+
+    #[test]
+    fn a_word_in_most_passages_tells_nothing_apart() {
+        let mut texts = vec!["the loop again"; 20];
+        texts.push("retries again");
+        assert_eq!(ranked("retry loop", &texts), [20], "the common word matches nothing");
+    }
+
+    #[test]
+    fn the_better_half_of_too_many_stays() {
+        let mut ranking = Ranking::new(Query::parse("ledger harbour").unwrap());
+        for at in 0..CANDIDATES_MAX + 10 {
+            ranking.add_event(&said(at, if at == 7 { "the harbour ledger" } else { "a ledger" }));
+        }
+        assert!(ranking.candidates.len() <= CANDIDATES_MAX / 2 + 10);
+        let best = ranking.best(9, |_, _| 1.0);
+        assert!(!best.is_all);
+        assert_eq!(best.matches.first().map(|found| found.position), Some(Position(7)));
+    }
+}

@@ -1,0 +1,143 @@
+//! What of a passage is shown: all of it where it fits, else the part that has most of what is
+//! looked for, cut between graphemes. It must not change a character of the text.
+
+use std::ops::Range;
+
+use super::{query::Query, terms::terms};
+use crate::projection::text::{ELLIPSIS, whole_graphemes};
+
+/// Different words that are named as found, and bytes of the longest.
+const MATCHED_MAX: usize = 8;
+const MATCHED_BYTES_MAX: usize = 64;
+
+/// A part of a passage.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Snippet {
+    /// As it is written; with an ellipsis at each end where something is left out.
+    pub text: String,
+    /// The words in it that were looked for, as they are written, each once.
+    pub matched: Vec<String>,
+}
+
+/// At most `bytes_max` bytes of a passage, and two ellipses.
+#[must_use]
+pub fn snippet(query: &Query, text: &str, bytes_max: usize) -> Snippet {
+    let marks = marks(query, text);
+    let shown = window(text, &marks, bytes_max);
+    let mut matched: Vec<String> = Vec::new();
+    for mark in marks.iter().filter(|mark| shown.start <= mark.start && mark.end <= shown.end) {
+        let word = text.get(mark.clone()).unwrap_or_default();
+        let known = matched.iter().any(|known| known == word);
+        if !known && matched.len() < MATCHED_MAX && word.len() <= MATCHED_BYTES_MAX {
+            matched.push(word.to_owned());
+        }
+    }
+    let part = text.get(shown.clone()).unwrap_or_default();
+    let mut made = String::with_capacity(part.len() + 2 * ELLIPSIS.len_utf8());
+    made.extend((shown.start > 0).then_some(ELLIPSIS));
+    made.push_str(part.trim());
+    made.extend((shown.end < text.len()).then_some(ELLIPSIS));
+    Snippet { text: made, matched }
+}
+
+/// Where words of the query stand; an identifier of several is one.
+fn marks(query: &Query, text: &str) -> Vec<Range<usize>> {
+    let mut marks: Vec<Range<usize>> = Vec::new();
+    terms(text, |term| {
+        if query.find(term).is_none_or(|found| !query.ranks(found.word)) {
+            return;
+        }
+        while marks.last().is_some_and(|last| term.range.start <= last.start) {
+            marks.pop();
+        }
+        match marks.last_mut() {
+            Some(last) if term.range.start < last.end => last.end = last.end.max(term.range.end),
+            _ => marks.push(term.range.clone()),
+        }
+    });
+    marks
+}
+
+/// The part of the text with the most marks.
+fn window(text: &str, marks: &[Range<usize>], bytes_max: usize) -> Range<usize> {
+    if text.len() <= bytes_max {
+        return 0..text.len();
+    }
+    let marked = |first: &Range<usize>| {
+        let within =
+            |mark: &&Range<usize>| mark.start >= first.start && mark.end <= first.start + bytes_max;
+        marks.iter().filter(within).count()
+    };
+    // Of equals the first: `max_by_key` answers the last.
+    let first = marks.iter().rev().max_by_key(|mark| marked(mark));
+    let first = first.map_or(0, |mark| mark.start);
+    let last = marks.iter().rev().find(|mark| mark.end <= first + bytes_max);
+    let spare = bytes_max - last.map_or(0, |mark| mark.end.saturating_sub(first));
+    let start = first.saturating_sub(spare / 2).min(text.len() - bytes_max);
+    let start = whole_graphemes(text, text.floor_char_boundary(start));
+    let end = whole_graphemes(text, text.floor_char_boundary(start + bytes_max));
+    between_words(text, first, start..end.max(start))
+}
+
+/// The range without the pieces of words at its ends, where those are short.
+fn between_words(text: &str, first: usize, range: Range<usize>) -> Range<usize> {
+    let head = text.get(range.start..first.max(range.start)).unwrap_or_default();
+    let start = match head.find(char::is_whitespace) {
+        Some(at) if range.start > 0 => range.start + at,
+        _ => range.start,
+    };
+    let tail = text.get(start..range.end).unwrap_or_default();
+    let end = match tail.rfind(char::is_whitespace) {
+        Some(at) if range.end < text.len() && at > tail.len() / 2 => start + at,
+        _ => range.end,
+    };
+    start..end
+}
+
+#[cfg(test)]
+mod tests {
+    use unicode_segmentation::UnicodeSegmentation as _;
+
+    use super::*;
+
+    fn shown(query: &str, text: &str, bytes_max: usize) -> Snippet {
+        snippet(&Query::parse(query).unwrap(), text, bytes_max)
+    }
+
+    #[test]
+    fn a_sentence_that_fits_is_shown_as_it_is_with_what_matched() {
+        let text = "The Retry loop calls `flush_ledger_v2()`, loops again.";
+        let found = shown("retries flush ledger loop", text, 400);
+        assert_eq!(found.text, text);
+        assert_eq!(found.matched, ["Retry", "loop", "flush", "ledger", "loops"]);
+        let found = shown("flushledgerv2", text, 400);
+        assert_eq!(found.matched, ["flush_ledger_v2"]);
+    }
+
+    #[test]
+    fn of_a_long_text_the_part_with_most_matches_is_shown() {
+        let filler = "nothing of any use here ".repeat(20);
+        let text = format!("loop {filler}the retry loop takes 512 ms {filler}loop");
+        let found = shown("retry loop", &text, 80);
+        assert!(found.text.contains("retry loop takes 512 ms"), "{found:?}");
+        assert!(found.text.starts_with('…') && found.text.ends_with('…'));
+        assert!(found.text.len() <= 80 + 2 * ELLIPSIS.len_utf8());
+        assert_eq!(found.matched, ["retry", "loop"]);
+    }
+
+    #[test]
+    fn graphemes_stay_whole_wherever_a_text_is_cut() {
+        let family = "👨‍👩‍👧";
+        for space in [" ", ""] {
+            let families = format!("{0}e\u{301}{0}", family.repeat(3));
+            let text = format!("{families}{space}word{space}{families}");
+            let whole: Vec<&str> = text.graphemes(true).collect();
+            for bytes_max in 0..text.len() + 3 {
+                let found = shown("word", &text, bytes_max).text;
+                for part in found.trim_matches(ELLIPSIS).graphemes(true) {
+                    assert!(whole.contains(&part), "{part:?} at {bytes_max}");
+                }
+            }
+        }
+    }
+}

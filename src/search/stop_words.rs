@@ -1,0 +1,30 @@
+//! English words that say nothing about what is looked for. Both lists of a query and of a passage
+//! must use the same ones.
+
+/// In the order of bytes.
+const STOP_WORDS: [&str; 86] = [
+    "a", "about", "after", "all", "am", "an", "and", "any", "are", "as", "at", "be", "been", "but",
+    "by", "can", "could", "d", "did", "do", "does", "don", "for", "from", "had", "has", "have",
+    "he", "her", "him", "his", "how", "i", "if", "in", "into", "is", "it", "its", "just", "ll",
+    "m", "me", "my", "no", "not", "of", "on", "or", "our", "out", "re", "s", "she", "should", "so",
+    "some", "t", "than", "that", "the", "their", "them", "then", "there", "these", "they", "this",
+    "to", "up", "ve", "was", "we", "were", "what", "when", "where", "which", "who", "why", "will",
+    "with", "would", "you", "your", "yours",
+];
+
+/// Whether the folded word is one.
+pub(super) fn is_stop_word(word: &str) -> bool {
+    word.len() <= 6 && STOP_WORDS.binary_search(&word).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stop_words_are_found_whatever_their_place_in_the_list() {
+        assert!(STOP_WORDS.is_sorted());
+        assert!(STOP_WORDS.iter().all(|word| is_stop_word(word)));
+        assert!(!is_stop_word("ledger") && !is_stop_word(""));
+    }
+}

@@ -1,0 +1,279 @@
+//! A text as terms: words in lower case without accents, identifiers and paths whole and in parts,
+//! numbers without the marks that group their digits, pairs of characters where a script writes no
+//! spaces. It must not know what is looked for.
+
+use std::ops::Range;
+
+use frostem::{Algorithm, Stemmer};
+
+use super::letters::{fold, is_unspaced, is_word};
+
+/// Bytes of the longest term; a longer run of letters is a picture or a key, not a word.
+const TERM_BYTES_MAX: usize = 256;
+
+/// A term of a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Term<'a> {
+    /// What it is compared by, before its ending is cut off.
+    pub(super) word: &'a str,
+    /// Where it stands in the text, in bytes.
+    pub(super) range: Range<usize>,
+    /// Whether it stands for several terms that came before it: an identifier whole.
+    pub(super) whole: bool,
+}
+
+/// Calls `visit` with every term of the text, in order; an identifier whole after its parts.
+pub(super) fn terms(text: &str, mut visit: impl FnMut(&Term<'_>)) {
+    let mut chunk = Chunk::default();
+    let mut characters = text.char_indices().peekable();
+    let mut before: Option<char> = None;
+    while let Some((at, character)) = characters.next() {
+        let next = characters.peek().map(|(_, character)| *character);
+        if is_word(character) {
+            let starts = before.is_none_or(|before| begins(before, character, next, &chunk));
+            chunk.push(at, character, starts);
+        } else if !before.zip(next).is_some_and(|(from, to)| joins(from, character, to)) {
+            chunk.end(&mut visit);
+            before = None;
+            continue;
+        } else {
+            chunk.join(character);
+        }
+        before = Some(character);
+    }
+    chunk.end(&mut visit);
+}
+
+/// Whether the mark between these two makes one name of them.
+fn joins(from: char, mark: char, to: char) -> bool {
+    let digits = from.is_numeric() && to.is_numeric();
+    match mark {
+        '_' | '-' | '.' | '/' | '@' => is_word(from) && is_word(to),
+        ',' => digits,
+        _ => false,
+    }
+}
+
+/// Whether a new part begins with `character`: after a mark, where a capital follows a small
+/// letter, where the last capital of several begins a word, where a unit follows a number.
+fn begins(before: char, character: char, next: Option<char>, chunk: &Chunk) -> bool {
+    match before {
+        '.' | ',' => !(chunk.is_number && character.is_numeric()),
+        _ if !is_word(before) => true,
+        _ if is_unspaced(before) || is_unspaced(character) => true,
+        _ if character.is_uppercase() => {
+            before.is_lowercase()
+                || before.is_uppercase() && next.is_some_and(char::is_lowercase)
+                || chunk.is_number
+        }
+        _ => chunk.is_number && !character.is_numeric(),
+    }
+}
+
+/// A run of letters, digits and the marks that join them.
+#[derive(Default)]
+struct Chunk {
+    /// The parts one after the other, folded.
+    folded: String,
+    /// Of each part: where it begins in `folded`, where it lies in the text, whether it is written
+    /// without spaces.
+    parts: Vec<(usize, Range<usize>, bool)>,
+    /// Whether the last part is made of digits and their marks alone.
+    is_number: bool,
+    /// Marks that are part of the name as a whole, with the part they stand before.
+    joins: Vec<(usize, char)>,
+    mark: Option<char>,
+}
+
+impl Chunk {
+    fn push(&mut self, at: usize, character: char, starts: bool) {
+        let mark = self.mark.take();
+        let end = at + character.len_utf8();
+        if starts {
+            if let Some(mark) = mark.filter(|mark| !matches!(mark, '_' | '-')) {
+                self.joins.push((self.parts.len(), mark));
+            }
+            self.parts.push((self.folded.len(), at..end, is_unspaced(character)));
+            self.is_number = character.is_numeric();
+        } else {
+            self.folded.extend(mark);
+            self.is_number &= character.is_numeric();
+        }
+        if let Some((_, range, _)) = self.parts.last_mut() {
+            range.end = end;
+        }
+        fold(character, &mut self.folded);
+    }
+
+    fn join(&mut self, mark: char) {
+        self.mark = Some(mark);
+    }
+
+    /// Hands the terms out and begins anew.
+    fn end(&mut self, visit: &mut impl FnMut(&Term<'_>)) {
+        if self.parts.is_empty() {
+            return;
+        }
+        let is_name = self.parts.len() > 1 && self.parts.iter().all(|(.., unspaced)| !unspaced);
+        let mut name = String::new();
+        for (index, (from, range, unspaced)) in self.parts.iter().enumerate() {
+            let next = self.parts.get(index + 1);
+            let to = next.map_or(self.folded.len(), |(from, ..)| *from);
+            let word = self.folded.get(*from..to).unwrap_or_default();
+            if *unspaced {
+                self.pair(index, visit);
+                continue;
+            }
+            let number = plain_number(word);
+            let word = number.as_deref().unwrap_or(word);
+            send(word, range.clone(), false, visit);
+            if is_name && name.len() <= TERM_BYTES_MAX {
+                let mark = self.joins.iter().find(|(before, _)| *before == index);
+                name.extend(mark.map(|(_, mark)| mark));
+                name.push_str(word);
+            }
+        }
+        if let (true, Some((_, first, _)), Some((_, last, _))) =
+            (is_name, self.parts.first(), self.parts.last())
+        {
+            send(&name, first.start..last.end, true, visit);
+        }
+        *self = Self {
+            folded: std::mem::take(&mut self.folded),
+            parts: std::mem::take(&mut self.parts),
+            joins: std::mem::take(&mut self.joins),
+            ..Self::default()
+        };
+        self.folded.clear();
+        self.parts.clear();
+        self.joins.clear();
+    }
+
+    /// The pair that a character of a script without spaces begins; a character alone is a term.
+    fn pair(&self, index: usize, visit: &mut impl FnMut(&Term<'_>)) {
+        let Some((from, range, _)) = self.parts.get(index) else { return };
+        let next = self.parts.get(index + 1).filter(|(.., unspaced)| *unspaced);
+        let before = index.checked_sub(1).and_then(|before| self.parts.get(before));
+        let (to, end) = match next {
+            Some((_, next_range, _)) => {
+                let after = self.parts.get(index + 2);
+                (after.map_or(self.folded.len(), |(from, ..)| *from), next_range.end)
+            }
+            // The last of a run is in the pair before.
+            None if before.is_some_and(|(.., unspaced)| *unspaced) => return,
+            None => {
+                let after = self.parts.get(index + 1);
+                (after.map_or(self.folded.len(), |(from, ..)| *from), range.end)
+            }
+        };
+        send(self.folded.get(*from..to).unwrap_or_default(), range.start..end, false, visit);
+    }
+}
+
+fn send(word: &str, range: Range<usize>, whole: bool, visit: &mut impl FnMut(&Term<'_>)) {
+    if !word.is_empty() && word.len() <= TERM_BYTES_MAX {
+        visit(&Term { word, range, whole });
+    }
+}
+
+/// The number without the marks that group its digits and with a full stop before its decimals;
+/// `None` where the word has no marks or is a date, a version or an address.
+fn plain_number(word: &str) -> Option<String> {
+    let digits = |byte: u8| byte.is_ascii_digit() || byte == b'.' || byte == b',';
+    if !word.bytes().all(digits) || !word.bytes().any(|byte| !byte.is_ascii_digit()) {
+        return None;
+    }
+    let last = word.rfind(['.', ','])?;
+    let (head, tail) = (word.get(..last)?, word.get(last + 1..)?);
+    let mark = word.get(last..=last)?;
+    let grouped = |text: &str, mark: char| {
+        let mut groups = text.split(mark);
+        let first = groups.next().unwrap_or_default();
+        (1..=3).contains(&first.len()) && groups.all(|group| group.len() == 3)
+    };
+    let other = if mark == "." { ',' } else { '.' };
+    let plain = |text: &str| text.replace(['.', ','], "");
+    if head.contains(mark) {
+        // Several of the same mark group digits, or it is no number.
+        return (mark == "," && grouped(word, ',')).then(|| plain(word));
+    }
+    if head.contains(other) {
+        return grouped(head, other).then(|| format!("{}.{tail}", plain(head)));
+    }
+    let groups = mark == "," && tail.len() == 3 && head.len() <= 3;
+    Some(if groups { plain(word) } else { format!("{head}.{tail}") })
+}
+
+/// The word without its English ending, where it is a word of ASCII letters.
+pub(super) fn stem(word: &str) -> std::borrow::Cow<'_, str> {
+    match word.bytes().all(|byte| byte.is_ascii_alphabetic()) {
+        true => Stemmer::new(Algorithm::English).stem(word),
+        false => word.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(text: &str) -> Vec<String> {
+        let mut found = Vec::new();
+        terms(text, |term| {
+            let mark = if term.whole { "=" } else { "" };
+            assert!(text.get(term.range.clone()).is_some(), "{term:?} in {text:?}");
+            found.push(format!("{mark}{}", term.word));
+        });
+        found
+    }
+
+    #[test]
+    fn a_text_becomes_words_names_and_numbers() {
+        for (text, expected) in [
+            ("The Varna manuscript.", "the varna manuscript"),
+            ("the museum's index", "the museum s index"),
+            ("`flush_ledger_v2()`", "flush ledger v2 =flushledgerv2"),
+            ("parseConfig", "parse config =parseconfig"),
+            ("HTTPServer", "http server =httpserver"),
+            ("back-pressure", "back pressure =backpressure"),
+            ("src/log/scan.rs:12", "src log scan rs =src/log/scan.rs 12"),
+            ("https://lib.example/a", "https lib example a =lib.example/a"),
+            ("me@lib.example", "me lib example =me@lib.example"),
+            ("1,234.56 EUR", "1234.56 eur"),
+            ("1.234,56 EUR", "1234.56 eur"),
+            ("12,5 Prozent", "12.5 prozent"),
+            ("1,234,567", "1234567"),
+            ("1.5, 2", "1.5 2"),
+            ("512ms", "512 ms =512ms"),
+            ("12.5ms", "12.5 ms =12.5ms"),
+            ("v2 utf8 o200k_base", "v2 utf8 o200k base =o200kbase"),
+            ("2024-05-15", "2024 05 15 =20240515"),
+            ("1.96.1", "1.96.1"),
+            ("e\u{301}tude ÉTUDE", "etude etude"),
+            ("漢字かな", "漢字 字か かな"),
+            ("漢 x字y", "漢 x 字 y"),
+            ("ภาษา", "ภา าษ ษา"),
+            ("end. Begin", "end begin"),
+            ("a--b ... -x- _", "a b x"),
+            ("👨‍👩‍👧 ok", "ok"),
+            ("", ""),
+        ] {
+            assert_eq!(found(text).join(" "), expected, "{text:?}");
+        }
+        assert_eq!(found(&"k".repeat(300)), Vec::<String>::new());
+    }
+
+    #[test]
+    fn words_are_compared_without_their_english_endings() {
+        for (one, other) in [
+            ("transferred", "transfers"),
+            ("revoked", "revoking"),
+            ("copies", "copy"),
+            ("retries", "retry"),
+        ] {
+            assert_eq!(stem(one), stem(other));
+        }
+        for word in ["v2", "größe", "20240515", "漢字"] {
+            assert_eq!(stem(word), word);
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! Looking up by words in one session: its events are read newest first, in slices of bounded
+//! size, ranked, and the best are read again for their text, so that an answer shows only what the
+//! log still has. It must not know how words are compared: `search` does.
+
+use std::collections::HashSet;
+
+use super::{Service, ServiceError, ServiceResult};
+use crate::{
+    event::{Event, Position, Range, SessionKey},
+    harness::{Purse, fit, json_bytes},
+    projection::{
+        Facts,
+        body::{self, GapBody, SourceBody},
+    },
+    search::{Field, Match, Query, Ranking, passages, snippet, weight},
+    store::{Fill, Read},
+};
+
+/// Events read for one query, and bytes of their bodies.
+const SEARCHED_EVENTS_MAX: usize = 10_000;
+const SEARCHED_BYTES_MAX: usize = 256 << 20;
+/// Events and bytes of bodies held at once; between slices other work goes first.
+const SLICE_EVENTS: usize = 1_000;
+const SLICE_BYTES: usize = 4 << 20;
+/// Bytes of the members of an answer that are no match, and of the query in it.
+const FRAME_BYTES: usize = 900;
+const QUERY_BYTES: usize = 200;
+/// Bytes of a match's text.
+const SNIPPET_BYTES: usize = 400;
+/// Matches of an answer; one of the usual size has room for some fifty.
+const MATCHES_MAX: usize = 400;
+
+/// What words were found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// The words, shortened where they are many.
+    pub query: String,
+    /// What matches, the best first.
+    pub matches: Vec<FoundLine>,
+    /// The first position that was read: 0 when the whole session was.
+    pub searched_from: Position,
+    /// It is of everything before this position.
+    pub position: Position,
+    /// Whether more matches than is told here.
+    pub truncated: bool,
+}
+
+/// Something that matches.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FoundLine {
+    /// What it is.
+    pub field: Field,
+    /// The step it belongs to.
+    pub step: Option<u64>,
+    /// That step's branch.
+    pub branch: Option<String>,
+    /// Where the event lies.
+    pub position: Position,
+    /// The sentence or the lines, as they were recorded; with an ellipsis where it is cut.
+    pub text: String,
+    /// The words in it that were looked for, as they are written.
+    pub matched: Vec<String>,
+    /// How well it fits, in hundredths of the best match.
+    pub score: u8,
+    /// The step that supersedes the one it belongs to.
+    pub superseded_by: Option<u64>,
+    /// Of a gap: whether it is closed.
+    pub closed: Option<bool>,
+}
+
+/// What the facts know of a match before its event is read again.
+struct Placed {
+    found: Match,
+    step: Option<u64>,
+    branch: Option<String>,
+    superseded_by: Option<u64>,
+}
+
+impl Service {
+    /// What matches the words, within `bytes_max` bytes of JSON.
+    pub(super) async fn find(
+        &self,
+        key: &SessionKey,
+        words: &str,
+        at: Option<Position>,
+        bytes_max: usize,
+    ) -> ServiceResult<Found> {
+        let query = Query::parse(words).map_err(|error| ServiceError::invalid("find", error))?;
+        let tail = self.store.used(key).await?.tail;
+        let position = at.map_or(tail, |at| at.min(tail));
+        let (ranking, searched_from) = self.ranked(key, query, position).await?;
+        let look = |facts: &Facts| (placed(&ranking, facts), closed_gaps(facts));
+        let ((placed, is_all), closed) = self.look(key, at, look).await?;
+        let query = fit(words, QUERY_BYTES).text;
+        let mut answer =
+            Found { query, matches: Vec::new(), searched_from, position, truncated: !is_all };
+        let mut purse = Purse::new(bytes_max - FRAME_BYTES);
+        let best = placed.first().map_or(1.0, |one| one.found.score);
+        let mut read: Option<Event> = None;
+        for one in placed {
+            let at = one.found.position;
+            if read.as_ref().is_none_or(|event| event.position != at) {
+                read = self.event_at(key, at).await?;
+            }
+            let Some(event) = &read else { continue };
+            let Some(line) = line(ranking.query(), event, one, best, &closed) else { continue };
+            if !purse.pay(line.bytes()) {
+                answer.truncated = true;
+                break;
+            }
+            answer.matches.push(line);
+        }
+        Ok(answer)
+    }
+
+    /// What the events before `to` say, ranked, and the first position that was read.
+    async fn ranked(
+        &self,
+        key: &SessionKey,
+        query: Query,
+        to: Position,
+    ) -> ServiceResult<(Ranking, Position)> {
+        let mut ranking = Ranking::new(query);
+        let (mut to, mut events_left, mut bytes_left) =
+            (to, SEARCHED_EVENTS_MAX, SEARCHED_BYTES_MAX);
+        while to > Position::ZERO && events_left > 0 && bytes_left > 0 {
+            let read = Read {
+                range: Range::new(Position::ZERO, to),
+                events_max: events_left.min(SLICE_EVENTS),
+                bytes_max: bytes_left.min(SLICE_BYTES),
+                fill: Fill::Backward,
+                allow_gaps: false,
+            };
+            let slice = self.store.read(key, read).await?;
+            if slice.covered.is_empty() {
+                break;
+            }
+            for event in slice.events.iter().rev() {
+                bytes_left = bytes_left.saturating_sub(event.body.len());
+                ranking.add_event(event);
+            }
+            events_left = events_left.saturating_sub(slice.events.len().max(1));
+            to = slice.covered.from;
+            tokio::task::yield_now().await;
+        }
+        Ok((ranking, to))
+    }
+}
+
+/// The best matches, each with the step it belongs to, and whether there are no others.
+fn placed(ranking: &Ranking, facts: &Facts) -> (Vec<Placed>, bool) {
+    let research = &facts.research;
+    let step_at = |position: Position| {
+        let steps = research.steps();
+        let before = steps.partition_point(|step| step.position <= position);
+        before.checked_sub(1).and_then(|at| steps.get(at))
+    };
+    let superseded_by = |position: Position| {
+        let step = step_at(position).filter(|step| step.position == position);
+        step.and_then(|step| step.superseded_by)
+    };
+    let weigh = |position, field| weight(field, superseded_by(position).is_some());
+    let place = |found: Match| {
+        let is_research = matches!(
+            found.field,
+            Field::Step | Field::Reason | Field::Rejected | Field::Gap | Field::Source
+        );
+        let step = step_at(found.position).filter(|_| is_research);
+        Placed {
+            found,
+            step: step.map(|step| step.number),
+            branch: step.and_then(|step| Some(research.branch_of_step(step)?.id.to_string())),
+            superseded_by: superseded_by(found.position),
+        }
+    };
+    let best = ranking.best(MATCHES_MAX, weigh);
+    (best.matches.into_iter().map(place).collect(), best.is_all)
+}
+
+/// Names of the gaps that are closed.
+fn closed_gaps(facts: &Facts) -> HashSet<String> {
+    let gaps = facts.research.gaps().iter().filter(|gap| gap.closed.is_some());
+    gaps.map(|gap| gap.id.to_string()).collect()
+}
+
+/// What is shown of a match; `None` when the event no longer says it.
+fn line(
+    query: &Query,
+    event: &Event,
+    one: Placed,
+    best: f64,
+    closed: &HashSet<String>,
+) -> Option<FoundLine> {
+    let Placed { found, mut step, mut branch, superseded_by } = one;
+    let mut shown = None;
+    passages(event, |passage| {
+        if (passage.field, passage.ordinal) == (found.field, found.ordinal) {
+            shown = Some(snippet(query, passage.text, SNIPPET_BYTES));
+        }
+    });
+    let shown = shown.filter(|shown| !shown.matched.is_empty())?;
+    if let (Field::Source, Some(source)) = (found.field, body::read::<SourceBody>(&event.body))
+        && source.step.is_some_and(|said| step != Some(said))
+    {
+        (step, branch) = (source.step, None);
+    }
+    let gap = body::read::<GapBody>(&event.body).filter(|_| found.field == Field::Gap);
+    let gap = gap.map(|gap| gap.gap_id.unwrap_or_else(|| format!("p{}", event.position)));
+    let score = (100.0 * found.score / best).round() as u8;
+    Some(FoundLine {
+        field: found.field,
+        step,
+        branch,
+        position: found.position,
+        text: shown.text,
+        matched: shown.matched,
+        score,
+        superseded_by,
+        closed: gap.map(|id| closed.contains(&id)),
+    })
+}
+
+impl FoundLine {
+    /// Bytes of it in an answer.
+    fn bytes(&self) -> usize {
+        let number = |name: &str, number: Option<u64>| {
+            number.map_or(0, |number| name.len() + 4 + number.to_string().len())
+        };
+        let names = r#"{"kind":"","text":,"matched":[],"score":0.99},"#.len();
+        let matched: usize = self.matched.iter().map(|word| json_bytes(word) + 1).sum();
+        let branch = self.branch.as_ref().map_or(0, |name| json_bytes(name) + 13);
+        names
+            + self.field.as_str().len()
+            + json_bytes(&self.text)
+            + matched
+            + branch
+            + number("position", Some(self.position.0))
+            + number("step_number", self.step)
+            + number("superseded_by", self.superseded_by)
+            + self.closed.map_or(0, |_| r#","closed":false"#.len())
+    }
+}
