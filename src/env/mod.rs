@@ -8,6 +8,7 @@ pub mod entropy;
 pub mod files;
 pub mod host;
 pub mod planted;
+pub mod project;
 pub mod secrets;
 #[cfg(feature = "sim")]
 pub mod sim;

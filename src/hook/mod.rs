@@ -12,13 +12,17 @@ mod sealed;
 mod spool;
 mod vocabulary;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use serde_json::{Value, json};
 
 use crate::{
     client::{Client, ClientError},
-    env::{Clock, Entropy},
+    env::{Clock, Entropy, project::Project},
     event::limits,
 };
 pub use deliver::{Delivery, Drained, drain};
@@ -50,6 +54,8 @@ pub struct Hook {
     pub entropy: Arc<dyn Entropy>,
     /// The project's directory, when the agent's program says it apart from where it works now.
     pub directory: Option<String>,
+    /// The user's home directory.
+    pub home: Option<PathBuf>,
     /// How long the agent waits at an event; beyond it the event is spooled.
     pub wait: Duration,
     /// Tokens that an answer pages back in at most; 0 for none.
@@ -76,9 +82,12 @@ impl Hook {
     pub async fn run(&self, payload: &Payload) -> Done {
         let mut salt = [0; 16];
         self.entropy.fill(&mut salt);
-        let directory = self.directory.clone().or_else(|| payload.text("cwd").map(str::to_owned));
+        let directory = self.directory.as_deref().or_else(|| payload.text("cwd"));
+        let project = |path| Project::of(Path::new(path), self.home.as_deref());
         let fits = |name: &String| name.chars().count() <= limits::WORKSPACE_CHARS_MAX;
-        let workspace = directory.filter(fits);
+        // The home directory and the root are no project: others work there, too.
+        let own = directory.map(project).filter(|project| !project.shared);
+        let workspace = own.map(|project| project.workspace()).filter(fits);
         let at = self.clock.now();
         let delivery = vocabulary::delivery(payload, workspace.as_deref(), at, salt);
         let mut done = Done { session: delivery.session.to_string(), ..Done::default() };

@@ -14,8 +14,6 @@ use crate::{
 const CHARS_MAX: usize = 9_500;
 /// The least a view is asked for.
 const TOKENS_MIN: usize = 400;
-/// The least the steps of a research are shown in.
-const INDEX_TOKENS_MIN: usize = 1_000;
 /// Sessions that are offered.
 const OFFERED_MAX: usize = 3;
 /// Sessions of a history that are looked at.
@@ -64,29 +62,21 @@ pub(super) async fn recover(
     }
 }
 
-/// The session itself: how to go on, and the steps of its research when it has any.
+/// The session itself: how to go on.
 async fn own(
     client: &Client,
     session: &SessionId,
     tokens: usize,
 ) -> Result<Option<String>, ClientError> {
-    let index = match tokens >= INDEX_TOKENS_MIN + TOKENS_MIN {
-        true => index(client, session, INDEX_TOKENS_MIN.max(tokens / 2)).await?,
-        false => None,
-    };
-    let left = match index {
-        Some(_) => tokens - INDEX_TOKENS_MIN.max(tokens / 2),
-        None => tokens,
-    };
-    let Some(view) = continuation(client, session, None, left).await? else { return Ok(None) };
+    let Some(view) = continuation(client, session, None, tokens).await? else { return Ok(None) };
     let position = view.get("position").and_then(Value::as_u64).unwrap_or_default();
     let mut data = Map::new();
     data.insert("session".to_owned(), json!(session.as_str()));
     data.insert("continuation".to_owned(), view);
-    data.extend(index.map(|index| ("research".to_owned(), index)));
     let head = format!(
-        "sessionlog kept this session outside of the context window: {position} events, among \
-         them what a compaction left out. Where it stands:"
+        "sessionlog keeps this session outside of the context window: {position} events, all of them \
+         readable. @N is a position, [N] a research step; the last instruction is the current one. \
+         Where the work stands:"
     );
     let tail = "get_research_session (no id needed) tells more, get_events reads any range of \
                 positions word for word.";
@@ -176,22 +166,6 @@ async fn continuation(
     });
     // A position and whether anything was cut say nothing by themselves.
     Ok((members.len() > 2).then_some(view))
-}
-
-/// The steps of a session's research; nothing when it has none.
-async fn index(
-    client: &Client,
-    session: &SessionId,
-    tokens: usize,
-) -> Result<Option<Value>, ClientError> {
-    let request = Request::get(session_path(session, "/views/index"));
-    let mut view = client.json(request.query("tokens_max", tokens)).await?;
-    if let Some(members) = view.as_object_mut() {
-        // The continuation has it.
-        members.remove("recent");
-    }
-    let steps = view.get("steps_total").and_then(Value::as_u64).unwrap_or_default();
-    Ok((steps > 0).then_some(view))
 }
 
 /// The data, and around it who says so and that it is data. Nothing in it can end the frame.

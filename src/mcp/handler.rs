@@ -7,12 +7,13 @@ use axum::http::request::Parts;
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
-        CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock,
+        CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, DiscoverResult,
         GetPromptRequestParams, GetPromptResponse, GetPromptResult, Implementation,
-        ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
-        PaginatedRequestParams, Prompt, PromptArgument, PromptMessage, ReadResourceRequestParams,
-        ReadResourceResponse, ReadResourceResult, Resource, ResourceContents, ResourceTemplate,
-        Role, ServerCapabilities, ServerConfig, Tool, ToolAnnotations,
+        InitializeRequestParams, InitializeResult, ListPromptsResult, ListResourceTemplatesResult,
+        ListResourcesResult, ListToolsResult, PaginatedRequestParams, Prompt, PromptArgument,
+        PromptMessage, ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult,
+        Resource, ResourceContents, ResourceTemplate, Role, ServerCapabilities, ServerConfig, Tool,
+        ToolAnnotations,
     },
     service::RequestContext,
 };
@@ -20,7 +21,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     backend::{Backend, ToolCall},
-    resources,
+    conversation, resources,
 };
 use crate::{
     access::Principal,
@@ -29,10 +30,21 @@ use crate::{
     wire::tools::{self, Failure, NOTICE, Toolset},
 };
 
-/// What a model is told once, before any call.
-const INSTRUCTIONS: &str = "Durable sessions outside your context window. After losing context, \
-    call get_research_session without arguments: it gives back goal, steps, gaps and sources. \
-    Record research with sequential_search; every step is durable before the answer.";
+/// What a model is told once, before any call: of each toolset that it is offered.
+const INSTRUCTIONS: &str = "Durable sessions outside your context window.";
+const INSTRUCTIONS_OF: [(Toolset, &str); 3] = [
+    (
+        Toolset::Research,
+        " After losing context, call get_research_session without arguments: it gives back goal, \
+         steps, gaps and sources. Record research with sequential_search; every step is durable \
+         before the answer.",
+    ),
+    (Toolset::Events, " get_events reads what was recorded, word for word."),
+    (
+        Toolset::Memory,
+        " Call continue_session when the context window is nearly full, or was lost.",
+    ),
+];
 /// Header of a connection on HTTP, for revisions that have connections.
 const MCP_SESSION: &str = "mcp-session-id";
 
@@ -40,29 +52,45 @@ const MCP_SESSION: &str = "mcp-session-id";
 pub struct Handler {
     backend: Arc<dyn Backend>,
     toolsets: Vec<Toolset>,
-    /// By what this connection is known; what it used last is remembered here, so that it outlives
-    /// an owner.
-    via: Mutex<Via>,
+    /// What is known of this connection, and what it used last, which so outlives an owner.
+    own: Mutex<Own>,
+}
+
+/// A connection by itself.
+struct Own {
+    via: Via,
+    /// Name of the connection that `via.remembered` is of: a client may have several conversations.
+    remembered_of: Option<String>,
 }
 
 impl Handler {
     pub(super) fn new(backend: Arc<dyn Backend>, toolsets: Vec<Toolset>, via: Via) -> Self {
-        Self { backend, toolsets, via: Mutex::new(via) }
+        Self { backend, toolsets, own: Mutex::new(Own { via, remembered_of: None }) }
     }
 
-    fn own_via(&self) -> MutexGuard<'_, Via> {
-        self.via.lock().unwrap_or_else(PoisonError::into_inner)
+    fn own(&self) -> MutexGuard<'_, Own> {
+        self.own.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// By what the caller of a request is known: the headers on HTTP, this connection otherwise.
+    /// By what the caller of a request is known: the headers on HTTP, this connection otherwise;
+    /// and the conversation that the request says it belongs to.
     fn via(&self, context: &RequestContext<RoleServer>) -> Result<Via, ErrorData> {
         let Some(parts) = context.extensions.get::<Parts>() else {
-            return Ok(self.own_via().clone());
+            let own = self.own();
+            let mut via = own.via.clone();
+            conversation::bind(&mut via, &context.meta);
+            if via.connection != own.remembered_of {
+                via.remembered = None;
+            }
+            return Ok(via);
         };
         let text = |name: &str| parts.headers.get(name)?.to_str().ok().map(str::to_owned);
         let read = tools::via::read(text);
         let mut via = read.map_err(|error| ErrorData::invalid_params(error.message, None))?;
-        via.connection = via.connection.or_else(|| text(MCP_SESSION));
+        let named = via.connection.take();
+        via.connection = text(MCP_SESSION);
+        conversation::bind(&mut via, &context.meta);
+        via.connection = named.or(via.connection);
         Ok(via)
     }
 
@@ -77,27 +105,31 @@ impl Handler {
         })
     }
 
-    /// Remembers what this connection used, as the owner does.
-    fn remember(&self, tool: &str, answer: &Value) {
+    /// Remembers what a connection used, as the owner does.
+    fn remember(&self, tool: &str, by: Via, answer: &Value) {
         let session = answer.get("sessionId").and_then(Value::as_str);
         let session = session.and_then(|text| SessionId::new(text).ok());
-        let mut via = self.own_via();
-        if tool == "clear_session" {
-            via.remembered = Some(Remembered { session: None, fresh: true });
+        let remembered = if tool == "clear_session" {
+            Remembered { session: None, fresh: true }
         } else if session.is_some() {
-            let fresh = via.remembered.as_ref().is_some_and(|remembered| remembered.fresh);
-            via.remembered = Some(Remembered { session, fresh });
-        }
+            let fresh = by.remembered.is_some_and(|remembered| remembered.fresh);
+            Remembered { session, fresh }
+        } else {
+            return;
+        };
+        let mut own = self.own();
+        own.via.remembered = Some(remembered);
+        own.remembered_of = by.connection;
     }
 
     /// A tool's answer, as text and read, and what this connection used remembered.
     async fn answer(&self, call: ToolCall) -> Result<(String, Value), Failure> {
-        let name = call.name;
+        let (name, via) = (call.name, call.via.clone());
         let text = self.backend.call(call).await?;
         let answer: Value = serde_json::from_str(&text).map_err(|error| {
             Failure::plain("internal_error", &format!("the answer is not JSON: {error}"), false)
         })?;
-        self.remember(name, &answer);
+        self.remember(name, via, &answer);
         Ok((text, answer))
     }
 
@@ -115,14 +147,28 @@ impl Handler {
 
 impl ServerHandler for Handler {
     fn get_info(&self) -> ServerConfig {
-        let capabilities = ServerCapabilities::builder()
-            .enable_tools()
-            .enable_resources()
-            .enable_prompts()
-            .build();
-        let server =
-            Implementation::new("sessionlog", env!("CARGO_PKG_VERSION")).with_title("sessionlog");
-        ServerConfig::new(capabilities).with_server_info(server).with_instructions(INSTRUCTIONS)
+        described_server(&self.toolsets)
+    }
+
+    async fn initialize(
+        &self,
+        request: InitializeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<InitializeResult, ErrorData> {
+        let toolsets = self.toolsets(&context).unwrap_or_default();
+        context.peer.set_peer_info(request.clone());
+        let mut result = self.negotiate_initialize(&request)?;
+        result.instructions = described_server(&toolsets).instructions;
+        Ok(result)
+    }
+
+    async fn discover(
+        &self,
+        context: RequestContext<RoleServer>,
+    ) -> Result<DiscoverResult, ErrorData> {
+        let toolsets = self.toolsets(&context).unwrap_or_default();
+        let versions = self.supported_protocol_versions().into_owned();
+        Ok(DiscoverResult::from_server_info(versions, described_server(&toolsets)))
     }
 
     async fn list_tools(
@@ -155,7 +201,9 @@ impl ServerHandler for Handler {
                 Ok(result.into())
             }
             Err(failure) => {
-                Ok(CallToolResult::error(vec![ContentBlock::text(failure.text())]).into())
+                let offered = |tool: &tools::Tool| toolsets.contains(&tool.toolset);
+                let text = failure.offering(offered).text();
+                Ok(CallToolResult::error(vec![ContentBlock::text(text)]).into())
             }
         }
     }
@@ -291,6 +339,17 @@ impl ServerHandler for Handler {
 /// Who asks, as the HTTP door found out. A connection on stdio has nobody: its owner knows.
 fn who(context: &RequestContext<RoleServer>) -> Option<Arc<Principal>> {
     context.extensions.get::<Parts>()?.extensions.get().cloned()
+}
+
+/// The server as it introduces itself to who is offered these toolsets.
+fn described_server(toolsets: &[Toolset]) -> ServerConfig {
+    let capabilities =
+        ServerCapabilities::builder().enable_tools().enable_resources().enable_prompts().build();
+    let server =
+        Implementation::new("sessionlog", env!("CARGO_PKG_VERSION")).with_title("sessionlog");
+    let offered = INSTRUCTIONS_OF.iter().filter(|(set, _)| toolsets.contains(set));
+    let text = offered.fold(INSTRUCTIONS.to_owned(), |text, (_, more)| text + more);
+    ServerConfig::new(capabilities).with_server_info(server).with_instructions(text)
 }
 
 fn described(tool: &tools::Tool) -> Tool {

@@ -3,6 +3,7 @@
 //! a tool is a verb, and wire knows its shape.
 
 mod backend;
+mod conversation;
 mod handler;
 mod http;
 mod resources;

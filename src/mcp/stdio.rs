@@ -21,8 +21,10 @@ pub struct StdioOptions {
     pub session: Option<SessionId>,
     /// Name of this connection: random, unguessable.
     pub connection: String,
-    /// The working directory.
+    /// The working directory; none where programs of every kind run.
     pub directory: Option<String>,
+    /// The root of the repository it lies in.
+    pub root: Option<String>,
     /// Tools offered; empty for the default.
     pub toolsets: Vec<Toolset>,
 }
@@ -59,9 +61,9 @@ where
     R: AsyncRead + Send + Sync + Unpin + 'static,
     W: AsyncWrite + Send + Sync + Unpin + 'static,
 {
-    let StdioOptions { session, connection, directory, toolsets } = options;
+    let StdioOptions { session, connection, directory, root, toolsets } = options;
     let toolsets = if toolsets.is_empty() { vec![Toolset::Research] } else { toolsets };
-    let via = Via { session, connection: Some(connection), remembered: None, directory };
+    let via = Via { session, connection: Some(connection), remembered: None, directory, root };
     let handler = Handler::new(Arc::new(Forwarded { client }), toolsets, via);
     let running = match handler.serve(streams).await {
         Ok(running) => running,

@@ -4,12 +4,17 @@
 
 use std::{
     collections::HashMap,
+    path::Path,
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
 use bytes::Bytes;
 
-use super::{Caller, Candidate, Code, Service, ServiceError, ServiceResult, added::event};
+use super::{
+    Caller, Candidate, Code, Service, ServiceError, ServiceResult,
+    added::event,
+    directory::{Local, Meant, meant},
+};
 use crate::{
     event::{Batch, Position, Scope, SessionId, limits},
     projection::remembered::CLEARED,
@@ -35,6 +40,8 @@ pub struct Via {
     pub remembered: Option<Remembered>,
     /// Its working directory.
     pub directory: Option<String>,
+    /// The root of the repository that directory lies in.
+    pub root: Option<String>,
 }
 
 /// What a connection used last.
@@ -56,7 +63,7 @@ pub enum BoundBy {
     Started,
     /// Its connection used it last.
     Connection,
-    /// It was used last in the caller's working directory.
+    /// It is the live one of the caller's working directory.
     Directory,
     /// It was created just now.
     New,
@@ -119,20 +126,18 @@ impl Service {
         let remembered = self.remembered(caller, via);
         if !remembered.fresh
             && let Some(session) = &via.session
-            && self.known(caller, session).await?
+            && let Some(session) = self.end_of_line(caller, session).await?
         {
-            return Ok((session.clone(), BoundBy::Started));
+            return Ok((session, BoundBy::Started));
         }
         if let Some(session) = remembered.session {
             return Ok((session, BoundBy::Connection));
         }
-        if !remembered.fresh
-            && let Some(directory) = &via.directory
-            && let Some(info) = self.offered(caller, Some(directory)).await?.into_iter().next()
-        {
-            return Ok((info.key.session, BoundBy::Directory));
+        let locals = self.locals(caller, via).await?;
+        match meant(&locals) {
+            Meant::One(session) if !remembered.fresh => Ok((session, BoundBy::Directory)),
+            _ => Err(self.session_required(caller, via, &locals).await?),
         }
-        Err(self.session_required(caller).await?)
     }
 
     /// What the caller's connection used last.
@@ -207,48 +212,94 @@ impl Service {
     }
 
     /// Adds to an error about a session that cannot be used the ones that can.
-    pub async fn offer(&self, caller: &Caller, mut error: ServiceError) -> ServiceError {
+    pub async fn offer(&self, caller: &Caller, via: &Via, mut error: ServiceError) -> ServiceError {
         if error.code.is_gone()
-            && let Ok(latest) = self.offered(caller, None).await
+            && let Ok(locals) = self.locals(caller, via).await
+            && let Ok(candidates) = self.candidates(caller, via, &locals).await
         {
-            error.hint.action = Some(
-                "name one of the candidates as sessionId, or leave this session with \
-                 clear_session and start another with sequential_search stepNumber 1"
-                    .to_owned(),
-            );
-            error.hint.candidates = candidates(latest);
+            let action = match candidates.iter().any(|candidate| candidate.here) {
+                true => {
+                    "name one of the candidates of your workspace as sessionId; other work begins \
+                     after clear_session"
+                }
+                false => {
+                    "name one of the candidates as sessionId; leave this session with \
+                     clear_session and start another with sequential_search stepNumber 1"
+                }
+            };
+            error.hint.action = Some(action.to_owned());
+            error.hint.candidates = candidates;
         }
         error
     }
 
-    async fn session_required(&self, caller: &Caller) -> ServiceResult<ServiceError> {
-        let latest = self.offered(caller, None).await?;
-        let mut error = ServiceError::new(
-            Code::SessionRequired,
-            "no session is bound to this caller and none was named",
-        );
-        error.hint.action = Some(if latest.is_empty() {
-            "no session was used lately: list_sessions names older ones, or start one with \
-             sequential_search stepNumber 1"
-                .to_owned()
-        } else {
-            "name one of the candidates as sessionId, or start one with sequential_search \
-             stepNumber 1"
-                .to_owned()
-        });
-        error.hint.candidates = candidates(latest);
+    /// That no session is bound to the caller, with the sessions it may mean.
+    pub(super) async fn session_required(
+        &self,
+        caller: &Caller,
+        via: &Via,
+        locals: &[Local],
+    ) -> ServiceResult<ServiceError> {
+        let fresh = self.remembered(caller, via).fresh;
+        let candidates = self.candidates(caller, via, locals).await?;
+        let here = candidates.iter().any(|candidate| candidate.here);
+        let message = match meant(locals) {
+            Meant::Several if !fresh => "several live sessions of this directory may be meant",
+            _ => "no session is bound to this caller and none was named",
+        };
+        let mut error = ServiceError::new(Code::SessionRequired, message);
+        let hint = &mut *error.hint;
+        let older = if fresh || here { Vec::new() } else { self.holding_research(locals).await };
+        hint.workspace = older.into_iter().find_map(|info| info.workspace);
+        let placed = !via.workspaces().is_empty();
+        hint.may_begin =
+            fresh || (!here && hint.workspace.is_none() && (placed || candidates.is_empty()));
+        let action = match (hint.may_begin, here, &hint.workspace) {
+            (true, ..) if candidates.is_empty() => {
+                "start one with sequential_search stepNumber 1; list_sessions names older ones"
+            }
+            (true, ..) => {
+                "start one with sequential_search stepNumber 1; or name one of the candidates as \
+                 sessionId"
+            }
+            (_, true, _) => {
+                "name one of the candidates of your workspace as sessionId; other work begins \
+                 after clear_session"
+            }
+            (_, _, Some(_)) => {
+                "name a session of this directory as sessionId; list_sessions with its workspace \
+                 lists them"
+            }
+            _ => {
+                "send sessionId as an argument with each call: the answer of the first step has \
+                 it, as has each candidate; nothing else tells the calls of this client apart"
+            }
+        };
+        hint.action = Some(action.to_owned());
+        hint.candidates = candidates;
         Ok(error)
     }
 
-    /// Those of [`Self::latest`] that somebody used lately.
-    async fn offered(
+    /// The sessions a caller may mean that were used lately: those of its workspace first, of these
+    /// the live ones first.
+    async fn candidates(
         &self,
         caller: &Caller,
-        workspace: Option<&String>,
-    ) -> ServiceResult<Vec<SessionInfo>> {
-        let mut latest = self.latest(caller, workspace, CANDIDATES_MAX).await?;
-        latest.retain(|info| self.is_offered(info));
-        Ok(latest)
+        via: &Via,
+        locals: &[Local],
+    ) -> ServiceResult<Vec<Candidate>> {
+        let fresh = self.remembered(caller, via).fresh;
+        let (live, rest): (Vec<_>, Vec<_>) = locals.iter().partition(|local| local.live);
+        let mut found: Vec<SessionInfo> =
+            live.into_iter().chain(rest).map(|local| local.info.clone()).collect();
+        let count = found.len();
+        let others = self.latest(caller, None, CANDIDATES_MAX).await?;
+        let new = |info: &SessionInfo| found.iter().all(|known| known.key != info.key);
+        let others: Vec<_> = others.into_iter().filter(new).collect();
+        found.extend(others);
+        let here = (0..).map(|at| !fresh && at < count);
+        let offered = found.into_iter().zip(here).filter(|(info, _)| self.is_offered(info));
+        Ok(offered.take(CANDIDATES_MAX).map(|(info, here)| candidate(info, here)).collect())
     }
 
     /// The `count` sessions written to last, in a working directory or in the whole scope.
@@ -284,21 +335,35 @@ impl Service {
     }
 }
 
-fn candidates(latest: Vec<SessionInfo>) -> Vec<Candidate> {
-    let candidate = |info: SessionInfo| Candidate {
+/// A session as one of those to choose from.
+pub(super) fn candidate(info: SessionInfo, here: bool) -> Candidate {
+    Candidate {
         session: info.key.session,
         title: info.title,
+        workspace: info.workspace,
+        here,
         tail: info.tail,
         updated_at: info.updated_at,
-    };
-    latest.into_iter().map(candidate).collect()
+    }
 }
 
 impl Via {
-    /// The working directory as a session's workspace: absent when it is too long for one.
+    /// The workspace of a session that the caller begins: the root of its repository, or else its
+    /// directory; absent when it is too long for one.
     #[must_use]
     pub fn workspace(&self) -> Option<String> {
-        let fits = |name: &&String| name.chars().count() <= limits::WORKSPACE_CHARS_MAX;
-        self.directory.as_ref().filter(fits).cloned()
+        let fits = |name: &String| name.chars().count() <= limits::WORKSPACE_CHARS_MAX;
+        self.workspaces().pop().filter(fits)
+    }
+
+    /// The workspaces whose sessions the caller may mean: its directory and those above it, up to
+    /// the root of its repository. `/` is the workspace of no session.
+    #[must_use]
+    pub fn workspaces(&self) -> Vec<String> {
+        let Some(directory) = self.directory.as_deref().map(Path::new) else { return Vec::new() };
+        let root = self.root.as_deref().map(Path::new);
+        let top = root.filter(|root| directory.starts_with(root)).unwrap_or(directory);
+        let within = |path: &&Path| path.starts_with(top) && path.parent().is_some();
+        directory.ancestors().take_while(within).map(|path| path.display().to_string()).collect()
     }
 }

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     event::{Batch, BatchKey, EventId, NewEvent, Origin, Position, Range, SessionId},
-    harness::{self, Continuation},
+    harness::{self, CONTINUATION_TOKENS_MIN, Continuation},
     projection::{
         Facts,
         body::{self, CompactedBody, MemoryBody, OutcomeBody, SummaryBody, Trigger, kind},
@@ -26,6 +26,8 @@ const SUMMARY_CHARS_MAX: usize = 8_000;
 const TOPIC_CHARS_MAX: usize = 120;
 /// How much it matters, from 1 to 10: as much as most.
 const IMPORTANCE: u8 = 5;
+/// Tokens of the ids, the range and the marks around the view in an answer.
+const AROUND_TOKENS: usize = 120;
 /// What such a compaction is caused by.
 const TRIGGER: &str = "continuation";
 
@@ -100,7 +102,11 @@ impl Service {
             paged_out = range;
         }
         self.bind(caller, via, &session);
-        let continuation = self.continuation(caller, &session, None, Some(tokens_max)).await?;
+        // The ids and marks around the view are part of the answer.
+        let room = tokens_max.saturating_sub(AROUND_TOKENS).max(CONTINUATION_TOKENS_MIN);
+        let view = self.continuation(caller, &session, None, Some(room), false).await?;
+        let tokens = (view.tokens + AROUND_TOKENS).min(tokens_max);
+        let continuation = Continuation { tokens, tokens_max, ..view };
         Ok(Continued { session, bound_by, paged_out, checkpoint, continuation })
     }
 

@@ -122,8 +122,12 @@ pub struct Hint {
     pub last_step: Option<u64>,
     /// The number the refused step may have instead, where it only came out of turn.
     pub next_step: Option<u64>,
-    /// Sessions to choose from, the latest first.
+    /// Sessions to choose from: those of the caller's own workspace first, then the latest.
     pub candidates: Vec<Candidate>,
+    /// The workspace whose sessions the caller may mean, when none of them is a candidate.
+    pub workspace: Option<String>,
+    /// Whether a first step would begin a session now, and hide no research of the workspace.
+    pub may_begin: bool,
     /// The field that was refused.
     pub field: Option<String>,
     /// The tool call to make next. Set where tools are dispatched: a verb knows no tool.
@@ -148,6 +152,10 @@ pub struct Candidate {
     pub session: SessionId,
     /// Its goal or title.
     pub title: Option<String>,
+    /// What it belongs to.
+    pub workspace: Option<String>,
+    /// Whether that is the caller's own workspace.
+    pub here: bool,
     /// Its tail.
     pub tail: Position,
     /// When it was last written to.

@@ -4,8 +4,13 @@
 //! harness dresses the facts.
 
 use super::{
-    BoundBy, Caller, Code, NewSession, Service, ServiceError, ServiceResult, Via,
-    step::{Verdict, alike, checked, conflict, events_of, gap_id, gap_line, judge},
+    BoundBy, Caller, Code, NewSession, Service, ServiceError, ServiceResult, SessionInfo, Via,
+    bind::candidate,
+    directory::{Meant, continues, meant, without_research},
+    step::{
+        Verdict, alike, checked, conflict, events_of, first_of, gap_id, gap_line, is_other_work,
+        judge,
+    },
 };
 use crate::{
     event::{Batch, BatchKey, Origin, Range, SessionId, SessionKey, limits},
@@ -16,6 +21,8 @@ use crate::{
 
 /// How often a step is tried again because somebody else wrote in between.
 const ATTEMPTS_MAX: usize = 100;
+/// Bytes of JSON of the description of a gap that a step opened or closed, in its answer.
+const GAP_BYTES_MAX: usize = 400;
 /// Characters of a session's title taken from its goal.
 const TITLE_CHARS_MAX: usize = 120;
 /// Bounds of research sessions.
@@ -72,6 +79,8 @@ pub struct StepAnswer {
     pub extent: Range,
     /// Whether it was known already and nothing was written.
     pub repeated: bool,
+    /// The session whose work this one continues, when the step begins it.
+    pub continues: Option<SessionId>,
     /// Whether the overview is the full view.
     pub full: bool,
     /// The gap this step opened.
@@ -85,9 +94,24 @@ pub struct StepAnswer {
 }
 
 /// Where a step goes.
-enum Target {
-    Existing(SessionId, BoundBy),
-    New(Option<SessionId>, BoundBy),
+struct Target {
+    /// The session; a new one under a new name when absent.
+    session: Option<SessionId>,
+    /// Whether it is to be created.
+    new: bool,
+    by: BoundBy,
+    /// The session whose work this one continues with another goal.
+    continues: Option<SessionId>,
+}
+
+impl Target {
+    fn existing(session: SessionId, by: BoundBy) -> Self {
+        Self { session: Some(session), new: false, by, continues: None }
+    }
+
+    fn new(session: Option<SessionId>, by: BoundBy) -> Self {
+        Self { session, new: true, by, continues: None }
+    }
 }
 
 impl Service {
@@ -118,15 +142,29 @@ impl Service {
         call: StepCall,
     ) -> ServiceResult<StepAnswer> {
         let call = checked(call)?;
-        let (session, bound_by, extent, repeated) = match self.target(caller, via, &call).await? {
-            Target::Existing(session, by) => {
-                let (extent, repeated) = self.append_step(caller, &session, &call).await?;
-                (session, by, extent, repeated)
+        let target = self.target(caller, via, &call).await?;
+        let (bound_by, continues) = (target.by, target.continues.clone());
+        let (session, extent, repeated) = match target {
+            Target { session: Some(session), new: false, .. } => {
+                let appended = self.append_step(caller, &session, &call).await;
+                let (extent, repeated) = match appended {
+                    Err(error) if error.hint.next_step == Some(1) => {
+                        return Err(self.begun_elsewhere(caller, via, &session, error).await?);
+                    }
+                    appended => appended?,
+                };
+                (session, extent, repeated)
             }
-            Target::New(id, by) => self.start(caller, via, &call, id, by).await?,
+            target => self.start(caller, via, &call, target).await?,
         };
         self.bind(caller, via, &session);
-        let whole = self.options.answer_bytes_max;
+        if let Some(before) = &continues
+            && let Err(error) = self.link(caller, before, &session).await
+        {
+            // The step is durable: a link that is missing is no reason to refuse it.
+            tracing::warn!(%session, code = error.code.as_str(), "the session is not linked");
+        }
+        let whole = self.options.answer_bytes_max.min(harness::STEP_ANSWER_BYTES);
         // An answer too small for both goes without what the sources cover.
         let room =
             whole.checked_sub(COVERAGE_BYTES).filter(|left| *left >= harness::ANSWER_BYTES_MIN);
@@ -137,12 +175,17 @@ impl Service {
             .with_facts(&key, |_, facts| {
                 let steps = facts.research.steps().len();
                 let full = call.full.unwrap_or(steps <= FULL_STEPS_MAX);
-                let gap = |name: Option<&str>| gap_line(&facts.research, name);
+                let gap = |name: Option<&str>| {
+                    let line = gap_line(&facts.research, name)?;
+                    let description = harness::fit(&line.description, GAP_BYTES_MAX).text;
+                    Some(GapLine { description, ..line })
+                };
                 let opened = call.gap.as_ref().map(|_| gap_id(&call.step));
-                let overview = harness::overview(facts, full, bytes_max);
-                let closed = gap(call.closes_gap.as_deref());
+                let (opened, closed) = (gap(opened.as_deref()), gap(call.closes_gap.as_deref()));
+                let told: usize = opened.iter().chain(&closed).map(GapLine::bytes).sum();
+                let overview = harness::overview(facts, full, bytes_max.saturating_sub(told));
                 let coverage = room.map(|_| harness::coverage(&facts.research));
-                (full, overview, gap(opened.as_deref()), closed, coverage)
+                (full, overview, opened, closed, coverage)
             })
             .await?;
         Ok(StepAnswer {
@@ -151,6 +194,7 @@ impl Service {
             number: call.step.number,
             extent,
             repeated,
+            continues,
             full,
             gap_opened,
             gap_closed,
@@ -159,49 +203,95 @@ impl Service {
         })
     }
 
-    /// Where the step goes: the session that is named or bound; a first step without a name starts
-    /// a session, unless it repeats the one this connection just started.
+    /// Where the step goes: the session that is named or bound. A first step without a name goes
+    /// into the bound session when that one holds no other work, and starts a session otherwise.
     async fn target(&self, caller: &Caller, via: &Via, call: &StepCall) -> ServiceResult<Target> {
         if call.session.is_some() || call.step.number > 1 {
             let (session, by) = self.bound(caller, via, call.session.as_ref()).await?;
-            return Ok(Target::Existing(session, by));
+            return Ok(Target::existing(session, by));
         }
         let remembered = self.remembered(caller, via);
         if !remembered.fresh
             && let Some(session) = &via.session
         {
             let by = BoundBy::Started;
-            return Ok(if self.known(caller, session).await? {
-                Target::Existing(session.clone(), by)
-            } else {
-                Target::New(Some(session.clone()), by)
-            });
+            return match self.end_of_line(caller, session).await? {
+                Some(session) => self.first_step(caller, call, session, by, None).await,
+                None => Ok(Target::new(Some(session.clone()), by)),
+            };
         }
-        if let Some(session) = remembered.session
-            && self.repeats(&caller.key(&session), call).await?
-        {
-            return Ok(Target::Existing(session, BoundBy::Connection));
+        if let Some(session) = remembered.session {
+            return self.first_step(caller, call, session, BoundBy::Connection, None).await;
         }
-        Ok(Target::New(None, BoundBy::New))
+        if remembered.fresh {
+            return Ok(Target::new(None, BoundBy::New));
+        }
+        let locals = self.locals(caller, via).await?;
+        match meant(&locals) {
+            Meant::One(session) => {
+                let idle = without_research(&locals).cloned();
+                self.first_step(caller, call, session, BoundBy::Directory, idle).await
+            }
+            Meant::Several => Err(self.session_required(caller, via, &locals).await?),
+            Meant::None => Ok(Target::new(None, BoundBy::New)),
+        }
     }
 
-    /// Whether the session holds this step, the same, as its latest.
-    async fn repeats(&self, key: &SessionKey, call: &StepCall) -> ServiceResult<bool> {
-        let branch = call.step.branch_id.as_deref();
-        let look = self
-            .with_facts(key, |_, facts| {
-                let research = &facts.research;
-                let at = research.find_on(call.step.number, branch)?;
-                let step = research.steps().get(at)?;
-                (at + 1 == research.steps().len()).then_some(step.extent)
-            })
-            .await;
-        match look {
-            Ok(Some(extent)) => self.same(key, extent, call).await,
-            Ok(None) => Ok(false),
-            Err(error) if error.code.is_gone() => Ok(false),
-            Err(error) => Err(error),
+    /// Where a first step of the caller goes whose session this is. Other work than the session
+    /// holds goes into the caller's `idle` session, or else into a new one, linked to this one.
+    async fn first_step(
+        &self,
+        caller: &Caller,
+        call: &StepCall,
+        session: SessionId,
+        by: BoundBy,
+        idle: Option<SessionId>,
+    ) -> ServiceResult<Target> {
+        let key = caller.key(&session);
+        let leaves = by == BoundBy::Connection;
+        let look = |info: &SessionInfo, facts: &Facts| {
+            let first = first_of(&facts.research, call);
+            (first, info.archived_at.is_some(), is_other_work(&facts.research, call))
+        };
+        let (first, archived, other) = match self.with_facts(&key, look).await {
+            Err(error) if error.code.is_gone() && leaves => {
+                return Ok(Target::new(None, BoundBy::New));
+            }
+            found => found?,
+        };
+        let repeats = match first {
+            Some(extent) => self.same(&key, extent, call).await?,
+            None => false,
+        };
+        if repeats || !(other || archived && leaves) {
+            return Ok(Target::existing(session, by));
         }
+        let continues = other.then_some(session);
+        Ok(match idle.filter(|idle| continues.as_ref() != Some(idle)) {
+            Some(idle) => Target { continues, ..Target::existing(idle, by) },
+            None => Target { continues, ..Target::new(None, BoundBy::New) },
+        })
+    }
+
+    /// The refusal of a step in a session that holds none, where other sessions of the directory
+    /// hold some: they are offered, and no first step is.
+    async fn begun_elsewhere(
+        &self,
+        caller: &Caller,
+        via: &Via,
+        session: &SessionId,
+        mut error: ServiceError,
+    ) -> ServiceResult<ServiceError> {
+        let locals = self.locals(caller, via).await?;
+        let mut others = self.holding_research(&locals).await;
+        others.retain(|info| info.key.session != *session);
+        if others.is_empty() {
+            return Ok(error);
+        }
+        error.message = format!("session {session} holds no steps; others of this directory do");
+        error.hint.next_step = None;
+        error.hint.candidates = others.into_iter().map(|info| candidate(info, true)).collect();
+        Ok(error.action("name the candidate whose research this step continues as sessionId"))
     }
 
     /// Creates a session with the step in it.
@@ -210,17 +300,19 @@ impl Service {
         caller: &Caller,
         via: &Via,
         call: &StepCall,
-        id: Option<SessionId>,
-        by: BoundBy,
-    ) -> ServiceResult<(SessionId, BoundBy, Range, bool)> {
+        target: Target,
+    ) -> ServiceResult<(SessionId, Range, bool)> {
         if let Verdict::Taken(_) = judge(&Facts::default(), call, self.options.steps_max)? {
             return Err(ServiceError::new(Code::InternalError, "a new session holds no step"));
         }
         let title =
             one_line(call.goal.as_deref().unwrap_or(&call.step.description), TITLE_CHARS_MAX);
+        let id = target.session;
+        let link = target.continues.map(|before| (continues(), before.to_string()));
         let new = NewSession {
             id: id.clone(),
             title: Some(title),
+            metadata: link.into_iter().collect(),
             workspace: via.workspace(),
             events: Batch { events: events_of(call, caller.origin, None), ..Batch::default() },
             key: call.key.clone(),
@@ -234,12 +326,12 @@ impl Service {
                     let error = ServiceError::new(Code::IdempotencyConflict, message);
                     return Err(error.action("send another step under another key"));
                 }
-                Ok((info.key.session, by, extent, emitted.repeated))
+                Ok((info.key.session, extent, emitted.repeated))
             }
             // Another caller of the same name was first: the step goes where it is.
             (Err(error), Some(session)) if error.code == Code::SessionExists => {
                 let (extent, repeated) = self.append_step(caller, &session, call).await?;
-                Ok((session, by, extent, repeated))
+                Ok((session, extent, repeated))
             }
             (Err(error), _) => Err(error),
         }
@@ -304,6 +396,15 @@ impl Service {
         self.with_facts(key, |_, facts| {
             let number = call.step.number;
             let message = format!("step {number} is recorded with other content");
+            if number == 1 && call.step.branch_id.is_none() {
+                // Whoever begins anew without another goal lost its context.
+                let recover = "this research has begun: recover it with get_research_session";
+                let mut error = conflict(&facts.research, call, message, recover);
+                let other = "other work begins with a researchGoal of its own and no sessionId, \
+                             or after clear_session";
+                let action = error.hint.action.take().unwrap_or_default();
+                return error.action(format!("{action}; {other}"));
+            }
             let read = format!("read it with get_research_session stepId {number}");
             conflict(&facts.research, call, message, &read)
         })

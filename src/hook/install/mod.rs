@@ -15,6 +15,8 @@ use json::Document;
 
 /// The name we go by in other people's files.
 const NAME: &str = "sessionlog";
+/// The tools that are set up: what a model is told names tools of both.
+pub(super) const TOOLSETS: &str = "research,events";
 /// Seconds that an agent's program waits for a hook at most; ours answers long before.
 const TIMEOUT_SECONDS: u64 = 10;
 
@@ -168,8 +170,10 @@ impl Command {
         words.chain([verb.to_owned()]).collect::<Vec<_>>().join(" ")
     }
 
-    fn words(&self, verb: &str) -> Vec<String> {
-        self.arguments.iter().cloned().chain([verb.to_owned()]).collect()
+    /// The words that start our tools: those that what a hook tells a model names.
+    fn server(&self) -> Vec<String> {
+        let verb = ["mcp", "--toolsets", TOOLSETS].map(str::to_owned);
+        self.arguments.iter().cloned().chain(verb).collect()
     }
 }
 
@@ -228,7 +232,7 @@ pub fn with_us(
         }
         Holds::Servers => {
             let mut document = Document::of(text.unwrap_or_default())?;
-            let words = command.words("mcp");
+            let words = command.server();
             for (member, value) in [
                 ("type", json!("stdio")),
                 ("command", json!(command.program)),
@@ -239,7 +243,7 @@ pub fn with_us(
             Ok(document.into_text())
         }
         Holds::ServersToml => {
-            toml::with(text.unwrap_or_default(), NAME, &command.program, &command.words("mcp"))
+            toml::with(text.unwrap_or_default(), NAME, &command.program, &command.server())
         }
     }
 }

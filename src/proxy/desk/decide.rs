@@ -13,7 +13,10 @@ use crate::{
         Context,
         own::{self, Own},
     },
-    wire::tools::via,
+    wire::{
+        tools::{Failure, via},
+        types::ErrorBody,
+    },
 };
 
 /// How long a tool of ours may take, or a page of the server's list.
@@ -151,9 +154,13 @@ impl Desk {
         match asked.await {
             Ok(Ok((answer, more))) => own::result(&answer, more.as_deref(), false, modern),
             Ok(Err(error)) => {
-                let failed = error.to_json();
-                let said = json!(format!("{error}\n\n{failed}"));
-                own::result(&said, None, true, modern)
+                let failure = match serde_json::from_value::<ErrorBody>(error.to_json()) {
+                    Ok(body) => Failure::of_body(&body),
+                    Err(_) => Failure::plain(error.code(), &error.to_string(), error.retryable()),
+                };
+                let state = self.state();
+                let said = failure.offering(|tool| state.tools.own(tool.name).is_some()).text();
+                own::result(&json!(said), None, true, modern)
             }
             Err(_) => own::result(&json!("the store does not answer"), None, true, modern),
         }
@@ -186,6 +193,7 @@ impl Desk {
             connection: Some(format!("{}{}", self.options.name, call.stand.tag)),
             remembered: None,
             directory: self.options.directory.clone(),
+            root: None,
         };
         for (name, text) in via::write(&via) {
             request = request.header(name, text);

@@ -1,0 +1,72 @@
+//! What a client says in `_meta` about the conversation that a call belongs to. Only members that
+//! stay the same from call to call and differ between conversations count: tokens of progress, ids
+//! of turns, items and calls, and names of clients do not. It must not give a right: a conversation
+//! is looked up in the caller's own scope.
+
+use serde_json::{Map, Value};
+
+use crate::{event::SessionId, service::Via};
+
+/// Members that name a session of ours, as `--session` does.
+const SESSION: [&str; 2] = ["io.sessionlog/session", "sessionlog/session"];
+/// Members that name the client's own conversation. Codex sends `sessionId`, the id that its hooks
+/// have, and `threadId`; ChatGPT sends `openai/session`.
+const CONVERSATION: [&str; 4] = ["sessionId", "session_id", "openai/session", "threadId"];
+/// Characters of a name: as many as the header of a connection takes.
+const CHARS_MAX: usize = 128;
+/// Characters of a conversation's name that no two clients choose alike.
+const CHARS_UNIQUE: usize = 16;
+
+/// Adds to `via` what `meta` says: the conversation's name is that of the connection, and, where it
+/// can be a session's id, the session the caller was started for.
+pub(super) fn bind(via: &mut Via, meta: &Map<String, Value>) {
+    let text = |names: &[&str]| {
+        let text = names.iter().find_map(|name| meta.get(*name)?.as_str())?;
+        let plain = !text.is_empty()
+            && text.len() <= CHARS_MAX
+            && text.bytes().all(|byte| byte.is_ascii_graphic());
+        plain.then(|| text.to_owned())
+    };
+    if let Some(session) = text(&SESSION).and_then(|text| SessionId::new(&text).ok()) {
+        via.session.get_or_insert(session);
+    }
+    let Some(name) = text(&CONVERSATION) else { return };
+    if via.session.is_none() && name.len() >= CHARS_UNIQUE {
+        via.session = SessionId::new(&name).ok();
+    }
+    via.connection = Some(name);
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_conversation_is_named_by_members_that_stay_the_same() {
+        let long = "01a20765-39c9-7061-9a22-b0733b61ccb1";
+        for (meta, session, connection) in [
+            (json!({}), None, Some("own")),
+            (json!({ "progressToken": 1, "callId": "call_1", "itemId": long }), None, Some("own")),
+            (json!({ "io.modelcontextprotocol/clientInfo": { "name": "c" } }), None, Some("own")),
+            (json!({ "sessionId": long, "threadId": "other" }), Some(long), Some(long)),
+            (json!({ "threadId": long }), Some(long), Some(long)),
+            // Short names are chosen alike: they tell calls apart, and name no session.
+            (json!({ "sessionId": "1" }), None, Some("1")),
+            (json!({ "openai/session": "v1/abcdefghijklmnop" }), None, Some("v1/abcdefghijklmnop")),
+            (json!({ "sessionlog/session": "trip" }), Some("trip"), Some("own")),
+            (json!({ "sessionId": "line\nbreak" }), None, Some("own")),
+            (json!({ "sessionId": "x".repeat(129) }), None, Some("own")),
+            (json!({ "sessionId": 7 }), None, Some("own")),
+        ] {
+            let mut via = Via { connection: Some("own".to_owned()), ..Via::default() };
+            bind(&mut via, meta.as_object().expect("an object"));
+            assert_eq!(via.session.as_ref().map(SessionId::as_str), session, "{meta}");
+            assert_eq!(via.connection.as_deref(), connection, "{meta}");
+        }
+        let mut via = Via { session: SessionId::new("started").ok(), ..Via::default() };
+        bind(&mut via, json!({ "sessionId": long }).as_object().expect("an object"));
+        assert_eq!(via.session.as_ref().map(SessionId::as_str), Some("started"));
+    }
+}

@@ -1,0 +1,181 @@
+//! Which session of a working directory a caller without an id means. Several agents may work in
+//! one directory, so one session is chosen only where no other could be meant. It must not write,
+//! but for the mark that one session continues another.
+
+use super::{
+    Caller, RESERVED_METADATA, Service, ServiceResult, Status, Via, store_error::unwritten,
+};
+use crate::{
+    event::{Origin, Position, SessionId, SessionKey},
+    store::{Change, SessionInfo, lifetime::micros},
+};
+
+/// Sessions of a directory that are looked at, the latest.
+const SESSIONS_MAX: usize = 8;
+/// Sessions of one line that are followed.
+const LINE_MAX: usize = 100;
+
+/// A session of the caller's directory.
+pub(super) struct Local {
+    pub(super) info: SessionInfo,
+    /// Whether its agent is at work: it wrote lately, and nothing ended the session.
+    pub(super) live: bool,
+    /// Research steps it holds; 0 for one that is not live.
+    pub(super) steps: usize,
+}
+
+/// What the sessions of a directory say about a caller without an id.
+pub(super) enum Meant {
+    /// That one.
+    One(SessionId),
+    /// One of several: none is chosen.
+    Several,
+    /// None.
+    None,
+}
+
+/// Metadata of a session that names the one it continues.
+pub(super) fn continues() -> String {
+    format!("{RESERVED_METADATA}continues")
+}
+
+/// Metadata of a session that names the one that continues it, and how many steps it had then.
+fn continued() -> String {
+    format!("{RESERVED_METADATA}continued")
+}
+
+/// The session that continues this one, unless this one has more steps since.
+fn successor(info: &SessionInfo, steps: usize) -> Option<SessionId> {
+    let (session, before) = info.metadata.get(&continued())?.rsplit_once('@')?;
+    (before.parse() == Ok(steps)).then(|| SessionId::new(session).ok()).flatten()
+}
+
+/// The session that is meant among those of a directory: the only live one that holds research,
+/// or the only live one where none does. One that another live session continues is not meant.
+pub(super) fn meant(locals: &[Local]) -> Meant {
+    let live = |session: &SessionId| {
+        locals.iter().any(|local| local.live && local.info.key.session == *session)
+    };
+    let superseded = |local: &Local| successor(&local.info, local.steps).is_some_and(|s| live(&s));
+    let open = || locals.iter().filter(|local| local.live && !superseded(local));
+    let some = open().any(|local| local.steps > 0);
+    let mut wanted = open().filter(|local| !some || local.steps > 0);
+    match (wanted.next(), wanted.next()) {
+        (Some(one), None) => Meant::One(one.info.key.session.clone()),
+        (Some(_), Some(_)) => Meant::Several,
+        (None, _) => Meant::None,
+    }
+}
+
+/// The only live session without steps: its agent has begun no research yet.
+pub(super) fn without_research(locals: &[Local]) -> Option<&SessionId> {
+    let mut empty = locals.iter().filter(|local| local.live && local.steps == 0);
+    let one = empty.next()?;
+    empty.next().is_none().then_some(&one.info.key.session)
+}
+
+impl Service {
+    /// The sessions written to last in the caller's directory and the directories above it within
+    /// its repository, the latest first. Temporary ones are left out.
+    pub(super) async fn locals(&self, caller: &Caller, via: &Via) -> ServiceResult<Vec<Local>> {
+        let mut found = Vec::new();
+        for workspace in via.workspaces() {
+            found.extend(self.latest(caller, Some(&workspace), SESSIONS_MAX).await?);
+        }
+        found.retain(|info| info.ttl_seconds.is_none_or(|seconds| seconds == 0));
+        found.sort_by_key(|info| std::cmp::Reverse((info.updated_at, info.created_at)));
+        let mut locals = Vec::new();
+        for info in found.into_iter().take(SESSIONS_MAX) {
+            let live = self.is_live(&info).await;
+            // A damaged session holds no step that anybody could continue.
+            let steps = if live { self.steps_of(&info.key).await.unwrap_or(0) } else { 0 };
+            locals.push(Local { info, live, steps });
+        }
+        Ok(locals)
+    }
+
+    /// Whether an agent wrote to a session within the hot time and nothing ended it. An import is
+    /// no work of an agent, and what a fork has of its parent is not its own.
+    async fn is_live(&self, info: &SessionInfo) -> bool {
+        if Status::of(info) == Status::Terminated {
+            return false;
+        }
+        let last = info.tail.0.checked_sub(1).map(Position);
+        if info.forked_from.as_ref().is_some_and(|point| last.is_none_or(|last| last < point.at)) {
+            return false;
+        }
+        let last = match last {
+            Some(last) => self.event_at(&info.key, last).await.unwrap_or_default(),
+            None => None,
+        };
+        let imported = last.as_ref().is_some_and(|event| event.origin == Origin::Import);
+        let written_at = last.map_or(info.created_at, |event| event.processed_at);
+        let hot = self.store.lifetimes().hot;
+        !imported && (hot.is_zero() || self.now() <= written_at.plus_micros(micros(hot)))
+    }
+
+    /// Those of the directory's sessions that hold research, live or not.
+    pub(super) async fn holding_research(&self, locals: &[Local]) -> Vec<SessionInfo> {
+        let mut found = Vec::new();
+        for local in locals {
+            if local.steps > 0 || self.steps_of(&local.info.key).await.is_ok_and(|steps| steps > 0)
+            {
+                found.push(local.info.clone());
+            }
+        }
+        found
+    }
+
+    /// How many research steps a session holds.
+    async fn steps_of(&self, key: &SessionKey) -> ServiceResult<usize> {
+        self.peek_facts(key, |_, facts| facts.research.steps().len()).await
+    }
+
+    /// The end of the line of sessions that continue one another from this one on; `None` when
+    /// there is no such session, whatever became of it.
+    pub(super) async fn end_of_line(
+        &self,
+        caller: &Caller,
+        session: &SessionId,
+    ) -> ServiceResult<Option<SessionId>> {
+        if !self.known(caller, session).await? {
+            return Ok(None);
+        }
+        let mut end = session.clone();
+        for _ in 0..LINE_MAX {
+            let key = caller.key(&end);
+            let Ok(info) = self.store.info(&key).await else { break };
+            if !info.metadata.contains_key(&continued()) {
+                break;
+            }
+            match successor(&info, self.steps_of(&key).await?) {
+                Some(next) if self.store.info(&caller.key(&next)).await.is_ok() => end = next,
+                _ => break,
+            }
+        }
+        Ok(Some(end))
+    }
+
+    /// Marks in both sessions that `next` continues `before`.
+    pub(super) async fn link(
+        &self,
+        caller: &Caller,
+        before: &SessionId,
+        next: &SessionId,
+    ) -> ServiceResult<()> {
+        let steps = self.steps_of(&caller.key(before)).await?;
+        let pairs = [
+            (next, continues(), before.to_string()),
+            (before, continued(), format!("{next}@{steps}")),
+        ];
+        for (session, name, value) in pairs {
+            let key = caller.key(session);
+            if self.store.info(&key).await?.metadata.get(&name) == Some(&value) {
+                continue;
+            }
+            let change = Change { metadata: [(name, Some(value))].into(), ..Change::default() };
+            self.durable(self.store.change(&key, change)).await.map_err(unwritten)?;
+        }
+        Ok(())
+    }
+}
