@@ -6,4 +6,7 @@ mod doors;
 mod facts;
 #[cfg(feature = "cli")]
 mod flat;
+mod found;
 mod planted;
+#[cfg(feature = "cli")]
+mod recovery;

@@ -30,6 +30,8 @@ pub struct Fact {
     pub place: Place,
     pub step: u64,
     pub subject: String,
+    /// What is said of the subject: the words between it and the value.
+    pub aspect: &'static str,
     pub value: String,
 }
 
@@ -513,7 +515,7 @@ pub fn session(shape: &Shape, seed: u64) -> Session {
     for (place, step) in places().zip(&numbers) {
         let (subject, value, aspect) = shape.fact(&dice, &facts, &[]);
         told.push(shape.tell(&dice, &subject, aspect, &value));
-        facts.push(Fact { place, step: *step, subject, value });
+        facts.push(Fact { place, step: *step, subject, aspect, value });
     }
     // Said once and taken back some steps later, in steps that hold no fact.
     let (mut stale, mut wrong, mut revisions) = (Vec::new(), Vec::new(), Vec::new());

@@ -1,0 +1,384 @@
+//! Research sessions made from a seed, with facts planted in them: tool calls as a model makes
+//! them, and among their sentences things worth knowing, each with a subject and a value that
+//! occur together nowhere else. It must not know how a view is made.
+
+use std::ops::Range;
+
+use serde_json::{Value, json};
+
+use super::{
+    dice::Dice,
+    grammar::{Grammar, capitalised},
+    topics::{TOPICS, Topic},
+};
+
+/// Where a fact is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// In a sentence of what a step did and found.
+    Description,
+    /// In the reasoning of a step.
+    Reasoning,
+    /// Among rejected approaches.
+    Rejected,
+    /// In the title of a source.
+    Source,
+    /// In a knowledge gap that stays open.
+    Gap,
+}
+
+/// Something worth knowing. A reader knows it who sees subject and value in one text.
+#[derive(Clone, Debug)]
+pub(super) struct Fact {
+    /// Where it is written.
+    pub(super) place: Place,
+    /// The step that says it.
+    pub(super) step: u64,
+    /// What it is about; compared without regard to case.
+    pub(super) subject: String,
+    /// What is known of it.
+    pub(super) value: String,
+}
+
+/// How steps are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Style {
+    /// Three to six different sentences.
+    Varied,
+    /// The same, and half of the sentences come again with another number.
+    NearDuplicates,
+    /// Descriptions of one to two kilobytes.
+    Long,
+    /// One sentence, or two.
+    Short,
+    /// Clauses without a full stop.
+    RunOn,
+}
+
+impl Style {
+    /// Every style.
+    pub(super) const ALL: [Self; 5] =
+        [Self::Varied, Self::NearDuplicates, Self::Long, Self::Short, Self::RunOn];
+
+    /// The style of a seed: neighbouring even and odd seeds share it.
+    pub(super) fn of(seed: u64) -> Self {
+        let at = usize::try_from(seed / 2 % Self::ALL.len() as u64).unwrap_or(0);
+        Self::ALL.into_iter().nth(at).unwrap_or(Self::Varied)
+    }
+
+    fn sentences(self) -> Range<usize> {
+        match self {
+            Self::Varied | Self::NearDuplicates => 3..7,
+            Self::Long => 14..22,
+            Self::Short => 1..3,
+            Self::RunOn => 4..9,
+        }
+    }
+}
+
+/// How large a session is and what is planted in it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Plan {
+    /// Steps.
+    pub(super) steps: u64,
+    /// Facts by place.
+    pub(super) facts: &'static [(Place, usize)],
+    /// Statements that a later step takes back.
+    pub(super) mistakes: usize,
+    /// How steps are written.
+    pub(super) style: Style,
+}
+
+impl Plan {
+    /// Two hundred steps with forty facts and six mistakes.
+    pub(super) fn long(seed: u64) -> Self {
+        let facts = &[
+            (Place::Description, 16),
+            (Place::Rejected, 8),
+            (Place::Reasoning, 6),
+            (Place::Source, 5),
+            (Place::Gap, 5),
+        ];
+        Self { steps: 200, facts, mistakes: 6, style: Style::of(seed) }
+    }
+
+    /// Twelve short steps with eleven facts.
+    pub(super) fn short() -> Self {
+        let facts = &[
+            (Place::Description, 6),
+            (Place::Rejected, 1),
+            (Place::Reasoning, 2),
+            (Place::Source, 1),
+            (Place::Gap, 1),
+        ];
+        Self { steps: 12, facts, mistakes: 0, style: Style::Short }
+    }
+}
+
+/// A session to be recorded.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Session {
+    /// The topic's name.
+    pub(super) topic: &'static str,
+    /// What the research is for.
+    pub(super) goal: &'static str,
+    /// Tools and their arguments, in order.
+    pub(super) calls: Vec<(&'static str, Value)>,
+    /// What is planted.
+    pub(super) facts: Vec<Fact>,
+    /// Values that were stated and taken back by a later step.
+    pub(super) stale: Vec<String>,
+}
+
+impl Session {
+    /// Arguments of the steps, in order.
+    pub(super) fn steps(&self) -> impl DoubleEndedIterator<Item = &Value> {
+        let is_step = |(tool, _): &&(&str, Value)| *tool == "sequential_search";
+        self.calls.iter().filter(is_step).map(|(_, arguments)| arguments)
+    }
+
+    /// Whether a step holds a fact in that place.
+    fn holds(&self, place: Place, step: u64) -> bool {
+        self.facts.iter().any(|fact| fact.place == place && fact.step == step)
+    }
+}
+
+/// The session of a seed.
+pub(super) fn session(seed: u64, plan: Plan) -> Session {
+    let mut dice = Dice::new(seed, &format!("research {}", plan.steps));
+    let topic = dice.of(&TOPICS);
+    let habits = dice.next() | 1;
+    let mut writer = Writer { topic, style: plan.style, habits, repeated: Vec::new(), dice };
+    writer.repeated = (0..6).map(|_| writer.slot("same")).collect();
+    writer.session(plan)
+}
+
+/// What one step is to hold beside its filler.
+#[derive(Clone, Debug, Default)]
+struct Planted {
+    /// A fact's place and sentence.
+    fact: Option<(Place, String)>,
+    /// A statement that a later step takes back.
+    mistake: Option<String>,
+    /// The step whose statement this one takes back.
+    revises: Option<u64>,
+}
+
+struct Writer {
+    topic: &'static Topic,
+    style: Style,
+    /// Which of the usual phrases this writer uses.
+    habits: u64,
+    /// Sentences that come again with another number.
+    repeated: Vec<String>,
+    dice: Dice,
+}
+
+impl Writer {
+    fn session(&mut self, plan: Plan) -> Session {
+        let mut free: Vec<u64> = (1..=plan.steps).collect();
+        self.dice.shuffle(&mut free);
+        let mut made =
+            Session { topic: self.topic.name, goal: self.topic.goal, ..Session::default() };
+        let mut planted = vec![Planted::default(); usize::try_from(plan.steps).unwrap_or(0) + 1];
+        let places =
+            plan.facts.iter().flat_map(|(place, count)| std::iter::repeat_n(place, *count));
+        for place in places {
+            let Some(step) = free.pop() else { break };
+            let (subject, value) = self.unknown(&made);
+            at(&mut planted, step).fact = Some((*place, self.told(&subject, &value)));
+            made.facts.push(Fact { place: *place, step, subject, value });
+        }
+        free.retain(|step| step + 20 < plan.steps);
+        for step in free.into_iter().take(plan.mistakes) {
+            let revision = at(&mut planted, step + 3 + self.dice.below(12) as u64);
+            // One step takes back one other.
+            if revision.revises.is_none() {
+                revision.revises = Some(step);
+                let (subject, value) = self.unknown(&made);
+                at(&mut planted, step).mistake = Some(self.told(&subject, &value));
+                made.stale.push(value);
+            }
+        }
+        for (number, planted) in (0..).zip(planted).skip(1) {
+            self.step(number, planted, plan.steps, &mut made);
+        }
+        made
+    }
+
+    /// A subject, and a value that is not part of another nor has one as its part.
+    fn unknown(&mut self, made: &Session) -> (String, String) {
+        loop {
+            let value = self.slot("value");
+            let same = |other: &String| other.contains(&value) || value.contains(other);
+            let known = made.facts.iter().map(|fact| &fact.value).chain(&made.stale).any(same);
+            if !known {
+                return (self.slot("subject"), value);
+            }
+        }
+    }
+
+    fn slot(&mut self, name: &str) -> String {
+        let grammar = Grammar { habits: self.habits, ..self.topic.grammar };
+        grammar.slot(&mut self.dice, name)
+    }
+
+    fn told(&mut self, subject: &str, value: &str) -> String {
+        self.slot("told").replace("<s>", subject).replace("<v>", value)
+    }
+
+    fn filler(&mut self) -> String {
+        if self.style == Style::NearDuplicates && self.dice.percent(50) {
+            let again = self.dice.of(&self.repeated).clone();
+            return renumbered(&again, self.dice.between(11, 990));
+        }
+        self.slot("filler")
+    }
+
+    /// Sentences, or one of many clauses where the style has no full stops.
+    fn text(&self, sentences: &[String]) -> String {
+        if self.style == Style::RunOn {
+            return capitalised(&sentences.join(self.topic.joint));
+        }
+        let all: Vec<String> = sentences.iter().map(|text| capitalised(text)).collect();
+        all.join(self.topic.stop) + "."
+    }
+
+    fn step(&mut self, number: u64, planted: Planted, last: u64, made: &mut Session) {
+        let Planted { fact, mistake, revises } = planted;
+        let told = |place: Place| fact.iter().filter(move |(at, _)| *at == place).map(|(_, t)| t);
+        let sentences = self.style.sentences();
+        let mut found: Vec<String> = Vec::new();
+        for _ in 0..self.dice.between(sentences.start, sentences.end) {
+            found.push(self.filler());
+        }
+        for text in told(Place::Description).chain(&mistake) {
+            found.insert(self.dice.below(found.len() + 1), text.clone());
+        }
+        let mut reasons: Vec<String> = Vec::new();
+        for _ in 0..self.dice.below(3) {
+            reasons.push(self.slot("reason"));
+        }
+        for text in told(Place::Reasoning) {
+            reasons.insert(self.dice.below(reasons.len() + 1), text.clone());
+        }
+        let mut rejected: Vec<String> = Vec::new();
+        for _ in 0..if self.dice.percent(15) { 1 + self.dice.below(2) } else { 0 } {
+            rejected.push(self.slot("rejected"));
+        }
+        rejected.extend(told(Place::Rejected).cloned());
+        let mut call = json!({
+            "searchStep": self.text(&found), "stepNumber": number, "nextStepNeeded": true,
+        });
+        let mut put = |name: &str, value: Value| {
+            call.as_object_mut().expect("arguments are an object").insert(name.to_owned(), value);
+        };
+        if number == 1 {
+            put("researchGoal", json!(made.goal));
+            put("totalStepsEstimate", json!(last + 20));
+        }
+        if !reasons.is_empty() {
+            put("reasoning", json!(self.text(&reasons)));
+        }
+        if !rejected.is_empty() {
+            put("rejectedApproaches", json!(rejected));
+        }
+        let is_sure = fact.is_some() || mistake.is_some();
+        match self.dice.below(100) {
+            roll if roll < if is_sure { 45 } else { 15 } => put("confidence", json!("high")),
+            roll if roll < 70 => put("confidence", json!("medium")),
+            roll if roll < 80 => put("confidence", json!("low")),
+            _ => {}
+        }
+        if let Some(revised) = revises {
+            put("isRevision", json!(true));
+            put("revisesStep", json!(revised));
+        }
+        // Other gaps are closed eight steps after they were opened.
+        if let Some(gap) = told(Place::Gap).next() {
+            put("knowledgeGap", json!(gap));
+        } else if number % 16 == 5 {
+            put("knowledgeGap", json!(self.slot("gap")));
+        } else if number % 16 == 13 && !made.holds(Place::Gap, number - 8) {
+            put("closesGap", json!(format!("g{}", number - 8)));
+        }
+        made.calls.push(("sequential_search", call));
+        let title = told(Place::Source).next().cloned();
+        if title.is_some() || self.dice.percent(25) {
+            let title = title.unwrap_or_else(|| self.slot("title"));
+            let page = self.dice.below(90_000);
+            let url = format!("https://{}.example/{number}/{page}", made.topic);
+            let source = json!({"url": url, "title": title, "relevance": "scraped"});
+            made.calls.push(("add_sources", json!({ "sources": [source] })));
+        }
+    }
+}
+
+/// What a step is to hold; steps are numbered from 1.
+fn at(planted: &mut [Planted], step: u64) -> &mut Planted {
+    let at = usize::try_from(step).unwrap_or(0);
+    planted.get_mut(at).expect("a plan has a place for each of its steps")
+}
+
+/// The text with its first number replaced.
+fn renumbered(text: &str, number: usize) -> String {
+    let Some(from) = text.find(|c: char| c.is_ascii_digit()) else { return text.to_owned() };
+    let (before, rest) = text.split_at(from);
+    let after = rest.trim_start_matches(|c: char| c.is_ascii_digit());
+    format!("{before}{number}{after}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(value: &Value, all: &mut Vec<String>) {
+        match value {
+            Value::String(text) => all.push(text.clone()),
+            Value::Array(values) => values.iter().for_each(|value| texts(value, all)),
+            Value::Object(members) => members.values().for_each(|value| texts(value, all)),
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn a_fact_and_a_mistake_stand_in_one_text_each() {
+        for seed in 1..=80 {
+            for plan in [Plan::long(seed), Plan::short()] {
+                let made = session(seed, plan);
+                let wanted: usize = plan.facts.iter().map(|(_, count)| count).sum();
+                assert_eq!(made.facts.len(), wanted);
+                assert!(made.stale.len() + 2 >= plan.mistakes, "seed {seed}");
+                let mut all = Vec::new();
+                made.calls.iter().for_each(|(_, call)| texts(call, &mut all));
+                for fact in &made.facts {
+                    let subject = fact.subject.to_lowercase();
+                    let says = |text: &&String| text.contains(&fact.value);
+                    let holding: Vec<_> = all.iter().filter(says).collect();
+                    assert_eq!(holding.len(), 1, "seed {seed}: {fact:?} in {holding:?}");
+                    assert!(holding[0].to_lowercase().contains(&subject), "{fact:?}");
+                }
+                for stale in &made.stale {
+                    let count = all.iter().filter(|text| text.contains(stale)).count();
+                    assert_eq!(count, 1, "seed {seed}: {stale}");
+                }
+                assert!(!all.iter().any(|text| text.contains(['{', '}', '<'])), "seed {seed}");
+            }
+        }
+    }
+
+    #[test]
+    fn both_halves_of_ten_seeds_have_every_style() {
+        let of = |odd: u64| (0..5).map(move |n| Style::of(2 + 2 * n + odd)).collect::<Vec<_>>();
+        for style in Style::ALL {
+            assert!(of(0).contains(&style) && of(1).contains(&style), "{style:?}");
+        }
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_session() {
+        let made = |seed| session(seed, Plan::long(seed)).calls;
+        assert_eq!(made(3), made(3));
+        assert_ne!(made(3), made(5));
+    }
+}

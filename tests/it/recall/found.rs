@@ -1,0 +1,229 @@
+//! Facts looked up by words: the sentence that tells one must come first, whatever it is part of,
+//! and four words of a message must find that message. Measured on planted facts and on real
+//! conversations.
+
+use std::collections::HashMap;
+
+use serde_json::json;
+use sessionlog::{
+    event::{Event, Position},
+    projection::Facts,
+    search::{Query, Ranking, passages, weight},
+};
+
+use super::{
+    facts::{events, folded},
+    planted::{Fact, SHAPES, Session, session},
+};
+use crate::views::real::conversations;
+
+/// Seeds that nothing was tuned on.
+const SEEDS: [u64; 5] = [1_101, 2_202, 3_303, 4_404, 5_505];
+
+/// How often what was asked for came first, and among the first three.
+#[derive(Debug, Default)]
+struct Score {
+    asked: usize,
+    first: usize,
+    third: usize,
+}
+
+impl Score {
+    fn count(&mut self, query: &str, place: Option<usize>) {
+        if place != Some(0) {
+            eprintln!("  {query:?}: {place:?}");
+        }
+        self.asked += 1;
+        self.first += usize::from(place == Some(0));
+        self.third += usize::from(place.is_some());
+    }
+}
+
+/// The texts that a query finds, the best first.
+fn found(events: &[Event], facts: &Facts, query: &str, most: usize) -> Vec<(Position, String)> {
+    let mut ranking = Ranking::new(Query::parse(query).unwrap());
+    events.iter().rev().for_each(|event| ranking.add_event(event));
+    let superseded = |position: Position| {
+        let steps = facts.research.steps();
+        let at = steps.binary_search_by_key(&position, |step| step.position);
+        at.is_ok_and(|at| steps[at].superseded_by.is_some())
+    };
+    let best = ranking.best(most, |position, field| weight(field, superseded(position)));
+    let text = |position: Position, ordinal: u32| {
+        let mut text = String::new();
+        let event = &events[usize::try_from(position.0).unwrap()];
+        passages(event, |passage| {
+            if passage.ordinal == ordinal {
+                text = passage.text.to_owned();
+            }
+        });
+        text
+    };
+    let best = best.matches.into_iter();
+    best.map(|one| (one.position, text(one.position, one.ordinal))).collect()
+}
+
+/// A question for a fact: what it is about in other forms of the words, and a verb of no use.
+fn question(fact: &Fact, manner: usize) -> String {
+    let subject = fact.subject.replace("'s", "");
+    match manner % 3 {
+        0 => format!("tell me what {subject} {}", fact.aspect),
+        1 => format!("{} {}: find the value", fact.aspect, fact.subject.to_uppercase()),
+        _ => format!("looking for {subject}s, {}?", fact.aspect),
+    }
+}
+
+/// Facts that nothing else in the session is like.
+fn unique(session: &Session) -> Vec<&Fact> {
+    let mut counts: HashMap<(&str, &str), usize> = HashMap::new();
+    for fact in &session.facts {
+        *counts.entry((&fact.subject, fact.aspect)).or_default() += 1;
+    }
+    let alone = |fact: &&Fact| counts[&(fact.subject.as_str(), fact.aspect)] == 1;
+    session.facts.iter().filter(alone).collect()
+}
+
+#[test]
+fn a_planted_fact_is_found_by_its_subject_and_aspect() {
+    let mut score = Score::default();
+    for shape in &SHAPES {
+        for seed in SEEDS {
+            let made = session(shape, seed);
+            let (events, facts) = (events(&made), folded(&made));
+            for (manner, fact) in unique(&made).into_iter().enumerate() {
+                let query = question(fact, manner);
+                let best = found(&events, &facts, &query, 3);
+                score.count(&query, best.iter().position(|(_, text)| text.contains(&fact.value)));
+            }
+        }
+    }
+    eprintln!("planted facts: {score:?}");
+    assert!(score.asked >= 200, "{score:?}");
+    assert!(score.first * 100 >= score.asked * 95, "{score:?}");
+    assert!(score.third * 100 >= score.asked * 98, "{score:?}");
+}
+
+/// How a subject is told of, and how one asks for it: in another form of the word.
+const ASPECTS: [(&str, &str); 6] = [
+    ("was last calibrated in", "calibration of"),
+    ("is limited to", "which limits has"),
+    ("was replaced by", "what replaces"),
+    ("costs", "cost of"),
+    ("fails above", "failure of"),
+    ("was donated by", "donation of"),
+];
+
+/// A session in which every subject is spoken of four times as often as it is told of, and every
+/// aspect is told of several subjects.
+fn talkative(seed: usize) -> (Vec<String>, Vec<(String, String)>) {
+    const ONE: [&str; 6] = ["harbour", "northern", "staging", "municipal", "coastal", "orbital"];
+    const OTHER: [&str; 5] = ["ledger", "gateway", "turbine", "registry", "pipeline"];
+    const IDLE: [&str; 4] = [
+        "Looked at the {s} again, without anything new.",
+        "The page about the {s} is long and says little.",
+        "A call about the {s} was not answered.",
+        "Renamed the notes on the {s}.",
+    ];
+    let (mut sentences, mut questions) = (Vec::new(), Vec::new());
+    for number in 0..ONE.len() * OTHER.len() {
+        let subject = format!("{} {}", ONE[number % ONE.len()], OTHER[number % OTHER.len()]);
+        let (told, asked) = ASPECTS[(number * 7 + seed) % ASPECTS.len()];
+        let value = format!("{}", 1_000 + number * 37 + seed * 1_313);
+        sentences.push(format!("The {subject} {told} {value}."));
+        sentences.extend(IDLE.map(|idle| idle.replace("{s}", &subject)));
+        questions.push((format!("look up the {asked} the {subject}s"), value));
+    }
+    let count = sentences.len();
+    let mixed = (0..count).map(|at| sentences[(at * 37 + seed) % count].clone()).collect();
+    (mixed, questions)
+}
+
+#[test]
+fn a_sentence_that_tells_comes_before_those_that_mention() {
+    let mut score = Score::default();
+    for seed in 0..8 {
+        let (sentences, questions) = talkative(seed);
+        let steps = sentences.chunks(5).enumerate().map(|(number, sentences)| {
+            let description = sentences.join(" ");
+            let step =
+                json!({"type": "research.step", "number": number + 1, "description": description});
+            step.to_string()
+        });
+        let events = crate::views::real::events(&steps.collect::<Vec<_>>());
+        for (query, value) in questions {
+            let best = found(&events, &Facts::default(), &query, 3);
+            score.count(&query, best.iter().position(|(_, text)| text.contains(&value)));
+        }
+    }
+    eprintln!("among sentences that mention the subject: {score:?}");
+    assert!(score.asked == 240, "{score:?}");
+    assert!(score.first * 100 >= score.asked * 90, "{score:?}");
+    assert!(score.third * 100 >= score.asked * 98, "{score:?}");
+}
+
+/// Four words of a message: in a row, or some that say something, from all over it.
+fn four(event: &Event, in_a_row: bool) -> Option<Vec<String>> {
+    let mut said = String::new();
+    passages(event, |passage| {
+        said.push_str(passage.text);
+        said.push(' ');
+    });
+    let seed = usize::try_from(event.position.0).unwrap() * 7;
+    let words: Vec<&str> = said.split_whitespace().collect();
+    if in_a_row {
+        let from = seed % words.len().max(1);
+        return Some(words.get(from..from + 4)?.iter().map(|&word| word.to_owned()).collect());
+    }
+    let mut telling: Vec<String> = Vec::new();
+    for word in words {
+        let word: String = word.chars().filter(|c| c.is_alphanumeric()).collect();
+        if word.len() > 4 && !telling.contains(&word) && Query::parse(&word).is_ok() {
+            telling.push(word);
+        }
+    }
+    let step = telling.len() / 4;
+    (step > 0).then(|| (0..4).map(|at| telling[at * step + seed % step].clone()).collect())
+}
+
+/// Whether the message has all of the words.
+fn has_all(event: &Event, words: &[String]) -> bool {
+    let body = String::from_utf8_lossy(&event.body).to_lowercase();
+    words.iter().all(|word| body.contains(&word.to_lowercase()))
+}
+
+/// How often four words of a message find first that message, or one that has all of them, too.
+fn four_words(in_a_row: bool) -> Option<Score> {
+    let mut score = Score::default();
+    // Weights were chosen on every fifth conversation, from the first.
+    for (_, events) in conversations()?.iter().enumerate().filter(|(at, _)| at % 5 == 2) {
+        let said = |event: &&Event| matches!(event.kind.as_str(), "user.message" | "agent.message");
+        for event in events.iter().filter(said) {
+            let Some(words) = four(event, in_a_row) else { continue };
+            let query = words.join(" ");
+            if Query::parse(&query).is_err() {
+                continue;
+            }
+            let best = found(events, &Facts::default(), &query, 3);
+            let fits = |(position, _): &(Position, String)| {
+                let other = &events[usize::try_from(position.0).unwrap()];
+                other.position == event.position || has_all(other, &words)
+            };
+            score.count(&query, best.iter().position(fits));
+        }
+    }
+    Some(score)
+}
+
+#[test]
+fn four_words_in_a_row_of_a_real_message_find_it_first() {
+    let Some(score) = four_words(true) else { return };
+    eprintln!("four words in a row: {score:?}");
+    assert!(score.asked >= 80 && score.first * 100 >= score.asked * 93, "{score:?}");
+}
+
+#[test]
+fn four_telling_words_of_a_real_message_find_it() {
+    let Some(score) = four_words(false) else { return };
+    eprintln!("four words of all of a message: {score:?}");
+    assert!(score.asked >= 80 && score.first * 100 >= score.asked * 85, "{score:?}");
+}

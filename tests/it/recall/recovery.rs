@@ -1,0 +1,132 @@
+//! The evaluation of recovery on fixed seeds: no view tells less than it did, what must stay below
+//! a limit does, and a seed gives the same figures again. It must not be what views are tuned on.
+
+use std::{ops::RangeInclusive, path::Path};
+
+use serde_json::Value;
+
+use crate::{program::Place, say};
+
+/// An odd and an even seed: research in the run-on and in the short style.
+const SEEDS: [&str; 2] = ["11", "16"];
+
+/// What each row may be, of every one of the seeds: at least what was told when this was last
+/// changed. Raise the floors, and lower the limits, when the views get better.
+const BOUNDS: &[(&str, RangeInclusive<u64>)] = &[
+    ("overview.facts", 32..=40),
+    ("overview.last", 3..=3),
+    ("overview.stale", 0..=0),
+    ("overview.bytes", 0..=10_000),
+    ("lookups.facts", 37..=40),
+    ("continuation.2000.facts", 25..=40),
+    ("continuation.2000.stale", 0..=0),
+    ("continuation.2000.tokens", 0..=2_000),
+    ("continuation.8000.facts", 36..=40),
+    ("continuation.8000.stale", 0..=0),
+    ("continuation.8000.tokens", 0..=8_000),
+    ("short.facts", 10..=11),
+    ("short.tokens", 0..=2_000),
+    ("step.bytes", 0..=5_000),
+    ("step.bytes.30", 0..=152_000),
+    ("claude.instructions", 9..=9),
+    ("claude.failing", 3..=3),
+    ("claude.mended", 0..=0),
+    ("claude.files", 16..=20),
+    ("claude.plan", 4..=4),
+    ("claude.chars", 0..=10_000),
+    ("codex.instructions", 9..=9),
+    ("codex.failing", 3..=3),
+    ("codex.mended", 0..=0),
+    ("codex.files", 16..=20),
+    ("codex.plan", 4..=4),
+    ("codex.chars", 0..=10_000),
+    ("mixed.instructions", 9..=9),
+    ("mixed.failing", 3..=3),
+    ("mixed.mended", 0..=0),
+    ("mixed.files", 16..=20),
+    ("mixed.plan", 4..=4),
+    ("mixed.facts", 7..=11),
+    ("talk.2000.request", 1..=1),
+    ("talk.2000.changes", 6..=6),
+    ("talk.8000.request", 1..=1),
+    ("talk.8000.changes", 6..=6),
+    ("talk.index.request", 1..=1),
+    ("talk.index.changes", 6..=6),
+    ("real.2000.request", 1..=1),
+    ("real.2000.ids", 3..=4),
+    ("real.2000.amounts", 4..=4),
+    ("real.8000.request", 1..=1),
+    ("real.8000.ids", 4..=4),
+    ("real.8000.amounts", 4..=4),
+    ("real.index.request", 1..=1),
+    ("real.index.ids", 4..=4),
+    ("real.index.amounts", 4..=4),
+];
+
+/// The report of these seeds.
+fn report(seeds: &[&str], more: &[&str]) -> Value {
+    let seeds = seeds.iter().flat_map(|seed| ["--seed", seed]);
+    let arguments: Vec<&str> = ["eval", "recovery", "--json"].into_iter().chain(seeds).collect();
+    Place::new().run(&[arguments.as_slice(), more].concat()).json()
+}
+
+/// The row of an id.
+fn row<'a>(report: &'a Value, id: &str) -> &'a Value {
+    let rows = report["rows"].as_array().unwrap();
+    rows.iter().find(|row| row["id"] == id).unwrap_or_else(|| panic!("no row {id}"))
+}
+
+/// The figures of a row, of each seed or of the half that has some.
+fn figures(report: &Value, id: &str) -> Vec<u64> {
+    let row = row(report, id);
+    let seeds = row["seeds"].as_object().unwrap();
+    let values = seeds.values().chain(row["odd"].get("min")).chain(row["odd"].get("max"));
+    values.map(|value| value.as_u64().unwrap()).collect()
+}
+
+#[test]
+fn no_view_tells_less_of_the_fixed_seeds_than_it_did() {
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/data");
+    let has_data = data.join("tau-airline.jsonl").exists();
+    let with_data = ["--data", data.to_str().unwrap()];
+    let found = report(&SEEDS, if has_data { &with_data } else { &[] });
+    let mut failures = Vec::new();
+    for (id, bounds) in BOUNDS.iter().filter(|(id, _)| has_data || !id.starts_with("real.")) {
+        let told = figures(&found, id);
+        if told.is_empty() || !told.iter().all(|told| bounds.contains(told)) {
+            failures.push(format!("{id}: {told:?} is not in {bounds:?}"));
+        }
+    }
+    assert!(failures.is_empty(), "{failures:#?}");
+    if !has_data {
+        say::skipped("real conversations: ../shared/data/tau-airline.jsonl is not there");
+        assert!(found["notes"][0].as_str().unwrap().contains("skipped"), "{}", found["notes"]);
+    }
+}
+
+#[test]
+fn a_seed_gives_the_same_figures_again_and_the_files_hold_the_report() {
+    let place = Place::new();
+    let out = place.path("out");
+    let arguments = ["eval", "recovery", "--json", "--seed", "5", "--out", out.to_str().unwrap()];
+    let first = place.run(&arguments).json();
+    assert_eq!(report(&["5"], &[]), first);
+    let read = |name: &str| std::fs::read_to_string(out.join(name)).unwrap();
+    assert_eq!(serde_json::from_str::<Value>(&read("recovery.json")).unwrap(), first);
+    let text = read("recovery.md");
+    for row in first["rows"].as_array().unwrap() {
+        assert!(text.contains(row["what"].as_str().unwrap()), "{row}");
+        assert!(row["even"].is_null() && row["odd"]["min"] == row["seeds"]["5"], "{row}");
+    }
+}
+
+#[test]
+fn what_cannot_be_evaluated_is_refused_before_any_work() {
+    let place = Place::new();
+    let nowhere = place.run(&["eval", "recovery", "--data", "nowhere"]);
+    assert_eq!(nowhere.code, 4, "{}", nowhere.err);
+    assert!(nowhere.err.contains("tau-airline.jsonl"), "{}", nowhere.err);
+    assert_eq!(place.run(&["eval", "recovery", "--seeds", "0"]).code, 2);
+    assert_eq!(place.run(&["eval", "recovery", "--seed", "1", "--seeds", "2"]).code, 2);
+    assert_eq!(place.run(&["eval", "recovery", "--out", "/dev/null/x"]).code, 1);
+}
