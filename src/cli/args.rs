@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use super::{
+    eval::Eval,
     proxy::Proxy,
     settings::{EVERY_VERB, Flags, OfAnOwner},
 };
@@ -131,6 +132,8 @@ pub(super) enum Verb {
     Demo(Demo),
     /// Measure this machine: raw disk, engine, HTTP, and other stores beside them
     Bench(Bench),
+    /// Measure what the views still tell of generated sessions with known facts
+    Eval(Eval),
     /// Print a completion script for a shell
     Completions(Completions),
     /// Print the manual page
@@ -439,6 +442,7 @@ pub(super) struct Events {
 Examples:
   sessionlog replay trip                           on a terminal a player; ? shows its keys
   sessionlog replay trip --from step:3 --speed 10  ten times as fast as it happened
+  sessionlog replay trip --follow                  a session that is being written
   sessionlog replay trip --lines                   as lines, as a pipe gets them")]
 pub(super) struct Replay {
     /// The session's id
@@ -456,6 +460,9 @@ pub(super) struct Replay {
     /// Print lines on a terminal, too, instead of the player
     #[arg(long)]
     pub(super) lines: bool,
+    /// Wait for more events at the end, and show them as they come
+    #[arg(long, short, conflicts_with = "to")]
+    pub(super) follow: bool,
 }
 
 #[derive(Debug, Args)]
@@ -536,11 +543,13 @@ pub(super) struct WindowPlan {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
+  sessionlog view trip index --find 'retry limit'  what the session says of these words
   sessionlog view trip continuation                what is needed to go on
   sessionlog view trip compactions                 what did the model lose?
   sessionlog view trip window --tokens-max 8000 --format anthropic --json
   sessionlog view trip window --transform compress --transform reorder
   sessionlog view trip window --at -10             as of ten events ago
+  sessionlog view trip index --explain             why each item was chosen
 Transforms, applied in the order they are named:
   compress[:whitespace,comments,elide,keep=N,tokens=N], filter[:types=A|B,drop=A|B,duplicates],
   reorder[:slack=PERCENT], annotate[:times]")]
@@ -560,6 +569,22 @@ pub(super) struct View {
     /// The step wanted
     #[arg(long, value_name = "N", required_if_eq("which", "step"))]
     pub(super) step: Option<u64>,
+    /// The branch of that step
+    #[arg(long, value_name = "B", requires = "step")]
+    pub(super) branch: Option<String>,
+    /// Continue a list or a long text where the answer before ended
+    #[arg(long, value_name = "CURSOR")]
+    pub(super) cursor: Option<String>,
+    /// Of the summary: step, phase, session, or auto, the finest that leaves nothing out
+    #[arg(long, value_name = "LEVEL")]
+    pub(super) level: Option<String>,
+    /// Print why each item was chosen
+    #[arg(long)]
+    pub(super) explain: bool,
+    /// In place of the index, what the session says of these words, the best match first; a phrase
+    /// in double quotes must be there as it is
+    #[arg(long, value_name = "WORDS")]
+    pub(super) find: Option<String>,
     #[command(flatten)]
     pub(super) plan: WindowPlan,
 }
@@ -584,7 +609,8 @@ pub(super) enum WhichView {
 }
 
 impl WhichView {
-    pub(super) fn as_str(self) -> &'static str {
+    /// Its name in a URL.
+    pub(super) fn route(self) -> &'static str {
         match self {
             Self::Index => "index",
             Self::Summary => "summary",

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     client::{Client, OwnerTarget, Start, Target},
-    env::{Entropy, LOCK_FILE, entropy::SystemEntropy, files, host::OwnerSocket},
+    env::{Entropy, LOCK_FILE, entropy::SystemEntropy, files, host::OwnerSocket, project::Project},
 };
 
 /// Settings that an owner is started with in any case, and what only a front end uses: they are
@@ -39,6 +39,12 @@ pub(super) fn client(config: &Config, environment: &Environment) -> Outcome<Clie
         }
         None => Ok(Client::new(Target::Owner(owner(config, environment)?), random_text())?),
     }
+}
+
+/// The project this program runs in.
+pub(super) fn project(environment: &Environment) -> Option<Project> {
+    let home = environment.text("HOME").map(PathBuf::from);
+    Some(Project::of(&std::env::current_dir().ok()?, home.as_deref()))
 }
 
 /// Refuses a directory that holds something else than a store, or that somebody named for this call

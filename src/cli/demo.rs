@@ -1,19 +1,12 @@
 //! `demo`: the main job on a sample of our own, told step by step. Real processes, a real
 //! `kill -9`, a directory that goes away afterwards. It must not touch the user's sessions.
 
-use std::{
-    ffi::OsString,
-    io::Write as _,
-    path::{Path, PathBuf},
-    process::Stdio,
-    sync::Arc,
-    time::Duration,
-};
+use std::{path::Path, process::Stdio, sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
 use tokio::{
-    io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines},
-    process::{Child, ChildStdin, ChildStdout, Command},
+    io::{AsyncWriteExt, BufReader, Lines},
+    process::{Child, ChildStdin, ChildStdout},
 };
 
 use super::{
@@ -23,13 +16,11 @@ use super::{
     page::{Pages, Query},
     screen::{Screen, Tone},
     signals::asked_to_end,
+    stage::{Stage, broken, output},
 };
 use crate::{
     client::{Client, OwnerTarget, Request, Target, session_path},
-    env::{
-        files,
-        host::{OwnerSocket, Scratch},
-    },
+    env::host::OwnerSocket,
     event::SessionId,
     import::{self, Chat, Members, Source},
 };
@@ -46,38 +37,19 @@ const INTERRUPTED: u8 = 130;
 const LEAVE_LOOKS_MAX: u32 = 100;
 const LEAVE_PAUSE: Duration = Duration::from_millis(20);
 
-/// What the demo runs on.
-struct Stage {
-    program: PathBuf,
-    data_dir: PathBuf,
-    /// An empty configuration: the user's own must not lead the demo to their sessions.
-    config: PathBuf,
-    session: SessionId,
-}
-
 pub(super) async fn run(wanted: &Demo, screen: &mut Screen) -> Outcome {
-    let scratch = Scratch::new("sessionlog-demo")?;
-    let config = scratch.path().join("sessionlog.toml");
-    let mut empty = files::create(&config)?;
-    empty.write_all(b"# The demo runs with the defaults.\n")?;
-    empty.finish()?;
-    let stage = Stage {
-        program: connect::program()?,
-        data_dir: scratch.path().join("data"),
-        config,
-        session: SessionId::new(SESSION).expect("a constant that is an id"),
-    };
+    let stage = Stage::new("sessionlog-demo")?;
     let asked = asked_to_end()?;
     let told = tokio::select! {
         told = tell(&stage, screen) => told,
         // Its processes ended with it, but for an owner, which nobody started for good.
         () = asked => {
-            leave(&stage.data_dir).await;
+            leave(&stage.data_dir()).await;
             Err(Failure::Silent(INTERRUPTED))
         }
     };
     if wanted.keep {
-        let kept = scratch.keep();
+        let kept = stage.keep();
         screen.line(format!("The sessions stay in {}", kept.join("data").display()))?;
     }
     told
@@ -118,8 +90,9 @@ async fn tell(stage: &Stage, screen: &mut Screen) -> Outcome {
     let (records, added) = (report.records, report.added);
     step(screen, 2, &format!("a conversation of {records} messages is imported: {added} events"))?;
 
-    let mut tail = client.tail(&stage.session, None, &[]).await?;
-    let mut writer = stage.append().await?;
+    let session = SessionId::new(SESSION).expect("a constant that is an id");
+    let mut tail = client.tail(&session, None, &[]).await?;
+    let mut writer = Writer::start(stage).await?;
     step(screen, 3, "another process appends, one event after the other; this one follows along")?;
     let mut acknowledged: Vec<Value> = Vec::new();
     while (acknowledged.len() as u64) < KILLED_AFTER {
@@ -146,7 +119,7 @@ async fn tell(stage: &Stage, screen: &mut Screen) -> Outcome {
     writer.finish().await?;
     step(screen, 6, "a new server takes the data directory over, and the appending goes on")?;
 
-    let outcome = compare(&client, stage, &acknowledged, report.added, screen).await;
+    let outcome = compare(&client, &session, &acknowledged, report.added, screen).await;
     server.stop().await?;
     outcome
 }
@@ -160,21 +133,21 @@ fn step(screen: &mut Screen, number: u32, text: &str) -> Outcome {
 /// Reads everything back and compares it with what was acknowledged.
 async fn compare(
     client: &Client,
-    stage: &Stage,
+    session: &SessionId,
     acknowledged: &[Value],
     imported: u64,
     screen: &mut Screen,
 ) -> Outcome {
     let mut kept = Vec::new();
-    let mut pages = Pages::new(client, &stage.session, Query::default());
+    let mut pages = Pages::new(client, session, Query::default());
     while let Some(page) = pages.next().await? {
         kept.extend(page.events.iter().filter_map(|event| Members::read(event.get()).ok()));
     }
-    let session = client.json(Request::get(session_path(&stage.session, ""))).await?;
-    let metadata = |name: &str| session.get("metadata")?.get(name)?.as_str().map(str::to_owned);
+    let about = client.json(Request::get(session_path(session, ""))).await?;
+    let metadata = |name: &str| about.get("metadata")?.get(name)?.as_str().map(str::to_owned);
     let imported = usize::try_from(imported).unwrap_or(usize::MAX);
     let (sample, appended) = kept.split_at_checked(imported).unwrap_or((&kept, &[]));
-    let lines = import::to_chat(Chat::Openai, &stage.session, &metadata, sample);
+    let lines = import::to_chat(Chat::Openai, session, &metadata, sample);
     let sample_is_back = lines.first().and_then(|line| serde_json::from_str::<Value>(line).ok())
         == serde_json::from_str(SAMPLE).ok();
     let back = acknowledged
@@ -199,80 +172,6 @@ async fn compare(
     Ok(())
 }
 
-impl Stage {
-    fn command(&self, verb: &str) -> Command {
-        let mut command = Command::new(&self.program);
-        for (name, _) in std::env::vars_os() {
-            if name.to_string_lossy().starts_with(super::settings::PREFIX) {
-                command.env_remove(name);
-            }
-        }
-        let given: [OsString; 6] = [
-            verb.into(),
-            "--data-dir".into(),
-            self.data_dir.clone().into(),
-            "--config".into(),
-            self.config.clone().into(),
-            "--json".into(),
-        ];
-        command.args(given).stdin(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
-        command
-    }
-
-    async fn serve(&self) -> Outcome<Server> {
-        let mut command = self.command("serve");
-        command.args(["--listen", "127.0.0.1:0", "--log", "error"]).stdout(Stdio::piped());
-        let mut child = command.spawn()?;
-        let mut lines = output(&mut child)?;
-        let line = lines.next_line().await?.unwrap_or_default();
-        let said: Value = serde_json::from_str(&line).unwrap_or_default();
-        let url = said.get("listening").and_then(Value::as_str).and_then(|url| url.parse().ok());
-        match url {
-            Some(url) => Ok(Server { child, url }),
-            None => Err(Failure::Refused {
-                code: "owner_unavailable",
-                message: format!("the demo's server did not start: {line}"),
-                action: "run `sessionlog serve` to see why".to_owned(),
-            }),
-        }
-    }
-
-    async fn append(&self) -> Outcome<Writer> {
-        let mut command = self.command("append");
-        command.arg(self.session.as_str()).args(["--owner-idle", "1s"]);
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
-        let lines = output(&mut child)?;
-        let input = child.stdin.take().ok_or_else(broken)?;
-        Ok(Writer { child, input, lines })
-    }
-}
-
-fn broken() -> std::io::Error {
-    std::io::Error::other("a process of the demo has no pipe")
-}
-
-fn output(child: &mut Child) -> Outcome<Lines<BufReader<ChildStdout>>> {
-    Ok(BufReader::new(child.stdout.take().ok_or_else(broken)?).lines())
-}
-
-struct Server {
-    child: Child,
-    url: url::Url,
-}
-
-impl Server {
-    /// Asks it to stop, as a service manager would, and waits.
-    async fn stop(&mut self) -> Outcome {
-        let pid = self.child.id().and_then(|id| i32::try_from(id).ok());
-        if let Some(pid) = pid.and_then(rustix::process::Pid::from_raw) {
-            rustix::process::kill_process(pid, rustix::process::Signal::TERM)
-                .map_err(std::io::Error::from)?;
-        }
-        self.child.wait().await?;
-        Ok(())
-    }
-}
-
 /// A process that appends what it is told, line by line.
 struct Writer {
     child: Child,
@@ -281,6 +180,15 @@ struct Writer {
 }
 
 impl Writer {
+    async fn start(stage: &Stage) -> Outcome<Self> {
+        let mut command = stage.command("append");
+        command.arg(SESSION).args(["--owner-idle", "1s"]);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let lines = output(&mut child)?;
+        let input = child.stdin.take().ok_or_else(broken)?;
+        Ok(Self { child, input, lines })
+    }
+
     /// Appends one event and waits until it is acknowledged.
     async fn append(&mut self, number: u64) -> Outcome<Value> {
         let event = json!({ "type": "agent.message", "content": format!("note {number}") });

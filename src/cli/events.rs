@@ -8,20 +8,24 @@ use serde_json::Value;
 use super::{
     args,
     failure::Outcome,
-    page::{Pages, Part, Query, on_one_line},
+    page::{Gap, Pages, Part, Query, on_one_line},
     player,
-    screen::{Screen, Tone, instant, printable},
+    readable::{
+        paper::wrapped,
+        words::{self, word},
+    },
+    screen::{Screen, Tone, printable},
 };
 use crate::{
     client::{Client, Request, Told, event_path},
     event::Timestamp,
-    import::Members,
 };
 
 pub(super) async fn print(client: &Client, wanted: args::Events, screen: &mut Screen) -> Outcome {
     if wanted.follow {
         return follow(client, wanted, screen).await;
     }
+    let empty = nothing_in(&wanted);
     let query = Query {
         from: wanted.from,
         to: wanted.to,
@@ -34,11 +38,13 @@ pub(super) async fn print(client: &Client, wanted: args::Events, screen: &mut Sc
         allow_gaps: wanted.allow_gaps,
     };
     let mut pages = Pages::new(client, &wanted.session, query);
+    let mut found = false;
     while let Some(page) = pages.next().await? {
         if screen.json {
             screen.answer(&page.body)?;
             continue;
         }
+        found |= !page.events.is_empty() || !page.gaps.is_empty();
         for event in &page.events {
             screen.line(on_one_line(event.get()))?;
         }
@@ -46,7 +52,30 @@ pub(super) async fn print(client: &Client, wanted: args::Events, screen: &mut Sc
             screen.note(format!("sessionlog: {}", gap.told()));
         }
     }
+    if !found && !screen.json {
+        screen.note(format!("sessionlog: {empty}"));
+    }
     Ok(())
+}
+
+/// Why no event is printed when none is.
+fn nothing_in(wanted: &args::Events) -> String {
+    let number = |point: Option<&str>| point.and_then(|text| text.parse::<u64>().ok());
+    let (from, to) = (wanted.from.as_deref(), wanted.to.as_deref());
+    let types = match wanted.types.as_slice() {
+        [] => String::new(),
+        types => format!(" of type {}", types.join(", ")),
+    };
+    match number(from).zip(number(to)) {
+        Some((from, to)) if from >= to => {
+            format!("the range is empty: it begins at {from} and ends before {to}")
+        }
+        _ if from.is_none() && to.is_none() => format!("no event{types}"),
+        _ => {
+            let (from, to) = (from.unwrap_or("the beginning"), to.unwrap_or("the end"));
+            format!("the range is empty: no event{types} from {from} to {to}")
+        }
+    }
 }
 
 async fn follow(client: &Client, wanted: args::Events, screen: &mut Screen) -> Outcome {
@@ -67,38 +96,60 @@ pub(super) async fn replay(client: &Client, wanted: args::Replay, screen: &mut S
     }
     let query = Query { from: wanted.from, to: wanted.to, ..Query::default() };
     let mut pages = Pages::new(client, &wanted.session, query);
-    let mut before: Option<Timestamp> = None;
+    let mut shown = Lines { speed: wanted.speed, before: None };
+    let mut next = 0;
     while let Some(page) = pages.next().await? {
-        if screen.json && wanted.speed.is_none() {
+        next = page.next_position;
+        if screen.json && wanted.speed.is_none() && !wanted.follow {
             screen.answer(&page.body)?;
             continue;
         }
         for part in page.parts() {
-            let event = match part {
-                Part::Event(event) => event,
-                Part::Gap(gap) if screen.json => {
-                    screen.line(gap.to_line())?;
-                    continue;
-                }
-                Part::Gap(gap) => {
-                    screen.line(format!("{:>6}  {}", "", screen.paint(Tone::Bad, &gap.told())))?;
-                    continue;
-                }
-            };
-            let Ok(members) = Members::read(event.get()) else { continue };
-            let time = moment(&members);
-            if let (Some(speed), Some(before), Some(time)) = (wanted.speed, before, time) {
-                screen.flush()?;
-                tokio::time::sleep(pause(before, time, speed)).await;
-            }
-            before = time.or(before);
-            match screen.json {
-                true => screen.line(on_one_line(event.get()))?,
-                false => show(&members, screen)?,
+            match part {
+                Part::Event(event) => shown.event(event.get(), screen).await?,
+                Part::Gap(gap) if screen.json => screen.line(gap.to_line())?,
+                Part::Gap(gap) => lost(gap, screen)?,
             }
         }
     }
-    Ok(())
+    if !wanted.follow {
+        return Ok(());
+    }
+    let mut tail = client.tail(&wanted.session, Some(&next.to_string()), &[]).await?;
+    loop {
+        screen.flush()?;
+        match tail.next().await? {
+            Told::Event(event) => shown.event(&event, screen).await?,
+            Told::Gap(gap) if screen.json => screen.line(on_one_line(&gap))?,
+            Told::Gap(gap) => lost(&serde_json::from_str(&gap).unwrap_or_default(), screen)?,
+        }
+    }
+}
+
+fn lost(gap: &Gap, screen: &mut Screen) -> Outcome {
+    Ok(screen.line(format!("{:>6}  {}", "", screen.paint(Tone::Bad, &gap.told())))?)
+}
+
+/// Events as lines, with pauses between them.
+struct Lines {
+    speed: Option<f64>,
+    before: Option<Timestamp>,
+}
+
+impl Lines {
+    async fn event(&mut self, event: &str, screen: &mut Screen) -> Outcome {
+        let value: Value = serde_json::from_str(event).unwrap_or_default();
+        let time = moment(&value);
+        if let (Some(speed), Some(before), Some(time)) = (self.speed, self.before, time) {
+            screen.flush()?;
+            tokio::time::sleep(pause(before, time, speed)).await;
+        }
+        self.before = time.or(self.before);
+        match screen.json {
+            true => Ok(screen.line(on_one_line(event))?),
+            false => show(&value, screen),
+        }
+    }
 }
 
 /// Takes the body of an event away.
@@ -116,9 +167,9 @@ pub(super) async fn redact(client: &Client, one: &args::OneEvent, screen: &mut S
 }
 
 /// When it happened: by the client's clock when it said so.
-pub(super) fn moment(event: &Members) -> Option<Timestamp> {
-    let text = event.text("created_at").or_else(|| event.text("processed_at"))?;
-    Timestamp::parse(&text)
+pub(super) fn moment(event: &Value) -> Option<Timestamp> {
+    let text = ["created_at", "processed_at"].map(|name| word(event, name));
+    text.into_iter().find(|text| !text.is_empty()).and_then(Timestamp::parse)
 }
 
 fn pause(before: Timestamp, after: Timestamp, speed: f64) -> Duration {
@@ -126,79 +177,27 @@ fn pause(before: Timestamp, after: Timestamp, speed: f64) -> Duration {
     Duration::try_from_secs_f64(micros as f64 / 1e6 / speed).unwrap_or(Duration::MAX)
 }
 
-fn show(event: &Members, screen: &mut Screen) -> Outcome {
-    let position = event.raw("position").map_or("", |raw| raw.get());
-    let kind = event.text("type").unwrap_or_default();
-    let time = event.text("created_at").or_else(|| event.text("processed_at"));
-    let time = instant(&time.unwrap_or_default());
-    let head =
-        format!("{} {}", screen.paint(Tone::Strong, &kind), screen.paint(Tone::Faint, &time));
+fn show(event: &Value, screen: &mut Screen) -> Outcome {
+    let position = event.get("position").map(Value::to_string).unwrap_or_default();
+    let time = ["created_at", "processed_at"].map(|name| word(event, name));
+    let time = time.into_iter().find(|text| !text.is_empty()).unwrap_or_default();
+    let head = format!(
+        "{} {}",
+        screen.paint(Tone::Strong, &printable(word(event, "type"))),
+        screen.paint(Tone::Faint, &screen.times().date(time))
+    );
     screen.line(format!("{position:>6}  {head}"))?;
-    for line in printable(&told(&kind, event)).lines() {
+    // A pipe gets each line of a text as one line.
+    let width = if screen.terminal { screen.columns().saturating_sub(8) } else { usize::MAX };
+    for line in wrapped(&words::event(event), width).iter().filter(|line| !line.is_empty()) {
         screen.line(format!("        {line}"))?;
     }
     Ok(())
 }
 
-/// What an event says, for a person.
-pub(super) fn told(kind: &str, event: &Members) -> String {
-    match kind {
-        "agent.tool_use" => {
-            let name = event.text("name").unwrap_or_default();
-            let input = event.raw("input").map_or("", |raw| raw.get());
-            format!("{name}({input})")
-        }
-        _ => event.value("content").map_or_else(|| rest(event), |content| content_text(&content)),
-    }
-}
-
-/// Text of a message's content: the text itself, or that of its blocks.
-fn content_text(content: &Value) -> String {
-    match content {
-        Value::String(text) => text.clone(),
-        Value::Array(blocks) => {
-            let texts: Vec<String> = blocks
-                .iter()
-                .map(|block| match block.get("text").and_then(Value::as_str) {
-                    Some(text) => text.to_owned(),
-                    None => block.to_string(),
-                })
-                .collect();
-            texts.join("\n")
-        }
-        Value::Null => String::new(),
-        other => other.to_string(),
-    }
-}
-
-/// The body of an event that has no text, without what was shown already.
-fn rest(event: &Members) -> String {
-    let shown = ["id", "type", "position", "processed_at", "created_at", "origin", "raw", "raw_in"];
-    let text = event.without(&shown);
-    if text == "{}" { String::new() } else { text }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_an_event_says_is_told_in_words() {
-        for (event, expected) in [
-            (r#"{"type":"user.message","content":"hi"}"#, "hi"),
-            (
-                r#"{"type":"user.message","content":[{"type":"text","text":"a"},{"x":1}]}"#,
-                "a\n{\"x\":1}",
-            ),
-            (r#"{"type":"agent.tool_use","name":"f","input":{"a": 1}}"#, "f({\"a\": 1})"),
-            (r#"{"type":"research.goal","goal":"g","id":"e","position":1}"#, r#"{"goal":"g"}"#),
-            (r#"{"type":"x.y","raw":{"role":"?"}}"#, ""),
-        ] {
-            let members = Members::read(event).expect("object");
-            let kind = members.text("type").expect("a type");
-            assert_eq!(told(&kind, &members), expected);
-        }
-    }
 
     #[test]
     fn pauses_follow_the_clock_and_the_speed() {

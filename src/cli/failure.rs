@@ -101,6 +101,7 @@ impl Failure {
             Self::Silent(code) => *code,
             Self::Config(_) | Self::Usage(_) => USAGE,
             Self::Damaged(_) => DAMAGED,
+            Self::Refused { code: "point_not_found", .. } => NOT_FOUND,
             Self::File { source, .. } if source.kind() == io::ErrorKind::NotFound => NOT_FOUND,
             _ if self.is_broken_pipe() => DONE,
             _ => REFUSED,

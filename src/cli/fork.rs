@@ -6,8 +6,9 @@ use serde_json::{Value, json};
 
 use super::{
     args,
-    failure::Outcome,
-    screen::{Screen, Tone, counted, one_line, size},
+    failure::{Failure, Outcome},
+    readable::{self, Paper},
+    screen::{Screen, one_line, size},
     sessions::{number, text},
     view,
 };
@@ -15,9 +16,6 @@ use crate::{
     client::{Client, Request, session_path},
     event::SessionId,
 };
-
-/// Characters of a line of a list.
-const LINE_CHARS: usize = 100;
 
 pub(super) async fn fork(client: &Client, wanted: args::Fork, screen: &mut Screen) -> Outcome {
     let asked = Asked { at: &wanted.at, id: wanted.id.as_ref(), title: wanted.title.as_deref() };
@@ -66,63 +64,28 @@ pub(super) async fn rewind(client: &Client, wanted: args::Rewind, screen: &mut S
     }
     let request = Request::get(session_path(&wanted.session, "/views/index"));
     let body = client.send(request.query("at", &wanted.to)).await?.body;
+    let view: Value = serde_json::from_slice(&body).unwrap_or_default();
+    let at = number(&view, "position");
+    // The server takes a position past the end for the end.
+    if wanted.to.parse::<u64>().is_ok_and(|to| to > at) {
+        return Err(Failure::Refused {
+            code: "point_not_found",
+            message: format!("position {} is out of range (tail is {at})", wanted.to),
+            action: format!("name a position from 0 to {at}, or `--to end`"),
+        });
+    }
     if screen.json {
         return Ok(screen.answer(&body)?);
     }
-    let view: Value = serde_json::from_slice(&body).unwrap_or_default();
-    let at = number(&view, "position");
-    let head = format!("{} as of position {at}", wanted.session);
-    screen.line(screen.paint(Tone::Strong, &head))?;
-    for line in overview_lines(&view) {
-        screen.line(line)?;
-    }
+    let mut paper = Paper::new(screen.columns(), screen.times());
+    readable::view(args::WhichView::Index, wanted.session.as_str(), &view, &mut paper);
+    screen.lines(paper.lines())?;
+    screen.flush()?;
     screen.note(format!(
         "Nothing was removed. To go on from here: sessionlog fork {} --at {at}",
         wanted.session
     ));
     Ok(())
-}
-
-/// An overview for a person.
-pub(super) fn overview_lines(view: &Value) -> Vec<String> {
-    let mut lines = Vec::new();
-    let goal = text(view, "goal");
-    if !goal.is_empty() {
-        lines.push(format!("goal: {}", one_line(&goal, 2 * LINE_CHARS)));
-    }
-    lines.extend(text(view, "summary").lines().map(|line| one_line(line, 2 * LINE_CHARS)));
-    let lists = [
-        ("steps", "steps"),
-        ("gaps", "open gaps"),
-        ("sources", "sources"),
-        ("rejected", "ruled out"),
-        ("recent", "latest events"),
-    ];
-    for (name, list) in lists {
-        let rows: Vec<String> = items(view, name).map(row_of).collect();
-        if !rows.is_empty() {
-            lines.push(format!("{list}:"));
-            lines.extend(rows.iter().map(|row| format!("  {}", one_line(row, LINE_CHARS))));
-        }
-    }
-    lines
-}
-
-fn items<'a>(value: &'a Value, name: &str) -> impl Iterator<Item = &'a Value> + use<'a> {
-    value.get(name).and_then(Value::as_array).into_iter().flatten()
-}
-
-/// What a line of one of the overview's lists says.
-fn row_of(row: &Value) -> String {
-    let said = ["line", "text", "description", "title", "url"].map(|name| text(row, name));
-    let said = said.into_iter().find(|text| !text.is_empty());
-    let said = said.or_else(|| row.as_str().map(str::to_owned)).unwrap_or_default();
-    let place = ["number", "position"].map(|name| row.get(name).and_then(Value::as_u64));
-    match (place.into_iter().flatten().next(), text(row, "type")) {
-        (Some(place), kind) if kind.is_empty() => format!("{place:>4}  {said}"),
-        (Some(place), kind) => format!("{place:>4}  {kind}  {said}"),
-        (None, _) => said,
-    }
 }
 
 pub(super) async fn diff(client: &Client, wanted: args::Diff, screen: &mut Screen) -> Outcome {
@@ -134,94 +97,19 @@ pub(super) async fn diff(client: &Client, wanted: args::Diff, screen: &mut Scree
         return Ok(screen.answer(&body)?);
     }
     let found: Value = serde_json::from_slice(&body).unwrap_or_default();
-    let events = found.get("events").unwrap_or(&Value::Null);
-    let (from, to) = (number(&found, "from"), number(&found, "to"));
-    let count = usize::try_from(number(events, "count")).unwrap_or(usize::MAX);
-    let head = format!("positions {from}..{to}: {}", counted(count, "event"));
-    screen.line(format!(
-        "{}, {}",
-        screen.paint(Tone::Strong, &head),
-        size(number(events, "bytes"))
-    ))?;
-    for (kind, count) in events.get("types").and_then(Value::as_object).into_iter().flatten() {
-        screen.line(format!("  {count:>6}  {}", one_line(kind, LINE_CHARS)))?;
-    }
-    let facts = found.get("facts").unwrap_or(&Value::Null);
-    for (name, label) in [("goal", "goal"), ("summary", "summary")] {
-        let Some(change) = facts.get(name) else { continue };
-        for (side, mark) in [("from", '-'), ("to", '+')] {
-            let said = one_line(&text(change, side), 2 * LINE_CHARS);
-            if !said.is_empty() {
-                screen.line(format!("{mark} {label}: {said}"))?;
-            }
-        }
-    }
-    if let Some(complete) = facts.get("complete").and_then(Value::as_bool) {
-        screen.line(if complete { "+ complete" } else { "- complete" })?;
-    }
-    for (name, label) in NEWS {
-        tell_news(facts, name, label, screen)?;
-    }
-    tell_window(found.get("window").unwrap_or(&Value::Null), screen)
-}
-
-/// What a model sees at one point and not at the other.
-fn tell_window(window: &Value, screen: &mut Screen) -> Outcome {
-    let size = |side: &str| {
-        let of = window.get(side).unwrap_or(&Value::Null);
-        let events = usize::try_from(number(of, "events")).unwrap_or(usize::MAX);
-        format!("{} ({} tokens)", counted(events, "event"), number(of, "tokens"))
-    };
-    let head = format!("window of {} tokens", number(window, "tokens_max"));
-    let head = screen.paint(Tone::Strong, &head);
-    screen.line(format!("{head}: {} -> {}", size("from"), size("to")))?;
-    for (name, label) in [("entered", "+"), ("left", "-"), ("shortened", "~ in part:")] {
-        let places = window.get(name).unwrap_or(&Value::Null);
-        let ranges =
-            items(places, "data").map(|range| match number(range, "to").saturating_sub(1) {
-                last if last == number(range, "from") => last.to_string(),
-                _ => format!("{}..{}", number(range, "from"), number(range, "to")),
-            });
-        let ranges: Vec<String> = ranges.collect();
-        if !ranges.is_empty() {
-            screen.line(format!("{label} {}", one_line(&ranges.join(", "), LINE_CHARS)))?;
-        }
-    }
-    Ok(())
-}
-
-/// Lists of a difference, and how each line of one begins.
-const NEWS: [(&str, &str); 6] = [
-    ("steps", "+ step"),
-    ("superseded", "~ revised: step"),
-    ("gaps_opened", "+ gap"),
-    ("gaps_closed", "- gap"),
-    ("sources", "+ source"),
-    ("rejected", "+ ruled out"),
-];
-
-fn tell_news(facts: &Value, name: &str, label: &str, screen: &mut Screen) -> Outcome {
-    let Some(news) = facts.get(name) else { return Ok(()) };
-    let mut shown = 0;
-    for line in items(news, "data") {
-        shown += 1;
-        let said = ["line", "description", "title", "url", "text"].map(|name| text(line, name));
-        let said = said.into_iter().find(|text| !text.is_empty()).unwrap_or_default();
-        let step = line.get("step").and_then(Value::as_u64).filter(|_| label.ends_with("step"));
-        let step = step.map(|step| format!(" {step}")).unwrap_or_default();
-        screen.line(format!("{label}{step}: {}", one_line(&said, LINE_CHARS)))?;
-    }
-    let left = number(news, "total").saturating_sub(shown);
-    if left > 0 {
-        screen.line(format!("{label}: {left} more"))?;
-    }
-    Ok(())
+    let mut paper = Paper::new(screen.columns(), screen.times());
+    readable::difference(wanted.session.as_str(), &found, &mut paper);
+    Ok(screen.lines(paper.lines())?)
 }
 
 /// Who has positions in common with a session.
 pub(super) async fn lineage(client: &Client, session: &SessionId) -> Outcome<Value> {
     let body = client.send(Request::get(session_path(session, "/lineage"))).await?.body;
     Ok(serde_json::from_slice(&body).unwrap_or_default())
+}
+
+fn items<'a>(value: &'a Value, name: &str) -> impl Iterator<Item = &'a Value> + use<'a> {
+    value.get(name).and_then(Value::as_array).into_iter().flatten()
 }
 
 /// The sessions that one reads from, the eldest first, itself, and its forks, as a tree.

@@ -77,6 +77,7 @@ fn record(common: &Common, environment: &Environment, screen: &mut Screen) -> Ou
         clock: Arc::new(SystemClock::new()),
         entropy: Arc::new(SystemEntropy),
         directory: environment.text(PROJECT),
+        home: environment.text("HOME").map(PathBuf::from),
         wait: config.as_ref().map_or(Duration::ZERO, |config| config.hook_wait),
         tokens_max: config.map_or(0, |config| config.hook_tokens),
     };

@@ -1,7 +1,10 @@
 //! `mcp`: what the program knows of where it runs, handed to the stdio front end. It must not
 //! answer a tool call.
 
-use std::io::{self, IsTerminal};
+use std::{
+    io::{self, IsTerminal},
+    path::PathBuf,
+};
 
 use super::{
     args::Mcp,
@@ -37,10 +40,14 @@ pub(super) async fn run(
         })?,
         None => Vec::new(),
     };
+    // Sessions of a directory in which everything runs are no project's.
+    let project = connect::project(environment).filter(|project| !project.shared);
+    let text = |path: &PathBuf| path.display().to_string();
     let options = StdioOptions {
         session: wanted.session.or_else(|| of_harness(environment)),
         connection: connect::random_text(),
-        directory: std::env::current_dir().ok().map(|path| path.display().to_string()),
+        directory: project.as_ref().map(|project| text(&project.directory)),
+        root: project.as_ref().and_then(|project| project.root.as_ref()).map(text),
         toolsets,
     };
     stdio(client, options).await.map_err(|error| Failure::Refused {

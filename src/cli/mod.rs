@@ -10,6 +10,7 @@ mod config;
 mod connect;
 mod demo;
 mod doors;
+mod eval;
 mod events;
 mod failure;
 mod fork;
@@ -22,6 +23,7 @@ mod mcp;
 mod page;
 mod player;
 mod proxy;
+mod readable;
 mod reference;
 mod repair;
 mod retention;
@@ -32,7 +34,9 @@ mod serve;
 mod sessions;
 mod settings;
 mod signals;
+mod stage;
 mod tenants;
+mod times;
 mod tokens;
 mod transfer;
 mod verify;
@@ -129,6 +133,7 @@ fn execute(arguments: Arguments, environment: &Environment, screen: &mut Screen)
         Verb::Man => return reference::manual(screen),
         Verb::Inspect(wanted) => return inspect::run(&wanted.path, screen),
         Verb::Bench(wanted) => return bench::run(wanted, screen),
+        Verb::Eval(wanted) => return eval::run(wanted, screen),
         Verb::Hook => return hook::run(&common, environment, screen),
         _ => {}
     }

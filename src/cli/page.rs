@@ -39,7 +39,7 @@ pub(super) struct Page {
 }
 
 /// A range that cannot be served.
-#[derive(Debug, Deserialize, Serialize)]
+#[derive(Debug, Default, Deserialize, Serialize)]
 pub(super) struct Gap {
     pub(super) from: u64,
     pub(super) to: u64,

@@ -105,7 +105,9 @@ pub(super) async fn run(
         session: wanted.session.or_else(|| mcp::of_harness(environment)),
         name: connect::random_text(),
         server: wanted.name.unwrap_or_else(|| wrapped.name()),
-        directory: std::env::current_dir().ok().map(|path| path.display().to_string()),
+        directory: connect::project(environment)
+            .filter(|project| !project.shared)
+            .map(|project| project.workspace()),
         repeats: Repeats {
             age_max: Some(wanted.cache_age).filter(|age| !age.is_zero()),
             tools: wanted.cache.into_iter().collect(),

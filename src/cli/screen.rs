@@ -1,8 +1,13 @@
 //! What a person or a pipe sees: lines, JSON, tables, colours. It must not decide what to show.
 
-use std::io::{self, IsTerminal, Write};
+use std::{
+    borrow::Cow,
+    io::{self, IsTerminal, Write},
+};
 
 use serde_json::Value;
+
+use super::times::Times;
 
 /// Standard output and error of one run.
 pub(super) struct Screen {
@@ -18,10 +23,16 @@ pub(super) struct Screen {
 
 /// Columns from which cells are wrapped to fit the terminal.
 const TABLE_COLUMNS_MIN: u16 = 60;
+/// Columns of text where standard output is no terminal, or one that does not say its width.
+const COLUMNS: usize = 100;
+/// Columns below which text is not wrapped any narrower.
+const COLUMNS_MIN: usize = 20;
 
 /// How a word stands out.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tone {
+    /// As its surroundings.
+    Plain,
     /// Less important than its surroundings.
     Faint,
     /// A heading.
@@ -49,11 +60,37 @@ impl Screen {
         self.terminal && !self.json && io::stdin().is_terminal()
     }
 
+    /// Columns of a line of text: those of the terminal, 100 where there is none.
+    pub(super) fn columns(&self) -> usize {
+        let told = self.terminal.then(|| ratatui::crossterm::terminal::size().ok()).flatten();
+        let told = told.map(|(columns, _)| usize::from(columns)).filter(|columns| *columns > 0);
+        told.unwrap_or(COLUMNS).max(COLUMNS_MIN)
+    }
+
+    /// How instants are printed: relative and local on a terminal, RFC 3339 in a pipe.
+    pub(super) fn times(&self) -> Times {
+        if self.terminal { Times::local() } else { Times::default() }
+    }
+
     /// One line of text.
     pub(super) fn line(&mut self, text: impl AsRef<str>) -> io::Result<()> {
-        self.out.write_all(text.as_ref().as_bytes())?;
+        let text = text.as_ref();
+        if !self.terminal {
+            self.out.write_all(text.as_bytes())?;
+            return self.out.write_all(b"\n");
+        }
+        self.out.write_all(guarded(text).as_bytes())?;
         self.out.write_all(b"\n")?;
-        if self.terminal { self.out.flush() } else { Ok(()) }
+        self.out.flush()
+    }
+
+    /// Lines of a [`Paper`](super::readable::Paper), each in its tone.
+    pub(super) fn lines(&mut self, lines: Vec<(Tone, String)>) -> io::Result<()> {
+        for (tone, text) in lines {
+            let text = self.paint(tone, &text);
+            self.line(text)?;
+        }
+        Ok(())
     }
 
     /// One line of JSON.
@@ -70,6 +107,7 @@ impl Screen {
             .and_then(|value| serde_json::to_string_pretty(&value).ok());
         match indented {
             Some(text) => self.line(text),
+            None if self.terminal => self.line(String::from_utf8_lossy(body)),
             None => {
                 self.out.write_all(body)?;
                 self.out.write_all(b"\n")
@@ -89,8 +127,8 @@ impl Screen {
 
     /// A remark beside the result, on standard error.
     pub(super) fn note(&self, text: impl AsRef<str>) {
-        // Nobody can be told when standard error is gone.
-        let _ = writeln!(io::stderr(), "{}", text.as_ref());
+        // A remark is lost when standard error is gone.
+        let _ = writeln!(io::stderr(), "{}", guarded(text.as_ref()));
     }
 
     /// Whether there is a person to be asked.
@@ -109,10 +147,11 @@ impl Screen {
 
     /// The text in a tone, where colours are shown.
     pub(super) fn paint(&self, tone: Tone, text: &str) -> String {
-        if !self.colours {
+        if !self.colours || text.is_empty() {
             return text.to_owned();
         }
         let code = match tone {
+            Tone::Plain => return text.to_owned(),
             Tone::Faint => "2",
             Tone::Strong => "1",
             Tone::Good => "32",
@@ -152,16 +191,61 @@ pub(super) fn drawn(heads: &[&str], rows: Vec<Vec<String>>) -> String {
     table.to_string()
 }
 
-/// Recorded text made safe for a terminal: what would move the cursor or change colours is shown
-/// instead of sent.
+/// Recorded text made safe for a terminal: a character that would move the cursor, change colours
+/// or reorder what is read is written as JSON escapes it.
 pub(super) fn printable(text: &str) -> String {
-    text.chars()
-        .flat_map(|c| match c {
-            '\n' | '\t' => vec![c],
-            c if c.is_control() => c.escape_default().collect(),
-            c => vec![c],
-        })
-        .collect()
+    let mut safe = String::with_capacity(text.len());
+    for c in text.chars() {
+        push_printable(c, &mut safe);
+    }
+    safe
+}
+
+fn push_printable(c: char, safe: &mut String) {
+    use std::fmt::Write as _;
+    match c {
+        '\n' | '\t' => safe.push(c),
+        '\r' => safe.push_str("\\r"),
+        c if steers(c) => {
+            let _ = write!(safe, "\\u{:04x}", u32::from(c));
+        }
+        c => safe.push(c),
+    }
+}
+
+/// Whether a terminal acts on a character instead of showing it: C0 and C1 controls, DEL, marks of
+/// writing direction, the byte order mark.
+fn steers(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{feff}')
+        || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// What a terminal gets of a line: the same as [`printable`], but for the colours of
+/// [`Screen::paint`].
+fn guarded(text: &str) -> Cow<'_, str> {
+    if !text.chars().any(|c| steers(c) && !matches!(c, '\n' | '\t')) {
+        return Cow::Borrowed(text);
+    }
+    let mut safe = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        let taken = colour(rest).unwrap_or_default();
+        if taken.is_empty() {
+            push_printable(c, &mut safe);
+        } else {
+            safe.push_str(taken);
+        }
+        rest = rest.get(taken.len().max(c.len_utf8())..).unwrap_or_default();
+    }
+    Cow::Owned(safe)
+}
+
+/// The sequence that sets a colour at the beginning of a text.
+fn colour(text: &str) -> Option<&str> {
+    let code = text.strip_prefix("\x1b[")?;
+    let digits = code.bytes().take_while(u8::is_ascii_digit).count();
+    code.get(digits..)?.starts_with('m').then(|| text.get(..digits + 3)).flatten()
 }
 
 /// The first line of a text, at most `max` characters of it.
@@ -180,9 +264,12 @@ pub(super) fn counted(number: usize, one: &str) -> String {
     if number == 1 { format!("1 {one}") } else { format!("{number} {one}s") }
 }
 
-/// An instant for a person: to the second.
+/// An instant of RFC 3339 for a person: to the second, in UTC, with its zone.
 pub(super) fn instant(text: &str) -> String {
-    text.get(..19).unwrap_or(text).replace('T', " ")
+    match text.get(..19) {
+        Some(second) => format!("{}Z", second.replace('T', " ")),
+        None => text.to_owned(),
+    }
 }
 
 /// A size for a person.
@@ -196,9 +283,38 @@ mod tests {
 
     #[test]
     fn recorded_text_cannot_steer_the_terminal() {
-        assert_eq!(printable("a\x1b[31mb\r\n\tc"), "a\\u{1b}[31mb\\r\n\tc");
+        assert_eq!(printable("a\x1b[31mb\r\n\tc"), "a\\u001b[31mb\\r\n\tc");
         assert_eq!(one_line("é\nbcd", 4), "é b…");
         assert_eq!(one_line("abcd", 4), "abcd");
+        let ranges = ['\0'..='\x08', '\x0b'..='\x0c', '\x0e'..='\x1f', '\x7f'..='\u{9f}'];
+        let marks = ['\u{200e}'..='\u{200f}', '\u{202a}'..='\u{202e}', '\u{2066}'..='\u{2069}'];
+        let single = ['\u{61c}'..='\u{61c}', '\u{feff}'..='\u{feff}'];
+        for c in ranges.into_iter().chain(marks).chain(single).flatten() {
+            let escaped = format!("\\u{:04x}", u32::from(c));
+            let text = format!("x{c}y");
+            assert_eq!(printable(&text), format!("x{escaped}y"));
+            assert_eq!(guarded(&text), format!("x{escaped}y"));
+        }
+        for kept in ['\u{200d}', '\u{2060}', '\u{300}', 'ـ', '👨', '\n', '\t'] {
+            assert_eq!(printable(&kept.to_string()), kept.to_string());
+        }
+    }
+
+    #[test]
+    fn a_terminal_gets_our_colours_and_nothing_else_that_steers_it() {
+        for (text, expected) in [
+            ("\x1b[31mred\x1b[0m", "\x1b[31mred\x1b[0m"),
+            ("\x1b[2Jgone", "\\u001b[2Jgone"),
+            ("\x1b]0;title\x07", "\\u001b]0;title\\u0007"),
+            ("\x1b[31", "\\u001b[31"),
+            ("{\"a\":\"\u{9b}2J\u{202e}\"}", "{\"a\":\"\\u009b2J\\u202e\"}"),
+            ("plain é\tb", "plain é\tb"),
+        ] {
+            assert_eq!(guarded(text), expected);
+        }
+        let json = guarded("{\"a\":\"\u{9b}\u{7f}\u{feff}\"}").into_owned();
+        let value: Value = serde_json::from_str(&json).expect("JSON that means the same");
+        assert_eq!(value["a"], "\u{9b}\u{7f}\u{feff}");
     }
 
     #[test]

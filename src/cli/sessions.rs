@@ -7,6 +7,7 @@ use super::{
     args,
     failure::{Failure, Outcome},
     fork,
+    readable::{self, Paper},
     screen::{Screen, Tone, counted, instant, one_line, size},
 };
 use crate::{
@@ -103,47 +104,21 @@ pub(super) async fn show(client: &Client, wanted: &args::Show, screen: &mut Scre
     let body = client.send(Request::get(session_path(id, ""))).await?.body;
     let session: Value = serde_json::from_slice(&body).unwrap_or_default();
     let family = fork::lineage(client, id).await?;
+    let mut paper = Paper::new(screen.columns(), screen.times());
     if !wanted.lineage {
-        tell(&session, screen)?;
+        readable::session(&session, &mut paper);
     }
     for (n, line) in fork::tree(&session, &family).into_iter().enumerate() {
         let name = if n == 0 { "lineage" } else { "" };
-        let name = screen.paint(Tone::Faint, &format!("{name:<13}"));
-        screen.line(format!("{name} {line}"))?;
+        paper.say(Tone::Plain, &format!("{name:<13} "), &line);
     }
-    Ok(())
-}
-
-/// What a session says about itself, for a person.
-fn tell(session: &Value, screen: &mut Screen) -> Outcome {
-    let mut lines = vec![
-        ("session", text(session, "id")),
-        ("title", one_line(&text(session, "title"), 200)),
-        ("status", text(session, "status")),
-        ("events", number(session, "tail").to_string()),
-        ("size", size(number(session, "bytes"))),
-        ("workspace", one_line(&text(session, "workspace"), 200)),
-        ("created", instant(&text(session, "created_at"))),
-        ("last written", instant(&text(session, "updated_at"))),
-        ("archived", instant(&text(session, "archived_at"))),
-    ];
-    if let Some(chain) = session.pointer("/receipt/chain").and_then(Value::as_str) {
-        lines.push(("chain", chain.to_owned()));
+    // A session that is damaged has no view; what is known of it is shown all the same.
+    let request = Request::get(session_path(id, "/views/summary"));
+    if let (false, Ok(answer)) = (wanted.lineage, client.send(request).await) {
+        let view: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
+        readable::show(id.as_str(), &view, &mut paper);
     }
-    for (name, value) in session.get("metadata").and_then(Value::as_object).into_iter().flatten() {
-        let value = value.as_str().unwrap_or_default();
-        lines.push(("metadata", one_line(&format!("{name} = {value}"), 200)));
-    }
-    for gap in gaps(session) {
-        let range = format!("{}..{}", number(gap, "from"), number(gap, "to"));
-        let name = if is_given_up(gap) { "given up" } else { "damaged" };
-        lines.push((name, one_line(&format!("{range} {}", text(gap, "reason")), 200)));
-    }
-    for (name, value) in lines.iter().filter(|(_, value)| !value.is_empty()) {
-        let name = screen.paint(Tone::Faint, &format!("{name:<13}"));
-        screen.line(format!("{name} {value}"))?;
-    }
-    Ok(())
+    Ok(screen.lines(paper.lines())?)
 }
 
 pub(super) async fn delete(client: &Client, id: &SessionId, screen: &mut Screen) -> Outcome {

@@ -113,7 +113,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     .or("0.75"),
     Setting::new("token_margin", "N", "tokens below token_limit that are never used").or("100"),
     Setting::new("hook_tokens", "N", "tokens that a hook tells a model at most, 0 for nothing")
-        .or("2000"),
+        .or("3000"),
     Setting::new(
         "hook_wait",
         "DURATION",

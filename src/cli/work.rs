@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 use super::{
     args,
     failure::{Failure, Outcome},
+    readable::{self, Paper},
     screen::{Screen, Tone, instant, one_line, printable},
     sessions::{number, text},
 };
@@ -297,34 +298,9 @@ pub(super) async fn history(
         return Ok(screen.answer(&body)?);
     }
     let told: Value = serde_json::from_slice(&body).unwrap_or_default();
-    let list = |name: &str| told.get(name).and_then(Value::as_array).cloned().unwrap_or_default();
-    let row = |session: &Value| {
-        let goal = Some(text(session, "goal")).filter(|goal| !goal.is_empty());
-        let title = goal.unwrap_or_else(|| text(session, "title"));
-        vec![
-            text(session, "id"),
-            number(session, "tail").to_string(),
-            instant(&text(session, "updated_at")),
-            one_line(&title, TEXT_CHARS),
-        ]
-    };
-    let heads = ["SESSION", "EVENTS", "LAST WRITTEN", "WHAT FOR"];
-    let sessions = list("data");
-    if sessions.is_empty() {
-        screen.line("No sessions yet.")?;
-        return Ok(());
-    }
-    screen.table(&heads, sessions.iter().map(row).collect())?;
-    let left = list("unfinished");
-    if !left.is_empty() {
-        screen.line("Unfinished; `sessionlog wake SESSION` goes on:")?;
-        screen.table(&heads, left.iter().map(row).collect())?;
-    }
-    if let Some(start) = told.get("start_from").filter(|start| !start.is_null()) {
-        screen.line(format!("To start from, of {}:", text(start, "session")))?;
-        show_place(start.get("checkpoint").unwrap_or(&Value::Null), screen)?;
-    }
-    Ok(())
+    let mut paper = Paper::new(screen.columns(), screen.times());
+    readable::history(&told, &mut paper);
+    Ok(screen.lines(paper.lines())?)
 }
 
 /// The request with the token of a lease.

@@ -1,17 +1,26 @@
-//! How the player looks: the timeline, the event where the reader stands, and the session as of
-//! there beside it. It must not change the player.
+//! How the player looks: the timeline, the event where the reader is, and the session as of there
+//! beside it. Of the player it must change nothing but where its panes are scrolled.
 
 use ratatui::{
     Frame,
     layout::{Constraint, Layout, Rect},
     style::{Color, Modifier, Style},
     text::{Line, Span},
-    widgets::{Block, Borders, Clear, Paragraph, Wrap},
+    widgets::{Block, Borders, Clear, Paragraph},
 };
 
 use super::{
-    super::screen::{instant, one_line, printable},
-    state::{Player, Prompt, Row, Shown},
+    super::{
+        readable::{
+            self,
+            paper::{Paper, columns, wrapped},
+        },
+        screen::{Tone, one_line, printable},
+        times::{elapsed, took},
+    },
+    pane::Pane,
+    rows::{Link, Row},
+    state::{Player, Prompt, Shown},
 };
 
 const HELP: &[(&str, &str)] = &[
@@ -20,41 +29,54 @@ const HELP: &[(&str, &str)] = &[
     ("g G", "the first, the last"),
     ("space", "play, pause"),
     ("+ -", "faster, slower"),
+    ("f", "follow: show new events as they come"),
     (": POINT", "jump: 17, -5, end, event:ID, step:3, time:…"),
-    ("/ TEXT", "search; n on, N back"),
+    ("/ TEXT", "search; n next match, N the one before"),
     ("] [", "scroll the event"),
-    ("v", "next view: going on, window, compactions, usage"),
+    ("v", "next view: how to go on, window, compactions, usage"),
     ("} {", "scroll the view"),
+    ("Esc", "close what is typed or told"),
     ("q", "leave"),
 ];
 /// Columns below which the event and the view stand below the timeline instead of beside it.
 const WIDE_COLUMNS: u16 = 90;
 
 /// Draws the player.
-pub(super) fn draw(player: &Player, frame: &mut Frame<'_>) {
+pub(super) fn draw(player: &mut Player, frame: &mut Frame<'_>) {
     let [head, body, foot] =
         Layout::vertical([Constraint::Length(1), Constraint::Min(3), Constraint::Length(1)])
             .areas(frame.area());
     frame.render_widget(head_line(player), head);
-    let (timeline, event, view) = if body.width >= WIDE_COLUMNS {
-        let [left, right] =
-            Layout::horizontal([Constraint::Percentage(50), Constraint::Percentage(50)])
-                .areas(body);
+    if body.width >= WIDE_COLUMNS {
+        let halves = [Constraint::Fill(1), Constraint::Length(1), Constraint::Fill(1)];
+        let [timeline, line, right] = Layout::horizontal(halves).areas(body);
         let [event, view] =
             Layout::vertical([Constraint::Percentage(55), Constraint::Percentage(45)]).areas(right);
-        (left, event, view)
+        draw_timeline(player, frame, timeline);
+        draw_event(player, frame, event);
+        draw_view(player, frame, view);
+        draw_line(frame, line, view.y);
     } else {
         let thirds = [Constraint::Percentage(40), Constraint::Percentage(35), Constraint::Min(3)];
         let [timeline, event, view] = Layout::vertical(thirds).areas(body);
-        (timeline, event, view)
-    };
-    draw_timeline(player, frame, timeline);
-    draw_event(player, frame, event);
-    draw_view(player, frame, view);
+        draw_timeline(player, frame, timeline);
+        draw_event(player, frame, event);
+        draw_view(player, frame, view);
+    }
     frame.render_widget(foot_line(player), foot);
     if player.help {
         draw_help(frame);
     }
+}
+
+/// The line between the timeline and the panes to its right, which meets their upper borders.
+fn draw_line(frame: &mut Frame<'_>, area: Rect, crossed: u16) {
+    let lines = (area.y..area.bottom()).map(|y| match y {
+        y if y == area.y => "┬",
+        y if y == crossed => "├",
+        _ => "│",
+    });
+    frame.render_widget(Paragraph::new(lines.map(Line::from).collect::<Vec<_>>()), area);
 }
 
 fn faint() -> Style {
@@ -65,8 +87,31 @@ fn strong() -> Style {
     Style::new().add_modifier(Modifier::BOLD)
 }
 
-fn framed(title: String) -> Block<'static> {
-    Block::new().borders(Borders::TOP).title(Span::styled(title, strong()))
+fn style(tone: Tone) -> Style {
+    match tone {
+        Tone::Plain => Style::new(),
+        Tone::Faint => faint(),
+        Tone::Strong => strong(),
+        Tone::Good => Style::new().fg(Color::Green),
+        Tone::Bad => Style::new().fg(Color::Red),
+    }
+}
+
+/// A border above, with as many parts of a title as it has room for, and a hint at its end.
+fn framed(parts: &[String], hint: Option<String>, width: u16) -> Block<'static> {
+    let hint = hint.map(|hint| format!(" {hint} ")).unwrap_or_default();
+    let room = usize::from(width).saturating_sub(columns(&hint) + 2);
+    let mut title = String::new();
+    for part in parts.iter().filter(|part| !part.is_empty()) {
+        let more = if title.is_empty() { part.clone() } else { format!("{title} · {part}") };
+        if columns(&more) + 2 > room && !title.is_empty() {
+            break;
+        }
+        title = more;
+    }
+    let block = Block::new().borders(Borders::TOP);
+    let block = block.title_top(Span::styled(format!(" {title} "), strong()));
+    block.title_top(Line::styled(hint, faint()).right_aligned())
 }
 
 fn head_line(player: &Player) -> Line<'static> {
@@ -76,9 +121,10 @@ fn head_line(player: &Player) -> Line<'static> {
         0 => "no events".to_owned(),
         _ => format!("position {}  ({} of {of})", player.at, player.at + 1 - player.from),
     };
+    let follows = if player.follows { "  following" } else { "" };
     Line::from(vec![
         Span::styled(format!(" {} ", player.session), strong().add_modifier(Modifier::REVERSED)),
-        Span::raw(format!("  {place}  {state} {}x", speed(player.speed))),
+        Span::raw(format!("  {place}  {state} {}x{follows}", speed(player.speed))),
     ])
 }
 
@@ -94,24 +140,31 @@ fn foot_line(player: &Player) -> Line<'static> {
             Line::styled(one_line(message, 300), Style::new().fg(Color::Yellow))
         }
         (None, None) => Line::styled(
-            " j/k step  space play  +/- speed  : jump  / search  v view  ? help  q leave",
+            " j/k step  space play  f follow  : jump  / search  v view  ? help  q leave",
             faint(),
         ),
     }
 }
 
 fn draw_timeline(player: &Player, frame: &mut Frame<'_>, area: Rect) {
-    let block = framed(" timeline ".to_owned());
+    let block = framed(&["timeline".to_owned()], None, area.width);
     let inner = block.inner(area);
     frame.render_widget(block, area);
     let lines = u64::from(inner.height);
-    let digits = player.to.to_string().len().max(4);
-    // The reader stands in the middle, but for the ends.
+    let digits = player.to.to_string().len().max(3);
+    // The reader is in the middle, but for the ends.
     let last = player.to.saturating_sub(lines).max(player.from);
     let first = player.at.saturating_sub(lines / 2).clamp(player.from, last);
-    let shown = (first..player.to.min(first + lines)).map(|position| {
+    let positions = first..player.to.min(first + lines);
+    let clock = |row: &Row| row.since(player.start).map(elapsed).unwrap_or_default();
+    let rows = positions.clone().filter_map(|position| player.row(position));
+    let clock_columns = rows.map(|row| clock(row).len()).max().unwrap_or_default();
+    let shown = positions.map(|position| {
         let line = match player.row(position) {
-            Some(row) => row_line(row, digits, inner.width),
+            Some(row) => {
+                let place = format!("{position:>digits$} {:>clock_columns$} ", clock(row));
+                row_line(row, place, inner.width)
+            }
             None => Line::styled(format!("{position:>digits$} …"), faint()),
         };
         let here = position == player.at;
@@ -123,43 +176,120 @@ fn draw_timeline(player: &Player, frame: &mut Frame<'_>, area: Rect) {
 /// Columns of an event's type.
 const KIND_COLUMNS: usize = 18;
 
-fn row_line(row: &Row, digits: usize, width: u16) -> Line<'static> {
-    let clock = row.time.map(|time| instant(&time.to_string())).unwrap_or_default();
-    let clock = clock.get(11..).unwrap_or_default().to_owned();
+fn row_line(row: &Row, place: String, width: u16) -> Line<'static> {
     let kind = one_line(&row.kind, KIND_COLUMNS);
-    let before = digits + KIND_COLUMNS + 11;
-    let text = one_line(&row.text, usize::from(width).saturating_sub(before).max(8));
+    let before = columns(&place) + KIND_COLUMNS + 1;
+    let mark = match &row.link {
+        Some(Link::Result(_)) => "↳ ",
+        _ => "",
+    };
+    let text = row.text.split_whitespace().take(WORDS_MAX).collect::<Vec<_>>().join(" ");
+    let text = one_line(&text, usize::from(width).saturating_sub(before + columns(mark)).max(8));
     Line::from(vec![
-        Span::styled(format!("{:>digits$} {clock} ", row.position), faint()),
+        Span::styled(place, faint()),
         Span::styled(format!("{kind:<KIND_COLUMNS$} "), Style::new().fg(colour(&row.kind))),
+        Span::styled(mark, faint()),
         Span::raw(text),
     ])
 }
+
+/// Words of a text that may fit a line.
+const WORDS_MAX: usize = 200;
 
 /// Who an event comes from, by its type.
 fn colour(kind: &str) -> Color {
     match kind.split('.').next().unwrap_or_default() {
         "user" => Color::Green,
         "agent" => Color::Cyan,
-        "research" => Color::Magenta,
-        "session" | "checkpoint" => Color::Blue,
+        "research" | "source" => Color::Magenta,
+        "plan" | "outcome" | "memory" => Color::Yellow,
+        "session" | "context" | "span" => Color::Blue,
+        "gap" => Color::Red,
         _ => Color::Reset,
     }
 }
 
-fn draw_event(player: &Player, frame: &mut Frame<'_>, area: Rect) {
-    let Some(row) = player.row(player.at) else {
-        let told = if player.from == player.to { "nothing happened here" } else { "…" };
-        frame.render_widget(Paragraph::new(told).block(framed(" event ".to_owned())), area);
+fn draw_event(player: &mut Player, frame: &mut Frame<'_>, area: Rect) {
+    let mut pane = std::mem::take(&mut player.event_pane);
+    let Some(row) = player.rows.get(player.at) else {
+        let told = match (player.from == player.to, player.follows) {
+            (true, true) => "waiting for the first event",
+            (true, false) => "no event",
+            _ => "…",
+        };
+        let block = framed(&["event".to_owned()], None, area.width);
+        frame.render_widget(Paragraph::new(told).block(block), area);
         return;
     };
-    let clock = row.time.map(|time| instant(&time.to_string())).unwrap_or_default();
-    let title = format!(" {}  {clock}  by {} ", one_line(&row.kind, 40), row.origin);
-    let text = Paragraph::new(printable(&row.text)).block(framed(title));
-    frame.render_widget(text.wrap(Wrap { trim: false }).scroll((player.scrolled, 0)), area);
+    let by = if row.origin.is_empty() { String::new() } else { format!("by {}", row.origin) };
+    let date = row.time.map(|time| player.times.date(&time.to_string())).unwrap_or_default();
+    let clock = row.since(player.start).map(elapsed).unwrap_or_default();
+    let parts = [one_line(&row.kind, 40), clock, by, date];
+    let width = usize::from(area.width);
+    let mut above = event_above(player, row, width);
+    let place = player.current_match().filter(|_| player.reveals).and_then(|at| {
+        let lower = row.text.to_lowercase();
+        Some(above.len() + wrapped(lower.get(..at)?, width).len() - 1)
+    });
+    let lines = || {
+        let mut paper = Paper::new(width, player.times.clone());
+        paper.say(Tone::Plain, "", &row.text);
+        event_below(player, row, &mut paper);
+        above.append(&mut paper.lines());
+        above
+    };
+    let key = (player.stamp, player.at, width);
+    pane.show(key, usize::from(area.height.saturating_sub(1)), lines);
+    if let Some(line) = place {
+        pane.reveal(line);
+        player.reveals = false;
+    }
+    draw_pane(&pane, &parts, player.needle.as_deref(), false, frame, area);
+    player.event_pane = pane;
 }
 
-fn draw_view(player: &Player, frame: &mut Frame<'_>, area: Rect) {
+/// What stands above an event's own text: the call that a result answers.
+fn event_above(player: &Player, row: &Row, width: usize) -> Vec<(Tone, String)> {
+    let Some(Link::Result(_)) = &row.link else { return Vec::new() };
+    let mut paper = Paper::new(width, player.times.clone());
+    match player.rows.pair(row) {
+        Some(call) => {
+            let head = format!("answers the call at {}{}", call.position, took_since(row, call));
+            paper.say(Tone::Strong, "", &head);
+            paper.say(Tone::Faint, "  ", &call.text);
+        }
+        None => paper.say(Tone::Faint, "", "the call it answers is not among the events loaded"),
+    }
+    paper.say(Tone::Plain, "", "");
+    paper.lines()
+}
+
+/// How long a call took; nothing where the times are equal, as those of an import.
+fn took_since(result: &Row, call: &Row) -> String {
+    let micros = result.since(call.time).filter(|micros| *micros > 0);
+    micros.map(|micros| format!(", took {}", took(micros))).unwrap_or_default()
+}
+
+/// What stands below an event's own text: the result of a call.
+fn event_below(player: &Player, row: &Row, paper: &mut Paper) {
+    let Some(Link::Call(_)) = &row.link else { return };
+    match player.rows.pair(row) {
+        Some(result) => {
+            paper.heading(&format!("Result at {}{}", result.position, took_since(result, row)));
+            paper.say(Tone::Plain, "", &result.text);
+        }
+        None => {
+            let told = match player.rows.reach(row.position, player.to) {
+                true => "no result was recorded",
+                false => "its result is not among the events loaded",
+            };
+            paper.heading("Result");
+            paper.say(Tone::Faint, "", told);
+        }
+    }
+}
+
+fn draw_view(player: &mut Player, frame: &mut Frame<'_>, area: Rect) {
     let name = match player.shown {
         Shown::Index => "the session",
         Shown::Continuation => "how to go on",
@@ -167,18 +297,59 @@ fn draw_view(player: &Player, frame: &mut Frame<'_>, area: Rect) {
         Shown::Compactions => "what compactions took",
         Shown::Usage => "how full the context is",
     };
-    let block = framed(format!(" {name} as of {} ", player.at + 1));
+    let parts = [format!("{name} as of {}", player.at + 1)];
+    let width = usize::from(area.width);
     // Another view's lines say nothing here; the same view's from a step away do, until it came.
-    let lines = match &player.view {
-        Some((shown, _, lines)) if *shown == player.shown => {
-            let style = if player.is_fresh() { Style::new() } else { faint() };
-            let line = |line: &String| Line::styled(printable(line), style);
-            lines.iter().map(line).collect()
+    let made = || match &player.view {
+        Some((shown, _, view)) if *shown == player.shown => {
+            let mut paper = Paper::new(width, player.times.clone());
+            readable::view(shown.which(), &player.session, view, &mut paper);
+            paper.lines()
         }
-        _ => vec![Line::styled("…", faint())],
+        _ => vec![(Tone::Faint, "…".to_owned())],
     };
-    let text = Paragraph::new(lines).block(block).wrap(Wrap { trim: false });
-    frame.render_widget(text.scroll((player.viewed, 0)), area);
+    let mut pane = std::mem::take(&mut player.view_pane);
+    pane.show((player.stamp, 0, width), usize::from(area.height.saturating_sub(1)), made);
+    draw_pane(&pane, &parts, None, !player.is_fresh(), frame, area);
+    player.view_pane = pane;
+}
+
+fn draw_pane(
+    pane: &Pane,
+    title: &[String],
+    needle: Option<&str>,
+    is_stale: bool,
+    frame: &mut Frame<'_>,
+    area: Rect,
+) {
+    let block = framed(title, pane.hint(), area.width);
+    let lines = pane.seen().map(|(tone, text)| match is_stale {
+        true => Line::styled(text.clone(), faint()),
+        false => marked(text, needle.unwrap_or_default()).style(style(*tone)),
+    });
+    frame.render_widget(Paragraph::new(lines.collect::<Vec<_>>()).block(block), area);
+}
+
+/// A line with what is searched for standing out.
+fn marked(text: &str, needle: &str) -> Line<'static> {
+    let (lower, needle) = (text.to_lowercase(), needle.to_lowercase());
+    // Where a letter changes its length with its case, places in one are none in the other.
+    if needle.is_empty() || lower.len() != text.len() {
+        return Line::raw(text.to_owned());
+    }
+    let mut spans = Vec::new();
+    let mut end = 0;
+    for (at, _) in lower.match_indices(&needle) {
+        let (Some(before), Some(found)) = (text.get(end..at), text.get(at..at + needle.len()))
+        else {
+            continue;
+        };
+        spans.push(Span::raw(before.to_owned()));
+        spans.push(Span::styled(found.to_owned(), Style::new().add_modifier(Modifier::REVERSED)));
+        end = at + needle.len();
+    }
+    spans.push(Span::raw(text.get(end..).unwrap_or_default().to_owned()));
+    Line::from(spans)
 }
 
 fn draw_help(frame: &mut Frame<'_>) {
@@ -187,7 +358,7 @@ fn draw_help(frame: &mut Frame<'_>) {
     });
     let lines: Vec<Line<'_>> = lines.collect();
     let all = frame.area();
-    let (width, height) = (64.min(all.width), (lines.len() as u16 + 2).min(all.height));
+    let (width, height) = (68.min(all.width), (lines.len() as u16 + 2).min(all.height));
     let area = Rect { x: (all.width - width) / 2, y: (all.height - height) / 2, width, height };
     frame.render_widget(Clear, area);
     frame.render_widget(Paragraph::new(lines).block(Block::bordered().title(" keys ")), area);

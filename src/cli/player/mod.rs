@@ -3,6 +3,9 @@
 //! key does.
 
 mod draw;
+mod pane;
+mod rows;
+mod search;
 mod state;
 
 use std::time::Duration;
@@ -12,20 +15,24 @@ use ratatui::{
     crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers},
 };
 
+use serde_json::Value;
+
 use super::{
     args,
-    events::{moment, told},
+    events::moment,
     failure::Outcome,
-    fork::overview_lines,
-    page::{Pages, Query},
-    view,
+    page::{Gap, Pages, Query},
+    readable::words,
+    times::Times,
 };
 use crate::{
-    client::{Client, Request, session_path},
+    client::{Client, Request, Tail, Told, session_path},
     event::SessionId,
-    import::Members,
+    projection::body::{is_call, is_result},
 };
-use state::{Key, News, PAGE_EVENTS, Player, Row, Shown, Want};
+use rows::{Link, PAGE_EVENTS, Row};
+use search::{Hit, Hunt};
+use state::{Key, News, Player, Shown, Want};
 
 /// How often the screen is drawn while nobody types.
 const TICK: Duration = Duration::from_millis(50);
@@ -34,14 +41,25 @@ const WINDOW_TOKENS: u64 = 4_000;
 
 /// Plays a session until its reader leaves.
 pub(super) async fn play(client: &Client, wanted: &args::Replay) -> Outcome {
+    let session = &wanted.session;
+    let to = position(client, session, wanted.to.as_deref().unwrap_or("end")).await?;
     let from = match &wanted.from {
-        Some(point) => position(client, &wanted.session, point).await?,
+        Some(point) => position(client, session, point).await?,
         None => 0,
     };
-    let to = position(client, &wanted.session, wanted.to.as_deref().unwrap_or("end")).await?;
-    let mut player = Player::new(wanted.session.to_string(), (from, to.max(from)), wanted.speed);
+    let mut player = Player::new(session.to_string(), (from.min(to), to), wanted.speed);
+    let past = wanted.from.as_ref().filter(|_| from >= to && to > 0);
+    player.message = past.map(|from| format!("no event from {from} on; the last is {}", to - 1));
+    player.start = first(client, session).await?.and_then(|row| row.time);
+    if wanted.follow {
+        player.key(Key::Char('f'));
+        // A session that is being written is seen from its end, unless it is to be played.
+        if wanted.speed.is_none() && wanted.from.is_none() {
+            player.key(Key::End);
+        }
+    }
     let mut terminal = ratatui::try_init()?;
-    let played = run(client, &wanted.session, &mut player, &mut terminal).await;
+    let played = run(client, session, &mut player, &mut terminal).await;
     ratatui::restore();
     played
 }
@@ -54,10 +72,18 @@ async fn run(
 ) -> Outcome {
     let mut input = tokio::task::spawn_blocking(next_input);
     let mut errand = None;
+    let mut news_of_tail = None;
     while !player.done {
         terminal.draw(|frame| draw::draw(player, frame))?;
         if errand.is_none() {
             errand = player.want().map(|want| Box::pin(fetch(client, session, want)));
+        }
+        match player.follows {
+            false => news_of_tail = None,
+            true if news_of_tail.is_none() => {
+                news_of_tail = Some(Box::pin(follow(client, session, None, player.to)));
+            }
+            true => {}
         }
         tokio::select! {
             news = async { match errand.as_mut() {
@@ -65,7 +91,24 @@ async fn run(
                 None => std::future::pending().await,
             } } => {
                 errand = None;
+                player.times = Times::local();
                 player.news(news);
+            }
+            told = async { match news_of_tail.as_mut() {
+                Some(news) => news.await,
+                None => std::future::pending().await,
+            } } => {
+                news_of_tail = match told {
+                    Ok((tail, rows)) => {
+                        player.arrived(rows);
+                        Some(Box::pin(follow(client, session, Some(tail), player.to)))
+                    }
+                    Err(failure) => {
+                        player.follows = false;
+                        player.message = Some(failure.to_string());
+                        None
+                    }
+                };
             }
             typed = &mut input => {
                 match typed.map_err(std::io::Error::other)?? {
@@ -79,6 +122,31 @@ async fn run(
         }
     }
     Ok(())
+}
+
+/// Positions of a gap that have a row of their own, the newest.
+const LOST_ROWS_MAX: u64 = 10_000;
+
+/// Waits for the next event behind a position, or for the next one of a tail.
+async fn follow(
+    client: &Client,
+    session: &SessionId,
+    tail: Option<Tail>,
+    from: u64,
+) -> Outcome<(Tail, Vec<Row>)> {
+    let mut tail = match tail {
+        Some(tail) => tail,
+        None => client.tail(session, Some(&from.to_string()), &[]).await?,
+    };
+    let rows = match tail.next().await? {
+        Told::Event(event) => row(&event).into_iter().collect(),
+        Told::Gap(gap) => {
+            let gap: Gap = serde_json::from_str(&gap).unwrap_or_default();
+            let from = gap.from.max(gap.to.saturating_sub(LOST_ROWS_MAX));
+            (from..gap.to).map(|position| lost_row(position, gap.told())).collect()
+        }
+    };
+    Ok((tail, rows))
 }
 
 /// The next key that means something; `None` when a tick went by without.
@@ -112,14 +180,12 @@ fn key_of(key: KeyEvent) -> Option<Key> {
 /// Gets what the player wants.
 async fn fetch(client: &Client, session: &SessionId, want: Want) -> News {
     let found = match want {
-        Want::Page(page) => rows(client, session, page).await.map(|rows| News::Page(page, rows)),
+        Want::Page(page, _) => rows(client, session, page).await.map(|rows| News::Page(page, rows)),
         Want::View(shown, at) => {
-            seen(client, session, shown, at).await.map(|lines| News::View(shown, at, lines))
+            seen(client, session, shown, at).await.map(|view| News::View(shown, at, view))
         }
         Want::Point(point) => position(client, session, &point).await.map(News::Point),
-        Want::Search { needle, from, forward } => {
-            search(client, session, &needle, from, forward).await.map(News::Found)
-        }
+        Want::Search(hunt) => search(client, session, &hunt).await.map(News::Found),
     };
     found.unwrap_or_else(|failure| News::Failed(failure.to_string()))
 }
@@ -151,46 +217,50 @@ async fn rows(client: &Client, session: &SessionId, page: u64) -> Outcome<Vec<Ro
 
 /// What is shown of an event that is lost.
 fn lost_row(position: u64, text: String) -> Row {
-    Row { position, kind: "gap".to_owned(), origin: String::new(), time: None, text }
+    Row { position, kind: "gap".to_owned(), text, ..Row::default() }
 }
 
 fn row(event: &str) -> Option<Row> {
-    let members = Members::read(event).ok()?;
-    let kind = members.text("type")?;
+    let event: Value = serde_json::from_str(event).ok()?;
+    let kind = words::word(&event, "type").to_owned();
+    let own = words::word(&event, "id").to_owned();
+    let id = event.as_object().and_then(words::call_id).map(str::to_owned);
+    let link = match kind.as_str() {
+        kind if is_call(kind) => Some(Link::Call(id.unwrap_or(own))),
+        kind if is_result(kind) => id.map(Link::Result),
+        _ => None,
+    };
     Some(Row {
-        position: members.raw("position")?.get().parse().ok()?,
-        text: told(&kind, &members),
-        origin: members.text("origin").unwrap_or_default(),
-        time: moment(&members),
+        position: words::figure(&event, "position")?,
+        text: words::event(&event),
+        origin: words::word(&event, "origin").to_owned(),
+        time: moment(&event),
         kind,
+        link,
     })
 }
 
-/// A view of the session as of a position, line by line.
-async fn seen(client: &Client, session: &SessionId, shown: Shown, at: u64) -> Outcome<Vec<String>> {
-    let which = match shown {
-        Shown::Index => args::WhichView::Index,
-        Shown::Continuation => args::WhichView::Continuation,
-        Shown::Window => args::WhichView::Window,
-        Shown::Compactions => args::WhichView::Compactions,
-        Shown::Usage => args::WhichView::Usage,
-    };
-    let path = session_path(session, &format!("/views/{}", which.as_str()));
+/// A view of the session as of a position.
+async fn seen(client: &Client, session: &SessionId, shown: Shown, at: u64) -> Outcome<Value> {
+    let path = session_path(session, &format!("/views/{}", shown.which().route()));
     let mut request = Request::get(path).query("at", at.to_string());
     if shown == Shown::Window {
         request = request.query("tokens_max", WINDOW_TOKENS.to_string());
         request = request.query("format", "anthropic");
     }
-    let body = client.send(request).await?.body;
-    let view = serde_json::from_slice(&body).unwrap_or_default();
-    if shown == Shown::Index {
-        return Ok(overview_lines(&view));
+    let mut view = client.json(request).await?;
+    // The title of the pane says it.
+    if let Some(members) = view.as_object_mut() {
+        members.remove("position");
     }
-    let mut lines = view::lines(which, &view, &str::to_owned);
-    if shown == Shown::Window {
-        lines.insert(0, view::window_size(&view));
-    }
-    Ok(lines)
+    Ok(view)
+}
+
+/// The first event of a session.
+async fn first(client: &Client, session: &SessionId) -> Outcome<Option<Row>> {
+    let query = Query { limit: Some(1), allow_gaps: true, ..Query::default() };
+    let page = Pages::new(client, session, query).next().await?;
+    Ok(page.and_then(|page| row(page.events.first()?.get())))
 }
 
 /// The position that a point names.
@@ -207,27 +277,30 @@ async fn position(client: &Client, session: &SessionId, point: &str) -> Outcome<
     Ok(first.map_or(page.next_position, |row| row.position))
 }
 
-/// The nearest event after a position, or before it, whose text holds another one.
-async fn search(
-    client: &Client,
-    session: &SessionId,
-    needle: &str,
-    from: u64,
-    forward: bool,
-) -> Outcome<Option<u64>> {
+/// The nearest event that holds a text, around the end when it must be.
+async fn search(client: &Client, session: &SessionId, hunt: &Hunt) -> Outcome<Option<Hit>> {
+    let Hunt { needle, at, forward, from, to } = hunt;
     let needle = needle.to_lowercase();
-    let query = match forward {
-        true => Query { to: None, ..query(from + 1, 0) },
-        false => Query { order: Some(args::Order::Desc), ..query(0, from) },
+    let (behind, before) = match forward {
+        true => ((*at + 1, *to), (*from, *at + 1)),
+        false => ((*from, *at), (*at, *to)),
     };
-    let mut pages = Pages::new(client, session, query);
-    while let Some(page) = pages.next().await? {
-        let rows = page.events.iter().filter_map(|event| row(event.get()));
-        let holds = |row: &Row| {
-            row.text.to_lowercase().contains(&needle) || row.kind.to_lowercase().contains(&needle)
-        };
-        if let Some(found) = rows.into_iter().find(holds) {
-            return Ok(Some(found.position));
+    let order = if *forward { args::Order::Asc } else { args::Order::Desc };
+    for ((from, to), wrapped) in [(behind, false), (before, true)] {
+        if from >= to {
+            continue;
+        }
+        let query = Query { order: Some(order), ..query(from, to) };
+        let mut pages = Pages::new(client, session, query);
+        while let Some(page) = pages.next().await? {
+            let rows = page.events.iter().filter_map(|event| row(event.get()));
+            let holds = |row: &Row| {
+                row.text.to_lowercase().contains(&needle)
+                    || row.kind.to_lowercase().contains(&needle)
+            };
+            if let Some(found) = rows.into_iter().find(holds) {
+                return Ok(Some(Hit { at: found.position, wrapped }));
+            }
         }
     }
     Ok(None)

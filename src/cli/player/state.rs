@@ -1,18 +1,26 @@
 //! What the player shows and what it does with a key: a state machine that is told what came and
 //! says what it wants. It must not draw, wait, or speak to anybody.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::time::Duration;
 
-use crate::event::Timestamp;
+use serde_json::Value;
 
-/// Events of a page.
-pub(super) const PAGE_EVENTS: u64 = 200;
-/// Pages kept; the ones farthest from where the reader stands go first.
-pub(super) const PAGES_MAX: usize = 12;
+use super::{
+    pane::Pane,
+    rows::{PAGE_EVENTS, Row, Rows},
+    search::{Hit, Hunt},
+};
+use crate::{
+    cli::{args::WhichView, times::Times},
+    event::Timestamp,
+};
+
 /// How far a page key goes.
 const PAGE_STEP: u64 = 15;
 /// While it plays it waits no longer than this between two events, whatever lay between them.
 pub(super) const PAUSE_MAX: Duration = Duration::from_secs(3);
+/// At speed 1 it waits no shorter than this: the events of an import have equal times.
+pub(super) const PAUSE_MIN: Duration = Duration::from_millis(400);
 /// Bounds of the speed.
 const SPEED_MAX: f64 = 1_024.0;
 const SPEED_MIN: f64 = 1.0 / 16.0;
@@ -36,28 +44,17 @@ pub(super) enum Key {
     Char(char),
 }
 
-/// An event as the player shows it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Row {
-    pub(super) position: u64,
-    pub(super) kind: String,
-    pub(super) origin: String,
-    pub(super) time: Option<Timestamp>,
-    /// What it says, in full.
-    pub(super) text: String,
-}
-
 /// What the player needs to go on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Want {
-    /// Events of that page.
-    Page(u64),
+    /// Events of a page, of a session that is that long.
+    Page(u64, u64),
     /// That view of the session as of that position.
     View(Shown, u64),
     /// The position of a point.
     Point(String),
-    /// The next event that holds a text, after a position or before it.
-    Search { needle: String, from: u64, forward: bool },
+    /// The nearest event that holds a text.
+    Search(Hunt),
 }
 
 /// What of the session is shown beside the event.
@@ -71,6 +68,17 @@ pub(super) enum Shown {
 }
 
 impl Shown {
+    /// The view on the command line.
+    pub(super) fn which(self) -> WhichView {
+        match self {
+            Self::Index => WhichView::Index,
+            Self::Continuation => WhichView::Continuation,
+            Self::Window => WhichView::Window,
+            Self::Compactions => WhichView::Compactions,
+            Self::Usage => WhichView::Usage,
+        }
+    }
+
     /// The one after it; the first after the last.
     fn next(self) -> Self {
         match self {
@@ -87,9 +95,9 @@ impl Shown {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum News {
     Page(u64, Vec<Row>),
-    View(Shown, u64, Vec<String>),
+    View(Shown, u64, Value),
     Point(u64),
-    Found(Option<u64>),
+    Found(Option<Hit>),
     /// It could not be had, and why.
     Failed(String),
 }
@@ -110,9 +118,19 @@ pub(super) struct Player {
     pub(super) to: u64,
     /// Where the reader stands.
     pub(super) at: u64,
-    pub(super) pages: BTreeMap<u64, Vec<Row>>,
+    pub(super) rows: Rows,
+    /// When its first event happened.
+    pub(super) start: Option<Timestamp>,
+    /// How instants are shown.
+    pub(super) times: Times,
     pub(super) prompt: Option<(Prompt, String)>,
-    needle: Option<String>,
+    pub(super) needle: Option<String>,
+    /// Which match of the event is the current one; the last where there are fewer.
+    pub(super) hit: Option<usize>,
+    /// Whether the current match is still to be scrolled to.
+    pub(super) reveals: bool,
+    /// Whether new events are shown as they come.
+    pub(super) follows: bool,
     pub(super) playing: bool,
     pub(super) speed: f64,
     /// How long it has stood here while playing.
@@ -120,19 +138,19 @@ pub(super) struct Player {
     /// Which view is shown.
     pub(super) shown: Shown,
     /// A view, and as of which position it is.
-    pub(super) view: Option<(Shown, u64, Vec<String>)>,
-    /// Lines of the view that are scrolled past.
-    pub(super) viewed: u16,
+    pub(super) view: Option<(Shown, u64, Value)>,
+    pub(super) view_pane: Pane,
+    pub(super) event_pane: Pane,
     pub(super) message: Option<String>,
-    /// Lines of the event that are scrolled past.
-    pub(super) scrolled: u16,
     pub(super) help: bool,
     pub(super) done: bool,
     /// What was asked for and did not come yet.
     asked: Option<Want>,
-    next: Option<Want>,
+    pub(super) next: Option<Want>,
     /// Pages and views that could not be had are not asked for again and again.
     given_up: Vec<Want>,
+    /// Counts keys and news: what is drawn is made anew when it changes.
+    pub(super) stamp: u64,
 }
 
 impl Player {
@@ -143,34 +161,39 @@ impl Player {
             from,
             to,
             at: from,
-            pages: BTreeMap::new(),
+            rows: Rows::default(),
+            start: None,
+            times: Times::default(),
             prompt: None,
             needle: None,
+            hit: None,
+            reveals: false,
+            follows: false,
             playing: speed.is_some(),
             speed: speed.unwrap_or(1.0).clamp(SPEED_MIN, SPEED_MAX),
             stood: Duration::ZERO,
             shown: Shown::Index,
             view: None,
-            viewed: 0,
+            view_pane: Pane::default(),
+            event_pane: Pane::default(),
             message: None,
-            scrolled: 0,
             help: false,
             done: false,
             asked: None,
             next: None,
             given_up: Vec::new(),
+            stamp: 0,
         }
     }
 
     /// The event at a position, once it came.
     pub(super) fn row(&self, position: u64) -> Option<&Row> {
-        let page = self.pages.get(&(position / PAGE_EVENTS))?;
-        // Within a damaged session some positions have no event.
-        page.binary_search_by_key(&position, |row| row.position).ok().and_then(|at| page.get(at))
+        self.rows.get(position)
     }
 
     pub(super) fn key(&mut self, key: Key) {
         self.message = None;
+        self.stamp += 1;
         if key == Key::Leave {
             self.done = true;
             return;
@@ -195,17 +218,29 @@ impl Player {
             }
             Key::Char('+' | '=') => self.speed = (self.speed * 2.0).min(SPEED_MAX),
             Key::Char('-') => self.speed = (self.speed / 2.0).max(SPEED_MIN),
-            Key::Char(']') => self.scrolled = self.scrolled.saturating_add(3),
-            Key::Char('[') => self.scrolled = self.scrolled.saturating_sub(3),
-            Key::Char('}') => self.viewed = self.viewed.saturating_add(3),
-            Key::Char('{') => self.viewed = self.viewed.saturating_sub(3),
-            Key::Char('v') => (self.shown, self.viewed) = (self.shown.next(), 0),
+            Key::Char(']') => self.event_pane.down(),
+            Key::Char('[') => self.event_pane.up(),
+            Key::Char('}') => self.view_pane.down(),
+            Key::Char('{') => self.view_pane.up(),
+            Key::Char('v') => {
+                self.shown = self.shown.next();
+                self.view_pane.top();
+            }
+            Key::Char('f') => {
+                self.follows = !self.follows;
+                let told = if self.follows {
+                    "new events are shown as they come"
+                } else {
+                    "paused at what is here"
+                };
+                self.message = Some(told.to_owned());
+            }
             Key::Char(':') => self.prompt = Some((Prompt::Jump, String::new())),
             Key::Char('/') => self.prompt = Some((Prompt::Search, String::new())),
-            Key::Char('n') => self.search(true),
-            Key::Char('N') => self.search(false),
+            Key::Char('n') => self.search_on(true),
+            Key::Char('N') => self.search_on(false),
             Key::Char('?') => self.help = true,
-            Key::Char('q') | Key::Escape => self.done = true,
+            Key::Char('q') => self.done = true,
             _ => {}
         }
     }
@@ -223,34 +258,21 @@ impl Player {
                 self.prompt = None;
                 match prompt {
                     _ if typed.is_empty() => {}
-                    Prompt::Jump => {
-                        self.playing = false;
-                        self.next = Some(Want::Point(typed));
-                    }
-                    Prompt::Search => {
-                        self.needle = Some(typed);
-                        self.search(true);
-                    }
+                    Prompt::Jump => self.jump(typed),
+                    Prompt::Search => self.search(typed),
                 }
             }
             _ => {}
         }
     }
 
-    fn search(&mut self, forward: bool) {
-        self.playing = false;
-        match self.needle.clone() {
-            Some(needle) => self.next = Some(Want::Search { needle, from: self.at, forward }),
-            None => self.message = Some("nothing is searched for: / begins a search".to_owned()),
-        }
-    }
-
-    fn move_to(&mut self, position: u64) {
+    pub(super) fn move_to(&mut self, position: u64) {
         let last = self.to.saturating_sub(1).max(self.from);
         let position = position.clamp(self.from, last);
         if position != self.at {
             self.at = position;
-            self.scrolled = 0;
+            self.hit = None;
+            self.event_pane.top();
             self.stood = Duration::ZERO;
         }
     }
@@ -261,6 +283,10 @@ impl Player {
             return;
         }
         if self.at + 1 >= self.to {
+            self.stood = Duration::ZERO;
+            if self.follows {
+                return;
+            }
             self.playing = false;
             self.message = Some("this is the last event".to_owned());
             return;
@@ -301,17 +327,17 @@ impl Player {
         let here = self.at / PAGE_EVENTS;
         let near = |page: &u64| {
             let (first, end) = (page * PAGE_EVENTS, (page + 1) * PAGE_EVENTS);
-            !self.pages.contains_key(page) && first < self.to && end > self.from
+            first < self.to && end > self.from && self.rows.lacks(*page, self.to)
         };
         let pages = [here, here + 1, here.saturating_sub(1)].into_iter().filter(near);
-        let mut pages = pages.map(Want::Page);
+        let mut pages = pages.map(|page| Want::Page(page, self.to));
         let known = |want: &Want| self.given_up.contains(want);
         let page = pages.find(|want| !known(want));
         let view = Want::View(self.shown, self.at + 1);
         let stale = !self.is_fresh();
         // The event where the reader stands comes first, then the view, then what lies around.
         match page {
-            Some(Want::Page(page)) if page == here => Some(Want::Page(page)),
+            Some(Want::Page(page, to)) if page == here => Some(Want::Page(page, to)),
             _ if stale && !known(&view) => Some(view),
             page => page,
         }
@@ -324,21 +350,25 @@ impl Player {
     }
 
     pub(super) fn news(&mut self, news: News) {
+        self.stamp += 1;
         let asked = self.asked.take();
         match news {
             News::Page(page, rows) => {
-                self.pages.insert(page, rows);
-                self.forget_far();
+                self.rows.insert(page, rows, self.at);
+                if let Some(want @ Want::Page(_, to)) = asked
+                    && self.rows.lacks(page, to)
+                {
+                    self.given_up.push(want);
+                }
             }
-            News::View(shown, at, lines) => self.view = Some((shown, at, lines)),
-            News::Point(at) => self.move_to(at),
-            News::Found(Some(at)) => self.move_to(at),
-            News::Found(None) => {
-                let needle = self.needle.as_deref().unwrap_or_default();
-                self.message = Some(format!("{needle:?} comes no more in this direction"));
-            }
+            News::View(shown, at, view) => self.view = Some((shown, at, view)),
+            News::Point(at) => match asked {
+                Some(Want::Point(point)) => self.jump_to(at, &point),
+                _ => self.move_to(at),
+            },
+            News::Found(hit) => self.found(hit, asked),
             News::Failed(why) => {
-                if let Some(want @ (Want::Page(_) | Want::View(..))) = asked {
+                if let Some(want @ (Want::Page(..) | Want::View(..))) = asked {
                     self.given_up.push(want);
                 }
                 self.message = Some(why);
@@ -346,20 +376,29 @@ impl Player {
         }
     }
 
-    fn forget_far(&mut self) {
-        let here = self.at / PAGE_EVENTS;
-        while self.pages.len() > PAGES_MAX {
-            let far = self.pages.keys().copied().max_by_key(|page| page.abs_diff(here));
-            let Some(far) = far else { return };
-            self.pages.remove(&far);
+    /// Events came behind the last one. A reader who is at the last one stays there.
+    pub(super) fn arrived(&mut self, rows: Vec<Row>) {
+        self.stamp += 1;
+        let at_end = self.at + 1 >= self.to && !self.playing;
+        for row in rows {
+            if row.position < self.to {
+                continue;
+            }
+            self.to = row.position + 1;
+            self.start = self.start.or(row.time);
+            self.rows.push(row, self.at);
+        }
+        if at_end {
+            self.move_to(self.to);
         }
     }
 }
 
-/// How long lies between two events at that speed.
+/// How long it waits between two events at that speed: as long as lay between them, within bounds.
 pub(super) fn pause(before: Option<Timestamp>, after: Option<Timestamp>, speed: f64) -> Duration {
-    let (Some(before), Some(after)) = (before, after) else { return Duration::ZERO };
-    let micros = u64::try_from(after.0.saturating_sub(before.0)).unwrap_or(0);
+    let lay = before.zip(after).map_or(0, |(before, after)| after.0.saturating_sub(before.0));
+    let micros = u64::try_from(lay).unwrap_or(0);
     let real = Duration::try_from_secs_f64(micros as f64 / 1e6 / speed).unwrap_or(PAUSE_MAX);
-    real.min(PAUSE_MAX)
+    let least = Duration::try_from_secs_f64(PAUSE_MIN.as_secs_f64() / speed).unwrap_or(PAUSE_MAX);
+    real.max(least).min(PAUSE_MAX)
 }

@@ -3,27 +3,31 @@
 use std::time::Duration;
 
 use ratatui::{Terminal, backend::TestBackend};
+use serde_json::json;
 
 use super::{
     draw::draw,
-    state::{
-        Key, News, PAGE_EVENTS, PAGES_MAX, PAUSE_MAX, Player, Prompt, Row, Shown, Want, pause,
-    },
+    rows::{Link, PAGE_EVENTS, PAGES_MAX, Row},
+    search::{Hit, Hunt},
+    state::{Key, News, PAUSE_MAX, PAUSE_MIN, Player, Prompt, Shown, Want, pause},
 };
 use crate::event::Timestamp;
 
 /// Events a second apart, of three types.
 fn rows(page: u64, to: u64) -> Vec<Row> {
+    (page * PAGE_EVENTS..((page + 1) * PAGE_EVENTS).min(to)).map(event).collect()
+}
+
+fn event(position: u64) -> Row {
     let kinds = ["user.message", "agent.message", "agent.tool_use"];
-    (page * PAGE_EVENTS..((page + 1) * PAGE_EVENTS).min(to))
-        .map(|position| Row {
-            position,
-            kind: kinds[position as usize % 3].to_owned(),
-            origin: "user".to_owned(),
-            time: Some(Timestamp(position as i64 * 1_000_000)),
-            text: format!("event number {position}\nits second line"),
-        })
-        .collect()
+    Row {
+        position,
+        kind: kinds[position as usize % 3].to_owned(),
+        origin: "user".to_owned(),
+        time: Some(Timestamp(position as i64 * 1_000_000)),
+        text: format!("event number {position}\nits second line"),
+        link: None,
+    }
 }
 
 /// A player of so many events that has what it wants at once.
@@ -38,23 +42,36 @@ fn feed(player: &mut Player) {
     while let Some(want) = player.want() {
         let to = player.to;
         player.news(match want {
-            Want::Page(page) => News::Page(page, rows(page, to)),
+            Want::Page(page, _) => News::Page(page, rows(page, to)),
             Want::View(shown, at) => {
-                let lines = vec![format!("{shown:?} as of {at}"), "goal: see".to_owned()];
-                News::View(shown, at, lines)
+                let view = json!({"steps_total": at, "goal": format!("see {shown:?}")});
+                News::View(shown, at, view)
             }
-            Want::Point(text) => match text.parse() {
-                Ok(at) => News::Point(at),
-                Err(_) => News::Failed(format!("{text} names no position here")),
+            Want::Point(text) => match text.as_str() {
+                "end" => News::Point(to),
+                "time:later" => News::Point(to),
+                _ => News::Failed(format!("{text} names no position here")),
             },
-            Want::Search { needle, from, forward } => {
-                let hit = |at: &u64| format!("event number {at}").contains(&needle);
-                News::Found(match forward {
-                    true => (from + 1..to).find(hit),
-                    false => (0..from).rev().find(hit),
-                })
-            }
+            Want::Search(hunt) => News::Found(searched(&hunt)),
         });
+    }
+}
+
+/// What a search finds among events that say their numbers.
+fn searched(hunt: &Hunt) -> Option<Hit> {
+    let holds = |at: &u64| format!("event number {at}").contains(&hunt.needle);
+    let found = |wrapped| move |at| Hit { at, wrapped };
+    let Hunt { at, from, to, .. } = *hunt;
+    match hunt.forward {
+        true => (at + 1..to)
+            .find(holds)
+            .map(found(false))
+            .or_else(|| (from..=at).find(holds).map(found(true))),
+        false => (from..at)
+            .rev()
+            .find(holds)
+            .map(found(false))
+            .or_else(|| (at..to).rev().find(holds).map(found(true))),
     }
 }
 
@@ -82,6 +99,9 @@ fn keys_move_the_reader_and_never_past_the_ends() {
         ("N", 777),
         (":5\n", 5),
         ("n", 777),
+        (":1000\n", 777),
+        (":end\n", 999),
+        (":12\n:time:later\n", 12),
     ] {
         typed(&mut player, keys);
         assert_eq!(player.at, at, "{keys:?}");
@@ -109,18 +129,18 @@ fn each_view_comes_in_turn_as_of_where_the_reader_stands() {
     ];
     for (shown, title) in all {
         player.key(Key::Char('v'));
-        let frame_before = frame(&player, 120, 30).join("\n");
-        assert!(!frame_before.contains("goal: see"), "another view's lines: {frame_before}");
+        let frame_before = frame(&mut player, 120, 30).join("\n");
+        assert!(!frame_before.contains("42 steps"), "another view's lines: {frame_before}");
         feed(&mut player);
         assert!(player.is_fresh(), "{shown:?}");
-        let all = frame(&player, 120, 30).join("\n");
-        assert!(all.contains(title) && all.contains(&format!("{shown:?} as of 42")), "{all}");
+        let all = frame(&mut player, 120, 30).join("\n");
+        assert!(all.contains(title), "{all}");
+        assert_eq!(all.contains(&format!("see {shown:?}")), is_selection(shown), "{all}");
     }
-    typed(&mut player, "}");
-    let scrolled = frame(&player, 120, 30).join("\n");
-    assert!(!scrolled.contains("Index as of 42"), "{scrolled}");
-    typed(&mut player, "{");
-    assert!(frame(&player, 120, 30).join("\n").contains("Index as of 42"));
+}
+
+fn is_selection(shown: Shown) -> bool {
+    matches!(shown, Shown::Index | Shown::Continuation)
 }
 
 #[test]
@@ -168,8 +188,10 @@ fn a_night_between_two_events_is_not_waited_for() {
     for (before, after, speed, expected) in [
         (at(0), at(2), 4.0, Duration::from_millis(500)),
         (at(0), at(40_000), 1.0, PAUSE_MAX),
-        (at(5), at(0), 1.0, Duration::ZERO),
-        (None, at(0), 1.0, Duration::ZERO),
+        (at(5), at(0), 1.0, PAUSE_MIN),
+        (at(5), at(5), 4.0, PAUSE_MIN / 4),
+        (at(5), at(5), 1.0 / 16.0, PAUSE_MAX),
+        (None, at(0), 1.0, PAUSE_MIN),
     ] {
         assert_eq!(pause(before, after, speed), expected);
     }
@@ -183,7 +205,7 @@ fn of_a_long_session_only_what_lies_near_is_kept() {
         typed(&mut player, &format!("{at}\n"));
         assert!(player.row(at).is_some());
     }
-    assert!(player.pages.len() <= PAGES_MAX);
+    assert!(player.rows.pages() <= PAGES_MAX);
 }
 
 #[test]
@@ -204,7 +226,7 @@ fn what_cannot_be_had_is_told_and_not_asked_for_again() {
     assert_eq!(empty.at, 0);
 }
 
-fn frame(player: &Player, width: u16, height: u16) -> Vec<String> {
+fn frame(player: &mut Player, width: u16, height: u16) -> Vec<String> {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
     terminal.draw(|frame| draw(player, frame)).unwrap();
     let buffer = terminal.backend().buffer().clone();
@@ -215,29 +237,33 @@ fn frame(player: &Player, width: u16, height: u16) -> Vec<String> {
 #[test]
 fn a_wide_frame_has_the_timeline_the_event_and_the_view_beside_each_other() {
     let mut player = player(1_000);
+    player.start = Some(Timestamp(0));
     player.key(Key::Down);
     feed(&mut player);
-    let frame = frame(&player, 100, 14);
+    let frame = frame(&mut player, 100, 14);
     let all = frame.join("\n");
     assert!(frame[0].starts_with(" trip   position 1  (2 of 1000)  ⏸ 1x"), "{all}");
-    assert!(frame[2].starts_with("   0 00:00:00 user.message"), "{all}");
-    assert!(frame[3].contains("1 00:00:01 agent.message"), "{all}");
-    assert!(frame[1].contains("timeline") && frame[1].contains("agent.message  1970"), "{all}");
+    assert!(frame[2].starts_with("   0 +0:00 user.message"), "{all}");
+    assert!(frame[3].contains("1 +0:01 agent.message"), "{all}");
+    assert!(frame[1].contains("timeline") && frame[1].contains("agent.message · +0:01"), "{all}");
+    let at = frame[1].chars().position(|c| c == '┬').unwrap();
+    let line: String = frame[1..13].iter().map(|row| row.chars().nth(at).unwrap()).collect();
+    assert_eq!(line, "┬││││││├││││", "{all}");
     assert!(all.contains("its second line"), "{all}");
-    assert!(all.contains("the session as of 2") && all.contains("as of 2"), "{all}");
-    assert!(frame[13].contains("v view") && frame[13].contains("q leave"), "{all}");
+    assert!(all.contains("the session as of 2") && all.contains("2 steps"), "{all}");
+    assert!(frame[13].contains("f follow") && frame[13].contains("q leave"), "{all}");
 }
 
 #[test]
 fn a_narrow_frame_has_them_below_each_other_and_a_tiny_one_does_not_panic() {
     let mut player = player(3);
-    let all = frame(&player, 60, 20).join("\n");
+    let all = frame(&mut player, 60, 20).join("\n");
     assert!(all.contains("timeline") && all.contains("event number 0"), "{all}");
     assert!(all.contains("the session as of 1"), "{all}");
     player.key(Key::Char('?'));
-    assert!(frame(&player, 60, 20).join("\n").contains("fifteen"));
+    assert!(frame(&mut player, 60, 20).join("\n").contains("fifteen"));
     for (width, height) in [(1, 1), (10, 3), (3, 40), (200, 2)] {
-        let _ = frame(&player, width, height);
+        let _ = frame(&mut player, width, height);
     }
 }
 
@@ -247,14 +273,14 @@ fn what_is_typed_and_what_went_wrong_stand_at_the_foot() {
     for c in ":ste".chars() {
         player.key(Key::Char(c));
     }
-    assert_eq!(frame(&player, 100, 10)[9], ":ste▏");
+    assert_eq!(frame(&mut player, 100, 10)[9], ":ste▏");
     player.key(Key::Enter);
     feed(&mut player);
-    assert_eq!(frame(&player, 100, 10)[9], "ste names no position here");
+    assert_eq!(frame(&mut player, 100, 10)[9], "ste names no position here");
     for c in " ++".chars() {
         player.key(Key::Char(c));
     }
-    assert!(frame(&player, 100, 10)[0].contains("▶ 4x"));
+    assert!(frame(&mut player, 100, 10)[0].contains("▶ 4x"));
 }
 
 #[test]
@@ -262,7 +288,175 @@ fn the_last_events_fill_the_timeline_to_its_end() {
     let mut player = player(500);
     player.key(Key::End);
     feed(&mut player);
-    let frame = frame(&player, 100, 12);
+    let frame = frame(&mut player, 100, 12);
     assert!(frame[10].contains(" 499 "), "{}", frame.join("\n"));
     assert!(frame[2].contains(" 491 "), "{}", frame.join("\n"));
+}
+
+#[test]
+fn escape_closes_what_is_told_and_never_leaves() {
+    let mut player = player(30);
+    typed(&mut player, ":99\n");
+    assert_eq!(player.message.as_deref(), Some("99 is past the last event, 29"));
+    player.key(Key::Escape);
+    assert!(player.message.is_none() && player.prompt.is_none() && !player.done);
+    typed(&mut player, ":nowhere\n");
+    player.key(Key::Escape);
+    player.key(Key::Escape);
+    assert!(player.message.is_none() && !player.done);
+    typed(&mut player, "q");
+    assert!(player.done);
+}
+
+#[test]
+fn a_jump_past_the_events_that_are_shown_says_so() {
+    let mut player = Player::new("trip".to_owned(), (10, 20), None);
+    feed(&mut player);
+    for (point, told) in [
+        ("9", "9 is before the first event shown, 10"),
+        ("20", "20 is past the last event, 19"),
+        ("time:later", "time:later is past the last event, 19"),
+    ] {
+        typed(&mut player, &format!(":{point}\n"));
+        assert_eq!((player.message.as_deref(), player.at), (Some(told), 10));
+    }
+    typed(&mut player, ":end\n");
+    assert_eq!((player.message.as_deref(), player.at), (None, 19));
+    let mut empty = Player::new("trip".to_owned(), (0, 0), None);
+    typed(&mut empty, ":0\n");
+    assert_eq!(empty.message.as_deref(), Some("there is no event"));
+}
+
+#[test]
+fn a_search_steps_through_the_matches_of_an_event_and_wraps_with_a_notice() {
+    let mut player = player(40);
+    let text = |count: usize| vec!["Needle"; count].join("\n");
+    let mut page = rows(0, 40);
+    for (at, count) in [(5, 3), (30, 2)] {
+        page[at].text = text(count);
+    }
+    player.news(News::Page(0, page));
+    typed(&mut player, ":5\n");
+    let mut told = Vec::new();
+    for key in ["/needle\n", "n", "n", "n", "n", "n", "N", "N"] {
+        for c in key.chars() {
+            player.key(if c == '\n' { Key::Enter } else { Key::Char(c) });
+        }
+        while let Some(want) = player.want() {
+            let Want::Search(Hunt { at, forward, .. }) = want else { panic!("{want:?}") };
+            let (at, wrapped) = match (at, forward) {
+                (5, true) => (30, false),
+                (30, true) => (5, true),
+                (30, false) => (5, false),
+                _ => (30, true),
+            };
+            player.news(News::Found(Some(Hit { at, wrapped })));
+            player.view = Some((player.shown, player.at + 1, json!({})));
+        }
+        told.push((player.at, player.message.clone().unwrap_or_default()));
+    }
+    let said: Vec<(u64, &str)> = told.iter().map(|(at, text)| (*at, text.as_str())).collect();
+    assert_eq!(
+        said,
+        [
+            (5, "match 1 of 3 in this event"),
+            (5, "match 2 of 3 in this event"),
+            (5, "match 3 of 3 in this event"),
+            (30, "match 1 of 2 in this event"),
+            (30, "match 2 of 2 in this event"),
+            (5, "search wrapped to the first event"),
+            (30, "search wrapped to the last event"),
+            (30, "match 1 of 2 in this event"),
+        ]
+    );
+}
+
+#[test]
+fn the_current_match_is_scrolled_to() {
+    let mut player = player(3);
+    let mut page = rows(0, 3);
+    page[0].text = format!("{}needle", "line\n".repeat(80));
+    player.news(News::Page(0, page));
+    assert!(!frame(&mut player, 100, 14).join("\n").contains("needle"));
+    typed(&mut player, "/needle\n");
+    let frame = frame(&mut player, 100, 14).join("\n");
+    assert!(frame.contains("needle") && frame.contains("of 81"), "{frame}");
+}
+
+#[test]
+fn a_call_and_its_result_are_shown_with_each_other() {
+    let mut player = player(3);
+    player.start = Some(Timestamp(0));
+    let mut page = rows(0, 3);
+    let link = |id: &str| Some(Link::Call(id.to_owned()));
+    (page[0].text, page[0].link) = ("find  to: Ghent".to_owned(), link("c"));
+    (page[1].text, page[1].link) = ("lost call".to_owned(), link("d"));
+    page[2].text = "two trains".to_owned();
+    page[2].link = Some(Link::Result("c".to_owned()));
+    player.news(News::Page(0, page));
+    let call = frame(&mut player, 120, 24).join("\n");
+    assert!(call.contains("Result at 2, took 2.0 s") && call.contains("↳ two trains"), "{call}");
+    player.key(Key::Down);
+    let lost = frame(&mut player, 120, 24).join("\n");
+    assert!(lost.contains("no result was recorded"), "{lost}");
+    player.key(Key::Down);
+    let result = frame(&mut player, 120, 24).join("\n");
+    assert!(result.contains("answers the call at 0, took 2.0 s"), "{result}");
+    assert_eq!(result.matches("find  to: Ghent").count(), 1, "below the head: {result}");
+    assert_eq!(result.matches("find to: Ghent").count(), 1, "in the timeline: {result}");
+}
+
+#[test]
+fn new_events_are_shown_as_they_come_and_play_continues() {
+    let mut player = player(199);
+    typed(&mut player, "Gf");
+    assert!(player.follows && player.at == 198);
+    player.arrived((199..203).map(event).collect());
+    feed(&mut player);
+    assert_eq!((player.to, player.at), (203, 202), "a reader at the end stays there");
+    assert!((0..203).all(|at| player.row(at).is_some()), "on both pages");
+    player.arrived(vec![event(203), event(202)]);
+    assert_eq!((player.to, player.at), (204, 203), "an event that is known is not taken again");
+    typed(&mut player, "g");
+    player.arrived(vec![event(204)]);
+    assert_eq!((player.to, player.at), (205, 0), "a reader who looks back is left there");
+    typed(&mut player, ":203\n ");
+    (0..9).for_each(|_| player.tick(Duration::from_secs(1)));
+    assert_eq!((player.at, player.playing), (204, true), "at the end it waits");
+    player.arrived(vec![event(205)]);
+    assert_eq!(player.at, 204, "an event has its pause");
+    (0..9).for_each(|_| player.tick(Duration::from_secs(1)));
+    assert_eq!((player.at, player.playing), (205, true));
+    let mut empty = Player::new("trip".to_owned(), (0, 0), None);
+    empty.key(Key::Char('f'));
+    assert!(frame(&mut empty, 80, 20).join("\n").contains("waiting for the first event"));
+    empty.arrived(vec![event(0)]);
+    feed(&mut empty);
+    assert!(empty.row(0).is_some() && empty.start == Some(Timestamp(0)));
+}
+
+#[test]
+fn events_that_come_while_their_page_is_fetched_are_not_lost() {
+    let mut player = Player::new("trip".to_owned(), (0, 3), None);
+    assert_eq!(player.want(), Some(Want::Page(0, 3)));
+    player.arrived(vec![event(3), event(4)]);
+    player.news(News::Page(0, rows(0, 3)));
+    assert_eq!(player.want(), Some(Want::Page(0, 5)), "the page is asked for again");
+    player.news(News::Page(0, rows(0, 4)));
+    let wants: Vec<Option<Want>> = (0..2).map(|_| player.want()).collect();
+    assert_eq!(wants, [Some(Want::View(Shown::Index, 1)), None], "a short page is given up");
+}
+
+#[test]
+fn no_recorded_text_steers_the_terminal_and_tabs_are_expanded() {
+    let bad = "a\u{9b}31m\u{202e}\u{1b}[2J\tb";
+    let mut player = Player::new("trip".to_owned(), (0, 1), None);
+    let row = Row { text: bad.to_owned(), kind: bad.to_owned(), ..event(0) };
+    player.news(News::Page(0, vec![row]));
+    player.news(News::View(Shown::Index, 1, json!({"goal": bad, "next": [bad]})));
+    player.message = Some(bad.to_owned());
+    let all = frame(&mut player, 160, 40).join("\n");
+    let steers = |c: char| c != '\n' && (c.is_control() || c == '\u{202e}');
+    assert!(!all.contains(steers), "{all}");
+    assert!(all.contains("\\u009b31m\\u202e\\u001b[2J    b"), "{all}");
 }

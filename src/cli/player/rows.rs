@@ -1,0 +1,115 @@
+//! The events that the player has: pages of them, the nearest to the reader, and which result
+//! answers which call. It must not fetch anything.
+
+use std::collections::BTreeMap;
+
+use crate::event::Timestamp;
+
+/// Events of a page.
+pub(super) const PAGE_EVENTS: u64 = 200;
+/// Pages kept; the ones farthest from the reader are dropped first.
+pub(super) const PAGES_MAX: usize = 12;
+
+/// An event as the player shows it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Row {
+    pub(super) position: u64,
+    pub(super) kind: String,
+    pub(super) origin: String,
+    pub(super) time: Option<Timestamp>,
+    /// What it says, in full.
+    pub(super) text: String,
+    pub(super) link: Option<Link>,
+}
+
+/// The call that an event makes or answers, by its id.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Link {
+    Call(String),
+    Result(String),
+}
+
+impl Row {
+    /// How long after another event it happened, in microseconds.
+    pub(super) fn since(&self, before: Option<Timestamp>) -> Option<i64> {
+        Some(self.time?.0.saturating_sub(before?.0))
+    }
+}
+
+/// Pages of events.
+#[derive(Debug, Default)]
+pub(super) struct Rows {
+    pages: BTreeMap<u64, Vec<Row>>,
+}
+
+impl Rows {
+    /// The event at a position, once it came.
+    pub(super) fn get(&self, position: u64) -> Option<&Row> {
+        let page = self.pages.get(&(position / PAGE_EVENTS))?;
+        // Within a damaged session some positions have no event.
+        page.binary_search_by_key(&position, |row| row.position).ok().and_then(|at| page.get(at))
+    }
+
+    /// Whether events of a page are missing, of a session of so many.
+    pub(super) fn lacks(&self, page: u64, to: u64) -> bool {
+        let end = ((page + 1) * PAGE_EVENTS).min(to);
+        let last = self.pages.get(&page).and_then(|rows| rows.last());
+        last.is_none_or(|row| row.position + 1 < end)
+    }
+
+    /// Takes a page and drops those that are far from the reader.
+    pub(super) fn insert(&mut self, page: u64, rows: Vec<Row>, at: u64) {
+        self.pages.insert(page, rows);
+        let here = at / PAGE_EVENTS;
+        while self.pages() > PAGES_MAX {
+            let far = self.pages.keys().copied().max_by_key(|page| page.abs_diff(here));
+            let Some(far) = far else { return };
+            self.pages.remove(&far);
+        }
+    }
+
+    /// Takes an event that came behind the last one. Where the ones before it are not here, it is
+    /// fetched with its page.
+    pub(super) fn push(&mut self, row: Row, at: u64) {
+        let page = row.position / PAGE_EVENTS;
+        if row.position.is_multiple_of(PAGE_EVENTS) {
+            return self.insert(page, vec![row], at);
+        }
+        let rows = self.pages.get_mut(&page);
+        let follows = |rows: &&mut Vec<Row>| {
+            rows.last().is_some_and(|last| last.position + 1 == row.position)
+        };
+        if let Some(rows) = rows.filter(follows) {
+            rows.push(row);
+        }
+    }
+
+    /// How many pages are here.
+    pub(super) fn pages(&self) -> usize {
+        self.pages.len()
+    }
+
+    /// The result of a call, or the call of a result, when it is among the events that are here.
+    pub(super) fn pair(&self, row: &Row) -> Option<&Row> {
+        let page = row.position / PAGE_EVENTS;
+        match row.link.as_ref()? {
+            Link::Call(id) => {
+                let rows = self.pages.range(page..).flat_map(|(_, rows)| rows);
+                let answers = |one: &&Row| matches!(&one.link, Some(Link::Result(of)) if of == id);
+                rows.filter(|one| one.position > row.position).find(answers)
+            }
+            Link::Result(id) => {
+                let rows = self.pages.range(..=page).rev();
+                let rows = rows.flat_map(|(_, rows)| rows.iter().rev());
+                let makes = |one: &&Row| matches!(&one.link, Some(Link::Call(of)) if of == id);
+                rows.filter(|one| one.position < row.position).find(makes)
+            }
+        }
+    }
+
+    /// Whether every event from a position to the end of the session is here.
+    pub(super) fn reach(&self, from: u64, to: u64) -> bool {
+        let last = to.saturating_sub(1) / PAGE_EVENTS;
+        (from / PAGE_EVENTS..=last).all(|page| !self.lacks(page, to))
+    }
+}

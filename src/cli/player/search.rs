@@ -1,0 +1,134 @@
+//! How the player finds a place: by a point that is typed, and by a text, within an event and from
+//! one event to the next. It must not read events: it says what it wants.
+
+use super::state::{Player, Want};
+
+/// A search from a position on, over the others and around the end to that position itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Hunt {
+    pub(super) needle: String,
+    pub(super) at: u64,
+    pub(super) forward: bool,
+    /// The positions that are searched, half-open.
+    pub(super) from: u64,
+    pub(super) to: u64,
+}
+
+/// Where a search ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Hit {
+    pub(super) at: u64,
+    /// Whether it was found around the end.
+    pub(super) wrapped: bool,
+}
+
+impl Player {
+    pub(super) fn jump(&mut self, typed: String) {
+        self.playing = false;
+        match typed.parse() {
+            Ok(position) => self.jump_to(position, &typed),
+            Err(_) => self.next = Some(Want::Point(typed)),
+        }
+    }
+
+    /// To a position, unless it is none of those that are shown.
+    pub(super) fn jump_to(&mut self, position: u64, point: &str) {
+        let last = self.to.saturating_sub(1);
+        self.message = match position {
+            _ if self.from == self.to => Some("there is no event".to_owned()),
+            _ if position < self.from => {
+                Some(format!("{point} is before the first event shown, {}", self.from))
+            }
+            // The end is a point past the last event.
+            _ if position >= self.to && point != "end" => {
+                Some(format!("{point} is past the last event, {last}"))
+            }
+            _ => None,
+        };
+        if self.message.is_none() {
+            self.move_to(position);
+        }
+    }
+
+    /// Begins a search: in the event where the reader is, then behind it.
+    pub(super) fn search(&mut self, needle: String) {
+        self.playing = false;
+        let kind = self.row(self.at).map(|row| row.kind.to_lowercase()).unwrap_or_default();
+        let is_here = kind.contains(&needle.to_lowercase());
+        (self.needle, self.hit) = (Some(needle), None);
+        if is_here || !self.matches().is_empty() {
+            self.hit_is(0);
+        } else {
+            self.hunt(true);
+        }
+    }
+
+    /// The next match of the event where the reader is, or of the next event that has one.
+    pub(super) fn search_on(&mut self, forward: bool) {
+        self.playing = false;
+        let count = self.matches().len();
+        let next = match (self.hit.map(|hit| hit.min(count.saturating_sub(1))), forward) {
+            (Some(hit), true) => Some(hit + 1),
+            (None, true) => Some(0),
+            (Some(hit), false) => hit.checked_sub(1),
+            (None, false) => None,
+        };
+        match next.filter(|next| *next < count) {
+            Some(next) => self.hit_is(next),
+            None => self.hunt(forward),
+        }
+    }
+
+    fn hunt(&mut self, forward: bool) {
+        let Some(needle) = self.needle.clone() else {
+            self.message = Some("nothing is searched for: / begins a search".to_owned());
+            return;
+        };
+        let (at, from, to) = (self.at, self.from, self.to);
+        self.next = Some(Want::Search(Hunt { needle, at, forward, from, to }));
+    }
+
+    fn hit_is(&mut self, hit: usize) {
+        (self.hit, self.reveals) = (Some(hit), true);
+        let count = self.matches().len();
+        if count > 1 {
+            let hit = hit.min(count - 1) + 1;
+            self.message = Some(format!("match {hit} of {count} in this event"));
+        }
+    }
+
+    /// Where the text that is searched for begins in the event's, both in lower case.
+    pub(super) fn matches(&self) -> Vec<usize> {
+        let needle = self.needle.as_deref().unwrap_or_default().to_lowercase();
+        let text = self.row(self.at).map(|row| row.text.to_lowercase()).unwrap_or_default();
+        match needle.is_empty() {
+            true => Vec::new(),
+            false => text.match_indices(&needle).map(|(at, _)| at).collect(),
+        }
+    }
+
+    /// Where the current match begins.
+    pub(super) fn current_match(&self) -> Option<usize> {
+        let matches = self.matches();
+        let hit = self.hit?.min(matches.len().checked_sub(1)?);
+        matches.get(hit).copied()
+    }
+
+    pub(super) fn found(&mut self, hit: Option<Hit>, asked: Option<Want>) {
+        let needle = self.needle.clone().unwrap_or_default();
+        let forward = !matches!(asked, Some(Want::Search(Hunt { forward: false, .. })));
+        let Some(Hit { at, wrapped }) = hit else {
+            self.message = Some(format!("{needle:?} is in no event"));
+            return;
+        };
+        let is_here = at == self.at;
+        self.move_to(at);
+        self.hit_is(if forward { 0 } else { usize::MAX });
+        if is_here {
+            self.message = Some(format!("{needle:?} is in no other event"));
+        } else if wrapped {
+            let end = if forward { "first" } else { "last" };
+            self.message = Some(format!("search wrapped to the {end} event"));
+        }
+    }
+}

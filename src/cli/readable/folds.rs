@@ -1,0 +1,308 @@
+//! The window, usage and compactions views and the history as a person reads them. It must not
+//! print.
+
+use serde_json::Value;
+
+use super::{
+    super::{
+        screen::{Tone, one_line},
+        sessions::text,
+    },
+    paper::Paper,
+    without_goal,
+    words::{self, figure, grouped, list, many, named, of_limit, ranges, span, with, word},
+};
+
+/// A window: its size, each message with its role or each event with its type, and what it does
+/// not show.
+pub(super) fn window(view: &Value, paper: &mut Paper) {
+    paper.say(Tone::Faint, "", &window_size(view));
+    for event in list(view, "events") {
+        let at = figure(event, "position").unwrap_or_default();
+        paper.heading(&format!("[{at}] {}", word(event, "type")));
+        paper.text(&words::event(event));
+    }
+    for block in list(view, "system") {
+        paper.heading("System");
+        paper.text(&words::content(block));
+    }
+    for message in list(view, "messages") {
+        paper.heading(role(message));
+        match message.get("content") {
+            Some(Value::Array(parts)) => parts.iter().for_each(|one| part(one, paper)),
+            Some(Value::String(text)) => paper.text(text),
+            _ => {}
+        }
+        for call in list(message, "tool_calls") {
+            part(call.get("function").unwrap_or(call), paper);
+        }
+    }
+    not_shown(view, paper);
+}
+
+/// Who says a message, for a person.
+fn role(message: &Value) -> &str {
+    match word(message, "role") {
+        "user" => "User",
+        "assistant" => "Assistant",
+        "system" | "developer" => "System",
+        "tool" => "Tool result",
+        other => other,
+    }
+}
+
+/// A part of a message: a call and a result with their marks, else what it says.
+fn part(part: &Value, paper: &mut Paper) {
+    let is_call = part.get("name").is_some();
+    match word(part, "type") {
+        "tool_result" => {
+            let failed = part.get("is_error").and_then(Value::as_bool) == Some(true);
+            let lead = if failed { "  ← error: " } else { "  ← " };
+            paper.say(Tone::Plain, lead, &words::content(part.get("content").unwrap_or(part)));
+        }
+        _ if is_call => paper.say(Tone::Plain, "  → ", &words::call(part)),
+        _ => paper.text(&words::content(part)),
+    }
+}
+
+/// How large a window is, and how much it leaves out.
+fn window_size(view: &Value) -> String {
+    let left_out: u64 = list(view, "dropped").iter().map(length).sum();
+    let shortened = list(view, "shortened").len() as u64;
+    let most = figure(view, "tokens_max").unwrap_or_default();
+    let at = figure(view, "position").map(|at| format!("as of position {at}"));
+    let mut parts: Vec<String> = at.into_iter().collect();
+    parts.push(format!(
+        "{} of {} tokens by {}",
+        grouped(figure(view, "tokens").unwrap_or_default()),
+        grouped(most),
+        word(view, "tokenizer")
+    ));
+    if left_out > 0 {
+        parts.push(format!("{} not shown", many(left_out, "position")));
+    }
+    if shortened > 0 {
+        parts.push(format!("{} shown in part", many(shortened, "position")));
+    }
+    parts.join(" · ")
+}
+
+fn length(range: &Value) -> u64 {
+    let (from, to) = (figure(range, "from"), figure(range, "to"));
+    to.unwrap_or_default().saturating_sub(from.unwrap_or_default())
+}
+
+/// What a window leaves out, by reason, and what it shows in part.
+fn not_shown(view: &Value, paper: &mut Paper) {
+    let dropped = list(view, "dropped");
+    let shortened: Vec<String> = list(view, "shortened")
+        .iter()
+        .filter_map(Value::as_u64)
+        .map(|position| position.to_string())
+        .collect();
+    if dropped.is_empty() && shortened.is_empty() {
+        return;
+    }
+    paper.heading("Not shown");
+    for range in dropped {
+        let (from, to) = (figure(range, "from"), figure(range, "to"));
+        let at = span(from.unwrap_or_default(), to.unwrap_or_default());
+        let why = match word(range, "reason") {
+            "budget" => "the budget is spent",
+            "filtered" => "filtered out",
+            "not_a_message" => "no message of a conversation",
+            "before" => "before --from",
+            other => other,
+        };
+        paper.item(&with(&format!("{at}: {why}"), &many(length(range), "position")));
+    }
+    if !shortened.is_empty() {
+        paper.item(&format!("in part: {}", shortened.join(", ")));
+    }
+}
+
+/// How full a model's context is.
+pub(super) fn usage(view: &Value, paper: &mut Paper) {
+    let limit = figure(view, "limit").unwrap_or_default();
+    let threshold = figure(view, "threshold").unwrap_or_default();
+    match figure(view, "tokens") {
+        Some(tokens) => {
+            paper.heading(&of_limit(tokens, limit));
+            let at = figure(view, "reported_position").map(|at| format!("reported at {at}"));
+            let when = paper.times.when(word(view, "reported_at"));
+            paper.item(&with(&at.unwrap_or_default(), &when));
+        }
+        None => {
+            paper.heading("No request of a model was reported");
+            if limit > 0 {
+                paper.item(&format!("the model takes {}", many(limit, "token")));
+            }
+        }
+    }
+    if limit > 0 {
+        let state = match word(view, "level") {
+            "threshold" | "limit" => "reached",
+            _ => "not reached",
+        };
+        paper.item(&format!("threshold {}: {state}", many(threshold, "token")));
+    }
+    if word(view, "level") == "limit" {
+        paper.item("limit: reached");
+    }
+    if let Some(left) = figure(view, "remaining").filter(|_| limit > 0) {
+        paper.item(&format!("{} left", many(left, "token")));
+    }
+    let requests = figure(view, "requests").unwrap_or_default();
+    if requests == 0 {
+        return;
+    }
+    let of = |name: &str| figure(view, name).unwrap_or_default();
+    let cached = of("cached_tokens");
+    let cached =
+        if cached > 0 { format!(", {} from a cache", grouped(cached)) } else { String::new() };
+    paper.item(&format!(
+        "{} in all: {} tokens in{cached}, {} out",
+        many(requests, "request"),
+        grouped(of("input_tokens")),
+        grouped(of("output_tokens"))
+    ));
+}
+
+/// What compactions took out of a client's context.
+pub(super) fn compactions(session: &str, view: &Value, paper: &mut Paper) {
+    let count = figure(view, "count").unwrap_or_default();
+    if count == 0 {
+        paper.heading("No compaction was recorded");
+        return;
+    }
+    paper.heading(&many(count, "compaction"));
+    let shown = list(view, "compactions");
+    let hidden = count.saturating_sub(shown.len() as u64);
+    if hidden > 0 {
+        paper.faint(&format!("the first {} not listed", grouped(hidden)));
+    }
+    for one in shown {
+        let at = figure(one, "position").unwrap_or_default();
+        let about = [word(one, "trigger").to_owned(), paper.times.when(word(one, "at"))];
+        let about: Vec<String> = about.into_iter().filter(|text| !text.is_empty()).collect();
+        paper.say(Tone::Plain, &format!("  [{at}] "), &about.join(", "));
+        let told = one.get("is_told").and_then(Value::as_bool) == Some(true);
+        let assumed = if told { "" } else { "; the client did not say what it dropped" };
+        if let Some(dropped) = ranges(list(one, "dropped"), "event") {
+            paper.say(Tone::Plain, "      Dropped ", &format!("{dropped}{assumed}"));
+        }
+        if let Some(kept) = ranges(list(one, "kept"), "event") {
+            paper.say(Tone::Plain, "      Kept ", &kept);
+        }
+        let summary = word(one, "summary");
+        if !summary.is_empty() {
+            paper.say(Tone::Plain, "      Summary: ", summary);
+        }
+    }
+    let lost = list(view, "lost");
+    paper.heading("Out of the context now");
+    match ranges(lost, "event") {
+        Some(said) => paper.text(&said),
+        None => paper.text("nothing"),
+    }
+    for range in lost.iter().take(COMMANDS_MAX) {
+        let of = |name: &str| figure(range, name).unwrap_or_default();
+        let (from, to) = (of("from"), of("to"));
+        paper.command("  ", &format!("sessionlog events {session} --from {from} --to {to}"));
+    }
+}
+
+/// Ranges for which the command that reads them is printed.
+const COMMANDS_MAX: usize = 3;
+/// Characters of a session's summary in a history.
+const SUMMARY_CHARS: usize = 240;
+
+/// What was done lately, what was left unfinished, and what to start from.
+pub(in crate::cli) fn history(told: &Value, paper: &mut Paper) {
+    let sessions = list(told, "data");
+    if sessions.is_empty() {
+        return paper.say(Tone::Plain, "", "No sessions yet.");
+    }
+    paper.heading("Sessions");
+    for one in sessions {
+        past(one, paper);
+    }
+    let left = list(told, "unfinished");
+    if !left.is_empty() {
+        paper.heading("Unfinished");
+        for one in left {
+            unfinished(one, paper);
+        }
+    }
+    if let Some(start) = told.get("start_from").filter(|start| !start.is_null()) {
+        paper.heading("Start from");
+        let session = text(start, "session");
+        checkpoint(&session, start.get("checkpoint").unwrap_or(&Value::Null), paper);
+    }
+}
+
+fn past(one: &Value, paper: &mut Paper) {
+    let count = |name: &str| figure(one, name).unwrap_or_default();
+    let mut about = vec![many(count("tail"), "event"), paper.times.when(word(one, "updated_at"))];
+    if count("steps") > 0 {
+        about.push(many(count("steps"), "step"));
+    }
+    if count("gaps_open") > 0 {
+        about.push(many(count("gaps_open"), "open question"));
+    }
+    if one.get("complete").and_then(Value::as_bool) == Some(true) {
+        about.push("complete".to_owned());
+    }
+    about.retain(|text| !text.is_empty());
+    let (goal, title) = (word(one, "goal"), word(one, "title"));
+    paper.text(&with(&text(one, "id"), &about.join(", ")));
+    // A title is often the beginning of the goal.
+    if !title.is_empty() && !goal.starts_with(title) {
+        paper.say(Tone::Plain, "    ", title);
+    }
+    if !goal.is_empty() {
+        paper.say(Tone::Plain, "    ", goal);
+    }
+    let summary = without_goal(word(one, "summary"), goal);
+    if !summary.is_empty() {
+        paper.say(Tone::Faint, "    ", &one_line(&summary, SUMMARY_CHARS));
+    }
+}
+
+fn unfinished(one: &Value, paper: &mut Paper) {
+    let mut about = vec![paper.times.when(word(one, "updated_at"))];
+    if one.get("leased").and_then(Value::as_bool) == Some(true) {
+        about.push("a harness holds it".to_owned());
+    }
+    about.retain(|text| !text.is_empty());
+    let id = text(one, "id");
+    paper.text(&with(&id, &about.join(", ")));
+    let since = one.pointer("/last_checkpoint/position").and_then(Value::as_u64);
+    let tail = figure(one, "tail").unwrap_or_default();
+    if let Some(since) = since.filter(|since| *since < tail) {
+        let events = many(tail - since, "event");
+        paper.say(Tone::Plain, "    ", &format!("{events} since its last checkpoint"));
+    }
+    paper.command("    ", &format!("sessionlog view {id} continuation"));
+    paper.command("    ", &format!("sessionlog replay {id}"));
+}
+
+/// A checkpoint of a session, with its state by names.
+fn checkpoint(session: &str, found: &Value, paper: &mut Paper) {
+    let at = figure(found, "position").unwrap_or_default();
+    let label = word(found, "label");
+    let label = if label.is_empty() { String::new() } else { format!("“{label}”, ") };
+    let when = paper.times.when(word(found, "created_at"));
+    paper.text(&format!("{session}, checkpoint {label}{}", with(&format!("at {at}"), &when)));
+    for name in ["state", "plan"] {
+        let value = found.get(name).unwrap_or(&Value::Null);
+        let lines = match name {
+            "plan" => words::boxes(value),
+            _ => words::members(value, &[]),
+        };
+        if !lines.is_empty() {
+            paper.say(Tone::Plain, "    ", &format!("{}:", named(name)));
+            paper.say(Tone::Plain, "      ", &lines.join("\n"));
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! Lines of text within a width: headings, paragraphs and items with hanging indents. It must not
+//! know what the text is about.
+
+use ratatui::text::Span;
+use unicode_segmentation::UnicodeSegmentation as _;
+
+use crate::cli::{
+    screen::{Tone, printable},
+    times::Times,
+};
+
+/// Columns that a text keeps, however far it is indented.
+const TEXT_COLUMNS_MIN: usize = 8;
+/// Columns of a tab.
+const TAB: &str = "    ";
+
+/// What is printed so far.
+pub(in crate::cli) struct Paper {
+    columns: usize,
+    /// How instants are printed.
+    pub(in crate::cli) times: Times,
+    lines: Vec<(Tone, String)>,
+}
+
+impl Paper {
+    /// Empty paper of so many columns.
+    pub(in crate::cli) fn new(columns: usize, times: Times) -> Self {
+        Self { columns, times, lines: Vec::new() }
+    }
+
+    /// The lines, none longer than the columns but for commands.
+    pub(in crate::cli) fn lines(self) -> Vec<(Tone, String)> {
+        self.lines
+    }
+
+    /// A heading, with an empty line above unless it is the first.
+    pub(in crate::cli) fn heading(&mut self, text: &str) {
+        if !self.lines.is_empty() {
+            self.lines.push((Tone::Plain, String::new()));
+        }
+        self.say(Tone::Strong, "", text);
+    }
+
+    /// A text behind a lead; its further lines begin below the first column of the text.
+    pub(in crate::cli) fn say(&mut self, tone: Tone, lead: &str, text: &str) {
+        let indent = columns(lead);
+        let width = self.columns.saturating_sub(indent).max(TEXT_COLUMNS_MIN);
+        for (n, line) in wrapped(text, width).into_iter().enumerate() {
+            let line = match n {
+                0 => format!("{lead}{line}"),
+                _ if line.is_empty() => line,
+                _ => format!("{:indent$}{line}", ""),
+            };
+            self.lines.push((tone, line.trim_end().to_owned()));
+        }
+    }
+
+    /// A text below a heading.
+    pub(in crate::cli) fn text(&mut self, text: &str) {
+        self.say(Tone::Plain, "  ", text);
+    }
+
+    /// An item of a list below a heading.
+    pub(in crate::cli) fn item(&mut self, text: &str) {
+        self.say(Tone::Plain, "  - ", text);
+    }
+
+    /// A command to be copied: on one line, however long it is.
+    pub(in crate::cli) fn command(&mut self, lead: &str, text: &str) {
+        self.lines.push((Tone::Faint, format!("{lead}{}", printable(text))));
+    }
+
+    /// Less important than its surroundings.
+    pub(in crate::cli) fn faint(&mut self, text: &str) {
+        self.say(Tone::Faint, "  ", text);
+    }
+}
+
+/// Columns that a text takes on a terminal.
+pub(in crate::cli) fn columns(text: &str) -> usize {
+    if text.is_ascii() { text.len() } else { Span::raw(text).width() }
+}
+
+/// A text in lines of at most that many columns, broken between words where there are any. Tabs are
+/// expanded, what steers a terminal is escaped, empty lines at the ends are left out.
+pub(in crate::cli) fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let text = printable(text).replace('\t', TAB);
+    let text = text.trim_end().trim_start_matches('\n');
+    let mut lines = Vec::new();
+    for line in text.split('\n') {
+        wrap_line(line, width.max(1), &mut lines);
+    }
+    lines
+}
+
+fn wrap_line(line: &str, width: usize, lines: &mut Vec<String>) {
+    if columns(line) <= width {
+        return lines.push(line.to_owned());
+    }
+    // Further lines hang below the text of an item or of code, and keep half of the width at least.
+    let text = line.trim_start_matches(' ');
+    let marker = if text.starts_with("- ") || text.starts_with("* ") { 2 } else { 0 };
+    let indent = (line.len() - text.len() + marker).min(width / 2);
+    let mut filled = String::new();
+    for word in line.split_inclusive(' ') {
+        let room = width.saturating_sub(columns(&filled));
+        if columns(word.trim_end_matches(' ')) <= room {
+            filled.push_str(word);
+            continue;
+        }
+        if !filled.trim_end().is_empty() {
+            lines.push(filled.trim_end().to_owned());
+        }
+        filled = " ".repeat(indent);
+        for part in word.graphemes(true) {
+            if columns(&filled) + columns(part.trim_end_matches(' ')) > width {
+                lines.push(std::mem::replace(&mut filled, " ".repeat(indent)));
+            }
+            filled.push_str(part);
+        }
+    }
+    if !filled.trim_end().is_empty() {
+        lines.push(filled.trim_end().to_owned());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_wrapped_between_words_and_within_words_that_are_too_long() {
+        for (text, width, expected) in [
+            ("one two three", 7, &["one two", "three"][..]),
+            ("one  two", 20, &["one  two"]),
+            ("abcdefghij k", 4, &["abcd", "efgh", "ij k"]),
+            ("    let x = 1;\n\ty", 9, &["    let x", "    = 1;", "    y"]),
+            ("\na\n\nb\n\n", 5, &["a", "", "b"]),
+            ("- one two\n  * three four", 9, &["- one two", "  * three", "    four"]),
+            ("日本語 日本", 6, &["日本語", "日本"]),
+            ("日本語日本", 5, &["日本", "語日", "本"]),
+            ("a\u{202e}b\u{9b}c", 20, &["a\\u202eb\\u009bc"]),
+            ("", 5, &[""]),
+            ("              x", 4, &["  x"]),
+        ] {
+            let lines = wrapped(text, width);
+            assert_eq!(lines, expected, "{text:?}");
+            assert!(lines.iter().all(|line| columns(line) <= width), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn an_item_hangs_below_its_lead_and_a_heading_has_an_empty_line_above() {
+        let mut paper = Paper::new(20, Times::default());
+        paper.heading("Next");
+        paper.item("mend the lock and look again");
+        paper.heading("Done");
+        paper.say(Tone::Plain, "  [12] ", "a\nb");
+        let lines: Vec<String> = paper.lines().into_iter().map(|(_, text)| text).collect();
+        assert_eq!(
+            lines,
+            ["Next", "  - mend the lock", "    and look again", "", "Done", "  [12] a", "       b"]
+        );
+    }
+}

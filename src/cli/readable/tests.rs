@@ -1,0 +1,352 @@
+//! Views as a person reads them, as snapshots over JSON.
+
+use insta::assert_snapshot;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::{cli::times::Times, event::Timestamp};
+
+/// The lines of a page of 60 columns, at noon.
+fn lines(fill: impl FnOnce(&mut Paper)) -> String {
+    let now = Timestamp::parse("2026-11-23T12:00:00Z").unwrap();
+    let mut paper = Paper::new(60, Times::at(now, jiff::tz::TimeZone::UTC));
+    fill(&mut paper);
+    let lines: Vec<String> = paper.lines().into_iter().map(|(_, text)| text).collect();
+    assert!(lines.iter().all(|line| paper::columns(line) <= 60 || line.contains("sessionlog ")));
+    lines.join("\n")
+}
+
+fn shown(which: WhichView, value: &Value) -> String {
+    lines(|paper| view(which, "trip", value, paper))
+}
+
+#[test]
+fn an_index_has_its_sections_in_order_and_no_empty_one() {
+    let index = json!({
+        "position": 63, "goal": "why do hares sleep with open eyes", "steps_total": 12,
+        "is_complete": false, "started_at": "2026-11-23T10:00:00.123456Z",
+        "updated_at": "2026-11-23T11:58:30Z", "truncated": true,
+        "summary": "Two theories are left.",
+        "steps": [
+            {"number": 2, "line": "asked the library", "confidence": "low", "superseded_by": 12},
+            {"number": 12, "branch_id": "field", "confidence": "high",
+             "line": "watched three hares for a night and counted how often they blinked"},
+        ],
+        "last_steps": [{
+            "number": 12, "description": "watched three hares\nfor a night", "reasoning": "to see",
+            "confidence": "high", "rejected": ["cameras"], "branch_id": "field", "branch_from": 2,
+            "is_final": true, "position": 57, "at": "2026-11-23T11:00:00Z", "truncated": false,
+        }],
+        "gaps": [{"id": "g1", "description": "do they dream", "step": 12}],
+        "sources": [{"url": "https://a.org", "title": "Hares", "kind": "web", "step": 2}],
+        "rejected": ["they do not sleep"],
+        "recent": [{"position": 62, "type": "user.message", "text": "go on", "at": "x"}],
+        "files": [], "next": [],
+        "left_out": {"sources": 12, "gaps": 1}, "cursors": {"sources": "c9"},
+        "surprise": {"a_b": 1}, "odd": [{"x": 1, "y": "z"}],
+    });
+    assert_snapshot!(shown(WhichView::Index, &index));
+}
+
+#[test]
+fn a_continuation_has_the_plan_as_boxes_and_results_with_their_calls() {
+    let view = json!({
+        "position": 1234, "tokens": 1590, "tokens_max": 2000, "truncated": false,
+        "task": {"text": "book a flight", "position": 0, "truncated": true},
+        "goal": "book a flight",
+        "instructions": [
+            {"text": "not on a Friday", "position": 4},
+            {"text": "and cheap", "position": 1200, "truncated": true},
+        ],
+        "plan": {
+            "steps": [
+                {"text": "look", "state": "completed"}, {"text": "choose", "state": "in_progress"},
+                {"text": "pay", "state": ""}, {"text": "fly", "state": "cancelled"},
+            ],
+            "current": "choose", "done": 3, "total": 6,
+        },
+        "next": ["call the airline"], "failures": ["[40] cargo test"], "files": ["src/a.rs (3 times)"],
+        "changes": ["[41-44] booked HAT123"], "findings": ["[12] the 7 o'clock flight is full"],
+        "steps": [{"number": 3, "description": "looked", "reasoning": "must", "rejected": ["bus"]}],
+        "rejected": [], "gaps": ["which seat"], "sources": ["https://b.org"], "done": ["looked"],
+        "tried": ["train"], "failed": ["train"], "summary": "",
+        "results": [
+            {"position": 60, "tool": "find", "input": "{\"to\":\"GNE\"}", "text": "two flights",
+             "failed": false},
+            {"position": 61, "tool": "", "input": "", "text": "boom", "failed": true},
+        ],
+        "why": [{"class": "finding", "position": 12, "form": "line", "score": 43210,
+                 "why": "rare words"}],
+    });
+    assert_snapshot!(shown(WhichView::Continuation, &view));
+}
+
+#[test]
+fn a_step_says_how_its_text_continues() {
+    let step = json!({"step": {
+        "number": 7, "description": "long", "rejected": [], "branch_id": "b", "position": 3,
+        "at": "2026-11-23T11:59:59Z", "truncated": true, "is_final": false,
+    }, "next_cursor": "abc"});
+    assert_snapshot!(shown(WhichView::Step, &step));
+}
+
+#[test]
+fn a_window_of_events_and_of_messages_is_read_as_a_conversation() {
+    let size = json!({
+        "position": 9, "tokens": 800, "tokens_max": 4000, "tokenizer": "claude",
+        "dropped": [{"from": 0, "to": 3, "reason": "budget"}, {"from": 4, "to": 5, "reason": "filtered"}],
+        "shortened": [5, 7],
+    });
+    let of = |member: &str, value: Value| {
+        let mut view = size.clone();
+        view[member] = value;
+        shown(WhichView::Window, &view)
+    };
+    let events = of(
+        "events",
+        json!([
+            {"type": "user.message", "position": 5, "content": "hello", "raw": {"role": "user"}},
+            {"type": "agent.tool_use", "position": 6, "name": "f", "input": {"a": [1, 2]}, "call_id": "c"},
+        ]),
+    );
+    assert_snapshot!("window_of_events", events);
+    let messages = of(
+        "messages",
+        json!([
+            {"role": "user", "content": [{"type": "text", "text": "hello"}]},
+            {"role": "assistant", "content": [
+                {"type": "text", "text": "I look"},
+                {"type": "tool_use", "id": "c", "name": "f", "input": {"path": "a\tb", "deep": {"x": [true]}}},
+            ]},
+            {"role": "user", "content": [
+                {"type": "tool_result", "tool_use_id": "c", "is_error": true,
+                 "content": [{"type": "text", "text": "not there"}]},
+            ]},
+        ]),
+    );
+    assert_snapshot!("window_of_messages", messages);
+    let chat = of(
+        "messages",
+        json!([
+            {"role": "system", "content": "be kind"},
+            {"role": "assistant", "content": null, "tool_calls": [
+                {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{\"a\": 1}"}},
+            ]},
+            {"role": "tool", "tool_call_id": "c", "content": "done"},
+        ]),
+    );
+    assert_snapshot!("window_of_a_chat", chat);
+}
+
+#[test]
+fn usage_and_compactions_are_told_in_figures_and_ranges() {
+    let usage = json!({
+        "position": 63, "tokens": 24000, "reported_position": 60,
+        "reported_at": "2026-11-23T11:30:00Z", "limit": 200000, "threshold": 150000, "margin": 100,
+        "remaining": 175900, "level": "none", "requests": 12, "input_tokens": 240000,
+        "cached_tokens": 1000, "output_tokens": 999,
+    });
+    assert_snapshot!("usage", shown(WhichView::Usage, &usage));
+    let none = json!({"tokens": null, "limit": 200000, "threshold": 150000, "level": "none",
+        "requests": 0});
+    assert_snapshot!("usage_of_none", shown(WhichView::Usage, &none));
+    let compactions = json!({
+        "position": 80, "count": 3, "compactions": [
+            {"position": 64, "at": "2026-11-20T08:00:00Z", "trigger": "auto", "is_told": false,
+             "kept": [{"from": 0, "to": 10}], "dropped": [{"from": 10, "to": 64}],
+             "summary": "much was said"},
+        ],
+        "lost": [{"from": 10, "to": 64}, {"from": 70, "to": 71}], "lost_events": 55,
+    });
+    assert_snapshot!("compactions", shown(WhichView::Compactions, &compactions));
+    assert_eq!(shown(WhichView::Compactions, &json!({"count": 0})), "No compaction was recorded");
+}
+
+#[test]
+fn a_difference_is_told_in_sentences() {
+    let found = json!({
+        "from": 10, "to": 64,
+        "events": {"count": 54, "bytes": 2048, "types": {"agent.message": 50, "user.message": 3},
+                   "others": 1},
+        "facts": {
+            "goal": {"from": "old", "to": "new"}, "summary": {"from": null, "to": "stands"},
+            "complete": true,
+            "steps": {"data": [{"step": 3, "branch": "b", "line": "looked"}], "total": 4},
+            "superseded": {"data": [{"step": 1, "line": "x", "superseded_by": 3}], "total": 1},
+            "gaps_opened": {"data": [{"id": "g", "description": "why"}], "total": 1},
+            "gaps_closed": {"data": [{"id": "h", "description": ""}], "total": 1},
+            "sources": {"data": [{"url": "https://a.org", "title": "A", "step": 3}], "total": 1},
+            "rejected": {"data": [{"text": "bus", "step": 3}], "total": 3},
+        },
+        "window": {
+            "tokens_max": 4000, "from": {"events": 10, "tokens": 900},
+            "to": {"events": 1, "tokens": 1},
+            "entered": {"data": [{"from": 60, "to": 64}], "events": 4},
+            "left": {"data": [{"from": 0, "to": 9}], "events": 9},
+            "shortened": {"data": [], "events": 0},
+        },
+    });
+    assert_snapshot!(lines(|paper| difference("trip", &found, paper)));
+    let nothing = json!({"from": 3, "to": 3, "events": {"count": 0}});
+    let said = lines(|paper| difference("trip", &nothing, paper));
+    assert_eq!(said, "Nothing lies between 3 and 3.");
+}
+
+#[test]
+fn a_history_says_what_was_left_and_what_to_start_from() {
+    let told = json!({
+        "data": [
+            {"id": "trip", "title": "A trip", "tail": 14, "updated_at": "2026-11-23T11:00:00Z",
+             "goal": "see Ghent", "summary": "Half of it is seen.", "steps": 5, "gaps_open": 1,
+             "complete": false},
+            {"id": "old", "title": null, "tail": 1, "updated_at": "2026-11-01T11:00:00Z",
+             "goal": "", "summary": "", "steps": 0, "gaps_open": 0, "complete": false},
+        ],
+        "unfinished": [{"id": "trip", "tail": 14, "updated_at": "2026-11-23T11:00:00Z",
+            "last_checkpoint": {"position": 10}, "leased": true}],
+        "start_from": {"session": "trip", "checkpoint": {
+            "position": 10, "label": "tests pass", "created_at": "2026-11-23T11:00:00Z",
+            "state": {"next": "go on", "seen": ["a", "b"]},
+            "plan": {"steps": [{"text": "look", "state": "done"}, "paint"]}}},
+    });
+    assert_snapshot!(lines(|paper| history(&told, paper)));
+    assert_eq!(lines(|paper| history(&json!({"data": []}), paper)), "No sessions yet.");
+}
+
+#[test]
+fn a_session_says_what_is_its_own_and_what_is_damaged() {
+    let told = json!({
+        "id": "trip", "title": "bad \u{202e}title\u{9b}2J", "status": "idle", "tail": 12345,
+        "bytes": 32, "workspace": null, "created_at": "2026-11-23T11:00:00.5Z",
+        "updated_at": "2026-11-01T11:00:00Z", "forked_from": {"session": "root", "position": 3},
+        "metadata": {"client": "codex"},
+        "damage": [{"from": 3, "to": 5, "reason": "checksum"},
+                   {"from": 9, "to": 10, "reason": "lost", "accepted_at": "2026-11-23T11:00:00Z"}],
+    });
+    assert_snapshot!(lines(|paper| session(&told, paper)));
+}
+
+#[test]
+fn nothing_recorded_steers_the_terminal_through_a_view() {
+    let bad = "a\u{1b}[2J\u{9b}31m\u{202e}\u{61c}\u{feff}\u{7f}\r";
+    let hostile = json!({
+        "task": {"text": bad}, "plan": {"steps": [{"text": bad, "state": bad}]},
+        "steps": [{"number": 1, "line": bad, "branch_id": bad, "confidence": bad}],
+        "sources": [{"url": bad, "title": bad}], "next": [bad, format!("[{bad}] x")],
+        "results": [{"tool": bad, "input": bad, "text": bad}],
+        "left_out": {bad: 2}, "cursors": {bad: bad}, "other": {bad: bad},
+        "events": [{"type": bad, "position": 1, "content": bad}],
+        "messages": [{"role": bad, "content": [{"type": "tool_use", "name": bad, "input": {bad: [bad]}}]}],
+        "compactions": [{"trigger": bad, "summary": bad}], "count": 1,
+        "id": bad, "title": bad, "metadata": {bad: bad}, "data": [{"id": bad, "goal": bad}],
+    });
+    for which in [WhichView::Index, WhichView::Window, WhichView::Compactions, WhichView::Step] {
+        check(&shown(which, &hostile));
+    }
+    check(&lines(|paper| session(&hostile, paper)));
+    check(&lines(|paper| history(&hostile, paper)));
+    fn check(text: &str) {
+        let bad = |c: char| c != '\n' && (c.is_control() || "\u{202e}\u{61c}\u{feff}".contains(c));
+        assert!(!text.contains(bad) && text.contains("\\u001b[2J"), "{text}");
+    }
+}
+
+#[test]
+fn a_line_of_json_that_a_view_made_is_printed_in_words() {
+    for (kind, line, expected) in [
+        ("agent.tool_use", r#"look {"where": "here", "n": 2}"#, "look  where: here, n: 2"),
+        ("x.own", r#"{"a":{"b":1}}"#, "a: b: 1"),
+        (
+            "span.model_request_end",
+            r#"{"model_usage":{"input_tokens":9}}"#,
+            "Model request: 9 tokens in",
+        ),
+        ("agent.tool_use", r#"look {"where": "he…"#, r#"look {"where": "he…"#),
+        ("user.message", "say {what}", "say {what}"),
+    ] {
+        assert_eq!(words::line(kind, line), expected, "{line}");
+    }
+}
+
+#[test]
+fn each_type_of_event_is_told_in_words() {
+    for (event, expected) in [
+        (json!({"type": "user.message", "content": "hi"}), "hi"),
+        (
+            json!({"type": "agent.message", "content": [
+                {"type": "text", "text": "a"}, {"type": "image", "source": {}}, {"x": 1},
+            ]}),
+            "a\n[image]\nx: 1",
+        ),
+        (
+            json!({"type": "agent.tool_use", "name": "f", "input": {"a": 1, "b": "c"}}),
+            "f  a: 1, b: c",
+        ),
+        (
+            json!({"type": "agent.tool_use", "name": "write", "input": {"path": "p", "text": "x\ny"}}),
+            "write\n  path: p\n  text: x\n      y",
+        ),
+        (json!({"type": "agent.tool_use", "name": "f", "input": {}}), "f"),
+        (
+            json!({"type": "agent.tool_result", "content": "no", "is_error": true, "call_id": "c"}),
+            "Error: no",
+        ),
+        (json!({"type": "agent.tool_result", "content": []}), "(no output)"),
+        (
+            json!({"type": "research.step", "number": 3, "description": "looked", "reasoning": "r",
+                   "confidence": "high", "rejected": ["x"], "revises": 2, "final": true}),
+            "Step 3 (high confidence, revises 2, the last)\nlooked\nWhy: r\nRuled out: x",
+        ),
+        (json!({"type": "research.goal", "goal": "g", "id": "e", "position": 1}), "Goal: g"),
+        (
+            json!({"type": "research.gap_opened", "gap_id": "g", "description": "d"}),
+            "Open question: d",
+        ),
+        (json!({"type": "research.gap_closed", "gap_id": "g"}), "Question answered: g"),
+        (
+            json!({"type": "source.found", "url": "u", "title": "t", "kind": "web", "step": 2}),
+            "Source: t — u (web, step 2)",
+        ),
+        (
+            json!({"type": "plan.updated", "steps": [{"text": "a", "state": "done"}, "b"], "current": "b"}),
+            "[x] a\n[>] b",
+        ),
+        (json!({"type": "outcome.recorded", "tried": ["a"], "next": ["b"]}), "Tried: a\nNext: b"),
+        (
+            json!({"type": "memory.item", "topic": "t", "text": "x", "positions": {"from": 1, "to": 4}}),
+            "t: x\nStands for 1–3",
+        ),
+        (
+            json!({"type": "context.compacted", "trigger": "auto", "dropped": [[1, 3]], "kept": [4, 5]}),
+            "The context was compacted (auto)\nLeft the context: 1–2 (2 events)\nKept: 4 (1 event)",
+        ),
+    ] {
+        assert_eq!(words::event(&event), expected, "{event}");
+    }
+}
+
+#[test]
+fn what_a_harness_reports_and_unknown_types_are_told_in_words() {
+    for (event, expected) in [
+        (
+            json!({"type": "context.threshold", "tokens": 150000, "limit": 200000, "level": "threshold"}),
+            "Context at its threshold: 150 000 of 200 000 tokens (75 %)",
+        ),
+        (
+            json!({"type": "span.model_request_end", "model_usage": {"input_tokens": 9000},
+                   "took_ms": 1200}),
+            "Model request: 9 000 tokens in, took 1.2 s",
+        ),
+        (
+            json!({"type": "session.status_running", "source": "startup", "model": null}),
+            "source: startup",
+        ),
+        (
+            json!({"type": "x.y", "deep": {"list": [{"a": 1}, {"b": {"c": []}}]}, "raw": {"r": 1}}),
+            "deep:\n  list:\n    - a: 1",
+        ),
+        (json!({"type": "x.y", "raw": {"role": "?"}}), ""),
+    ] {
+        assert_eq!(words::event(&event), expected, "{event}");
+    }
+}

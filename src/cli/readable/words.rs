@@ -1,0 +1,379 @@
+//! What an event says, in words: of each type that the store or its clients write, its members as
+//! a person reads them; of other types its members by name. It must not print JSON, nor shorten.
+
+use serde_json::{Map, Value};
+
+pub(in crate::cli) use super::members::{members, named};
+use crate::cli::times::took;
+
+/// Members that say where an event is and how it was recorded, not what it says.
+const ENVELOPE: [&str; 13] = [
+    "id",
+    "type",
+    "position",
+    "processed_at",
+    "created_at",
+    "origin",
+    "raw",
+    "raw_in",
+    "call_id",
+    "tool_use_id",
+    "mcp_tool_use_id",
+    "custom_tool_use_id",
+    "redacted",
+];
+/// Characters of a call on one line.
+pub(super) const CALL_CHARS: usize = 72;
+
+/// A text member; empty when it is absent.
+pub(in crate::cli) fn word<'a>(value: &'a Value, name: &str) -> &'a str {
+    value.get(name).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// A member that is a number.
+pub(in crate::cli) fn figure(value: &Value, name: &str) -> Option<u64> {
+    value.get(name).and_then(Value::as_u64)
+}
+
+/// The items of a list; none when it is absent.
+pub(in crate::cli) fn list<'a>(value: &'a Value, name: &str) -> &'a [Value] {
+    value.get(name).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
+}
+
+fn is(value: &Value, name: &str) -> bool {
+    value.get(name).and_then(Value::as_bool) == Some(true)
+}
+
+/// A count with a space between thousands.
+pub(in crate::cli) fn grouped(count: u64) -> String {
+    let digits = count.to_string();
+    let mut text = String::new();
+    for (n, digit) in digits.chars().enumerate() {
+        if n > 0 && (digits.len() - n).is_multiple_of(3) {
+            text.push(' ');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// So many of a thing.
+pub(in crate::cli) fn many(count: u64, one: &str) -> String {
+    if count == 1 { format!("1 {one}") } else { format!("{} {one}s", grouped(count)) }
+}
+
+/// The positions of a half-open range: `10–63`, or `10`.
+pub(in crate::cli) fn span(from: u64, to: u64) -> String {
+    match to.saturating_sub(1) {
+        last if last <= from => from.to_string(),
+        last => format!("{from}–{last}"),
+    }
+}
+
+/// The bounds of a range as clients write it: `{"from":1,"to":5}` or `[1,5]`.
+fn bounds(range: &Value) -> Option<(u64, u64)> {
+    let pair = match range {
+        Value::Array(pair) => (pair.first()?, pair.get(1)?),
+        _ => (range.get("from")?, range.get("to")?),
+    };
+    Some((pair.0.as_u64()?, pair.1.as_u64()?))
+}
+
+/// Ranges with their count: `10–63, 70 (55 events)`; nothing when there are none.
+pub(in crate::cli) fn ranges(all: &[Value], of: &str) -> Option<String> {
+    let all: Vec<(u64, u64)> = all.iter().filter_map(bounds).collect();
+    let count: u64 = all.iter().map(|(from, to)| to.saturating_sub(*from)).sum();
+    let spans: Vec<String> = all.iter().map(|(from, to)| span(*from, *to)).collect();
+    (!spans.is_empty()).then(|| format!("{} ({})", spans.join(", "), many(count, of)))
+}
+
+/// What an event says, one fact a line.
+pub(in crate::cli) fn event(event: &Value) -> String {
+    let kind = word(event, "type");
+    let lines = match kind {
+        "agent.tool_use" | "agent.mcp_tool_use" | "agent.custom_tool_use" => vec![call(event)],
+        "agent.tool_result"
+        | "agent.mcp_tool_result"
+        | "user.tool_result"
+        | "user.custom_tool_result" => result(event),
+        "research.step" => step(event),
+        "research.goal" => labelled(event, &[("Goal", "goal")]),
+        "research.summary" => labelled(event, &[("Summary", "summary")]),
+        "research.gap_opened" => labelled(event, &[("Open question", "description")]),
+        "research.gap_closed" => closed(event),
+        "source.found" => vec![format!("Source: {}", source(event))],
+        "plan.updated" => boxes(event),
+        "outcome.recorded" => outcome(event),
+        "memory.item" => memory(event),
+        "context.compacted" => compacted(event),
+        "context.threshold" => threshold(event),
+        "span.model_request_end" => request(event),
+        _ => other(event),
+    };
+    let lines: Vec<String> = lines.into_iter().filter(|line| !line.is_empty()).collect();
+    if lines.is_empty() && kind != "gap" { other(event).join("\n") } else { lines.join("\n") }
+}
+
+/// A line that a view made of an event of that type: JSON of a body, or a call with its arguments
+/// as JSON, in words. A line that was cut is left as it is.
+pub(in crate::cli) fn line(kind: &str, line: &str) -> String {
+    let object = |text: &str| serde_json::from_str::<Map<String, Value>>(text).ok();
+    let call = || {
+        let (name, given) = line.split_once(' ')?;
+        Some(arguments(name, &Value::Object(object(given)?)))
+    };
+    let body = || {
+        let mut body = object(line)?;
+        body.insert("type".to_owned(), Value::from(kind));
+        Some(event(&Value::Object(body)))
+    };
+    let words = body().or_else(call).unwrap_or_else(|| line.to_owned());
+    words.lines().map(str::trim).collect::<Vec<_>>().join(" ")
+}
+
+/// Members that are texts, each behind its label.
+fn labelled(event: &Value, labels: &[(&str, &str)]) -> Vec<String> {
+    let said = labels.iter().map(|(label, name)| (label, word(event, name)));
+    said.filter(|(_, text)| !text.is_empty())
+        .map(|(label, text)| format!("{label}: {text}"))
+        .collect()
+}
+
+/// The text of a message, of its blocks, or of what a tool answered.
+pub(in crate::cli) fn content(content: &Value) -> String {
+    match content {
+        Value::Array(blocks) => {
+            let blocks = blocks.iter().map(block).filter(|text| !text.is_empty());
+            blocks.collect::<Vec<_>>().join("\n")
+        }
+        Value::Object(_) => block(content),
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// What a block of a message says.
+fn block(block: &Value) -> String {
+    match word(block, "type") {
+        "tool_use" | "server_tool_use" | "mcp_tool_use" => call(block),
+        "tool_result" => result(block).join("\n"),
+        "thinking" => format!("(thinking) {}", word(block, "thinking")),
+        "image" | "image_url" => "[image]".to_owned(),
+        "document" | "file" => format!("[document] {}", word(block, "title")).trim_end().to_owned(),
+        _ => match block {
+            Value::String(text) => text.clone(),
+            _ if block.get("text").is_some_and(Value::is_string) => word(block, "text").to_owned(),
+            _ => members(block, &["type", "cache_control"]).join("\n"),
+        },
+    }
+}
+
+/// A call of a tool: its name and what it is given.
+pub(in crate::cli) fn call(call: &Value) -> String {
+    let name = Some(word(call, "name")).filter(|name| !name.is_empty()).unwrap_or("(no name)");
+    let given = call.get("input").or_else(|| call.get("arguments")).unwrap_or(&Value::Null);
+    arguments(name, given)
+}
+
+/// A name and arguments, on one line where they fit it, else each on its own. Arguments written as
+/// JSON text are read.
+pub(in crate::cli) fn arguments(name: &str, given: &Value) -> String {
+    let read: Option<Value> = given.as_str().and_then(|text| serde_json::from_str(text).ok());
+    let given = read.as_ref().filter(|read| read.is_object()).unwrap_or(given);
+    let lines = match given {
+        Value::String(text) => text.lines().map(str::to_owned).collect(),
+        Value::Null => Vec::new(),
+        _ => members(given, &[]),
+    };
+    let one: String = lines.join(", ");
+    let flat = !lines.iter().any(|line| line.starts_with(' ') || line.contains('\n'));
+    match one.chars().count() {
+        0 => name.to_owned(),
+        count if flat && count + name.chars().count() <= CALL_CHARS => format!("{name}  {one}"),
+        _ => {
+            let lines = lines.iter().map(|line| format!("\n  {}", line.replace('\n', "\n    ")));
+            format!("{name}{}", lines.collect::<String>())
+        }
+    }
+}
+
+fn result(event: &Value) -> Vec<String> {
+    let text = content(event.get("content").unwrap_or(&Value::Null));
+    let text = if text.is_empty() { "(no output)".to_owned() } else { text };
+    vec![if is(event, "is_error") { format!("Error: {text}") } else { text }]
+}
+
+/// What stands behind a step's number or line: branch, confidence, what it supersedes.
+pub(in crate::cli) fn about_step(step: &Value) -> String {
+    let branch = Some(word(step, "branch_id")).filter(|name| !name.is_empty());
+    let from = figure(step, "branch_from").map(|n| format!(" from step {n}")).unwrap_or_default();
+    let confidence = Some(word(step, "confidence")).filter(|word| !word.is_empty());
+    let is_final = is(step, "is_final") || is(step, "final");
+    let said = [
+        branch.map(|name| format!("branch {name}{from}")),
+        confidence.map(|word| format!("{word} confidence")),
+        figure(step, "revises").map(|n| format!("revises {n}")),
+        figure(step, "superseded_by").map(|n| format!("superseded by {n}")),
+        is_final.then(|| "the last".to_owned()),
+    ];
+    said.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+/// `text (more)`, or the text alone.
+pub(in crate::cli) fn with(text: &str, more: &str) -> String {
+    if more.is_empty() { text.to_owned() } else { format!("{text} ({more})") }
+}
+
+fn step(event: &Value) -> Vec<String> {
+    let number = figure(event, "number").unwrap_or_default();
+    let mut lines = vec![
+        with(&format!("Step {number}"), &about_step(event)),
+        word(event, "description").to_owned(),
+    ];
+    lines.extend(labelled(event, &[("Why", "reasoning")]));
+    lines.extend(texts(event, "rejected").map(|text| format!("Ruled out: {text}")));
+    lines
+}
+
+/// The texts of a list.
+fn texts<'a>(value: &'a Value, name: &str) -> impl Iterator<Item = &'a str> + use<'a> {
+    list(value, name).iter().filter_map(Value::as_str)
+}
+
+fn closed(event: &Value) -> Vec<String> {
+    let said = ["resolution", "description"].map(|name| word(event, name));
+    let said = said.into_iter().find(|text| !text.is_empty()).unwrap_or(word(event, "gap_id"));
+    vec![format!("Question answered: {said}")]
+}
+
+/// A source: its title and where it is.
+pub(in crate::cli) fn source(source: &Value) -> String {
+    let (title, url) = (word(source, "title"), word(source, "url"));
+    let named = if title.is_empty() { url.to_owned() } else { format!("{title} — {url}") };
+    let kind = Some(word(source, "kind")).filter(|kind| !kind.is_empty()).map(str::to_owned);
+    let step = figure(source, "step").map(|step| format!("step {step}"));
+    with(&named, &kind.into_iter().chain(step).collect::<Vec<_>>().join(", "))
+}
+
+/// The box of a plan's step: done, under way, or still to do.
+pub(in crate::cli) fn tick(state: &str, is_current: bool) -> &'static str {
+    match state.to_lowercase().replace(['-', ' '], "_").as_str() {
+        "done" | "completed" | "complete" | "finished" => "[x]",
+        "in_progress" | "current" | "active" | "doing" | "started" => "[>]",
+        "cancelled" | "canceled" | "dropped" | "skipped" => "[-]",
+        _ if is_current => "[>]",
+        _ => "[ ]",
+    }
+}
+
+/// The text and the state of a plan's step.
+pub(in crate::cli) fn plan_step(step: &Value) -> (&str, &str) {
+    let named = ["text", "step", "content", "title"].map(|name| word(step, name));
+    let text = named.into_iter().find(|text| !text.is_empty());
+    let state = ["state", "status"].map(|name| word(step, name));
+    let state = state.into_iter().find(|text| !text.is_empty());
+    (text.or_else(|| step.as_str()).unwrap_or_default(), state.unwrap_or_default())
+}
+
+/// The steps of a plan, each with its box.
+pub(super) fn boxes(event: &Value) -> Vec<String> {
+    let current = word(event, "current");
+    let line = |step: &Value| {
+        let (text, state) = plan_step(step);
+        format!("{} {text}", tick(state, !text.is_empty() && text == current))
+    };
+    let steps = ["steps", "plan", "todos"].map(|name| list(event, name));
+    let steps = steps.into_iter().find(|steps| !steps.is_empty()).unwrap_or_default();
+    steps.iter().map(line).collect()
+}
+
+fn outcome(event: &Value) -> Vec<String> {
+    let lists = [("Tried", "tried"), ("Worked", "worked"), ("Failed", "failed"), ("Next", "next")];
+    let said = lists
+        .into_iter()
+        .flat_map(|(label, name)| texts(event, name).map(move |text| format!("{label}: {text}")));
+    said.collect()
+}
+
+fn memory(event: &Value) -> Vec<String> {
+    let mut lines = vec![match word(event, "topic") {
+        "" => word(event, "text").to_owned(),
+        topic => format!("{topic}: {}", word(event, "text")),
+    }];
+    let places = event.get("positions").and_then(bounds);
+    lines.extend(places.map(|(from, to)| format!("Stands for {}", span(from, to))));
+    lines
+}
+
+fn compacted(event: &Value) -> Vec<String> {
+    let of = |name: &str| match event.get(name) {
+        Some(Value::Array(all)) if bounds(&Value::Array(all.clone())).is_none() => all.clone(),
+        Some(one) => vec![one.clone()],
+        None => Vec::new(),
+    };
+    let mut lines = vec![with("The context was compacted", word(event, "trigger"))];
+    lines.extend(ranges(&of("dropped"), "event").map(|said| format!("Left the context: {said}")));
+    lines.extend(ranges(&of("kept"), "event").map(|said| format!("Kept: {said}")));
+    lines.extend(labelled(event, &[("Summary", "summary")]));
+    lines
+}
+
+fn threshold(event: &Value) -> Vec<String> {
+    let (tokens, limit) = (figure(event, "tokens"), figure(event, "limit"));
+    let said = tokens.zip(limit).map(|(tokens, limit)| of_limit(tokens, limit));
+    vec![format!("Context at its {}: {}", word(event, "level"), said.unwrap_or_default())]
+}
+
+/// `24 000 of 200 000 tokens (12 %)`.
+pub(in crate::cli) fn of_limit(tokens: u64, limit: u64) -> String {
+    match limit {
+        0 => many(tokens, "token"),
+        _ => {
+            let percent = u128::from(tokens) * 100 / u128::from(limit);
+            format!("{} of {} tokens ({percent} %)", grouped(tokens), grouped(limit))
+        }
+    }
+}
+
+fn request(event: &Value) -> Vec<String> {
+    let usage = event.get("model_usage").or_else(|| event.get("usage")).unwrap_or(&Value::Null);
+    let counts = [
+        ("input_tokens", "tokens in"),
+        ("prompt_tokens", "tokens in"),
+        ("cache_read_input_tokens", "from a cache"),
+        ("output_tokens", "out"),
+        ("completion_tokens", "out"),
+    ];
+    let counts = counts.into_iter().filter_map(|(name, label)| {
+        figure(usage, name).map(|count| format!("{} {label}", grouped(count)))
+    });
+    let took = figure(event, "took_ms").and_then(|ms| i64::try_from(ms).ok());
+    let took = took.map(|ms| format!("took {}", took_ms(ms)));
+    let said: Vec<String> = counts.chain(took).collect();
+    if said.is_empty() { Vec::new() } else { vec![format!("Model request: {}", said.join(", "))] }
+}
+
+fn took_ms(ms: i64) -> String {
+    took(ms.saturating_mul(1_000))
+}
+
+/// An event of a type that is not known here: its content, else its members.
+fn other(event: &Value) -> Vec<String> {
+    let text = event.get("content").map(content).unwrap_or_default();
+    if !text.is_empty() {
+        return vec![text];
+    }
+    let redacted = event.get("redacted").filter(|value| !matches!(value, Value::Bool(false)));
+    let said = members(event, &ENVELOPE);
+    match redacted {
+        Some(_) if said.is_empty() => vec!["(redacted)".to_owned()],
+        _ => said,
+    }
+}
+
+/// The id by which a result names its call, or under which a call is answered.
+pub(in crate::cli) fn call_id(event: &Map<String, Value>) -> Option<&str> {
+    let names = ["call_id", "tool_use_id", "mcp_tool_use_id", "custom_tool_use_id"];
+    names.into_iter().find_map(|name| event.get(name).and_then(Value::as_str))
+}

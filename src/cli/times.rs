@@ -1,0 +1,152 @@
+//! Instants and durations as a person reads them. It must not read the clock but once a run.
+
+use jiff::tz::TimeZone;
+
+use crate::{
+    env::{Clock as _, clock::SystemClock},
+    event::Timestamp,
+};
+
+const SECOND: i64 = 1_000_000;
+const MINUTE: i64 = 60 * SECOND;
+const HOUR: i64 = 60 * MINUTE;
+const DAY: i64 = 24 * HOUR;
+
+/// How instants are printed: in UTC as RFC 3339 to the second (the default), or as a person at this
+/// machine reads them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Times {
+    local: Option<Local>,
+}
+
+#[derive(Clone, Debug)]
+struct Local {
+    now: Timestamp,
+    zone: TimeZone,
+}
+
+impl Times {
+    /// The machine's time zone and clock.
+    pub(super) fn local() -> Self {
+        Self::at(SystemClock::new().now(), TimeZone::system())
+    }
+
+    /// That zone, at that time.
+    pub(super) fn at(now: Timestamp, zone: TimeZone) -> Self {
+        Self { local: Some(Local { now, zone }) }
+    }
+
+    /// An instant in words: `2 h ago`, from two days on `2026-11-21 10:00 CET`, without a zone
+    /// `2026-11-21T10:00:00Z`. Empty for what is no instant.
+    pub(super) fn when(&self, text: &str) -> String {
+        let (Some(at), Some(local)) = (Timestamp::parse(text), &self.local) else {
+            return self.date(text);
+        };
+        match local.now.0.saturating_sub(at.0) {
+            ahead if ahead < -MINUTE => self.date(text),
+            now if now < 2 * SECOND => "just now".to_owned(),
+            ago if ago < 2 * DAY => format!("{} ago", coarse(ago)),
+            _ => self.date(text),
+        }
+    }
+
+    /// An instant as date, time and zone.
+    pub(super) fn date(&self, text: &str) -> String {
+        let Some(at) = Timestamp::parse(text) else { return String::new() };
+        let Ok(instant) = jiff::Timestamp::from_microsecond(at.0) else { return String::new() };
+        match &self.local {
+            Some(local) => {
+                instant.to_zoned(local.zone.clone()).strftime("%Y-%m-%d %H:%M %Z").to_string()
+            }
+            None => instant.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+        }
+    }
+
+    /// Date, and how long ago where that is short.
+    pub(super) fn both(&self, text: &str) -> String {
+        let (when, date) = (self.when(text), self.date(text));
+        if when == date { date } else { format!("{when} ({date})") }
+    }
+}
+
+/// A duration in its largest unit.
+fn coarse(micros: i64) -> String {
+    match micros {
+        d if d < MINUTE => format!("{} s", d / SECOND),
+        d if d < HOUR => format!("{} min", d / MINUTE),
+        d if d < 2 * DAY => format!("{} h", d / HOUR),
+        d => format!("{} d", d / DAY),
+    }
+}
+
+/// How long something took: `340 ms`, `1.2 s`, `3 min 5 s`, `2 h 10 min`.
+pub(super) fn took(micros: i64) -> String {
+    match micros.max(0) {
+        d if d < SECOND => format!("{} ms", d / 1_000),
+        d if d < MINUTE => format!("{}.{} s", d / SECOND, d % SECOND / 100_000),
+        d if d < HOUR => format!("{} min {} s", d / MINUTE, d % MINUTE / SECOND),
+        d => format!("{} h {} min", d / HOUR, d % HOUR / MINUTE),
+    }
+}
+
+/// Time since a beginning, as a clock: `0:05`, `1:02:03`, `3d 01:02`; with its sign when it is
+/// before it.
+pub(super) fn elapsed(micros: i64) -> String {
+    let sign = if micros < 0 { "-" } else { "+" };
+    let micros = micros.saturating_abs();
+    let (minutes, seconds) = (micros % HOUR / MINUTE, micros % MINUTE / SECOND);
+    match micros {
+        d if d < HOUR => format!("{sign}{minutes}:{seconds:02}"),
+        d if d < DAY => format!("{sign}{}:{minutes:02}:{seconds:02}", d / HOUR),
+        d => format!("{sign}{}d {:02}:{minutes:02}", d / DAY, d % DAY / HOUR),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn instants_are_relative_when_near_and_local_when_far_and_utc_in_a_pipe() {
+        let zone = TimeZone::posix("CET-1").expect("a zone");
+        let now = Timestamp::parse("2026-11-23T12:00:00Z").expect("an instant");
+        let local = Times::at(now, zone);
+        for (text, when) in [
+            ("2026-11-23T12:00:00.5Z", "just now"),
+            ("2026-11-23T11:59:20.9Z", "39 s ago"),
+            ("2026-11-23T11:01:00Z", "59 min ago"),
+            ("2026-11-22T09:00:00Z", "27 h ago"),
+            ("2026-11-20T09:30:00.123456Z", "2026-11-20 10:30 CET"),
+            ("2026-12-01T00:00:00Z", "2026-12-01 01:00 CET"),
+            ("soon", ""),
+        ] {
+            assert_eq!(local.when(text), when, "{text}");
+        }
+        assert_eq!(local.both("2026-11-23T10:00:00Z"), "2 h ago (2026-11-23 11:00 CET)");
+        assert_eq!(local.both("2026-11-01T10:00:00Z"), "2026-11-01 11:00 CET");
+        let piped = Times::default();
+        assert_eq!(piped.both("2026-11-23T10:00:00.123456Z"), "2026-11-23T10:00:00Z");
+    }
+
+    #[test]
+    fn durations_are_told_in_units_that_fit() {
+        for (micros, expected) in [
+            (0, "0 ms"),
+            (340_900, "340 ms"),
+            (1_290_000, "1.2 s"),
+            (185 * SECOND, "3 min 5 s"),
+            (7_800 * SECOND, "2 h 10 min"),
+            (-5, "0 ms"),
+        ] {
+            assert_eq!(took(micros), expected);
+        }
+        for (micros, expected) in [
+            (5 * SECOND, "+0:05"),
+            (3_723 * SECOND, "+1:02:03"),
+            (3 * DAY + 3_720 * SECOND, "+3d 01:02"),
+            (-61 * SECOND, "-1:01"),
+        ] {
+            assert_eq!(elapsed(micros), expected);
+        }
+    }
+}
