@@ -41,6 +41,11 @@ def framed(text):
     return [json.loads(part.split("\n</sessionlog>")[0]) for part in parts]
 
 
+def summarizes(text):
+    """Whether a request asks for the summary of a compaction."""
+    return "CONTEXT CHECKPOINT COMPACTION" in text or "<summary> block" in text
+
+
 def asked(request):
     """What a request says last: what it is for."""
     try:
@@ -72,7 +77,7 @@ last = own[-1][1]["continuation"] if own else {}
 told("with the task", last.get("task", {}).get("text") == "Measure the harbour wall", last)
 seen = [data for _, data in own if WALL in json.dumps(data)]
 told("with what the tool said", bool(seen), last)
-compaction = next((at for at, text in enumerate(whole) if "CONTEXT CHECKPOINT COMPACTION" in text or "<summary> block" in text), None)
+compaction = next((at for at, text in enumerate(whole) if summarizes(text)), None)
 after = [at for at, _ in own if compaction is not None and at > compaction]
 told("after the compaction", bool(after), (compaction, [at for at, _ in own]))
 told("under ten thousand characters", all(len(json.dumps(data)) < 10_000 for _, data in own))
@@ -82,11 +87,60 @@ told("our tool was called", len(recovered) == 1 and recovered[0].get("server") =
 answers = [text for text in whole if '"boundBy"' in text.replace("\\", "")]
 answer = answers[0].replace("\\", "") if answers else ""
 told("without an id it answers", f'"sessionId":"{session}"' in answer, answer[-600:])
-by = '"boundBy":"started"' if agent == "claude-code" else '"boundBy":"directory"'
-told("bound as it should be", by in answer, answer[-600:])
+told("bound by the session it says it runs", '"boundBy":"started"' in answer, answer[-600:])
 
 news = [data for text in whole for data in framed(text) if data.get("last_session")]
 told("a new session is told of the last", any(d["last_session"]["session"] == session for d in news), news)
+begun = (directory / "research").read_text()
+worked = [json.loads(line) for line in (directory / "research.events").read_text().splitlines()]
+steps = [event["number"] for event in worked if event["type"] == "research.step"]
+told("research goes on after a restart", steps == [1, 2, 3], steps)
+prompts = [event["content"] for event in worked if event["type"] == "user.message"]
+told("in the session that its hooks record", prompts == ["Look at the walls", "Go on"], prompts)
+listed = json.loads((directory / "research.sessions").read_text())["data"]
+told("and in no other", [session["id"] for session in listed] == [begun], listed)
+told("of the repository", listed[0]["workspace"].endswith("/repository"), listed)
+
+# The working session: what the first request after its compaction holds must be enough to go on.
+working = (directory / "working").read_text()
+done = [json.loads(line) for line in (directory / "working.events").read_text().splitlines()]
+called = [event["name"] for event in done if event["type"] == "agent.tool_use"]
+ran = [str(event["content"]) for event in done if event["type"] == "agent.tool_result"]
+failing = [text for text in ran if "FAILED (failures=1)" in text]
+told("the working session did its work", len(called) >= 12 and len(failing) == 3, (called, failing))
+at = max((at for at, text in enumerate(whole) if summarizes(text)), default=len(whole))
+following = [at for at in range(at + 1, len(bodies)) if bodies[at].get("tools")]
+held = framed(whole[following[0]]) if following else []
+held = [data for data in held if data.get("session") == working]
+told("it is told after the compaction", bool(held), (at, following, len(bodies)))
+view = held[-1]["continuation"] if held else {}
+TASK = "Make the shop count money in cents, never in floats"
+said = [one["text"] for one in view.get("instructions", [])]
+told("the task of the work", view.get("task", {}).get("text") == TASK, view)
+for words in [
+    "Round the tax half up, its rate is 19 percent",
+    "Leave stock.py alone, another team owns it",
+    "Note every change in CHANGES.md under ticket SHOP-417",
+]:
+    told(f"the instruction: {words}", words in said, said)
+told("no word that only agrees", "ok" not in said, said)
+failures = view.get("failures", [])
+why = len(failures) == 1 and "test_tax" in failures[0] and "9 != 10" in failures[0]
+told("the test that fails, and why", why, failures)
+told("the mended one not as failing", not any("test_price" in line for line in failures), failures)
+files = [line.split(" ")[0] for line in view.get("files", [])]
+for name in ["price.py", "tax.py", "cart.py", "money.py", "CHANGES.md", "README.md"]:
+    told(f"the edited file {name}", name in files, files)
+told("and no other file", len(files) == 6, files)
+plan = {step["text"]: step["state"] for step in view.get("plan", {}).get("steps", [])}
+opened = [("Round the tax half up", "in_progress"), ("Print receipts in cents", "pending")]
+opened.append(("Ask the stock team", "pending"))
+told("the open items of the plan", set(opened) <= plan.items(), view.get("plan"))
+parts = ["task", "instructions", "plan", "failures", "files"]
+same = [one["continuation"].get(part) == view.get(part) for one in held for part in parts]
+told("the same in every frame", all(same), held)
+told("what of it is done", view.get("plan", {}).get("done") == 1, view.get("plan"))
+
 told("uninstalling says so", "Done." in (directory / "uninstalled").read_text())
 home = directory / "home"
 settings = list(home.rglob("settings.json")) + list(home.rglob("hooks.json")) + list(home.glob(".claude.json"))

@@ -4,8 +4,9 @@ streamed as their clients want it, on loopback, for bounded runs of real agents 
     model.py LOG        prints its port; writes every request to LOG, one JSON object a line
 
 A script is a file beside the log, LOG.script: one word a line, the next answer of the model each:
-`bash COMMAND`, `tool NAME` (an MCP tool of sessionlog, without arguments), `say TEXT`. A request for
-a summary is answered with one, whatever the script says; at the end of the script the model is done.
+`bash COMMAND`, `tool NAME [JSON]` (an MCP tool of sessionlog and its arguments), `own NAME JSON` (a tool of
+the agent itself; a JSON string is the input of a free-form tool), `say TEXT`. A request for a summary
+is answered with one, whatever the script says; at the end of the script the model is done.
 It must not be taken for a model: it reads nothing of what it is sent but what kind of request it is.
 """
 
@@ -34,6 +35,12 @@ def next_line():
         lines = SCRIPT.read_text().splitlines() if SCRIPT.exists() else []
         SCRIPT.write_text("\n".join(lines[1:]))
         return lines[0] if lines else "say All done."
+
+
+def called(rest):
+    """Name and arguments of a tool."""
+    name, _, arguments = rest.partition(" ")
+    return name, json.loads(arguments or "{}")
 
 
 def wants_summary(text):
@@ -86,11 +93,16 @@ class Handler(BaseHTTPRequestHandler):
         else:
             verb, _, rest = next_line().partition(" ")
             call = {"type": "tool_use", "id": f"toolu_{n:04}"}
-            block = {
-                "bash": call | {"name": "Bash", "input": {"command": rest, "description": "look"}},
-                "tool": call | {"name": f"mcp__sessionlog__{rest}", "input": {}},
-                "say": {"type": "text", "text": rest},
-            }[verb]
+            if verb == "bash":
+                block = call | {"name": "Bash", "input": {"command": rest, "description": "look"}}
+            elif verb == "tool":
+                name, arguments = called(rest)
+                block = call | {"name": f"mcp__sessionlog__{name}", "input": arguments}
+            elif verb == "own":
+                name, arguments = called(rest)
+                block = call | {"name": name, "input": arguments}
+            else:
+                block = {"type": "text", "text": rest}
         stop = "tool_use" if block["type"] == "tool_use" else "end_turn"
         message = {
             "id": f"msg_{n}", "type": "message", "role": "assistant", "model": asked["model"],
@@ -130,10 +142,18 @@ class Handler(BaseHTTPRequestHandler):
             item = call | {"name": "exec_command", "arguments": json.dumps({"cmd": rest})}
         elif verb == "bash":
             item = call | {"name": "shell_command", "arguments": json.dumps({"command": rest})}
-        elif verb == "tool" and "mcp__sessionlog" in names:
-            item = call | {"name": rest, "namespace": "mcp__sessionlog", "arguments": "{}"}
         elif verb == "tool":
-            item = call | {"name": f"mcp__sessionlog__{rest}", "arguments": "{}"}
+            name, arguments = called(rest)
+            named = {"name": f"mcp__sessionlog__{name}"}
+            if "mcp__sessionlog" in names:
+                named = {"name": name, "namespace": "mcp__sessionlog"}
+            item = call | named | {"arguments": json.dumps(arguments)}
+        elif verb == "own":
+            name, arguments = called(rest)
+            item = call | {"name": name, "arguments": json.dumps(arguments)}
+            if isinstance(arguments, str):
+                item = {"type": "custom_tool_call", "id": f"ctc_{n}", "call_id": f"call_{n:04}",
+                        "status": "completed", "name": name, "input": arguments}
         else:
             text = {"type": "output_text", "text": rest, "annotations": []}
             item = {"type": "message", "id": f"m_{n}", "role": "assistant", "status": "completed",

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # The real Claude Code and the real Codex, set up by `sessionlog install`, without a network: their
 # model is a script of our own on loopback (model.py). Each calls a tool, has its context compacted,
-# and then recovers by our tool without an id; check.py looks at what was recorded and at what the
-# model was sent. The last line gives the counts. Exit code: 0 when all held, 1 when not, 3 when it
+# and then recovers by our tool without an id; and below the root of a repository it records research
+# without an id, ends, and goes on with it. check.py looks at what was recorded and at what the model
+# was sent. The last line gives the counts. Exit code: 0 when all held, 1 when not, 3 when it
 # could not run.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
@@ -21,7 +22,8 @@ codex --version >/dev/null 2>&1 || skip "the program in @openai/codex does not r
 # A home, a project, a data directory and a model of its own for each.
 agent() { # NAME
     name=$1 home=$work/$1/home project=$work/$1/project log=$work/$1/requests
-    mkdir -p "$home" "$project"
+    repository=$work/$1/repository
+    mkdir -p "$home" "$project" "$repository/.git" "$repository/src"
     serve "$name-model" "$python" "$here/tests/agents/model.py" "$log"
     model=$url
 }
@@ -30,6 +32,55 @@ alone() {
     (cd "$project" && env -i PATH="$PATH" HOME="$home" LANG=C.UTF-8 "${shell[@]}" timeout 120 "$@" </dev/null)
 }
 script() { printf '%s\n' "$@" >"$log.script"; }
+# A step of research, by our tool.
+step() { # NUMBER
+    printf 'tool sequential_search {"stepNumber": %d, "searchStep": "Looked at wall %d", "nextStepNeeded": true}' "$1" "$1"
+}
+# The project of the working session: two tests fail in it.
+shop() {
+    project=$work/$name/shop
+    mkdir -p "$project"
+    printf 'def cents(text):\n    return int(float(text) * 100)\n' >"$project/price.py"
+    printf 'RATE = 7\n\n\ndef tax(cents):\n    return cents * RATE // 100\n' >"$project/tax.py"
+    printf 'def total(prices):\n    return 0.0 + sum(prices)\n' >"$project/cart.py"
+    printf '# Shop\n' >"$project/README.md"
+    unit price 'price.cents("1.15"), 115'
+    unit tax 'tax.tax(50), 10'
+}
+unit() { # MODULE EXPECTED
+    printf 'import unittest\n\nimport %s\n\n\nclass Test(unittest.TestCase):\n    def test_%s(self):\n        self.assertEqual(%s)\n' \
+        "$1" "$1" "$2" >"$project/test_$1.py"
+}
+# What the user says in it, and what the model does then. An agent's section says how it begins
+# (first), goes on (more), edits a file, writes one and keeps its plan.
+steps=("Read prices without floats" "Round the tax half up" "Print receipts in cents" "Ask the stock team")
+work_in_the_shop() {
+    script "$(plan 0)" "bash python3 -m unittest test_price" "bash python3 -m unittest test_tax" \
+        "say Two tests fail."
+    first "Make the shop count money in cents, never in floats"
+    script "$(edit price.py '    return int(float(text) * 100)' "    return int(text.replace('.', ''))")" \
+        "bash python3 -m unittest test_price" "bash sed -i 's/RATE = 7/RATE = 19/' tax.py" \
+        "bash python3 -m unittest test_tax" "$(plan 1)" "say Prices are right now."
+    more "Round the tax half up, its rate is 19 percent"
+    script "$(edit cart.py '    return 0.0 + sum(prices)' '    return sum(prices)')" "say The cart adds cents."
+    more "ok"
+    script "$(write money.py 'CENTS = 100')" "say Left alone."
+    more "Leave stock.py alone, another team owns it"
+    script "$(write CHANGES.md '# SHOP-417')" "bash echo 'Money is counted in cents.' >> README.md" "say Noted."
+    more "Note every change in CHANGES.md under ticket SHOP-417"
+}
+# What is left of it.
+shop_session() {
+    printf '%s' "$working" >"$work/$name/working"
+    alone "$program" --data-dir "$work/$name/data" events "$working" >"$work/$name/working.events" || fault "events"
+}
+# What is left of the research in the repository.
+research() { # SESSION
+    printf '%s' "$1" >"$work/$name/research"
+    alone "$program" --data-dir "$work/$name/data" events "$1" >"$work/$name/research.events" || fault "events"
+    alone "$program" --data-dir "$work/$name/data" sessions --json --workspace "$repository" \
+        >"$work/$name/research.sessions" || fault "sessions"
+}
 failed=0
 fault() {
     printf '%s: %s\n' "$name" "$1"
@@ -41,8 +92,9 @@ agent claude-code
 shell=(ANTHROPIC_BASE_URL="$model" ANTHROPIC_API_KEY=sk-stub CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1
     DISABLE_AUTOUPDATER=1)
 alone "$program" install claude-code --data-dir "$work/$name/data" >"$work/$name/installed" || fault "install"
+tools=(--allowedTools 'Bash(echo:*)' mcp__sessionlog)
 turn() { # ARGUMENTS…
-    alone "$claude" --allowedTools 'Bash(echo:*)' mcp__sessionlog --output-format json "$@" \
+    alone "$claude" "${tools[@]}" --output-format json "$@" \
         >"$work/$name/said" 2>&1 || fault "claude ended with $?"
 }
 script "bash echo the harbour wall is 4.2 m high" "say It is 4.2 m high."
@@ -54,8 +106,47 @@ turn -p "Where were we" --resume "$session"
 script "say Hello."
 turn -p "Something new"
 alone "$program" --data-dir "$work/$name/data" events "$session" >"$work/$name/events" || fault "events"
+project=$repository/src
+script "$(step 1)" "$(step 2)" "say Two steps."
+turn -p "Look at the walls"
+begun=$(grep -oE '"session_id":"[0-9a-f-]{36}"' "$work/$name/said" | head -1 | cut -d'"' -f4)
+script "$(step 3)" "say Three steps."
+turn -p "Go on" --resume "$begun"
+research "$begun"
+shop
+tools=(--allowedTools Bash Edit Read Write TaskCreate TaskUpdate mcp__sessionlog)
+shell+=(CLAUDE_CODE_ENABLE_TODO_TOOLS=1)
+edit() { # FILE OLD NEW
+    printf 'own Read {"file_path": "%s"}\n' "$project/$1"
+    printf 'own Edit {"file_path": "%s", "old_string": "%s", "new_string": "%s"}' "$project/$1" "$2" "$3"
+}
+write() { # FILE CONTENT
+    printf 'own Write {"file_path": "%s", "content": "%s"}' "$project/$1" "$2"
+}
+plan() { # DONE
+    if [ "$1" = 0 ]; then
+        for step in "${steps[@]}"; do
+            printf 'own TaskCreate {"subject": "%s", "description": "%s."}\n' "$step" "$step"
+        done
+        printf 'own TaskUpdate {"taskId": "1", "status": "in_progress"}'
+    else
+        printf 'own TaskUpdate {"taskId": "%s", "status": "completed"}\n' "$1"
+        printf 'own TaskUpdate {"taskId": "%s", "status": "in_progress"}' "$(($1 + 1))"
+    fi
+}
+more() { turn -p "$1" --resume "$working"; }
+first() {
+    turn -p "$1"
+    working=$(grep -oE '"session_id":"[0-9a-f-]{36}"' "$work/$name/said" | head -1 | cut -d'"' -f4)
+}
+work_in_the_shop
+turn -p "/compact" --resume "$working"
+script "say Recovered."
+more "Where were we"
+shop_session
 alone "$program" uninstall claude-code >"$work/$name/uninstalled" || fault "uninstall"
-"$python" tests/agents/check.py "$name" "$session" "$work/$name" | tee "$work/$name/checked"
+"$python" tests/agents/check.py "$name" "$session" "$work/$name" | tee "$work/$name/checked" ||
+    fault "the checks did not end"
 
 agent codex
 shell=(STUB_KEY=k)
@@ -82,18 +173,58 @@ script "bash echo the harbour wall is 4.2 m high" "say It is 4.2 m high."
 turn -c model_auto_compact_token_limit=105 "Measure the harbour wall"
 session=$(grep -oE 'session id: [0-9a-f-]{36}' "$work/$name/said" | head -1 | cut -d' ' -f3)
 script "tool get_research_session" "say Recovered."
-alone codex exec resume "$session" --skip-git-repo-check --dangerously-bypass-hook-trust \
-    --dangerously-bypass-approvals-and-sandbox "Where were we" >"$work/$name/said" 2>&1 ||
-    fault "codex ended with $?"
+again() { # SESSION PROMPT OPTIONS…
+    alone codex exec resume --skip-git-repo-check --dangerously-bypass-hook-trust \
+        --dangerously-bypass-approvals-and-sandbox "${@:3}" "$1" "$2" >"$work/$name/said" 2>&1 ||
+        fault "codex ended with $?"
+}
+again "$session" "Where were we"
 script "say Hello."
 turn "Something new"
 alone "$program" --data-dir "$work/$name/data" events "$session" >"$work/$name/events" || fault "events"
+project=$repository/src
+script "$(step 1)" "$(step 2)" "say Two steps."
+turn "Look at the walls"
+begun=$(grep -oE 'session id: [0-9a-f-]{36}' "$work/$name/said" | head -1 | cut -d' ' -f3)
+script "$(step 3)" "say Three steps."
+again "$begun" "Go on"
+research "$begun"
+shop
+edit() { # FILE OLD NEW
+    printf 'own apply_patch "*** Begin Patch\\n*** Update File: %s\\n@@\\n-%s\\n+%s\\n*** End Patch\\n"' "$@"
+}
+write() { # FILE CONTENT
+    printf 'own apply_patch "*** Begin Patch\\n*** Add File: %s\\n+%s\\n*** End Patch\\n"' "$@"
+}
+plan() { # DONE
+    local at=0 listed=() state
+    for step in "${steps[@]}"; do
+        state=pending
+        [ "$at" = "$1" ] && state=in_progress
+        [ "$at" -lt "$1" ] && state=completed
+        listed+=("{\"step\": \"$step\", \"status\": \"$state\"}")
+        at=$((at + 1))
+    done
+    printf 'own update_plan {"plan": [%s]}' "$(IFS=,; printf '%s' "${listed[*]}")"
+}
+own=(-c model=gpt-5.5 -c tools.update_plan.enabled=true)
+more() { again "$working" "$1" "${own[@]}"; }
+first() {
+    turn "${own[@]}" "$1"
+    working=$(grep -oE 'session id: [0-9a-f-]{36}' "$work/$name/said" | head -1 | cut -d' ' -f3)
+}
+work_in_the_shop
+own+=(-c model_auto_compact_token_limit=105)
+script "say Recovered."
+more "Where were we"
+shop_session
 alone "$program" uninstall codex >"$work/$name/uninstalled" || fault "uninstall"
 # It notes in the file what projects it trusts: that stays, with what was there.
 grep -q sessionlog "$home/.codex/config.toml" && fault "we are still in config.toml"
-"$python" tests/agents/check.py "$name" "$session" "$work/$name" | tee "$work/$name/checked"
+"$python" tests/agents/check.py "$name" "$session" "$work/$name" | tee "$work/$name/checked" ||
+    fault "the checks did not end"
 
 held=$(cat "$work"/*/checked | grep -c '^ok ')
 broken=$(cat "$work"/*/checked | grep -c '^FAILED ')
 printf 'agents: %d things held, %d did not\n' "$held" "$broken"
-[ "$failed" = 0 ] && [ "$broken" = 0 ] && [ "$held" -ge 20 ]
+[ "$failed" = 0 ] && [ "$broken" = 0 ] && [ "$held" -ge 80 ]

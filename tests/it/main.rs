@@ -119,6 +119,9 @@ mod readme;
 // Credentials, tenants, limits, and clients that mean harm.
 #[cfg(feature = "cli")]
 mod access;
+// What the folds tell of real work.
+#[cfg(feature = "cli")]
+mod facts;
 // Views of a session within a budget.
 #[cfg(feature = "cli")]
 mod views;

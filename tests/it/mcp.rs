@@ -4,12 +4,16 @@
 pub mod desk;
 pub mod door;
 
+mod agents;
 mod anything;
 mod binding;
 mod bounds;
+mod directory;
 mod doors;
+mod find;
 mod front_end;
 mod idle;
+mod offered;
 mod protocol;
 pub mod server;
 mod steps;

@@ -249,8 +249,14 @@ pub struct McpClient {
 impl McpClient {
     /// Starts `sessionlog mcp` and shakes hands.
     pub fn start(place: &Place, arguments: &[&str]) -> Self {
+        Self::start_in(place, "", arguments)
+    }
+
+    /// The same in a directory below the home.
+    pub fn start_in(place: &Place, directory: &str, arguments: &[&str]) -> Self {
         let mut child = place
             .command(&[&["mcp"], arguments].concat())
+            .current_dir(place.path(directory))
             .stdin(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
@@ -290,6 +296,14 @@ impl McpClient {
                 return answer;
             }
         }
+    }
+
+    /// Calls a tool and gives what it says; the call must be refused.
+    #[track_caller]
+    pub fn refused(&mut self, tool: &str, arguments: &Value) -> String {
+        let answer = self.ask("tools/call", &json!({ "name": tool, "arguments": arguments }));
+        assert_eq!(answer["result"]["isError"], json!(true), "{answer}");
+        answer["result"]["content"][0]["text"].as_str().unwrap().to_owned()
     }
 
     /// Calls a tool and gives its structured content; the call must succeed.

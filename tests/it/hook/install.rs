@@ -211,7 +211,7 @@ fn the_files_name_this_program_its_hooks_and_its_tools() {
     assert!(line.ends_with(&format!("sessionlog --data-dir {data} hook")), "{line}");
     assert!(Path::new(line.split(' ').next().unwrap()).is_absolute(), "{line}");
     let server = &json(".claude.json")["mcpServers"]["sessionlog"];
-    assert_eq!(server["args"], json!(["--data-dir", data, "mcp"]));
+    assert_eq!(server["args"], json!(["--data-dir", data, "mcp", "--toolsets", "research,events"]));
     // Another place is said by the variable of the program.
     let moved = place.path("moved");
     let mut command = place.command(&["install", "codex", "--json"]);
@@ -265,4 +265,33 @@ fn a_link_stays_a_link_and_a_file_keeps_its_rights() {
     assert!(std::fs::symlink_metadata(place.path(".claude/settings.json")).unwrap().is_symlink());
     assert!(read(&place, "dotfiles/settings.json").unwrap().contains("sessionlog"));
     assert_eq!(std::fs::metadata(&real).unwrap().permissions().mode() & 0o777, 0o640);
+}
+
+#[test]
+fn the_tools_that_a_model_is_told_of_are_set_up() {
+    use sessionlog::wire::tools::{TOOLS, Toolset};
+
+    let place = Place::new();
+    for (agent, file) in [("claude-code", ".claude.json"), ("codex", ".codex/config.toml")] {
+        place.run(&["install", agent]).ok();
+        let text = read(&place, file).unwrap();
+        let (_, after) = text.split_once("--toolsets\"").unwrap();
+        let toolsets = Toolset::parse_list(after.split('"').nth(1).unwrap()).unwrap();
+        let tools = || TOOLS.iter().filter(|tool| toolsets.contains(&tool.toolset));
+        let schema = |tool: &sessionlog::wire::tools::Tool| {
+            let schema = Value::Object(tool.input_schema()).to_string();
+            tool.name.len() + tool.description.len() + schema.len()
+        };
+        let bytes: usize = tools().map(schema).sum();
+        assert!(bytes < 10_000, "{bytes} bytes of schemas, at about 3.5 a token");
+        let event = super::claude("UserPromptSubmit", &json!({ "prompt": "Paint the wall" }));
+        super::quiet(&place, &event);
+        let event = super::claude("SessionStart", &json!({ "source": "compact" }));
+        let (text, _) = super::told_to_model(&place, &event);
+        let named: Vec<_> = TOOLS.iter().filter(|tool| text.contains(tool.name)).collect();
+        assert!(!named.is_empty(), "{text}");
+        for tool in named {
+            assert!(tools().any(|offered| offered.name == tool.name), "{}: {text}", tool.name);
+        }
+    }
 }

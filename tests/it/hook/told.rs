@@ -99,21 +99,40 @@ fn a_start_is_told_what_was_done_last_and_what_nobody_ended() {
 #[test]
 fn a_model_needs_no_id_after_a_compaction() {
     let place = Place::new();
-    let here = place.path("");
-    let here = here.canonicalize().unwrap();
-    let here = here.to_str().unwrap();
-    for session in ["older", SESSION] {
-        let mut event = of(session, claude("UserPromptSubmit", &json!({ "prompt": session })));
-        event["cwd"] = json!(here);
+    std::fs::create_dir_all(place.path("project/src")).unwrap();
+    std::fs::create_dir(place.path("project/.git")).unwrap();
+    let here = place.path("project/src").canonicalize().unwrap();
+    let tell = |session: &str, event: Value| {
+        let mut event = of(session, event);
+        event["cwd"] = json!(here.to_str().unwrap());
         quiet(&place, &event);
+    };
+    for session in ["older", SESSION] {
+        tell(session, claude("UserPromptSubmit", &json!({ "prompt": session })));
     }
-    // By the working directory: the session used last.
-    let mut client = McpClient::start(&place, &[]);
-    let found = client.call("get_research_session", &json!({}));
-    assert_eq!((&found["sessionId"], &found["boundBy"]), (&json!(SESSION), &json!("directory")));
+    let shown = place.run(&["show", SESSION, "--json"]).json();
+    assert_eq!(shown["workspace"], here.parent().unwrap().to_str().unwrap(), "{shown}");
+    let ask = |client: &mut McpClient| client.call("get_research_session", &json!({}));
+    // By the working directory: the only session of the repository that has not ended.
+    let mut client = McpClient::start_in(&place, "project", &[]);
+    let several = client.refused("get_research_session", &json!({}));
+    assert!(several.contains("older") && several.contains(SESSION), "{several}");
+    tell("older", claude("SessionEnd", &json!({ "reason": "other" })));
+    for directory in ["project", "project/src"] {
+        let found = ask(&mut McpClient::start_in(&place, directory, &[]));
+        assert_eq!(
+            (&found["sessionId"], &found["boundBy"]),
+            (&json!(SESSION), &json!("directory"))
+        );
+    }
+    // Programs of every kind run in a home directory.
+    let mut event = of("at-home", claude("UserPromptSubmit", &json!({ "prompt": "p" })));
+    event["cwd"] = json!(place.path("").canonicalize().unwrap().to_str().unwrap());
+    quiet(&place, &event);
+    let told = McpClient::start(&place, &[]).refused("get_research_session", &json!({}));
+    assert!(told.contains("session_required"), "{told}");
     // By what the program says it runs.
-    let mut client = McpClient::start(&place, &["--session", "older"]);
-    let found = client.call("get_research_session", &json!({}));
+    let found = ask(&mut McpClient::start_in(&place, "project", &["--session", "older"]));
     assert_eq!((&found["sessionId"], &found["boundBy"]), (&json!("older"), &json!("started")));
 }
 
@@ -131,6 +150,7 @@ fn two_programs_in_one_directory_keep_their_sessions_apart() {
         let shown = place.run(&["show", session, "--json"]).json();
         assert_eq!(shown["metadata"]["client"], client);
     }
+    quiet(&place, &of("one", claude("UserPromptSubmit", &json!({ "prompt": "count nails" }))));
     let ran = hook(&place, &of("one", claude("SessionStart", &json!({ "source": "resume" }))));
     assert!(ran.out.contains("\\\"session\\\":\\\"one\\\""), "{}", ran.out);
 }

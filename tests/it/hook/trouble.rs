@@ -162,6 +162,7 @@ fn over_a_slow_network_what_waits_is_delivered_in_parts_and_nobody_is_stopped() 
             clock: clock.clone(),
             entropy: Arc::new(SystemEntropy),
             directory: None,
+            home: None,
             wait: Duration::from_secs(60),
             tokens_max: 0,
         };

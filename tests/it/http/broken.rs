@@ -75,6 +75,7 @@ async fn a_damaged_session_says_what_is_whole_and_serves_it_when_asked() {
     assert_eq!(gapped["next_position"], 80);
 
     assert_eq!(house.get("/v1/sessions/s/export").await.status, 423);
+    assert_eq!(house.get("/v1/sessions/s/views/index?find=lorem").await.status, 423);
     let found = house.post("/v1/admin/verify", &json!({})).await.json();
     assert_eq!(found["damage"][0]["session"], "s");
     assert_ne!(house.get("/v1/sessions/s").await.json()["damage"], json!([]));

@@ -10,6 +10,8 @@ use super::{
 
 /// Bytes of one answer's structured content.
 pub const ANSWER_BYTES: usize = 10_000;
+/// Bytes of the answer to a recorded step.
+const STEP_ANSWER_BYTES: usize = 5_000;
 
 pub fn hostile(bytes: usize) -> String {
     "\u{1}\"\\\n👨‍👩‍👧 wide ".repeat(bytes / 32)
@@ -33,7 +35,8 @@ async fn no_answer_is_larger_than_its_bound() {
             answer = desk.ok("sequential_search", with(step(number + 1), aside)).await;
         }
         assert_no_null(&answer);
-        assert!(answer.to_string().len() <= ANSWER_BYTES, "{number}: {}", answer.to_string().len());
+        let bytes = answer.to_string().len();
+        assert!(bytes <= STEP_ANSWER_BYTES, "{number}: {bytes}");
         let sources: Vec<Value> = (0..5)
             .map(|n| {
                 json!({"url": format!("https://x.org/{number}/{n}?{}", "q".repeat(900)),
@@ -68,8 +71,8 @@ async fn a_history_tells_what_the_latest_sessions_were_for() {
     let desk = Desk::new().in_directory("/p");
     for number in 1..=7 {
         let other = desk.another().in_directory(if number == 7 { "/q" } else { "/p" });
-        let more = json!({"searchStep": format!("{number} {}", hostile(5_000)),
-            "knowledgeGap": "open", "sessionSummary": hostile(5_000)});
+        let text = format!("{number} {}", hostile(5_000));
+        let more = json!({"searchStep": text, "researchGoal": text, "knowledgeGap": "open", "sessionSummary": hostile(5_000)});
         other.ok("sequential_search", with(step(1), more)).await;
     }
     let all = desk.ok("review_history", json!({})).await;

@@ -251,7 +251,7 @@ async fn who_has_no_session_is_led_to_one_through_each_door() {
             assert_eq!(error["kind"], "session_required", "{which}: {tool}");
             let (tool, next) = next_call(&arguments, &error).unwrap();
             let found = other.ok(&tool, next).await;
-            assert_eq!(found["sessionId"], started["sessionId"], "{which}");
+            assert_eq!(found["sessions"][0]["sessionId"], started["sessionId"], "{which}");
         }
         server.stop().await;
     }

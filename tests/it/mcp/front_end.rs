@@ -51,9 +51,22 @@ impl Pipes {
     }
 
     pub async fn initialize(&mut self) {
-        self.say(&initialize("2025-11-25")).await;
-        assert_eq!(self.hear().await["result"]["protocolVersion"], "2025-11-25");
+        let opened = self.ask_first(&initialize("2025-11-25")).await;
+        assert_eq!(opened["result"]["protocolVersion"], "2025-11-25");
+    }
+
+    /// Opens the protocol; answers the whole message.
+    pub async fn ask_first(&mut self, message: &Value) -> Value {
+        self.say(message).await;
+        let answer = self.hear().await;
         self.say(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;
+        answer
+    }
+
+    /// A call of a tool that says more about itself.
+    pub async fn call_with(&mut self, name: &str, arguments: Value, meta: Value) -> Value {
+        let params = json!({"name": name, "arguments": arguments, "_meta": meta});
+        self.ask("tools/call", params).await["result"].take()
     }
 
     pub async fn call(&mut self, name: &str, arguments: Value) -> Value {

@@ -308,7 +308,8 @@ async fn a_retry_under_the_same_key_starts_one_session_even_after_a_restart() {
     let again = later.keyed("call-1", step(1)).await.unwrap();
     assert_eq!((&again["sessionId"], &again["stepCount"]), (&first["sessionId"], &json!(1)));
     let other = with(step(1), json!({"searchStep": "another"}));
-    assert_eq!(later.keyed("call-1", other).await.unwrap_err().code, Code::IdempotencyConflict);
+    let refused = later.another().keyed("call-1", other).await.unwrap_err();
+    assert_eq!(refused.code, Code::IdempotencyConflict);
 }
 
 #[tokio::test]

@@ -156,7 +156,7 @@ async fn a_research_session_survives_the_loss_of_its_context() {
         found["sources"].as_array().unwrap().iter().map(|source| &source["foundInStep"]).collect();
     assert_eq!(met, [4, 9]);
     let summary = found["summary"].as_str().unwrap();
-    for part in ["G (1929) leads", "archive two has G", "anything before 1929?"] {
+    for part in ["G (1929) leads", "archive two has G"] {
         assert!(summary.contains(part), "{part}: {summary}");
     }
     assert_eq!(found["lastSteps"][0]["description"], "E misquotes G: the year is 1929");

@@ -29,10 +29,17 @@ fn every_view_is_had_from_the_command_line_as_http_answers_it() {
     };
     for (arguments, member, expected, shown) in [
         (&["index"][..], "/steps_total", json!(1), "looked at it"),
+        (&["index", "--find", "RED"], "/matches/0/kind", json!("result"), "it is red"),
+        (
+            &["index", "--find", "look", "--at", "1"],
+            "/searched_from",
+            json!(0),
+            "0 passages for \"look\" in the whole session",
+        ),
         (&["summary"], "/is_complete", json!(false), "looked at it"),
         (&["step", "--step", "1"], "/step/description", json!("looked at it"), "looked at it"),
         (&["continuation"], "/next", json!(["paint"]), "it is red"),
-        (&["continuation", "--at", "3"], "/results", json!([]), "mend \\u{1b}[31mit"),
+        (&["continuation", "--at", "3"], "/results", json!([]), "mend \\u001b[31mit"),
         (
             &["window", "--format", "openai", "--tokens-max", "900"],
             "/messages/2/tool_call_id",
@@ -51,7 +58,7 @@ fn every_view_is_had_from_the_command_line_as_http_answers_it() {
             json!("[0] mend \u{1b}[31mit"),
             "[0] mend",
         ),
-        (&["usage"], "/threshold", json!(75), "level threshold"),
+        (&["usage"], "/threshold", json!(75), "threshold 75 tokens: reached"),
         (&["compactions"], "/lost", json!([{"from": 1, "to": 3}]), "auto"),
     ] {
         let (answer, text) = view(arguments);
@@ -61,6 +68,7 @@ fn every_view_is_had_from_the_command_line_as_http_answers_it() {
         let path = match arguments {
             ["step", ..] => "steps/1",
             [name] => name,
+            ["index", "--find", "RED"] => "index?find=RED",
             _ => continue,
         };
         let body = reqwest_text(&format!("{}/v1/sessions/s/views/{path}", server.url));
@@ -72,6 +80,9 @@ fn every_view_is_had_from_the_command_line_as_http_answers_it() {
     assert_eq!(place.run(&refused).refused(1), "invalid_request");
     assert_eq!(place.run(&["view", "none", "index", "--json"]).refused(4), "session_not_found");
     assert_eq!(place.run(&["view", "s", "step"]).code, 2);
+    assert_eq!(place.run(&["view", "s", "summary", "--find", "red"]).code, 2);
+    let refused = ["view", "s", "index", "--find", "?", "--json"];
+    assert_eq!(place.run(&refused).refused(1), "invalid_request");
 }
 
 fn reqwest_text(url: &str) -> String {

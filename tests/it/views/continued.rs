@@ -28,7 +28,7 @@ async fn a_session_is_continued_through_each_door_and_stays_the_same() {
         assert_eq!(answer["task"]["text"], "what is there?");
         assert_eq!(answer["next"], json!(["look for a window"]));
         assert_eq!(answer["failed"], json!(["nobody opens"]));
-        assert_eq!(answer["gaps"], json!(["is there a door?"]));
+        assert_eq!(answer["gaps"], json!(["(g1) is there a door?"]));
         assert_eq!(answer["results"][0]["text"], "a wall");
         assert_eq!(answer["trust"], "untrusted-external-content");
         let to = answer["pagedOut"]["to"].as_u64().unwrap();

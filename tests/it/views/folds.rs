@@ -201,14 +201,17 @@ async fn a_continuation_says_all_that_is_needed_to_go_on() {
         busy(house, "s").await;
         let answer = view(house, "s", "continuation?tokens_max=4000").await;
         assert_eq!(answer["task"], json!({"text": "Mend the thing.", "position": 0}));
-        assert_eq!(answer["latest"], json!({"text": "In green, please.", "position": 16}));
+        let said = json!([{"text": "In green, please.", "position": 16}]);
+        assert_eq!(answer["instructions"], said);
         let plan = &answer["plan"];
         assert_eq!(
             (&plan["current"], &plan["done"], &plan["total"]),
             (&json!("paint it"), &json!(2), &json!(3))
         );
         assert_eq!(answer["next"], json!(["buy paint"]));
-        assert_eq!(answer["done"], json!(["look at it", "mend it", "nails"]));
+        let texts: Vec<_> = plan["steps"].as_array().unwrap().iter().map(|s| &s["text"]).collect();
+        assert_eq!(texts, ["look at it", "mend it", "paint it"]);
+        assert_eq!(answer["done"], json!(["nails"]));
         assert_eq!(answer["tried"], json!(["glue", "nails"]));
         assert_eq!(answer["failed"], json!(["glue does not hold"]));
         let results = answer["results"].as_array().unwrap();

@@ -1,0 +1,162 @@
+//! Clients that show who they are in a request or not at all, and clients that are offered a part
+//! of the tools: each is told only what it can do.
+
+use serde_json::{Value, json};
+use sessionlog::{
+    mcp::StdioOptions,
+    wire::tools::{TOOLS, Toolset},
+};
+
+use super::{
+    desk::{Desk, step, with},
+    front_end::{Pipes, named},
+    server::{Server, Speaker, initialize},
+};
+
+const ONE: &str = "01a20765-39c9-7061-9a22-b0733b61ccb1";
+const TWO: &str = "01a20765-39c9-7061-9a22-b0733b61ccb2";
+
+fn call(tool: &str, arguments: Value, meta: Value) -> Value {
+    json!({ "name": tool, "arguments": arguments, "_meta": meta })
+}
+
+/// Every call over a connection of its own, as clients of stateless HTTP make them.
+async fn once(server: &Server, params: Value) -> Value {
+    let mut speaker = Speaker::new(server, "/mcp");
+    speaker.initialize("2025-06-18").await;
+    speaker.ask("tools/call", params).await["result"].take()
+}
+
+fn facts(refused: &Value) -> Value {
+    let text = refused["content"][0]["text"].as_str().unwrap();
+    serde_json::from_str::<Value>(text.split_once("\n\n").unwrap().1).unwrap()["error"].take()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_of_one_conversation_meet_however_many_connections_they_take() {
+    let desk = Desk::new();
+    let server = Server::start(&desk).await;
+    // As Codex says it, and in words that no session can have.
+    for member in ["sessionId", "threadId", "openai/session"] {
+        let meta = |id: &str| match member {
+            "openai/session" => json!({ member: format!("v1/{id}"), "progressToken": 7 }),
+            _ => json!({ member: format!("{id}-{member}"), "progressToken": 7 }),
+        };
+        let mut sessions = Vec::new();
+        for id in [ONE, TWO] {
+            let first = once(&server, call("sequential_search", step(1), meta(id))).await;
+            sessions.push(first["structuredContent"]["sessionId"].clone());
+        }
+        assert_ne!(sessions[0], sessions[1], "{member}");
+        for (id, session) in [(ONE, &sessions[0]), (TWO, &sessions[1])] {
+            let second = once(&server, call("sequential_search", step(2), meta(id))).await;
+            let content = &second["structuredContent"];
+            assert_eq!((&content["sessionId"], &content["stepCount"]), (session, &json!(2)));
+        }
+    }
+    // What differs from call to call binds nothing.
+    let meta = json!({ "progressToken": 7, "callId": "call_1", "itemId": ONE });
+    once(&server, call("sequential_search", step(1), meta.clone())).await;
+    let refused = once(&server, call("sequential_search", step(2), meta)).await;
+    let error = facts(&refused);
+    assert_eq!(error["kind"], "session_required", "{refused}");
+    let action = error["recoveryHint"]["action"].as_str().unwrap();
+    assert!(action.contains("send sessionId as an argument with each call"), "{action}");
+    assert_eq!(error["recoveryHint"]["call"]["tool"], "list_sessions");
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_conversation_of_a_front_end_is_found_by_the_next_one_and_no_other_is() {
+    let desk = Desk::new();
+    let server = Server::start(&desk).await;
+    let open = async |server: &Server, name: &str| {
+        let mut pipes = Pipes::open(&server.url("/"), named(name));
+        pipes.initialize().await;
+        pipes
+    };
+    let mut pipes = open(&server, "a").await;
+    let of = |id: &str| json!({ "sessionId": id });
+    let told = |answer: &Value| answer["structuredContent"]["sessionId"].clone();
+    let first = pipes.call_with("sequential_search", step(1), of(ONE)).await;
+    assert_eq!(told(&first), ONE);
+    // The same program begins another conversation.
+    let other = with(step(1), json!({ "searchStep": "other" }));
+    let second = pipes.call_with("sequential_search", other, of(TWO)).await;
+    assert_eq!(told(&second), TWO);
+    assert_eq!(told(&pipes.call_with("sequential_search", step(2), of(ONE)).await), ONE);
+    // After a fresh start it is bound to nothing, for another owner as well, and the other one is.
+    pipes.call_with("clear_session", json!({}), of(TWO)).await;
+    let address = server.stop().await;
+    let desk = desk.restarted().await;
+    let server = Server::start_at(&desk, address).await;
+    let fresh = pipes.call_with("get_research_session", json!({}), of(TWO)).await;
+    assert_eq!(fresh["isError"], true, "{fresh}");
+    assert_eq!(told(&pipes.call_with("sequential_search", step(3), of(ONE)).await), ONE);
+
+    let mut next = open(&server, "b").await;
+    let found = next.call_with("sequential_search", step(4), of(ONE)).await;
+    assert_eq!((told(&found), &found["structuredContent"]["stepCount"]), (json!(ONE), &json!(4)));
+    server.stop().await;
+}
+
+/// Tools that a text names; those whose names are words of English by their marks alone.
+fn named_in(text: &str) -> Vec<&'static str> {
+    let word = |c: char| !c.is_ascii_alphanumeric() && c != '_';
+    let words: Vec<&str> = text.split(word).filter(|word| word.contains('_')).collect();
+    TOOLS.iter().map(|tool| tool.name).filter(|name| words.contains(name)).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_text_names_only_tools_that_its_client_is_offered() {
+    let desk = Desk::new();
+    let server = Server::start(&desk).await;
+    for toolsets in [
+        vec![Toolset::Research],
+        vec![Toolset::Events],
+        vec![Toolset::Memory],
+        vec![Toolset::Research, Toolset::Events],
+    ] {
+        let is_offered = |name: &&str| {
+            TOOLS.iter().any(|tool| tool.name == *name && toolsets.contains(&tool.toolset))
+        };
+        let names: Vec<_> = toolsets.iter().map(|set| set.as_str()).collect();
+        let options = StdioOptions { toolsets: toolsets.clone(), ..named(&names.join("-")) };
+        let mut pipes = Pipes::open(&server.url("/"), options);
+        let opened = pipes.ask_first(&initialize("2025-11-25")).await;
+        let mut texts = vec![opened["result"]["instructions"].as_str().unwrap().to_owned()];
+        let speaker = Speaker::new(&server, &format!("/mcp?toolsets={}", names.join(",")));
+        let opened = speaker.post(&initialize("2025-11-25")).await.body;
+        texts.push(opened["result"]["instructions"].as_str().unwrap().to_owned());
+        let opened = speaker.ask_alone("server/discover", json!({})).await;
+        texts.push(opened["result"]["instructions"].as_str().unwrap().to_owned());
+        let mut refusals = 0;
+        for (tool, arguments) in [
+            ("sequential_search", step(3)),
+            ("sequential_search", with(step(3), json!({"sessionId": "none"}))),
+            ("get_research_session", json!({})),
+            ("get_events", json!({})),
+            ("get_events", json!({"sessionId": "none"})),
+            ("emit_event", json!({"event": {"type": "user.message"}})),
+            ("continue_session", json!({})),
+            ("continue_session", json!({"sessionId": "none"})),
+        ] {
+            if !is_offered(&tool) {
+                continue;
+            }
+            let refused = pipes.call(tool, arguments).await;
+            assert_eq!(refused["isError"], true, "{tool}");
+            let text = refused["content"][0]["text"].as_str().unwrap().to_owned();
+            let call = &facts(&refused)["recoveryHint"]["call"]["tool"];
+            assert!(call.as_str().is_none_or(|name| is_offered(&name)), "{toolsets:?}: {text}");
+            texts.push(text);
+            refusals += 1;
+        }
+        assert!(refusals > 1, "{toolsets:?}");
+        for text in texts {
+            let named = named_in(&text);
+            assert!(named.iter().all(is_offered), "{toolsets:?} {named:?}: {text}");
+        }
+    }
+    server.stop().await;
+}

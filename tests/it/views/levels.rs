@@ -1,0 +1,194 @@
+//! The summary on its three levels, why an item is shown, and pages of the lists of an index: over
+//! HTTP, and as of a point.
+
+use serde_json::{Value, json};
+
+use crate::http::house::House;
+
+async fn emit(house: &House, id: &str, events: Value) {
+    let path = format!("/v1/sessions/{id}/events?create=true");
+    let reply = house.post(&path, &json!({ "events": events })).await;
+    assert_eq!(reply.status, 200, "{}", reply.text);
+}
+
+async fn view(house: &House, id: &str, view: &str) -> Value {
+    let reply = house.get(&format!("/v1/sessions/{id}/views/{view}")).await;
+    assert_eq!(reply.status, 200, "{view}: {}", reply.text);
+    reply.json()
+}
+
+/// Three phases: a finished step of the plan, a compaction, and what is under way.
+async fn worked(house: &House, id: &str) {
+    let plan = |first: &str| {
+        json!({"type": "plan.updated", "steps": [{"title": "look at the axle", "status": first},
+            {"title": "mend the axle", "status": "todo"}]})
+    };
+    emit(
+        house,
+        id,
+        json!([
+            {"type": "user.message", "content": "Mend the cart."},
+            plan("doing"),
+            {"type": "agent.message", "content": "The axle is bent by 4 mm near the hub."},
+            plan("done"),
+            {"type": "agent.message", "content": "Heating it to 600 degrees made it straight."},
+            {"type": "context.compacted", "trigger": "auto", "summary": "bent axle"},
+            {"type": "user.message", "content": "Now paint the cart in green."},
+            {"type": "agent.message", "content": "Two coats of RAL 6001 are on."},
+        ]),
+    )
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_summary_has_three_levels_and_auto_gives_the_finest_that_fits() {
+    let house = House::plain().await;
+    worked(&house, "s").await;
+    let phases = view(&house, "s", "summary?level=phase").await;
+    assert_eq!(phases["level"], "phase");
+    let told = phases["phases"].as_array().unwrap();
+    let ends: Vec<_> = told
+        .iter()
+        .map(|one| (one["from"].as_u64(), one["to"].as_u64(), &one["ended_by"]))
+        .collect();
+    assert_eq!(
+        ends,
+        [
+            (Some(0), Some(4), &json!("plan_step")),
+            (Some(4), Some(6), &json!("compaction")),
+            (Some(6), Some(8), &Value::Null),
+        ]
+    );
+    for (at, words) in [
+        (0, &["Asked: Mend the cart.", "Finished: look at the axle", "4 mm near the hub"][..]),
+        (1, &["600 degrees"]),
+        (2, &["Asked: Now paint the cart in green.", "RAL 6001"]),
+    ] {
+        let text = told[at]["text"].as_str().unwrap();
+        assert!(words.iter().all(|word| text.contains(word)), "{at}: {text}");
+    }
+    let session = view(&house, "s", "summary?level=session").await;
+    assert_eq!((&session["level"], &session["phases"]), (&json!("session"), &Value::Null));
+    for words in ["Mend the cart.", "Now paint the cart in green.", "RAL 6001"] {
+        assert!(session["summary"].as_str().unwrap().contains(words), "{session}");
+    }
+    assert_eq!(view(&house, "s", "summary").await["level"], "step");
+    assert_eq!(view(&house, "s", "summary?level=auto").await["level"], "step", "all of it fits");
+    let then = view(&house, "s", "summary?level=phase&at=4").await;
+    assert_eq!(then["phases"].as_array().unwrap().len(), 1);
+    let refused = house.get("/v1/sessions/s/views/summary?level=chapter").await;
+    assert_eq!((refused.status, refused.code().as_str()), (422, "invalid_request"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_level_follows_the_budget_and_the_callers_words_come_first() {
+    let house = House::plain().await;
+    for number in 1..=40_u64 {
+        let text = format!("Step {number} measured {} of brass. ", number * 17).repeat(9);
+        emit(
+            &house,
+            "s",
+            json!([{"type": "user.message", "content": format!("Do part {number} of the work.")},
+                {"type": "research.step", "number": number, "description": text}]),
+        )
+        .await;
+    }
+    emit(&house, "s", json!([{"type": "research.summary", "summary": "Brass it is."}])).await;
+    // Four phases of thirty steps, each of which says three things.
+    for number in 0..120_u64 {
+        let text = format!(
+            "Bar {number} broke at {} N. The lathe of shop {number} turned it to {} mm. Its owner \
+             number {number} asked for {} euros.",
+            number * 31,
+            number * 7,
+            number * 3
+        );
+        let mut events =
+            json!([{"type": "research.step", "number": number + 1, "description": text}]);
+        if number.is_multiple_of(30) {
+            let asked = json!({"type": "user.message", "content": format!("Test lot {number}.")});
+            events.as_array_mut().unwrap().insert(0, asked);
+        }
+        emit(&house, "long", events).await;
+    }
+    emit(&house, "long", json!([{"type": "research.summary", "summary": "Steel it is."}])).await;
+    let phases = view(&house, "long", "summary?level=auto&tokens_max=2000").await;
+    assert_eq!((&phases["level"], &phases["summary"]), (&json!("phase"), &json!("Steel it is.")));
+    let steps: Vec<_> =
+        phases["phases"].as_array().unwrap().iter().map(|one| one["steps"].as_u64()).collect();
+    assert_eq!(steps, [Some(30); 4]);
+    let session = view(&house, "s", "summary?level=auto&tokens_max=1000").await;
+    assert_eq!(session["level"], "session");
+    assert!(
+        session["summary"].as_str().unwrap().starts_with("Caller's summary after step 40: Brass")
+    );
+    assert!(session.to_string().len() <= 3_000, "{}", session.to_string().len());
+    let few = view(&house, "s", "summary?level=phase&tokens_max=1000").await;
+    let shown = few["phases"].as_array().unwrap();
+    assert_eq!(shown.last().unwrap()["to"], few["position"].as_u64().unwrap(), "the newest stay");
+    let left_out = few["left_out"]["phases"].as_u64().unwrap();
+    assert_eq!((shown.len() as u64 + left_out, &few["truncated"]), (40, &json!(true)));
+    assert!(few.to_string().len() <= 3_000, "{}", few.to_string().len());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_view_says_why_each_item_is_shown_when_it_is_asked() {
+    let house = House::plain().await;
+    worked(&house, "s").await;
+    for which in ["index", "continuation"] {
+        assert!(view(&house, "s", which).await.get("why").is_none());
+        let explained = view(&house, "s", &format!("{which}?explain=true")).await;
+        let why = explained["why"].as_array().unwrap();
+        let of = |class: &str| why.iter().find(|one| one["class"] == class).unwrap();
+        assert_eq!(of("task")["why"], "indispensable in this view", "{which}");
+        let said = of("findings")["why"].as_str().unwrap();
+        assert!(said.starts_with("score "), "{which}: {said}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_lists_of_an_index_are_paged_with_its_cursors() {
+    let house = House::plain().await;
+    for number in 1..=120_u64 {
+        let rejected = format!("approach {number} through the {}th gate", number * 7);
+        emit(
+            &house,
+            "s",
+            json!([{"type": "research.step", "number": number,
+                "description": format!("looked at place {number}"), "rejected": [rejected]},
+                {"type": "source.found", "url": format!("https://x.example/{number}"),
+                    "title": format!("Page {number}")},
+                {"type": "research.gap_opened", "gap_id": format!("g{number}"), "step": number,
+                    "description": format!("what lies behind place {number}")}]),
+        )
+        .await;
+    }
+    let index = view(&house, "s", "index?tokens_max=1000").await;
+    assert_eq!(index["truncated"], true);
+    let names = |answer: &Value, list: &str| -> Vec<String> {
+        let member = |one: &Value| match list {
+            "sources" => one["url"].to_string(),
+            "gaps" => one["id"].to_string(),
+            "steps" => one["number"].to_string(),
+            _ => one.to_string(),
+        };
+        answer[list].as_array().into_iter().flatten().map(member).collect()
+    };
+    for list in ["steps", "sources", "gaps", "rejected"] {
+        let mut all = names(&index, list);
+        let shown = all.len() as u64;
+        assert_eq!(shown + index["left_out"][list].as_u64().unwrap(), 120, "{list}");
+        let mut cursor = index["cursors"][list].as_str().map(str::to_owned);
+        while let Some(at) = cursor {
+            let page = view(&house, "s", &format!("index?cursor={at}")).await;
+            assert_eq!(page["list"], list);
+            all.extend(names(&page, list));
+            cursor = page["next_cursor"].as_str().map(str::to_owned);
+        }
+        all.sort();
+        all.dedup();
+        assert_eq!(all.len(), 120, "{list}");
+    }
+    let refused = house.get("/v1/sessions/s/views/index?cursor=step:1:0").await;
+    assert_eq!((refused.status, refused.code().as_str()), (422, "invalid_request"));
+}
