@@ -160,14 +160,15 @@ impl Findings {
             rejected.filter_map(|(ordinal, text)| Some((*ordinal, whole(text)?))).collect();
         self.count(description.iter().chain(&reasoning).chain(rejected.iter().map(|(_, one)| one)));
         let percent = weight(body);
-        let said = description.iter().chain(&reasoning);
-        self.latest = best(&self.counts, percent, said);
-        let Self { found, ruled_out, counts, .. } = self;
+        let description = self.counts.judge(percent, description);
+        let reasoning = self.counts.judge(percent, reasoning);
+        self.latest = best([&description, &reasoning]);
         let said = Said::Step(step);
-        found.offer(counts, said, percent, description, OF_DESCRIPTION_MAX);
-        found.offer(counts, said, percent, reasoning, OF_REASONING_MAX);
+        self.found.offer(said, percent, description, OF_DESCRIPTION_MAX);
+        self.found.offer(said, percent, reasoning, OF_REASONING_MAX);
         for (ordinal, one) in rejected {
-            ruled_out.offer(counts, Said::Listed(ordinal), 100, vec![one], 1);
+            let judged = self.counts.judge(100, vec![one]);
+            self.ruled_out.offer(Said::Listed(ordinal), 100, judged, 1);
         }
     }
 
@@ -175,22 +176,25 @@ impl Findings {
     pub(super) fn fold_message(&mut self, at: Position, text: &str) {
         let said = sentences(text);
         self.count(said.iter());
-        self.latest = best(&self.counts, 100, said.iter());
-        self.found.offer(&self.counts, Said::At(at), 100, said, OF_MESSAGE_MAX);
+        let judged = self.counts.judge(100, said);
+        self.latest = best([&judged]);
+        self.found.offer(Said::At(at), 100, judged, OF_MESSAGE_MAX);
     }
 
     /// Folds an open gap in, by its ordinal.
     pub(super) fn fold_gap(&mut self, gap: usize, text: &str) {
         let said: Vec<Sentence<'_>> = whole(text).into_iter().collect();
         self.count(said.iter());
-        self.gaps.offer(&self.counts, Said::Listed(gap), 100, said, 1);
+        let judged = self.counts.judge(100, said);
+        self.gaps.offer(Said::Listed(gap), 100, judged, 1);
     }
 
     /// Folds the title of a source in, by the source's ordinal.
     pub(super) fn fold_source(&mut self, source: usize, title: &str) {
         let said: Vec<Sentence<'_>> = whole(title).into_iter().collect();
         self.count(said.iter());
-        self.sources.offer(&self.counts, Said::Listed(source), 100, said, 1);
+        let judged = self.counts.judge(100, said);
+        self.sources.offer(Said::Listed(source), 100, judged, 1);
     }
 
     /// Takes what the latest step or message says most, with its score.
@@ -228,15 +232,14 @@ impl Findings {
     }
 }
 
-/// The sentence that says most, with its score.
-fn best<'a, 't: 'a>(
-    counts: &Counts,
-    percent: usize,
-    sentences: impl Iterator<Item = &'a Sentence<'t>>,
-) -> Option<(usize, Box<str>)> {
-    let judged = sentences.map(|one| (counts.score(&one.words) * percent / 100, one.text));
-    let (score, text) = judged.max_by_key(|(score, _)| *score)?;
-    Some((score, one_line(text, CHARS_MAX).into()))
+/// A sentence with its score.
+type Judged<'a> = (usize, Sentence<'a>);
+
+/// The sentence that says most of these lists, each with the best first; with its score.
+fn best<const LISTS: usize>(lists: [&Vec<Judged<'_>>; LISTS]) -> Option<(usize, Box<str>)> {
+    let firsts = lists.into_iter().filter_map(|judged| judged.first());
+    let (score, one) = firsts.max_by_key(|(score, _)| *score)?;
+    Some((*score, one_line(one.text, CHARS_MAX).into()))
 }
 
 /// The best sentences of a kind, in no order.
@@ -248,21 +251,9 @@ struct Pool {
 }
 
 impl Pool {
-    /// Takes the best of these sentences in, where they are better than what there is.
-    fn offer(
-        &mut self,
-        counts: &Counts,
-        said: Said,
-        percent: usize,
-        sentences: Vec<Sentence<'_>>,
-        taken_max: usize,
-    ) {
-        let mut judged: Vec<(usize, Sentence<'_>)> = Vec::new();
-        for one in sentences {
-            judged.push((counts.score(&one.words) * percent / 100, one));
-        }
-        // A stable sort: of equals the first said comes first.
-        judged.sort_by_key(|(score, _)| std::cmp::Reverse(*score));
+    /// Takes the best of these sentences, which come best first, where they are better than what
+    /// there is.
+    fn offer(&mut self, said: Said, percent: usize, judged: Vec<Judged<'_>>, taken_max: usize) {
         for (score, one) in judged.into_iter().take(taken_max) {
             let full = self.all.len() == KEPT_MAX;
             if full && score < self.least {
@@ -320,6 +311,14 @@ impl Counts {
     fn halve(&mut self) {
         self.sentences /= 2;
         self.of.iter_mut().for_each(|count| *count /= 2);
+    }
+
+    /// The sentences with their scores, the best first and of equals the first said.
+    fn judge<'a>(&self, percent: usize, sentences: Vec<Sentence<'a>>) -> Vec<Judged<'a>> {
+        let score = |one: &Sentence<'a>| self.score(&one.words) * percent / 100;
+        let mut judged: Vec<_> = sentences.into_iter().map(|one| (score(&one), one)).collect();
+        judged.sort_by_key(|(score, _)| std::cmp::Reverse(*score));
+        judged
     }
 
     /// The mean of the squared rarity of the words, shrunk for the few; names and numbers count for

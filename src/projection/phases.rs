@@ -127,7 +127,8 @@ impl Phases {
         if let Some(asked) = mark.asked {
             phase.asked.get_or_insert_with(|| line(asked));
         }
-        if let Some((score, text)) = mark.found {
+        let least = phase.found.get(SENTENCES_MAX - 1).map_or(0, |(score, _)| *score + 1);
+        if let Some((score, text)) = mark.found.filter(|(score, _)| *score >= least) {
             phase.found.push((score, line(text)));
             phase.found.sort_by_key(|(score, _)| std::cmp::Reverse(*score));
             phase.found.truncate(SENTENCES_MAX);
