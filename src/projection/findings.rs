@@ -24,8 +24,8 @@ const SENTENCES_MAX: usize = 64;
 const TEXT_BYTES_MAX: usize = 16 << 10;
 /// Characters kept of a sentence.
 const CHARS_MAX: usize = 220;
-/// Characters of the pieces into which a longer sentence is cut.
-const PIECE_CHARS: usize = 160;
+/// Bytes of the pieces into which a longer sentence is cut.
+const PIECE_BYTES: usize = 160;
 /// Words and pairs by which a sentence is judged.
 const WORDS_MAX: usize = 64;
 /// Words of no worth that every sentence is taken to have: a short one says little, however rare.
@@ -368,19 +368,18 @@ fn whole(text: &str) -> Option<Sentence<'_>> {
     (!words.is_empty()).then(|| Sentence { text: text.trim(), words, signature })
 }
 
-/// The sentences of a text that have words.
+/// The sentences of a text that have words. Pieces of a long sentence overlap by half: what is said
+/// in a few words is whole in one.
 fn sentences(text: &str) -> Vec<Sentence<'_>> {
     let mut found = Vec::new();
     let mut rest = text.get(..text.floor_char_boundary(TEXT_BYTES_MAX)).unwrap_or_default();
     while !rest.is_empty() && found.len() < SENTENCES_MAX {
-        let end = end_of_sentence(rest);
-        // Pieces of a long sentence overlap by half: what is said in a few words is whole in one.
-        let (end, next) = match rest.get(..end).filter(|_| end > CHARS_MAX) {
-            Some(long) => (end_of_clause(long, PIECE_CHARS), end_of_clause(long, PIECE_CHARS / 2)),
-            None => (end, end),
-        };
-        let sentence = rest.get(..end).unwrap_or_default();
-        let after = rest.get(next..).unwrap_or_default();
+        let (mut sentence, after) = rest.split_at(end_of_sentence(rest));
+        while sentence.len() > CHARS_MAX && found.len() < SENTENCES_MAX {
+            let piece = sentence.get(..end_of_clause(sentence, PIECE_BYTES)).unwrap_or_default();
+            found.extend(whole(piece));
+            sentence = sentence.split_at(end_of_clause(sentence, PIECE_BYTES / 2)).1;
+        }
         found.extend(whole(sentence));
         rest = after;
     }
@@ -412,14 +411,20 @@ fn end_of_sentence(text: &str) -> usize {
     text.len()
 }
 
-/// Where a piece of about so many characters of a long sentence ends: after the last full stop,
-/// semicolon, comma or word within that.
-fn end_of_clause(sentence: &str, chars: usize) -> usize {
-    let head = sentence.get(..sentence.floor_char_boundary(chars)).unwrap_or_default();
-    let marks = [". ", "! ", "? ", "; ", ": ", ", ", " "];
-    // What is left of a mark must be worth a sentence.
-    let mut found = marks.iter().filter_map(|mark| Some(head.rfind(mark)? + mark.len()));
-    found.find(|end| 3 * end > 2 * head.len()).unwrap_or(head.len()).max(1)
+/// Marks behind which a long sentence is cut, the best first.
+const MARKS: &[u8] = b".!?;:,";
+
+/// Where a piece of about so many bytes of a long sentence ends: after the best mark in its last
+/// third, the last of equals; without a mark after a word.
+fn end_of_clause(sentence: &str, bytes: usize) -> usize {
+    let head = sentence.get(..sentence.floor_char_boundary(bytes)).unwrap_or_default();
+    let rank = |end: &usize| {
+        let before = end.checked_sub(2).and_then(|at| head.as_bytes().get(at));
+        MARKS.iter().position(|mark| Some(mark) == before).unwrap_or(MARKS.len())
+    };
+    let spaces = head.bytes().enumerate().skip(2 * head.len() / 3).rev();
+    let ends = spaces.filter(|(_, byte)| *byte == b' ').map(|(at, _)| at + 1);
+    ends.min_by_key(rank).unwrap_or(head.len())
 }
 
 /// The different words and pairs of neighbours of a sentence, each by a short hash, and its
@@ -564,13 +569,13 @@ mod tests {
     fn what_a_long_sentence_says_in_a_few_words_is_whole_in_one_of_its_pieces() {
         let words: Vec<String> = (0..200).map(|n| format!("word{n}")).collect();
         let pieces = sentences_of(&words.join(" "));
-        assert!(pieces.iter().all(|piece| piece.len() <= PIECE_CHARS), "{pieces:?}");
+        assert!(pieces.iter().all(|piece| piece.len() <= PIECE_BYTES), "{pieces:?}");
         for few in words.windows(7) {
             let few = few.join(" ");
             assert!(pieces.iter().any(|piece| piece.contains(&few)), "{few}");
         }
         let wide = sentences_of(&"é".repeat(2_000));
-        assert!(!wide.is_empty() && wide.iter().all(|piece| piece.len() <= PIECE_CHARS));
+        assert!(!wide.is_empty() && wide.iter().all(|piece| piece.len() <= PIECE_BYTES));
     }
 
     fn sentences_of(text: &str) -> Vec<String> {
