@@ -22,6 +22,7 @@ use super::{
     settings::{SETTINGS, Setting},
 };
 use crate::{
+    env::LockRule,
     secrets::Recogniser,
     service::Monitor,
     store::{Lifetimes, local::Options},
@@ -118,6 +119,8 @@ pub(super) struct StorePlace {
 #[derive(Clone, Debug)]
 pub(super) struct Config {
     pub(super) data_dir: PathBuf,
+    /// What must be locked before a process owns it.
+    pub(super) lock_rule: LockRule,
     pub(super) listen: SocketAddr,
     pub(super) log: String,
     pub(super) owner_idle: Duration,
@@ -243,6 +246,9 @@ impl Config {
             })?;
         let secrets = SecretsSource { rules, file: path("secrets_file") };
         let data_dir = typed("data_dir", "a path", &|text| !text.is_empty())?;
+        let file_only =
+            typed("lock_file_only", "true or false", &|text| matches!(text, "true" | "false"))?;
+        let lock_rule = if file_only == "true" { LockRule::FileOnly } else { LockRule::Both };
         if data_dir.is_empty() {
             return Err(ConfigError::NoHome);
         }
@@ -252,6 +258,7 @@ impl Config {
         let keys = KeySource::of(environment, path("key_file"), given("key_command"))?;
         Ok(Self {
             data_dir: place(&data_dir, base, environment),
+            lock_rule,
             listen: listen.parse().unwrap_or_else(|_| SocketAddr::from(([127, 0, 0, 1], 0))),
             log,
             owner_idle: duration(&idle).unwrap_or_default(),

@@ -28,7 +28,9 @@ pub(super) fn check_here(config: &Config, screen: &mut Screen) -> Outcome {
     if there.is_none() {
         return Err(failed(std::io::ErrorKind::NotFound.into()));
     }
-    let env = Env::real(&config.data_dir).map_err(failed)?.with_keys(config.keys.read()?);
+    let env = Env::locked_by(&config.data_dir, config.lock_rule)
+        .map_err(failed)?
+        .with_keys(config.keys.read()?);
     let report = key_report(&env).map_err(|error| match error {
         OpenError::Io { source, .. } => failed(source),
         other => Failure::Damaged(format!("{}: {other}", config.data_dir.display())),

@@ -87,7 +87,8 @@ async fn serve(config: &Config, on_demand: bool, screen: &mut Screen) -> Outcome
         doors = NetDoors::open(config).await?;
     }
     let quotas = config.doors.quotas()?;
-    let env = Env::real(&config.data_dir).map_err(|error| connect::unusable(config, &error))?;
+    let env = Env::locked_by(&config.data_dir, config.lock_rule)
+        .map_err(|error| connect::unusable(config, &error))?;
     let mode = mode_of_directory(config)?;
     let env = env.with_keys(config.keys.read()?);
     // With a key that is wrong not even a line of the log is written.

@@ -151,6 +151,13 @@ pub(super) const SETTINGS: &[Setting] = &[
     .or("256MiB")
     .nowhere()
     .shared(),
+    Setting::new(
+        "lock_file_only",
+        "BOOL",
+        "accept a file system that cannot lock a directory, such as NFS: true or false",
+    )
+    .or("false")
+    .nowhere(),
     Setting::new("compression", "ON", "compress what is sealed: on or off").or("on").nowhere(),
     Setting::new("segment_bytes_max", "SIZE", "size from which a segment is sealed")
         .or("8MiB")

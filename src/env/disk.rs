@@ -14,11 +14,11 @@ use std::{
 };
 
 use rustix::{
-    fs::{Advice, AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags},
+    fs::{Advice, AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, ResolveFlags},
     io::{Errno, ReadWriteFlags},
 };
 
-use super::{Entry, File, LOCK_FILE, Lock, Storage};
+use super::{Entry, File, LOCK_FILE, Lock, LockRule, Storage};
 
 /// Flags of every file opened: no link is followed, no child process inherits it, and a pipe
 /// somebody put there does not hang the owner.
@@ -33,6 +33,7 @@ pub struct DataDir {
     /// Held open since start: every path starts here, and `syncfs` through it reports a writeback
     /// error of any file since then.
     root: OwnedFd,
+    lock_rule: LockRule,
 }
 
 impl DataDir {
@@ -44,7 +45,30 @@ impl DataDir {
     pub fn open(path: &Path) -> io::Result<Self> {
         create_durably(path)?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        Ok(Self { root: rustix::fs::open(path, flags, Mode::empty())? })
+        let root = rustix::fs::open(path, flags, Mode::empty())?;
+        Ok(Self { root, lock_rule: LockRule::default() })
+    }
+
+    /// The same directory under another rule for its lock.
+    #[must_use]
+    pub fn with_lock_rule(self, lock_rule: LockRule) -> Self {
+        Self { lock_rule, ..self }
+    }
+
+    /// Locks the directory itself. `None` when another process holds it; `Some(None)` when the
+    /// file system cannot lock a directory and the rule accepts that.
+    ///
+    /// The descriptor is read-only, which `flock` takes and an open-file-description lock does
+    /// not. The lock belongs to the directory's inode, so that it holds across bind mounts, process
+    /// namespaces and a `LOCK` that was removed.
+    fn lock_directory(&self) -> io::Result<Option<Option<OwnedFd>>> {
+        let opened = rustix::fs::openat(&self.root, ".", DIRECTORY_FLAGS, Mode::empty())?;
+        match rustix::fs::flock(&opened, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Some(Some(opened))),
+            Err(Errno::WOULDBLOCK) => Ok(None),
+            Err(_) if self.lock_rule == LockRule::FileOnly => Ok(Some(None)),
+            Err(error) => Err(no_directory_lock(error)),
+        }
     }
 
     /// Runs `act` with the directory that holds `path` and the last name of `path`.
@@ -116,6 +140,16 @@ impl DataDir {
         let why = format!("{path} in the data directory {why}");
         Err(io::Error::new(io::ErrorKind::InvalidInput, why))
     }
+}
+
+/// What a file system means that cannot lock a directory: NFS asks for a writable descriptor
+/// (`EBADF`), others have no locks.
+fn no_directory_lock(error: Errno) -> io::Error {
+    let why = format!(
+        "this file system cannot lock a directory ({error}), so two servers could own it at once; \
+         move the data directory to a local file system, or set lock_file_only to true"
+    );
+    io::Error::new(io::ErrorKind::Unsupported, why)
 }
 
 /// Refuses a path that could leave the data directory or that has two spellings.
@@ -227,18 +261,20 @@ impl Storage for DataDir {
     }
 
     fn lock(&self) -> io::Result<Option<Box<dyn Lock>>> {
+        let Some(directory) = self.lock_directory()? else { return Ok(None) };
         let held = self.file(LOCK_FILE, OFlags::RDWR | OFlags::CREATE)?;
         match held.file.try_lock() {
-            Ok(()) => Ok(Some(Box::new(HeldLock { _file: held.file }))),
+            Ok(()) => Ok(Some(Box::new(HeldLock { _file: held.file, _directory: directory }))),
             Err(fs::TryLockError::WouldBlock) => Ok(None),
             Err(fs::TryLockError::Error(error)) => Err(error),
         }
     }
 }
 
-/// The kernel releases the lock when the last descriptor of the file closes, also after `kill -9`.
+/// The kernel releases each lock when its last descriptor closes, also after `kill -9`.
 struct HeldLock {
     _file: fs::File,
+    _directory: Option<OwnedFd>,
 }
 
 impl Lock for HeldLock {}
@@ -429,5 +465,20 @@ mod tests {
         assert!(other.lock().expect("asked").is_none());
         drop(held);
         assert!(other.lock().expect("asked").is_some());
+    }
+
+    #[test]
+    fn a_removed_lock_file_lets_no_second_owner_in() {
+        let (home, disk) = data_dir();
+        let data = home.path().join("a/data");
+        let _held = disk.lock().expect("asked").expect("granted");
+        fs::remove_file(data.join(LOCK_FILE)).expect("removed");
+        assert!(DataDir::open(&data).expect("opened").lock().expect("asked").is_none());
+    }
+
+    #[test]
+    fn a_directory_that_cannot_be_locked_is_refused_by_name() {
+        let told = no_directory_lock(Errno::BADF).to_string();
+        assert!(told.contains("cannot lock a directory") && told.contains("lock_file_only"));
     }
 }

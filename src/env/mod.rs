@@ -98,6 +98,17 @@ pub struct Entry {
 /// The file of a data directory that is locked while somebody owns it.
 pub const LOCK_FILE: &str = "LOCK";
 
+/// What must be locked before a process may own a data directory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LockRule {
+    /// The directory and the file `LOCK`. A file system that cannot lock a directory is refused.
+    #[default]
+    Both,
+    /// The file `LOCK`, and the directory where its file system can lock one (NFS cannot). An
+    /// owner that removes `LOCK` is then not kept out.
+    FileOnly,
+}
+
 /// Holds the lock of a data directory until it is dropped.
 pub trait Lock: Send + Sync {}
 
@@ -159,8 +170,8 @@ pub trait Storage: Send + Sync {
     /// What the file system said.
     fn sync_all(&self) -> io::Result<()>;
 
-    /// Takes the exclusive lock of the data directory (the file `LOCK`, created when absent);
-    /// `None` when another process holds it.
+    /// Takes the exclusive lock of the data directory: of the directory and of the file `LOCK`,
+    /// created when absent. `None` when another process holds one of them.
     ///
     /// # Errors
     /// What the file system said.
@@ -220,8 +231,16 @@ impl Env {
     /// # Errors
     /// What the file system said.
     pub fn real(data_dir: &Path) -> io::Result<Self> {
+        Self::locked_by(data_dir, LockRule::default())
+    }
+
+    /// The same under a rule for the lock of the data directory.
+    ///
+    /// # Errors
+    /// What the file system said.
+    pub fn locked_by(data_dir: &Path, rule: LockRule) -> io::Result<Self> {
         Ok(Self {
-            storage: Arc::new(disk::DataDir::open(data_dir)?),
+            storage: Arc::new(disk::DataDir::open(data_dir)?.with_lock_rule(rule)),
             clock: Arc::new(clock::SystemClock::new()),
             entropy: Arc::new(entropy::SystemEntropy),
             keys: None,

@@ -183,7 +183,8 @@ impl Steps {
         let mut arguments = arguments(&step(samples, self.number), self.session.as_deref());
         if self.session.is_none() {
             // A goal of its own begins a session beside the one that the front end is bound to.
-            let goal = json!(format!("measure call {}", speaker.calls));
+            let (process, call) = (speaker.process.pid(), speaker.calls);
+            let goal = json!(format!("measure call {call} of process {process}"));
             arguments.as_object_mut().into_iter().for_each(|members| {
                 members.insert("researchGoal".to_owned(), goal.clone());
             });

@@ -10,9 +10,10 @@ use tokio::sync::{oneshot, watch};
 
 use super::{
     Options,
-    ring::RingFile,
+    ring::{self, RingFile},
     session::Effect,
     slots::Place,
+    trouble::Trouble,
     writer::{Failure, Writer},
 };
 use crate::{
@@ -33,11 +34,6 @@ use crate::{
 const ROUND_BYTES_MAX: u64 = 8 << 20;
 /// Bytes of frames that wait for the disk at most: who comes later is told to come back.
 const QUEUE_BYTES_MAX: u64 = 64 << 20;
-/// How long a failure is believed to go on when nobody tries again.
-const TROUBLE_KEPT: Duration = Duration::from_secs(10);
-/// Failed syncs in a row after which the store takes no more writes.
-const FAILURES_MAX: u32 = 2;
-
 /// A frame on its way, and who waits for it.
 pub(super) struct Item<S> {
     pub(super) session: S,
@@ -101,12 +97,18 @@ pub(super) struct Journal<S> {
     epoch: AtomicU64,
     /// Bytes written since start, for the settling trigger.
     written: AtomicU64,
-    /// When the last round failed and why; `None` once one succeeded.
-    trouble: Mutex<Option<(Duration, String)>>,
+    trouble: Mutex<Trouble>,
     /// When the write or sync under way began, in microseconds of the monotonic clock; 0 when none
     /// is.
     busy_since: AtomicU64,
     progress: watch::Sender<u64>,
+}
+
+/// Why appends are refused.
+struct Refusal {
+    reason: String,
+    /// Whether a probe that succeeds ends it.
+    passes: bool,
 }
 
 struct Queue<S> {
@@ -122,7 +124,7 @@ struct Queue<S> {
     crowded: bool,
     /// Nothing was committed since the last watermark: the committer sleeps until it is woken.
     quiet: bool,
-    refuse: Option<String>,
+    refuse: Option<Refusal>,
     stopped: bool,
 }
 
@@ -216,12 +218,19 @@ impl<S> Journal<S> {
 
     /// Why appends are refused, when they are.
     pub(super) fn refusing(&self) -> Option<String> {
-        lock(&self.queue).refuse.clone()
+        lock(&self.queue).refuse.as_ref().map(|refusal| refusal.reason.clone())
     }
 
-    /// Refuses appends from now on; the first reason stays.
+    /// Refuses appends from now on; the first reason that does not pass stays.
     pub(super) fn refuse(&self, reason: &str) {
-        lock(&self.queue).refuse.get_or_insert_with(|| reason.to_owned());
+        self.refuse_for(reason, false);
+    }
+
+    fn refuse_for(&self, reason: &str, passes: bool) {
+        let mut queue = lock(&self.queue);
+        if queue.refuse.as_ref().is_none_or(|refusal| refusal.passes && !passes) {
+            queue.refuse = Some(Refusal { reason: reason.to_owned(), passes });
+        }
     }
 
     /// Takes appends again, after what was refused for is given up.
@@ -238,8 +247,8 @@ impl<S> Journal<S> {
         build: impl FnOnce(Lsn) -> Item<S>,
     ) -> Result<bool, Refused> {
         let mut queue = lock(&self.queue);
-        if let Some(reason) = &queue.refuse {
-            return Err(Refused::ReadOnly(reason.clone()));
+        if let Some(refusal) = &queue.refuse {
+            return Err(Refused::ReadOnly(refusal.reason.clone()));
         }
         if self.epoch() != epoch {
             return Err(Refused::Stale);
@@ -404,17 +413,39 @@ impl<S> Journal<S> {
         self.lead(queued, outcome);
     }
 
-    /// Notes how a write went: readiness tells of the last one, and after some that failed in a
-    /// row no more are taken.
+    /// Notes how a write went. Readiness reports the last one; after several failed syncs no more
+    /// writes are taken until [`Self::probe`] succeeds.
     fn note(&self, error: Option<&io::Error>) {
-        let told = error.map(|error| (self.env.clock.monotonic(), error.to_string()));
-        *lock(&self.trouble) = told;
-        if error.is_none() {
+        let now = self.env.clock.monotonic();
+        let mut writer = lock(&self.writer);
+        let mut trouble = lock(&self.trouble);
+        let refused = trouble.note(now, error, writer.failures());
+        writer.take_care(trouble.is_recent());
+        if let Some(reason) = writer.foreign() {
+            self.refuse(reason);
+        } else if let Some(reason) = refused {
+            self.refuse_for(reason, true);
+        }
+    }
+
+    /// Tries the disk again when it is time to, with a file of its own and never with one that
+    /// failed, and takes appends again when that file can be synced.
+    pub(super) fn probe(&self) {
+        let now = self.env.clock.monotonic();
+        if !lock(&self.trouble).is_probe_due(now) {
             return;
         }
-        let failures = lock(&self.writer).failures();
-        if failures >= FAILURES_MAX {
-            self.refuse("two syncs of the journal failed in a row; check the disk, then restart");
+        let tried = ring::probe(&self.env);
+        if let Err(error) = &tried {
+            tracing::warn!(%error, "the disk still fails; the store stays read-only");
+        }
+        let mut writer = lock(&self.writer);
+        if !lock(&self.trouble).probed(now, &tried) {
+            return;
+        }
+        writer.forgive();
+        if lock(&self.queue).refuse.take_if(|refusal| refusal.passes).is_some() {
+            tracing::info!("the disk syncs again; the store takes writes");
         }
     }
 
@@ -440,12 +471,9 @@ impl<S> Journal<S> {
         written
     }
 
-    /// Why the last round failed. After a while without another nobody knows whether the next
-    /// would fail, too.
+    /// Why the last write failed, if that was lately.
     pub(super) fn trouble(&self) -> Option<String> {
-        let (since, why) = lock(&self.trouble).clone()?;
-        let age = self.env.clock.monotonic().saturating_sub(since);
-        (age < TROUBLE_KEPT).then_some(why)
+        lock(&self.trouble).reason(self.env.clock.monotonic())
     }
 
     /// How long the disk has owed an answer to a write or a sync.
@@ -791,5 +819,70 @@ mod tests {
         assert!(told.next().is_some(), "the first is told by the outcome");
         assert_eq!(told.next(), Some(Ok(Some(Told::Show))), "one of a round that another follows");
         assert_eq!(journal.place().lsn, Lsn(2));
+    }
+
+    /// A journal whose rounds are forgotten once they are written, and one frame written to it.
+    fn write(journal: &Journal<()>) -> Option<bool> {
+        let queued = journal.enqueue(journal.epoch(), 1, |lsn| item(lsn, 100).0);
+        let written = std::cell::Cell::new(None);
+        if queued.is_ok() {
+            journal.lead(ENDLESS, &|round, result| {
+                written.set(Some(result.is_ok()));
+                round.clear();
+            });
+        }
+        written.take()
+    }
+
+    #[test]
+    fn a_disk_that_failed_and_healed_takes_writes_again() {
+        let sim = Sim::new(1);
+        let journal = journal_on(&sim, false);
+        assert_eq!(write(&journal), Some(true));
+        sim.fail_writing("", Fault::Io);
+        assert_eq!([(); 3].map(|()| write(&journal)), [Some(false), Some(false), None]);
+        let pass = |seconds| {
+            sim.clock().advance(Duration::from_secs(seconds));
+            journal.probe();
+            write(&journal)
+        };
+        assert_eq!(pass(4), None, "it is not time yet");
+        assert_eq!(pass(2), None, "the probe fails");
+        sim.heal();
+        assert_eq!(pass(2), None, "it is not time yet");
+        assert_eq!(pass(20), Some(true));
+        assert_eq!(journal.refusing(), None);
+        journal.refuse("the store is closed");
+        journal.probe();
+        assert_eq!(write(&journal), None, "no probe opens a closed store");
+    }
+
+    #[test]
+    fn a_device_that_fails_now_and_then_does_not_fill_the_disk() {
+        let sim = Sim::new(1);
+        let journal = journal_on(&sim, false);
+        assert_eq!(write(&journal), Some(true));
+        let before = sim.used();
+        for second in 0..3_600 {
+            if second % 2 == 0 {
+                sim.fail_next(Op::Sync, Fault::Io, false);
+            }
+            write(&journal);
+            sim.heal();
+            sim.clock().advance(Duration::from_secs(1));
+            journal.probe();
+        }
+        let grown = sim.used() - before;
+        assert!(grown < 4 << 20, "{grown} bytes in an hour");
+    }
+
+    #[test]
+    fn a_file_of_another_owner_ends_all_writing() {
+        let sim = Sim::new(1);
+        let (ours, theirs) = (journal_on(&sim, false), journal_on(&sim, false));
+        assert_eq!(write(&ours), Some(true));
+        assert_eq!(write(&theirs), None, "it sees the file of the other before it begins one");
+        assert!(theirs.refusing().is_some_and(|why| why.contains("another process wrote")));
+        assert_eq!(write(&ours), Some(true));
     }
 }

@@ -20,6 +20,8 @@ pub(super) const SETTLED: &str = "settled";
 pub(super) const SEGMENTS: &str = "segments";
 pub(super) const QUARANTINE: &str = "quarantine";
 pub(super) const RESERVE: &str = "reserve";
+/// A file that is written to see whether a disk that failed syncs again.
+pub(super) const PROBE: &str = "probe";
 pub(super) const KEYS: &str = "keys";
 
 /// Path of a journal file of the ring.

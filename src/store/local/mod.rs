@@ -33,6 +33,7 @@ mod settle;
 mod slice;
 mod slots;
 mod strays;
+mod trouble;
 mod vault;
 mod verify;
 mod warm;
@@ -504,6 +505,7 @@ impl Shared {
             }
             let woken = std::mem::take(&mut wanted.wanted);
             drop(wanted);
+            self.journal.probe();
             let before = std::mem::replace(&mut written, self.journal.written());
             let settle = self.pressed() || !woken && before == written;
             if settle {

@@ -7,7 +7,7 @@ use std::{collections::HashMap, io, ops::Range};
 
 use super::{
     OpenError,
-    layout::{JOURNAL, doing, journal_path},
+    layout::{JOURNAL, PROBE, doing, journal_path},
 };
 use crate::{
     env::{Env, File},
@@ -118,6 +118,38 @@ pub(super) fn read(env: &Env, store: [u8; 16], needed: u64) -> Result<Ring, Open
         ring.files.push(RingFile { number, order, bytes, poisoned });
     }
     Ok(ring)
+}
+
+/// Path of a file of the ring whose header is of this store and wanted. A file that cannot be read
+/// is passed over: a start says what is wrong with it.
+pub(super) fn find_header(
+    env: &Env,
+    store: [u8; 16],
+    wanted: impl Fn(u32, &JournalHeader) -> bool,
+) -> io::Result<Option<String>> {
+    for entry in env.storage.list(JOURNAL)? {
+        let Some(number) = number_of(&entry.name) else { continue };
+        let Ok(file) = env.storage.open_read(&journal_path(number)) else { continue };
+        let header = JournalHeader::of(&*file).ok().filter(|header| header.store == store);
+        if header.is_some_and(|header| wanted(number, &header)) {
+            return Ok(Some(journal_path(number)));
+        }
+    }
+    Ok(None)
+}
+
+/// Writes a file that is no part of the ring, syncs it and removes it: whether the disk can be
+/// relied on again. A file that an earlier probe left is removed first.
+pub(super) fn probe(env: &Env) -> io::Result<()> {
+    const BYTES: [u8; 4096] = [0x5a; 4096];
+    match env.storage.remove(PROBE) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let file = env.storage.create(PROBE)?;
+    let written = file.write_at(0, &BYTES).and_then(|()| file.sync());
+    let removed = env.storage.remove(PROBE);
+    written.and(removed).and_then(|()| env.storage.sync_dir(""))
 }
 
 /// Puts a spare above the ring unless there is one: nothing may be acknowledged in a file that

@@ -4,7 +4,7 @@
 //! A failed write is never repeated on the same file: the file is poisoned, and the next one says
 //! where it ends and first repeats the acknowledged frames that shared its last blocks.
 
-use std::io;
+use std::{collections::HashMap, io};
 
 use super::{
     layout::journal_path,
@@ -47,6 +47,8 @@ pub(super) struct Writer {
     file_bytes: u64,
     /// A new file takes no more room than it must.
     sparing: bool,
+    /// A sync failed lately.
+    careful: bool,
     files: Vec<RingFile>,
     current: Option<Current>,
     /// The last order given to a use.
@@ -58,7 +60,14 @@ pub(super) struct Writer {
     /// Acknowledged frames that end in the file's last block, to be repeated should it be poisoned.
     recent: Vec<(u64, Frame)>,
     repeat: bool,
+    /// Syncs that failed since the last that did not.
     failures: u32,
+    /// Syncs that failed in this process.
+    failed: u64,
+    /// Salt of the latest use of each file by this process, by the file's number.
+    salts: HashMap<u32, u64>,
+    /// What shows that another process writes to this ring.
+    foreign: Option<String>,
     pub(super) watermarked: bool,
     /// What a round is put together in, kept until nobody writes.
     buffer: Vec<u8>,
@@ -91,6 +100,7 @@ impl Writer {
             start,
             file_bytes,
             sparing: false,
+            careful: false,
             files,
             env,
             order,
@@ -100,6 +110,9 @@ impl Writer {
             recent: Vec::new(),
             repeat: false,
             failures: 0,
+            failed: 0,
+            salts: HashMap::new(),
+            foreign: None,
             watermarked: true,
             buffer: Vec::new(),
         }
@@ -115,9 +128,24 @@ impl Writer {
         self.started
     }
 
-    /// Syncs that failed since the last that did not.
-    pub(super) fn failures(&self) -> u32 {
-        self.failures
+    /// Syncs that failed in this process, and how many of them since the last that did not.
+    pub(super) fn failures(&self) -> (u64, u32) {
+        (self.failed, self.failures)
+    }
+
+    /// Whether a sync failed lately, so that new files take no more room than they must.
+    pub(super) fn take_care(&mut self, careful: bool) {
+        self.careful = careful;
+    }
+
+    /// Counts failures in a row from 0 again: the disk was seen to sync.
+    pub(super) fn forgive(&mut self) {
+        self.failures = 0;
+    }
+
+    /// What shows that another process writes to this ring, once that was seen.
+    pub(super) fn foreign(&self) -> Option<&str> {
+        self.foreign.as_deref()
     }
 
     /// Files before this order hold nothing that is not settled twice.
@@ -272,6 +300,25 @@ impl Writer {
         }
         self.repeat = true;
         self.failures += 1;
+        self.failed += 1;
+    }
+
+    /// Refuses to begin a file where another process wrote to the ring since this owner's start.
+    /// The lock prevents that; this detects it where the lock was taken away.
+    fn refuse_foreign(&mut self) -> io::Result<()> {
+        let poisoned =
+            |number| self.files.iter().any(|file| file.number == number && file.poisoned);
+        let own = |number, salt| poisoned(number) || self.salts.get(&number) == Some(&salt);
+        let is_foreign = |number, header: &JournalHeader| {
+            header.start >= self.start && !own(number, header.salt)
+        };
+        if self.foreign.is_none() {
+            let found = ring::find_header(&self.env, self.store, is_foreign)?;
+            self.foreign = found.map(|path| {
+                format!("another process wrote {path} while this one owns the data directory; stop both, then verify")
+            });
+        }
+        self.foreign.clone().map_or(Ok(()), |why| Err(io::Error::other(why)))
     }
 
     /// Makes another file of the ring current and appends to `buffer` what it must start with: its
@@ -279,6 +326,7 @@ impl Writer {
     /// number that no earlier file has: numbers of frames that failed are skipped.
     fn open_file(&mut self, need: u64, next: Lsn, buffer: &mut Vec<u8>) -> io::Result<()> {
         let again: u64 = self.recent.iter().map(|(_, frame)| frame.header.stride()).sum();
+        self.refuse_foreign()?;
         ring::ensure_spare(&self.env, &mut self.files)?;
         let number = self.free_file(FRAMES_AT + need + again)?;
         let file = self.env.storage.open(&journal_path(number))?;
@@ -309,6 +357,7 @@ impl Writer {
             entry.order = header.order;
         }
         let (order, salt) = (header.order, header.salt);
+        self.salts.insert(number, salt);
         self.current = Some(Current { file, number, order, salt, bytes, end: 0 });
         Ok(())
     }
@@ -329,7 +378,9 @@ impl Writer {
             return Ok(file.number);
         }
         let sparing = SPARING_BYTES.min(self.file_bytes / 4);
-        let usual = if self.sparing { sparing } else { self.file_bytes };
+        // A device that fails now and then poisons a file each time: small ones.
+        let small = self.sparing || self.careful;
+        let usual = if small { sparing } else { self.file_bytes };
         let bytes = usual.max(need).next_multiple_of(BLOCK_BYTES);
         ring::grow(&self.env, &mut self.files, bytes)
     }
