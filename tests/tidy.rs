@@ -14,6 +14,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
+#[path = "tidy/words.rs"]
+mod words;
+
 /// Every room, bottom to top, and the rooms it may name.
 const ROOMS: &[(&str, &[&str])] = &[
     ("event", &[]),
@@ -565,11 +568,17 @@ fn coverage_has_every_row_of_the_product_once_and_done_means_tested() {
     assert_eq!(wanted.difference(&seen).collect::<Vec<_>>(), Vec::<&String>::new());
 }
 
+/// Documents beside `docs/`.
+const PAGES: [&str; 4] = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"];
+
+fn page(path: &str) -> (String, String) {
+    (path.to_owned(), fs::read_to_string(root().join(path)).unwrap())
+}
+
 #[test]
 fn every_link_of_a_document_leads_somewhere() {
     let mut documents = files("docs", "md");
-    let readme = fs::read_to_string(root().join("README.md")).unwrap_or_default();
-    documents.push(("README.md".to_owned(), readme));
+    documents.extend(PAGES.iter().map(|path| page(path)));
     let mut faults = Vec::new();
     for (path, text) in &documents {
         let links = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
