@@ -1,5 +1,5 @@
 //! The type of an event: `{domain}.{action}`, an open set. Unknown types are kept and served
-//! untouched. It must not hold a closed enum of types: the vocabulary is design/events' table.
+//! untouched. It must not hold a closed enum of types: docs/events.md lists the known ones.
 
 use std::{fmt, sync::Arc};
 
