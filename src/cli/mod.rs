@@ -19,6 +19,7 @@ mod inspect;
 mod install;
 mod keys;
 mod layers;
+mod logging;
 mod mcp;
 mod page;
 mod player;

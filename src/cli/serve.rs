@@ -4,9 +4,9 @@
 use std::{
     collections::BTreeMap,
     convert::Infallible,
-    io::{self, IsTerminal, Write},
+    io::{self, Write},
     net::{IpAddr, SocketAddr},
-    sync::{Arc, Mutex},
+    sync::Arc,
     time::Duration,
 };
 
@@ -21,7 +21,7 @@ use super::{
     config::Config,
     connect,
     failure::{Failure, Outcome},
-    keys,
+    keys, logging,
     screen::Screen,
     signals,
 };
@@ -450,20 +450,13 @@ fn announce(config: &Config, doors: &NetDoors, screen: &mut Screen) -> Outcome {
 /// Logs to standard error, as text for a person and as JSON otherwise; an owner started on demand
 /// has nobody there, and logs to a file in its data directory.
 fn log_to(config: &Config, on_demand: bool) -> Outcome {
-    // Only our own words in full: a library's debug lines may quote what was recorded.
-    let ours = format!("warn,sessionlog={}", config.log);
-    let filter = tracing_subscriber::EnvFilter::builder().parse_lossy(ours);
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_target(false);
+    let mut file: Option<Box<dyn Write + Send>> = None;
     if on_demand {
         let path = config.data_dir.join("owner.log");
-        let file = host::open_log(&path, LOG_BYTES_MAX)
+        let opened = host::open_log(&path, LOG_BYTES_MAX)
             .map_err(|error| connect::unusable(config, &error))?;
-        let file: Box<dyn Write + Send> = Box::new(file);
-        log.json().with_writer(Mutex::new(file)).init();
-    } else if io::stderr().is_terminal() {
-        log.with_writer(io::stderr).init();
-    } else {
-        log.json().with_writer(io::stderr).init();
+        file = Some(Box::new(opened));
     }
+    logging::start(&config.log, file);
     Ok(())
 }

@@ -40,6 +40,12 @@ pub(super) const BODIES: Full = Full {
     action: "come back later, or send fewer events at once",
 };
 
+/// Parts of streams that clients have not taken yet.
+pub(super) const STREAMS: Full = Full {
+    problem: "the streams that clients do not read take all the room there is",
+    action: "come back later",
+};
+
 /// Room for one of them.
 pub(super) struct Held(OwnedSemaphorePermit);
 
@@ -64,6 +70,18 @@ impl Room {
         let mut error = ServiceError::new(Code::LimitReached, problem).action(action);
         error.hint.retryable = true;
         Err(error.into())
+    }
+
+    /// Room for so many bytes when there is so much just now.
+    pub(super) fn now(&self, bytes: usize) -> Option<Held> {
+        let wanted = units(bytes).min(self.all);
+        Arc::clone(&self.units).try_acquire_many_owned(wanted).ok().map(Held)
+    }
+
+    /// Room for so many bytes, however long that takes.
+    pub(super) async fn wait(&self, bytes: usize) -> Option<Held> {
+        let wanted = units(bytes).min(self.all);
+        Arc::clone(&self.units).acquire_many_owned(wanted).await.ok().map(Held)
     }
 
     /// Makes it room for so many bytes, when there is so much just now.

@@ -84,6 +84,9 @@ pub struct HttpOptions {
     pub readers_max: usize,
     /// Bytes that large answers may take in memory together; default 256 MiB.
     pub answers_bytes_max: usize,
+    /// Bytes of streams that clients have not taken yet, in memory together; default 64 MiB. A
+    /// stream that finds no room waits. Parts of up to 16 KiB need none.
+    pub streams_bytes_max: usize,
     /// How long a request for a large answer waits for room; default 10 s.
     pub answers_patience: Duration,
     /// How long an append stream may bring nothing before it is ended; default 5 min.
@@ -107,6 +110,7 @@ impl Default for HttpOptions {
             bodies_patience: Duration::from_secs(10),
             readers_max: limits::READERS_MAX,
             answers_bytes_max: 256 << 20,
+            streams_bytes_max: 64 << 20,
             answers_patience: Duration::from_secs(10),
             append_idle: Duration::from_secs(300),
             heartbeat: Duration::from_secs(15),
@@ -133,6 +137,7 @@ struct Door {
     readers: Arc<Semaphore>,
     room: hold::Room,
     bodies: hold::Room,
+    streams: Arc<hold::Room>,
     /// When this door was made: what tells its requests from another's.
     began: Timestamp,
     requests: AtomicU64,
@@ -154,6 +159,7 @@ pub fn router(app: App, more: Router) -> Router {
     let door = Arc::new(Door {
         readers: Arc::new(Semaphore::new(options.readers_max)),
         room: room(options.answers_bytes_max, options.answers_patience, hold::ANSWERS),
+        streams: Arc::new(room(options.streams_bytes_max, Duration::ZERO, hold::STREAMS)),
         bodies: room(options.bodies_bytes_max, options.bodies_patience, hold::BODIES),
         began: app.service.now(),
         requests: AtomicU64::new(0),

@@ -2,7 +2,7 @@
 //! leaves out: a header timeout, a cap on connections, a check of who is at the other end of a
 //! socket file, and a stop that lets requests finish. It must not know a route.
 
-use std::{convert::Infallible, io, sync::Arc, time::Duration};
+use std::{convert::Infallible, io, os::fd::AsFd as _, sync::Arc, time::Duration};
 
 use axum::{Extension, Router, extract::FromRequestParts, http::request::Parts};
 use hyper::server::conn::http1;
@@ -24,6 +24,13 @@ use crate::access::Certificates;
 /// Pause after a failed accept: most often there are no file descriptors left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
+/// Bytes that the kernel keeps for each client that does not read; it doubles what it is told.
+const UNSENT_BYTES: usize = 128 << 10;
+
+/// Bytes that a connection keeps of answers not taken yet, or of a head not read yet, beside the
+/// part of an answer that is being sent.
+const BUFFER_BYTES: usize = 64 << 10;
+
 /// Where connections come from.
 pub enum Listener {
     /// A TCP socket.
@@ -32,6 +39,20 @@ pub enum Listener {
     Tls(TcpListener, Arc<Certificates>),
     /// A socket file; only processes of the same user are let in.
     Unix(UnixListener),
+}
+
+impl Listener {
+    /// Bounds what the kernel keeps for a client that does not read; a connection inherits it.
+    fn bound_buffers(&self) {
+        let socket = match self {
+            Self::Tcp(listener) | Self::Tls(listener, _) => listener.as_fd(),
+            Self::Unix(listener) => listener.as_fd(),
+        };
+        if let Err(error) = rustix::net::sockopt::set_socket_send_buffer_size(socket, UNSENT_BYTES)
+        {
+            tracing::debug!(%error, "the send buffer of connections stays as it is");
+        }
+    }
 }
 
 /// What an operator may change about the accept loop.
@@ -100,6 +121,7 @@ pub async fn serve(
     stop: CancellationToken,
 ) {
     raise_descriptors();
+    listeners.iter().for_each(Listener::bound_buffers);
     let closing = CancellationToken::new();
     let (open, watched) = watch::channel(0);
     let floor = Floor {
@@ -234,6 +256,7 @@ async fn converse(
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(floor.options.header_timeout)
+        .max_buf_size(BUFFER_BYTES)
         .serve_connection(TokioIo::new(stream), service);
     tokio::pin!(connection);
     let ended = tokio::select! {

@@ -1,6 +1,7 @@
 //! Answers that go on: the tail of a session as server-sent events, and a whole session as JSON
 //! lines. A stream ends with `done` when the server stops, so that a client knows it may come back.
-//! It must not buffer more than one step of a reader.
+//! It must not buffer more than one step of a reader, nor more of all readers than there is room
+//! for: a client that opens streams and reads none of them does not fill the memory.
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -20,7 +21,7 @@ use super::{
     describe::Refusals,
     gate::{Asking, reader, reading},
     guard::RequestId,
-    hold::Held,
+    hold::{Held, Room},
     params::Params,
     refuse::Refusal,
     serve::Stopping,
@@ -58,10 +59,62 @@ pub(super) struct Reader {
     _of_all: OwnedSemaphorePermit,
 }
 
+/// Bytes of a part that needs no room: readers of small events never wait for one that is stuck.
+const SMALL_BYTES: usize = 16 << 10;
+
+/// A reader of a session, and the room that its parts take until the client has taken them.
+struct Source {
+    follow: Follow,
+    room: Arc<Room>,
+}
+
+/// The next step of a reader, and the room for it where it is large.
+type Roomy = (Step, Option<Held>);
+
+impl Source {
+    /// The next step. Where there is no room for it, it is dropped, and read again once there is:
+    /// waiting takes no memory.
+    async fn step(&mut self, patience: Duration) -> Result<Roomy, ServiceError> {
+        let mut held: Option<Held> = None;
+        loop {
+            let step = self.follow.step(patience).await?;
+            let Step::Slice { events, .. } = &step else { return Ok((step, None)) };
+            let bytes = 2 * events.iter().map(|event| event.body.len()).sum::<usize>();
+            if bytes <= SMALL_BYTES {
+                return Ok((step, None));
+            }
+            let fits = match &mut held {
+                Some(held) => self.room.grow(held, bytes),
+                None => {
+                    held = self.room.now(bytes);
+                    held.is_some()
+                }
+            };
+            let first = events.first().map(|event| event.position);
+            match first.filter(|_| !fits) {
+                None => return Ok((step, held)),
+                Some(first) => {
+                    drop((step, held.take()));
+                    self.follow.rewind(first);
+                    held = self.room.wait(bytes).await;
+                }
+            }
+        }
+    }
+}
+
+/// The bytes of a part, with the room they take.
+fn part(bytes: Vec<u8>, held: Option<Held>) -> Bytes {
+    match held {
+        Some(held) => held.answer(bytes),
+        None => bytes.into(),
+    }
+}
+
 /// A client of a stream.
 struct Tail {
     session: SessionId,
-    follow: Follow,
+    source: Source,
     heartbeat: Duration,
     stop: CancellationToken,
     request: String,
@@ -78,30 +131,34 @@ impl Tail {
             return None;
         }
         if !std::mem::replace(&mut self.begun, true) {
-            return Some((Ok(answer::ping(self.follow.tail()).into()), self));
+            return Some((Ok(answer::ping(self.source.follow.tail()).into()), self));
         }
         let step = tokio::select! {
             biased;
-            () = self.stop.cancelled() => Ok(Step::End),
-            step = self.follow.step(self.heartbeat) => step,
+            () = self.stop.cancelled() => Ok((Step::End, None)),
+            step = self.source.step(self.heartbeat) => step,
+        };
+        let (step, held) = match step {
+            Ok((step, held)) => (Ok(step), held),
+            Err(error) => (Err(error), None),
         };
         let frames = match step {
             Ok(Step::Slice { events, gaps }) => answer::frames(&events, &gaps),
             Ok(Step::Quiet(tail)) => answer::ping(tail),
             Ok(Step::End) => {
                 self.ended = true;
-                answer::done(self.follow.next_position())
+                answer::done(self.source.follow.next_position())
             }
             Err(error) if error.code == Code::SessionDeleted => {
                 self.ended = true;
-                answer::deleted(&self.session, self.follow.now())
+                answer::deleted(&self.session, self.source.follow.now())
             }
             Err(error) => {
                 self.ended = true;
                 answer::failed(&convert::error(&error, Some(&self.request)))
             }
         };
-        Some((Ok(frames.into()), self))
+        Some((Ok(part(frames, held)), self))
     }
 }
 
@@ -136,7 +193,8 @@ pub(super) async fn tail(
     let heartbeat = door.app.options.heartbeat;
     let (begun, ended) = (false, false);
     let (request, stop) = (request.as_str().to_owned(), stopping.token());
-    let reader = Tail { session, follow, heartbeat, stop, request, begun, ended, _admitted };
+    let source = Source { follow, room: Arc::clone(&door.streams) };
+    let reader = Tail { session, source, heartbeat, stop, request, begun, ended, _admitted };
     let headers = [
         (header::CONTENT_TYPE.as_str(), "text/event-stream"),
         (header::CACHE_CONTROL.as_str(), "no-store, no-transform"),
@@ -169,7 +227,8 @@ pub(super) async fn export(
     let end = door.app.service.resolve(&caller, &session, &Point::End).await?;
     let begin = Point::At(crate::event::Position::ZERO);
     let follow = door.app.service.follow(&caller, &session, Some(&begin), Some(end)).await?;
-    let mut exported = Export { follow, next: None, _admitted };
+    let source = Source { follow, room: Arc::clone(&door.streams) };
+    let mut exported = Export { source, first: None, _admitted };
     if format != "jsonl" {
         let bytes = door.app.service.get_session(&caller, &session).await?.bytes;
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
@@ -178,39 +237,44 @@ pub(super) async fn export(
         return exported.converted(&door, format, held).await;
     }
     // The first step is taken before the answer begins, so that a damaged session is an error.
-    exported.next = exported.step().await?;
+    exported.first = exported.step().await?;
     let lines = Body::from_stream(stream::unfold(exported, Export::lines));
     Ok(([(header::CONTENT_TYPE, "application/x-ndjson")], lines).into_response())
 }
 
 /// A session on its way out.
 struct Export {
-    follow: Follow,
-    next: Option<Found>,
+    source: Source,
+    first: Option<Found>,
     _admitted: Reader,
 }
 
-/// Events, and what is lost for good among them.
-type Found = (Vec<Event>, Vec<Gap>);
+/// Events, what is lost for good among them, and the room they take.
+type Found = (Vec<Event>, Vec<Gap>, Option<Held>);
 
 impl Export {
     /// What comes next; `None` at the end.
     async fn step(&mut self) -> Result<Option<Found>, ServiceError> {
-        match self.follow.step(Duration::ZERO).await? {
-            Step::Slice { events, gaps } => Ok(Some((events, gaps))),
-            Step::Quiet(_) | Step::End => Ok(None),
+        match self.source.step(Duration::ZERO).await? {
+            (Step::Slice { events, gaps }, held) => Ok(Some((events, gaps, held))),
+            (Step::Quiet(_) | Step::End, _) => Ok(None),
         }
     }
 
-    /// The next lines. A failure breaks the answer off, which the client sees as such.
+    /// The next lines. A failure breaks the answer off, which the client sees as such. The next
+    /// step is read once these are taken: no export waits for room that it holds itself.
     async fn lines(mut self) -> Option<(Result<Bytes, io::Error>, Self)> {
-        let (events, gaps) = self.next.take()?;
-        let lines = answer::lines(&events, &gaps);
-        match self.step().await {
-            Ok(next) => self.next = next,
-            Err(error) => return Some((Err(io::Error::other(error)), self)),
+        let found = match self.first.take() {
+            Some(found) => Ok(Some(found)),
+            None => self.step().await,
+        };
+        match found {
+            Ok(found) => {
+                let (events, gaps, held) = found?;
+                Some((Ok(part(answer::lines(&events, &gaps), held)), self))
+            }
+            Err(error) => Some((Err(io::Error::other(error)), self)),
         }
-        Some((Ok(lines.into()), self))
     }
 
     async fn converted(
@@ -225,7 +289,7 @@ impl Export {
             return Err(Refusal::invalid("format", format!("one of {}", names.join(", "))));
         };
         let mut events = Vec::new();
-        while let Some((more, _)) = self.step().await? {
+        while let Some((more, ..)) = self.step().await? {
             events.extend(more);
         }
         let text = Body::from(held.answer(exporter(events)?));

@@ -6,7 +6,7 @@
 use super::{
     BoundBy, Caller, Code, NewSession, Service, ServiceError, ServiceResult, SessionInfo, Via,
     bind::candidate,
-    directory::{Meant, continues, meant, without_research},
+    directory::{Local, Meant, continues, meant, without_research},
     step::{
         Verdict, alike, checked, conflict, events_of, first_of, gap_id, gap_line, is_other_work,
         judge,
@@ -232,9 +232,37 @@ impl Service {
                 let idle = without_research(&locals).cloned();
                 self.first_step(caller, call, session, BoundBy::Directory, idle).await
             }
+            Meant::Several if self.is_new_work(caller, call, &locals).await? => {
+                Ok(match without_research(&locals) {
+                    Some(idle) => Target::existing(idle.clone(), BoundBy::Directory),
+                    None => Target::new(None, BoundBy::New),
+                })
+            }
             Meant::Several => Err(self.session_required(caller, via, &locals).await?),
             Meant::None => Ok(Target::new(None, BoundBy::New)),
         }
+    }
+
+    /// Whether a first step says a goal that none of the directory's live research has.
+    async fn is_new_work(
+        &self,
+        caller: &Caller,
+        call: &StepCall,
+        locals: &[Local],
+    ) -> ServiceResult<bool> {
+        let mut is_new = false;
+        for local in locals {
+            if call.goal.is_none() || !local.live || local.steps == 0 {
+                continue;
+            }
+            let key = caller.key(&local.info.key.session);
+            let other = |_: &SessionInfo, facts: &Facts| is_other_work(&facts.research, call);
+            is_new = self.with_facts(&key, other).await?;
+            if !is_new {
+                break;
+            }
+        }
+        Ok(is_new)
     }
 
     /// Where a first step of the caller goes whose session this is. Other work than the session

@@ -431,6 +431,12 @@ impl Follow {
         self.next
     }
 
+    /// Goes back to `position`: the next step reads from there again.
+    pub fn rewind(&mut self, position: Position) {
+        self.next = self.next.min(position);
+        self.current = false;
+    }
+
     /// Wall time.
     #[must_use]
     pub fn now(&self) -> Timestamp {

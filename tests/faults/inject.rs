@@ -410,3 +410,34 @@ fn files_that_cannot_be_opened_are_told_by_name_and_heal() {
         "points {tried} of files that do not open, opens failed {injected}, refusals {refused}, wrong 0"
     );
 }
+
+#[test]
+fn a_device_that_failed_takes_writes_again_by_itself() {
+    if !has("writes fail on a running server", &[Need::Strace, Need::Attach]) {
+        return;
+    }
+    let before = Before::new(Plot::Appends);
+    let (copy, setup) = before.under(&[]);
+    let mut server = setup.up();
+    let mut known = before.known.clone();
+    let mut story = before.story(&mut known);
+    let trace = copy.path().join("trace");
+    // Each write that is durable by itself fails: two in a row make the store read-only.
+    let Some(attached) = Attached::to(&server, "pwritev2", "error=EIO", trace) else { return };
+    story.tell(&mut server, before.next + 4 * REQUESTS);
+    assert!(attached.injected() >= 2 && !story.refused.is_empty(), "{:?}", story.refused);
+    drop(attached);
+    let goal = story.next + 3;
+    // The disk is tried again five seconds behind the failure, and later ever more seldom.
+    let healed = (0..60).any(|_| {
+        pause(Duration::from_secs(1));
+        story.tell(&mut server, goal);
+        story.next >= goal
+    });
+    assert!(healed, "the store stays read-only: {:?}", story.refused.last());
+    let (mut tally, next) = (story.tally.clone(), story.next);
+    check_all(&mut server.wire(), &mut known, &mut tally);
+    server.kill();
+    before.judge(copy.path(), &mut known, next, &mut tally);
+    assert_eq!(tally.wrong, 0, "{:#?}", tally.complaints);
+}

@@ -108,6 +108,9 @@ mod main_job;
 // One owner per data directory, whatever happens to it.
 #[cfg(feature = "cli")]
 mod owner;
+// Faults of the surroundings that once lost something.
+#[cfg(feature = "cli")]
+mod holes;
 // A data directory under a key, and copies of one through its owner.
 #[cfg(feature = "cli")]
 mod copied;

@@ -27,13 +27,15 @@ use crate::{
     },
     event::{Lsn, SessionHash},
     log::Frame,
-    store::{StoreError, StoreResult},
+    store::{Health, StoreError, StoreResult},
 };
 
 /// Bytes of frames that one write takes at most, a larger single frame aside.
 const ROUND_BYTES_MAX: u64 = 8 << 20;
 /// Bytes of frames that wait for the disk at most: who comes later is told to come back.
 const QUEUE_BYTES_MAX: u64 = 64 << 20;
+/// A disk that has not answered for so long is not ready for more.
+const SILENCE_MAX: Duration = Duration::from_secs(5);
 /// A frame on its way, and who waits for it.
 pub(super) struct Item<S> {
     pub(super) session: S,
@@ -472,12 +474,21 @@ impl<S> Journal<S> {
     }
 
     /// Why the last write failed, if that was lately.
-    pub(super) fn trouble(&self) -> Option<String> {
+    fn trouble(&self) -> Option<String> {
         lock(&self.trouble).reason(self.env.clock.monotonic())
     }
 
+    /// Whether appends are taken, as far as is known.
+    pub(super) fn health(&self) -> Health {
+        if let Some(reason) = self.refusing().or_else(|| self.trouble()) {
+            return Health::ReadOnly(reason);
+        }
+        let silence = self.silence();
+        if silence < SILENCE_MAX { Health::Ready } else { Health::Silent(silence) }
+    }
+
     /// How long the disk has owed an answer to a write or a sync.
-    pub(super) fn silence(&self) -> Duration {
+    fn silence(&self) -> Duration {
         match self.busy_since.load(Ordering::Relaxed) {
             0 => Duration::ZERO,
             micros => self.env.clock.monotonic().saturating_sub(Duration::from_micros(micros)),
@@ -834,13 +845,29 @@ mod tests {
         written.take()
     }
 
+    /// A journal in which two syncs failed in a row: the first in the file that was there, the
+    /// second in the next, behind so many calls that make one.
+    fn broken() -> (Sim, Journal<()>) {
+        let breaks = |call| {
+            let sim = Sim::new(1);
+            let journal = journal_on(&sim, false);
+            assert_eq!(write(&journal), Some(true));
+            for call in [0, call] {
+                assert_eq!(journal.refusing(), None);
+                sim.fail_call(sim.calls() + call, Fault::Io, false);
+                write(&journal);
+                sim.heal();
+            }
+            journal.refusing().is_some().then_some((sim, journal))
+        };
+        (1..60).find_map(breaks).expect("some call writes to the next file")
+    }
+
     #[test]
     fn a_disk_that_failed_and_healed_takes_writes_again() {
-        let sim = Sim::new(1);
-        let journal = journal_on(&sim, false);
-        assert_eq!(write(&journal), Some(true));
+        let (sim, journal) = broken();
+        assert_eq!(write(&journal), None, "two syncs failed in a row");
         sim.fail_writing("", Fault::Io);
-        assert_eq!([(); 3].map(|()| write(&journal)), [Some(false), Some(false), None]);
         let pass = |seconds| {
             sim.clock().advance(Duration::from_secs(seconds));
             journal.probe();
@@ -881,7 +908,8 @@ mod tests {
         let sim = Sim::new(1);
         let (ours, theirs) = (journal_on(&sim, false), journal_on(&sim, false));
         assert_eq!(write(&ours), Some(true));
-        assert_eq!(write(&theirs), None, "it sees the file of the other before it begins one");
+        assert_eq!(write(&theirs), Some(false), "it looks before it begins a file");
+        assert_eq!(write(&theirs), None);
         assert!(theirs.refusing().is_some_and(|why| why.contains("another process wrote")));
         assert_eq!(write(&ours), Some(true));
     }

@@ -96,8 +96,7 @@ pub struct Options {
     pub journal_retained_bytes: u64,
     /// A segment is sealed once it is larger; default 8 MiB.
     pub segment_bytes_max: u64,
-    /// What waits is settled once nobody wrote for so long and nothing presses, so that memory and
-    /// replay stay small; default five seconds.
+    /// What waits is settled once nothing was written for so long; default five seconds.
     pub settle_after: Duration,
     /// How often everything settled is read back; default a day, 0 for never.
     pub scrub_every: Duration,
@@ -167,9 +166,6 @@ pub enum OpenError {
         source: io::Error,
     },
 }
-
-/// A disk that has not answered for so long is not ready for more.
-const SILENCE_MAX: Duration = Duration::from_secs(5);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -505,7 +501,6 @@ impl Shared {
             }
             let woken = std::mem::take(&mut wanted.wanted);
             drop(wanted);
-            self.journal.probe();
             let before = std::mem::replace(&mut written, self.journal.written());
             let settle = self.pressed() || !woken && before == written;
             if settle {
@@ -861,12 +856,7 @@ impl Store for Local {
     }
 
     fn health(&self) -> Health {
-        let journal = &self.shared.journal;
-        if let Some(reason) = journal.refusing().or_else(|| journal.trouble()) {
-            return Health::ReadOnly(reason);
-        }
-        let silence = journal.silence();
-        if silence < SILENCE_MAX { Health::Ready } else { Health::Silent(silence) }
+        self.shared.journal.health()
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {

@@ -24,8 +24,9 @@ const SEALED_MAX: usize = 256;
 const SEALED_BYTES_MAX: u64 = 32 << 20;
 
 impl Shared {
-    /// Brings to rest what is idle.
+    /// Brings to rest what is idle, and tries a disk again that failed.
     pub(super) fn rest(&self) {
+        self.journal.probe();
         self.keep_reserve();
         self.close_unused();
         self.rest_unused();

@@ -188,6 +188,28 @@ async fn of_two_live_sessions_none_is_chosen_until_one_has_ended() {
 }
 
 #[tokio::test]
+async fn a_first_step_with_a_goal_of_its_own_begins_a_session_beside_several() {
+    let desk = Desk::new();
+    let about = |goal: &str| {
+        let mut step = step(1);
+        step["researchGoal"] = json!(goal);
+        step
+    };
+    let one = session_of(&starts(&desk).ok("sequential_search", about("organs")).await);
+    let two = session_of(&starts(&desk).ok("sequential_search", about("bells")).await);
+    // Research that goes on beside its continuation is meant as well.
+    let mut more = step(2);
+    more["sessionId"] = json!(one);
+    starts(&desk).ok("sequential_search", more).await;
+    let three = session_of(&starts(&desk).ok("sequential_search", about("clocks")).await);
+    assert!(one != two && two != three && one != three);
+    for arguments in [about("Bells"), step(1), step(2)] {
+        let error = starts(&desk).refused("sequential_search", arguments).await;
+        assert_eq!(error.code, Code::SessionRequired);
+    }
+}
+
+#[tokio::test]
 async fn what_ended_rests_or_is_no_agent_s_is_not_bound() {
     let cases = ["ended", "cold", "imported", "temporary", "forked", "archived"];
     for case in cases {

@@ -1,0 +1,144 @@
+//! The log of an owner: its lines go to standard error, or to a file of the data directory. A line
+//! that cannot be written (a closed pipe, a full disk) is counted and dropped: it must never fail
+//! the request that logs it.
+
+use std::{
+    io::{self, IsTerminal as _, Write},
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use tracing_subscriber::{EnvFilter, fmt::MakeWriter};
+
+use crate::env::{Clock as _, clock::SystemClock};
+
+/// Sends the log to standard error, for a person where that is a terminal and as JSON elsewhere, or
+/// as JSON to `file`.
+pub(super) fn start(level: &str, file: Option<Box<dyn Write + Send>>) {
+    // Only our own words in full: a library's debug lines may quote what was recorded.
+    let filter = EnvFilter::builder().parse_lossy(format!("warn,sessionlog={level}"));
+    // What cannot be written would otherwise be reported on standard error, which panics when
+    // standard error is what is closed.
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_target(false);
+    let log = log.log_internal_errors(false);
+    let json = file.is_some() || !io::stderr().is_terminal();
+    let out = file.unwrap_or_else(|| Box::new(io::stderr()));
+    let lines = Lines::new(out, json);
+    match json {
+        true => log.json().with_writer(lines).init(),
+        false => log.with_writer(lines).init(),
+    }
+}
+
+/// Where lines are written.
+struct Lines {
+    state: Mutex<State>,
+}
+
+struct State {
+    out: Box<dyn Write + Send>,
+    json: bool,
+    /// Lines that could not be written since the last that could.
+    dropped: u64,
+}
+
+impl Lines {
+    fn new(out: Box<dyn Write + Send>, json: bool) -> Self {
+        Self { state: Mutex::new(State { out, json, dropped: 0 }) }
+    }
+}
+
+impl State {
+    /// Writes a line, behind one that counts those dropped before it.
+    fn line(&mut self, line: &[u8]) {
+        let written = match self.dropped {
+            0 => Ok(()),
+            dropped => self.out.write_all(counted(dropped, self.json).as_bytes()),
+        };
+        match written.and_then(|()| self.out.write_all(line)).and_then(|()| self.out.flush()) {
+            Ok(()) => self.dropped = 0,
+            Err(_) => self.dropped += 1,
+        }
+    }
+}
+
+/// A line that says how many were dropped, in the form of the others.
+fn counted(dropped: u64, json: bool) -> String {
+    const MESSAGE: &str = "log lines could not be written and were dropped";
+    let time = SystemClock::new().now();
+    match json {
+        true => format!(
+            "{{\"timestamp\":\"{time}\",\"level\":\"WARN\",\
+             \"fields\":{{\"message\":\"{MESSAGE}\",\"dropped\":{dropped}}}}}\n"
+        ),
+        false => format!("{time}  WARN {MESSAGE} dropped={dropped}\n"),
+    }
+}
+
+/// One line on its way out.
+struct Line<'a>(MutexGuard<'a, State>);
+
+impl<'a> MakeWriter<'a> for Lines {
+    type Writer = Line<'a>;
+
+    fn make_writer(&'a self) -> Self::Writer {
+        Line(self.state.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Write for Line<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.line(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    /// A place that refuses some writes.
+    #[derive(Clone, Default)]
+    struct Place(Arc<Mutex<(u32, Vec<u8>)>>);
+
+    impl Write for Place {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let mut place = self.0.lock().expect("not poisoned");
+            if place.0 > 0 {
+                place.0 -= 1;
+                return Err(io::ErrorKind::BrokenPipe.into());
+            }
+            place.1.extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_line_that_cannot_be_written_is_counted_and_dropped() {
+        let place = Place::default();
+        let lines = Lines::new(Box::new(place.clone()), true);
+        let write = |text: &str| lines.make_writer().write_all(text.as_bytes());
+        write("{}\n").expect("written");
+        place.0.lock().expect("not poisoned").0 = 3;
+        for _ in 0..3 {
+            write("{}\n").expect("dropped is no error");
+        }
+        write("{\"after\":1}\n").expect("written");
+        let said =
+            String::from_utf8(place.0.lock().expect("not poisoned").1.clone()).expect("text");
+        let all: Vec<serde_json::Value> =
+            said.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+        assert_eq!(all.len(), 3, "{said}");
+        assert_eq!(all[1]["fields"]["dropped"], 3);
+        assert_eq!(all[2]["after"], 1);
+    }
+}
