@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# The examples that are not Rust, run as they are: the clients in Python and TypeScript against the
+# program as it is shipped, what they print compared with the log (examples.py); and the settings of
+# examples/sessionlog.toml compared with those of the program. The last line gives the counts.
+# EXAMPLES_PROGRAM names a program that is built already. Exit code: 0 when all passed, 1 when not,
+# 3 when it could not run.
+set -uo pipefail
+cd "$(dirname "$0")/../.."
+. tests/conformance/tools.sh
+command -v python3 >/dev/null || skip "python3 is not installed"
+npm_has # node, and nothing else
+[ -n "${EXAMPLES_PROGRAM:-}" ] || cargo build --quiet --locked --bin sessionlog || exit 1
+program=$(realpath "${EXAMPLES_PROGRAM:-${CARGO_TARGET_DIR:-target}/debug/sessionlog}")
+export HOME=$work PYTHONDONTWRITEBYTECODE=1
+unset "${!SESSIONLOG_@}" XDG_DATA_HOME XDG_CONFIG_HOME
+
+passed=0
+failed=0
+# check NAME COMMAND…: it ends with 0, or what it said is shown.
+check() {
+    local name=$1
+    shift
+    if timeout 60 "$@" >"$work/checked" 2>&1; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        printf '%s: failed\n' "$name"
+        head -40 "$work/checked" | cut -c1-300
+    fi
+}
+
+serve server "$program" --data-dir "$work/data" serve --listen 127.0.0.1:0 --log error
+clients=("python python3 examples/python/session.py" "typescript node examples/typescript/session.ts")
+for client in "${clients[@]}"; do
+    read -r name command file <<<"$client"
+    SESSIONLOG_URL=$url timeout 60 "$command" "$file" "$name" >"$work/$name.out" 2>"$work/$name.err" ||
+        cat "$work/$name.err"
+    "$program" --data-dir "$work/data" events "$name" >"$work/$name.events"
+    check "$file" python3 tests/conformance/examples.py client "$name" "$work/$name.out" \
+        "$work/$name.events"
+    # A refusal ends it with 1, and shows the answer.
+    SESSIONLOG_URL=$url timeout 60 "$command" "$file" '!' >"$work/$name.out" 2>"$work/$name.err"
+    check "$file, refused" test "$?" = 1 -a ! -s "$work/$name.out"
+    check "$file, refused" grep -q '"invalid_request"' "$work/$name.err"
+done
+
+# A file of rules that is named must be there.
+install -D /dev/null "$work/.config/sessionlog/secrets"
+check examples/sessionlog.toml python3 tests/conformance/examples.py settings "$program" \
+    examples/sessionlog.toml "$work"
+
+printf 'examples: %d checks passed, %d failed\n' "$passed" "$failed"
+[ "$failed" = 0 ] && [ "$passed" = 7 ]
