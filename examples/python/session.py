@@ -16,7 +16,7 @@ import urllib.parse
 import urllib.request
 import uuid
 
-URL = os.environ.get("SESSIONLOG_URL", "http://127.0.0.1:7717").rstrip("/")
+URL = (os.environ.get("SESSIONLOG_URL") or "http://127.0.0.1:7717").rstrip("/")
 TOKEN = os.environ.get("SESSIONLOG_TOKEN")
 # Seconds without a byte. A quiet stream sends a ping every 15 s, so longer silence is a failure.
 TIMEOUT = 30

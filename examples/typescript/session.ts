@@ -8,7 +8,7 @@
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 
-const URL_BASE = (process.env.SESSIONLOG_URL ?? "http://127.0.0.1:7717").replace(/\/+$/, "");
+const URL_BASE = (process.env.SESSIONLOG_URL || "http://127.0.0.1:7717").replace(/\/+$/, "");
 const TOKEN = process.env.SESSIONLOG_TOKEN;
 // Milliseconds without a byte. A quiet stream sends a ping every 15 s, so longer silence is a
 // failure.
