@@ -352,6 +352,7 @@ fn store_options(typed: &Typed<'_>) -> Result<Options, ConfigError> {
     let lifetimes = Lifetimes {
         hot: lasts(typed, "ttl", "4h")?,
         retention: lasts(typed, "retention", "30d")?,
+        purge: lasts(typed, "purge_after", "365d")?,
         grace: lasts(typed, "grace", "7d")?,
     };
     let bytes = |name: &str, least: u64| {

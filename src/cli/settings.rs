@@ -92,10 +92,24 @@ pub(super) const SETTINGS: &[Setting] = &[
         "idle for longer, a session is offered by its id only, 0s for never",
     )
     .or("4h"),
-    Setting::new("retention", "DURATION", "idle for longer, a session expires, 0s for never")
-        .or("30d"),
-    Setting::new("grace", "DURATION", "how long an expired session can be restored before it goes")
-        .or("7d"),
+    Setting::new(
+        "retention",
+        "DURATION",
+        "idle for longer, a session expires: it is no longer offered, and can be restored; 0s for never",
+    )
+    .or("30d"),
+    Setting::new(
+        "purge_after",
+        "DURATION",
+        "how long an expired session is kept before its bytes are removed, 0s for ever",
+    )
+    .or("0s"),
+    Setting::new(
+        "grace",
+        "DURATION",
+        "the same for an expired temporary session, and how long a deleted id stays taken",
+    )
+    .or("7d"),
     Setting::new(
         "checkpoint_interval",
         "DURATION",

@@ -20,7 +20,7 @@ impl From<StoreError> for ServiceError {
             StoreError::SessionDeleted { .. } => plain(Code::SessionDeleted)
                 .action("use another id; this one is free again when its grace has ended"),
             StoreError::SessionExpired { session } => plain(Code::SessionExpired).action(format!(
-                "use another session; until its grace ends an operator can bring this one back: \
+                "restore it, or use another session: \
                  `sessionlog restore {session}`, or POST /v1/sessions/{session}/restore"
             )),
             StoreError::SessionHeld { session } => plain(Code::SessionHeld).action(format!(

@@ -31,7 +31,7 @@ pub enum StoreError {
         /// The session asked for.
         session: SessionId,
     },
-    /// Nobody used it for too long; it can be restored until its grace ends.
+    /// Nobody used it for too long; it can be restored.
     #[error("session {session} has expired: nobody used it for too long")]
     SessionExpired {
         /// The session asked for.

@@ -30,8 +30,11 @@ pub struct Lifetimes {
     /// Idle for longer, a session expires, unless it has a limit of its own. Default 30 days, 0
     /// keeps it for ever.
     pub retention: Duration,
-    /// So long an expired session can be restored, and so long neither its id nor a deleted one's
-    /// is given again. Then its files go. Default 7 days.
+    /// How long an expired session without a limit of its own can be restored; then its files are
+    /// removed. Default 0: for ever.
+    pub purge: Duration,
+    /// The same for an expired session with a limit of its own, and how long the id of a deleted
+    /// session is not given again. Default 7 days.
     pub grace: Duration,
 }
 
@@ -46,6 +49,7 @@ impl Lifetimes {
     pub const DEFAULT: Self = Self {
         hot: Duration::from_secs(4 * 3_600),
         retention: Duration::from_secs(30 * 24 * 3_600),
+        purge: Duration::ZERO,
         grace: Duration::from_secs(7 * 24 * 3_600),
     };
 
@@ -71,10 +75,23 @@ impl Lifetimes {
         Some(used_at.plus_micros(micros(limit)))
     }
 
-    /// When a session that went at `used_at` can be restored no more.
+    /// When the files of a session are removed that was deleted at `used_at`.
     #[must_use]
-    pub fn goes_at(&self, used_at: Timestamp) -> Timestamp {
+    pub fn deleted_goes_at(&self, used_at: Timestamp) -> Timestamp {
         used_at.plus_micros(micros(self.grace))
+    }
+
+    /// When the files of a session are removed that expired at `used_at`; `None` keeps them for
+    /// ever. A limit of its own makes a session a temporary one.
+    #[must_use]
+    pub fn expired_goes_at(
+        &self,
+        ttl_seconds: Option<u64>,
+        used_at: Timestamp,
+    ) -> Option<Timestamp> {
+        let temporary = ttl_seconds.is_some_and(|seconds| seconds > 0);
+        let after = if temporary { self.grace } else { self.purge };
+        (temporary || !after.is_zero()).then(|| used_at.plus_micros(micros(after)))
     }
 
     /// Whether a session used last at `used_at` is offered to callers without an id.
@@ -365,6 +382,12 @@ mod tests {
         for (idle, hot) in [(0, true), (4 * HOUR + HOUR / 4, true), (5 * HOUR, false)] {
             assert_eq!(lifetimes.is_hot(None, start, Timestamp(idle)), hot, "{idle}");
         }
+        let goes = |lifetimes: Lifetimes, ttl| lifetimes.expired_goes_at(ttl, start).map(|at| at.0);
+        assert_eq!(goes(lifetimes, None), None, "an expired session stays for ever");
+        assert_eq!(goes(lifetimes, Some(0)), None);
+        assert_eq!(goes(lifetimes, Some(60)), Some(168 * HOUR), "a temporary one does not");
+        let purged = Lifetimes { purge: hours(2), ..lifetimes };
+        assert_eq!(goes(purged, None), Some(2 * HOUR));
         let never = Lifetimes { hot: Duration::ZERO, ..lifetimes };
         assert!(never.is_hot(None, start, Timestamp(i64::MAX)));
     }

@@ -493,12 +493,21 @@ pub struct Aging {
     pub stage: Stage,
     /// When it was used last; when it went, for one that did.
     pub used_at: Timestamp,
-    /// When it expires, unless it is used again; when its files go, for one that went.
-    pub ends_at: Timestamp,
+    /// When it expires, unless it is used again; when its files are removed, for one that expired
+    /// or was deleted; `None` for one that expired and is kept for ever.
+    pub ends_at: Option<Timestamp>,
     /// Its own limit, idle seconds.
     pub ttl_seconds: Option<u64>,
     /// Why it does not expire all the same.
     pub kept: Option<Keeps>,
+}
+
+impl Aging {
+    /// The order in which sessions end; those that never do come last.
+    pub(crate) fn soonest(&self, other: &Self) -> std::cmp::Ordering {
+        let place = |one: &Self| one.ends_at.map_or(i64::MAX, |at| at.0);
+        place(self).cmp(&place(other)).then_with(|| self.session.cmp(&other.session))
+    }
 }
 
 /// What one round of sweeping did.

@@ -81,12 +81,22 @@ impl Model {
     /// Whether a session's time has come: to expire, or, gone already, to leave.
     fn ends(&self, session: &Session, counted: Timestamp) -> bool {
         let (info, lifetimes) = (&session.info, &self.lifetimes);
+        let gone = self.goes_at(session);
         if session.deleted || session.expired {
-            return counted >= lifetimes.goes_at(info.used_at);
+            return gone.is_some_and(|at| counted >= at);
         }
         let expires = lifetimes.expires_at(info.ttl_seconds, info.used_at);
         let watched = session.tail.receiver_count() > 0;
         info.held_at.is_none() && !watched && expires.is_some_and(|at| counted > at)
+    }
+
+    /// When the files go of a session that expired or was deleted.
+    fn goes_at(&self, session: &Session) -> Option<Timestamp> {
+        let (info, lifetimes) = (&session.info, &self.lifetimes);
+        match session.deleted {
+            true => Some(lifetimes.deleted_goes_at(info.used_at)),
+            false => lifetimes.expired_goes_at(info.ttl_seconds, info.used_at),
+        }
     }
 
     fn sessions(&self) -> MutexGuard<'_, BTreeMap<SessionKey, Session>> {
@@ -638,11 +648,13 @@ impl Store for Model {
             for session in sessions.values().filter(|one| one.info.key.scope == *scope) {
                 let info = &session.info;
                 let (stage, ends_at) = match (session.deleted, session.expired) {
-                    (true, _) => (Stage::Deleted, Some(self.lifetimes.goes_at(info.used_at))),
-                    (_, true) => (Stage::Expired, Some(self.lifetimes.goes_at(info.used_at))),
+                    (true, _) => (Stage::Deleted, self.goes_at(session)),
+                    (_, true) => (Stage::Expired, self.goes_at(session)),
                     _ => (Stage::Alive, self.lifetimes.expires_at(info.ttl_seconds, info.used_at)),
                 };
-                let Some(ends_at) = ends_at else { continue };
+                if stage == Stage::Alive && ends_at.is_none() {
+                    continue;
+                }
                 found.push(Aging {
                     session: info.key.session.clone(),
                     title: info.title.clone(),
@@ -653,7 +665,7 @@ impl Store for Model {
                     kept: info.held_at.filter(|_| stage != Stage::Deleted).map(Keeps::Hold),
                 });
             }
-            found.sort_by(|a, b| (a.ends_at, &a.session).cmp(&(b.ends_at, &b.session)));
+            found.sort_by(Aging::soonest);
             found.truncate(limit);
             Ok(found)
         }

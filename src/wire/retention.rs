@@ -28,7 +28,11 @@ pub struct RetentionAnswer {
     pub ttl_seconds: u64,
     /// Idle for longer, a session without a limit of its own expires; 0 for never.
     pub retention_seconds: u64,
-    /// So long an expired session can be restored.
+    /// How long an expired session without a limit of its own can be restored before its files are
+    /// removed; 0 for ever.
+    pub purge_after_seconds: u64,
+    /// The same for one with a limit of its own, and how long a deleted session's id is not given
+    /// again.
     pub grace_seconds: u64,
     /// How far the count of idle time is behind the clock: by what the clock jumped over.
     pub behind_seconds: i64,
@@ -61,8 +65,8 @@ pub struct RetentionRow {
     pub ttl_seconds: Option<u64>,
     /// What comes next: `expire`, `reclaim`, or `none` while something keeps it.
     pub next: String,
-    /// When, RFC 3339, if nobody uses it until then.
-    pub at: String,
+    /// When, RFC 3339, if it is not used until then; null when it is kept for ever.
+    pub at: Option<String>,
     /// Whether that time has come: the next sweep does it.
     pub due: bool,
     /// Why, for a person.
@@ -81,6 +85,7 @@ impl From<Retention> for RetentionAnswer {
             failed: told.swept.failed,
             ttl_seconds: told.lifetimes.hot.as_secs(),
             retention_seconds: told.lifetimes.retention.as_secs(),
+            purge_after_seconds: told.lifetimes.purge.as_secs(),
             grace_seconds: told.lifetimes.grace.as_secs(),
             behind_seconds: told.now.0.saturating_sub(told.counted.0) / 1_000_000,
         }
@@ -89,18 +94,22 @@ impl From<Retention> for RetentionAnswer {
 
 fn row(one: &Aging, told: &Retention) -> RetentionRow {
     let idle = told.counted.0.saturating_sub(one.used_at.0).max(0);
-    let left = one.ends_at.0.saturating_sub(told.counted.0);
+    let left = one.ends_at.map(|at| at.0.saturating_sub(told.counted.0));
     let limit = told.lifetimes.limit(one.ttl_seconds).unwrap_or(Duration::ZERO);
     let whose = if one.ttl_seconds.is_some() { "its own limit" } else { "the store's limit" };
     let next = match (one.stage, one.kept) {
         (_, Some(_)) => "none",
         (Stage::Alive, None) => "expire",
+        (Stage::Expired | Stage::Deleted, None) if left.is_none() => "none",
         (Stage::Expired | Stage::Deleted, None) => "reclaim",
     };
     let why = match (one.kept, one.stage) {
         (Some(Keeps::Hold(at)), _) => format!("held since {at}"),
         (Some(Keeps::Damage), _) => "it is damaged, and nobody gave that up".to_owned(),
         (None, Stage::Alive) => format!("{whose} is {} s idle", limit.as_secs()),
+        (None, Stage::Expired) if left.is_none() => {
+            "it expired and can be restored at any time".to_owned()
+        }
         (None, Stage::Expired) => "it expired and can be restored until then".to_owned(),
         (None, Stage::Deleted) => "it was deleted; its id is free then".to_owned(),
     };
@@ -116,8 +125,8 @@ fn row(one: &Aging, told: &Retention) -> RetentionRow {
         idle_seconds: u64::try_from(idle / 1_000_000).unwrap_or(0),
         ttl_seconds: one.ttl_seconds,
         next: next.to_owned(),
-        at: told.now.plus_micros(left).to_string(),
-        due: left < 0 && one.kept.is_none(),
+        at: left.map(|left| told.now.plus_micros(left).to_string()),
+        due: left.is_some_and(|left| left < 0) && one.kept.is_none(),
         why,
     }
 }

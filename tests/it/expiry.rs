@@ -30,7 +30,8 @@ pub const GRACE: Duration = Duration::from_secs(24 * 3_600);
 
 /// Two days, and a day of grace.
 pub fn mortal() -> Options {
-    let lifetimes = Lifetimes { retention: LIMIT, grace: GRACE, ..Lifetimes::DEFAULT };
+    let lifetimes =
+        Lifetimes { retention: LIMIT, purge: GRACE, grace: GRACE, ..Lifetimes::DEFAULT };
     Options { lifetimes, ..small() }
 }
 

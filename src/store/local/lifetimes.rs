@@ -124,7 +124,11 @@ impl Shared {
         if deleted || entry.expired_at.is_some() {
             // Whoever was forked from it reads from it; nobody else would finish an erasure.
             let waits = is_erasing(entry) || self.entry_is_needed(entry);
-            let goes = counted >= lifetimes.goes_at(used_at) && !waits;
+            let goes_at = match deleted {
+                true => Some(lifetimes.deleted_goes_at(used_at)),
+                false => lifetimes.expired_goes_at(entry.ttl_seconds, used_at),
+            };
+            let goes = goes_at.is_some_and(|at| counted >= at) && !waits;
             return goes.then_some(Step::GiveUp);
         }
         let expires = lifetimes.expires_at(entry.ttl_seconds, used_at);
@@ -295,7 +299,7 @@ impl Shared {
     pub(super) fn aging(&self, scope: &Scope, limit: usize) -> Vec<Aging> {
         let mut found: Vec<Aging> = Vec::new();
         let soonest = |found: &mut Vec<Aging>| {
-            found.sort_by(|a, b| (a.ends_at, &a.session).cmp(&(b.ends_at, &b.session)));
+            found.sort_by(Aging::soonest);
             found.truncate(limit);
         };
         self.catalogue().each_entry(scope, &mut |entry| {
@@ -334,8 +338,9 @@ impl Shared {
             (None, None) => Stage::Alive,
         };
         let ends_at = match stage {
-            Stage::Alive => lifetimes.expires_at(entry.ttl_seconds, used_at)?,
-            Stage::Expired | Stage::Deleted => lifetimes.goes_at(used_at),
+            Stage::Alive => Some(lifetimes.expires_at(entry.ttl_seconds, used_at)?),
+            Stage::Expired => lifetimes.expired_goes_at(entry.ttl_seconds, used_at),
+            Stage::Deleted => Some(lifetimes.deleted_goes_at(used_at)),
         };
         Some(Aging {
             session: SessionId::new(&entry.session).ok()?,
