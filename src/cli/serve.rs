@@ -38,7 +38,7 @@ use crate::{
     mcp::{self, McpHttpOptions},
     service::{Quotas, ResearchOptions, Service},
     store::{
-        Store,
+        Lifetimes, Store,
         local::{Local, OpenError},
     },
     wire::json,
@@ -442,9 +442,28 @@ fn announce(config: &Config, doors: &NetDoors, screen: &mut Screen) -> Outcome {
         screen
             .line(format!("  HTTP      {url}/v1/sessions   (described at {url}/openapi.json)"))?;
         screen.line(format!("  MCP       {url}/mcp"))?;
+        screen.line(format!("  expiry    {}", expiry(&config.store.lifetimes)))?;
         screen.line("  stop      Ctrl-C, or SIGTERM")?;
     }
     Ok(screen.flush()?)
+}
+
+/// What becomes of sessions that are not used, for a person.
+fn expiry(lifetimes: &Lifetimes) -> String {
+    const DAY: u64 = 24 * 3_600;
+    let told = |time: Duration| match time.as_secs() {
+        seconds if seconds >= DAY && seconds % DAY == 0 => format!("{} days", seconds / DAY),
+        seconds => format!("{seconds} s"),
+    };
+    if lifetimes.retention.is_zero() {
+        return "never; sessions stay until you delete them".to_owned();
+    }
+    let kept = match lifetimes.purge {
+        Duration::ZERO => "at any time".to_owned(),
+        time => format!("for {}", told(time)),
+    };
+    let idle = told(lifetimes.retention);
+    format!("after {idle} without use; `sessionlog restore` brings a session back {kept}")
 }
 
 /// Logs to standard error, as text for a person and as JSON otherwise; an owner started on demand
