@@ -22,7 +22,7 @@ mod report;
 mod research;
 mod sources;
 pub mod text;
-mod tools;
+pub mod tools;
 pub mod usage;
 mod work;
 

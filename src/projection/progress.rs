@@ -79,13 +79,6 @@ impl Progress {
         self.instructions.task()
     }
 
-    /// The newest instruction, when that is another.
-    #[must_use]
-    pub fn latest_word(&self) -> Option<&Word> {
-        let task = self.task()?.position;
-        self.instructions.whole().next_back().filter(|word| word.position != task)
-    }
-
     /// The plan as it stands.
     #[must_use]
     pub fn plan(&self) -> Option<&Plan> {
@@ -242,7 +235,8 @@ mod tests {
         ]);
         let of = |word: Option<&Word>| word.map(|word| (word.position.0, word.text.clone()));
         assert_eq!(of(progress.task()), Some((1, "mend it".to_owned())));
-        assert_eq!(of(progress.latest_word()), Some((3, "and paint it".to_owned())));
+        let last = progress.instructions().whole().next_back();
+        assert_eq!(of(last), Some((3, "and paint it".to_owned())));
     }
 
     #[test]

@@ -308,6 +308,14 @@ pub(super) fn split<'a>(server: Option<&'a str>, name: &'a str) -> (Option<&'a s
     }
 }
 
+/// Whether a tool is one of this program's own: what it was told is in the log already. A name
+/// without a server may be one that a wrapped server offers.
+#[must_use]
+pub fn is_own(server: Option<&str>, name: &str) -> bool {
+    let (server, name) = split(server, name);
+    server.map_or_else(|| OWN_TOOLS.contains(&name), |server| server == OWN_SERVER)
+}
+
 /// What a tool does. `read_only` is what its server says.
 pub(super) fn does(
     server: Option<&str>,
@@ -318,8 +326,7 @@ pub(super) fn does(
     let words = words(name);
     let spoken = words.join(" ");
     let is = |names: &[&str]| names.contains(&&*spoken);
-    let foreign = server.is_some_and(|server| server != OWN_SERVER);
-    if server == Some(OWN_SERVER) || !foreign && OWN_TOOLS.contains(&name) {
+    if is_own(server, name) {
         return Does::Own;
     }
     if keeps_plan(&words) {

@@ -36,8 +36,6 @@ pub struct FileFact {
 pub struct CommandFact {
     /// The command in a line, as it was run last.
     pub line: Box<str>,
-    /// Whether it runs tests.
-    pub is_test: bool,
     /// Whether its last run failed.
     pub failed: bool,
     /// Runs since it failed first, that one included.
@@ -49,8 +47,6 @@ pub struct CommandFact {
     /// What went wrong: the tests that failed and why, up to 300 characters; empty when its last
     /// run succeeded.
     pub error: Box<str>,
-    /// Whether it succeeded at some time after it had failed.
-    pub was_mended: bool,
     key: u64,
     test: Option<Test>,
     /// Tests that failed in its last run.
@@ -181,13 +177,11 @@ impl Work {
         if failed || known.is_some() {
             let mut fact = known.unwrap_or_else(|| CommandFact {
                 line: line.into(),
-                is_test: command.test.is_some(),
                 failed: false,
                 runs: 0,
                 failures: 0,
                 last: answer.position,
                 error: Box::default(),
-                was_mended: false,
                 key: command.key,
                 test: command.test.clone(),
                 names: Vec::new(),
@@ -252,7 +246,6 @@ impl Work {
 impl CommandFact {
     fn mend(&mut self, position: Position) {
         self.failed = false;
-        self.was_mended = true;
         self.last = position;
         self.error = Box::default();
         self.names.clear();
@@ -447,7 +440,7 @@ mod tests {
                 "cargo build 2>&1 | tail -1 fails 1/1 error: could not compile `shop` (lib)",
             ]
         );
-        let tests: Vec<_> = work.failing().filter(|fact| fact.is_test).collect();
+        let tests: Vec<_> = work.failing().filter(|fact| fact.test.is_some()).collect();
         assert_eq!(tests.len(), 1);
     }
 
@@ -476,11 +469,10 @@ mod tests {
                 "npm test fails 2/2 2 failing",
             ]
         );
-        assert!(work.mended().all(|fact| fact.was_mended));
         assert_eq!(work.failing().count(), 1);
         let again = folded(&[fails("make", "a"), run("make", "b"), fails("make", "c")]);
         let fact = again.commands().next().expect("one");
-        assert!(fact.failed && fact.was_mended && &*fact.error == "c" && fact.runs == 3);
+        assert!(fact.failed && &*fact.error == "c" && fact.runs == 3);
     }
 
     #[test]

@@ -9,14 +9,15 @@ use serde_json::Value;
 use super::pieces::pieces;
 use crate::{
     event::Event,
-    projection::body::{self, GapBody, SourceBody, StepBody, kind},
+    projection::{
+        body::{self, GapBody, SourceBody, StepBody, kind},
+        tools,
+    },
 };
 
 /// Bytes below which sentences and lines are joined to a piece.
 const PROSE_BYTES_MIN: usize = 24;
 const PRINTED_BYTES_MIN: usize = 160;
-/// The server of this program's own tools.
-const OWN_SERVER: &str = "sessionlog";
 /// Members that name something else, or hold what cannot be read.
 const NOT_READ: [&str; 7] = ["id", "type", "raw", "data", "signature", "redactions", "is_error"];
 
@@ -138,9 +139,9 @@ fn field_of(kind: &str) -> Field {
 /// Whether this program's own tools are called: what they were told is in the log already, and a
 /// query that is recorded would be found by itself.
 fn is_own(body: &Value) -> bool {
-    let text = |name: &str| body.get(name).and_then(Value::as_str).unwrap_or_default();
-    [text("server"), text("mcp_server_name")].contains(&OWN_SERVER)
-        || text("name").strip_prefix("mcp__").is_some_and(|name| name.starts_with(OWN_SERVER))
+    let text = |name: &str| body.get(name).and_then(Value::as_str);
+    let server = text("server").or_else(|| text("mcp_server_name"));
+    tools::is_own(server, text("name").unwrap_or_default())
 }
 
 /// Appends strings and numbers of a value, those with a name behind it, a line each.

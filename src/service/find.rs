@@ -89,7 +89,12 @@ impl Service {
         let tail = self.store.used(key).await?.tail;
         let position = at.map_or(tail, |at| at.min(tail));
         let (ranking, searched_from) = self.ranked(key, query, position).await?;
-        let look = |facts: &Facts| (placed(&ranking, facts), closed_gaps(facts));
+        let look = |facts: &Facts| {
+            let placed = placed(&ranking, facts);
+            let has_gap = placed.0.iter().any(|one| one.found.field == Field::Gap);
+            let closed = has_gap.then(|| closed_gaps(facts)).unwrap_or_default();
+            (placed, closed)
+        };
         let ((placed, is_all), closed) = self.look(key, at, look).await?;
         let query = fit(words, QUERY_BYTES).text;
         let mut answer =

@@ -120,22 +120,21 @@ pub(super) fn read(env: &Env, store: [u8; 16], needed: u64) -> Result<Ring, Open
     Ok(ring)
 }
 
-/// Path of a file of the ring whose header is of this store and wanted. A file that cannot be read
+/// Path of a file of the ring whose header is of this store and wanted. What cannot be listed or read
 /// is passed over: a start says what is wrong with it.
 pub(super) fn find_header(
     env: &Env,
     store: [u8; 16],
     wanted: impl Fn(u32, &JournalHeader) -> bool,
-) -> io::Result<Option<String>> {
-    for entry in env.storage.list(JOURNAL)? {
-        let Some(number) = number_of(&entry.name) else { continue };
-        let Ok(file) = env.storage.open_read(&journal_path(number)) else { continue };
-        let header = JournalHeader::of(&*file).ok().filter(|header| header.store == store);
-        if header.is_some_and(|header| wanted(number, &header)) {
-            return Ok(Some(journal_path(number)));
-        }
-    }
-    Ok(None)
+) -> Option<String> {
+    let numbers = env.storage.list(JOURNAL).unwrap_or_default();
+    let mut numbers = numbers.iter().filter_map(|entry| number_of(&entry.name));
+    let found = numbers.find(|number| {
+        let file = env.storage.open_read(&journal_path(*number));
+        let header = file.ok().and_then(|file| JournalHeader::of(&*file).ok());
+        header.is_some_and(|header| header.store == store && wanted(*number, &header))
+    });
+    found.map(journal_path)
 }
 
 /// Writes a file that is no part of the ring, syncs it and removes it: whether the disk can be
