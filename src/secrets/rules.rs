@@ -197,7 +197,7 @@ pub const RULES: &[Rule] = &[
         "url-password",
         "passwords and tokens in addresses: scheme://user:password@host",
         &["://"],
-        r#"\b[a-zA-Z][a-zA-Z0-9+.-]+://[^\s/:@"'<>\\]*:(?P<s>[^\s/@"'<>\\]+)@"#,
+        r#"\b[a-zA-Z][a-zA-Z0-9+.-]+://[^\s/:@"'<>\\\[]*:(?P<s>[^\s/@"'<>\\]+)@"#,
     )
     .looking(Look::Meant),
     also("url-password", &["://"], r"\bhttps?://(?P<s>[A-Za-z0-9_-]{20,})@").looking(Look::Random),
@@ -340,7 +340,7 @@ pub const RULES: &[Rule] = &[
     also(
         "assignment",
         &["password", "passphrase"],
-        r#"(?i)(?:password|passphrase)\s{1,5}(?:(?:is|was):?\s{1,5})?(?P<s>[^\s"'`;|<>]{6,})"#,
+        r#"(?i)(?:password|passphrase)[ \t]{1,5}(?:(?:is|was):?[ \t]{1,5})?(?P<s>[^\s"'`;|<>/]{6,})"#,
     )
     .looking(Look::Spoken),
     also("assignment", &[":5432:"], r"(?m)^[^:\s]+:5432:[^:\s]+:[^:\s]+:(?P<s>\S{3,})$").looking(Look::Given),

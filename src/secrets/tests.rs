@@ -140,6 +140,9 @@ fn what_is_no_secret_is_left() {
         "pwd=/home/me",
         "nextPageToken: CAUQAA9f8e7d6c5b4a",
         "the transcript_path of a pattern",
+        "Enter the password\nstep2of3: done",
+        "rg password src/v2/auth1.rs",
+        "PASSWORD_MIN=8 password_v2_enabled=true",
     ] {
         assert_eq!(found(text), Vec::<String>::new(), "{text}");
     }
@@ -374,13 +377,14 @@ fn restored(clean: &str, secret: &str) -> String {
 }
 
 /// The lines of a list that are wrongly left, with all there are, and those wrongly changed.
-fn wrong(list: &str) -> [(Vec<String>, usize); 2] {
-    let recogniser = Recogniser::default();
+fn wrong(recogniser: &Recogniser, list: &str) -> [(Vec<String>, usize); 2] {
     let [mut missed, mut alarms] = [(Vec::new(), 0), (Vec::new(), 0)];
     for line in list.lines() {
         let mut columns = line.splitn(3, '\t').map(meant);
         let [label, secret, text] = [(); 3].map(|()| columns.next().expect("three columns"));
-        let clean = recorded(&recogniser, &text);
+        let clean = recorded(recogniser, &text);
+        let again = recogniser.text(&clean[1], &mut Report::default());
+        assert_eq!(again, None, "once is enough: {clean:?}");
         let (wrong, is_right) = match &*label {
             "secret" => (
                 &mut missed,
@@ -399,19 +403,32 @@ fn wrong(list: &str) -> [(Vec<String>, usize); 2] {
     [missed, alarms]
 }
 
-#[test]
-#[expect(clippy::print_stdout, reason = "the figures are wanted")]
-fn labelled_lines_are_recognised_and_look_alikes_left() {
-    let mut failed = Vec::new();
+/// The lists below a floor: 95 % of the secrets found, 2 % of the others false alarms.
+fn below_floor(recogniser: &Recogniser) -> Vec<&'static str> {
+    let mut below = Vec::new();
     for (name, list) in LABELLED {
-        let [(missed, secrets), (alarms, plain)] = wrong(list);
+        let [(missed, secrets), (alarms, plain)] = wrong(recogniser, list);
         println!("{name}: {}/{secrets} found", secrets - missed.len());
         println!("{name}: {}/{plain} false alarms", alarms.len());
         println!("missed {missed:#?} alarms {alarms:#?}");
-        // At least 95 % are found, at most 2 % are false alarms.
         if missed.len() * 20 > secrets || alarms.len() * 50 > plain {
-            failed.push(name);
+            below.push(name);
         }
     }
-    assert_eq!(failed, Vec::<&str>::new());
+    below
+}
+
+#[test]
+fn labelled_lines_are_recognised_and_look_alikes_left() {
+    assert_eq!(below_floor(&Recogniser::default()), Vec::<&str>::new());
+}
+
+#[test]
+fn a_rule_that_is_lost_falls_below_the_floor() {
+    for setting in ["-assignment", "-command-password"] {
+        let recogniser = Recogniser::parse(setting, "").expect("read").expect("on");
+        assert_eq!(below_floor(&recogniser), LABELLED.map(|(name, _)| name), "{setting}");
+    }
+    let greedy = Recogniser::parse("on", "greedy -p \\S+").expect("read").expect("on");
+    assert_eq!(below_floor(&greedy), LABELLED.map(|(name, _)| name));
 }
