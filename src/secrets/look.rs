@@ -133,9 +133,14 @@ fn is_of_name(c: char) -> bool {
 pub(super) fn is_code(text: &str) -> bool {
     let of_path = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | ':');
     let head = text.trim_start_matches(of_path);
-    let opens = head.len() < text.len() && head.starts_with(['(', '[', '<', '{']);
+    let called = head.strip_prefix('!').unwrap_or(head);
+    let opens = head.len() < text.len() && called.starts_with(['(', '[', '<', '{']);
+    let number = text.trim_matches(['_', ',', ';']).strip_prefix(['u', 'i', 'f', 's']);
     opens
-        || text.starts_with(['=', '~', '!', '`', '@', '|', '-'])
+        || number.is_some_and(|bits| ["8", "16", "32", "64", "128"].contains(&bits))
+        || text.starts_with(['=', '~', '!', '`', '@', '|', '-', ':'])
+        || text.starts_with("r#")
+        || text.starts_with("0x")
         || ["::", "->", "=>", ".*"].iter().any(|mark| text.contains(mark))
 }
 

@@ -84,7 +84,7 @@ const BEHIND: [&str; 24] = [
     "value",
 ];
 /// Words with which a token is a place in a list, or a part of a text.
-const NO_SECRET: [&str; 25] = [
+const NO_SECRET: [&str; 27] = [
     "bos",
     "cls",
     "continuation",
@@ -93,6 +93,7 @@ const NO_SECRET: [&str; 25] = [
     "delta",
     "end",
     "eos",
+    "fencing",
     "idempotency",
     "mask",
     "max",
@@ -103,6 +104,7 @@ const NO_SECRET: [&str; 25] = [
     "paging",
     "prev",
     "previous",
+    "progress",
     "scroll",
     "sep",
     "skip",
@@ -180,7 +182,10 @@ pub(super) fn assigns(name: &str, value: &str, form: Form) -> bool {
         }
         Kind::Secret => count == 1 && mixed && value.chars().count() >= WORD_CHARS_MIN,
         Kind::Drawn => {
+            // In a sentence or in code, what has words between underscores is a name.
+            let named = form == Form::Bare && value.contains('_') && !is_random(value);
             !is_a_place(&words)
+                && !named
                 && count == 1
                 && digits
                 && letters

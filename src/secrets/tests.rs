@@ -142,6 +142,10 @@ fn what_is_no_secret_is_left() {
         "the transcript_path of a pattern",
         "Enter the password\nstep2of3: done",
         "rg password src/v2/auth1.rs",
+        "use secrets::Secret2; pub log_passwd: __u32, MASTER_PASS: u32 = 2;",
+        "\"fencingToken\": json!(12345678a)",
+        "tokens: cl100k_base, or claude",
+        "\"progressToken\": \"call-12345abc\", MODE_PASS = 0x00ff;",
         "PASSWORD_MIN=8 password_v2_enabled=true",
     ] {
         assert_eq!(found(text), Vec::<String>::new(), "{text}");
