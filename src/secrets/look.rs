@@ -1,12 +1,16 @@
 //! How a match must look to be a secret: what a person writes in a secret's place is none. It must
 //! not know a rule.
 
+use std::ops::Range;
+
 use super::names;
 
 /// Characters from which on a text has enough of them to be judged by.
 const RANDOM_CHARS_MIN: usize = 12;
 /// Bits a character of a random text tells; words of a language tell less and repeat themselves.
 const RANDOM_BITS_MIN: f64 = 3.0;
+/// Letters and digits from which on a value is one.
+const ALNUM_MIN: usize = 3;
 
 /// What a rule wants of its match beside the pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,18 +25,54 @@ pub(in crate::secrets) enum Look {
     Random,
     /// That, and that the name before it is not one of what is drawn and no secret.
     Named,
+    /// That it may follow an option of a command, and is no word of a sentence about the option.
+    Given,
+    /// That it is more than a word of a sentence, or the word that a setting holds.
+    Line,
+    /// That the name before it is one of a secret, and the value no code.
+    Assigned,
+    /// That it has letters and digits: only such a word is a password in a sentence.
+    Spoken,
 }
 
 impl Look {
     /// Whether a match looks so; `before` is what the pattern has of it before the secret.
     pub(super) fn fits(self, before: &str, text: &str) -> bool {
         match self {
-            Self::Named => {
-                let is_of_name =
-                    |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
-                let end = before.find(|c| !is_of_name(c)).unwrap_or(before.len());
-                let denied = before.get(..end).is_some_and(names::denies);
-                !denied && Self::Random.fits("", text)
+            Self::Named => !names::denies(named(before).0) && Self::Random.fits("", text),
+            Self::Given => {
+                let option = before.starts_with("--");
+                let usage = text.chars().all(|c| c.is_ascii_uppercase() || c == '_');
+                let denied = option && (usage || names::denies(named(before).0));
+                !denied && !stands_for_another(text) && !is_prose(text)
+            }
+            Self::Line => {
+                let (_, operator) = named(before);
+                let is_set = operator == "=" || operator.starts_with(':');
+                let word = is_set && text.chars().all(|c| c.is_ascii_lowercase());
+                let meant = !stands_for_another(text) && !is_code(text);
+                meant && (Self::Mixed.fits(before, text) || word && !is_prose(text))
+            }
+            Self::Assigned => {
+                let (name, operator) = named(before);
+                let quoted = operator.ends_with(['"', '\'']);
+                let code = !quoted && is_code(text);
+                let alnum = text.chars().filter(|c| c.is_alphanumeric()).count();
+                let enough = alnum >= ALNUM_MIN && !stands_for_another(text) && !code;
+                let path = || text.starts_with(['/', '~', '.']) || text.contains(":\\");
+                let directory = || name.to_ascii_lowercase().ends_with("pwd") && path();
+                let form = match operator {
+                    _ if quoted => names::Form::Quoted,
+                    "=" => names::Form::Set,
+                    _ => names::Form::Bare,
+                };
+                enough && !directory() && names::assigns(name, text, form)
+            }
+            Self::Spoken => {
+                let digits = text.chars().any(|c| c.is_ascii_digit());
+                let letters = text.chars().any(|c| c.is_ascii_alphabetic());
+                let meant = !stands_for_another(text) && !is_code(text) && !is_prose(text);
+                digits && letters && meant
             }
             Self::Any => true,
             Self::Meant => !stands_for_another(text),
@@ -43,6 +83,81 @@ impl Look {
             Self::Random => !stands_for_another(text) && is_random(text),
         }
     }
+}
+
+impl Look {
+    /// Where in what a pattern found the secret stands: without the quotes around it, and of a
+    /// value without quotes not the next one, nor what ends a sentence or a call.
+    pub(super) fn extent(self, text: &str) -> Range<usize> {
+        let whole = 0..text.len();
+        let loose = matches!(self, Self::Given | Self::Assigned | Self::Spoken | Self::Line);
+        if !loose {
+            return whole;
+        }
+        let open = text.trim_start_matches('\\');
+        if open.starts_with(['"', '\'']) {
+            let inside = open.get(1..).unwrap_or_default();
+            let close = inside.strip_suffix(['"', '\'']).unwrap_or(inside).trim_end_matches('\\');
+            let from = text.len() - inside.len();
+            return from..from + close.len();
+        }
+        if self != Self::Assigned && self != Self::Spoken {
+            return whole;
+        }
+        let next = text.char_indices().filter(|(_, c)| matches!(c, '&' | ',')).find(|(at, _)| {
+            let rest = text.get(at + 1..).unwrap_or_default();
+            let name = rest.find(|c| !is_of_name(c)).filter(|end| *end > 0);
+            name.is_some_and(|end| rest.get(end..).is_some_and(|rest| rest.starts_with('=')))
+        });
+        let text = next.and_then(|(at, _)| text.get(..at)).unwrap_or(text);
+        let ends: &[char] = match text.contains(['(', '[', '{']) {
+            true => &[',', '.', ':'],
+            false => &[',', '.', ':', ')', ']', '}', '\\'],
+        };
+        0..text.trim_end_matches(ends).len()
+    }
+}
+
+/// The name that stands first, and all that is between it and the secret.
+fn named(before: &str) -> (&str, &str) {
+    let start = before.find(is_of_name).unwrap_or(0);
+    let text = before.get(start..).unwrap_or_default();
+    text.split_at(text.find(|c| !is_of_name(c)).unwrap_or(text.len()))
+}
+
+fn is_of_name(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-')
+}
+
+/// Whether a value without quotes is a call, an index, a type or a comparison.
+pub(super) fn is_code(text: &str) -> bool {
+    let of_path = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | ':');
+    let head = text.trim_start_matches(of_path);
+    let called = head.strip_prefix('!').unwrap_or(head);
+    let opens = head.len() < text.len() && called.starts_with(['(', '[', '<', '{']);
+    let number = text.trim_matches(['_', ',', ';']).strip_prefix(['u', 'i', 'f', 's']);
+    opens
+        || number.is_some_and(|bits| ["8", "16", "32", "64", "128"].contains(&bits))
+        || text.starts_with(['=', '~', '!', '`', '@', '|', '-', ':'])
+        || text.starts_with("r#")
+        || text.starts_with("0x")
+        || ["::", "->", "=>", ".*"].iter().any(|mark| text.contains(mark))
+}
+
+/// Whether it is a word that sentences, types and reports have where a secret could stand.
+pub(super) fn is_prose(text: &str) -> bool {
+    const WORDS: &str = "about after again also and any are argument before blob boolean but can cannot changed \
+        char default denied disabled does enabled encrypted expired failed field file flag for \
+        from has hash hashed have header here incorrect inherit input instead integer into \
+        invalid is isn't manager masked matches may mismatch missing must name never not \
+        number object only option parameter policy port prompt protected reset same set should \
+        stdin stored strong that the then this through trim unknown unset updated user using \
+        value varchar weak when where will with without wrong yes your";
+    const METHODS: [&str; 9] =
+        ["sha", "md5", "argon2", "base64", "bcrypt", "pbkdf2", "oauth2", "utf8", "utf-8"];
+    let small = text.trim_end_matches([',', '.', ';', ':', ')']).to_ascii_lowercase();
+    WORDS.split(' ').any(|word| word == small)
+        || METHODS.iter().any(|method| small.starts_with(method))
 }
 
 /// Whether it is a placeholder, a reference to a variable, or code that gets the secret elsewhere.
@@ -87,7 +202,7 @@ pub(super) fn stands_for_another(text: &str) -> bool {
         text.contains('.') && text.split('.').all(part) && !is_random(text)
     };
     alike
-        || matches!(first, Some('$' | '{' | '<' | '%' | '(' | '[' | '&' | '*'))
+        || matches!(first, Some('$' | '{' | '<' | '%' | '(' | '[' | '&' | '*' | '`'))
         || text.contains("](")
         || text.contains("()")
         || text.contains("${")

@@ -256,8 +256,10 @@ impl Recogniser {
             for captures in rule.regex().captures_iter(text) {
                 let Some(all) = captures.get(0) else { continue };
                 let secret = captures.name("s").unwrap_or(all);
-                let (from, to) = (secret.start(), secret.end());
-                let said = secret.as_str();
+                let said = rule.look.extent(secret.as_str());
+                let from = secret.start() + said.start;
+                let to = secret.start() + said.end;
+                let said = text.get(from..to).unwrap_or_default();
                 let before = text.get(all.start()..from).unwrap_or_default();
                 if !said.is_empty()
                     && rule.look.fits(before, said)

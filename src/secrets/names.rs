@@ -1,7 +1,7 @@
 //! What the name of a member says of the value it holds: `password`, `apiKey` and `x-auth-token`
 //! hold secrets, `max_tokens`, `token_count` and `next_page_token` none. It must not know a rule.
 
-use super::look::{is_random, stands_for_another};
+use super::look::{is_prose, is_random, stands_for_another};
 
 /// What is expected where a name stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +24,8 @@ const PHRASE_WORDS_MAX: usize = 12;
 const SECRET_WORDS_MAX: usize = 3;
 /// Characters from which on a word with letters and digits is a token.
 const TOKEN_CHARS_MIN: usize = 8;
+/// Characters from which on a word that a text gives a name is a secret.
+const WORD_CHARS_MIN: usize = 4;
 
 /// How names of secrets end, written together however they are written.
 const PHRASES: [&str; 4] = ["password", "passwd", "passphrase", "passcode"];
@@ -82,7 +84,7 @@ const BEHIND: [&str; 24] = [
     "value",
 ];
 /// Words with which a token is a place in a list, or a part of a text.
-const NO_SECRET: [&str; 25] = [
+const NO_SECRET: [&str; 27] = [
     "bos",
     "cls",
     "continuation",
@@ -91,6 +93,7 @@ const NO_SECRET: [&str; 25] = [
     "delta",
     "end",
     "eos",
+    "fencing",
     "idempotency",
     "mask",
     "max",
@@ -101,6 +104,7 @@ const NO_SECRET: [&str; 25] = [
     "paging",
     "prev",
     "previous",
+    "progress",
     "scroll",
     "sep",
     "skip",
@@ -134,6 +138,58 @@ pub(super) fn tells(name: &str, value: &str, listed: bool) -> bool {
             let digits = value.chars().any(|c| c.is_ascii_digit());
             let letters = value.chars().any(|c| c.is_ascii_alphabetic());
             count == 1 && digits && letters && value.chars().count() >= TOKEN_CHARS_MIN
+        }
+    }
+}
+
+/// How a text writes a value behind a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    Quoted,
+    /// Behind `=` without blanks, as shells, addresses and settings have it.
+    Set,
+    /// Any other way: sentences and code are written so as well.
+    Bare,
+}
+
+/// Whether text that gives a name this value gives it a secret.
+pub(super) fn assigns(name: &str, value: &str, form: Form) -> bool {
+    let words = words(name);
+    let kind = match &*words {
+        [one] if one == "pwd" => Kind::Phrase,
+        words => kind(words),
+    };
+    let digits = value.chars().any(|c| c.is_ascii_digit());
+    let letters = value.chars().any(|c| c.is_ascii_alphabetic());
+    let other = |c: char| !c.is_alphanumeric() && !matches!(c, '.' | ',' | '-' | '_');
+    let mixed = digits || value.contains(other);
+    let count = value.split_whitespace().count();
+    match kind {
+        Kind::Any | Kind::Header => false,
+        Kind::Phrase if count > 1 => {
+            let prose = value.split_whitespace().any(is_prose) || value.ends_with(['.', ':', '?']);
+            count <= PHRASE_WORDS_MAX && !prose && !value.to_ascii_lowercase().contains("pass")
+        }
+        Kind::Phrase if mixed || form == Form::Quoted => true,
+        // A variable has the name of what it holds, and words between underscores.
+        Kind::Phrase => {
+            let small = value.to_ascii_lowercase();
+            let variable = ["pass", "pwd", "secret", "token", "_"];
+            form == Form::Set
+                && value.chars().count() >= WORD_CHARS_MIN
+                && !variable.iter().any(|part| small.contains(part))
+                && !is_prose(value)
+        }
+        Kind::Secret => count == 1 && mixed && value.chars().count() >= WORD_CHARS_MIN,
+        Kind::Drawn => {
+            // In a sentence or in code, what has words between underscores is a name.
+            let named = form == Form::Bare && value.contains('_') && !is_random(value);
+            !is_a_place(&words)
+                && !named
+                && count == 1
+                && digits
+                && letters
+                && value.chars().count() >= TOKEN_CHARS_MIN
         }
     }
 }

@@ -195,11 +195,12 @@ pub const RULES: &[Rule] = &[
     ),
     form(
         "url-password",
-        "passwords in addresses: scheme://user:password@host",
+        "passwords and tokens in addresses: scheme://user:password@host",
         &["://"],
-        r#"\b[a-zA-Z][a-zA-Z0-9+.-]+://[^\s/:@"'<>\\]*:(?P<s>[^\s/@"'<>\\]+)@"#,
+        r#"\b[a-zA-Z][a-zA-Z0-9+.-]+://[^\s/:@"'<>\\\[]*:(?P<s>[^\s/@"'<>\\]+)@"#,
     )
     .looking(Look::Meant),
+    also("url-password", &["://"], r"\bhttps?://(?P<s>[A-Za-z0-9_-]{20,})@").looking(Look::Random),
     form(
         "authorization",
         "credentials in headers: Authorization, Bearer, X-Api-Key, private tokens",
@@ -207,6 +208,12 @@ pub const RULES: &[Rule] = &[
         r#"(?i)(?:\bauthorization\\*["']?\s{0,5}[:=]\s{0,5}\\*["']?(?:basic|bearer|digest|token|apikey)\s{1,5}|\bbearer\s{1,5}|\b(?:x-api-key|private-token|x-auth-token)\\*["']?\s{0,5}[:=]\s{0,5}\\*["']?)(?P<s>[A-Za-z0-9._~+/=-]{12,})"#,
     )
     .looking(Look::Random),
+    also(
+        "authorization",
+        &["basic "],
+        r#"(?i)\bauthorization\\*["']?\s{0,5}[:=]\s{0,5}\\*["']?basic\s{1,5}(?P<s>[A-Za-z0-9+/]{8,}={0,2})"#,
+    )
+    .looking(Look::Spoken),
     form(
         "cookie",
         "cookies in headers",
@@ -217,23 +224,59 @@ pub const RULES: &[Rule] = &[
     form(
         "netrc",
         "passwords in .netrc",
-        &["machine "],
-        r"\bmachine\s{1,9}\S+\s{1,9}login\s{1,9}\S+\s{1,9}password\s{1,9}(?P<s>\S+)",
+        &["machine ", "default login"],
+        r"\b(?:machine\s{1,9}\S+|default)\s{1,9}login\s{1,9}\S+\s{1,9}password\s{1,9}(?P<s>\S+)",
     )
     .looking(Look::Meant),
     form(
         "command-password",
-        "passwords and tokens given to a command: --password x, curl -u user:x",
-        &["--pass", "--token", "--api", "--secret", "--client-secret", "--auth-token"],
-        r#"--(?:password|passphrase|pass|token|api-?key|secret|client-secret|auth-token)[= ]["']?(?P<s>[^\s"'|;&<>]{4,})"#,
+        "passwords and tokens given to a command: --password x, curl -u user:x, mysql -px, sshpass -p x, docker login -p x, redis-cli -a x, --from-literal=name=x",
+        &["-pass", "-token", "-api", "-secret", "-pwd", "-access-key"],
+        r#"--(?:[a-z0-9]+-){0,4}(?:password|passphrase|passwd|pass|pwd|token|api-?key|secret|secret-key|access-key)[= ](?P<s>'[^'\n]{3,}'|\\*"[^"\\\n]{3,}\\*"|[^\s"'|;&<>]{3,})"#,
     )
-    .looking(Look::Meant),
+    .looking(Look::Given),
     also(
         "command-password",
         &["curl"],
         r#"\bcurl\b[^\n|;]*?\s(?:-u|--user)[= ]?["']?[A-Za-z0-9._@+-]+:(?P<s>[^\s"'|;&<>]{4,})"#,
     )
     .looking(Look::Meant),
+    also("command-password", &["http -a", "https -a"], r#"\bhttps? -a ["']?[A-Za-z0-9._@+-]+:(?P<s>[^\s"'|;&<>]{3,})"#)
+        .looking(Look::Given),
+    also("command-password", &["mysql", "mariadb"], r#"\b(?:mysql[a-z]*|mariadb(?:-[a-z]+)?)\s(?:[^\n|;]*?\s)?-p(?P<s>'[^'\n]{3,}'|\\*"[^"\\\n]{3,}\\*"|[^\s"'|;&<>]{3,})"#)
+        .looking(Look::Given),
+    also("command-password", &["sshpass"], r#"\bsshpass\s{1,5}(?:-v\s{1,5})?-p\s{0,5}(?P<s>'[^'\n]{3,}'|\\*"[^"\\\n]{3,}\\*"|[^\s"'|;&<>]{3,})"#)
+        .looking(Look::Given),
+    also("command-password", &["login"], r#"\b(?:docker|podman|buildah|nerdctl|skopeo|helm|oras|crane|oc|az)(?:\s{1,5}[a-z]+){0,2}\s{1,5}login\b[^\n|;]*?\s-p\s{1,5}(?P<s>'[^'\n]{3,}'|\\*"[^"\\\n]{3,}\\*"|[^\s"'|;&<>]{3,})"#)
+        .looking(Look::Given),
+    also("command-password", &["redis-cli"], r#"\bredis-cli\b[^\n|;]*?\s-a\s{1,5}(?P<s>'[^'\n]{3,}'|\\*"[^"\\\n]{3,}\\*"|[^\s"'|;&<>]{3,})"#)
+        .looking(Look::Given),
+    also("command-password", &["ldap"], r#"\bldap[a-z]+\b[^\n|;]*?\s-w\s{1,5}(?P<s>'[^'\n]{3,}'|\\*"[^"\\\n]{3,}\\*"|[^\s"'|;&<>]{3,})"#)
+        .looking(Look::Given),
+    also("command-password", &["mongo"], r#"\bmongo[a-z]*\b[^\n|;]*?\s-p\s{1,5}(?P<s>'[^'\n]{3,}'|\\*"[^"\\\n]{3,}\\*"|[^\s"'|;&<>]{3,})"#)
+        .looking(Look::Given),
+    also("command-password", &["sqlcmd", "mosquitto_", "zip "], r#"\b(?:sqlcmd|mosquitto_[a-z]+|(?:un)?zip)\b[^\n|;]*?\s-P\s{0,5}(?P<s>'[^'\n]{3,}'|\\*"[^"\\\n]{3,}\\*"|[^\s"'|;&<>]{3,})"#)
+        .looking(Look::Given),
+    also("command-password", &["7z "], r#"\b7z\s[^\n|;]*?\s-p(?P<s>'[^'\n]{3,}'|\\*"[^"\\\n]{3,}\\*"|[^\s"'|;&<>]{3,})"#)
+        .looking(Look::Given),
+    also("command-password", &["smbclient", "rpcclient"], r#"\b(?:smb|rpc)client\b[^\n|;]*?\s-U\s{0,5}["']?[^\s"'%]+%(?P<s>[^\s"'|;&<>]{3,})"#)
+        .looking(Look::Given),
+    also("command-password", &["storepass", "keypass"], r#"-(?:src|dest)?(?:store|key)pass\s{1,5}(?P<s>'[^'\n]{3,}'|\\*"[^"\\\n]{3,}\\*"|[^\s"'|;&<>]{3,})"#)
+        .looking(Look::Given),
+    also("command-password", &["pass:"], r#"-pass(?:in|out)?\s{1,5}["']?pass:(?P<s>[^\s"'|;&<>]{3,})"#)
+        .looking(Look::Given),
+    also("command-password", &["chpasswd"], r#"\becho\s{1,5}["']?[^\s:"'|]+:(?P<s>[^\s"'|;&<>]{3,})["']?\s{0,5}\|\s{0,5}(?:sudo\s{1,5})?chpasswd"#)
+        .looking(Look::Given),
+    also("command-password", &["sudo -s"], r#"\becho\s{1,5}(?P<s>'[^'\n]{3,}'|\\*"[^"\\\n]{3,}\\*"|[^\s"'|;&<>]{3,})\s{0,5}\|\s{0,5}sudo -S"#)
+        .looking(Look::Given),
+    also("command-password", &["htpasswd"], r#"\bhtpasswd\s{1,5}-[A-Za-z]*b[A-Za-z]*\s{1,5}\S+\s{1,5}\S+\s{1,5}(?P<s>'[^'\n]{3,}'|\\*"[^"\\\n]{3,}\\*"|[^\s"'|;&<>]{3,})"#)
+        .looking(Look::Given),
+    also("command-password", &["from-literal"], r#"--from-literal[= ]["']?[A-Za-z0-9_.-]+=(?P<s>'[^'\n]{3,}'|\\*"[^"\\\n]{3,}\\*"|[^\s"'|;&<>]{3,})"#)
+        .looking(Look::Given),
+    also("command-password", &["configure set"], r#"\bconfigure set \S*(?:secret_access_key|session_token)\s{1,5}(?P<s>'[^'\n]{3,}'|\\*"[^"\\\n]{3,}\\*"|[^\s"'|;&<>]{3,})"#)
+        .looking(Look::Given),
+    also("command-password", &["requirepass", "masterauth"], r#"\b(?:requirepass|masterauth)\s{1,5}(?P<s>'[^'\n]{3,}'|\\*"[^"\\\n]{3,}\\*"|[^\s"'|;&<>]{3,})"#)
+        .looking(Look::Given),
     form(
         "password",
         "quoted values that a password's name stands before, in code and settings",
@@ -254,7 +297,7 @@ pub const RULES: &[Rule] = &[
         &["password", "passwd", "passphrase"],
         r#"(?im)^[ \t]*[a-z0-9_.-]*(?:password|passwd|passphrase)[ \t]{0,5}[=:][ \t]{0,5}(?P<s>[^\s"']{4,})[ \t]*\r?$"#,
     )
-    .looking(Look::Mixed),
+    .looking(Look::Line),
     form(
         "secret",
         "random values that a key's, token's or secret's name stands before",
@@ -262,6 +305,45 @@ pub const RULES: &[Rule] = &[
         r#"(?i)\b[A-Za-z0-9_.-]*(?:secret|token|api[_-]?key|access[_-]?key|private[_-]?key|credentials?)[A-Za-z0-9_]{0,20}\\*["']?\s{0,5}(?:=>|:=|=|:)\s{0,5}\\*["']?(?P<s>[A-Za-z0-9_.~+/=-]{12,})"#,
     )
     .looking(Look::Named),
+    form(
+        "assignment",
+        "values that a secret's name is given in text: password=x, ?token=x, api_key: x, Pwd=x; quoted or not",
+        &[
+            "password", "passwd", "passphrase", "passcode", "pwd", "_pass", "-pass", "pass=", "pass:", "secret", "token",
+            "api_key", "apikey", "api-key", "access_key", "accesskey", "private_key", "privatekey",
+            "signing", "encryption", "master_key", "credential", "jwt",
+        ],
+        r#"(?i)[A-Za-z0-9_.-]{0,40}(?:passw(?:or)?d|passphrase|passcode|pwd|[_-]pass|[a-z]Pass|secret|token|api[_-]?key|(?:access|private|signing|encryption|master|account)[_-]?key|credential|jwt)[A-Za-z0-9_-]{0,20}\\*["']?\]?[ \t]{0,5}(?:=>|:=|=|:)[ \t]{0,5}(?P<s>'[^'\n]{3,}'|\\*"[^"\\\n]{3,}\\*"|[^\s"'`;|<>]{3,})"#,
+    )
+    .looking(Look::Assigned),
+    also(
+        "assignment",
+        &[
+            "password',", "password\",", "secret',", "secret\",", "_key',", "_key\",", "token',",
+            "token\",",
+        ],
+        r#"["'][A-Za-z0-9_.-]{4,60}["'],[ \t]{0,5}(?P<s>'[^'\n]{3,}'|"[^"\\\n]{3,}")[ \t]{0,5}\)"#,
+    )
+    .looking(Look::Assigned),
+    also(
+        "assignment",
+        &["password>", "passwd>", "passphrase>", "secret>", "token>", "apikey>", "password\">"],
+        r#"(?i)<(?:[a-z]{1,20} name=")?[a-z0-9_.:-]{0,40}(?:password|passwd|passphrase|secret|token|apikey)"?>(?P<s>[^<>\s]{3,})</"#,
+    )
+    .looking(Look::Given),
+    also(
+        "assignment",
+        &["password", "identified by"],
+        r"(?i)\b(?:password|identified by)\s{1,5}(?P<s>'[^'\n]{4,}')",
+    )
+    .looking(Look::Given),
+    also(
+        "assignment",
+        &["password", "passphrase"],
+        r#"(?i)(?:password|passphrase)[ \t]{1,5}(?:(?:is|was):?[ \t]{1,5})?(?P<s>[^\s"'`;|<>/]{6,})"#,
+    )
+    .looking(Look::Spoken),
+    also("assignment", &[":5432:"], r"(?m)^[^:\s]+:5432:[^:\s]+:[^:\s]+:(?P<s>\S{3,})$").looking(Look::Given),
     form(
         MEMBER,
         "members of JSON whose name says so: password, passphrase, db_pass, apiKey, token, client_secret, credential, authorization",
