@@ -1,0 +1,68 @@
+//! What people who tried the program ran into: an import that meets a deleted session, a store of
+//! several tenants that is damaged, a receipt over a damaged past.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use serde_json::{Value, json};
+use sessionlog::client::{Request, session_path};
+
+use crate::{
+    cli::{chat, event},
+    program::{Place, lines},
+    say::http_client,
+};
+
+#[test]
+fn an_import_skips_a_deleted_session_goes_on_and_says_so_at_the_end() {
+    let place = Place::new();
+    let three = [chat("one", "a", &["x"]), chat("two", "b", &["y"]), chat("three", "c", &["z"])];
+    let first = place.write("first.jsonl", &three[1]);
+    place.run(&["import", first.to_str().unwrap()]).ok();
+    place.kill_owner();
+    let server = place.serve();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let two = sessionlog::event::SessionId::new("two").unwrap();
+        server.client().json(Request::delete(session_path(&two, ""))).await.unwrap();
+    });
+    assert_eq!(server.stop(), Some(0));
+    let all = place.write("all.jsonl", &three.join("\n"));
+    let more = place.write("more.jsonl", &chat("four", "d", &["w"]));
+    let files = [all.to_str().unwrap(), more.to_str().unwrap()];
+    let ran = place.run(&["import", files[0], files[1]]);
+    assert_eq!(ran.code, 1, "{ran:?}");
+    assert!(ran.out.contains("2 sessions (one, three)"), "{}", ran.out);
+    assert!(ran.out.contains("1 session (four)"), "{}", ran.out);
+    let told = ran.err.split_once("skipped 1 of 4 conversations:").expect(&ran.err).1;
+    assert!(
+        told.contains("two (") && told.contains("line 2") && told.contains("deleted"),
+        "{told}"
+    );
+    let ran = place.run(&["import", files[0], "--json"]);
+    let report: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(report["session_ids"], json!(["one", "three"]), "{report}");
+    assert_eq!(report["bad_lines"][0]["session"], "two", "{report}");
+}
+
+/// The segments of a data directory.
+fn segments(place: &Place) -> Vec<PathBuf> {
+    let data = place.data_dir();
+    let all = lines(&place.run(&["inspect", data.to_str().unwrap(), "--json"]).out);
+    let is = |file: &&Value| file["kind"] == "segment";
+    all.iter().filter(is).map(|file| data.join(file["file"].as_str().unwrap())).collect()
+}
+
+/// Turns one bit of a text in a file, where it is there; whether it was.
+fn hurt(file: &Path, text: &str) -> bool {
+    let mut bytes = fs::read(file).unwrap();
+    let found = bytes.windows(text.len()).position(|part| part == text.as_bytes());
+    if let Some(at) = found {
+        bytes[at] ^= 4;
+        fs::write(file, bytes).unwrap();
+    }
+    found.is_some()
+}
+
