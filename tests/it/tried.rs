@@ -66,3 +66,57 @@ fn hurt(file: &Path, text: &str) -> bool {
     found.is_some()
 }
 
+#[test]
+fn verify_of_a_data_directory_reads_the_sessions_of_every_tenant() {
+    let place = Place::new();
+    let tokens = place.path("tokens.json").display().to_string();
+    let made = ["tokens", "create", "--tokens-file", &tokens, "--tenant", "acme", "--user", "ada"];
+    let made = place.run(&[&made[..], &["--json"]].concat()).json();
+    let token = made["token"].as_str().unwrap();
+    let server = place.serve_with(&["--tokens-file", &tokens]);
+    let events = ["needle one", "needle two"].map(|text| event("user.message", text)).join(",");
+    let body = format!(r#"{{"id":"trip","initial_events":[{events}]}}"#);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let made = http_client().build().unwrap().post(format!("{}/v1/sessions", server.url));
+    let made = made.bearer_auth(token).header("content-type", "application/json").body(body);
+    let made = runtime.block_on(made.send()).unwrap();
+    assert_eq!(made.status(), 201);
+    assert_eq!(server.stop(), Some(0));
+    let whole = place.run(&["verify", "--json"]).json();
+    assert!(whole["events"].as_u64().unwrap() >= 2, "{whole}");
+    place.kill_owner();
+    assert!(segments(&place).iter().any(|file| hurt(file, "needle one")));
+    let ran = place.run(&["verify"]);
+    assert_eq!(ran.code, 3, "{ran:?}");
+    assert!(
+        ran.out.contains("damaged in 1 of") && ran.out.contains("acme/ada/trip"),
+        "{}",
+        ran.out
+    );
+    let answer: Value = serde_json::from_str(&place.run(&["verify", "--json"]).out).unwrap();
+    let damage = &answer["damage"][0];
+    assert_eq!((&damage["tenant"], &damage["user"]), (&json!("acme"), &json!("ada")), "{answer}");
+}
+
+#[test]
+fn a_receipt_over_damaged_events_is_said_to_hold_in_part() {
+    let place = Place::new();
+    for text in ["needle one", "needle two", "needle three"] {
+        place.run_with(&["append", "trip", "--create"], &event("user.message", text)).ok();
+    }
+    let shown = place.run(&["show", "trip", "--json"]).json();
+    let receipt = &shown["receipt"];
+    let head = format!("{}:{}", receipt["position"], receipt["chain"].as_str().unwrap());
+    place.kill_owner();
+    assert_eq!(place.serve().stop(), Some(0));
+    assert!(segments(&place).iter().any(|file| hurt(file, "needle one")));
+    let ran = place.run(&["verify", "trip", "--expect-head", &head]);
+    assert_eq!(ran.code, 3, "{ran:?}");
+    assert!(ran.out.contains("damaged in 1 of 1 session"), "{}", ran.out);
+    assert!(ran.out.contains("the receipt holds in part"), "{}", ran.out);
+    let ran = place.run(&["verify", "trip", "--expect-head", &head, "--json"]);
+    let answer: Value = serde_json::from_str(&ran.out).unwrap();
+    let head = &answer["head"];
+    assert_eq!((&head["state"], &head["holds"]), (&json!("damaged"), &json!(false)), "{answer}");
+}
+
