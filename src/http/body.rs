@@ -17,7 +17,7 @@ use futures_util::{FutureExt as _, Stream, StreamExt as _};
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
-use super::{Door, gate::Asking, refuse::Refusal};
+use super::{Door, gate::Asking, refuse::Refusal, strict};
 use crate::{
     event::{BatchKey, EventId, Fence, Origin, Position, SessionId},
     service::{Caller, Code, ServiceError},
@@ -106,6 +106,8 @@ pub(super) fn session_id(text: &str) -> Result<SessionId, Refusal> {
 pub(super) struct Payload {
     pub(super) bytes: Bytes,
     pub(super) protobuf: bool,
+    /// Whether its client may send what is not kept.
+    pub(super) hosted: bool,
 }
 
 impl FromRequest<Arc<Door>> for Payload {
@@ -116,8 +118,9 @@ impl FromRequest<Arc<Door>> for Payload {
         if !protobuf && !is_of(request.headers(), JSON) {
             return Err(another_type());
         }
+        let hosted = strict::is_hosted(request.headers(), request.uri());
         let bytes = read(request, door.app.options.body_bytes_max).await?;
-        Ok(Self { bytes, protobuf })
+        Ok(Self { bytes, protobuf, hosted })
     }
 }
 
@@ -129,6 +132,7 @@ impl<T: DeserializeOwned> FromRequest<Arc<Door>> for JsonBody<T> {
 
     async fn from_request(request: Request, door: &Arc<Door>) -> Result<Self, Refusal> {
         let json = is_of(request.headers(), JSON);
+        let hosted = strict::is_hosted(request.headers(), request.uri());
         let bytes = read(request, door.app.options.body_bytes_max).await?;
         if bytes.is_empty() {
             return decode("{}").map(Self);
@@ -138,6 +142,9 @@ impl<T: DeserializeOwned> FromRequest<Arc<Door>> for JsonBody<T> {
         }
         let text = json::utf8(&bytes)?;
         json::check(text)?;
+        if !hosted {
+            strict::members::<T>(text)?;
+        }
         decode(text).map(Self)
     }
 }

@@ -64,7 +64,10 @@ pub(super) async fn guard(
     let began = door.app.service.monotonic();
     let options = &door.app.options;
     let knocked = knock(options, &request).map_err(Refusal::from);
-    let admitted = match knocked.and_then(|()| door.let_in(route, &mut request)) {
+    let let_in = knocked.and_then(|()| door.let_in(route, &mut request)).and_then(|who| {
+        door.queries.check(&method, route, request.headers(), request.uri()).map(|()| who)
+    });
+    let admitted = match let_in {
         Ok(who) => admit(&door, route, request.headers()).await.map(|room| (who, room)),
         Err(refusal) => Err(refusal),
     };
