@@ -156,15 +156,23 @@ fn decode<T: DeserializeOwned>(text: &str) -> Result<T, Refusal> {
         return Err(Refusal::invalid("body", "an object is expected"));
     }
     serde_json::from_str(text).map_err(|error| {
+        let problem = error.to_string();
+        let missing = |problem: &str| {
+            let name = problem.strip_prefix("missing field `")?.split('`').next()?;
+            Some(name.to_owned())
+        };
+        if let Some(name) = missing(&problem) {
+            return Refusal::invalid(&name, "it is missing");
+        }
         let members: std::collections::BTreeMap<String, Box<RawValue>> =
             serde_json::from_str(text).unwrap_or_default();
         let alone = |(name, value): &(String, Box<RawValue>)| {
             let name = serde_json::to_string(name).unwrap_or_default();
-            serde_json::from_str::<T>(&format!("{{{name}:{value}}}")).is_err()
+            let alone = serde_json::from_str::<T>(&format!("{{{name}:{value}}}"));
+            alone.is_err_and(|error| missing(&error.to_string()).is_none())
         };
         let wrong = members.into_iter().find(alone).map(|(name, _)| name);
         // The place serde adds ("at line 1 column 7") is of no use without the text.
-        let problem = error.to_string();
         let problem = problem.split(" at line ").next().unwrap_or_default();
         Refusal::invalid(wrong.as_deref().unwrap_or("body"), problem)
     })

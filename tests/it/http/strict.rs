@@ -103,3 +103,37 @@ async fn the_official_client_may_send_what_is_not_kept() {
     assert_eq!(threads.status, 200, "{}", threads.text);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fork_takes_a_number_as_its_point_and_says_that_at_is_missing() {
+    let house = House::plain().await;
+    house.session("s", 3).await;
+    let fork = house.post("/v1/sessions/s/fork", &json!({"at": 1})).await;
+    assert_eq!(fork.status, 201, "{}", fork.text);
+    assert_eq!(fork.json()["forked_from"]["position"], 1, "{}", fork.text);
+    refused(&house, "POST", "/v1/sessions/s/fork", r#"{"title":"x"}"#, "at").await;
+    refused(&house, "POST", "/v1/sessions/s/fork", r#"{"at":1.5}"#, "at").await;
+    refused(&house, "POST", "/v1/sessions/s/fork", r#"{"at":true}"#, "at").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tool_names_the_argument_that_is_missing_or_that_another_tool_takes() {
+    let house = House::plain().await;
+    let tool = "/v1/tools/sequential_search";
+    let step = |more: &str| {
+        format!(
+            r#"{{"searchStep":"looked","nextStepNeeded":true{}{more}}}"#,
+            if more.is_empty() { "" } else { "," }
+        )
+    };
+    refused(&house, "POST", tool, &step(""), "stepNumber").await;
+    let first = house.post_text(tool, &step(r#""stepNumber":1"#)).await;
+    assert_eq!(first.status, 200, "{}", first.text);
+    let sources = step(r#""stepNumber":2,"sources":[{"url":"https://a.example"}]"#);
+    let text = refused(&house, "POST", tool, &sources, "sources").await;
+    assert!(text.contains("add_sources"), "{text}");
+    let revision = step(r#""stepNumber":2,"isRevision":true"#);
+    refused(&house, "POST", tool, &revision, "revisesStep").await;
+    let look = "/v1/tools/get_research_session";
+    refused(&house, "POST", look, r#"{"branchId":"b"}"#, "stepId").await;
+}
+
