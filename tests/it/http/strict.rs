@@ -137,3 +137,23 @@ async fn a_tool_names_the_argument_that_is_missing_or_that_another_tool_takes() 
     refused(&house, "POST", look, r#"{"branchId":"b"}"#, "stepId").await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn the_end_of_an_mcp_connection_is_answered_as_clients_expect() {
+    let engine = engines::all().into_iter().next().unwrap();
+    let service = Service::new(engine.store.clone(), engine.clock.clone());
+    let more = mcp::http_router(service.clone());
+    let plan = Plan { more, service: Some(service), ..Plan::default() };
+    let house = House::over(engine.store, engine.clock, plan).await;
+    let accept = ("accept", "application/json, text/event-stream");
+    let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": "2025-06-18", "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"}}});
+    let body = Some(hello.to_string().into_bytes());
+    let reply = house.call("POST", "/mcp", &[JSON, accept], body).await;
+    assert_eq!(reply.status, 200, "{}", reply.text);
+    let connection = reply.header("mcp-session-id");
+    assert!(!connection.is_empty(), "{:?}", reply.headers);
+    let ended = house.call("DELETE", "/mcp", &[("mcp-session-id", connection)], None).await;
+    assert!([200, 204].contains(&ended.status), "{}", ended.status);
+}
+
