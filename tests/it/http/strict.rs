@@ -157,3 +157,24 @@ async fn the_end_of_an_mcp_connection_is_answered_as_clients_expect() {
     assert!([200, 204].contains(&ended.status), "{}", ended.status);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_of_another_site_is_refused_though_it_names_no_origin() {
+    let house = House::plain().await;
+    house.session("s", 3).await;
+    for (site, mode, status) in [
+        ("cross-site", "no-cors", 403),
+        ("Cross-Site", "navigate", 403),
+        ("same-site", "cors", 200),
+        ("same-origin", "cors", 200),
+        ("none", "navigate", 200),
+    ] {
+        let headers = [("sec-fetch-site", site), ("sec-fetch-mode", mode)];
+        let reply = house.call("POST", "/v1/sessions/s/wake", &headers, None).await;
+        let expected = if status == 200 { [200, 409] } else { [403, 403] };
+        assert!(expected.contains(&reply.status), "{site}: {} {}", reply.status, reply.text);
+        if status == 403 {
+            let error: Value = reply.json();
+            assert_eq!(error["error"]["type"], "forbidden", "{site}: {error}");
+        }
+    }
+}
