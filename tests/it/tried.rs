@@ -120,3 +120,20 @@ fn a_receipt_over_damaged_events_is_said_to_hold_in_part() {
     assert_eq!((&head["state"], &head["holds"]), (&json!("damaged"), &json!(false)), "{answer}");
 }
 
+#[test]
+fn the_command_line_says_nothing_to_a_socket_of_another_user() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let place = Place::new();
+    fs::create_dir(place.data_dir()).unwrap();
+    let socket = place.data_dir().join("owner.sock");
+    let listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    listener.set_nonblocking(true).unwrap();
+    std::os::unix::fs::chown(&socket, Some(12_345), None).unwrap();
+    let ran = place.run(&["sessions"]);
+    assert!(ran.code != 0 && ran.err.contains("another user (12345)"), "{ran:?}");
+    assert!(listener.accept().is_err(), "it was connected to");
+    fs::remove_file(socket).unwrap();
+}
+
