@@ -137,3 +137,25 @@ fn the_command_line_says_nothing_to_a_socket_of_another_user() {
     fs::remove_file(socket).unwrap();
 }
 
+#[test]
+fn a_backup_says_how_many_of_its_sessions_are_live_and_deleted() {
+    let place = Place::new();
+    for id in ["one", "two", "three"] {
+        place.run_with(&["append", id, "--create"], &event("user.message", "x")).ok();
+    }
+    place.kill_owner();
+    let server = place.serve();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let two = sessionlog::event::SessionId::new("two").unwrap();
+        server.client().json(Request::delete(session_path(&two, ""))).await.unwrap();
+    });
+    assert_eq!(server.stop(), Some(0));
+    let (backup, back) = (place.path("backup"), place.path("back"));
+    let said = place.run(&["backup", "create", backup.to_str().unwrap()]).ok();
+    assert!(said.contains("3 sessions, 2 live and 1 deleted"), "{said}");
+    let back =
+        ["backup", "restore", backup.to_str().unwrap(), "--data-dir", back.to_str().unwrap()];
+    let said = place.run(&back).ok();
+    assert!(said.contains("restored 3 sessions, 2 live and 1 deleted"), "{said}");
+}
