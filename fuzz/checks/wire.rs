@@ -20,7 +20,7 @@ pub fn check(bytes: &[u8]) {
         let explained = known.iter().any(|reason| refused.contains(reason));
         assert!(refused.is_empty() || explained, "{refused}");
     }
-    drop(json::events(text, Origin::User));
+    drop(json::events(text, Origin::User, false));
     let Ok(new) = json::event(text, Origin::Tool) else { return };
     let event = Event {
         position: Position(7),

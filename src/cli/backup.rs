@@ -169,7 +169,7 @@ fn tell_made(
     } else {
         screen.line(format!(
             "backed up {} ({}, {}) as of {} into {}",
-            counted(usize::try_from(made.sessions).unwrap_or(usize::MAX), "session"),
+            sessions(made.sessions, verified),
             counted(files, "file"),
             size(bytes),
             instant(&made.at),
@@ -183,6 +183,17 @@ fn tell_made(
         }
     }
     if hurt { Err(Failure::Silent(DAMAGED)) } else { Ok(()) }
+}
+
+/// How many sessions a backup has: those that are read back, and those that were deleted or erased
+/// and are kept by name. Where one is damaged the difference says nothing.
+fn sessions(all: u64, verified: Option<&Verified>) -> String {
+    let count = counted(usize::try_from(all).unwrap_or(usize::MAX), "session");
+    let whole = verified.filter(|verified| verified.damage.is_empty());
+    match whole.map(|verified| (verified.sessions, all.saturating_sub(verified.sessions))) {
+        None | Some((_, 0)) => count,
+        Some((live, deleted)) => format!("{count}, {live} live and {deleted} deleted"),
+    }
 }
 
 fn verified_json(verified: &Verified) -> Value {
@@ -263,7 +274,7 @@ pub(super) fn restore(config: &Config, path: &Path, screen: &mut Screen) -> Outc
     } else {
         screen.line(format!(
             "restored {} as of {} into {}",
-            counted(usize::try_from(manifest.sessions).unwrap_or(usize::MAX), "session"),
+            sessions(manifest.sessions, Some(verified)),
             instant(&at),
             config.data_dir.display(),
         ))?;

@@ -1,7 +1,12 @@
 //! From settings to a client: which socket or server, and how an owner is started when none
 //! answers. It must not open the data directory itself.
 
-use std::{ffi::OsString, io, path::PathBuf, sync::Arc};
+use std::{
+    ffi::OsString,
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use super::{
     config::{Config, Environment},
@@ -86,7 +91,26 @@ fn owner(config: &Config, environment: &Environment) -> Outcome<OwnerTarget> {
         arguments: arguments(config),
         environment: passed_on(environment),
     };
-    owner_target(config, Some(start))
+    let target = owner_target(config, Some(start))?;
+    own(config, &target.socket)?;
+    Ok(target)
+}
+
+/// Refuses the data directory and the socket of another user, before anything is said to it. Root
+/// may work in directories of others, as in a container, but talks to no socket of theirs.
+fn own(config: &Config, socket: &Path) -> Outcome {
+    let directory = (config.data_dir.as_path(), "data directory");
+    let places = [(socket, "socket of data directory"), directory];
+    for (path, what) in places.into_iter().take(if files::is_root() { 1 } else { 2 }) {
+        // What cannot be looked at cannot be connected to, and that is said then.
+        let Ok(Some(uid)) = files::other_user(path) else { continue };
+        return Err(Failure::Refused {
+            code: "owner_unavailable",
+            message: format!("{what} {}: it is of another user ({uid})", config.data_dir.display()),
+            action: "work as that user, or name a directory of your own with --data-dir".to_owned(),
+        });
+    }
+    Ok(())
 }
 
 /// The owner of the data directory, as it is.

@@ -30,6 +30,7 @@ pub(super) async fn import(client: &Client, wanted: args::Import, screen: &mut S
         return Err(Failure::Usage(message.to_owned()));
     }
     let mut failed = false;
+    let (mut skipped, mut there) = (Vec::new(), 0);
     for path in &wanted.files {
         let input = open(path)?;
         let bar = progress_bar(path, input.bytes, screen);
@@ -44,6 +45,18 @@ pub(super) async fn import(client: &Client, wanted: args::Import, screen: &mut S
         let report = imported?;
         failed |= !report.bad.is_empty();
         tell(path, &report, screen)?;
+        there += report.sessions.len();
+        skipped.extend(report.bad.into_iter().filter_map(|bad| {
+            let session = bad.session?;
+            Some(format!("{session} ({} line {}): {}", path.display(), bad.line, bad.problem))
+        }));
+    }
+    if !skipped.is_empty() && !screen.json {
+        let all = counted(skipped.len() + there, "conversation");
+        screen.note(format!("skipped {} of {all}:", skipped.len()));
+        for one in &skipped {
+            screen.note(format!("  {}", printable(one)));
+        }
     }
     if failed { Err(Failure::Silent(1)) } else { Ok(()) }
 }
@@ -90,7 +103,10 @@ fn tell(path: &Path, report: &Report, screen: &mut Screen) -> Outcome {
         let bad: Vec<Value> = report
             .bad
             .iter()
-            .map(|bad| json!({ "line": bad.line, "problem": bad.problem }))
+            .map(|bad| {
+                let session = bad.session.as_ref().map(SessionId::as_str);
+                json!({ "line": bad.line, "problem": bad.problem, "session": session })
+            })
             .collect();
         screen.value(&json!({
             "file": path.display().to_string(),
@@ -130,7 +146,8 @@ fn tell(path: &Path, report: &Report, screen: &mut Screen) -> Outcome {
              in {transcript}"
         ));
     }
-    for bad in &report.bad {
+    // Whole conversations come last, after every file.
+    for bad in report.bad.iter().filter(|bad| bad.session.is_none()) {
         let problem = printable(&bad.problem);
         screen.note(format!("{name}: line {} was left out: {problem}", bad.line));
     }

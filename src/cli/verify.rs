@@ -28,8 +28,7 @@ pub(super) async fn run(client: &Client, wanted: &args::Verify, screen: &mut Scr
     } else {
         let number = |name: &str| value.get(name).and_then(Value::as_u64).unwrap_or_default();
         let many = |name: &str| usize::try_from(number(name)).unwrap_or(usize::MAX);
-        let hurt: BTreeSet<&str> =
-            damage.iter().filter_map(|gap| gap.get("session")?.as_str()).collect();
+        let hurt: BTreeSet<String> = damage.iter().map(name).collect();
         let verdict = match hurt.len() {
             0 => screen.paint(Tone::Good, "whole"),
             some => format!("{} in {some} of", screen.paint(Tone::Bad, "damaged")),
@@ -46,8 +45,8 @@ pub(super) async fn run(client: &Client, wanted: &args::Verify, screen: &mut Scr
         for (gap, how) in damage.iter().map(|gap| (gap, "")).chain(told) {
             let text = |name: &str| gap.get(name).and_then(Value::as_str).unwrap_or_default();
             let place = |name: &str| gap.get(name).and_then(Value::as_u64).unwrap_or_default();
-            let (session, reason) = (printable(text("session")), printable(text("reason")));
-            let (from, to) = (place("from"), place("to"));
+            let (name, reason) = (name(gap), printable(text("reason")));
+            let (session, from, to) = (printable(&name), place("from"), place("to"));
             screen.line(format!("  {session} {from}..{to}: {how}{reason}"))?;
         }
     }
@@ -59,6 +58,12 @@ pub(super) async fn run(client: &Client, wanted: &args::Verify, screen: &mut Scr
     if damage.is_empty() && holds { Ok(()) } else { Err(Failure::Silent(DAMAGED)) }
 }
 
+/// What a damaged session is called: after its tenant and user, where it is another's.
+fn name(gap: &Value) -> String {
+    let names = ["tenant", "user", "session"].map(|name| gap.get(name).and_then(Value::as_str));
+    names.into_iter().flatten().collect::<Vec<_>>().join("/")
+}
+
 /// How the session stands to the receipt, for a person.
 fn told(head: &Value, screen: &Screen) -> String {
     let number = |name: &str| head.get(name).and_then(Value::as_u64).unwrap_or_default();
@@ -67,6 +72,12 @@ fn told(head: &Value, screen: &Screen) -> String {
         "holds" => {
             let verdict = screen.paint(Tone::Good, "the receipt holds");
             return format!("{verdict}: all it saw, {position} events, is there in its order");
+        }
+        "damaged" => {
+            let verdict = screen.paint(Tone::Bad, "the receipt holds in part");
+            return format!(
+                "{verdict}: the chain at {position} is as it was, events before are damaged"
+            );
         }
         "shorter" => {
             format!("the session ends at {}: an earlier state was put back", number("tail"))

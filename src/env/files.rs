@@ -256,6 +256,22 @@ pub fn is_own_dir(path: &Path) -> bool {
     })
 }
 
+/// The number of the user that a path belongs to, links followed; `None` when it is this user's, or
+/// when nothing is there.
+///
+/// # Errors
+/// What the file system said.
+pub fn other_user(path: &Path) -> io::Result<Option<u32>> {
+    let own = rustix::process::geteuid().as_raw();
+    Ok(look(path)?.map(|found| found.uid).filter(|uid| *uid != own))
+}
+
+/// Whether this process may do what any user may.
+#[must_use]
+pub fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
 /// Gives a file another name in the same file system; what had that name is gone.
 ///
 /// # Errors

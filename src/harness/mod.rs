@@ -36,7 +36,7 @@ pub use message::{Message, Messages, Part, Role};
 pub use outcomes::{OutcomesView, PatternLine, ProviderLine};
 pub use overview::{FULL_STEPS_MAX, More, Overview, TalkView, explained, goal, overview};
 pub use phases::{Level, Levelled, PhaseView, levelled};
-pub use said::{Block, Call, Image, ToolResult};
+pub use said::{Block, Call, Image, READ_TYPES, ToolResult};
 pub use step::{StepPlace, StepView, page};
 pub use summary::summary;
 pub use tokens::{Counter, Tokenizer};

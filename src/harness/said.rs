@@ -114,6 +114,21 @@ struct Body<'a> {
     session_thread_id: Option<IgnoredAny>,
 }
 
+/// The types of events that a model reads as messages.
+pub const READ_TYPES: [&str; 11] = [
+    "user.message",
+    "agent.message",
+    "system.message",
+    "agent.tool_use",
+    "agent.mcp_tool_use",
+    "agent.custom_tool_use",
+    "agent.tool_result",
+    "agent.mcp_tool_result",
+    "user.tool_result",
+    "user.custom_tool_result",
+    "context.compacted",
+];
+
 /// What the `index`-th event says.
 #[must_use]
 pub(super) fn said(index: usize, event: &Event) -> Said {

@@ -5,7 +5,7 @@
 use std::collections::HashSet;
 
 use super::said::{Block, Said, Speech, ToolResult, orphan};
-use crate::event::Position;
+use crate::{event::Position, projection::body};
 
 /// What stands for the result of a call that has none.
 const UNANSWERED: &str = "(no result was recorded)";
@@ -108,14 +108,10 @@ pub(super) fn units(said: impl IntoIterator<Item = Said>, id_chars_max: usize) -
     units
 }
 
-/// The call that a result answers: the latest of that name that has no result yet.
+/// The call that a result answers, of those that have no result yet.
 fn answered(waiting: &mut Vec<Waiting>, result: &ToolResult) -> Option<Waiting> {
-    let at = if result.call_id.is_empty() {
-        let named = |call: &Waiting| result.name.as_ref().is_none_or(|name| *name == call.name);
-        waiting.iter().position(named)
-    } else {
-        waiting.iter().rposition(|call| call.called == result.call_id)
-    };
+    let open = waiting.iter().map(|call| (&*call.called, &*call.name));
+    let at = body::answered(open, Some(&result.call_id), result.name.as_deref());
     at.map(|at| waiting.remove(at))
 }
 

@@ -36,6 +36,8 @@ const RESULT_TOKENS: usize = 12;
 const IMAGE_TOKENS: usize = 1_600;
 /// The reserved members of an event as it is served, but its id and type.
 const EVENT_TOKENS: usize = 100;
+/// The member that holds what an event was imported from.
+const RAW: &[u8] = b"\"raw\"";
 /// Bytes of a call's arguments that are never left out.
 const INPUT_BYTES_MAX: usize = 80;
 /// Units among which the task is looked for.
@@ -127,6 +129,8 @@ pub struct Window {
     pub shortened: Vec<Position>,
     /// Whether nothing was left out or shortened for the budget.
     pub whole: bool,
+    /// Of a conversation of which nothing is shown: its events, how many of which type.
+    pub unread: BTreeMap<String, u64>,
 }
 
 /// The window over events of `[from, at)` in ascending order. Positions between them that are not
@@ -166,7 +170,14 @@ pub fn window(events: &[Event], at: Position, plan: &Plan) -> Window {
     if annotates && plan.shape != Shape::Events {
         note_gap(&mut chosen.units, &dropped);
     }
+    let mut unread = BTreeMap::new();
+    if chosen.units.is_empty() && plan.shape != Shape::Events {
+        for event in events {
+            *unread.entry(event.kind.to_string()).or_default() += 1;
+        }
+    }
     Window {
+        unread,
         shown: match plan.shape {
             Shape::Events => Shown::Events(shown_events(&chosen.units, events)),
             Shape::Anthropic | Shape::OpenAi => Shown::Messages(messages(&chosen.units)),
@@ -462,13 +473,19 @@ fn shown_events(units: &[Unit], events: &[Event]) -> Vec<Event> {
 
 /// The event's body, with what was changed in place of what was recorded.
 fn body_of(one: &Said, event: &Event) -> Bytes {
-    if !one.changed {
+    let has_raw = event.body.windows(RAW.len()).any(|part| part == RAW);
+    if !one.changed && !has_raw {
         return event.body.clone();
     }
     let read = body::read::<BTreeMap<String, Box<RawValue>>>(&event.body);
     let Some(mut members) = read else { return event.body.clone() };
-    // What it was imported from is what it was before.
-    members.remove("raw");
+    // What it was imported from says the same again, and is in the log. Alone it is all there is.
+    if members.len() > 1 {
+        members.remove("raw");
+    }
+    if !one.changed {
+        return body::write(&members);
+    }
     let (name, value) = match &one.speech {
         Speech::Call(call) => ("input", call.input.clone()),
         _ => ("content", content_of(one.blocks()).to_string()),

@@ -56,7 +56,8 @@ pub(super) async fn step_down(State(door): Shared) -> Result<Response, Refusal> 
 }
 
 /// Reads every frame of one session, or of all, and checks checksums and chains; with a receipt
-/// that was kept elsewhere also that nothing it saw was taken back.
+/// that was kept elsewhere also that nothing it saw was taken back. All are those of the caller, or
+/// of every tenant where the credential has the scope `operator`, as has the user of this machine.
 #[utoipa::path(
     post, path = "/v1/admin/verify", operation_id = "verify", tag = "operations",
     request_body(content = Option<types::VerifyRequest>, description = "Which session; all when absent"),
@@ -64,20 +65,28 @@ pub(super) async fn step_down(State(door): Shared) -> Result<Response, Refusal> 
 )]
 pub(super) async fn verify(
     State(door): Shared,
+    Asking(who): Asking,
     Who(caller): Who,
     JsonBody(asked): JsonBody<types::VerifyRequest>,
 ) -> Result<Json<types::VerifyAnswer>, Refusal> {
     let session = asked.session.as_deref().map(session_id).transpose()?;
     let Some(text) = asked.expect_head else {
-        return Ok(Json(door.app.service.verify(&caller, session.as_ref()).await?.into()));
+        let service = &door.app.service;
+        let verified = match session.as_ref() {
+            None if who.require(&[Grant::Operator]).is_ok() => service.verify_store().await?,
+            session => service.verify(&caller, session).await?,
+        };
+        return Ok(Json(types::VerifyAnswer::of(verified, &caller.scope)));
     };
     let wrong = |problem| ServiceError::invalid("expect_head", problem);
     let expected = Receipt::parse(&text)
         .ok_or_else(|| wrong("POSITION:CHAIN of a receipt is expected, the chain 64 hex digits"))?;
     let session = session.ok_or_else(|| wrong("a receipt is of one session: name it"))?;
     let (verified, head) = door.app.service.verify_head(&caller, &session, expected).await?;
-    let head = Some(types::HeadAnswer::of(expected.position, head));
-    Ok(Json(types::VerifyAnswer { head, ..verified.into() }))
+    let hurt = verified.damage.iter().chain(&verified.accepted);
+    let hurt = hurt.map(|(_, gap)| gap.range.from).any(|from| from < expected.position);
+    let head = Some(types::HeadAnswer::of(expected.position, head, hurt));
+    Ok(Json(types::VerifyAnswer { head, ..types::VerifyAnswer::of(verified, &caller.scope) }))
 }
 
 /// Answers what is lost of a session, or of the store where no session is named; gives it up when

@@ -17,7 +17,7 @@ use futures_util::{FutureExt as _, Stream, StreamExt as _};
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
-use super::{Door, gate::Asking, refuse::Refusal};
+use super::{Door, gate::Asking, refuse::Refusal, strict};
 use crate::{
     event::{BatchKey, EventId, Fence, Origin, Position, SessionId},
     service::{Caller, Code, ServiceError},
@@ -106,6 +106,8 @@ pub(super) fn session_id(text: &str) -> Result<SessionId, Refusal> {
 pub(super) struct Payload {
     pub(super) bytes: Bytes,
     pub(super) protobuf: bool,
+    /// Whether its client may send what is not kept.
+    pub(super) hosted: bool,
 }
 
 impl FromRequest<Arc<Door>> for Payload {
@@ -116,8 +118,9 @@ impl FromRequest<Arc<Door>> for Payload {
         if !protobuf && !is_of(request.headers(), JSON) {
             return Err(another_type());
         }
+        let hosted = strict::is_hosted(request.headers(), request.uri());
         let bytes = read(request, door.app.options.body_bytes_max).await?;
-        Ok(Self { bytes, protobuf })
+        Ok(Self { bytes, protobuf, hosted })
     }
 }
 
@@ -129,6 +132,7 @@ impl<T: DeserializeOwned> FromRequest<Arc<Door>> for JsonBody<T> {
 
     async fn from_request(request: Request, door: &Arc<Door>) -> Result<Self, Refusal> {
         let json = is_of(request.headers(), JSON);
+        let hosted = strict::is_hosted(request.headers(), request.uri());
         let bytes = read(request, door.app.options.body_bytes_max).await?;
         if bytes.is_empty() {
             return decode("{}").map(Self);
@@ -138,6 +142,9 @@ impl<T: DeserializeOwned> FromRequest<Arc<Door>> for JsonBody<T> {
         }
         let text = json::utf8(&bytes)?;
         json::check(text)?;
+        if !hosted {
+            strict::members::<T>(text)?;
+        }
         decode(text).map(Self)
     }
 }
@@ -149,15 +156,23 @@ fn decode<T: DeserializeOwned>(text: &str) -> Result<T, Refusal> {
         return Err(Refusal::invalid("body", "an object is expected"));
     }
     serde_json::from_str(text).map_err(|error| {
+        let problem = error.to_string();
+        let missing = |problem: &str| {
+            let name = problem.strip_prefix("missing field `")?.split('`').next()?;
+            Some(name.to_owned())
+        };
+        if let Some(name) = missing(&problem) {
+            return Refusal::invalid(&name, "it is missing");
+        }
         let members: std::collections::BTreeMap<String, Box<RawValue>> =
             serde_json::from_str(text).unwrap_or_default();
         let alone = |(name, value): &(String, Box<RawValue>)| {
             let name = serde_json::to_string(name).unwrap_or_default();
-            serde_json::from_str::<T>(&format!("{{{name}:{value}}}")).is_err()
+            let alone = serde_json::from_str::<T>(&format!("{{{name}:{value}}}"));
+            alone.is_err_and(|error| missing(&error.to_string()).is_none())
         };
         let wrong = members.into_iter().find(alone).map(|(name, _)| name);
         // The place serde adds ("at line 1 column 7") is of no use without the text.
-        let problem = error.to_string();
         let problem = problem.split(" at line ").next().unwrap_or_default();
         Refusal::invalid(wrong.as_deref().unwrap_or("body"), problem)
     })

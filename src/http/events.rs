@@ -69,7 +69,7 @@ fn decode(payload: &Payload, origin: Origin) -> ServiceResult<Vec<NewEvent>> {
     if payload.protobuf {
         protobuf::events(payload.bytes.clone(), origin)
     } else {
-        json::events(json::utf8(&payload.bytes)?, origin)
+        json::events(json::utf8(&payload.bytes)?, origin, payload.hosted)
     }
 }
 

@@ -30,6 +30,8 @@ use crate::service::{Code, ServiceError};
 const REQUEST_ID: &str = "x-request-id";
 /// The same, going out, under the name clients of Managed Agents look for.
 const REQUEST_ID_HOSTED: &str = "request-id";
+/// Whose page a browser sends a request for.
+const FETCH_SITE: &str = "sec-fetch-site";
 /// Bytes of a request id of a client's.
 const REQUEST_ID_BYTES_MAX: usize = 128;
 
@@ -64,7 +66,10 @@ pub(super) async fn guard(
     let began = door.app.service.monotonic();
     let options = &door.app.options;
     let knocked = knock(options, &request).map_err(Refusal::from);
-    let admitted = match knocked.and_then(|()| door.let_in(route, &mut request)) {
+    let let_in = knocked.and_then(|()| door.let_in(route, &mut request)).and_then(|who| {
+        door.queries.check(&method, route, request.headers(), request.uri()).map(|()| who)
+    });
+    let admitted = match let_in {
         Ok(who) => admit(&door, route, request.headers()).await.map(|room| (who, room)),
         Err(refusal) => Err(refusal),
     };
@@ -148,7 +153,8 @@ fn request_id(door: &Door, headers: &HeaderMap) -> RequestId {
 /// requests of a browser).
 fn knock(options: &HttpOptions, request: &Request) -> Result<(), ServiceError> {
     host(request.uri(), request.headers(), &options.allowed_hosts)?;
-    origin(request.headers(), &options.allowed_origins)
+    origin(request.headers(), &options.allowed_origins)?;
+    site(request.headers())
 }
 
 /// Room for a request that says it is large, or does not say how large it is, until it is answered.
@@ -206,6 +212,18 @@ fn origin(headers: &HeaderMap, allowed: &[String]) -> Result<(), ServiceError> {
             let action = "call from a program, or allow the origin in the configuration";
             return Err(forbidden("pages of that origin may not call this server", action));
         }
+    }
+    Ok(())
+}
+
+/// Refuses what a browser sends for a page of another site. A page that may call names its origin,
+/// which was looked at before.
+fn site(headers: &HeaderMap) -> Result<(), ServiceError> {
+    let is_foreign = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"cross-site");
+    let foreign = headers.get_all(FETCH_SITE).iter().any(is_foreign);
+    if foreign && !headers.contains_key(header::ORIGIN) {
+        let action = "call from a program, or open the address by itself";
+        return Err(forbidden("pages of other sites may not call this server", action));
     }
     Ok(())
 }

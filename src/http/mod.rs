@@ -20,6 +20,7 @@ mod retention;
 mod serve;
 mod sessions;
 mod stream;
+mod strict;
 mod threads;
 #[cfg(feature = "mcp")]
 mod tool_cache;
@@ -145,6 +146,7 @@ struct Door {
     /// Who comes in without a credential, where that is allowed.
     local: Arc<Principal>,
     document: String,
+    queries: strict::Queries,
 }
 
 /// Shared by all handlers.
@@ -166,6 +168,7 @@ pub fn router(app: App, more: Router) -> Router {
         metrics: metrics::Metrics::new(),
         local: Arc::new(Principal::local()),
         document: describe::text(&document),
+        queries: strict::Queries::of(&document),
         app,
     });
     let limit = tower_http::limit::RequestBodyLimitLayer::new(door.app.options.body_bytes_max);

@@ -1,6 +1,6 @@
 //! Query parameters: names with or without percent-encoding, lists as `types[]=a&types[]=b`. A
-//! wrong value is refused by name; an unknown name is left alone, as the Managed Agents wire has
-//! it. It must not hold a default.
+//! wrong value is refused by name; an unknown name was refused before, by `strict`. It must not
+//! hold a default.
 
 use std::{str::FromStr, sync::Arc, time::Duration};
 

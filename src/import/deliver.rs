@@ -204,7 +204,11 @@ impl<'a> Delivery<'a> {
                     done.known += 1;
                 }
                 (Err(error), [(line, _)]) if is_about_content(&error) => {
-                    done.bad.push(BadLine { line: *line, problem: error.to_string() });
+                    done.bad.push(BadLine {
+                        line: *line,
+                        problem: error.to_string(),
+                        session: None,
+                    });
                 }
                 (Err(error), _) if is_about_content(&error) => {
                     let (first, second) = part.split_at(part.len() / 2);
@@ -377,6 +381,17 @@ pub(super) fn is_about_content(error: &ClientError) -> bool {
     match error {
         ClientError::Refused(refusal) => {
             matches!(refusal.status, 400 | 413 | 422) || refusal.code == "idempotency_conflict"
+        }
+        _ => false,
+    }
+}
+
+/// Whether a refusal is about the one session that was written to: others may still be.
+pub(super) fn is_about_session(error: &ClientError) -> bool {
+    match error {
+        ClientError::Refused(refusal) => {
+            matches!(refusal.status, 410 | 423)
+                || matches!(refusal.code.as_str(), "lease_held" | "lease_lost")
         }
         _ => false,
     }

@@ -18,6 +18,8 @@ pub struct BadLine {
     pub line: u64,
     /// What is wrong with it.
     pub problem: String,
+    /// The session of a whole conversation that was left out.
+    pub session: Option<SessionId>,
 }
 
 /// What one line gave.
@@ -106,7 +108,7 @@ impl<'a> Lines<'a> {
     }
 
     fn bad(&self, problem: String) -> Item {
-        Item::Bad(BadLine { line: self.line, problem })
+        Item::Bad(BadLine { line: self.line, problem, session: None })
     }
 
     fn item(&mut self, bytes: &[u8], whole: bool) -> Item {

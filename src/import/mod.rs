@@ -50,7 +50,9 @@ impl ImportError {
     fn is_about_content(&self) -> bool {
         match self {
             Self::Taken { .. } => true,
-            Self::Client(error) => deliver::is_about_content(error),
+            Self::Client(error) => {
+                deliver::is_about_content(error) || deliver::is_about_session(error)
+            }
             Self::Read(_) => false,
         }
     }
@@ -176,7 +178,7 @@ impl<'a> Run<'a> {
                     Ok(()) => delivery.finish().await,
                     Err(error) => Err(error),
                 };
-                if self.whole(line, sent)? {
+                if self.whole(line, delivery.session(), sent)? {
                     self.report.records += messages.len() as u64;
                     self.report.sessions.push(delivery.session().clone());
                 }
@@ -214,13 +216,16 @@ impl<'a> Run<'a> {
         }
         let transcript = single.transcript.get_or_insert_with(|| Transcript::new(program));
         let preserved = transcript.preserved(line);
-        if !preserved.is_empty() {
+        if !preserved.is_empty() && !single.refused {
             // Where events are is known when they are there.
             self.single = Some(single);
             self.flush().await?;
             let Some(back) = self.single.take() else { return Ok(()) };
             single = back;
-            let kept = single.delivery.positions(&preserved).await?;
+            let kept = match single.refused {
+                true => Vec::new(),
+                false => single.delivery.positions(&preserved).await?,
+            };
             single.transcript.iter_mut().for_each(|transcript| transcript.keep(kept.clone()));
         }
         let transcript = single.transcript.get_or_insert_with(|| Transcript::new(program));
@@ -231,15 +236,21 @@ impl<'a> Run<'a> {
     }
 
     fn bad(&mut self, line: u64, problem: String) {
-        self.report.bad.push(BadLine { line, problem });
+        self.report.bad.push(BadLine { line, problem, session: None });
     }
 
     /// Whether a conversation is there. One that is refused is a bad line: the others go on.
-    fn whole(&mut self, line: u64, sent: Result<(), ImportError>) -> Result<bool, ImportError> {
+    fn whole(
+        &mut self,
+        line: u64,
+        session: &SessionId,
+        sent: Result<(), ImportError>,
+    ) -> Result<bool, ImportError> {
         match sent {
             Ok(()) => Ok(true),
             Err(error) if error.is_about_content() => {
-                self.bad(line, error.to_string());
+                let (problem, session) = (error.to_string(), Some(session.clone()));
+                self.report.bad.push(BadLine { line, problem, session });
                 Ok(false)
             }
             Err(error) => Err(error),
@@ -307,7 +318,7 @@ impl<'a> Run<'a> {
         if !single.refused {
             let line = drafts.first().map_or(1, |(line, _)| *line);
             let sent = self.send(&mut single.delivery, drafts).await;
-            single.refused = !self.whole(line, sent)?;
+            single.refused = !self.whole(line, single.delivery.session(), sent)?;
             let there = single.delivery.session();
             let moved = single.wanted.as_ref().filter(|wanted| *wanted != there);
             self.report.beside = moved.map(|wanted| (wanted.clone(), there.clone()));

@@ -8,7 +8,13 @@ use std::{
     time::Duration,
 };
 
-use axum::{Router, body::Body, extract::Request, routing::any};
+use axum::{
+    Router,
+    body::Body,
+    extract::Request,
+    http::{Method, StatusCode},
+    routing::any,
+};
 use rmcp::{
     ServerHandler,
     transport::streamable_http_server::{
@@ -96,7 +102,15 @@ where
         Arc::new(Halls { open, table: Mutex::new(Table { by_scope: HashMap::new(), uses: 0 }) });
     let serve = move |request: Request| {
         let hall = halls.of(request.extensions().get::<Arc<Principal>>());
-        async move { hall.handle(request).await.map(Body::new) }
+        let ends = request.method() == Method::DELETE;
+        async move {
+            let mut answer = hall.handle(request).await.map(Body::new);
+            // Clients take 200 and 204 for the end of a connection, and 202 for a failure.
+            if ends && answer.status() == StatusCode::ACCEPTED {
+                *answer.status_mut() = StatusCode::NO_CONTENT;
+            }
+            answer
+        }
     };
     Router::new().route("/mcp", any(serve))
 }

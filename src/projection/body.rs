@@ -41,6 +41,20 @@ pub fn is_result(kind: &str) -> bool {
     )
 }
 
+/// Which of the open calls, `(id, tool)` from the oldest, a result answers: the latest of its id;
+/// without an id the oldest of its tool; without either the only one.
+pub fn answered<'a>(
+    mut open: impl DoubleEndedIterator<Item = (&'a str, &'a str)> + ExactSizeIterator,
+    id: Option<&str>,
+    tool: Option<&str>,
+) -> Option<usize> {
+    match (id.filter(|id| !id.is_empty()), tool.filter(|tool| !tool.is_empty())) {
+        (Some(id), _) => open.rposition(|call| call.0 == id),
+        (None, Some(tool)) => open.position(|call| call.1 == tool),
+        (None, None) => (open.len() == 1).then_some(0),
+    }
+}
+
 /// How sure the caller is of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

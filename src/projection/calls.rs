@@ -32,6 +32,8 @@ const RUNNING_MAX: usize = 16;
 /// Files of one call, and characters of a path.
 const FILES_MAX: usize = 64;
 const PATH_CHARS_MAX: usize = 300;
+/// What stands for the name of a tool that neither a call nor its result names.
+const UNNAMED: &str = "(not named)";
 /// What a patch begins with.
 const PATCH: &str = "*** Begin Patch";
 /// What stands where a text was taken out.
@@ -200,12 +202,12 @@ impl Calls {
     fn result(&mut self, position: Position, result: ToolBody<'_>) -> Told<'static> {
         let id = result.call_id.as_ref().or(result.tool_use_id.as_ref());
         let id = id.or(result.mcp_tool_use_id.as_ref()).or(result.custom_tool_use_id.as_ref());
-        let name = result.name.as_deref().unwrap_or_default();
-        // The call of a result is mostly the latest one; a result without an id names its tool.
-        let at = self.open.iter().rposition(|call| match &id {
-            Some(id) => *call.id == **id,
-            None => *call.tool == *name,
-        });
+        let id: Option<&str> =
+            id.map(|id| id.get(..id.floor_char_boundary(ID_BYTES_MAX)).unwrap_or(id));
+        let name = one_line(result.name.as_deref().unwrap_or_default(), NAME_CHARS_MAX);
+        let (_, tool) = tools::split(result.server.as_deref(), &name);
+        let open = self.open.iter().map(|call| (&*call.id, &*call.tool));
+        let at = body::answered(open, id, Some(tool));
         let known = at.and_then(|at| self.open.remove(at));
         let mut call = known.unwrap_or_else(|| unknown(position, &result));
         let mut text = result.content.map(words).unwrap_or_default();
@@ -283,7 +285,7 @@ fn unknown(position: Position, result: &ToolBody<'_>) -> Call {
     Call {
         id: Box::default(),
         position,
-        tool: tool.into(),
+        tool: if tool.is_empty() { UNNAMED.into() } else { tool.into() },
         input: Box::default(),
         does: if own { Does::Own } else { Does::Reads },
         files: Box::default(),

@@ -11,6 +11,7 @@ use super::{
     body,
     conversation::words,
     text::{clip, one_line},
+    tools,
 };
 use crate::event::{Event, Position, Timestamp};
 
@@ -159,6 +160,8 @@ pub struct OpenCall {
 #[derive(Clone, Debug)]
 struct Call {
     id: Box<str>,
+    /// The tool's name without its server.
+    tool: Box<str>,
     position: Position,
     provider: Arc<str>,
     url: Option<Box<str>>,
@@ -188,6 +191,8 @@ struct ResultBody<'a> {
     tool_use_id: Option<String>,
     mcp_tool_use_id: Option<String>,
     custom_tool_use_id: Option<String>,
+    name: Option<String>,
+    server: Option<String>,
     is_error: Option<bool>,
     #[serde(borrow)]
     content: Option<&'a RawValue>,
@@ -233,7 +238,9 @@ impl Outcomes {
     fn fold_call(&mut self, event: &Event) -> Option<()> {
         let call: CallBody<'_> = body::read(&event.body)?;
         let name = one_line(&call.name?, NAME_CHARS_MAX);
-        let provider = match call.server.or(call.mcp_server_name) {
+        let server = call.server.or(call.mcp_server_name);
+        let tool = tools::split(server.as_deref(), &name).1.into();
+        let provider = match server {
             Some(server) => format!("{}/{name}", one_line(&server, NAME_CHARS_MAX)).into(),
             None => name.into(),
         };
@@ -244,15 +251,17 @@ impl Outcomes {
         if self.calls.len() == CALLS_MAX {
             self.calls.pop_front();
         }
-        self.calls.push_back(Call { id, position: event.position, provider, url });
+        self.calls.push_back(Call { id, tool, position: event.position, provider, url });
         Some(())
     }
 
     fn fold_result(&mut self, event: &Event) -> Option<()> {
         let mut result: ResultBody<'_> = body::read(&event.body)?;
-        let id = result.id()?;
-        // The call of a result is mostly the latest one.
-        let at = self.calls.iter().rposition(|call| *call.id == *id)?;
+        let id = result.id();
+        let name = one_line(result.name.as_deref().unwrap_or_default(), NAME_CHARS_MAX);
+        let (_, tool) = tools::split(result.server.as_deref(), &name);
+        let open = self.calls.iter().map(|call| (&*call.id, &*call.tool));
+        let at = body::answered(open, id.as_deref(), Some(tool))?;
         let call = self.calls.remove(at)?;
         let failed = result.is_error.unwrap_or(false);
         let text = result.content.filter(|_| failed).map(words);

@@ -287,7 +287,7 @@ mod tests {
         let events: Vec<_> = events.iter().map(|(kind, body)| (*kind, body.as_str())).collect();
         let progress = folded(&events);
         let outputs: Vec<_> = progress.outputs().map(|one| (&*one.tool, &*one.input)).collect();
-        assert_eq!(outputs, [("f3", "[3]"), ("f4", "[4]"), ("", "")]);
+        assert_eq!(outputs, [("f3", "[3]"), ("f4", "[4]"), ("(not named)", "")]);
         let first = progress.outputs().next().expect("one");
         assert!(first.is_error && first.text.chars().count() == RESULT_CHARS_MAX);
     }

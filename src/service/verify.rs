@@ -44,6 +44,14 @@ impl Service {
         Ok(self.store.verify(&caller.scope, session).await?)
     }
 
+    /// [`Self::verify`] of every session of every tenant.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    pub async fn verify_store(&self) -> ServiceResult<Verified> {
+        Ok(self.store.verify_scopes().await?)
+    }
+
     /// [`Self::verify`] of one session, and how it stands to a receipt that was kept elsewhere.
     ///
     /// # Errors

@@ -697,6 +697,14 @@ pub trait Store: Send + Sync {
         session: Option<&'a SessionId>,
     ) -> BoxFuture<'a, StoreResult<Verified>>;
 
+    /// [`Self::verify`] of every session of every scope.
+    ///
+    /// # Errors
+    /// Those of [`Self::verify`]; [`StoreError::NotOffered`] by an engine that lists no scopes.
+    fn verify_scopes(&self) -> BoxFuture<'_, StoreResult<Verified>> {
+        Box::pin(async { Err(StoreError::NotOffered { what: "a verification of all scopes" }) })
+    }
+
     /// [`Self::verify`] of one session, and how it stands to a receipt that was given before.
     ///
     /// # Errors

@@ -590,6 +590,19 @@ impl Store for Model {
         .boxed()
     }
 
+    fn verify_scopes(&self) -> BoxFuture<'_, StoreResult<Verified>> {
+        async move {
+            let mut verified = Verified::default();
+            for found in self.sessions().values().filter(|found| gone(found).is_ok()) {
+                verified.sessions += 1;
+                verified.events += found.info.tail.0;
+                verified.bytes += found.info.bytes;
+            }
+            Ok(verified)
+        }
+        .boxed()
+    }
+
     fn repair<'a>(
         &'a self,
         key: &'a SessionKey,

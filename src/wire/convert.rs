@@ -3,7 +3,7 @@
 
 use super::{hosted, types};
 use crate::{
-    event::{Origin, Position, Range, SessionKey},
+    event::{Origin, Position, Range, Scope, SessionKey},
     service::{self, Candidate, Gap, Head, Hint, Receipt, ServiceError, SessionInfo},
 };
 
@@ -105,10 +105,17 @@ impl From<service::SessionPage> for types::SessionList {
     }
 }
 
-impl From<service::Verified> for types::VerifyAnswer {
-    fn from(verified: service::Verified) -> Self {
+impl types::VerifyAnswer {
+    /// What was found, told to a caller of that scope.
+    #[must_use]
+    pub fn of(verified: service::Verified, own: &Scope) -> Self {
+        let foreign = |key: &SessionKey, name: &dyn std::fmt::Display| {
+            (key.scope != *own).then(|| name.to_string())
+        };
         let damage = |(key, gap): &(SessionKey, Gap)| types::Damage {
             session: key.session.to_string(),
+            tenant: foreign(key, &key.scope.tenant),
+            user: foreign(key, &key.scope.user),
             from: gap.range.from.0,
             to: gap.range.to.0,
             reason: gap.reason.clone(),
@@ -144,16 +151,17 @@ impl From<Option<service::KeyReport>> for types::KeysAnswer {
 }
 
 impl types::HeadAnswer {
-    /// How a session stands to a receipt of that position.
+    /// How a session stands to a receipt of that position; `hurt` when events below it are lost.
     #[must_use]
-    pub fn of(position: Position, head: Head) -> Self {
+    pub fn of(position: Position, head: Head, hurt: bool) -> Self {
         let (state, tail, chain) = match head {
+            Head::Holds if hurt => ("damaged", None, None),
             Head::Holds => ("holds", None, None),
             Head::Shorter { tail } => ("shorter", Some(tail.0), None),
             Head::Differs { chain } => ("differs", None, Some(hex(&chain))),
             Head::Lost => ("lost", None, None),
         };
-        let (holds, state) = (head == Head::Holds, state.to_owned());
+        let (holds, state) = (state == "holds", state.to_owned());
         Self { holds, state, position: position.0, tail, chain }
     }
 }

@@ -21,6 +21,8 @@ const RANGES_MAX: usize = 1_000;
 #[cfg_attr(feature = "http", derive(ToSchema))]
 pub struct ForkRequest {
     /// The point it goes on from: what lies below is common to both sessions.
+    #[serde(deserialize_with = "super::point::text")]
+    #[cfg_attr(feature = "http", schema(schema_with = super::point::schema))]
     pub at: String,
     /// The client's id for it; the server gives one when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -13,6 +13,7 @@ pub mod overview;
 #[cfg(feature = "http")]
 #[allow(missing_docs, unreachable_pub, reason = "generated; documented in the proto file")]
 pub mod pb;
+pub mod point;
 #[cfg(feature = "http")]
 pub mod protobuf;
 pub mod retention;

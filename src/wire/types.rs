@@ -434,7 +434,8 @@ pub struct Candidate {
 #[cfg_attr(feature = "http", derive(ToSchema))]
 #[serde(default)]
 pub struct VerifyRequest {
-    /// One session; every session of the caller's when absent.
+    /// One session; when absent every session of the caller's, or of every tenant where the
+    /// credential has the scope `operator`.
     pub session: Option<String>,
     /// A receipt of that session that was kept elsewhere, as `POSITION:CHAIN`.
     pub expect_head: Option<String>,
@@ -447,7 +448,8 @@ pub struct HeadAnswer {
     /// Whether everything that the receipt saw is there, in its order.
     pub holds: bool,
     /// `holds`; `shorter`: an earlier state was put back; `differs`: it has another past than it
-    /// had; `lost`: what lay there cannot be read.
+    /// had; `lost`: what lay there cannot be read; `damaged`: the chain is as it was, and events
+    /// before it are lost.
     pub state: String,
     /// The receipt's position.
     pub position: u64,
@@ -465,6 +467,12 @@ pub struct HeadAnswer {
 pub struct Damage {
     /// The session.
     pub session: String,
+    /// Its tenant, where it is not the caller's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<String>,
+    /// Its user, where it is not the caller's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
     /// First position of the damage.
     pub from: u64,
     /// First position after it.

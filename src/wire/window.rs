@@ -10,7 +10,8 @@ use super::json::event_text;
 use crate::{
     event::Point,
     harness::{
-        Block, Image, Message, Messages, Part, Role, Shape, Shown, Tokenizer, ToolResult, Transform,
+        Block, Image, Message, Messages, Part, READ_TYPES, Role, Shape, Shown, Tokenizer,
+        ToolResult, Transform,
     },
     service::{ServiceError, ServiceResult, WindowQuery, WindowView},
 };
@@ -25,6 +26,27 @@ pub struct DroppedRange {
     pub to: u64,
     /// `budget`, `filtered`, `not_a_message`, or `before` where the window was told to begin.
     pub reason: String,
+}
+
+/// Why a window shows nothing of a session that has events.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(ToSchema))]
+pub struct EmptyWindow {
+    /// The types of events that a model reads as messages.
+    pub renders: Vec<String>,
+    /// The events of this session that were looked at, by their types.
+    pub left_out: Vec<TypeCount>,
+}
+
+/// How many events are of a type.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(ToSchema))]
+pub struct TypeCount {
+    /// The type.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// How many.
+    pub count: u64,
 }
 
 /// The window view of a session.
@@ -57,6 +79,9 @@ pub struct WindowAnswer {
     pub dropped: Vec<DroppedRange>,
     /// Positions that are shown in part.
     pub shortened: Vec<u64>,
+    /// Why there is no message, where the session has events.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub empty: Option<EmptyWindow>,
 }
 
 /// The name of a shape.
@@ -139,7 +164,14 @@ impl WindowAnswer {
             to: range.to.0,
             reason: reason.as_str().to_owned(),
         });
+        let count =
+            |(kind, count): (&String, &u64)| TypeCount { kind: kind.clone(), count: *count };
+        let empty = (!window.unread.is_empty()).then(|| EmptyWindow {
+            renders: READ_TYPES.map(str::to_owned).to_vec(),
+            left_out: window.unread.iter().map(count).collect(),
+        });
         Self {
+            empty,
             format: format(shape).to_owned(),
             position: view.position.0,
             events,

@@ -20,7 +20,8 @@ pub struct PutCursor {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub position: Option<u64>,
     /// A point instead of a position; the tail when neither is said.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "super::point::option", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "http", schema(schema_with = super::point::schema))]
     pub at: Option<String>,
 }
 
@@ -86,7 +87,8 @@ pub struct CreateCheckpoint {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,
     /// The point it names; the tail when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "super::point::option", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "http", schema(schema_with = super::point::schema))]
     pub at: Option<String>,
     /// The agent's whole state. Only what changed since the checkpoint before is kept.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -111,6 +111,9 @@ mod owner;
 // Faults of the surroundings that once lost something.
 #[cfg(feature = "cli")]
 mod holes;
+// What people who tried the program ran into.
+#[cfg(feature = "cli")]
+mod tried;
 // A data directory under a key, and copies of one through its owner.
 #[cfg(feature = "cli")]
 mod copied;

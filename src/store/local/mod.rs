@@ -761,6 +761,10 @@ impl Store for Local {
         .boxed()
     }
 
+    fn verify_scopes(&self) -> BoxFuture<'_, StoreResult<Verified>> {
+        async move { self.verify_all() }.boxed()
+    }
+
     fn verify_head<'a>(
         &'a self,
         key: &'a SessionKey,

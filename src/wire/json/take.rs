@@ -27,15 +27,18 @@ pub fn event(text: &str, origin: Origin) -> ServiceResult<NewEvent> {
     Ok(event)
 }
 
+/// Characters of an unknown member that are said again.
+const MEMBER_CHARS_MAX: usize = 100;
 /// The conditions of an append: each a header, and no member of the body.
 const CONDITIONS: [&str; 3] = ["If-Position", "Idempotency-Key", "Fencing-Token"];
 
-/// The events of `{"events":[…]}`. Other members of the request are checked and ignored, but for a
-/// condition: who is not told that it has its place elsewhere believes that it holds.
+/// The events of `{"events":[…]}`. Another member of the request is refused; with `hosted` it is
+/// checked and ignored, but for a condition: a client that is not informed that a condition has its
+/// place elsewhere believes that it holds.
 ///
 /// # Errors
-/// Those of [`event`], each naming the event by its index; a condition.
-pub fn events(text: &str, origin: Origin) -> ServiceResult<Vec<NewEvent>> {
+/// Those of [`event`], each naming the event by its index; a condition or another member.
+pub fn events(text: &str, origin: Origin, hosted: bool) -> ServiceResult<Vec<NewEvent>> {
     let plain = |flaw: Flaw| Refused::Text(flaw).into_error("");
     let mut scanner = Scanner::new(text);
     let mut found = None;
@@ -54,6 +57,9 @@ pub fn events(text: &str, origin: Origin) -> ServiceResult<Vec<NewEvent>> {
             if value != "null" {
                 no_condition(&name)?;
             }
+            if !hosted {
+                return Err(no_member(&name));
+            }
         } else if found.is_some() {
             return Err(ServiceError::invalid("events", "the key comes twice"));
         } else {
@@ -62,6 +68,15 @@ pub fn events(text: &str, origin: Origin) -> ServiceResult<Vec<NewEvent>> {
     }
     scanner.end().map_err(plain)?;
     found.ok_or_else(|| ServiceError::invalid("events", "it is missing"))
+}
+
+/// The refusal of a member beside the events.
+fn no_member(name: &[u8]) -> ServiceError {
+    let name: String = String::from_utf8_lossy(name).chars().take(MEMBER_CHARS_MAX).collect();
+    let meant =
+        name.len().abs_diff("events".len()) <= 1 && name.to_ascii_lowercase().starts_with("event");
+    let meant = if meant { "; did you mean events?" } else { "" };
+    ServiceError::invalid(&name, format!("there is no such member{meant}"))
 }
 
 /// Refuses a condition, however it is written.

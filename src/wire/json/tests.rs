@@ -82,7 +82,7 @@ fn reserved_members_of_the_wrong_type_are_refused_by_name() {
 #[test]
 fn a_request_names_the_event_that_is_wrong() {
     let refused = |text: &str| {
-        let error = events(text, Origin::Harness).expect_err(text);
+        let error = events(text, Origin::Harness, true).expect_err(text);
         (error.code, error.hint.field.unwrap_or_default())
     };
     for (text, name) in [
@@ -105,7 +105,7 @@ fn a_request_names_the_event_that_is_wrong() {
     assert_eq!(refused(&deep), (Code::InvalidRequest, "events[0]".to_owned()));
     let fits =
         format!(r#"{{"events":[{{"type":"a.b","x":{}1{}}}]}}"#, "[".repeat(127), "]".repeat(127));
-    assert_eq!(events(&fits, Origin::Harness).map(|events| events.len()), Ok(1));
+    assert_eq!(events(&fits, Origin::Harness, true).map(|events| events.len()), Ok(1));
 }
 
 #[test]
@@ -196,7 +196,7 @@ proptest! {
     #[test]
     fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
         if let Ok(text) = utf8(&bytes) {
-            let _ = (check(text), event(text, Origin::User), events(text, Origin::User));
+            let _ = (check(text), event(text, Origin::User), events(text, Origin::User, true));
         }
     }
 }

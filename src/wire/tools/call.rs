@@ -75,7 +75,7 @@ async fn dispatch(
 ) -> ServiceResult<String> {
     match name {
         "sequential_search" => {
-            let arguments: SequentialSearch = parse(arguments)?;
+            let arguments = parse_step(arguments)?;
             let delta = arguments.delta.unwrap_or(false);
             let depth = arguments.depth;
             let caller = &holding(caller, arguments.fencing_token);
@@ -124,6 +124,11 @@ async fn recover(
 ) -> ServiceResult<String> {
     if arguments.step_id == Some(0) {
         return Err(ServiceError::invalid("stepId", "steps are numbered from 1"));
+    }
+    let looks_up = arguments.find.is_some();
+    if arguments.branch_id.is_some() && arguments.step_id.is_none() && !looks_up {
+        let problem = "branchId says on which branch a step is looked for: name the step";
+        return Err(ServiceError::invalid("stepId", problem));
     }
     let session = session_id(arguments.session_id.as_deref())?;
     let cursor = arguments.cursor.as_deref().map(|text| {
@@ -391,13 +396,42 @@ fn parse<T: DeserializeOwned>(arguments: Value) -> ServiceResult<T> {
     let Value::Object(members) = &arguments else {
         return Err(ServiceError::invalid("arguments", "an object is expected"));
     };
+    let missing = || error.strip_prefix("missing field `")?.split('`').next();
+    let missing = missing().filter(|name| is_lacking::<T>(members, name));
+    if let Some(name) = missing {
+        return Err(
+            ServiceError::invalid(name, "it is missing").action("look at the tool's input schema")
+        );
+    }
     // The argument without which the complaint is another one is the one complained about.
     let culprit = members.keys().find(|name| {
         let mut without = members.clone();
         without.remove(*name);
         !matches!(T::deserialize(&Value::Object(without)), Err(other) if other.to_string() == error)
     });
-    let missing = || error.strip_prefix("missing field `")?.split('`').next();
-    let field = culprit.map(String::as_str).or_else(missing).unwrap_or("arguments");
+    let field = culprit.map_or("arguments", String::as_str);
     Err(ServiceError::invalid(field, &error).action("look at the tool's input schema"))
+}
+
+/// Whether a tool's own argument is missing, not a member of one: with it the complaint is another.
+fn is_lacking<T: DeserializeOwned>(members: &serde_json::Map<String, Value>, name: &str) -> bool {
+    let mut with = members.clone();
+    let lacking = with.insert(name.to_owned(), Value::Null).is_none();
+    let complaint = T::deserialize(&Value::Object(with)).err().map(|error| error.to_string());
+    lacking && !complaint.is_some_and(|error| error.starts_with("unknown field"))
+}
+
+/// The arguments of a step; what another tool takes is refused naming that tool.
+fn parse_step(arguments: Value) -> ServiceResult<SequentialSearch> {
+    let step: SequentialSearch = parse(arguments).map_err(|mut error| {
+        if error.hint.field.as_deref() == Some("sources") {
+            error = error.action("record the step without them, then send them to add_sources");
+        }
+        error
+    })?;
+    if step.lacks_revised() {
+        let problem = "isRevision is true, and no step is named that it corrects";
+        return Err(ServiceError::invalid("revisesStep", problem));
+    }
+    Ok(step)
 }

@@ -77,10 +77,13 @@ pub(super) struct GetEvents {
     /// Left out: the bound session.
     pub(super) session_id: Option<String>,
     /// First position; default 0.
+    #[serde(default, deserialize_with = "crate::wire::point::option")]
     pub(super) from: Option<String>,
     /// Position after the last; default end.
+    #[serde(default, deserialize_with = "crate::wire::point::option")]
     pub(super) to: Option<String>,
     /// Instead of from and to: the surroundings of this point.
+    #[serde(default, deserialize_with = "crate::wire::point::option")]
     pub(super) around: Option<String>,
     /// Events before it; default 5.
     pub(super) before: Option<u64>,

@@ -15,6 +15,7 @@ pub(super) struct ForkSession {
     /// Left out: the bound session.
     pub(super) session_id: Option<String>,
     /// Point to go on from, such as step:3, -5, end.
+    #[serde(deserialize_with = "crate::wire::point::text")]
     pub(super) at: String,
     /// A line for people.
     pub(super) title: Option<String>,

@@ -92,6 +92,11 @@ pub(super) struct SequentialSearch {
 }
 
 impl SequentialSearch {
+    /// Whether it is a revision of no step.
+    pub(super) fn lacks_revised(&self) -> bool {
+        self.is_revision == Some(true) && self.revises_step.is_none()
+    }
+
     pub(super) fn into_call(self) -> StepCall {
         let confidence = self.confidence.map(|sure| match sure {
             Sure::High => Confidence::High,
@@ -139,6 +144,7 @@ pub(super) struct GetResearchSession {
     /// Words to look up: what the session says of them, the best first.
     pub(super) find: Option<String>,
     /// As of this point: a position, step:<n>, time:<RFC 3339>.
+    #[serde(default, deserialize_with = "crate::wire::point::option")]
     pub(super) at: Option<String>,
 }
 

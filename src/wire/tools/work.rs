@@ -41,6 +41,7 @@ pub(super) struct Checkpoint {
     /// Id or label it follows; default the last one.
     pub(super) parent: Option<String>,
     /// Point; default end.
+    #[serde(default, deserialize_with = "crate::wire::point::option")]
     pub(super) at: Option<String>,
     /// Your whole state: task, done, next.
     pub(super) state: Option<Map<String, Value>>,

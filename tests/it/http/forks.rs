@@ -88,7 +88,7 @@ async fn a_fork_at_a_point_that_names_nothing_is_refused_and_leaves_nothing() {
             (json!({"at": "4"}), 404, "point_not_found"),
             (json!({"at": "event:none"}), 404, "point_not_found"),
             (json!({"at": "here"}), 422, "invalid_request"),
-            (json!({"at": 3}), 422, "invalid_request"),
+            (json!({"at": 3.5}), 422, "invalid_request"),
             (json!({}), 422, "invalid_request"),
             (json!({"at": "end", "id": "s"}), 409, "session_exists"),
             (json!({"at": "end", "id": "../x"}), 422, "invalid_request"),

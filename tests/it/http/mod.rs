@@ -14,4 +14,5 @@ mod refused;
 mod sessions;
 mod slices;
 mod streams;
+mod strict;
 mod work;

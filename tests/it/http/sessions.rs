@@ -88,7 +88,7 @@ async fn a_session_says_who_runs_it_and_is_found_by_that() {
             ("agent_id=a&agent_version=1", vec!["id"]),
             ("agent_id=local", vec!["none"]),
             ("agent_version=2", vec!["id", "model", "none", "object"]),
-            ("memory_store_id=x", vec![]),
+            ("memory_store_id=x&beta=true", vec![]),
         ] {
             let listed = house.get(&format!("/v1/sessions?order=asc&{query}")).await.json();
             let mut ids: Vec<&str> = listed["data"]

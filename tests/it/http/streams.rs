@@ -125,8 +125,8 @@ async fn a_tail_resumes_after_the_last_event_id_without_loss_or_repetition() {
 async fn a_tail_starts_at_a_point_and_keeps_to_its_types() {
     let house = House::plain().await;
     house.session("s", 8).await;
-    let mut tail =
-        Tail::open(&house, "?from=event:e2&types[]=agent.message&event_deltas[]=x", &[]).await;
+    let query = "?from=event:e2&types[]=agent.message&event_deltas[]=x&beta=true";
+    let mut tail = Tail::open(&house, query, &[]).await;
     assert_eq!(tail.event().await.id, Some(3));
     assert_eq!(tail.event().await.id, Some(6));
 }

@@ -11,4 +11,5 @@ mod past;
 mod property;
 mod readable;
 pub mod real;
+mod unread;
 mod window;

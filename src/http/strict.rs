@@ -1,0 +1,233 @@
+//! Names that a request may use: members of a body as its type has them, query parameters as the
+//! published description has them. Another is refused, with the name that was meant. Requests of
+//! the Managed Agents wire's own client may bring more than is kept. It must not know a value.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    fmt,
+};
+
+use axum::http::{HeaderMap, Method, Uri};
+use serde::{
+    de::{DeserializeOwned, Deserializer, Visitor, value::Error as PlainError},
+    forward_to_deserialize_any,
+};
+use serde_json::value::RawValue;
+use utoipa::openapi::{
+    OpenApi, PathItem, RefOr,
+    path::{Parameter, ParameterIn},
+};
+
+use super::refuse::Refusal;
+
+/// Headers that the official client of the Managed Agents wire sends with every request.
+const HOSTED_HEADERS: [&str; 2] = ["anthropic-beta", "anthropic-version"];
+/// Routes of that wire alone.
+const HOSTED_ROUTES: [&str; 2] =
+    ["/v1/sessions/{session}/threads", "/v1/sessions/{session}/resources"];
+/// How a window of time is spelled.
+const TIMES: [&str; 4] = ["[gte]", "[gt]", "[lt]", "[lte]"];
+
+/// Whether a request is of the Managed Agents wire, whose clients may send what is not kept.
+pub(super) fn is_hosted(headers: &HeaderMap, uri: &Uri) -> bool {
+    let asks_beta = |query: &str| query.split('&').any(|pair| pair == "beta=true");
+    HOSTED_HEADERS.iter().any(|name| headers.contains_key(*name))
+        || uri.query().is_some_and(asks_beta)
+}
+
+/// The query parameters of each route and method, as the description has them.
+pub(super) struct Queries(HashMap<String, BTreeMap<&'static str, Vec<String>>>);
+
+impl Queries {
+    pub(super) fn of(document: &OpenApi) -> Self {
+        let methods = |item: &PathItem| {
+            let all = [
+                ("GET", &item.get),
+                ("POST", &item.post),
+                ("PUT", &item.put),
+                ("DELETE", &item.delete),
+            ];
+            let named = all.into_iter().filter_map(|(method, operation)| {
+                let parameters = operation.as_ref()?.parameters.iter().flatten();
+                let query = |one: &RefOr<Parameter>| match one {
+                    RefOr::T(one) if matches!(one.parameter_in, ParameterIn::Query) => {
+                        Some(one.name.clone())
+                    }
+                    _ => None,
+                };
+                Some((method, parameters.filter_map(query).collect()))
+            });
+            named.collect()
+        };
+        Self(
+            document.paths.paths.iter().map(|(path, item)| (path.clone(), methods(item))).collect(),
+        )
+    }
+
+    /// Refuses a query parameter that the route does not have.
+    pub(super) fn check(
+        &self,
+        method: &Method,
+        route: &str,
+        headers: &HeaderMap,
+        uri: &Uri,
+    ) -> Result<(), Refusal> {
+        let Some(query) = uri.query().filter(|query| !query.is_empty()) else { return Ok(()) };
+        let hosted = HOSTED_ROUTES.iter().any(|prefix| route.starts_with(prefix));
+        if hosted || !route.starts_with("/v1/") || is_hosted(headers, uri) {
+            return Ok(());
+        }
+        let method = if method == Method::HEAD { "GET" } else { method.as_str() };
+        let Some(known) = self.0.get(route).and_then(|methods| methods.get(method)) else {
+            return Ok(());
+        };
+        let pairs = url::form_urlencoded::parse(query.as_bytes());
+        let stranger = pairs.map(|(name, _)| name).find(|name| !known.iter().any(is_of(name)));
+        match stranger {
+            None => Ok(()),
+            Some(name) => Err(unknown(&name, "parameter", known.iter().map(String::as_str))),
+        }
+    }
+}
+
+/// Whether a parameter is the described one: lists come with and without brackets, windows of time
+/// in four spellings.
+fn is_of(name: &str) -> impl Fn(&String) -> bool {
+    move |known| match known.split_once('[') {
+        None => known == name,
+        Some((bare, "]")) => name.strip_suffix("[]").unwrap_or(name) == bare,
+        Some((bare, _)) => name.strip_prefix(bare).is_some_and(|rest| TIMES.contains(&rest)),
+    }
+}
+
+/// Refuses a member of a body that its type does not have.
+pub(super) fn members<T: DeserializeOwned>(text: &str) -> Result<(), Refusal> {
+    let Some(known) = fields::<T>() else { return Ok(()) };
+    // What is no object, or has a value that does not fit, is refused where it is read.
+    let members: BTreeMap<String, &RawValue> = serde_json::from_str(text).unwrap_or_default();
+    match members.keys().find(|name| !known.contains(&name.as_str())) {
+        None => Ok(()),
+        Some(name) => Err(unknown(name, "member", known.iter().copied())),
+    }
+}
+
+/// The names of a struct's fields; nothing of a type that is no plain struct.
+fn fields<T: DeserializeOwned>() -> Option<&'static [&'static str]> {
+    let mut found = None;
+    // It always fails: it only asks which fields are wanted.
+    drop(T::deserialize(Asking(&mut found)));
+    found
+}
+
+/// A source of no value, which notes the fields that are asked for.
+struct Asking<'a>(&'a mut Option<&'static [&'static str]>);
+
+impl<'de> Deserializer<'de> for Asking<'_> {
+    type Error = PlainError;
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, PlainError> {
+        *self.0 = Some(fields);
+        self.deserialize_any(visitor)
+    }
+
+    fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, PlainError> {
+        Err(serde::de::Error::custom("there is no value"))
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option
+        unit unit_struct newtype_struct seq tuple tuple_struct map enum identifier ignored_any
+    }
+}
+
+/// The refusal of a name that is not known.
+pub(super) fn unknown<'a>(
+    name: &str,
+    what: impl fmt::Display,
+    known: impl Iterator<Item = &'a str>,
+) -> Refusal {
+    let meant = closest(name, known).map(|meant| format!("; did you mean {meant}?"));
+    let name: String = name.chars().take(NAME_CHARS_MAX).collect();
+    Refusal::invalid(&name, format!("there is no such {what}{}", meant.unwrap_or_default()))
+}
+
+/// Characters of an unknown name that are said again.
+const NAME_CHARS_MAX: usize = 100;
+
+/// The known name that was meant: the same but for case and marks, or a few letters away.
+fn closest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let plain = |text: &str| -> Vec<char> {
+        let letters = text.chars().filter(char::is_ascii_alphanumeric);
+        letters.map(|letter| letter.to_ascii_lowercase()).take(NAME_CHARS_MAX).collect()
+    };
+    let name = plain(name);
+    let near = known.map(|known| (distance(&name, &plain(known)), known));
+    let (steps, meant) = near.min_by_key(|(steps, _)| *steps)?;
+    (steps <= name.len() / 3).then_some(meant)
+}
+
+/// Letters to change, add, leave out or swap with the next.
+fn distance(from: &[char], to: &[char]) -> usize {
+    let mut before: Vec<usize> = Vec::new();
+    let mut row: Vec<usize> = (0..=to.len()).collect();
+    for (line, letter) in from.iter().enumerate() {
+        let mut next = vec![line + 1];
+        for (column, other) in to.iter().enumerate() {
+            let at = |row: &[usize], column: usize| row.get(column).copied().unwrap_or(usize::MAX);
+            let changed = at(&row, column) + usize::from(letter != other);
+            let mut least = changed.min(at(&row, column + 1) + 1).min(at(&next, column) + 1);
+            let swapped = line > 0
+                && column > 0
+                && from.get(line - 1) == Some(other)
+                && to.get(column - 1) == Some(letter);
+            if swapped {
+                least = least.min(at(&before, column - 1) + 1);
+            }
+            next.push(least);
+        }
+        before = std::mem::replace(&mut row, next);
+    }
+    row.last().copied().unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_that_was_meant_is_found() {
+        let known = ["label", "thread", "state", "ttl_seconds", "types[]"];
+        for (name, meant) in [
+            ("lable", Some("label")),
+            ("LABEL", Some("label")),
+            ("ttlSeconds", Some("ttl_seconds")),
+            ("type", Some("types[]")),
+            ("x", None),
+            ("", None),
+            ("metadata", None),
+        ] {
+            assert_eq!(closest(name, known.into_iter()), meant, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_parameter_is_known_in_every_spelling_of_it() {
+        for (known, name, expected) in [
+            ("limit", "limit", true),
+            ("limit", "limit[]", false),
+            ("types[]", "types", true),
+            ("types[]", "types[]", true),
+            ("types[]", "typess", false),
+            ("created_at[gte]", "created_at[lt]", true),
+            ("created_at[gte]", "created_at", false),
+            ("created_at[gte]", "created_at[ge]", false),
+        ] {
+            assert_eq!(is_of(name)(&known.to_owned()), expected, "{known} {name}");
+        }
+    }
+}

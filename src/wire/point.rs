@@ -1,0 +1,62 @@
+//! A point in JSON: a text in the one grammar for places, or a whole number, which is a position.
+//! It must not say where that is.
+
+use std::fmt;
+
+use serde::{
+    Deserializer,
+    de::{Error, Visitor},
+};
+
+/// A point, as text.
+///
+/// # Errors
+/// What is neither a text nor a whole number.
+pub fn text<'de, D: Deserializer<'de>>(source: D) -> Result<String, D::Error> {
+    let text = source.deserialize_any(Place)?;
+    text.ok_or_else(|| D::Error::custom(format!("null is no point: {EXPECTED} is expected")))
+}
+
+/// A point that may be absent, as text.
+///
+/// # Errors
+/// Those of [`text`].
+pub fn option<'de, D: Deserializer<'de>>(source: D) -> Result<Option<String>, D::Error> {
+    source.deserialize_any(Place)
+}
+
+const EXPECTED: &str = "a position, or a text such as end, -5 or step:3";
+
+struct Place;
+
+impl Visitor<'_> for Place {
+    type Value = Option<String>;
+
+    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(EXPECTED)
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Option<String>, E> {
+        Ok(Some(text.to_owned()))
+    }
+
+    fn visit_u64<E: Error>(self, position: u64) -> Result<Option<String>, E> {
+        Ok(Some(position.to_string()))
+    }
+
+    fn visit_i64<E: Error>(self, before_the_end: i64) -> Result<Option<String>, E> {
+        Ok(Some(before_the_end.to_string()))
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<Option<String>, E> {
+        Ok(None)
+    }
+}
+
+/// A point as the published description has it.
+#[cfg(feature = "http")]
+pub fn schema() -> utoipa::openapi::schema::Schema {
+    use utoipa::openapi::schema::{ObjectBuilder, OneOfBuilder, Type};
+    let of = |kind| ObjectBuilder::new().schema_type(kind);
+    OneOfBuilder::new().item(of(Type::String)).item(of(Type::Integer)).into()
+}
