@@ -28,6 +28,7 @@ mod reference;
 mod repair;
 mod retention;
 mod rotate;
+mod safe;
 mod screen;
 mod secrets;
 mod serve;
@@ -43,7 +44,7 @@ mod verify;
 mod view;
 mod work;
 
-use std::process::ExitCode;
+use std::{io::Write as _, process::ExitCode};
 
 use clap::Parser;
 
@@ -65,7 +66,7 @@ pub fn run() -> ExitCode {
         Err(error) => {
             // Help and version arrive here too; they are what was asked for.
             let wrong = error.use_stderr();
-            let _ = error.print();
+            print(&error);
             return ExitCode::from(if wrong && !is_hook() { USAGE } else { DONE });
         }
     };
@@ -81,6 +82,16 @@ pub fn run() -> ExitCode {
             tell(&failure, &mut screen);
             ExitCode::from(failure.exit())
         }
+    }
+}
+
+/// Prints help, version or an error of clap, which quotes what was typed.
+fn print(error: &clap::Error) {
+    let text = error.render().to_string();
+    if error.use_stderr() && safe::has_controls(&text) {
+        let _ = write!(std::io::stderr(), "{}", screen::printable(&text));
+    } else {
+        let _ = error.print();
     }
 }
 

@@ -446,6 +446,21 @@ fn announce(config: &Config, doors: &NetDoors, screen: &mut Screen) -> Outcome {
     Ok(screen.flush()?)
 }
 
+/// Standard error as a terminal: a log line may quote what a client sent.
+struct SafeErrors;
+
+impl Write for SafeErrors {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let text = String::from_utf8_lossy(bytes);
+        io::stderr().write_all(super::safe::printable(&text).as_bytes())?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stderr().flush()
+    }
+}
+
 /// Logs to standard error, as text for a person and as JSON otherwise; an owner started on demand
 /// has nobody there, and logs to a file in its data directory.
 fn log_to(config: &Config, on_demand: bool) -> Outcome {
@@ -460,7 +475,7 @@ fn log_to(config: &Config, on_demand: bool) -> Outcome {
         let file: Box<dyn Write + Send> = Box::new(file);
         log.json().with_writer(Mutex::new(file)).init();
     } else if io::stderr().is_terminal() {
-        log.with_writer(io::stderr).init();
+        log.with_ansi(false).with_writer(|| SafeErrors).init();
     } else {
         log.json().with_writer(io::stderr).init();
     }

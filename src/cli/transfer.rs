@@ -78,7 +78,7 @@ fn progress_bar(path: &Path, bytes: Option<u64>, screen: &Screen) -> ProgressBar
         false => ProgressDrawTarget::hidden(),
     };
     let style = "{prefix} {wide_bar} {bytes}/{total_bytes} {msg} {eta}";
-    let bar = ProgressBar::with_draw_target(bytes, target).with_prefix(stem(path));
+    let bar = ProgressBar::with_draw_target(bytes, target).with_prefix(printable(&stem(path)));
     match ProgressStyle::with_template(style) {
         Ok(style) => bar.with_style(style),
         Err(_) => bar,
