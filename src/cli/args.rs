@@ -30,12 +30,21 @@ Points, where a POINT is asked for: 17, end, -5 (five before the end), event:<id
 time:<RFC 3339>, step:<n>[@<branch>], checkpoint:<id or label>, cursor:<name>,
 action:<event type>[/<n>] (the n-th last).";
 
+/// The version, with the commit where the build knows it.
+pub(super) fn version() -> String {
+    let version = env!("CARGO_PKG_VERSION");
+    match option_env!("SESSIONLOG_BUILT_FROM") {
+        Some(commit) => format!("{version} ({commit})"),
+        None => version.to_owned(),
+    }
+}
+
 /// A durable session store for AI agents.
 ///
 /// A session is an append-only log of what happened while an agent worked. It lives outside the
 /// model's context window and survives compaction, crashes and restarts.
 #[derive(Debug, Parser)]
-#[command(name = "sessionlog", version, after_help = EXAMPLES, max_term_width = 100)]
+#[command(name = "sessionlog", version = version(), after_help = EXAMPLES, max_term_width = 100)]
 pub(super) struct Arguments {
     #[command(flatten)]
     pub(super) common: Common,
@@ -101,7 +110,7 @@ pub(super) enum Verb {
     /// What was done lately, what to start from, and what was left unfinished
     History(History),
     /// Delete a session
-    Delete(OneSession),
+    Delete(Delete),
     /// Keep a session from expiring and from being deleted, or let it go
     Hold(Hold),
     /// Make a session unreadable for ever, whatever lies in files; nothing brings it back
@@ -218,7 +227,8 @@ pub(super) struct Sessions {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-On a terminal it asks first. What was exported, or lies in a backup, stays there.")]
+On a terminal it asks first; without one --yes is required. Exported files and backups keep their
+copies.")]
 pub(super) struct Erase {
     /// The session's id
     #[arg(value_name = "S", value_parser = session)]
@@ -246,7 +256,22 @@ pub(super) struct OneSession {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "Example: sessionlog redact trip evt_0198c5d2f0a07a1b8c3d4e5f60718293")]
+#[command(after_help = "\
+On a terminal it asks first; without one --yes is required. The session is hidden at once. Its bytes
+are removed when its grace ends (setting grace); its id stays taken until then.")]
+pub(super) struct Delete {
+    /// The session's id
+    #[arg(value_name = "S", value_parser = session)]
+    pub(super) session: SessionId,
+    /// Do not ask
+    #[arg(long, short)]
+    pub(super) yes: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example: sessionlog redact trip evt_0198c5d2f0a07a1b8c3d4e5f60718293
+On a terminal it asks first; without one --yes is required.")]
 pub(super) struct OneEvent {
     /// The session's id
     #[arg(value_name = "S", value_parser = session)]
@@ -254,6 +279,9 @@ pub(super) struct OneEvent {
     /// The event's id, as `events` prints it
     #[arg(value_name = "EVENT", value_parser = event)]
     pub(super) event: EventId,
+    /// Do not ask
+    #[arg(long, short)]
+    pub(super) yes: bool,
 }
 
 #[derive(Debug, Args)]

@@ -8,6 +8,7 @@ mod backup;
 mod bench;
 mod config;
 mod connect;
+mod consent;
 mod demo;
 mod doors;
 mod eval;
@@ -207,7 +208,7 @@ async fn ask(
         Verb::Cursors(wanted) => work::cursors(&client, wanted, screen).await,
         Verb::Wake(wanted) => work::wake(&client, &wanted, screen).await,
         Verb::History(wanted) => work::history(&client, &wanted, screen).await,
-        Verb::Delete(one) => sessions::delete(&client, &one.session, screen).await,
+        Verb::Delete(one) => sessions::delete(&client, &one, screen).await,
         Verb::Erase(wanted) => sessions::erase(&client, &wanted, screen).await,
         Verb::Redact(one) => events::redact(&client, &one, screen).await,
         Verb::Hold(wanted) => retention::hold(&client, &wanted, screen).await,

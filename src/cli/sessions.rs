@@ -4,8 +4,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{
-    args,
-    failure::{Failure, Outcome},
+    args, consent,
+    failure::Outcome,
     fork,
     readable::{self, Paper},
     screen::{Screen, Tone, counted, instant, one_line, size},
@@ -121,7 +121,28 @@ pub(super) async fn show(client: &Client, wanted: &args::Show, screen: &mut Scre
     Ok(screen.lines(paper.lines())?)
 }
 
-pub(super) async fn delete(client: &Client, id: &SessionId, screen: &mut Screen) -> Outcome {
+/// How a question names a session: its id, title and number of events.
+async fn described(client: &Client, id: &SessionId) -> Outcome<String> {
+    let body = client.send(Request::get(session_path(id, ""))).await?.body;
+    let session: Value = serde_json::from_slice(&body).unwrap_or_default();
+    let events = counted(number(&session, "tail").try_into().unwrap_or(usize::MAX), "event");
+    Ok(match one_line(&text(&session, "title"), TITLE_CHARS) {
+        title if title.is_empty() => format!("Session {id} has {events}."),
+        title => format!("Session {id} \"{title}\" has {events}."),
+    })
+}
+
+pub(super) async fn delete(client: &Client, wanted: &args::Delete, screen: &mut Screen) -> Outcome {
+    let id = &wanted.session;
+    consent::required("delete", wanted.yes, screen)?;
+    if !wanted.yes {
+        let warning = format!(
+            "{} It is hidden at once, and removed when its grace ends.",
+            described(client, id).await?
+        );
+        let unchanged = format!("{id} was not deleted");
+        consent::ask(false, &warning, "Delete it?", &unchanged, screen)?;
+    }
     let body = client.send(Request::delete(session_path(id, ""))).await?.body;
     if screen.json {
         return Ok(screen.answer(&body)?);
@@ -132,7 +153,8 @@ pub(super) async fn delete(client: &Client, id: &SessionId, screen: &mut Screen)
 
 pub(super) async fn erase(client: &Client, wanted: &args::Erase, screen: &mut Screen) -> Outcome {
     let id = &wanted.session;
-    // Said before it is done: of one that is gone already nobody need be told.
+    consent::required("erase", wanted.yes, screen)?;
+    // Said before it is done; a session that is gone already has no forks to name.
     let family = fork::lineage(client, id).await.unwrap_or_default();
     let forks = number(&family, "forks");
     if forks > 0 {
@@ -140,19 +162,11 @@ pub(super) async fn erase(client: &Client, wanted: &args::Erase, screen: &mut Sc
             "sessionlog: {forks} fork(s) lose what they have of {id}: it answers prefix_erased"
         ));
     }
-    if !wanted.yes && screen.asks() {
-        let body = client.send(Request::get(session_path(id, ""))).await?.body;
-        let session: Value = serde_json::from_slice(&body).unwrap_or_default();
-        let events = counted(number(&session, "tail").try_into().unwrap_or(usize::MAX), "event");
-        let title = one_line(&text(&session, "title"), TITLE_CHARS);
-        screen.note(format!("{id} {title:?} has {events}. Nothing brings them back."));
-        if !screen.agreed("Erase it for ever?")? {
-            return Err(Failure::Refused {
-                code: "forbidden",
-                message: format!("{id} was not erased"),
-                action: "answer y, or give --yes".to_owned(),
-            });
-        }
+    if !wanted.yes {
+        let warning =
+            format!("{} They are destroyed on disk, for ever.", described(client, id).await?);
+        let unchanged = format!("{id} was not erased");
+        consent::ask(false, &warning, "Erase it permanently?", &unchanged, screen)?;
     }
     let body = client.send(Request::post(session_path(id, "/erase"))).await?.body;
     if screen.json {

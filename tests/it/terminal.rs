@@ -96,3 +96,47 @@ fn json_on_a_terminal_is_escaped_and_means_the_same_and_a_pipe_gets_the_bytes() 
     assert!(shown.text.contains("\\u009b2J") && shown.text.contains("\\u202e"), "{}", shown.text);
     assert_eq!(with_trip().run(&["export", "trip"]).code, 0);
 }
+
+#[test]
+fn what_cannot_be_undone_is_asked_on_a_terminal_and_wants_yes_without_one() {
+    let place = with_trip();
+    let id = place.events("trip")[1]["id"].as_str().unwrap().to_owned();
+    for (verb, warning) in [
+        (&["redact", "trip", &id][..], "body of event"),
+        (&["delete", "trip"], "Session trip has 3 events. It is hidden at once"),
+        (&["erase", "trip"], "destroyed on disk, for ever"),
+    ] {
+        for json in [false, true] {
+            let refused = place.run(&[verb, if json { &["--json"] } else { &[] }].concat());
+            assert_eq!(refused.code, 2, "{refused:?}");
+            assert!((refused.out + &refused.err).contains("--yes"), "{verb:?}");
+        }
+        let mut asked = Terminal::start(place.command(verb), (80, 24));
+        asked.until("[y/N]");
+        asked.type_text("\n");
+        let shown = asked.end();
+        assert_eq!(shown.code, 1, "{shown:?}");
+        assert!(shown.lines().join(" ").contains(warning), "{shown:?}");
+        assert_eq!(place.events("trip").len(), 3, "the default is no");
+    }
+    let mut asked = Terminal::start(place.command(&["delete", "trip"]), (80, 24));
+    asked.until("[y/N]");
+    asked.type_text("y\n");
+    assert!(asked.end().text.contains("deleted trip"));
+    assert_eq!(place.run(&["show", "trip", "--json"]).refused(4), "session_deleted");
+}
+
+#[test]
+fn an_install_without_a_terminal_wants_yes_and_says_what_changes_in_one_line() {
+    let place = Place::new();
+    let refused = place.run(&["install", "claude-code"]);
+    assert!(refused.code == 2 && refused.err.contains("--yes"), "{refused:?}");
+    assert!(refused.out.contains("2 files: ") && refused.out.contains("added, 0 removed"));
+    assert!(!place.path(".claude.json").exists(), "nothing was written");
+    let mut asked = Terminal::start(place.command(&["install", "claude-code"]), (80, 24));
+    asked.until("[y/N]");
+    asked.type_text("y\n");
+    assert!(asked.end().text.contains("Done."));
+    assert!(place.path(".claude.json").exists());
+    assert_eq!(place.run(&["uninstall", "claude-code"]).code, 2);
+}
