@@ -80,6 +80,7 @@ pub(super) enum Verb {
     /// Wrap an MCP server: every call of its tools is recorded, and a repeat answered from the log
     Proxy(Proxy),
     /// List sessions, the newest first
+    #[command(visible_aliases = ["ls", "list"])]
     Sessions(Sessions),
     /// Show what a session says about itself, where it came from, and its forks
     Show(Show),
@@ -135,6 +136,10 @@ pub(super) enum Verb {
     Repair(Repair),
     /// Print what a journal file, a segment or a whole data directory holds
     Inspect(Inspect),
+    /// Show the store on one screen: owner, sessions, disk space, encryption, last error
+    Status,
+    /// Check the installation and say what to do about each problem; exit code 1 if a check fails
+    Doctor,
     /// Print the settings in force and where each comes from
     Config,
     /// Show on a sample what survives a killed process, in ten seconds
@@ -147,6 +152,34 @@ pub(super) enum Verb {
     Completions(Completions),
     /// Print the manual page
     Man,
+}
+
+impl Verb {
+    /// The session that the verb works on, where it must be there already.
+    pub(super) fn session_mut(&mut self) -> Option<&mut SessionId> {
+        match self {
+            Self::Show(verb) => Some(&mut verb.session),
+            Self::Append(verb) if !verb.create => Some(&mut verb.session),
+            Self::Events(verb) => Some(&mut verb.session),
+            Self::Replay(verb) => Some(&mut verb.session),
+            Self::View(verb) => Some(&mut verb.session),
+            Self::Rewind(verb) => Some(&mut verb.session),
+            Self::Fork(verb) => Some(&mut verb.session),
+            Self::Diff(verb) => Some(&mut verb.session),
+            Self::Export(verb) => Some(&mut verb.session),
+            Self::Checkpoints(verb) => Some(&mut verb.session),
+            Self::Cursors(verb) => Some(&mut verb.session),
+            Self::Wake(verb) => Some(&mut verb.session),
+            Self::Delete(verb) => Some(&mut verb.session),
+            Self::Hold(verb) => Some(&mut verb.session),
+            Self::Erase(verb) => Some(&mut verb.session),
+            Self::Redact(verb) => Some(&mut verb.session),
+            Self::Restore(verb) => Some(&mut verb.session),
+            Self::Verify(verb) => verb.session.as_mut(),
+            Self::Repair(verb) => verb.session.as_mut(),
+            _ => None,
+        }
+    }
 }
 
 #[derive(Debug, Args)]
@@ -215,7 +248,7 @@ pub(super) struct Install {
 #[derive(Debug, Args)]
 pub(super) struct Sessions {
     /// Sessions at most
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) limit: Option<u64>,
     /// Only those of this workspace
     #[arg(long, value_name = "W")]
@@ -356,7 +389,7 @@ pub(super) struct Checkpoints {
     #[arg(long, value_name = "N")]
     pub(super) fencing_token: Option<u64>,
     /// Checkpoints to list at most
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) limit: Option<u64>,
 }
 
@@ -415,7 +448,7 @@ pub(super) struct History {
     #[arg(long, value_name = "W")]
     pub(super) workspace: Option<String>,
     /// Sessions at most
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100))]
+    #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100))]
     pub(super) limit: Option<u64>,
 }
 
@@ -455,7 +488,7 @@ pub(super) struct Events {
     #[arg(long, value_enum, value_name = "ORDER", default_value = "asc")]
     pub(super) order: Order,
     /// Events at most
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) limit: Option<u64>,
     /// Serve what is whole of a damaged session and name the gaps
     #[arg(long)]
@@ -761,7 +794,7 @@ pub(super) struct Retention {
     #[arg(long)]
     pub(super) dry_run: bool,
     /// Sessions to show at most
-    #[arg(long, value_name = "N", requires = "dry_run", value_parser = clap::value_parser!(u64).range(1..=1_000))]
+    #[arg(long, short = 'n', value_name = "N", requires = "dry_run", value_parser = clap::value_parser!(u64).range(1..=1_000))]
     pub(super) limit: Option<u64>,
 }
 
@@ -839,7 +872,7 @@ pub(super) struct Audit {
     #[arg(long, value_name = "POINT", value_parser = point, allow_hyphen_values = true)]
     pub(super) from: Option<String>,
     /// Lines at most
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000))]
     pub(super) limit: Option<u64>,
     /// Which come first
     #[arg(long, value_enum, value_name = "ORDER", default_value = "asc")]

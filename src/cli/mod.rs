@@ -6,6 +6,7 @@ mod append;
 mod args;
 mod backup;
 mod bench;
+mod checks;
 mod config;
 mod connect;
 mod consent;
@@ -15,12 +16,14 @@ mod eval;
 mod events;
 mod failure;
 mod fork;
+mod health;
 mod hook;
 mod inspect;
 mod install;
 mod keys;
 mod layers;
 mod mcp;
+mod names;
 mod page;
 mod player;
 mod proxy;
@@ -37,8 +40,10 @@ mod sessions;
 mod settings;
 mod signals;
 mod stage;
+mod table;
 mod tenants;
 mod times;
+mod titles;
 mod tokens;
 mod transfer;
 mod verify;
@@ -164,6 +169,8 @@ fn execute(arguments: Arguments, environment: &Environment, screen: &mut Screen)
         }
         Verb::Install(wanted) => return install::install(&config, wanted, environment, screen),
         Verb::Uninstall(wanted) => return install::uninstall(wanted, environment, screen),
+        Verb::Status => return health::status(&config, environment, screen),
+        Verb::Doctor => return health::doctor(&config, environment, screen),
         Verb::Tokens(wanted) => return tokens::run(&config, &wanted.verb, screen),
         Verb::Keys(wanted) if wanted.verb == args::KeysVerb::Check && config.url.is_none() => {
             return rotate::check_here(&config, screen);
@@ -196,11 +203,12 @@ fn makes_store(verb: &Verb) -> bool {
 /// Runs a verb that asks a server.
 async fn ask(
     client: Client,
-    verb: Verb,
+    mut verb: Verb,
     config: &Config,
     environment: &Environment,
     screen: &mut Screen,
 ) -> Outcome {
+    names::resolve(&client, &mut verb).await?;
     match verb {
         Verb::Sessions(sessions) => sessions::list(&client, sessions, screen).await,
         Verb::Show(wanted) => sessions::show(&client, &wanted, screen).await,

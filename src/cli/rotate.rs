@@ -107,7 +107,7 @@ async fn ask(client: &Client, request: Request) -> Outcome<(Vec<u8>, KeysAnswer)
 
 fn show(answer: &KeysAnswer, screen: &mut Screen) -> Outcome {
     if !answer.encrypted {
-        screen.line("in plaintext: it wants no key")?;
+        screen.line("This store is not encrypted; no key needed.")?;
         return Ok(());
     }
     let given = |id: &String| {

@@ -14,7 +14,7 @@ pub type StoreResult<T> = Result<T, StoreError>;
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// No such session in the scope.
-    #[error("session {session} is not known")]
+    #[error("session \"{session}\" not found")]
     SessionNotFound {
         /// The session asked for.
         session: SessionId,

@@ -632,7 +632,7 @@ fn a_damaged_segment_is_told_with_exit_code_3_and_the_other_sessions_are_whole()
     assert_eq!(place.events("other")[0]["content"], json!("whole"));
     place.run_with(&["append", "other"], &event("user.message", "on")).ok();
 
-    assert!(place.run(&["sessions"]).ok().contains("DAMAGED"), "before anybody gave it up");
+    assert!(place.run(&["sessions"]).ok().contains("\tdamaged\t"), "before anybody gave it up");
     let shown = place.run(&["repair", "trip"]);
     assert_eq!(shown.code, 3, "{shown:?}");
     assert!(shown.out.contains("positions") && shown.out.contains("--accept-loss"), "{shown:?}");
@@ -645,7 +645,7 @@ fn a_damaged_segment_is_told_with_exit_code_3_and_the_other_sessions_are_whole()
     let again = place.run(&["repair", "trip", "--accept-loss"]);
     assert!(again.code == 0 && again.out.contains("nothing to do"), "{again:?}");
     assert_eq!(place.run(&["verify"]).code, 0);
-    assert!(!place.run(&["sessions"]).ok().contains("DAMAGED"), "what was given up is no news");
+    assert!(!place.run(&["sessions"]).ok().contains("\tdamaged\t"), "what was given up is no news");
     let shown = place.run(&["show", "trip"]).ok();
     assert!(shown.contains("given up") && !shown.contains("damaged"), "{shown}");
     let rest = place.run(&["events", "trip"]);

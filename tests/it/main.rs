@@ -90,6 +90,8 @@ mod pty;
 
 // What a person sees on a terminal.
 #[cfg(feature = "cli")]
+mod names;
+#[cfg(feature = "cli")]
 mod terminal;
 
 // The command line: every verb, its exit codes, its refusals.
