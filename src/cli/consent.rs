@@ -29,7 +29,7 @@ pub(super) fn ask(
         return Ok(());
     }
     screen.flush()?;
-    screen.note(warning);
+    screen.error(warning);
     if screen.agreed(question)? {
         return Ok(());
     }

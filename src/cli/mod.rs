@@ -25,6 +25,7 @@ mod layers;
 mod mcp;
 mod names;
 mod page;
+mod pager;
 mod player;
 mod proxy;
 mod readable;
@@ -52,7 +53,7 @@ mod work;
 
 use std::{io::Write as _, process::ExitCode};
 
-use clap::Parser;
+use clap::FromArgMatches as _;
 
 use args::{Arguments, Backup, BackupVerb, Verb};
 use config::{Config, Environment};
@@ -67,7 +68,10 @@ pub use reference::markdown as reference;
 #[must_use]
 pub fn run() -> ExitCode {
     host::keep_freed_memory();
-    let arguments = match Arguments::try_parse() {
+    let arguments = match reference::command()
+        .try_get_matches()
+        .and_then(|matches| Arguments::from_arg_matches(&matches))
+    {
         Ok(arguments) => arguments,
         Err(error) => {
             // Help and version arrive here too; they are what was asked for.
@@ -79,9 +83,18 @@ pub fn run() -> ExitCode {
     let environment = Environment::of_process();
     let colours = !environment.variables.contains_key("NO_COLOR");
     let mut screen = Screen::new(arguments.common.json, colours);
+    screen.quiet = arguments.common.quiet;
+    if arguments.common.verbose && !matches!(arguments.verb, Verb::Serve(_) | Verb::Hook) {
+        serve::log_to_terminal("debug");
+    }
+    if let Some(command) = pager(&arguments, &environment) {
+        screen.page(command, environment.variables.contains_key("LESS"));
+    }
     let outcome = execute(arguments, &environment, &mut screen)
         .map_err(Failure::in_own_words)
         .and_then(|()| screen.flush().map_err(Failure::from));
+    let paged = screen.end_page().map_err(Failure::from);
+    let outcome = outcome.and(paged);
     match outcome {
         Ok(()) => ExitCode::from(DONE),
         Err(failure) => {
@@ -89,6 +102,20 @@ pub fn run() -> ExitCode {
             ExitCode::from(failure.exit())
         }
     }
+}
+
+/// The command of the pager, for a verb whose output is for reading.
+fn pager(arguments: &Arguments, environment: &Environment) -> Option<String> {
+    if arguments.common.no_pager || arguments.common.json || !arguments.verb.is_paged() {
+        return None;
+    }
+    let there = |name: &str| {
+        let path = environment.variables.get("PATH")?;
+        let mut places = std::env::split_paths(path).map(|directory| directory.join(name));
+        places.any(|place| place.is_file()).then(|| name.to_owned())
+    };
+    let wanted = environment.text("PAGER").or_else(|| there("less"))?;
+    Some(wanted).filter(|command| !matches!(command.trim(), "" | "cat"))
 }
 
 /// Prints help, version or an error of clap, which quotes what was typed.
@@ -108,8 +135,9 @@ fn is_hook() -> bool {
     // The verb is the first word that is no flag and no flag's value.
     while let Some(argument) = arguments.next() {
         match argument.strip_prefix("--") {
+            None if argument.starts_with('-') => {}
             None => return argument == "hook",
-            Some("json") => {}
+            Some("json" | "quiet" | "verbose" | "no-pager") => {}
             Some(flag) if flag.contains('=') => {}
             Some(_) => drop(arguments.next()),
         }
@@ -128,14 +156,19 @@ fn tell(failure: &Failure, screen: &mut Screen) {
         return;
     }
     let _ = screen.flush();
-    screen.note(format!("sessionlog: {}", screen::printable(&failure.to_string())));
+    screen.error(format!("sessionlog: {}", screen::printable(&failure.to_string())));
     if let Some(action) = failure.action() {
-        screen.note(format!("  to do: {}", screen::printable(&action)));
+        screen.error(format!("  to do: {}", screen::printable(&action)));
     }
 }
 
 fn execute(arguments: Arguments, environment: &Environment, screen: &mut Screen) -> Outcome {
     let Arguments { mut common, mut verb } = arguments;
+    match (common.verbose, common.quiet, &verb) {
+        (true, ..) => common.flags.or("log", "debug"),
+        (_, true, Verb::Serve(_)) => common.flags.or("log", "error"),
+        _ => {}
+    }
     if let Verb::Proxy(proxy) = &mut verb {
         // The server it wraps, and where it listens itself; the store's are settings still.
         proxy.upstream = common.flags.take("url");
@@ -164,7 +197,7 @@ fn execute(arguments: Arguments, environment: &Environment, screen: &mut Screen)
     let config = Config::load(&common, environment)?;
     match &verb {
         Verb::Config => {
-            show_config(&config, screen)?;
+            show_config(&config, environment, screen)?;
             return config.secrets.read().map(drop);
         }
         Verb::Install(wanted) => return install::install(&config, wanted, environment, screen),
@@ -244,7 +277,7 @@ async fn ask(
     }
 }
 
-fn show_config(config: &Config, screen: &mut Screen) -> Outcome {
+fn show_config(config: &Config, environment: &Environment, screen: &mut Screen) -> Outcome {
     if screen.json {
         let settings: serde_json::Map<String, serde_json::Value> = config
             .listed()
@@ -263,9 +296,19 @@ fn show_config(config: &Config, screen: &mut Screen) -> Outcome {
         .listed()
         .map(|found| {
             let value = found.shown().unwrap_or_else(|| "(none)".to_owned());
-            vec![found.name.to_owned(), value, found.source.clone()]
+            vec![found.name.to_owned(), value, found.source.clone(), found.help.clone()]
         })
         .collect();
-    screen.table(&["SETTING", "VALUE", "FROM"], rows)?;
+    screen.note(match &config.file {
+        Some(path) => format!("Settings are read from {}.", path.display()),
+        None => match environment.home_or("XDG_CONFIG_HOME", ".config") {
+            Some(path) => {
+                let path = path.join("sessionlog").join(layers::FILE_NAME);
+                format!("There is no configuration file; its path is {}.", path.display())
+            }
+            None => "There is no configuration file: HOME is not set.".to_owned(),
+        },
+    });
+    screen.table(&["SETTING", "VALUE", "FROM", "MEANING"], rows)?;
     Ok(())
 }

@@ -28,8 +28,14 @@ struct List {
 /// Replaces a unique prefix in a verb's session by the id. Other refusals than an unknown session
 /// are left to the verb.
 pub(super) async fn resolve(client: &Client, verb: &mut Verb) -> Outcome {
-    let appends = matches!(verb, Verb::Append(_));
-    let Some(session) = verb.session_mut() else { return Ok(()) };
+    match verb.session_mut() {
+        Some(session) => look_up(client, session, false).await,
+        None => Ok(()),
+    }
+}
+
+/// Replaces a unique prefix by the id; `appends` says that the session could be created instead.
+pub(super) async fn look_up(client: &Client, session: &mut SessionId, appends: bool) -> Outcome {
     let Err(error) = client.send(Request::get(session_path(session, ""))).await else {
         return Ok(());
     };

@@ -140,7 +140,7 @@ fn verdict(answer: &KeysAnswer) -> Outcome {
 }
 
 fn progress_bar(screen: &Screen) -> ProgressBar {
-    let target = match screen.terminal_errors && !screen.json {
+    let target = match screen.shows_progress() {
         true => ProgressDrawTarget::stderr(),
         false => ProgressDrawTarget::hidden(),
     };

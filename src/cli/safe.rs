@@ -36,6 +36,13 @@ impl Seal {
         format!("{}{}", self.0, mark as u8)
     }
 
+    /// A text without the marks.
+    pub(super) fn without_marks(self, text: &str) -> String {
+        let mut parts = text.split(self.0);
+        let first = parts.next().unwrap_or_default().to_owned();
+        parts.fold(first, |plain, part| plain + part.get(1..).unwrap_or_default())
+    }
+
     /// What a terminal gets: marks become codes, and everything else that would steer the terminal
     /// is escaped.
     pub(super) fn guard(self, text: &str) -> Cow<'_, str> {

@@ -1,11 +1,15 @@
 //! What a person or a pipe sees: lines, JSON, tables, colours. It must not decide what to show.
 
-use std::io::{self, IsTerminal, Write};
+use std::{
+    cell::RefCell,
+    io::{self, IsTerminal, Write},
+};
 
 use serde_json::Value;
 
 pub(super) use super::safe::printable;
 use super::{
+    pager::Pager,
     safe::{Mark, Seal},
     times::Times,
 };
@@ -21,6 +25,12 @@ pub(super) struct Screen {
     pub(super) terminal_errors: bool,
     colours: bool,
     seal: Seal,
+    /// Whether remarks are left out.
+    pub(super) quiet: bool,
+    /// What long output goes through, while it does.
+    pager: Option<Pager>,
+    /// Remarks that wait for the pager's end.
+    held: RefCell<Vec<String>>,
 }
 
 /// Columns from which cells are wrapped to fit the terminal.
@@ -29,6 +39,9 @@ const TABLE_COLUMNS_MIN: u16 = 60;
 const COLUMNS: usize = 100;
 /// Columns below which text is not wrapped any narrower.
 const COLUMNS_MIN: usize = 20;
+
+/// How often a spinner turns.
+const SPINNER_TICK: std::time::Duration = std::time::Duration::from_millis(120);
 
 /// How a word stands out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +68,28 @@ impl Screen {
             terminal_errors: io::stderr().is_terminal(),
             colours: terminal && colours_allowed,
             seal: Seal::new(),
+            quiet: false,
+            pager: None,
+            held: RefCell::default(),
         }
+    }
+
+    /// Sends what is printed from now on through a pager, where a person looks at text and it does
+    /// not fit the terminal.
+    pub(super) fn page(&mut self, command: String, has_less: bool) {
+        let size = self.size().filter(|_| !self.json && self.pager.is_none());
+        if let Some(size) = size.filter(|(_, rows)| *rows > 1) {
+            self.pager = Some(Pager::new(command, has_less, size));
+        }
+    }
+
+    /// Ends the pager, and prints the remarks that waited for it.
+    pub(super) fn end_page(&mut self) -> io::Result<()> {
+        let ended = self.pager.take().map_or(Ok(()), Pager::end);
+        for text in self.held.take() {
+            self.note(text);
+        }
+        ended
     }
 
     /// Whether a person sits before a whole screen, and types.
@@ -86,6 +120,10 @@ impl Screen {
         if !self.terminal {
             self.out.write_all(text.as_bytes())?;
             return self.out.write_all(b"\n");
+        }
+        if let Some(pager) = &mut self.pager {
+            let safe = self.seal.guard(text).into_owned() + "\n";
+            return pager.print(&safe, &self.seal.without_marks(text));
         }
         self.out.write_all(self.seal.guard(text).as_bytes())?;
         self.out.write_all(b"\n")?;
@@ -135,8 +173,38 @@ impl Screen {
 
     /// A remark beside the result, on standard error.
     pub(super) fn note(&self, text: impl AsRef<str>) {
-        // A remark is lost when standard error is gone.
+        if self.quiet {
+            return;
+        }
+        if self.pager.is_some() {
+            return self.held.borrow_mut().push(text.as_ref().to_owned());
+        }
+        self.error(text);
+    }
+
+    /// A sentence on standard error that is never left out.
+    pub(super) fn error(&self, text: impl AsRef<str>) {
+        // It is lost when standard error is gone.
         let _ = writeln!(io::stderr(), "{}", self.seal.guard(text.as_ref()));
+    }
+
+    /// Whether a person waits and may be shown how far a verb is.
+    pub(super) fn shows_progress(&self) -> bool {
+        self.terminal_errors && !self.json && !self.quiet
+    }
+
+    /// A sign that a verb works, for one that cannot say how far it is.
+    pub(super) fn spinner(&self, doing: &str) -> indicatif::ProgressBar {
+        let target = match self.shows_progress() && self.pager.is_none() {
+            true => indicatif::ProgressDrawTarget::stderr(),
+            false => indicatif::ProgressDrawTarget::hidden(),
+        };
+        let bar = indicatif::ProgressBar::with_draw_target(None, target);
+        let style = indicatif::ProgressStyle::with_template("{spinner} {msg} {elapsed}");
+        let bar = style.map_or(bar.clone(), |style| bar.with_style(style));
+        bar.set_message(doing.to_owned());
+        bar.enable_steady_tick(SPINNER_TICK);
+        bar
     }
 
     /// Whether there is a person to be asked.

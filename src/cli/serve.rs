@@ -446,6 +446,14 @@ fn announce(config: &Config, doors: &NetDoors, screen: &mut Screen) -> Outcome {
     Ok(screen.flush()?)
 }
 
+/// Logs a verb other than `serve` to standard error, at that level.
+pub(super) fn log_to_terminal(level: &str) {
+    let filter =
+        tracing_subscriber::EnvFilter::builder().parse_lossy(format!("warn,sessionlog={level}"));
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_target(false);
+    log.with_ansi(false).with_writer(|| SafeErrors).init();
+}
+
 /// Standard error as a terminal: a log line may quote what a client sent.
 struct SafeErrors;
 

@@ -18,7 +18,7 @@ const WITH_WORKSPACE: usize = 140;
 /// Columns that a title should have before ids are shortened.
 const TITLE_COLUMNS: usize = 24;
 /// Characters that a shortened id keeps at least, and beyond what makes it unique.
-const ID_CHARS_MIN: usize = 8;
+const ID_CHARS_MIN: usize = 12;
 const ID_CHARS_SPARE: usize = 2;
 const GUTTER: usize = 2;
 

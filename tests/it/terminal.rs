@@ -140,3 +140,80 @@ fn an_install_without_a_terminal_wants_yes_and_says_what_changes_in_one_line() {
     assert!(place.path(".claude.json").exists());
     assert_eq!(place.run(&["uninstall", "claude-code"]).code, 2);
 }
+
+#[test]
+fn long_output_goes_through_the_pager_and_short_output_does_not() {
+    let place = with_trip();
+    let lines: Vec<String> =
+        (0..40).map(|n| event("user.message", &format!("number {n}"))).collect();
+    place.run_with(&["append", "long", "--create"], &lines.join("\n")).ok();
+    let paged = |arguments: &[&str], pager: &str| {
+        let mut command = place.command(arguments);
+        command.env("PAGER", pager).env("PATH", "/usr/local/bin:/usr/bin:/bin");
+        let shown = Terminal::start(command, (80, 24)).end();
+        assert_eq!(shown.code, 0, "{shown:?}");
+        shown.lines().iter().filter(|line| line.starts_with("paged ")).count()
+    };
+    let pager = "sed 's/^/paged /'";
+    assert_eq!(paged(&["events", "long"], pager), 40);
+    assert_eq!(paged(&["events", "long", "--no-pager"], pager), 0);
+    assert_eq!(paged(&["events", "long"], "cat"), 0);
+    assert_eq!(paged(&["events", "trip"], pager), 0, "it fits");
+    assert_eq!(paged(&["events", "long", "--json"], pager), 0);
+    assert_eq!(
+        paged(&["events", "long"], "head -n 3 | sed 's/^/paged /'"),
+        3,
+        "its end is no error"
+    );
+}
+
+#[test]
+fn quiet_leaves_remarks_out_and_verbose_logs() {
+    let place = Place::new();
+    assert!(place.run(&["sessions"]).err.contains("No sessions yet"));
+    assert_eq!(place.run(&["sessions", "-q"]).err, "");
+    let ran = place.run(&["show", "nope", "--quiet"]);
+    assert!(ran.code == 4 && ran.err.contains("not found"), "{ran:?}");
+    assert_eq!(place.run(&["-v", "sessions"]).code, 0);
+    assert_eq!(place.run(&["-q", "-v", "sessions"]).code, 2);
+}
+
+#[test]
+fn junk_is_named_five_times_and_counted_and_wrong_input_is_explained() {
+    let place = with_trip();
+    let file = place.write("junk.jsonl", &"junk\n".repeat(5_000));
+    let ran = place.run(&["import", file.to_str().unwrap()]);
+    assert_eq!(ran.code, 1, "{:?}", ran.out);
+    assert_eq!(ran.err.lines().count(), 6, "{}", ran.err);
+    assert!(ran.err.contains("4995 more lines were left out"), "{}", ran.err);
+    let ran = place.run(&["events", "trip", "--from", "3", "--to", "2"]);
+    assert!(ran.err.contains("the range is empty"), "{ran:?}");
+    let ran = place.run(&["rewind", "trip", "--to", "9999"]);
+    assert!(ran.err.contains("position 9999 is out of range (tail is 3)"), "{ran:?}");
+    let ran = place.run(&["inspect", "/nope"]);
+    assert!(ran.code == 4 && ran.err.contains("no such file") && ran.err.contains("expects"));
+    for tokens in ["0", "7", "99999999999", "many", "-1"] {
+        for verb in [
+            &["view", "trip", "window"][..],
+            &["view", "trip", "index"],
+            &["diff", "trip", "0", "end"],
+        ] {
+            if verb[2] == "index" && tokens.len() > 4 {
+                continue;
+            }
+            let flag = format!("--tokens-max={tokens}");
+            assert_eq!(place.run(&[verb, &[&flag]].concat()).code, 2, "{verb:?} {tokens}");
+        }
+    }
+    let ran = place.run(&["config"]);
+    assert!(ran.err.contains(".config/sessionlog/sessionlog.toml"), "{ran:?}");
+    assert!(ran.out.contains("\tdefault\tafter this idle time a session expires"), "{}", ran.out);
+    let help = place.run(&["--help"]).ok();
+    for heading in ["Read:", "Write:", "Agents:", "Store:", "Keys and access:"] {
+        assert!(help.contains(heading), "{heading}: {help}");
+    }
+    for (typed, meant) in [("sesions", "sessions"), ("exprot", "export"), ("instal", "install")] {
+        let ran = place.run(&[typed]);
+        assert!(ran.code == 2 && ran.err.contains(meant), "{ran:?}");
+    }
+}
