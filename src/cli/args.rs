@@ -84,9 +84,9 @@ pub(super) enum Verb {
     Hook,
     /// Add sessionlog's hooks and MCP tools to Claude Code or Codex
     Install(Install),
-    /// Remove sessionlog from Claude Code's or Codex's settings; recorded sessions stay
+    /// Remove sessionlog from Claude Code's or Codex's settings
     Uninstall(Install),
-    /// Wrap an MCP server: record every tool call and answer repeats from the log
+    /// Wrap an MCP server: record tool calls and answer repeats
     Proxy(Proxy),
     /// List sessions, newest first
     #[command(visible_aliases = ["ls", "list"])]
@@ -97,7 +97,7 @@ pub(super) enum Verb {
     Append(Append),
     /// Print events, one JSON object per line
     Events(Events),
-    /// Replay a session in order; on a terminal, in a full-screen player
+    /// Replay a session in order; full-screen on a terminal
     Replay(Replay),
     /// Show a summary of a session within a token budget
     View(View),
@@ -119,13 +119,13 @@ pub(super) enum Verb {
     Wake(Wake),
     /// Show recent work, unfinished sessions and where to start
     History(History),
-    /// Delete a session; its contents are removed when its grace period ends
+    /// Delete a session; it is removed after its grace period
     Delete(Delete),
     /// Protect a session from expiry and deletion, or release it
     Hold(Hold),
     /// Permanently destroy a session's contents, on disk too; cannot be undone
     Erase(Erase),
-    /// Permanently remove the body of one event; its position and type stay
+    /// Permanently remove the body of one event
     Redact(OneEvent),
     /// Restore an expired session during its grace period
     Restore(OneSession),
@@ -133,7 +133,7 @@ pub(super) enum Verb {
     Retention(Retention),
     /// Create, list and revoke access tokens of a server
     Tokens(Tokens),
-    /// Print the tenant's audit log: changes of access, deletions, refusals
+    /// Print the audit log: access changes, deletions, refusals
     Audit(Audit),
     /// Check or rotate the master key of the store
     Keys(Keys),
@@ -143,9 +143,9 @@ pub(super) enum Verb {
     Verify(Verify),
     /// Show permanent damage; with --accept-loss, continue without it
     Repair(Repair),
-    /// Print the contents of a journal file, a segment or a data directory
+    /// Print a journal file, a segment or a data directory
     Inspect(Inspect),
-    /// Show the store on one screen: owner, sessions, disk space, encryption
+    /// Show the store on one screen: owner, sessions, disk, keys
     Status,
     /// Check the installation and say how to fix each problem
     Doctor,
@@ -161,51 +161,6 @@ pub(super) enum Verb {
     Completions(Completions),
     /// Print the manual page
     Man,
-}
-
-impl Verb {
-    /// Whether what it prints may be long, and is for reading.
-    pub(super) fn is_paged(&self) -> bool {
-        match self {
-            Self::Events(verb) => !verb.follow,
-            Self::Sessions(_)
-            | Self::Show(_)
-            | Self::View(_)
-            | Self::Rewind(_)
-            | Self::Diff(_)
-            | Self::History(_)
-            | Self::Audit(_)
-            | Self::Inspect(_)
-            | Self::Config => true,
-            _ => false,
-        }
-    }
-
-    /// The session that the verb works on, where it must be there already; `append` asks only when
-    /// its first batch was refused.
-    pub(super) fn session_mut(&mut self) -> Option<&mut SessionId> {
-        match self {
-            Self::Show(verb) => Some(&mut verb.session),
-            Self::Events(verb) => Some(&mut verb.session),
-            Self::Replay(verb) => Some(&mut verb.session),
-            Self::View(verb) => Some(&mut verb.session),
-            Self::Rewind(verb) => Some(&mut verb.session),
-            Self::Fork(verb) => Some(&mut verb.session),
-            Self::Diff(verb) => Some(&mut verb.session),
-            Self::Export(verb) => Some(&mut verb.session),
-            Self::Checkpoints(verb) => Some(&mut verb.session),
-            Self::Cursors(verb) => Some(&mut verb.session),
-            Self::Wake(verb) => Some(&mut verb.session),
-            Self::Delete(verb) => Some(&mut verb.session),
-            Self::Hold(verb) => Some(&mut verb.session),
-            Self::Erase(verb) => Some(&mut verb.session),
-            Self::Redact(verb) => Some(&mut verb.session),
-            Self::Restore(verb) => Some(&mut verb.session),
-            Self::Verify(verb) => verb.session.as_mut(),
-            Self::Repair(verb) => verb.session.as_mut(),
-            _ => None,
-        }
-    }
 }
 
 #[derive(Debug, Args)]
@@ -528,7 +483,7 @@ pub(super) struct Events {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  sessionlog replay trip                           full-screen player on a terminal; ? shows its keys
+  sessionlog replay trip                           full-screen on a terminal; ? shows its keys
   sessionlog replay trip --from step:3 --speed 10  ten times the original speed
   sessionlog replay trip --follow                  a session that is being written
   sessionlog replay trip --lines                   plain lines, as in a pipe")]
@@ -743,9 +698,9 @@ or the file is a transcript of Claude Code (~/.claude/projects/…/ID.jsonl) or 
 (~/.codex/sessions/…/rollout-….jsonl). Messages of Anthropic's API work too.
 A transcript is imported into the session it belongs to. If hooks already recorded that session, the
 transcript goes into ID.transcript beside it.
-Importing a grown file again adds only what is new. A conversation is never merged into a session that
-holds another one; it is skipped and reported: name another session with --session. Events keep their
-ids; an existing id with other content is reported. Exit code 1 if anything was skipped.")]
+Importing a grown file again adds only what is new. A conversation is never merged into a session
+that holds another one; it is skipped and reported: name another session with --session. Events keep
+their ids; an existing id with other content is reported. Exit code 1 if anything was skipped.")]
 pub(super) struct Import {
     /// Files to read; `-` is standard input
     #[arg(value_name = "FILE", required = true)]
@@ -944,8 +899,8 @@ pub(super) struct BackupFrom {
 Examples:
   sessionlog verify                                every session
   sessionlog verify trip --expect-head 57:9d2a…    also check that nothing was rolled back
-A receipt is the `receipt` of an append's answer, or of `sessionlog show S --json`. Keep the newest one
-where writers of the data directory cannot change it. Exit code 3: something is damaged, or the
+A receipt is the `receipt` of an append's answer, or of `sessionlog show S --json`. Keep the newest
+one where writers of the data directory cannot change it. Exit code 3: something is damaged, or the
 receipt does not hold.")]
 pub(super) struct Verify {
     /// Only this session: its id, or a unique prefix
@@ -984,7 +939,8 @@ pub(super) struct Repair {
 Examples:
   sessionlog inspect ~/.local/share/sessionlog
   sessionlog inspect ~/.local/share/sessionlog/journal/0
-It reads without the lock, so a directory in use shows a snapshot. Exit code 3: something is damaged.")]
+It reads without the lock, so a directory in use shows a snapshot. Exit code 3: something is
+damaged.")]
 pub(super) struct Inspect {
     /// A data directory, or a journal file or segment in one
     #[arg(value_name = "PATH")]

@@ -47,6 +47,7 @@ mod times;
 mod titles;
 mod tokens;
 mod transfer;
+mod verbs;
 mod verify;
 mod view;
 mod work;
@@ -298,7 +299,7 @@ fn show_config(config: &Config, environment: &Environment, screen: &mut Screen) 
             let value = found.shown().unwrap_or_else(|| "(none)".to_owned());
             vec![found.name.to_owned(), value, found.source.clone(), found.help.clone()]
         })
-        .collect();
+        .collect::<Vec<_>>();
     screen.note(match &config.file {
         Some(path) => format!("Settings are read from {}.", path.display()),
         None => match environment.home_or("XDG_CONFIG_HOME", ".config") {
@@ -309,6 +310,14 @@ fn show_config(config: &Config, environment: &Environment, screen: &mut Screen) 
             None => "There is no configuration file: HOME is not set.".to_owned(),
         },
     });
-    screen.table(&["SETTING", "VALUE", "FROM", "MEANING"], rows)?;
-    Ok(())
+    if !screen.terminal {
+        return Ok(screen.table(&[], rows)?);
+    }
+    let mut paper = readable::Paper::new(screen.columns(), screen.times());
+    for row in rows {
+        let [name, value, from, meaning] = row.as_slice() else { continue };
+        paper.text(&format!("{name} = {value}  ({from})"));
+        paper.say(screen::Tone::Faint, "      ", meaning);
+    }
+    Ok(screen.lines(paper.lines())?)
 }

@@ -83,8 +83,7 @@ async fn rotate(client: &Client, config: &Config, screen: &mut Screen) -> Outcom
         return Err(Failure::Refused {
             code: "invalid_request",
             message: format!("the owner was started with other keys than {wanted}"),
-            action: "stop it (it leaves by itself when nobody uses it), then run this again"
-                .to_owned(),
+            action: "stop it (it exits by itself when idle), then run this again".to_owned(),
         });
     }
     if screen.json {

@@ -32,7 +32,7 @@ pub enum StoreError {
         session: SessionId,
     },
     /// Nobody used it for too long; it can be restored until its grace ends.
-    #[error("session {session} has expired: nobody used it for too long")]
+    #[error("session {session} has expired: it was idle for too long")]
     SessionExpired {
         /// The session asked for.
         session: SessionId,

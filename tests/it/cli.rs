@@ -57,7 +57,7 @@ fn what_is_appended_is_listed_shown_read_and_replayed() {
 fn a_session_is_forked_rewound_and_compared_and_show_draws_the_tree() {
     let place = with_trip();
     let told = place.run(&["fork", "trip", "--at", "2", "--id", "other", "--title", "T"]).ok();
-    assert!(told.contains("other goes on from trip at position 2"), "{told}");
+    assert!(told.contains("created other from trip at position 2"), "{told}");
     place.run_with(&["append", "other"], &event("user.message", "mine")).ok();
     let contents: Vec<Value> =
         place.events("other").iter().map(|event| event["content"].clone()).collect();

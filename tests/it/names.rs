@@ -74,7 +74,12 @@ fn a_unique_beginning_of_an_id_names_the_session_but_creates_none() {
     assert_eq!(place.run(&["events", "trav"]).ok().lines().count(), 3);
     assert!(place.run(&["show", "travel"]).ok().contains("travel-notes"));
     assert!(place.run_with(&["append", "travel"], &two).ok().contains("to travel-notes at 3..4"));
-    assert!(place.run(&["fork", "trav", "--at", "1", "--id", "tra"]).ok().contains("tra goes on"));
+    assert!(
+        place
+            .run(&["fork", "trav", "--at", "1", "--id", "tra"])
+            .ok()
+            .contains("created tra from travel-notes")
+    );
     assert_eq!(place.run(&["events", "tra"]).ok().lines().count(), 1, "an exact id comes first");
     let many = place.run(&["show", "tr"]);
     assert_eq!(many.code, 2, "{many:?}");
