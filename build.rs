@@ -37,10 +37,9 @@ fn checked_out() -> Option<String> {
         (output.status.success() && !text.is_empty()).then_some(text)
     };
     for name in ["HEAD", "logs/HEAD"] {
-        if let Some(path) = git(&["rev-parse", "--git-path", name]) {
-            if std::path::Path::new(&path).exists() {
-                println!("cargo:rerun-if-changed={path}");
-            }
+        let path = git(&["rev-parse", "--git-path", name]);
+        if let Some(path) = path.filter(|path| std::path::Path::new(path).exists()) {
+            println!("cargo:rerun-if-changed={path}");
         }
     }
     git(&["rev-parse", "HEAD"]).filter(|commit| is_commit(commit))

@@ -59,7 +59,7 @@ pub(super) async fn run(client: &Client, mut wanted: args::Append, screen: &mut 
         if !ended {
             let sent = send(client, &wanted, &events, &mut done, screen).await;
             let unknown = |failure: &Failure| failure.code() == "session_not_found";
-            if sent.as_ref().is_err_and(unknown) && done.batches == 0 {
+            if sent.as_ref().is_err_and(unknown) && done.events + done.known == 0 {
                 names::look_up(client, &mut wanted.session, true).await?;
                 send(client, &wanted, &events, &mut done, screen).await?;
             } else {

@@ -44,9 +44,9 @@ async fn first_prompt(client: &Client, id: &str) -> Option<String> {
         ..Query::default()
     };
     let page = Pages::new(client, &session, query).next().await.ok()??;
-    let prompt = |event: &Box<serde_json::value::RawValue>| {
+    let prompt = |event: &serde_json::value::RawValue| {
         let said = typed_by_person(Members::read(event.get()).ok()?.raw("content")?);
         Some(said.trim().to_owned()).filter(|said| !said.is_empty())
     };
-    page.events.iter().find_map(prompt)
+    page.events.iter().find_map(|event| prompt(event))
 }

@@ -202,7 +202,7 @@ fn keys_are_checked_and_rotated_on_the_command_line() {
     let plain = Place::new();
     append(&plain, &[]);
     let (code, said) = run(&plain, &["keys", "check"], &[]);
-    assert!(code == Some(0) && said.contains("in plaintext"), "{said}");
+    assert!(code == Some(0) && said.contains("is not encrypted"), "{said}");
     let (code, said) = run(&plain, &["keys", "rotate"], &[]);
     assert!(code == Some(1) && said.contains("plaintext"), "{said}");
 }
