@@ -9,7 +9,8 @@ fn main() {
     let given = std::env::var("SESSIONLOG_COMMIT").ok().filter(|commit| is_commit(commit));
     // A developer's build is not made anew for each commit.
     let release = std::env::var("PROFILE").is_ok_and(|profile| profile == "release");
-    let commit = given.or_else(|| packaged().or_else(checked_out).filter(|_| release));
+    let found = || if release { packaged().or_else(checked_out) } else { None };
+    let commit = given.or_else(found);
     if let Some(commit) = commit {
         let short: String = commit.chars().take(12).collect();
         println!("cargo:rustc-env=SESSIONLOG_BUILT_FROM={short}");

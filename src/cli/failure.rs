@@ -142,7 +142,9 @@ impl Failure {
                 refusal.action().map(str::to_owned)
             }
             Self::Refused { action, .. } => Some(action.clone()),
-            Self::Config(_) => Some("see `sessionlog help` and docs/operations.md".to_owned()),
+            Self::Config(_) => Some(
+                "`sessionlog config` lists the settings, `sessionlog help` their flags".to_owned(),
+            ),
             _ => None,
         }
     }
