@@ -12,6 +12,7 @@ use tokio::sync::mpsc;
 use super::{
     args,
     failure::{Failure, Outcome},
+    names,
     screen::Screen,
     work::FENCING_TOKEN,
 };
@@ -48,7 +49,7 @@ struct Done {
     next: Option<u64>,
 }
 
-pub(super) async fn run(client: &Client, wanted: args::Append, screen: &mut Screen) -> Outcome {
+pub(super) async fn run(client: &Client, mut wanted: args::Append, screen: &mut Screen) -> Outcome {
     let mut lines = read_lines();
     let mut done = Done::default();
     let mut waiting = None;
@@ -56,7 +57,14 @@ pub(super) async fn run(client: &Client, wanted: args::Append, screen: &mut Scre
         let Batch { events, wrong } = collect(&mut lines, &mut waiting, &wanted).await;
         let ended = events.is_empty();
         if !ended {
-            send(client, &wanted, &events, &mut done, screen).await?;
+            let sent = send(client, &wanted, &events, &mut done, screen).await;
+            let unknown = |failure: &Failure| failure.code() == "session_not_found";
+            if sent.as_ref().is_err_and(unknown) && done.events + done.known == 0 {
+                names::look_up(client, &mut wanted.session, true).await?;
+                send(client, &wanted, &events, &mut done, screen).await?;
+            } else {
+                sent?;
+            }
         }
         if let Some(wrong) = wrong {
             return Err(wrong.into_failure(&done));
@@ -70,6 +78,7 @@ pub(super) async fn run(client: &Client, wanted: args::Append, screen: &mut Scre
     }
     if done.batches == 0 {
         // Nothing to append is no success when there is nothing to append to.
+        names::look_up(client, &mut wanted.session, true).await?;
         client.send(Request::get(session_path(&wanted.session, ""))).await?;
     }
     if !screen.json {

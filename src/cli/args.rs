@@ -18,7 +18,7 @@ use crate::{
 
 const EXAMPLES: &str = "\
 Examples:
-  sessionlog demo                                  see it work, in ten seconds
+  sessionlog demo                                  see it work in ten seconds
   echo '{\"type\":\"user.message\",\"content\":\"hi\"}' | sessionlog append --create trip
   sessionlog events trip --follow                  every event as it becomes durable
   sessionlog import chats.jsonl                    conversations in OpenAI's chat format
@@ -30,12 +30,21 @@ Points, where a POINT is asked for: 17, end, -5 (five before the end), event:<id
 time:<RFC 3339>, step:<n>[@<branch>], checkpoint:<id or label>, cursor:<name>,
 action:<event type>[/<n>] (the n-th last).";
 
+/// The version, with the commit where the build knows it.
+pub(super) fn version() -> String {
+    let version = env!("CARGO_PKG_VERSION");
+    match option_env!("SESSIONLOG_BUILT_FROM") {
+        Some(commit) => format!("{version} ({commit})"),
+        None => version.to_owned(),
+    }
+}
+
 /// A durable session store for AI agents.
 ///
 /// A session is an append-only log of what happened while an agent worked. It lives outside the
 /// model's context window and survives compaction, crashes and restarts.
 #[derive(Debug, Parser)]
-#[command(name = "sessionlog", version, after_help = EXAMPLES, max_term_width = 100)]
+#[command(name = "sessionlog", version = version(), after_help = EXAMPLES, max_term_width = 100)]
 pub(super) struct Arguments {
     #[command(flatten)]
     pub(super) common: Common,
@@ -48,93 +57,107 @@ pub(super) struct Arguments {
 pub(super) struct Common {
     #[command(flatten)]
     pub(super) flags: Flags,
-    /// Print what HTTP would answer, as JSON
+    /// Print JSON, as the HTTP API answers
     #[arg(long, global = true, help_heading = EVERY_VERB)]
     pub(super) json: bool,
-    /// Read settings from this file instead of the usual place
+    /// Print errors only: no remarks and no progress
+    #[arg(long, short, global = true, help_heading = EVERY_VERB, conflicts_with = "verbose")]
+    pub(super) quiet: bool,
+    /// Log at level debug to standard error
+    #[arg(long, short, global = true, help_heading = EVERY_VERB)]
+    pub(super) verbose: bool,
+    /// Do not show long output in a pager
+    #[arg(long, global = true, help_heading = EVERY_VERB)]
+    pub(super) no_pager: bool,
+    /// Read settings from this file instead of the default path
     #[arg(long, global = true, help_heading = EVERY_VERB, value_name = "FILE")]
     pub(super) config: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Verb {
-    /// Serve HTTP and MCP on this machine until told to stop
+    /// Run the HTTP and MCP server until it is stopped
     Serve(Serve),
-    /// Speak MCP on standard input and output, for a client that starts this program
+    /// Run an MCP server on standard input and output
     Mcp(Mcp),
-    /// Record one event of Claude Code or Codex, and answer what its model is to know
+    /// Record a hook event of Claude Code or Codex from standard input
     Hook,
-    /// Set Claude Code or Codex up: its hooks and our tools; shows the change and asks
+    /// Add sessionlog's hooks and MCP tools to Claude Code or Codex
     Install(Install),
-    /// Take us out of the settings of Claude Code or Codex; what was recorded stays
+    /// Remove sessionlog from Claude Code's or Codex's settings
     Uninstall(Install),
-    /// Wrap an MCP server: every call of its tools is recorded, and a repeat answered from the log
+    /// Wrap an MCP server: record tool calls and answer repeats
     Proxy(Proxy),
-    /// List sessions, the newest first
+    /// List sessions, newest first
+    #[command(visible_aliases = ["ls", "list"])]
     Sessions(Sessions),
-    /// Show what a session says about itself, where it came from, and its forks
+    /// Show a session: its size, task, progress, parents and forks
     Show(Show),
-    /// Append events from standard input, one JSON object a line
+    /// Append events from standard input, one JSON object per line
     Append(Append),
-    /// Print events, one JSON object a line
+    /// Print events, one JSON object per line
     Events(Events),
-    /// Read a session as it happened
+    /// Replay a session in order; full-screen on a terminal
     Replay(Replay),
-    /// Show what is worth knowing of a session, within a budget of tokens
+    /// Show a summary of a session within a token budget
     View(View),
-    /// Look at a session as of an earlier point; nothing is removed
+    /// Show a session as of an earlier point; nothing is removed
     Rewind(Rewind),
-    /// Make a session that goes on from a point of another one; no event is copied
+    /// Start a new session from a point of another one; no event is copied
     Fork(Fork),
-    /// Show what came between two points of a session
+    /// Show what changed between two points of a session
     Diff(Diff),
-    /// Bring conversations in from files
+    /// Import conversations from files
     Import(Import),
-    /// Write a session out
+    /// Write a session to standard output
     Export(Export),
-    /// List a session's checkpoints, make one, or go back to one
+    /// List, create or resume the checkpoints of a session
     Checkpoints(Checkpoints),
-    /// List where a session's readers go on, or put a cursor
+    /// List, set or delete the named read positions of a session
     Cursors(Cursors),
-    /// Take a session up: its lease, its last checkpoint, and what was left unfinished
+    /// Take a session's write lease and show what is unfinished
     Wake(Wake),
-    /// What was done lately, what to start from, and what was left unfinished
+    /// Show recent work, unfinished sessions and where to start
     History(History),
-    /// Delete a session
-    Delete(OneSession),
-    /// Keep a session from expiring and from being deleted, or let it go
+    /// Delete a session; it is removed after its grace period
+    Delete(Delete),
+    /// Protect a session from expiry and deletion, or release it
     Hold(Hold),
-    /// Make a session unreadable for ever, whatever lies in files; nothing brings it back
+    /// Permanently destroy a session's contents, on disk too; cannot be undone
     Erase(Erase),
-    /// Take the body of an event away for good; its place, type and the chain stay
+    /// Permanently remove the body of one event
     Redact(OneEvent),
-    /// Bring back a session that has expired, until its grace ends
+    /// Restore an expired session during its grace period
     Restore(OneSession),
-    /// Let sessions expire whose time has come, or show which and when
+    /// Expire sessions past their retention period
     Retention(Retention),
-    /// Make, list and revoke the tokens that a server lets in
+    /// Create, list and revoke access tokens of a server
     Tokens(Tokens),
-    /// Print the tenant's audit log: what was ruled, deleted and refused
+    /// Print the audit log: access changes, deletions, refusals
     Audit(Audit),
-    /// Show which master keys the data directory wants, or change the one in force
+    /// Check or rotate the master key of the store
     Keys(Keys),
-    /// Copy the whole store while it is used, or make a data directory of such a copy
+    /// Back up the store while it is in use, or restore a backup
     Backup(Backup),
-    /// Read everything back and check every checksum and the chain
+    /// Read every session and check its checksums and hash chain
     Verify(Verify),
-    /// Show what is damaged for good, and go on without it when told to
+    /// Show permanent damage; with --accept-loss, continue without it
     Repair(Repair),
-    /// Print what a journal file, a segment or a whole data directory holds
+    /// Print a journal file, a segment or a data directory
     Inspect(Inspect),
-    /// Print the settings in force and where each comes from
+    /// Show the store on one screen: owner, sessions, disk, keys
+    Status,
+    /// Check the installation and say how to fix each problem
+    Doctor,
+    /// Print every setting with its value, source and meaning
     Config,
-    /// Show on a sample what survives a killed process, in ten seconds
+    /// Show in ten seconds what survives a killed process
     Demo(Demo),
-    /// Measure this machine: raw disk, engine, HTTP, and other stores beside them
+    /// Benchmark this machine: disk, engine, HTTP and other stores
     Bench(Bench),
-    /// Measure what the views still tell of generated sessions with known facts
+    /// Evaluate how much of generated sessions the views preserve
     Eval(Eval),
-    /// Print a completion script for a shell
+    /// Print a shell completion script
     Completions(Completions),
     /// Print the manual page
     Man,
@@ -143,7 +166,7 @@ pub(super) enum Verb {
 #[derive(Debug, Args)]
 #[command(after_help = "Example: sessionlog serve --listen 127.0.0.1:8800 --data-dir ./data")]
 pub(super) struct Serve {
-    /// Own the data directory for front ends only, and leave when none is connected
+    /// Own the data directory for front ends only; exit when none is connected
     #[arg(long, hide = true)]
     pub(super) on_demand: bool,
     #[command(flatten)]
@@ -153,10 +176,10 @@ pub(super) struct Serve {
 #[derive(Debug, Args)]
 #[command(after_help = "Example, for Claude Code: claude mcp add sessionlog -- sessionlog mcp")]
 pub(super) struct Mcp {
-    /// The session of a tool call that names none
+    /// Session for tool calls that name none
     #[arg(long, value_name = "S", value_parser = session)]
     pub(super) session: Option<SessionId>,
-    /// Tools to offer, of these with commas between: research (the default), events, memory
+    /// Tool sets to offer, comma-separated: research (default), events, memory
     #[arg(long, value_name = "A,B")]
     pub(super) toolsets: Option<String>,
 }
@@ -173,9 +196,9 @@ pub(super) enum AgentName {
 /// Whose settings are changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum InstallScope {
-    /// Yours, for every project
+    /// Your own settings, for every project
     User,
-    /// Those of the project in this directory, for everybody who works on it
+    /// The settings of the project in this directory, shared by everyone who works on it
     Project,
 }
 
@@ -186,74 +209,94 @@ Examples:
   sessionlog install codex --yes
   sessionlog install claude-code --scope project   in .claude/settings.json and .mcp.json here
 
-What else is in the files stays as it is. Uninstalling gives back what was there, to the byte where
-nobody wrote since. Settings given as flags (--data-dir, --url) are those the agent will use.")]
+On a terminal it asks first; without one --yes is required. Other content of the files is kept.
+`uninstall` restores the files byte for byte unless they were edited since. Settings given as flags
+(--data-dir, --url) are passed on to the agent.")]
 pub(super) struct Install {
-    /// Which program
+    /// Program to set up
     #[arg(value_enum, value_name = "AGENT")]
     pub(super) agent: AgentName,
-    /// Whose settings
+    /// Settings to change
     #[arg(long, value_enum, value_name = "SCOPE", default_value = "user")]
     pub(super) scope: InstallScope,
-    /// Show the change and change nothing
+    /// Show the change without making it
     #[arg(long)]
     pub(super) dry_run: bool,
-    /// Do not ask
+    /// Confirm without asking
     #[arg(long, short)]
     pub(super) yes: bool,
 }
 
 #[derive(Debug, Args)]
 pub(super) struct Sessions {
-    /// Sessions at most
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    /// Maximum number of sessions
+    #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) limit: Option<u64>,
-    /// Only those of this workspace
+    /// Only sessions of this workspace
     #[arg(long, value_name = "W")]
     pub(super) workspace: Option<String>,
-    /// Which come first
+    /// Order of the output
     #[arg(long, value_enum, value_name = "ORDER", default_value = "desc")]
     pub(super) order: Order,
 }
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-On a terminal it asks first. What was exported, or lies in a backup, stays there.")]
+On a terminal it asks first; without one --yes is required. Exported files and backups keep their
+copies.")]
 pub(super) struct Erase {
-    /// The session's id
+    /// Session id, or a unique prefix of one
     #[arg(value_name = "S", value_parser = session)]
     pub(super) session: SessionId,
-    /// Do not ask
+    /// Confirm without asking
     #[arg(long, short)]
     pub(super) yes: bool,
 }
 
 #[derive(Debug, Args)]
 pub(super) struct Show {
-    /// The session's id
+    /// Session id, or a unique prefix of one
     #[arg(value_name = "S", value_parser = session)]
     pub(super) session: SessionId,
-    /// Only where it came from, and its forks
+    /// Only its parents and forks
     #[arg(long)]
     pub(super) lineage: bool,
 }
 
 #[derive(Debug, Args)]
 pub(super) struct OneSession {
-    /// The session's id
+    /// Session id, or a unique prefix of one
     #[arg(value_name = "S", value_parser = session)]
     pub(super) session: SessionId,
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "Example: sessionlog redact trip evt_0198c5d2f0a07a1b8c3d4e5f60718293")]
-pub(super) struct OneEvent {
-    /// The session's id
+#[command(after_help = "\
+On a terminal it asks first; without one --yes is required. The session is hidden at once. Its bytes
+are removed when its grace period ends (setting grace); its id cannot be reused until then.")]
+pub(super) struct Delete {
+    /// Session id, or a unique prefix of one
     #[arg(value_name = "S", value_parser = session)]
     pub(super) session: SessionId,
-    /// The event's id, as `events` prints it
+    /// Confirm without asking
+    #[arg(long, short)]
+    pub(super) yes: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example: sessionlog redact trip evt_0198c5d2f0a07a1b8c3d4e5f60718293
+On a terminal it asks first; without one --yes is required.")]
+pub(super) struct OneEvent {
+    /// Session id, or a unique prefix of one
+    #[arg(value_name = "S", value_parser = session)]
+    pub(super) session: SessionId,
+    /// Event id, as `events` prints it
     #[arg(value_name = "EVENT", value_parser = event)]
     pub(super) event: EventId,
+    /// Confirm without asking
+    #[arg(long, short)]
+    pub(super) yes: bool,
 }
 
 #[derive(Debug, Args)]
@@ -263,22 +306,22 @@ Examples:
   sessionlog events old | sessionlog append --create copy
 
 Each line is one event: a `type`, an optional `id` (a retry with the same id appends nothing), an
-optional `position` (the event must get it), and any other members. Events are appended in batches
-as they arrive; what was acknowledged is durable.")]
+optional `position` (required position of the event), and any other members. Events are appended in
+batches as they arrive. Acknowledged events are durable.")]
 pub(super) struct Append {
-    /// The session's id
+    /// Session id, or a unique prefix of one
     #[arg(value_name = "S", value_parser = session)]
     pub(super) session: SessionId,
-    /// Create the session when it is not there
+    /// Create the session if it does not exist
     #[arg(long)]
     pub(super) create: bool,
-    /// Append only when the first event gets this position
+    /// Append only if the first event gets this position
     #[arg(long, value_name = "N")]
     pub(super) if_position: Option<u64>,
-    /// Name the batch: the same lines again with the same key append nothing, for 24 hours
+    /// Retry key: the same lines with the same key append nothing for 24 hours
     #[arg(long, value_name = "KEY")]
     pub(super) idempotency_key: Option<String>,
-    /// Token of the session's lease, as `wake` prints it
+    /// Fencing token of the session's lease, as `wake` prints it
     #[arg(long, value_name = "N")]
     pub(super) fencing_token: Option<u64>,
 }
@@ -286,70 +329,70 @@ pub(super) struct Append {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  sessionlog checkpoints trip                      the newest first
+  sessionlog checkpoints trip                      newest first
   sessionlog checkpoints trip --create --label 'tests pass' --state state.json
-  sessionlog checkpoints trip --show 'tests pass'  with the state there
-  sessionlog checkpoints trip --resume chk_…       go on from there; nothing is removed")]
+  sessionlog checkpoints trip --show 'tests pass'  with its state
+  sessionlog checkpoints trip --resume chk_…       continue from it; nothing is removed")]
 pub(super) struct Checkpoints {
-    /// The session's id
+    /// Session id, or a unique prefix of one
     #[arg(value_name = "S", value_parser = session)]
     pub(super) session: SessionId,
-    /// Make one
+    /// Create a checkpoint
     #[arg(long, conflicts_with_all = ["show", "resume"])]
     pub(super) create: bool,
-    /// Show one, by id or label, with the state there
+    /// Show one, by id or label, with its state
     #[arg(long, value_name = "C")]
     pub(super) show: Option<String>,
-    /// Go on from one, by id or label
+    /// Resume from a checkpoint by id or label
     #[arg(long, value_name = "C", conflicts_with = "show")]
     pub(super) resume: Option<String>,
-    /// What to call the new one
+    /// Label of the new checkpoint
     #[arg(long, value_name = "TEXT", requires = "create")]
     pub(super) label: Option<String>,
-    /// The line of work: of the new one, or to list
+    /// Thread of the new checkpoint, or to list
     #[arg(long, value_name = "T")]
     pub(super) thread: Option<String>,
-    /// The one that the new one follows; the last of its thread when not said
+    /// Parent of the new checkpoint; default: the last of its thread
     #[arg(long, value_name = "C", requires = "create")]
     pub(super) parent: Option<String>,
-    /// The place of the new one; the end when not said
+    /// Position of the new checkpoint; default: the end
     #[arg(long, value_name = "POINT", value_parser = point, allow_hyphen_values = true, requires = "create")]
     pub(super) at: Option<String>,
-    /// The agent's whole state, a JSON object in a file; `-` is standard input
+    /// File with the agent's whole state as a JSON object; `-` is standard input
     #[arg(long, value_name = "FILE", requires = "create", conflicts_with = "state_delta")]
     pub(super) state: Option<PathBuf>,
-    /// What changed of the state, a JSON merge patch in a file; `-` is standard input
+    /// File with the change of the state as a JSON merge patch; `-` is standard input
     #[arg(long, value_name = "FILE", requires = "create")]
     pub(super) state_delta: Option<PathBuf>,
-    /// The work is done there
+    /// Mark the work as done at this checkpoint
     #[arg(long, requires = "create")]
     pub(super) r#final: bool,
-    /// Token of the session's lease, as `wake` prints it
+    /// Fencing token of the session's lease, as `wake` prints it
     #[arg(long, value_name = "N")]
     pub(super) fencing_token: Option<u64>,
-    /// Checkpoints to list at most
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    /// Maximum number of checkpoints
+    #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) limit: Option<u64>,
 }
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  sessionlog cursors trip                          where each reader goes on
+  sessionlog cursors trip                          where each reader continues
   sessionlog cursors trip --put me --at end
-  sessionlog events trip --from cursor:me          what it has not read
+  sessionlog events trip --from cursor:me          events it has not read
   sessionlog cursors trip --delete me")]
 pub(super) struct Cursors {
-    /// The session's id
+    /// Session id, or a unique prefix of one
     #[arg(value_name = "S", value_parser = session)]
     pub(super) session: SessionId,
-    /// Put the cursor of this name
+    /// Set the cursor of this name
     #[arg(long, value_name = "NAME", conflicts_with = "delete")]
     pub(super) put: Option<String>,
-    /// Where to put it; the end when not said
+    /// Position of the cursor; default: the end
     #[arg(long, value_name = "POINT", value_parser = point, allow_hyphen_values = true, requires = "put")]
     pub(super) at: Option<String>,
-    /// Take the cursor of this name away
+    /// Delete the cursor of this name
     #[arg(long, value_name = "NAME")]
     pub(super) delete: Option<String>,
 }
@@ -357,37 +400,37 @@ pub(super) struct Cursors {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  sessionlog wake trip                             prints the fencing token that writes must show
+  sessionlog wake trip                             prints the fencing token that writers must send
   sessionlog append trip --fencing-token 1 < more.jsonl
   sessionlog wake trip --renew 1
   sessionlog wake trip --release 1
-Another harness has it: wait until its lease ends, or take it away with --steal. Whatever the other
-writes after that is refused.")]
+If another harness holds the lease, wait until it expires or take it with --steal. Later writes of
+the other harness are refused.")]
 pub(super) struct Wake {
-    /// The session's id
+    /// Session id, or a unique prefix of one
     #[arg(value_name = "S", value_parser = session)]
     pub(super) session: SessionId,
-    /// Take the lease from who has it
+    /// Take the lease from its current holder
     #[arg(long, conflicts_with_all = ["renew", "release"])]
     pub(super) steal: bool,
-    /// How long the lease holds unless it is renewed
+    /// Seconds until the lease expires unless renewed
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) seconds: Option<u64>,
-    /// Keep the lease of this token for longer
+    /// Renew the lease of this token
     #[arg(long, value_name = "TOKEN", conflicts_with = "release")]
     pub(super) renew: Option<u64>,
-    /// Give the lease of this token back
+    /// Release the lease of this token
     #[arg(long, value_name = "TOKEN")]
     pub(super) release: Option<u64>,
 }
 
 #[derive(Debug, Args)]
 pub(super) struct History {
-    /// Only of this workspace
+    /// Only sessions of this workspace
     #[arg(long, value_name = "W")]
     pub(super) workspace: Option<String>,
-    /// Sessions at most
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100))]
+    /// Maximum number of sessions
+    #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100))]
     pub(super) limit: Option<u64>,
 }
 
@@ -399,40 +442,40 @@ Examples:
   sessionlog events trip --around event:e42 --before 3 --after 3
   sessionlog events trip --follow                  wait for more until interrupted")]
 pub(super) struct Events {
-    /// The session's id
+    /// Session id, or a unique prefix of one
     #[arg(value_name = "S", value_parser = session)]
     pub(super) session: SessionId,
-    /// The first position wanted
+    /// First position
     #[arg(long, value_name = "POINT", value_parser = point, allow_hyphen_values = true)]
     pub(super) from: Option<String>,
-    /// The position to stop before
+    /// Position to stop before
     #[arg(long, value_name = "POINT", value_parser = point, allow_hyphen_values = true)]
     pub(super) to: Option<String>,
-    /// Events around this place
+    /// Show events around this position
     #[arg(
         long, value_name = "POINT", value_parser = point, allow_hyphen_values = true,
         conflicts_with_all = ["from", "to", "follow"]
     )]
     pub(super) around: Option<String>,
-    /// How many before --around
+    /// Number of events before --around
     #[arg(long, value_name = "N", requires = "around")]
     pub(super) before: Option<u64>,
-    /// How many after it
+    /// Number of events after --around
     #[arg(long, value_name = "N", requires = "around")]
     pub(super) after: Option<u64>,
     /// Only events of these types
     #[arg(long, value_name = "TYPE", value_delimiter = ',')]
     pub(super) types: Vec<String>,
-    /// Which come first
+    /// Order of the output
     #[arg(long, value_enum, value_name = "ORDER", default_value = "asc")]
     pub(super) order: Order,
-    /// Events at most
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    /// Maximum number of events
+    #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) limit: Option<u64>,
-    /// Serve what is whole of a damaged session and name the gaps
+    /// Read a damaged session: print what is intact and name the gaps
     #[arg(long)]
     pub(super) allow_gaps: bool,
-    /// Print events as they become durable: from the end on, or from --from
+    /// Print new events as they become durable, from the end or from --from
     #[arg(long, short, visible_alias = "tail", conflicts_with_all = ["to", "order"])]
     pub(super) follow: bool,
 }
@@ -440,27 +483,27 @@ pub(super) struct Events {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  sessionlog replay trip                           on a terminal a player; ? shows its keys
-  sessionlog replay trip --from step:3 --speed 10  ten times as fast as it happened
+  sessionlog replay trip                           full-screen on a terminal; ? shows its keys
+  sessionlog replay trip --from step:3 --speed 10  ten times the original speed
   sessionlog replay trip --follow                  a session that is being written
-  sessionlog replay trip --lines                   as lines, as a pipe gets them")]
+  sessionlog replay trip --lines                   plain lines, as in a pipe")]
 pub(super) struct Replay {
-    /// The session's id
+    /// Session id, or a unique prefix of one
     #[arg(value_name = "S", value_parser = session)]
     pub(super) session: SessionId,
-    /// The first position wanted
+    /// First position
     #[arg(long, value_name = "POINT", value_parser = point, allow_hyphen_values = true)]
     pub(super) from: Option<String>,
-    /// The position to stop before
+    /// Position to stop before
     #[arg(long, value_name = "POINT", value_parser = point, allow_hyphen_values = true)]
     pub(super) to: Option<String>,
-    /// Pause between events as it happened, this many times faster; without it, no pause
+    /// Pause between events as recorded, this many times faster; default: no pause
     #[arg(long, value_name = "X", value_parser = speed)]
     pub(super) speed: Option<f64>,
-    /// Print lines on a terminal, too, instead of the player
+    /// Print lines instead of the player, on a terminal too
     #[arg(long)]
     pub(super) lines: bool,
-    /// Wait for more events at the end, and show them as they come
+    /// Wait for new events at the end and show them
     #[arg(long, short, conflicts_with = "to")]
     pub(super) follow: bool,
 }
@@ -469,15 +512,15 @@ pub(super) struct Replay {
 #[command(after_help = "\
 Examples:
   sessionlog rewind trip --to step:3               what was known then
-  sessionlog rewind trip --to -10 --fork           go on from there, in another session")]
+  sessionlog rewind trip --to -10 --fork           continue from there in a new session")]
 pub(super) struct Rewind {
-    /// The session's id
+    /// Session id, or a unique prefix of one
     #[arg(value_name = "S", value_parser = session)]
     pub(super) session: SessionId,
-    /// The point to look from: what lies below it counts
+    /// Point to look from; only events before it count
     #[arg(long, value_name = "POINT", value_parser = point, allow_hyphen_values = true)]
     pub(super) to: String,
-    /// Go on from there in a new session instead of looking
+    /// Start a new session from there instead
     #[arg(long)]
     pub(super) fork: bool,
 }
@@ -488,16 +531,16 @@ Examples:
   sessionlog fork trip --at end
   sessionlog fork trip --at event:e42 --id trip-2 --title 'Another way'")]
 pub(super) struct Fork {
-    /// The parent's id
+    /// Id of the parent session, or a unique prefix of it
     #[arg(value_name = "S", value_parser = session)]
     pub(super) session: SessionId,
-    /// The point it goes on from: what lies below is common to both
+    /// Point to fork at; events before it are shared
     #[arg(long, value_name = "POINT", value_parser = point, allow_hyphen_values = true)]
     pub(super) at: String,
-    /// The new session's id; without it the store gives one
+    /// Id of the new session; default: generated
     #[arg(long, value_name = "ID", value_parser = session)]
     pub(super) id: Option<SessionId>,
-    /// A line for people; the parent's when not said
+    /// Title of the new session; default: the parent's
     #[arg(long, value_name = "TEXT")]
     pub(super) title: Option<String>,
 }
@@ -507,16 +550,16 @@ pub(super) struct Fork {
 Examples:
   sessionlog diff trip step:3 end
   sessionlog diff trip 0 -5
-  sessionlog diff trip -40 end --tokens-max 4000    what left a model's window, and what came
-The points may come in either order. `sessionlog events trip --from P --to P` prints the events.")]
+  sessionlog diff trip -40 end --tokens-max 4000    what left and entered a model's window
+The points may be given in either order. `sessionlog events trip --from P --to P` prints the events.")]
 pub(super) struct Diff {
-    /// The session's id
+    /// Session id, or a unique prefix of one
     #[arg(value_name = "S", value_parser = session)]
     pub(super) session: SessionId,
-    /// One point
+    /// First point
     #[arg(value_name = "POINT", value_parser = point, allow_hyphen_values = true)]
     pub(super) from: String,
-    /// The other
+    /// Second point
     #[arg(value_name = "POINT", value_parser = point, allow_hyphen_values = true)]
     pub(super) to: String,
     #[command(flatten)]
@@ -526,16 +569,16 @@ pub(super) struct Diff {
 /// How a window is built.
 #[derive(Debug, Args)]
 pub(super) struct WindowPlan {
-    /// Tokens at most
+    /// Maximum number of tokens
     #[arg(long, value_name = "N")]
     pub(super) tokens_max: Option<u64>,
-    /// What is done on the way into a window; may come often
+    /// Transform applied to the window; may be repeated
     #[arg(long, value_name = "T")]
     pub(super) transform: Vec<String>,
-    /// What a window is made of
+    /// Format of the window
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub(super) format: Option<WindowFormat>,
-    /// Who counts a window's tokens: o200k_base or claude
+    /// Tokenizer: o200k_base or claude
     #[arg(long, value_name = "NAME")]
     pub(super) tokenizer: Option<String>,
 }
@@ -543,8 +586,8 @@ pub(super) struct WindowPlan {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  sessionlog view trip index --find 'retry limit'  what the session says of these words
-  sessionlog view trip continuation                what is needed to go on
+  sessionlog view trip index --find 'retry limit'  what the session says about these words
+  sessionlog view trip continuation                what an agent needs to continue
   sessionlog view trip compactions                 what did the model lose?
   sessionlog view trip window --tokens-max 8000 --format anthropic --json
   sessionlog view trip window --transform compress --transform reorder
@@ -554,35 +597,35 @@ Transforms, applied in the order they are named:
   compress[:whitespace,comments,elide,keep=N,tokens=N], filter[:types=A|B,drop=A|B,duplicates],
   reorder[:slack=PERCENT], annotate[:times]")]
 pub(super) struct View {
-    /// The session's id
+    /// Session id, or a unique prefix of one
     #[arg(value_name = "S", value_parser = session)]
     pub(super) session: SessionId,
-    /// Which view
+    /// View to show
     #[arg(value_enum, value_name = "VIEW")]
     pub(super) which: WhichView,
-    /// As of this place
+    /// Show the session as of this point
     #[arg(long, value_name = "POINT", value_parser = point, allow_hyphen_values = true)]
     pub(super) at: Option<String>,
-    /// Nothing before this place, in a window
+    /// Start the window at this point
     #[arg(long, value_name = "POINT", value_parser = point, allow_hyphen_values = true)]
     pub(super) from: Option<String>,
-    /// The step wanted
+    /// Step number
     #[arg(long, value_name = "N", required_if_eq("which", "step"))]
     pub(super) step: Option<u64>,
-    /// The branch of that step
+    /// Branch of the step
     #[arg(long, value_name = "B", requires = "step")]
     pub(super) branch: Option<String>,
-    /// Continue a list or a long text where the answer before ended
+    /// Continue a list or long text where the previous answer ended
     #[arg(long, value_name = "CURSOR")]
     pub(super) cursor: Option<String>,
-    /// Of the summary: step, phase, session, or auto, the finest that leaves nothing out
+    /// Level of the summary: step, phase, session, or auto (the finest that is complete)
     #[arg(long, value_name = "LEVEL")]
     pub(super) level: Option<String>,
     /// Print why each item was chosen
     #[arg(long)]
     pub(super) explain: bool,
-    /// In place of the index, what the session says of these words, the best match first; a phrase
-    /// in double quotes must be there as it is
+    /// Search the session for these words, best match first; a phrase in double quotes must match
+    /// exactly
     #[arg(long, value_name = "WORDS")]
     pub(super) find: Option<String>,
     #[command(flatten)]
@@ -592,19 +635,19 @@ pub(super) struct View {
 /// Views of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum WhichView {
-    /// Where it stands: goal, summary, steps, open gaps, sources
+    /// Overview: goal, summary, steps, open gaps, sources
     Index,
-    /// The same without its lists
+    /// The overview without its lists
     Summary,
-    /// One step in full; see --step
+    /// One step in full; requires --step
     Step,
-    /// What is needed to go on
+    /// What an agent needs to continue
     Continuation,
-    /// What a model sees within a budget
+    /// What a model sees within a token budget
     Window,
-    /// How full the model's context is, by what its harness reports
+    /// How full the model's context is, as its harness reports
     Usage,
-    /// What the client's compactions took out of its context
+    /// What the client's compactions removed from its context
     Compactions,
 }
 
@@ -626,7 +669,7 @@ impl WhichView {
 /// What a window is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum WindowFormat {
-    /// Events as they are kept (the default)
+    /// Events as stored (default)
     Events,
     /// Messages of Anthropic's API
     Anthropic,
@@ -646,24 +689,23 @@ impl WindowFormat {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A file holds JSON lines, each one of
+Each line of a file is JSON, one of
   {\"id\": \"…\", \"messages\": […], …}   a conversation in OpenAI's chat format
-  […]                                 the messages of one
+  […]                                 the messages of a conversation
   {\"role\": \"user\", …}               one message of the file's only conversation
   {\"type\": \"user.message\", …}       one event, as `sessionlog events` prints it
-or it is a transcript of Claude Code (~/.claude/projects/…/ID.jsonl) or a rollout of Codex
-(~/.codex/sessions/…/rollout-….jsonl). Messages may be those of Anthropic's API, too.
-A transcript goes into the session it is of; where hooks recorded that one as it happened, beside
-it, into ID.transcript, and that is told.
-Import again when a file has grown: only what is new is added. A conversation is not put into a
-session that holds another one: it is left out and told, name another session with --session.
-Events keep their ids: one that is there with other content is told. Exit code 1 when anything was
-left out.")]
+or the file is a transcript of Claude Code (~/.claude/projects/…/ID.jsonl) or a rollout of Codex
+(~/.codex/sessions/…/rollout-….jsonl). Messages of Anthropic's API work too.
+A transcript is imported into the session it belongs to. If hooks already recorded that session, the
+transcript goes into ID.transcript beside it.
+Importing a grown file again adds only what is new. A conversation is never merged into a session
+that holds another one; it is skipped and reported: name another session with --session. Events keep
+their ids; an existing id with other content is reported. Exit code 1 if anything was skipped.")]
 pub(super) struct Import {
     /// Files to read; `-` is standard input
     #[arg(value_name = "FILE", required = true)]
     pub(super) files: Vec<PathBuf>,
-    /// The session, for a file that holds one conversation without an id
+    /// Session id, for a file with one conversation without an id
     #[arg(long, value_name = "S", value_parser = session)]
     pub(super) session: Option<SessionId>,
 }
@@ -671,26 +713,26 @@ pub(super) struct Import {
 #[derive(Debug, Args)]
 #[command(after_help = "Example: sessionlog export trip --format openai > trip.jsonl")]
 pub(super) struct Export {
-    /// The session's id
+    /// Session id, or a unique prefix of one
     #[arg(value_name = "S", value_parser = session)]
     pub(super) session: SessionId,
-    /// What to write
+    /// Output format
     #[arg(long, value_enum, value_name = "FORMAT", default_value = "jsonl")]
     pub(super) format: Format,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Format {
-    /// Events, one JSON object a line
+    /// Events, one JSON object per line
     #[value(alias = "events")]
     Jsonl,
-    /// The conversation of any session in OpenAI's chat format; what was imported as it was
+    /// Conversation in OpenAI's chat format; imported messages unchanged
     Openai,
-    /// Messages of Anthropic's API of any session; what was imported as it was
+    /// Messages of Anthropic's API; imported messages unchanged
     Anthropic,
-    /// The transcript of Claude Code that was imported, line by line
+    /// The imported Claude Code transcript, line by line
     ClaudeCode,
-    /// The rollout of Codex that was imported, line by line
+    /// The imported Codex rollout, line by line
     Codex,
 }
 
@@ -713,10 +755,10 @@ impl Order {
 
 #[derive(Debug, Args)]
 pub(super) struct Hold {
-    /// The session's id
+    /// Session id, or a unique prefix of one
     #[arg(value_name = "S", value_parser = session)]
     pub(super) session: SessionId,
-    /// Let it go: its idle time begins anew
+    /// Release the session; its idle time starts again
     #[arg(long)]
     pub(super) release: bool,
 }
@@ -725,22 +767,22 @@ pub(super) struct Hold {
 #[command(after_help = "\
 Examples:
   sessionlog retention --dry-run                   what expires, when and why
-  sessionlog retention                             let go at once what is due
-The owner does it by itself now and then. Limits are the settings ttl, retention and grace, and a
+  sessionlog retention                             expire what is due now
+The owner also does this periodically. The limits are the settings ttl, retention and grace, and a
 session's own ttl_seconds.")]
 pub(super) struct Retention {
-    /// Only show what is to come; change nothing
+    /// Show what would expire; change nothing
     #[arg(long)]
     pub(super) dry_run: bool,
-    /// Sessions to show at most
-    #[arg(long, value_name = "N", requires = "dry_run", value_parser = clap::value_parser!(u64).range(1..=1_000))]
+    /// Maximum number of sessions to show
+    #[arg(long, short = 'n', value_name = "N", requires = "dry_run", value_parser = clap::value_parser!(u64).range(1..=1_000))]
     pub(super) limit: Option<u64>,
 }
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The file is the setting tokens_file. A server reads it again when it changes: a token that is
-revoked is refused at the next request.")]
+The file is the setting tokens_file. A server reloads it when it changes; a revoked token is refused
+from the next request on.")]
 pub(super) struct Tokens {
     #[command(subcommand)]
     pub(super) verb: TokensVerb,
@@ -748,50 +790,50 @@ pub(super) struct Tokens {
 
 #[derive(Debug, Subcommand)]
 pub(super) enum TokensVerb {
-    /// Make a token and print it, this once
+    /// Create a token and print it once
     Create(NewToken),
-    /// List the tokens, without what is secret
+    /// List the tokens without their secrets
     List,
-    /// Refuse a token from now on
+    /// Revoke a token
     Revoke(OneToken),
 }
 
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
 Example: sessionlog tokens create --tokens-file tokens.json --tenant acme --user ada --expires 90d
-Scopes: read, write, delete, admin (a tenant's affairs, and the three before) and operator (the
-server's affairs, of all tenants: metrics, reports).")]
+Scopes: read, write, delete, admin (the three before, and the tenant's administration) and operator
+(administration of the server: metrics, reports).")]
 pub(super) struct NewToken {
-    /// Whose sessions it opens
+    /// Tenant of the token
     #[arg(long, value_name = "T", default_value = "default")]
     pub(super) tenant: String,
-    /// The user of the tenant; users do not see each other's sessions
+    /// User of the tenant; users do not see each other's sessions
     #[arg(long, value_name = "U")]
     pub(super) user: String,
-    /// What it may do
+    /// Permissions of the token
     #[arg(long, value_name = "A,B", value_delimiter = ',', default_value = "read,write", value_parser = grant)]
     pub(super) scopes: Vec<Grant>,
-    /// When it ends: after 90d or 12h, or at an instant; never when not said
+    /// Expiry: a duration such as 90d or 12h, or an instant; default: never
     #[arg(long, value_name = "WHEN")]
     pub(super) expires: Option<String>,
-    /// What to remember it by
+    /// Label of the token
     #[arg(long, value_name = "TEXT")]
     pub(super) label: Option<String>,
 }
 
 #[derive(Debug, Args)]
 pub(super) struct OneToken {
-    /// Its id, as `list` shows it
+    /// Token id, as `list` shows it
     #[arg(value_name = "ID")]
     pub(super) id: String,
 }
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-To change the master key: give the new one as the key and the old one as the key before
-(SESSIONLOG_KEY and SESSIONLOG_KEY_PREVIOUS, or the second line of a file or of what a command
-prints), restart a server, run `sessionlog keys rotate`, and take the old one away when it says so.
-No event is encrypted anew. What a crash cuts off goes on with the next run.")]
+To change the master key: set the new key as SESSIONLOG_KEY and the old one as
+SESSIONLOG_KEY_PREVIOUS (or as the first and second line of the key file or of the key command's
+output), restart the server, run `sessionlog keys rotate`, and remove the old key when it says so.
+Events are not re-encrypted. An interrupted rotation continues with the next run.")]
 pub(super) struct Keys {
     #[command(subcommand)]
     pub(super) verb: KeysVerb,
@@ -799,21 +841,21 @@ pub(super) struct Keys {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Subcommand)]
 pub(super) enum KeysVerb {
-    /// Which keys it wants and which are given, and what is under which; changes nothing
+    /// Show which keys the store needs and which are given; changes nothing
     Check,
-    /// Wrap the keys of all sessions under the key that is given as the current one
+    /// Wrap the keys of all sessions under the current master key
     Rotate,
 }
 
 #[derive(Debug, Args)]
 pub(super) struct Audit {
-    /// The first position wanted
+    /// First position
     #[arg(long, value_name = "POINT", value_parser = point, allow_hyphen_values = true)]
     pub(super) from: Option<String>,
-    /// Lines at most
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    /// Maximum number of lines
+    #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000))]
     pub(super) limit: Option<u64>,
-    /// Which come first
+    /// Order of the output
     #[arg(long, value_enum, value_name = "ORDER", default_value = "asc")]
     pub(super) order: Order,
 }
@@ -823,8 +865,8 @@ pub(super) struct Audit {
 Examples:
   sessionlog backup create /backups/monday
   sessionlog backup restore /backups/monday --data-dir ./restored
-A backup is as large as the data directory and as secret: an encrypted one stays encrypted, and
-needs its key to be restored. It shows one moment; what is acknowledged before it begins is in it.")]
+A backup is as large and as confidential as the data directory. A backup of an encrypted store stays
+encrypted and needs its key. It is consistent and contains everything acknowledged before it began.")]
 pub(super) struct Backup {
     #[command(subcommand)]
     pub(super) verb: BackupVerb,
@@ -832,22 +874,22 @@ pub(super) struct Backup {
 
 #[derive(Debug, Subcommand)]
 pub(super) enum BackupVerb {
-    /// Copy the store into a directory that is empty or not there yet, and read the copy back
+    /// Copy the store into an empty or new directory and verify the copy
     Create(BackupTo),
-    /// Make the data directory of a backup; it must be empty or not there yet
+    /// Restore a backup into the data directory, which must be empty or new
     Restore(BackupFrom),
 }
 
 #[derive(Debug, Args)]
 pub(super) struct BackupTo {
-    /// The directory of the backup
+    /// Directory of the backup
     #[arg(value_name = "DIR")]
     pub(super) to: PathBuf,
 }
 
 #[derive(Debug, Args)]
 pub(super) struct BackupFrom {
-    /// The directory of the backup
+    /// Directory of the backup
     #[arg(value_name = "DIR")]
     pub(super) from: PathBuf,
 }
@@ -856,15 +898,15 @@ pub(super) struct BackupFrom {
 #[command(after_help = "\
 Examples:
   sessionlog verify                                every session
-  sessionlog verify trip --expect-head 57:9d2a…    and that nothing a receipt saw was taken back
-A receipt is the `receipt` of an append's answer, or of `sessionlog show S --json`: keep the newest
-one where nobody can change it who can write to the data directory. Exit code 3: something is
-damaged, or the receipt does not hold.")]
+  sessionlog verify trip --expect-head 57:9d2a…    also check that nothing was rolled back
+A receipt is the `receipt` of an append's answer, or of `sessionlog show S --json`. Keep the newest
+one where writers of the data directory cannot change it. Exit code 3: something is damaged, or the
+receipt does not hold.")]
 pub(super) struct Verify {
-    /// Only this session
+    /// Only this session: its id, or a unique prefix
     #[arg(value_name = "S", value_parser = session)]
     pub(super) session: Option<SessionId>,
-    /// A receipt of the session that was kept elsewhere: its position and its chain value
+    /// Receipt of the session that was kept elsewhere: position and chain value
     #[arg(long, value_name = "POSITION:HASH", requires = "session", value_parser = receipt)]
     pub(super) expect_head: Option<String>,
 }
@@ -875,19 +917,19 @@ Examples:
   sessionlog repair run-7
   sessionlog repair run-7 --accept-loss
   sessionlog repair --store --accept-loss
-Without --accept-loss nothing is changed; exit code 3 says that something is damaged.
-What is given up stays a gap for ever, and copies are in quarantine/ before it is.")]
+Without --accept-loss nothing is changed; exit code 3 means that something is damaged. Accepted loss
+stays a gap permanently; the damaged bytes are first copied to quarantine/.")]
 pub(super) struct Repair {
-    /// The session
+    /// Session id, or a unique prefix of one
     #[arg(value_name = "S", value_parser = session, required_unless_present = "store")]
     pub(super) session: Option<SessionId>,
-    /// What names no session, so that the whole store takes no writes
+    /// Damage of no single session, which makes the whole store read-only
     #[arg(long, conflicts_with = "session")]
     pub(super) store: bool,
-    /// Give up what is damaged: the loss is recorded, and appends go on behind it
+    /// Accept the loss: record it, and allow appends after it
     #[arg(long)]
     pub(super) accept_loss: bool,
-    /// Only show what would be given up
+    /// Show what would be lost; change nothing
     #[arg(long)]
     pub(super) dry_run: bool,
 }
@@ -897,16 +939,17 @@ pub(super) struct Repair {
 Examples:
   sessionlog inspect ~/.local/share/sessionlog
   sessionlog inspect ~/.local/share/sessionlog/journal/0
-It reads without the lock: a directory in use shows a moment of it. Exit code 3: something is bad.")]
+It reads without the lock, so a directory in use shows a snapshot. Exit code 3: something is
+damaged.")]
 pub(super) struct Inspect {
-    /// A file of a data directory, or the directory
+    /// A data directory, or a journal file or segment in one
     #[arg(value_name = "PATH")]
     pub(super) path: PathBuf,
 }
 
 #[derive(Debug, Args)]
 pub(super) struct Demo {
-    /// Keep the demo's data directory and say where it is
+    /// Keep the demo's data directory and print its path
     #[arg(long)]
     pub(super) keep: bool,
 }
@@ -914,55 +957,55 @@ pub(super) struct Demo {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  sessionlog bench --quick                         twenty seconds, for a first look
+  sessionlog bench --quick                         twenty seconds, a first look
   sessionlog bench                                 every row, about three minutes
-  sessionlog bench floor engine --rounds 5         only the disk and the engine
-  sessionlog bench http.append redis --json        rows by the beginning of their names
-  sudo chrt -r 1 sessionlog bench                  on a machine that does other things as well
+  sessionlog bench floor engine --rounds 5         only disk and engine
+  sessionlog bench http.append redis --json        rows by prefix of their names
+  sudo chrt -r 1 sessionlog bench                  on a busy machine
 
-Figures move from machine to machine and from minute to minute: quote ratios of one run. It works
-in a directory of its own, which goes away, and starts PostgreSQL and Redis there when they are
-installed. Exit code 0, targets met or not, unless --check is given. See docs/performance.md.")]
+Figures vary between machines and runs: quote ratios of one run. It uses a temporary directory and
+starts PostgreSQL and Redis there if they are installed. Exit code 0 even if targets are missed,
+unless --check is given.")]
 pub(super) struct Bench {
-    /// Groups (floor, engine, http, slice, peers, start, research, fork, disk) or beginnings of row
+    /// Groups (floor, engine, http, slice, peers, start, research, fork, disk) or prefixes of row
     /// names
     #[arg(value_name = "ROWS")]
     pub(super) rows: Vec<String>,
-    /// One short round of each row
+    /// Run one short round of each row
     #[arg(long)]
     pub(super) quick: bool,
-    /// Rounds of each row; they are interleaved, and the median counts
+    /// Rounds of each row, interleaved; the median counts
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub(super) rounds: Option<u32>,
-    /// Seconds of a round
+    /// Seconds per round
     #[arg(long, value_name = "S", value_parser = seconds)]
     pub(super) seconds: Option<f64>,
-    /// Sessions of the rows with many; otherwise 10000, and 100000 where a server is started
+    /// Sessions in rows with many; default: 10000, or 100000 where a server is started
     #[arg(long, value_name = "N", value_parser = sessions)]
     pub(super) sessions: Option<usize>,
-    /// Bytes of events in the sessions that a server is started on, such as 10GiB
+    /// Bytes of events in the store that a server is started on, such as 10GiB
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub(super) fill: Option<u64>,
-    /// Where to make the directory that is measured: on the disk you want to know about
+    /// Directory on the disk to measure
     #[arg(long, value_name = "DIR")]
     pub(super) dir: Option<PathBuf>,
-    /// Other stores beside this one: those that are installed, or none
+    /// Other stores to compare with: those installed, or none
     #[arg(long, value_enum, value_name = "WHICH", default_value = "auto")]
     pub(super) peers: Peers,
-    /// Conversations for the row of disk bytes: files that `import` takes, or directories of them
+    /// Conversations for the row of disk bytes: files that `import` accepts, or directories of them
     #[arg(long, value_name = "PATH", num_args = 1..)]
     pub(super) transcripts: Vec<PathBuf>,
-    /// web-researcher-mcp, to be compared in the research rows; without it the one in PATH
+    /// Path of web-researcher-mcp, for the research rows; default: the one on PATH
     #[arg(long, value_name = "PROGRAM")]
     pub(super) reference: Option<PathBuf>,
-    /// Exit with code 1 when a target is missed
+    /// Exit with code 1 if a target is missed
     #[arg(long)]
     pub(super) check: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Peers {
-    /// PostgreSQL and Redis, where they are installed
+    /// PostgreSQL and Redis, if installed
     Auto,
     /// None
     None,
@@ -973,7 +1016,7 @@ pub(super) enum Peers {
     after_help = "Example: sessionlog completions bash > ~/.local/share/bash-completion/completions/sessionlog"
 )]
 pub(super) struct Completions {
-    /// The shell
+    /// Shell
     #[arg(value_enum, value_name = "SHELL")]
     pub(super) shell: clap_complete::Shell,
 }

@@ -315,7 +315,7 @@ fn refused(path: &Path, error: NoBackup) -> Failure {
 }
 
 fn progress(screen: &Screen, bytes: Option<u64>) -> ProgressBar {
-    let target = match screen.terminal_errors && !screen.json {
+    let target = match screen.shows_progress() {
         true => ProgressDrawTarget::stderr(),
         false => ProgressDrawTarget::hidden(),
     };

@@ -117,7 +117,7 @@ async fn tell(stage: &Stage, screen: &mut Screen) -> Outcome {
         acknowledged.push(writer.append(number).await?);
     }
     writer.finish().await?;
-    step(screen, 6, "a new server takes the data directory over, and the appending goes on")?;
+    step(screen, 6, "a new server takes over the data directory, and appending continues")?;
 
     let outcome = compare(&client, &session, &acknowledged, report.added, screen).await;
     server.stop().await?;

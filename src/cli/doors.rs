@@ -116,8 +116,7 @@ impl Doors {
         let (tokens, limits) = (self.tokens_file.clone(), self.of_tenants()?.0);
         let options = AccessOptions { tokens, jwt, limits };
         let access = Access::open(options, Arc::new(SystemClock::new())).map_err(|error| {
-            let made = "a file of tokens is made by `sessionlog tokens create`";
-            wrong_file(&error, &format!("{made}; see docs/operations.md"))
+            wrong_file(&error, "`sessionlog tokens create` makes a file of tokens")
         })?;
         Ok(Some(Arc::new(access)))
     }
@@ -137,7 +136,10 @@ impl Doors {
         let both = together("tls_cert", certificate, "tls_key", key)?;
         let Some((certificate, key)) = both else { return Ok(None) };
         let certificates = Certificates::open(certificate, key).map_err(|error| {
-            wrong_file(&error, "see docs/operations.md for what tls_cert and tls_key hold")
+            wrong_file(
+                &error,
+                "tls_cert holds a certificate chain and tls_key its private key, both in PEM",
+            )
         })?;
         Ok(Some(Arc::new(certificates)))
     }

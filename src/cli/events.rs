@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::{
-    args,
+    args, consent,
     failure::Outcome,
     page::{Gap, Pages, Part, Query, on_one_line},
     player,
@@ -154,6 +154,14 @@ impl Lines {
 
 /// Takes the body of an event away.
 pub(super) async fn redact(client: &Client, one: &args::OneEvent, screen: &mut Screen) -> Outcome {
+    consent::required("redact", one.yes, screen)?;
+    let (session, id) = (&one.session, printable(one.event.as_str()));
+    let warning = format!(
+        "The body of event {id} of {session} is destroyed for ever. Its position, type and chain \
+         value stay."
+    );
+    let unchanged = format!("{id} was not redacted");
+    consent::ask(one.yes, &warning, "Redact it permanently?", &unchanged, screen)?;
     let path = event_path(&one.session, &one.event, "/redact");
     let body = client.send(Request::post(path)).await?.body;
     if screen.json {
@@ -161,7 +169,6 @@ pub(super) async fn redact(client: &Client, one: &args::OneEvent, screen: &mut S
     }
     let event: Value = serde_json::from_slice(&body).unwrap_or_default();
     let position = event.get("position").and_then(Value::as_u64).unwrap_or_default();
-    let (session, id) = (&one.session, printable(one.event.as_str()));
     screen.line(format!("redacted {id}, position {position} of {session}"))?;
     Ok(())
 }

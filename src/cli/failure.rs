@@ -43,6 +43,11 @@ pub(super) enum Failure {
     Stream(#[from] io::Error),
 }
 
+/// The member that a refusal names.
+fn field(refusal: &crate::client::Refusal) -> Option<&str> {
+    refusal.body.pointer("/error/recovery_hint/field")?.as_str()
+}
+
 /// What a hint says to who speaks HTTP, and what that is on a command line.
 const IN_OWN_WORDS: [(&str, &str); 3] = [
     ("ask again with allow_gaps=true", "with `sessionlog events SESSION --allow-gaps`"),
@@ -89,6 +94,7 @@ impl Failure {
             Self::Client(ClientError::Refused(refusal))
             | Self::Import(ImportError::Client(ClientError::Refused(refusal))) => {
                 match refusal.status {
+                    _ if field(refusal) == Some("tokens_max") => USAGE,
                     404 | 410 => NOT_FOUND,
                     423 if refusal.code == "session_damaged" => DAMAGED,
                     _ => REFUSED,
@@ -136,7 +142,9 @@ impl Failure {
                 refusal.action().map(str::to_owned)
             }
             Self::Refused { action, .. } => Some(action.clone()),
-            Self::Config(_) => Some("see `sessionlog help` and docs/operations.md".to_owned()),
+            Self::Config(_) => Some(
+                "`sessionlog config` lists the settings, `sessionlog help` their flags".to_owned(),
+            ),
             _ => None,
         }
     }

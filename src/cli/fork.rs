@@ -48,7 +48,7 @@ async fn forked(client: &Client, parent: &SessionId, asked: &Asked<'_>) -> Outco
 fn tell_fork(parent: &SessionId, fork: &Value, screen: &mut Screen) -> Outcome {
     let (id, at) = (text(fork, "id"), fork.pointer("/forked_from/position"));
     let at = at.and_then(Value::as_u64).unwrap_or_default();
-    screen.line(format!("{id} goes on from {parent} at position {at}; no event was copied"))?;
+    screen.line(format!("created {id} from {parent} at position {at}; no event was copied"))?;
     Ok(())
 }
 

@@ -129,7 +129,7 @@ pub(super) async fn deliver_what_waits(
     }
     if drained.aside > 0 {
         let aside = drained.aside;
-        screen.note(format!("{aside} of them nobody can read: they are in {spool}/refused now"));
+        screen.note(format!("{aside} of them cannot be read; they were moved to {spool}/refused"));
     }
 }
 

@@ -21,8 +21,10 @@ const EVENTS_NAMED: usize = 3;
 
 pub(super) fn run(path: &Path, screen: &mut Screen) -> Outcome {
     let failed = |source| Failure::File { path: path.to_path_buf(), source };
+    let absent = "no such file or directory; inspect expects a data directory, or a journal file or \
+                  segment in one";
     let found = files::look(path)
-        .and_then(|found| found.ok_or_else(|| io::ErrorKind::NotFound.into()))
+        .and_then(|found| found.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, absent)))
         .map_err(failed)?;
     let bad = match found.is_dir {
         true => directory(path, screen)?,

@@ -10,8 +10,9 @@ use serde_json::json;
 use super::{
     args::{AgentName, Install, InstallScope},
     config::{Config, Environment},
+    consent,
     failure::{Failure, Outcome},
-    screen::{Screen, Tone},
+    screen::{Screen, Tone, counted},
 };
 use crate::{
     env::files,
@@ -142,11 +143,13 @@ impl<'a> Job<'a> {
         Ok(self.agent.targets(self.scope, &Places { home, settings, project }))
     }
 
-    /// How the agent's program runs us: as we were run, or by name where others share the settings.
+    /// How the agent's program runs us: by an absolute path, or by name where others share the
+    /// settings and the name leads here.
     fn command(&self, config: &Config) -> Outcome<Command> {
         let program = match self.scope {
             Scope::User => program(self.environment)?.display().to_string(),
-            Scope::Project => "sessionlog".to_owned(),
+            Scope::Project if resolves_to_us(self.environment)? => "sessionlog".to_owned(),
+            Scope::Project => program(self.environment)?.display().to_string(),
         };
         let flags = config.flags().filter(|(name, ..)| PASSED_ON.contains(name));
         let mut arguments = Vec::new();
@@ -181,8 +184,18 @@ impl<'a> Job<'a> {
                 show(change, screen)?;
             }
         }
-        let asks = count > 0 && !self.wanted.dry_run && !self.wanted.yes && screen.asks();
-        let agreed = !asks || screen.agreed("Change these files?")?;
+        let changes_files = count > 0 && !self.wanted.dry_run;
+        if count > 0 && !screen.json {
+            screen.line(summary(changes.iter().filter(changing)))?;
+        }
+        let mut agreed = true;
+        if changes_files && !self.wanted.yes {
+            screen.flush()?;
+            let verb =
+                if changes.iter().any(|c| c.kept.is_some()) { "install" } else { "uninstall" };
+            consent::required(verb, false, screen)?;
+            agreed = screen.agreed("Change these files?")?;
+        }
         let applied = agreed && !self.wanted.dry_run;
         if applied {
             for change in changes.iter().filter(changing) {
@@ -276,6 +289,32 @@ fn program(environment: &Environment) -> std::io::Result<PathBuf> {
         None => std::path::absolute(typed).ok().filter(is_this),
     };
     Ok(found.unwrap_or(running))
+}
+
+/// Whether the name `sessionlog` leads to this very program on PATH.
+fn resolves_to_us(environment: &Environment) -> std::io::Result<bool> {
+    let this = files::identity(&std::env::current_exe()?)?;
+    let Some(path) = environment.variables.get("PATH") else { return Ok(false) };
+    let mut places = std::env::split_paths(path).map(|directory| directory.join("sessionlog"));
+    let found = places.find_map(|place| files::identity(&place).ok());
+    Ok(found.is_some_and(|found| found == this))
+}
+
+/// The change in one line.
+fn summary<'a>(changes: impl Iterator<Item = &'a Change>) -> String {
+    let (mut added, mut removed, mut paths) = (0, 0, Vec::new());
+    for change in changes {
+        let diff = change.diff();
+        added += diff.lines().filter(|line| line.starts_with('+')).count();
+        removed += diff.lines().filter(|line| line.starts_with('-')).count();
+        paths.push(change.path.display().to_string());
+    }
+    format!(
+        "{}: {} added, {removed} removed ({})",
+        counted(paths.len(), "file"),
+        counted(added, "line"),
+        paths.join(", ")
+    )
 }
 
 impl Change {

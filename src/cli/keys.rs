@@ -138,6 +138,6 @@ pub(super) fn unopened(data_dir: &str, problem: &KeyProblem) -> Failure {
         code: "forbidden",
         // Who started this owner is told the message alone.
         message: format!("data directory {data_dir}: {problem}; nothing was changed: {action}"),
-        action: "see docs/operations.md, Encryption".to_owned(),
+        action: "`sessionlog keys check` shows which key the store needs".to_owned(),
     }
 }

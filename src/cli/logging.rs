@@ -9,6 +9,7 @@ use std::{
 
 use tracing_subscriber::{EnvFilter, fmt::MakeWriter};
 
+use super::safe::printable;
 use crate::env::{Clock as _, clock::SystemClock};
 
 /// Sends the log to standard error, for a person where that is a terminal and as JSON elsewhere, or
@@ -21,11 +22,34 @@ pub(super) fn start(level: &str, file: Option<Box<dyn Write + Send>>) {
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_target(false);
     let log = log.log_internal_errors(false);
     let json = file.is_some() || !io::stderr().is_terminal();
+    if !json {
+        return start_text(level);
+    }
     let out = file.unwrap_or_else(|| Box::new(io::stderr()));
-    let lines = Lines::new(out, json);
-    match json {
-        true => log.json().with_writer(lines).init(),
-        false => log.with_writer(lines).init(),
+    log.json().with_writer(Lines::new(out, json)).init();
+}
+
+/// Sends the log of a verb that owns no store to standard error, as text for a person.
+pub(super) fn start_text(level: &str) {
+    let filter = EnvFilter::builder().parse_lossy(format!("warn,sessionlog={level}"));
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_target(false);
+    let lines = Lines::new(Box::new(Terminal), false);
+    log.log_internal_errors(false).with_ansi(false).with_writer(lines).init();
+}
+
+/// Standard error as a terminal: a line may quote what a client sent, and no control character of
+/// that may reach a terminal.
+struct Terminal;
+
+impl Write for Terminal {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let text = String::from_utf8_lossy(bytes);
+        io::stderr().write_all(printable(&text).as_bytes())?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stderr().flush()
     }
 }
 

@@ -6,14 +6,17 @@ mod append;
 mod args;
 mod backup;
 mod bench;
+mod checks;
 mod config;
 mod connect;
+mod consent;
 mod demo;
 mod doors;
 mod eval;
 mod events;
 mod failure;
 mod fork;
+mod health;
 mod hook;
 mod inspect;
 mod install;
@@ -21,7 +24,9 @@ mod keys;
 mod layers;
 mod logging;
 mod mcp;
+mod names;
 mod page;
+mod pager;
 mod player;
 mod proxy;
 mod readable;
@@ -29,6 +34,7 @@ mod reference;
 mod repair;
 mod retention;
 mod rotate;
+mod safe;
 mod screen;
 mod secrets;
 mod serve;
@@ -36,17 +42,20 @@ mod sessions;
 mod settings;
 mod signals;
 mod stage;
+mod table;
 mod tenants;
 mod times;
+mod titles;
 mod tokens;
 mod transfer;
+mod verbs;
 mod verify;
 mod view;
 mod work;
 
-use std::process::ExitCode;
+use std::{io::Write as _, process::ExitCode};
 
-use clap::Parser;
+use clap::FromArgMatches as _;
 
 use args::{Arguments, Backup, BackupVerb, Verb};
 use config::{Config, Environment};
@@ -61,27 +70,63 @@ pub use reference::markdown as reference;
 #[must_use]
 pub fn run() -> ExitCode {
     host::keep_freed_memory();
-    let arguments = match Arguments::try_parse() {
+    let arguments = match reference::command()
+        .try_get_matches()
+        .and_then(|matches| Arguments::from_arg_matches(&matches))
+    {
         Ok(arguments) => arguments,
         Err(error) => {
             // Help and version arrive here too; they are what was asked for.
             let wrong = error.use_stderr();
-            let _ = error.print();
+            print(&error);
             return ExitCode::from(if wrong && !is_hook() { USAGE } else { DONE });
         }
     };
     let environment = Environment::of_process();
     let colours = !environment.variables.contains_key("NO_COLOR");
     let mut screen = Screen::new(arguments.common.json, colours);
+    screen.quiet = arguments.common.quiet;
+    if arguments.common.verbose && !matches!(arguments.verb, Verb::Serve(_) | Verb::Hook) {
+        logging::start_text("debug");
+    }
+    if let Some(command) = pager(&arguments, &environment) {
+        screen.page(command, environment.variables.contains_key("LESS"));
+    }
     let outcome = execute(arguments, &environment, &mut screen)
         .map_err(Failure::in_own_words)
         .and_then(|()| screen.flush().map_err(Failure::from));
+    let paged = screen.end_page().map_err(Failure::from);
+    let outcome = outcome.and(paged);
     match outcome {
         Ok(()) => ExitCode::from(DONE),
         Err(failure) => {
             tell(&failure, &mut screen);
             ExitCode::from(failure.exit())
         }
+    }
+}
+
+/// The command of the pager, for a verb whose output is for reading.
+fn pager(arguments: &Arguments, environment: &Environment) -> Option<String> {
+    if arguments.common.no_pager || arguments.common.json || !arguments.verb.is_paged() {
+        return None;
+    }
+    let there = |name: &str| {
+        let path = environment.variables.get("PATH")?;
+        let mut places = std::env::split_paths(path).map(|directory| directory.join(name));
+        places.any(|place| place.is_file()).then(|| name.to_owned())
+    };
+    let wanted = environment.text("PAGER").or_else(|| there("less"))?;
+    Some(wanted).filter(|command| !matches!(command.trim(), "" | "cat"))
+}
+
+/// Prints help, version or an error of clap, which quotes what was typed.
+fn print(error: &clap::Error) {
+    let text = error.render().to_string();
+    if error.use_stderr() && safe::has_controls(&text) {
+        let _ = write!(std::io::stderr(), "{}", screen::printable(&text));
+    } else {
+        let _ = error.print();
     }
 }
 
@@ -92,8 +137,9 @@ fn is_hook() -> bool {
     // The verb is the first word that is no flag and no flag's value.
     while let Some(argument) = arguments.next() {
         match argument.strip_prefix("--") {
+            None if argument.starts_with('-') => {}
             None => return argument == "hook",
-            Some("json") => {}
+            Some("json" | "quiet" | "verbose" | "no-pager") => {}
             Some(flag) if flag.contains('=') => {}
             Some(_) => drop(arguments.next()),
         }
@@ -112,14 +158,19 @@ fn tell(failure: &Failure, screen: &mut Screen) {
         return;
     }
     let _ = screen.flush();
-    screen.note(format!("sessionlog: {}", screen::printable(&failure.to_string())));
+    screen.error(format!("sessionlog: {}", screen::printable(&failure.to_string())));
     if let Some(action) = failure.action() {
-        screen.note(format!("  to do: {}", screen::printable(&action)));
+        screen.error(format!("  to do: {}", screen::printable(&action)));
     }
 }
 
 fn execute(arguments: Arguments, environment: &Environment, screen: &mut Screen) -> Outcome {
     let Arguments { mut common, mut verb } = arguments;
+    match (common.verbose, common.quiet, &verb) {
+        (true, ..) => common.flags.or("log", "debug"),
+        (_, true, Verb::Serve(_)) => common.flags.or("log", "error"),
+        _ => {}
+    }
     if let Verb::Proxy(proxy) = &mut verb {
         // The server it wraps, and where it listens itself; the store's are settings still.
         proxy.upstream = common.flags.take("url");
@@ -148,11 +199,13 @@ fn execute(arguments: Arguments, environment: &Environment, screen: &mut Screen)
     let config = Config::load(&common, environment)?;
     match &verb {
         Verb::Config => {
-            show_config(&config, screen)?;
+            show_config(&config, environment, screen)?;
             return config.secrets.read().map(drop);
         }
         Verb::Install(wanted) => return install::install(&config, wanted, environment, screen),
         Verb::Uninstall(wanted) => return install::uninstall(wanted, environment, screen),
+        Verb::Status => return health::status(&config, environment, screen),
+        Verb::Doctor => return health::doctor(&config, environment, screen),
         Verb::Tokens(wanted) => return tokens::run(&config, &wanted.verb, screen),
         Verb::Keys(wanted) if wanted.verb == args::KeysVerb::Check && config.url.is_none() => {
             return rotate::check_here(&config, screen);
@@ -185,11 +238,12 @@ fn makes_store(verb: &Verb) -> bool {
 /// Runs a verb that asks a server.
 async fn ask(
     client: Client,
-    verb: Verb,
+    mut verb: Verb,
     config: &Config,
     environment: &Environment,
     screen: &mut Screen,
 ) -> Outcome {
+    names::resolve(&client, &mut verb).await?;
     match verb {
         Verb::Sessions(sessions) => sessions::list(&client, sessions, screen).await,
         Verb::Show(wanted) => sessions::show(&client, &wanted, screen).await,
@@ -197,7 +251,7 @@ async fn ask(
         Verb::Cursors(wanted) => work::cursors(&client, wanted, screen).await,
         Verb::Wake(wanted) => work::wake(&client, &wanted, screen).await,
         Verb::History(wanted) => work::history(&client, &wanted, screen).await,
-        Verb::Delete(one) => sessions::delete(&client, &one.session, screen).await,
+        Verb::Delete(one) => sessions::delete(&client, &one, screen).await,
         Verb::Erase(wanted) => sessions::erase(&client, &wanted, screen).await,
         Verb::Redact(one) => events::redact(&client, &one, screen).await,
         Verb::Hold(wanted) => retention::hold(&client, &wanted, screen).await,
@@ -225,7 +279,7 @@ async fn ask(
     }
 }
 
-fn show_config(config: &Config, screen: &mut Screen) -> Outcome {
+fn show_config(config: &Config, environment: &Environment, screen: &mut Screen) -> Outcome {
     if screen.json {
         let settings: serde_json::Map<String, serde_json::Value> = config
             .listed()
@@ -244,9 +298,27 @@ fn show_config(config: &Config, screen: &mut Screen) -> Outcome {
         .listed()
         .map(|found| {
             let value = found.shown().unwrap_or_else(|| "(none)".to_owned());
-            vec![found.name.to_owned(), value, found.source.clone()]
+            vec![found.name.to_owned(), value, found.source.clone(), found.help.clone()]
         })
-        .collect();
-    screen.table(&["SETTING", "VALUE", "FROM"], rows)?;
-    Ok(())
+        .collect::<Vec<_>>();
+    screen.note(match &config.file {
+        Some(path) => format!("Settings are read from {}.", path.display()),
+        None => match environment.home_or("XDG_CONFIG_HOME", ".config") {
+            Some(path) => {
+                let path = path.join("sessionlog").join(layers::FILE_NAME);
+                format!("There is no configuration file; its path is {}.", path.display())
+            }
+            None => "There is no configuration file: HOME is not set.".to_owned(),
+        },
+    });
+    if !screen.terminal {
+        return Ok(screen.table(&[], rows)?);
+    }
+    let mut paper = readable::Paper::new(screen.columns(), screen.times());
+    for row in rows {
+        let [name, value, from, meaning] = row.as_slice() else { continue };
+        paper.text(&format!("{name} = {value}  ({from})"));
+        paper.say(screen::Tone::Faint, "      ", meaning);
+    }
+    Ok(screen.lines(paper.lines())?)
 }

@@ -3,9 +3,69 @@
 
 use std::fmt::Write as _;
 
-use clap::{Command, CommandFactory};
+use clap::{Command, CommandFactory as _};
 
-use super::{args::Arguments, failure::Outcome, screen::Screen, settings::SETTINGS};
+use super::{
+    args::Arguments,
+    failure::Outcome,
+    screen::Screen,
+    settings::{EVERY_VERB, SETTINGS},
+};
+
+/// Verbs by what a person wants.
+const GROUPS: [(&str, &[&str]); 6] = [
+    (
+        "Read",
+        &["sessions", "show", "events", "replay", "view", "history", "diff", "rewind", "export"],
+    ),
+    ("Write", &["append", "import", "fork", "checkpoints", "cursors", "wake", "redact"]),
+    ("Agents", &["install", "uninstall", "mcp", "hook", "proxy"]),
+    (
+        "Store",
+        &[
+            "serve",
+            "status",
+            "doctor",
+            "verify",
+            "repair",
+            "inspect",
+            "backup",
+            "retention",
+            "hold",
+            "restore",
+            "delete",
+            "erase",
+            "config",
+        ],
+    ),
+    ("Keys and access", &["keys", "tokens", "audit"]),
+    ("Other", &["demo", "bench", "eval", "completions", "man", "help"]),
+];
+/// Columns of a verb's name in the list of verbs, and of a whole line.
+const NAME_COLUMNS: usize = 13;
+
+/// The command line, with its verbs in groups.
+pub(super) fn command() -> Command {
+    let command = Arguments::command();
+    let mut list = String::new();
+    for (heading, verbs) in GROUPS {
+        let _ = writeln!(list, "{heading}:");
+        for name in verbs {
+            let about = command.find_subcommand(name).and_then(Command::get_about);
+            let about =
+                about.map_or_else(|| "Show the help of a verb".to_owned(), ToString::to_string);
+            let aliases = command.find_subcommand(name).map(|verb| verb.get_visible_aliases());
+            let aliases = aliases.map(|all| all.collect::<Vec<_>>().join(", ")).unwrap_or_default();
+            let also = if aliases.is_empty() { aliases } else { format!(" (also: {aliases})") };
+            let _ = writeln!(list, "  {name:<NAME_COLUMNS$}{about}{also}");
+        }
+        list.push('\n');
+    }
+    let template = format!(
+        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{list}Options:\n{{options}}{{after-help}}"
+    );
+    command.help_template(template)
+}
 
 pub(super) fn completions(shell: clap_complete::Shell, screen: &mut Screen) -> Outcome {
     let mut script = Vec::new();
@@ -37,23 +97,33 @@ fn settings(text: &mut String) {
 /// The reference of the command line: the text of docs/cli.md.
 #[must_use]
 pub fn markdown() -> String {
-    let mut root = Arguments::command().term_width(98);
+    let mut root = command().term_width(98);
     root.build();
     let mut text = String::from(
         "# Command line\n\nGenerated from the program's own help; a test compares them. Settings, \
          files and signals are in\n[operations.md](operations.md).\n",
     );
     section(&mut text, &mut root, 2);
-    for verb in root.get_subcommands_mut().filter(|verb| !verb.is_hide_set()) {
+    text.push_str("\nThe options of every verb are listed once, above.\n");
+    for verb in root.get_subcommands().filter(|verb| !verb.is_hide_set()) {
         if verb.get_name() != "help" {
-            section(&mut text, verb, 2);
-            for below in verb.get_subcommands_mut().filter(|below| below.get_name() != "help") {
-                section(&mut text, below, 3);
+            let mut verb = without_common(verb.clone());
+            section(&mut text, &mut verb, 2);
+            for below in verb.get_subcommands().filter(|below| below.get_name() != "help") {
+                section(&mut text, &mut without_common(below.clone()), 3);
             }
         }
     }
     settings(&mut text);
     text
+}
+
+/// A verb without the options that every verb has.
+fn without_common(verb: Command) -> Command {
+    verb.mut_args(|argument| {
+        let everywhere = argument.get_help_heading() == Some(EVERY_VERB);
+        argument.hide_long_help(everywhere).hide_short_help(everywhere)
+    })
 }
 
 fn section(text: &mut String, command: &mut Command, level: usize) {
@@ -66,4 +136,23 @@ fn section(text: &mut String, command: &mut Command, level: usize) {
         "#".repeat(level),
         lines.join("\n").trim_end()
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_verb_is_in_one_group_and_its_line_fits_a_terminal() {
+        let command = command();
+        let grouped = || GROUPS.iter().flat_map(|(_, verbs)| verbs.iter());
+        for verb in command.get_subcommands() {
+            let name = verb.get_name();
+            assert_eq!(grouped().filter(|one| **one == name).count(), 1, "{name}");
+            let about = verb.get_about().map(ToString::to_string).unwrap_or_default();
+            let columns = 2 + NAME_COLUMNS + about.chars().count();
+            assert!(columns <= 100, "{columns}: {name} {about}");
+        }
+        assert_eq!(grouped().count(), command.get_subcommands().count() + 1, "and help");
+    }
 }

@@ -85,8 +85,7 @@ async fn rotate(client: &Client, config: &Config, screen: &mut Screen) -> Outcom
         return Err(Failure::Refused {
             code: "invalid_request",
             message: format!("the owner was started with other keys than {wanted}"),
-            action: "stop it (it leaves by itself when nobody uses it), then run this again"
-                .to_owned(),
+            action: "stop it (it exits by itself when idle), then run this again".to_owned(),
         });
     }
     if screen.json {
@@ -109,7 +108,7 @@ async fn ask(client: &Client, request: Request) -> Outcome<(Vec<u8>, KeysAnswer)
 
 fn show(answer: &KeysAnswer, screen: &mut Screen) -> Outcome {
     if !answer.encrypted {
-        screen.line("in plaintext: it wants no key")?;
+        screen.line("This store is not encrypted; no key needed.")?;
         return Ok(());
     }
     let given = |id: &String| {
@@ -142,7 +141,7 @@ fn verdict(answer: &KeysAnswer) -> Outcome {
 }
 
 fn progress_bar(screen: &Screen) -> ProgressBar {
-    let target = match screen.terminal_errors && !screen.json {
+    let target = match screen.shows_progress() {
         true => ProgressDrawTarget::stderr(),
         false => ProgressDrawTarget::hidden(),
     };

@@ -1,13 +1,18 @@
 //! What a person or a pipe sees: lines, JSON, tables, colours. It must not decide what to show.
 
 use std::{
-    borrow::Cow,
+    cell::RefCell,
     io::{self, IsTerminal, Write},
 };
 
 use serde_json::Value;
 
-use super::times::Times;
+pub(super) use super::safe::printable;
+use super::{
+    pager::Pager,
+    safe::{Mark, Seal},
+    times::Times,
+};
 
 /// Standard output and error of one run.
 pub(super) struct Screen {
@@ -19,6 +24,13 @@ pub(super) struct Screen {
     /// Whether a person looks at standard error.
     pub(super) terminal_errors: bool,
     colours: bool,
+    seal: Seal,
+    /// Whether remarks are left out.
+    pub(super) quiet: bool,
+    /// What long output goes through, while it does.
+    pager: Option<Pager>,
+    /// Remarks that wait for the pager's end.
+    held: RefCell<Vec<String>>,
 }
 
 /// Columns from which cells are wrapped to fit the terminal.
@@ -27,6 +39,9 @@ const TABLE_COLUMNS_MIN: u16 = 60;
 const COLUMNS: usize = 100;
 /// Columns below which text is not wrapped any narrower.
 const COLUMNS_MIN: usize = 20;
+
+/// How often a spinner turns.
+const SPINNER_TICK: std::time::Duration = std::time::Duration::from_millis(120);
 
 /// How a word stands out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +67,29 @@ impl Screen {
             terminal,
             terminal_errors: io::stderr().is_terminal(),
             colours: terminal && colours_allowed,
+            seal: Seal::new(),
+            quiet: false,
+            pager: None,
+            held: RefCell::default(),
         }
+    }
+
+    /// Sends what is printed from now on through a pager, where a person looks at text and it does
+    /// not fit the terminal.
+    pub(super) fn page(&mut self, command: String, has_less: bool) {
+        let size = self.size().filter(|_| !self.json && self.pager.is_none());
+        if let Some(size) = size.filter(|(_, rows)| *rows > 1) {
+            self.pager = Some(Pager::new(command, has_less, size));
+        }
+    }
+
+    /// Ends the pager, and prints the remarks that waited for it.
+    pub(super) fn end_page(&mut self) -> io::Result<()> {
+        let ended = self.pager.take().map_or(Ok(()), Pager::end);
+        for text in self.held.take() {
+            self.note(text);
+        }
+        ended
     }
 
     /// Whether a person sits before a whole screen, and types.
@@ -62,9 +99,14 @@ impl Screen {
 
     /// Columns of a line of text: those of the terminal, 100 where there is none.
     pub(super) fn columns(&self) -> usize {
-        let told = self.terminal.then(|| ratatui::crossterm::terminal::size().ok()).flatten();
-        let told = told.map(|(columns, _)| usize::from(columns)).filter(|columns| *columns > 0);
-        told.unwrap_or(COLUMNS).max(COLUMNS_MIN)
+        self.size().map_or(COLUMNS, |(columns, _)| columns).max(COLUMNS_MIN)
+    }
+
+    /// Columns and lines of the terminal that shows standard output, where it says so.
+    fn size(&self) -> Option<(usize, usize)> {
+        let told = rustix::termios::tcgetwinsize(io::stdout()).ok().filter(|_| self.terminal)?;
+        let size = (usize::from(told.ws_col), usize::from(told.ws_row));
+        (size.0 > 0).then_some(size)
     }
 
     /// How instants are printed: relative and local on a terminal, RFC 3339 in a pipe.
@@ -79,7 +121,11 @@ impl Screen {
             self.out.write_all(text.as_bytes())?;
             return self.out.write_all(b"\n");
         }
-        self.out.write_all(guarded(text).as_bytes())?;
+        if let Some(pager) = &mut self.pager {
+            let safe = self.seal.guard(text).into_owned() + "\n";
+            return pager.print(&safe, &self.seal.without_marks(text));
+        }
+        self.out.write_all(self.seal.guard(text).as_bytes())?;
         self.out.write_all(b"\n")?;
         self.out.flush()
     }
@@ -127,8 +173,38 @@ impl Screen {
 
     /// A remark beside the result, on standard error.
     pub(super) fn note(&self, text: impl AsRef<str>) {
-        // A remark is lost when standard error is gone.
-        let _ = writeln!(io::stderr(), "{}", guarded(text.as_ref()));
+        if self.quiet {
+            return;
+        }
+        if self.pager.is_some() {
+            return self.held.borrow_mut().push(text.as_ref().to_owned());
+        }
+        self.error(text);
+    }
+
+    /// A sentence on standard error that is never left out.
+    pub(super) fn error(&self, text: impl AsRef<str>) {
+        // It is lost when standard error is gone.
+        let _ = writeln!(io::stderr(), "{}", self.seal.guard(text.as_ref()));
+    }
+
+    /// Whether a person waits and may be shown how far a verb is.
+    pub(super) fn shows_progress(&self) -> bool {
+        self.terminal_errors && !self.json && !self.quiet
+    }
+
+    /// A sign that a verb works, for one that cannot say how far it is.
+    pub(super) fn spinner(&self, doing: &str) -> indicatif::ProgressBar {
+        let target = match self.shows_progress() && self.pager.is_none() {
+            true => indicatif::ProgressDrawTarget::stderr(),
+            false => indicatif::ProgressDrawTarget::hidden(),
+        };
+        let bar = indicatif::ProgressBar::with_draw_target(None, target);
+        let style = indicatif::ProgressStyle::with_template("{spinner} {msg} {elapsed}");
+        let bar = style.map_or(bar.clone(), |style| bar.with_style(style));
+        bar.set_message(doing.to_owned());
+        bar.enable_steady_tick(SPINNER_TICK);
+        bar
     }
 
     /// Whether there is a person to be asked.
@@ -139,7 +215,7 @@ impl Screen {
     /// Asks a person, who must say yes.
     pub(super) fn agreed(&mut self, question: &str) -> io::Result<bool> {
         self.flush()?;
-        write!(io::stderr(), "{question} [y/N] ")?;
+        write!(io::stderr(), "{} [y/N] ", self.seal.guard(question))?;
         let mut answer = String::new();
         io::stdin().read_line(&mut answer)?;
         Ok(is_yes(&answer))
@@ -150,14 +226,14 @@ impl Screen {
         if !self.colours || text.is_empty() {
             return text.to_owned();
         }
-        let code = match tone {
+        let mark = match tone {
             Tone::Plain => return text.to_owned(),
-            Tone::Faint => "2",
-            Tone::Strong => "1",
-            Tone::Good => "32",
-            Tone::Bad => "31",
+            Tone::Faint => Mark::Faint,
+            Tone::Strong => Mark::Strong,
+            Tone::Good => Mark::Green,
+            Tone::Bad => Mark::Red,
         };
-        format!("\x1b[{code}m{text}\x1b[0m")
+        format!("{}{text}{}", self.seal.mark(mark), self.seal.mark(Mark::Off))
     }
 
     /// A table of plain text (codes for colours would be counted as width); tab-separated lines
@@ -189,63 +265,6 @@ pub(super) fn drawn(heads: &[&str], rows: Vec<Vec<String>>) -> String {
     table.set_header(heads.to_vec());
     table.add_rows(rows);
     table.to_string()
-}
-
-/// Recorded text made safe for a terminal: a character that would move the cursor, change colours
-/// or reorder what is read is written as JSON escapes it.
-pub(super) fn printable(text: &str) -> String {
-    let mut safe = String::with_capacity(text.len());
-    for c in text.chars() {
-        push_printable(c, &mut safe);
-    }
-    safe
-}
-
-fn push_printable(c: char, safe: &mut String) {
-    use std::fmt::Write as _;
-    match c {
-        '\n' | '\t' => safe.push(c),
-        '\r' => safe.push_str("\\r"),
-        c if steers(c) => {
-            let _ = write!(safe, "\\u{:04x}", u32::from(c));
-        }
-        c => safe.push(c),
-    }
-}
-
-/// Whether a terminal acts on a character instead of showing it: C0 and C1 controls, DEL, marks of
-/// writing direction, the byte order mark.
-fn steers(c: char) -> bool {
-    c.is_control()
-        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{feff}')
-        || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-}
-
-/// What a terminal gets of a line: the same as [`printable`], but for the colours of
-/// [`Screen::paint`].
-fn guarded(text: &str) -> Cow<'_, str> {
-    if !text.chars().any(|c| steers(c) && !matches!(c, '\n' | '\t')) {
-        return Cow::Borrowed(text);
-    }
-    let mut safe = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(c) = rest.chars().next() {
-        let taken = colour(rest).unwrap_or_default();
-        if taken.is_empty() {
-            push_printable(c, &mut safe);
-        } else {
-            safe.push_str(taken);
-        }
-        rest = rest.get(taken.len().max(c.len_utf8())..).unwrap_or_default();
-    }
-    Cow::Owned(safe)
-}
-
-/// The sequence that sets a colour at the beginning of a text.
-fn colour(text: &str) -> Option<&str> {
-    let code = text.strip_prefix("\x1b[")?;
-    let digits = code.bytes().take_while(u8::is_ascii_digit).count();
-    code.get(digits..)?.starts_with('m').then(|| text.get(..digits + 3)).flatten()
 }
 
 /// The first line of a text, at most `max` characters of it.
@@ -282,39 +301,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn recorded_text_cannot_steer_the_terminal() {
-        assert_eq!(printable("a\x1b[31mb\r\n\tc"), "a\\u001b[31mb\\r\n\tc");
+    fn a_line_is_the_first_and_cut_to_its_width() {
         assert_eq!(one_line("é\nbcd", 4), "é b…");
         assert_eq!(one_line("abcd", 4), "abcd");
-        let ranges = ['\0'..='\x08', '\x0b'..='\x0c', '\x0e'..='\x1f', '\x7f'..='\u{9f}'];
-        let marks = ['\u{200e}'..='\u{200f}', '\u{202a}'..='\u{202e}', '\u{2066}'..='\u{2069}'];
-        let single = ['\u{61c}'..='\u{61c}', '\u{feff}'..='\u{feff}'];
-        for c in ranges.into_iter().chain(marks).chain(single).flatten() {
-            let escaped = format!("\\u{:04x}", u32::from(c));
-            let text = format!("x{c}y");
-            assert_eq!(printable(&text), format!("x{escaped}y"));
-            assert_eq!(guarded(&text), format!("x{escaped}y"));
-        }
-        for kept in ['\u{200d}', '\u{2060}', '\u{300}', 'ـ', '👨', '\n', '\t'] {
-            assert_eq!(printable(&kept.to_string()), kept.to_string());
-        }
-    }
-
-    #[test]
-    fn a_terminal_gets_our_colours_and_nothing_else_that_steers_it() {
-        for (text, expected) in [
-            ("\x1b[31mred\x1b[0m", "\x1b[31mred\x1b[0m"),
-            ("\x1b[2Jgone", "\\u001b[2Jgone"),
-            ("\x1b]0;title\x07", "\\u001b]0;title\\u0007"),
-            ("\x1b[31", "\\u001b[31"),
-            ("{\"a\":\"\u{9b}2J\u{202e}\"}", "{\"a\":\"\\u009b2J\\u202e\"}"),
-            ("plain é\tb", "plain é\tb"),
-        ] {
-            assert_eq!(guarded(text), expected);
-        }
-        let json = guarded("{\"a\":\"\u{9b}\u{7f}\u{feff}\"}").into_owned();
-        let value: Value = serde_json::from_str(&json).expect("JSON that means the same");
-        assert_eq!(value["a"], "\u{9b}\u{7f}\u{feff}");
     }
 
     #[test]

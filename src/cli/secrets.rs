@@ -25,7 +25,7 @@ impl SecretsSource {
         Recogniser::parse(&self.rules, &self.lines()?).map_err(|error| Failure::Refused {
             code: "invalid_request",
             message: self.told(&error),
-            action: "see docs/secrets.md".to_owned(),
+            action: "correct the setting secrets, or the file that secrets_file names".to_owned(),
         })
     }
 

@@ -4,11 +4,14 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{
-    args,
-    failure::{Failure, Outcome},
+    args, consent,
+    failure::Outcome,
     fork,
     readable::{self, Paper},
-    screen::{Screen, Tone, counted, instant, one_line, size},
+    screen::{Screen, Tone, counted, one_line, size},
+    table,
+    times::Times,
+    titles,
 };
 use crate::{
     client::{Client, ClientError, Request, session_path},
@@ -17,7 +20,8 @@ use crate::{
 
 /// Sessions of a page at most.
 const PAGE: u64 = 1_000;
-const TITLE_CHARS: usize = 48;
+/// Characters of a title where no terminal bounds it.
+const TITLE_CHARS: usize = 120;
 
 #[derive(Deserialize)]
 struct List {
@@ -36,7 +40,7 @@ pub(super) fn number(session: &Value, name: &str) -> u64 {
 pub(super) async fn list(client: &Client, wanted: args::Sessions, screen: &mut Screen) -> Outcome {
     let mut left = wanted.limit.unwrap_or(u64::MAX);
     let mut page: Option<String> = None;
-    let mut rows = Vec::new();
+    let mut sessions = Vec::new();
     loop {
         let request = Request::get("/v1/sessions")
             .query("limit", left.min(PAGE))
@@ -48,25 +52,29 @@ pub(super) async fn list(client: &Client, wanted: args::Sessions, screen: &mut S
             address: client.address(),
             reason: format!("a list that does not parse ({error})"),
         })?;
-        if screen.json {
-            screen.answer(&body)?;
-        } else {
-            rows.extend(list.data.iter().map(row));
-        }
         left = left.saturating_sub(list.data.len() as u64);
         page = list.next_page;
+        sessions.extend(list.data);
         if page.is_none() || left == 0 {
             break;
         }
     }
     if screen.json {
-        return Ok(());
+        let all = serde_json::json!({ "data": sessions, "next_page": page });
+        return Ok(screen.answer(all.to_string().as_bytes())?);
     }
-    if rows.is_empty() {
+    if sessions.is_empty() {
         screen.note("No sessions yet. Try `sessionlog demo`, or `sessionlog import FILE`.");
         return Ok(());
     }
-    screen.table(&["SESSION", "EVENTS", "SIZE", "LAST WRITTEN", "TITLE"], rows)?;
+    let titles = titles::of(client, &sessions).await;
+    if screen.terminal {
+        let lines = table::lines(&sessions, &titles, screen.columns(), &screen.times());
+        return Ok(screen.lines(lines)?);
+    }
+    for (session, title) in sessions.iter().zip(&titles) {
+        screen.line(row(session, title, &screen.times()).join("\t"))?;
+    }
     Ok(())
 }
 
@@ -80,17 +88,29 @@ fn is_given_up(gap: &Value) -> bool {
     gap.get("accepted_at").is_some_and(Value::is_string)
 }
 
-fn row(session: &Value) -> Vec<String> {
-    let mut title = one_line(&text(session, "title"), TITLE_CHARS);
+/// The state of a session in a word.
+pub(super) fn state(session: &Value) -> String {
     if gaps(session).any(|gap| !is_given_up(gap)) {
-        title = format!("DAMAGED {title}");
+        return "damaged".to_owned();
     }
+    if session.get("archived_at").is_some_and(Value::is_string) {
+        return "archived".to_owned();
+    }
+    match session.get("held_at").is_some_and(Value::is_string) {
+        true => "held".to_owned(),
+        false => text(session, "status"),
+    }
+}
+
+/// Fields of a session for a pipe.
+fn row(session: &Value, title: &str, times: &Times) -> Vec<String> {
     vec![
         text(session, "id"),
         number(session, "tail").to_string(),
         size(number(session, "bytes")),
-        instant(&text(session, "updated_at")),
-        title,
+        times.date(&text(session, "updated_at")),
+        state(session),
+        one_line(title, TITLE_CHARS),
     ]
 }
 
@@ -121,7 +141,28 @@ pub(super) async fn show(client: &Client, wanted: &args::Show, screen: &mut Scre
     Ok(screen.lines(paper.lines())?)
 }
 
-pub(super) async fn delete(client: &Client, id: &SessionId, screen: &mut Screen) -> Outcome {
+/// How a question names a session: its id, title and number of events.
+async fn described(client: &Client, id: &SessionId) -> Outcome<String> {
+    let body = client.send(Request::get(session_path(id, ""))).await?.body;
+    let session: Value = serde_json::from_slice(&body).unwrap_or_default();
+    let events = counted(number(&session, "tail").try_into().unwrap_or(usize::MAX), "event");
+    Ok(match one_line(&text(&session, "title"), TITLE_CHARS) {
+        title if title.is_empty() => format!("Session {id} has {events}."),
+        title => format!("Session {id} \"{title}\" has {events}."),
+    })
+}
+
+pub(super) async fn delete(client: &Client, wanted: &args::Delete, screen: &mut Screen) -> Outcome {
+    let id = &wanted.session;
+    consent::required("delete", wanted.yes, screen)?;
+    if !wanted.yes {
+        let warning = format!(
+            "{} It is hidden at once, and removed when its grace ends.",
+            described(client, id).await?
+        );
+        let unchanged = format!("{id} was not deleted");
+        consent::ask(false, &warning, "Delete it?", &unchanged, screen)?;
+    }
     let body = client.send(Request::delete(session_path(id, ""))).await?.body;
     if screen.json {
         return Ok(screen.answer(&body)?);
@@ -132,7 +173,8 @@ pub(super) async fn delete(client: &Client, id: &SessionId, screen: &mut Screen)
 
 pub(super) async fn erase(client: &Client, wanted: &args::Erase, screen: &mut Screen) -> Outcome {
     let id = &wanted.session;
-    // Said before it is done: of one that is gone already nobody need be told.
+    consent::required("erase", wanted.yes, screen)?;
+    // Said before it is done; a session that is gone already has no forks to name.
     let family = fork::lineage(client, id).await.unwrap_or_default();
     let forks = number(&family, "forks");
     if forks > 0 {
@@ -140,19 +182,11 @@ pub(super) async fn erase(client: &Client, wanted: &args::Erase, screen: &mut Sc
             "sessionlog: {forks} fork(s) lose what they have of {id}: it answers prefix_erased"
         ));
     }
-    if !wanted.yes && screen.asks() {
-        let body = client.send(Request::get(session_path(id, ""))).await?.body;
-        let session: Value = serde_json::from_slice(&body).unwrap_or_default();
-        let events = counted(number(&session, "tail").try_into().unwrap_or(usize::MAX), "event");
-        let title = one_line(&text(&session, "title"), TITLE_CHARS);
-        screen.note(format!("{id} {title:?} has {events}. Nothing brings them back."));
-        if !screen.agreed("Erase it for ever?")? {
-            return Err(Failure::Refused {
-                code: "forbidden",
-                message: format!("{id} was not erased"),
-                action: "answer y, or give --yes".to_owned(),
-            });
-        }
+    if !wanted.yes {
+        let warning =
+            format!("{} They are destroyed on disk, for ever.", described(client, id).await?);
+        let unchanged = format!("{id} was not erased");
+        consent::ask(false, &warning, "Erase it permanently?", &unchanged, screen)?;
     }
     let body = client.send(Request::post(session_path(id, "/erase"))).await?.body;
     if screen.json {

@@ -41,61 +41,61 @@ enum Shown {
 
 /// Every setting of this version.
 pub(super) const SETTINGS: &[Setting] = &[
-    Setting::new("data_dir", "DIR", "where sessions are kept; default: in the XDG data home")
+    Setting::new("data_dir", "DIR", "directory of the store; default: in the XDG data home")
         .everywhere(),
-    Setting::new("url", "URL", "server to talk to instead of a data directory").everywhere(),
-    Setting::new("token", "TOKEN", "credential to show to the server of url; environment only")
+    Setting::new("url", "URL", "URL of a server to use instead of a data directory").everywhere(),
+    Setting::new("token", "TOKEN", "token for the server of url; environment only")
         .secret(),
-    Setting::new("token_file", "FILE", "file that holds the credential; readable by you alone")
+    Setting::new("token_file", "FILE", "file with the token; readable only by you")
         .everywhere(),
-    Setting::new("ca", "FILE", "certificates to believe the server of url by, in PEM").everywhere(),
+    Setting::new("ca", "FILE", "certificates to trust for the server of url, in PEM").everywhere(),
     Setting::new(
         "secrets",
         "RULES",
-        "secrets that hook and proxy take out before they record: on, off, or rules to leave out: -jwt,-cookie",
+        "redact secrets in hook and proxy before recording: on, off, or rules to disable: -jwt,-cookie",
     )
     .or("on")
     .everywhere(),
-    Setting::new("secrets_file", "FILE", "rules of your own: NAME PATTERN, allow PATTERN; one a line")
+    Setting::new("secrets_file", "FILE", "file with your own redaction rules, one per line: NAME PATTERN, or allow PATTERN")
         .everywhere(),
-    Setting::new("log", "LEVEL", "what to log: off, error, warn, info, debug or trace")
+    Setting::new("log", "LEVEL", "log level: off, error, warn, info, debug or trace")
         .or("info")
         .everywhere(),
     Setting::new(
         "listen",
         "ADDRESS",
-        "address to listen on; beyond this machine with credentials only; port 0: a free one",
+        "address to listen on; beyond this machine only with credentials; port 0 picks a free one",
     )
     .or("127.0.0.1:7717"),
-    Setting::new("tokens_file", "FILE", "tokens that are let in; made by `sessionlog tokens`"),
-    Setting::new("jwt_keys", "FILE", "public keys (a JWK Set) of who signs JWTs that are let in"),
-    Setting::new("jwt_issuer", "ISS", "who must have issued a JWT"),
-    Setting::new("jwt_audience", "AUD", "whom a JWT must be for"),
+    Setting::new("tokens_file", "FILE", "file of access tokens, managed by `sessionlog tokens`"),
+    Setting::new("jwt_keys", "FILE", "public keys (a JWK Set) that JWTs are checked with"),
+    Setting::new("jwt_issuer", "ISS", "required issuer of a JWT"),
+    Setting::new("jwt_audience", "AUD", "required audience of a JWT"),
     Setting::new("jwt_tenant_claim", "CLAIM", "claim of a JWT that names the tenant").or("tenant"),
     Setting::new("jwt_user_claim", "CLAIM", "claim of a JWT that names the user").or("sub"),
     Setting::new("tls_cert", "FILE", "certificate chain to serve TLS with, in PEM"),
-    Setting::new("tls_key", "FILE", "private key of tls_cert, in PEM; readable by you alone"),
-    Setting::new("allowed_hosts", "A,B", "names the server goes by, beside those of loopback"),
-    Setting::new("allowed_origins", "A,B", "origins whose pages may call, beside loopback ones"),
-    Setting::new("tenant_sessions_max", "N", "sessions of a tenant, 0 for no limit").or("0"),
-    Setting::new("tenant_bytes_max", "SIZE", "bytes of a tenant's events, 0 for no limit").or("0"),
-    Setting::new("tenant_requests_max", "N", "requests of a tenant at once, 0 for no limit")
+    Setting::new("tls_key", "FILE", "private key of tls_cert, in PEM; readable only by you"),
+    Setting::new("allowed_hosts", "A,B", "host names of the server, besides loopback"),
+    Setting::new("allowed_origins", "A,B", "origins whose pages may call, besides loopback"),
+    Setting::new("tenant_sessions_max", "N", "maximum sessions of a tenant, 0 for no limit").or("0"),
+    Setting::new("tenant_bytes_max", "SIZE", "maximum bytes of a tenant's events, 0 for no limit").or("0"),
+    Setting::new("tenant_requests_max", "N", "maximum concurrent requests of a tenant, 0 for no limit")
         .or("0"),
-    Setting::new("tenant_readers_max", "N", "streams and long polls of a tenant at once, 0: any")
+    Setting::new("tenant_readers_max", "N", "maximum streams and long polls of a tenant, 0 for no limit")
         .or("0"),
-    Setting::new("tenant_rate_max", "N", "requests of a tenant in a second, 0 for no limit")
+    Setting::new("tenant_rate_max", "N", "maximum requests per second of a tenant, 0 for no limit")
         .or("0"),
-    Setting::new("tenants_file", "FILE", "limits that some tenants have for themselves, in JSON"),
+    Setting::new("tenants_file", "FILE", "JSON file with limits of single tenants"),
     Setting::new(
         "ttl",
         "DURATION",
-        "idle for longer, a session is offered by its id only, 0s for never",
+        "after this idle time a session is found only by its id, 0s for never",
     )
     .or("4h"),
     Setting::new(
         "retention",
         "DURATION",
-        "idle for longer, a session expires: it is no longer offered, and can be restored; 0s for never",
+        "after this idle time a session expires: it is not offered, and can be restored; 0s for never",
     )
     .or("30d"),
     Setting::new(
@@ -113,39 +113,39 @@ pub(super) const SETTINGS: &[Setting] = &[
     Setting::new(
         "checkpoint_interval",
         "DURATION",
-        "how often sessions that changed get a checkpoint by themselves, 0s for never",
+        "interval of automatic checkpoints of changed sessions, 0s for never",
     )
     .or("600s"),
-    Setting::new("max_steps", "N", "steps a research session takes, 0 for no limit").or("0"),
-    Setting::new("token_limit", "N", "tokens that a model's context window takes, 0 for unknown")
+    Setting::new("max_steps", "N", "maximum steps of a research session, 0 for no limit").or("0"),
+    Setting::new("token_limit", "N", "size of the model's context window in tokens, 0 for unknown")
         .or("200000"),
     Setting::new(
         "token_threshold",
         "SHARE",
-        "share of token_limit from which on a context should be made smaller",
+        "share of token_limit at which a context should be compacted",
     )
     .or("0.75"),
-    Setting::new("token_margin", "N", "tokens below token_limit that are never used").or("100"),
-    Setting::new("hook_tokens", "N", "tokens that a hook tells a model at most, 0 for nothing")
+    Setting::new("token_margin", "N", "tokens below token_limit that stay unused").or("100"),
+    Setting::new("hook_tokens", "N", "maximum tokens that a hook injects, 0 for none")
         .or("3000"),
     Setting::new(
         "hook_wait",
         "DURATION",
-        "how long an agent waits for a hook at most; then the event waits in the spool",
+        "maximum time an agent waits for a hook; then the event is spooled",
     )
     .or("1500ms")
     .nowhere(),
     Setting::new(
         "sweep_interval",
         "DURATION",
-        "how often the owner looks for sessions past their time, 0s for never",
+        "interval between retention sweeps, 0s for never",
     )
     .or("10s")
     .nowhere(),
     Setting::new(
         "owner_idle",
         "DURATION",
-        "how long an owner started on demand stays without front ends",
+        "how long an owner started on demand stays without clients",
     )
     .or("60s")
     .nowhere(),
@@ -160,7 +160,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     Setting::new(
         "journal_retained_bytes",
         "SIZE",
-        "journal that may wait to be settled into segments",
+        "maximum journal bytes before they are settled into segments",
     )
     .or("256MiB")
     .nowhere()
@@ -172,7 +172,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     )
     .or("false")
     .nowhere(),
-    Setting::new("compression", "ON", "compress what is sealed: on or off").or("on").nowhere(),
+    Setting::new("compression", "ON", "compress sealed segments: on or off").or("on").nowhere(),
     Setting::new("segment_bytes_max", "SIZE", "size from which a segment is sealed")
         .or("8MiB")
         .nowhere()
@@ -180,20 +180,20 @@ pub(super) const SETTINGS: &[Setting] = &[
     Setting::new(
         "settle_after",
         "DURATION",
-        "nobody wrote for so long: what waits is settled; from 10ms",
+        "idle time before the journal is settled, from 10ms",
     )
     .or("5s")
     .nowhere(),
     Setting::new(
         "scrub_interval",
         "DURATION",
-        "how often everything settled is read back, 0s for never",
+        "interval between full read-backs of settled data, 0s for never",
     )
     .or("24h")
     .nowhere(),
-    Setting::new("key_file", "FILE", "the store's master key, in a file that only its owner reads"),
-    Setting::new("key_command", "COMMAND", "prints the store's master key; run without a shell"),
-    Setting::new("warm_bytes_max", "SIZE", "memory for events that were read lately, 0 for none")
+    Setting::new("key_file", "FILE", "file with the store's master key; readable only by you"),
+    Setting::new("key_command", "COMMAND", "command that prints the store's master key; run without a shell"),
+    Setting::new("warm_bytes_max", "SIZE", "memory for recently read events, 0 for none")
         .or("32MiB")
         .nowhere(),
 ];
@@ -275,6 +275,11 @@ pub(super) struct Flags(BTreeMap<&'static str, String>);
 impl Flags {
     pub(super) fn iter(&self) -> impl Iterator<Item = (&'static str, &str)> {
         self.0.iter().map(|(name, value)| (*name, value.as_str()))
+    }
+
+    /// Adds a flag that was not given.
+    pub(super) fn or(&mut self, name: &'static str, value: &str) {
+        self.0.entry(name).or_insert_with(|| value.to_owned());
     }
 
     /// Takes a flag away: for a verb to which it means something else.

@@ -64,7 +64,7 @@ pub(super) fn read(
     let wrong = |problem: String| Failure::Refused {
         code: "invalid_request",
         message: format!("tenants_file {}: {problem}", path.display()),
-        action: "see docs/operations.md, Running it for a team".to_owned(),
+        action: "correct the file: a JSON object with the limits of each tenant".to_owned(),
     };
     let own: HashMap<String, Own> =
         serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;

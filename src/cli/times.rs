@@ -50,6 +50,19 @@ impl Times {
         }
     }
 
+    /// An instant in a few columns: `2 h ago`, `5 d ago`, after a year its date; as [`Self::date`]
+    /// where it is not for a person.
+    pub(super) fn short(&self, text: &str) -> String {
+        let (Some(at), Some(local)) = (Timestamp::parse(text), &self.local) else {
+            return self.date(text);
+        };
+        match local.now.0.saturating_sub(at.0) {
+            ago if (2 * DAY..365 * DAY).contains(&ago) => format!("{} ago", coarse(ago)),
+            ago if (-MINUTE..2 * DAY).contains(&ago) => self.when(text),
+            _ => self.date(text).chars().take(10).collect(),
+        }
+    }
+
     /// An instant as date, time and zone.
     pub(super) fn date(&self, text: &str) -> String {
         let Some(at) = Timestamp::parse(text) else { return String::new() };
@@ -122,6 +135,9 @@ mod tests {
         ] {
             assert_eq!(local.when(text), when, "{text}");
         }
+        assert_eq!(local.short("2026-11-18T11:59:00Z"), "5 d ago");
+        assert_eq!(local.short("2026-11-23T11:01:00Z"), "59 min ago");
+        assert_eq!(local.short("2024-11-18T11:59:00Z"), "2024-11-18");
         assert_eq!(local.both("2026-11-23T10:00:00Z"), "2 h ago (2026-11-23 11:00 CET)");
         assert_eq!(local.both("2026-11-01T10:00:00Z"), "2026-11-01 11:00 CET");
         let piped = Times::default();

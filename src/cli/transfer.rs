@@ -24,6 +24,9 @@ use crate::{
 /// Sessions that are named to a person at most.
 const NAMES_MAX: usize = 10;
 
+/// Lines that were left out and are named to a person, at most.
+const BAD_MAX: usize = 5;
+
 pub(super) async fn import(client: &Client, wanted: args::Import, screen: &mut Screen) -> Outcome {
     if wanted.session.is_some() && wanted.files.len() > 1 {
         let message = "--session names one session: import one file at a time with it";
@@ -86,12 +89,12 @@ fn stem(path: &Path) -> String {
 }
 
 fn progress_bar(path: &Path, bytes: Option<u64>, screen: &Screen) -> ProgressBar {
-    let target = match screen.terminal_errors && !screen.json {
+    let target = match screen.shows_progress() {
         true => ProgressDrawTarget::stderr(),
         false => ProgressDrawTarget::hidden(),
     };
     let style = "{prefix} {wide_bar} {bytes}/{total_bytes} {msg} {eta}";
-    let bar = ProgressBar::with_draw_target(bytes, target).with_prefix(stem(path));
+    let bar = ProgressBar::with_draw_target(bytes, target).with_prefix(printable(&stem(path)));
     match ProgressStyle::with_template(style) {
         Ok(style) => bar.with_style(style),
         Err(_) => bar,
@@ -147,9 +150,13 @@ fn tell(path: &Path, report: &Report, screen: &mut Screen) -> Outcome {
         ));
     }
     // Whole conversations come last, after every file.
-    for bad in report.bad.iter().filter(|bad| bad.session.is_none()) {
+    let lines = || report.bad.iter().filter(|bad| bad.session.is_none());
+    for bad in lines().take(BAD_MAX) {
         let problem = printable(&bad.problem);
         screen.note(format!("{name}: line {} was left out: {problem}", bad.line));
+    }
+    if let more @ 1.. = lines().count().saturating_sub(BAD_MAX) {
+        screen.note(format!("{name}: {more} more lines were left out; --json names them all"));
     }
     if report.torn {
         screen.note(format!(
@@ -161,6 +168,21 @@ fn tell(path: &Path, report: &Report, screen: &mut Screen) -> Outcome {
 
 pub(super) async fn export(client: &Client, wanted: args::Export, screen: &mut Screen) -> Outcome {
     let mut pages = Pages::new(client, &wanted.session, Query::default());
+    // Lines on a terminal show the progress themselves.
+    let spinner = (!screen.terminal).then(|| screen.spinner("exporting"));
+    let written = written(client, &wanted, &mut pages, screen).await;
+    if let Some(spinner) = spinner {
+        spinner.finish_and_clear();
+    }
+    written
+}
+
+async fn written(
+    client: &Client,
+    wanted: &args::Export,
+    pages: &mut Pages<'_>,
+    screen: &mut Screen,
+) -> Outcome {
     let chat = match wanted.format {
         Format::Jsonl => {
             while let Some(page) = pages.next().await? {
@@ -199,7 +221,7 @@ fn tell_missing(page: &Page, screen: &Screen) {
 }
 
 /// The lines of a program's transcript, one after the other.
-async fn transcript(mut pages: Pages<'_>, program: Program, screen: &mut Screen) -> Outcome {
+async fn transcript(pages: &mut Pages<'_>, program: Program, screen: &mut Screen) -> Outcome {
     let mut lines = TranscriptLines::new(program);
     let (mut events, mut written) = (0_u64, 0_u64);
     while let Some(page) = pages.next().await? {

@@ -20,7 +20,10 @@ const DAMAGED: u8 = 3;
 pub(super) async fn run(client: &Client, wanted: &args::Verify, screen: &mut Screen) -> Outcome {
     let session = wanted.session.as_ref().map(SessionId::as_str);
     let body = json!({ "session": session, "expect_head": wanted.expect_head });
-    let answer = client.send(Request::post("/v1/admin/verify").json(&body)).await?.body;
+    let spinner = screen.spinner("reading every session");
+    let answer = client.send(Request::post("/v1/admin/verify").json(&body)).await;
+    spinner.finish_and_clear();
+    let answer = answer?.body;
     let value: Value = serde_json::from_slice(&answer).unwrap_or_default();
     let damage = value.get("damage").and_then(Value::as_array).cloned().unwrap_or_default();
     if screen.json {

@@ -70,32 +70,31 @@ pub(super) async fn checkpoints(
 async fn list(client: &Client, wanted: &args::Checkpoints, screen: &mut Screen) -> Outcome {
     let mut left = wanted.limit.unwrap_or(LIMIT_DEFAULT);
     let mut page: Option<String> = None;
-    let mut rows = Vec::new();
+    let mut all = Vec::new();
     while left > 0 {
         let request = Request::get(session_path(&wanted.session, "/checkpoints"))
             .query("limit", left.min(PAGE_MAX))
             .query_opt("thread", wanted.thread.as_ref())
             .query_opt("page", page.as_ref());
         let body = client.send(request).await?.body;
-        if screen.json {
-            screen.answer(&body)?;
-        }
         let list: Value = serde_json::from_slice(&body).unwrap_or_default();
         let found = list.get("data").and_then(Value::as_array).cloned().unwrap_or_default();
         left = left.saturating_sub(found.len() as u64);
-        rows.extend(found.iter().map(row));
+        all.extend(found);
         page = list.get("next_page").and_then(Value::as_str).map(str::to_owned);
         if page.is_none() {
             break;
         }
     }
     if screen.json {
-        return Ok(());
+        let list = json!({ "data": all, "next_page": page });
+        return Ok(screen.answer(list.to_string().as_bytes())?);
     }
-    if rows.is_empty() {
+    if all.is_empty() {
         screen.line("No checkpoints yet.")?;
         return Ok(());
     }
+    let rows = all.iter().map(row).collect();
     screen.table(&["CHECKPOINT", "AT", "MADE", "BY", "LABEL"], rows)?;
     Ok(())
 }

@@ -303,6 +303,15 @@ pub fn identity(path: &Path) -> io::Result<Identity> {
     })
 }
 
+/// Bytes that this user can still write to the file system of a path.
+///
+/// # Errors
+/// What the system said.
+pub fn free_bytes(path: &Path) -> io::Result<u64> {
+    let about = rustix::fs::statvfs(path)?;
+    Ok(about.f_bavail.saturating_mul(about.f_frsize))
+}
+
 /// Waits until nobody else changes a file, and keeps others from it until what is answered is
 /// dropped: a lock on a file beside it, `NAME.lock`, for the file itself is replaced.
 ///

@@ -33,6 +33,7 @@ pub use findings::{Finding, Findings, Said, Signature};
 pub use found::{Findable, Found};
 pub use instructions::{Instructions, Word};
 pub use outcomes::{OpenCall, Outcome, Outcomes, Trouble};
+pub use person::typed as typed_by_person;
 pub use phases::{Ended, Phase, Phases};
 pub use plans::{Plan, PlanStep};
 pub use progress::{Output, Progress};

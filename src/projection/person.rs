@@ -147,7 +147,7 @@ const EMPTY_PHRASES: [&str; 69] = [
 const EMPTY_WORDS_MAX: usize = 8;
 
 /// What a person typed of a content: empty when that is nothing.
-pub(super) fn typed(content: &RawValue) -> String {
+pub fn typed(content: &RawValue) -> String {
     let texts = texts(content);
     let typed: Vec<String> = texts.iter().filter_map(|text| typed_in(text)).collect();
     typed.join("\n")

@@ -206,7 +206,11 @@ impl ServiceError {
     /// `point_not_found`, naming the point.
     #[must_use]
     pub fn point_not_found(point: &Point, tail: Position) -> Self {
-        let mut error = Self::new(Code::PointNotFound, format!("{point} names no position here"));
+        let message = match point {
+            Point::At(_) => format!("position {point} is out of range (tail is {tail})"),
+            _ => format!("{point} not found (tail is {tail})"),
+        };
+        let mut error = Self::new(Code::PointNotFound, message);
         error.hint.tail = Some(tail);
         error
     }

@@ -14,7 +14,7 @@ pub type StoreResult<T> = Result<T, StoreError>;
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// No such session in the scope.
-    #[error("session {session} is not known")]
+    #[error("session \"{session}\" not found")]
     SessionNotFound {
         /// The session asked for.
         session: SessionId,
@@ -31,8 +31,8 @@ pub enum StoreError {
         /// The session asked for.
         session: SessionId,
     },
-    /// Nobody used it for too long; it can be restored.
-    #[error("session {session} has expired: nobody used it for too long")]
+    /// It was idle for too long; it can be restored.
+    #[error("session {session} has expired: it was idle for too long")]
     SessionExpired {
         /// The session asked for.
         session: SessionId,

@@ -91,7 +91,7 @@ fault() {
 agent claude-code
 shell=(ANTHROPIC_BASE_URL="$model" ANTHROPIC_API_KEY=sk-stub CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1
     DISABLE_AUTOUPDATER=1)
-alone "$program" install claude-code --data-dir "$work/$name/data" >"$work/$name/installed" || fault "install"
+alone "$program" install claude-code --yes --data-dir "$work/$name/data" >"$work/$name/installed" || fault "install"
 tools=(--allowedTools 'Bash(echo:*)' mcp__sessionlog)
 turn() { # ARGUMENTS…
     alone "$claude" "${tools[@]}" --output-format json "$@" \
@@ -144,7 +144,7 @@ turn -p "/compact" --resume "$working"
 script "say Recovered."
 more "Where were we"
 shop_session
-alone "$program" uninstall claude-code >"$work/$name/uninstalled" || fault "uninstall"
+alone "$program" uninstall claude-code --yes >"$work/$name/uninstalled" || fault "uninstall"
 "$python" tests/agents/check.py "$name" "$session" "$work/$name" | tee "$work/$name/checked" ||
     fault "the checks did not end"
 
@@ -163,7 +163,7 @@ env_key = "STUB_KEY"
 wire_api = "responses"
 TOML
 cp "$home/.codex/config.toml" "$work/$name/before"
-alone "$program" install codex --data-dir "$work/$name/data" >"$work/$name/installed" || fault "install"
+alone "$program" install codex --yes --data-dir "$work/$name/data" >"$work/$name/installed" || fault "install"
 turn() { # ARGUMENTS…
     alone codex exec --skip-git-repo-check --dangerously-bypass-hook-trust \
         --dangerously-bypass-approvals-and-sandbox "$@" >"$work/$name/said" 2>&1 ||
@@ -218,7 +218,7 @@ own+=(-c model_auto_compact_token_limit=105)
 script "say Recovered."
 more "Where were we"
 shop_session
-alone "$program" uninstall codex >"$work/$name/uninstalled" || fault "uninstall"
+alone "$program" uninstall codex --yes >"$work/$name/uninstalled" || fault "uninstall"
 # It notes in the file what projects it trusts: that stays, with what was there.
 grep -q sessionlog "$home/.codex/config.toml" && fault "we are still in config.toml"
 "$python" tests/agents/check.py "$name" "$session" "$work/$name" | tee "$work/$name/checked" ||

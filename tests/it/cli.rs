@@ -57,7 +57,7 @@ fn what_is_appended_is_listed_shown_read_and_replayed() {
 fn a_session_is_forked_rewound_and_compared_and_show_draws_the_tree() {
     let place = with_trip();
     let told = place.run(&["fork", "trip", "--at", "2", "--id", "other", "--title", "T"]).ok();
-    assert!(told.contains("other goes on from trip at position 2"), "{told}");
+    assert!(told.contains("created other from trip at position 2"), "{told}");
     place.run_with(&["append", "other"], &event("user.message", "mine")).ok();
     let contents: Vec<Value> =
         place.events("other").iter().map(|event| event["content"].clone()).collect();
@@ -91,7 +91,7 @@ fn a_session_is_forked_rewound_and_compared_and_show_draws_the_tree() {
     ] {
         assert_eq!(place.run(&arguments).code, exit, "{arguments:?}");
     }
-    let erased = place.run(&["erase", "trip"]);
+    let erased = place.run(&["erase", "trip", "--yes"]);
     assert!(erased.err.contains("2 fork(s) lose what they have of trip"), "{}", erased.err);
     let refused = place.run(&["events", "other"]);
     assert_eq!(refused.code, 4, "{}", refused.err);
@@ -182,7 +182,7 @@ fn exit_codes_and_error_codes_tell_what_happened() {
         (vec!["show", "absent"], 4, "session_not_found"),
         (vec!["events", "absent"], 4, "session_not_found"),
         (vec!["events", "trip", "--from", "event:absent"], 4, "point_not_found"),
-        (vec!["delete", "absent"], 4, "session_not_found"),
+        (vec!["delete", "absent", "--yes"], 4, "session_not_found"),
         (vec!["verify", "absent"], 4, "session_not_found"),
     ] {
         let ran = place.run(&[arguments.as_slice(), &["--json"]].concat());
@@ -536,7 +536,7 @@ fn an_event_near_the_size_limit_goes_through_a_pipe() {
 #[test]
 fn a_deleted_session_is_gone_and_said_to_be() {
     let place = with_trip();
-    place.run(&["delete", "trip"]).ok();
+    place.run(&["delete", "trip", "--yes"]).ok();
     assert_eq!(place.run(&["show", "trip", "--json"]).refused(4), "session_deleted");
     assert_eq!(place.run(&["sessions"]).ok(), "");
 }
@@ -632,7 +632,7 @@ fn a_damaged_segment_is_told_with_exit_code_3_and_the_other_sessions_are_whole()
     assert_eq!(place.events("other")[0]["content"], json!("whole"));
     place.run_with(&["append", "other"], &event("user.message", "on")).ok();
 
-    assert!(place.run(&["sessions"]).ok().contains("DAMAGED"), "before anybody gave it up");
+    assert!(place.run(&["sessions"]).ok().contains("\tdamaged\t"), "before anybody gave it up");
     let shown = place.run(&["repair", "trip"]);
     assert_eq!(shown.code, 3, "{shown:?}");
     assert!(shown.out.contains("positions") && shown.out.contains("--accept-loss"), "{shown:?}");
@@ -645,7 +645,7 @@ fn a_damaged_segment_is_told_with_exit_code_3_and_the_other_sessions_are_whole()
     let again = place.run(&["repair", "trip", "--accept-loss"]);
     assert!(again.code == 0 && again.out.contains("nothing to do"), "{again:?}");
     assert_eq!(place.run(&["verify"]).code, 0);
-    assert!(!place.run(&["sessions"]).ok().contains("DAMAGED"), "what was given up is no news");
+    assert!(!place.run(&["sessions"]).ok().contains("\tdamaged\t"), "what was given up is no news");
     let shown = place.run(&["show", "trip"]).ok();
     assert!(shown.contains("given up") && !shown.contains("damaged"), "{shown}");
     let rest = place.run(&["events", "trip"]);
@@ -670,7 +670,7 @@ fn files(directory: &std::path::Path) -> Vec<std::path::PathBuf> {
 fn a_session_is_held_and_what_is_to_come_is_told_and_done() {
     let place = with_trip();
     place.run(&["hold", "trip"]).ok();
-    let refused = place.run(&["delete", "trip", "--json"]);
+    let refused = place.run(&["delete", "trip", "--yes", "--json"]);
     assert_eq!(refused.refused(1), "session_held");
     let told = place.run(&["retention", "--dry-run", "--json"]).json();
     assert_eq!(told["data"][0]["session"], "trip");
@@ -682,7 +682,7 @@ fn a_session_is_held_and_what_is_to_come_is_told_and_done() {
     let live = place.run(&["restore", "trip"]).ok();
     assert_eq!(live, "nothing to restore: trip has not expired\n");
     assert_eq!(place.run(&["restore", "trip", "--json"]).json()["restored"], false);
-    place.run(&["delete", "trip"]).ok();
+    place.run(&["delete", "trip", "--yes"]).ok();
     let config = place.run(&["config", "--json"]).json();
     for (name, value) in [("ttl", "4h"), ("retention", "30d"), ("grace", "7d"), ("max_steps", "0")]
     {

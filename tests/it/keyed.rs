@@ -109,7 +109,7 @@ fn an_erased_session_is_gone_from_every_file() {
     for set in [vec![], vec![("SESSIONLOG_KEY", KEY)]] {
         let place = Place::new();
         append(&place, &set);
-        let (code, said) = run(&place, &["erase", "trip", "--json"], &set);
+        let (code, said) = run(&place, &["erase", "trip", "--yes", "--json"], &set);
         assert_eq!(code, Some(0), "{said}");
         let answer: Value = serde_json::from_str(&said).unwrap();
         assert_eq!(answer, json!({"id":"trip","type":"session_erased"}));
@@ -129,7 +129,7 @@ fn a_redacted_event_is_gone_from_every_file_and_its_session_goes_on() {
         let (_, said) = run(&place, &["events", "trip"], &set);
         let event: Value = serde_json::from_str(said.trim()).unwrap();
         let id = event["id"].as_str().unwrap();
-        let (code, said) = run(&place, &["redact", "trip", id, "--json"], &set);
+        let (code, said) = run(&place, &["redact", "trip", id, "--yes", "--json"], &set);
         assert_eq!(code, Some(0), "{said}");
         let answer: Value = serde_json::from_str(&said).unwrap();
         let mut expected = event.clone();
@@ -138,10 +138,10 @@ fn a_redacted_event_is_gone_from_every_file_and_its_session_goes_on() {
         assert_eq!(answer, expected);
         let (code, said) = run(&place, &["events", "trip"], &set);
         assert_eq!((code, serde_json::from_str(said.trim()).ok()), (Some(0), Some(expected)));
-        let (code, said) = run(&place, &["redact", "trip", id], &set);
+        let (code, said) = run(&place, &["redact", "trip", id, "--yes"], &set);
         assert!(code == Some(0) && said.contains("position 0 of trip"), "{said}");
         for unknown in ["nobody", "a/b ?%#é", "0"] {
-            let (code, said) = run(&place, &["redact", "trip", unknown], &set);
+            let (code, said) = run(&place, &["redact", "trip", unknown, "--yes"], &set);
             assert!(code == Some(4) && said.contains("has no event"), "{code:?} {said}");
         }
         let (code, said) = run(&place, &["verify", "trip"], &set);
@@ -202,7 +202,7 @@ fn keys_are_checked_and_rotated_on_the_command_line() {
     let plain = Place::new();
     append(&plain, &[]);
     let (code, said) = run(&plain, &["keys", "check"], &[]);
-    assert!(code == Some(0) && said.contains("in plaintext"), "{said}");
+    assert!(code == Some(0) && said.contains("is not encrypted"), "{said}");
     let (code, said) = run(&plain, &["keys", "rotate"], &[]);
     assert!(code == Some(1) && said.contains("plaintext"), "{said}");
 }

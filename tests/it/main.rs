@@ -84,6 +84,16 @@ mod say;
 #[cfg(feature = "cli")]
 mod program;
 
+// A terminal for the program.
+#[cfg(feature = "cli")]
+mod pty;
+
+// What a person sees on a terminal.
+#[cfg(feature = "cli")]
+mod names;
+#[cfg(feature = "cli")]
+mod terminal;
+
 // The command line: every verb, its exit codes, its refusals.
 #[cfg(feature = "cli")]
 mod cli;

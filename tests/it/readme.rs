@@ -119,7 +119,7 @@ fn its_mcp_configurations_start_a_server_that_answers() {
     let person = Place::new();
     std::fs::create_dir(person.path("clone")).unwrap();
     for install in installs {
-        assert!(paste(&person, install).contains("Done."), "{install}");
+        assert!(paste(&person, &install.replace("\n", " --yes\n")).contains("Done."), "{install}");
     }
     let file = read(&person.path(".claude.json"));
     let installed: Value = serde_json::from_str(&file).unwrap();

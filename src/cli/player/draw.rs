@@ -35,7 +35,7 @@ const HELP: &[(&str, &str)] = &[
     ("] [", "scroll the event"),
     ("v", "next view: how to go on, window, compactions, usage"),
     ("} {", "scroll the view"),
-    ("Esc", "close what is typed or told"),
+    ("Esc", "close a prompt or a message"),
     ("q", "leave"),
 ];
 /// Columns below which the event and the view stand below the timeline instead of beside it.

@@ -50,7 +50,7 @@ fn feed(player: &mut Player) {
             Want::Point(text) => match text.as_str() {
                 "end" => News::Point(to),
                 "time:later" => News::Point(to),
-                _ => News::Failed(format!("{text} names no position here")),
+                _ => News::Failed(format!("{text} not found (tail is 3)")),
             },
             Want::Search(hunt) => News::Found(searched(&hunt)),
         });
@@ -276,7 +276,7 @@ fn what_is_typed_and_what_went_wrong_stand_at_the_foot() {
     assert_eq!(frame(&mut player, 100, 10)[9], ":ste▏");
     player.key(Key::Enter);
     feed(&mut player);
-    assert_eq!(frame(&mut player, 100, 10)[9], "ste names no position here");
+    assert_eq!(frame(&mut player, 100, 10)[9], "ste not found (tail is 3)");
     for c in " ++".chars() {
         player.key(Key::Char(c));
     }

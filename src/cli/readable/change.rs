@@ -18,7 +18,11 @@ pub(in crate::cli) fn difference(session: &str, found: &Value, paper: &mut Paper
     let of = |value: &Value, name: &str| figure(value, name).unwrap_or_default();
     let (from, to, count) = (of(found, "from"), of(found, "to"), of(events, "count"));
     if count == 0 {
-        return paper.say(Tone::Plain, "", &format!("Nothing lies between {from} and {to}."));
+        return paper.say(
+            Tone::Plain,
+            "",
+            &format!("There are no events between {from} and {to}."),
+        );
     }
     let head = format!("Positions {}: {}", span(from, to), many(count, "event"));
     paper.heading(&format!("{head}, {}", size(of(events, "bytes"))));

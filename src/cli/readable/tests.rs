@@ -189,7 +189,7 @@ fn a_difference_is_told_in_sentences() {
     assert_snapshot!(lines(|paper| difference("trip", &found, paper)));
     let nothing = json!({"from": 3, "to": 3, "events": {"count": 0}});
     let said = lines(|paper| difference("trip", &nothing, paper));
-    assert_eq!(said, "Nothing lies between 3 and 3.");
+    assert_eq!(said, "There are no events between 3 and 3.");
 }
 
 #[test]

@@ -48,7 +48,7 @@ fn what_was_there_stays_and_comes_back_to_the_byte() {
             for (name, text) in files(agent).iter().filter(|_| there) {
                 write(&place, name, text);
             }
-            place.run(&["install", agent]).ok();
+            place.run(&["install", agent, "--yes"]).ok();
             for (name, text) in files(agent) {
                 let now = read(&place, name).unwrap();
                 assert!(now.contains("sessionlog"), "{name}: {now}");
@@ -62,15 +62,15 @@ fn what_was_there_stays_and_comes_back_to_the_byte() {
             }
             // Again it is as it was.
             let before = files(agent).map(|(name, _)| read(&place, name));
-            let again = place.run(&["install", agent]).ok();
+            let again = place.run(&["install", agent, "--yes"]).ok();
             assert!(again.contains("Nothing to change"), "{again}");
             assert_eq!(files(agent).map(|(name, _)| read(&place, name)), before);
-            place.run(&["uninstall", agent]).ok();
+            place.run(&["uninstall", agent, "--yes"]).ok();
             for (name, text) in files(agent) {
                 let expected = there.then(|| text.to_owned());
                 assert_eq!(read(&place, name), expected, "{name}");
             }
-            assert!(place.run(&["uninstall", agent]).ok().contains("Nothing to change"));
+            assert!(place.run(&["uninstall", agent, "--yes"]).ok().contains("Nothing to change"));
         }
     }
 }
@@ -113,7 +113,7 @@ fn whatever_a_file_looks_like_it_comes_back_to_the_byte() {
             for (name, text) in texts {
                 write(&place, name, text);
             }
-            place.run(&["install", agent]).ok();
+            place.run(&["install", agent, "--yes"]).ok();
             let made = texts.map(|(name, _)| read(&place, name).unwrap());
             for ((name, text), made) in texts.iter().zip(&made) {
                 assert!(made.contains("sessionlog"), "{name}: {made}");
@@ -122,11 +122,11 @@ fn whatever_a_file_looks_like_it_comes_back_to_the_byte() {
                     assert!(made.contains(comment), "{name}: {made}");
                 }
             }
-            assert!(place.run(&["install", agent]).ok().contains("Nothing to change"));
+            assert!(place.run(&["install", agent, "--yes"]).ok().contains("Nothing to change"));
             // With other settings, and back: what was there first is still known.
-            place.run(&["install", agent, "--hook-tokens", "7"]).ok();
-            place.run(&["install", agent]).ok();
-            place.run(&["uninstall", agent]).ok();
+            place.run(&["install", agent, "--yes", "--hook-tokens", "7"]).ok();
+            place.run(&["install", agent, "--yes"]).ok();
+            place.run(&["uninstall", agent, "--yes"]).ok();
             for (name, text) in texts {
                 assert_eq!(read(&place, name).as_deref(), Some(text), "{name}");
             }
@@ -148,7 +148,7 @@ fn the_program_is_named_as_it_was_called_and_not_as_its_version() {
     let link = place.path("bin/sessionlog");
     std::os::unix::fs::symlink(&version, &link).unwrap();
     let installed = |mut command: std::process::Command| {
-        let base = place.command(&["install", "claude-code"]);
+        let base = place.command(&["install", "claude-code", "--yes"]);
         let own = base.get_envs().filter_map(|(name, value)| Some((name, value?)));
         let ran = command.args(base.get_args()).env_clear().envs(own);
         let ran = ran.env("PATH", place.path("bin")).current_dir(place.path("")).output().unwrap();
@@ -177,7 +177,7 @@ fn what_others_wrote_since_stays_when_we_leave() {
         for (name, text) in files(agent) {
             write(&place, name, text);
         }
-        place.run(&["install", agent]).ok();
+        place.run(&["install", agent, "--yes"]).ok();
         for (name, _) in files(agent) {
             let text = read(&place, name).unwrap();
             let more = match name.ends_with(".toml") {
@@ -186,7 +186,7 @@ fn what_others_wrote_since_stays_when_we_leave() {
             };
             write(&place, name, &more);
         }
-        place.run(&["uninstall", agent]).ok();
+        place.run(&["uninstall", agent, "--yes"]).ok();
         for (name, text) in files(agent) {
             let now = read(&place, name).unwrap();
             assert!(now.contains("since") && !now.contains("sessionlog"), "{name}: {now}");
@@ -204,7 +204,7 @@ fn the_files_name_this_program_its_hooks_and_its_tools() {
     let place = Place::new();
     let data = place.data_dir();
     let data = data.to_str().unwrap();
-    place.run(&["install", "claude-code", "--data-dir", data]).ok();
+    place.run(&["install", "claude-code", "--yes", "--data-dir", data]).ok();
     let json = |name: &str| serde_json::from_str::<Value>(&read(&place, name).unwrap()).unwrap();
     let settings = json(".claude/settings.json");
     let line = settings["hooks"]["PostToolUse"][0]["hooks"][0]["command"].as_str().unwrap();
@@ -214,17 +214,29 @@ fn the_files_name_this_program_its_hooks_and_its_tools() {
     assert_eq!(server["args"], json!(["--data-dir", data, "mcp", "--toolsets", "research,events"]));
     // Another place is said by the variable of the program.
     let moved = place.path("moved");
-    let mut command = place.command(&["install", "codex", "--json"]);
+    let mut command = place.command(&["install", "codex", "--yes", "--json"]);
     let ran = command.env("CODEX_HOME", &moved).output().unwrap();
     let told: Value = serde_json::from_slice(&ran.stdout).unwrap();
     assert_eq!((&told["applied"], &told["files"][0]["change"]), (&json!(true), &json!("create")));
     assert!(told["files"][1]["diff"].as_str().unwrap().contains("+[mcp_servers.sessionlog]"));
     assert!(moved.join("config.toml").exists() && !place.path(".codex").exists());
-    // What a project shares names the program, not where one of its people has it.
-    place.run(&["install", "claude-code", "--scope", "project"]).ok();
-    let shared = read(&place, ".mcp.json").unwrap();
-    assert!(shared.contains("\"command\": \"sessionlog\""), "{shared}");
-    place.run(&["uninstall", "claude-code", "--scope", "project"]).ok();
+    // What a project shares names the program where PATH leads to it, and else where it is.
+    let project = ["install", "claude-code", "--yes", "--scope", "project"];
+    let ours = Path::new(env!("CARGO_BIN_EXE_sessionlog"));
+    std::fs::create_dir(place.path("bin")).unwrap();
+    std::fs::write(place.path("bin/sessionlog"), "another program").unwrap();
+    let other = place.path("bin");
+    for (path, named) in
+        [(None, ours), (Some(other.as_path()), ours), (ours.parent(), Path::new("sessionlog"))]
+    {
+        let mut command = place.command(&project);
+        path.map(|path| command.env("PATH", path));
+        assert!(command.output().unwrap().status.success(), "{path:?}");
+        let shared: Value = serde_json::from_str(&read(&place, ".mcp.json").unwrap()).unwrap();
+        let command = shared["mcpServers"]["sessionlog"]["command"].as_str().unwrap();
+        assert_eq!(Path::new(command), named, "{path:?}: {shared}");
+    }
+    place.run(&["uninstall", "claude-code", "--yes", "--scope", "project"]).ok();
     assert_eq!(read(&place, ".mcp.json"), None);
 }
 
@@ -232,7 +244,7 @@ fn the_files_name_this_program_its_hooks_and_its_tools() {
 fn a_change_is_shown_before_it_is_made_and_a_broken_file_is_left_alone() {
     let place = Place::new();
     write(&place, ".claude/settings.json", CLAUDE);
-    let shown = place.run(&["install", "claude-code", "--dry-run"]).ok();
+    let shown = place.run(&["install", "claude-code", "--yes", "--dry-run"]).ok();
     assert!(shown.contains("\n+") && shown.contains("SessionStart"), "{shown}");
     assert!(shown.contains("Nothing was changed"), "{shown}");
     assert_eq!(read(&place, ".claude/settings.json").unwrap(), CLAUDE);
@@ -245,7 +257,7 @@ fn a_change_is_shown_before_it_is_made_and_a_broken_file_is_left_alone() {
     ] {
         let place = Place::new();
         write(&place, name, text);
-        let ran: Ran = place.run(&["install", "claude-code", "--json"]);
+        let ran: Ran = place.run(&["install", "claude-code", "--yes", "--json"]);
         assert_eq!(ran.refused(1), "invalid_request", "{text}");
         assert_eq!(read(&place, name).as_deref(), Some(text));
     }
@@ -261,7 +273,7 @@ fn a_link_stays_a_link_and_a_file_keeps_its_rights() {
     std::fs::set_permissions(&real, std::fs::Permissions::from_mode(0o640)).unwrap();
     std::fs::create_dir(place.path(".claude")).unwrap();
     std::os::unix::fs::symlink(&real, place.path(".claude/settings.json")).unwrap();
-    place.run(&["install", "claude-code"]).ok();
+    place.run(&["install", "claude-code", "--yes"]).ok();
     assert!(std::fs::symlink_metadata(place.path(".claude/settings.json")).unwrap().is_symlink());
     assert!(read(&place, "dotfiles/settings.json").unwrap().contains("sessionlog"));
     assert_eq!(std::fs::metadata(&real).unwrap().permissions().mode() & 0o777, 0o640);
@@ -273,7 +285,7 @@ fn the_tools_that_a_model_is_told_of_are_set_up() {
 
     let place = Place::new();
     for (agent, file) in [("claude-code", ".claude.json"), ("codex", ".codex/config.toml")] {
-        place.run(&["install", agent]).ok();
+        place.run(&["install", agent, "--yes"]).ok();
         let text = read(&place, file).unwrap();
         let (_, after) = text.split_once("--toolsets\"").unwrap();
         let toolsets = Toolset::parse_list(after.split('"').nth(1).unwrap()).unwrap();

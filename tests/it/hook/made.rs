@@ -177,7 +177,7 @@ fn every_event_that_a_fold_knows_is_asked_for() {
         ("codex", ".codex/hooks.json", None),
     ] {
         let place = Place::new();
-        place.run(&["install", agent]).ok();
+        place.run(&["install", agent, "--yes"]).ok();
         let text = std::fs::read_to_string(place.path(file)).unwrap();
         let read: Value = serde_json::from_str(&text).unwrap();
         let mut named: Vec<&str> =

@@ -339,7 +339,7 @@ fn what_a_session_refuses_for_good_is_kept_aside_and_holds_nobody_up() {
     let place = Place::new();
     quiet(&place, &of("gone", call(0)));
     quiet(&place, &of("put-away", call(0)));
-    place.run(&["delete", "gone"]).ok();
+    place.run(&["delete", "gone", "--yes"]).ok();
     let ran = hook(&place, &of("gone", call(1)));
     assert!(ran.err.contains("does not take this event"), "{}", ran.err);
     assert_eq!(waiting(&spool(&place)), 0, "who deleted a session does not want more of it");

@@ -161,7 +161,7 @@ done"#;
     let proxy = ["proxy", "--session", "s", "--", "sh", "-c", server];
     let call = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a"}}"#;
     place.run_with(&proxy, &format!("{call}\n")).ok();
-    place.run(&["delete", "s"]).ok();
+    place.run(&["delete", "s", "--yes"]).ok();
     let (reader, mut full) = std::io::pipe().unwrap();
     full.write_all(&[b'x'; 65_536]).unwrap();
     let mut proxy = place.command(&proxy);

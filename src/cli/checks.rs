@@ -1,0 +1,271 @@
+//! The checks of `doctor`: each finds one thing and says what to do. It must not change anything.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::{
+    args,
+    config::{Config, Environment},
+    health::Health,
+    screen::size,
+};
+use crate::{
+    client::ClientError,
+    env::{Clock as _, clock::SystemClock, files},
+    event::Timestamp,
+    hook::install::{Agent, Holds, Places, Scope},
+};
+
+/// Free space below which a store is in danger, and below which it fails soon.
+const FREE_LOW: u64 = 1 << 30;
+const FREE_TOO_LOW: u64 = 100 << 20;
+/// Bytes of a file of settings at most.
+const SETTINGS_BYTES_MAX: u64 = 64 << 20;
+/// How far the newest session may be ahead of the clock.
+const AHEAD_MICROS: i64 = 300 * 1_000_000;
+/// A clock before this was never set.
+const EARLIEST: &str = "2025-01-01T00:00:00Z";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    Ok,
+    Warn,
+    Fail,
+}
+
+impl State {
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Warn => "warn",
+            Self::Fail => "fail",
+        }
+    }
+}
+
+/// What one check found.
+#[derive(Debug)]
+pub(super) struct Check {
+    pub(super) name: &'static str,
+    pub(super) state: State,
+    pub(super) found: String,
+    pub(super) action: Option<String>,
+}
+
+fn ok(name: &'static str, found: impl Into<String>) -> Check {
+    Check { name, state: State::Ok, found: found.into(), action: None }
+}
+
+fn warn(name: &'static str, found: impl Into<String>, action: impl Into<String>) -> Check {
+    Check { name, state: State::Warn, found: found.into(), action: Some(action.into()) }
+}
+
+fn fail(name: &'static str, found: impl Into<String>, action: impl Into<String>) -> Check {
+    Check { name, state: State::Fail, found: found.into(), action: Some(action.into()) }
+}
+
+/// Every check, in the order in which they are printed.
+pub(super) fn all(config: &Config, environment: &Environment, health: &Health) -> Vec<Check> {
+    let mut checks = vec![ok("version", args::version())];
+    let file = config.file.as_ref().map(|path| path.display().to_string());
+    checks.push(ok("configuration", file.unwrap_or_else(|| "no file; defaults".to_owned())));
+    if config.url.is_none() {
+        checks.push(directory(&config.data_dir, health));
+    }
+    checks.push(owner(config, health));
+    if config.url.is_none() {
+        checks.push(space(health));
+        checks.push(keys(health));
+    }
+    for (agent, name) in [(Agent::ClaudeCode, "hooks of claude"), (Agent::Codex, "hooks of codex")]
+    {
+        checks.push(hooks(agent, name, environment));
+    }
+    checks.push(clock(health));
+    if config.url.is_none() {
+        checks.push(last_error(config, health));
+    }
+    checks
+}
+
+fn directory(path: &Path, health: &Health) -> Check {
+    let (name, shown) = ("data directory", path.display().to_string());
+    match files::look(path) {
+        Err(error) => fail(name, format!("{shown}: {error}"), "make it readable, or name another"),
+        Ok(None) => warn(
+            name,
+            format!("{shown} does not exist"),
+            "nothing; `append`, `import`, `serve` and hooks create it",
+        ),
+        Ok(Some(found)) if !found.is_dir => {
+            fail(name, format!("{shown} is not a directory"), "name another with --data-dir")
+        }
+        Ok(Some(found)) if found.mode & 0o077 != 0 => {
+            let mode = found.mode & 0o777;
+            let action = format!("run `chmod 700 {shown}`");
+            warn(name, format!("{shown} is open to other users (mode {mode:o})"), action)
+        }
+        Ok(Some(_)) if !files::is_own_dir(path) => {
+            fail(name, format!("{shown} belongs to another user"), "name another with --data-dir")
+        }
+        Ok(Some(_)) if !health.exists => ok(name, format!("{shown}, without a store yet")),
+        Ok(Some(_)) => ok(name, shown),
+    }
+}
+
+fn owner(config: &Config, health: &Health) -> Check {
+    let name = if config.url.is_some() { "server" } else { "owner" };
+    match (&health.sessions, &health.owner) {
+        (Err(problem), _) => {
+            fail(name, problem.clone(), "see the message; `sessionlog serve` says more")
+        }
+        (_, Err(error @ ClientError::OwnerSilent { .. })) => {
+            fail(name, error.to_string(), "let it continue, or end it")
+        }
+        (_, Ok(owner)) if config.url.is_none() && owner.version != env!("CARGO_PKG_VERSION") => {
+            fail(
+                name,
+                format!("process {} has version {}", owner.pid, owner.version),
+                format!("run `kill {}`; nothing acknowledged is lost", owner.pid),
+            )
+        }
+        (_, Ok(owner)) => ok(name, format!("process {} answers", owner.pid)),
+        (Ok(_), Err(_)) if config.url.is_some() => ok(name, "it answers"),
+        (Ok(_), Err(_)) if health.exists => ok(name, "none was running; one started on demand"),
+        (Ok(_), Err(_)) => ok(name, "none yet; started on demand"),
+    }
+}
+
+fn space(health: &Health) -> Check {
+    let name = "disk space";
+    let Some(free) = health.bytes_free else {
+        return warn(name, "unknown", "check the file system of the data directory");
+    };
+    let found = format!("{} free, {} used", size(free), size(health.bytes_on_disk));
+    match free {
+        free if free < FREE_TOO_LOW => fail(name, found, "free some space: writes will fail soon"),
+        free if free < FREE_LOW => warn(name, found, "free some space"),
+        _ => ok(name, found),
+    }
+}
+
+fn keys(health: &Health) -> Check {
+    let name = "keys";
+    match &health.keys {
+        None => ok(name, "no store yet"),
+        Some(Ok((false, _))) => ok(name, "the store is not encrypted; no key needed"),
+        Some(Ok((true, true))) => ok(name, "the store is encrypted, and its key is given"),
+        Some(Ok((true, false))) => fail(
+            name,
+            "the store is encrypted, and its key was not given",
+            "set SESSIONLOG_KEY, key_file or key_command; `sessionlog keys check` says which",
+        ),
+        Some(Err(problem)) => fail(name, problem.clone(), "run `sessionlog keys check`"),
+    }
+}
+
+/// Whether the commands that an agent's settings name lead to a program.
+fn hooks(agent: Agent, name: &'static str, environment: &Environment) -> Check {
+    let Some(home) = environment.text("HOME").map(PathBuf::from) else {
+        return ok(name, "no home directory");
+    };
+    let settings = environment.text(agent.variable()).map(PathBuf::from);
+    let project = std::env::current_dir().unwrap_or_else(|_| home.clone());
+    let places = Places { home, settings, project };
+    let mut programs = Vec::new();
+    for scope in [Scope::User, Scope::Project] {
+        for target in agent.targets(scope, &places) {
+            if !matches!(target.holds, Holds::Hooks) {
+                continue;
+            }
+            let text = files::read_text(&target.path, SETTINGS_BYTES_MAX).unwrap_or_default();
+            let settings: Value = serde_json::from_str(&text).unwrap_or_default();
+            let found = commands(&settings);
+            programs.extend(found.into_iter().map(|program| (target.path.clone(), program)));
+        }
+    }
+    programs.dedup();
+    let install = format!("run `sessionlog install {} --yes`", agent.as_str());
+    let missing = programs.iter().find(|(_, program)| resolved(program, environment).is_none());
+    match (programs.first(), missing) {
+        (_, Some((path, program))) => {
+            fail(name, format!("{}: no program {program:?}", path.display()), install)
+        }
+        (Some((path, program)), None) => ok(name, format!("{} runs {program}", path.display())),
+        (None, None) => ok(name, "not installed"),
+    }
+}
+
+/// Programs of the hooks that are ours: the first word of each command that ends in `hook`.
+fn commands(settings: &Value) -> Vec<String> {
+    match settings {
+        Value::String(text) if text.contains("sessionlog") && text.ends_with(" hook") => {
+            let word = match text.strip_prefix('\'') {
+                Some(quoted) => quoted.split('\'').next(),
+                None => text.split(' ').next(),
+            };
+            word.map(str::to_owned).into_iter().collect()
+        }
+        Value::Array(all) => all.iter().flat_map(commands).collect(),
+        Value::Object(all) => all.values().flat_map(commands).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// Where a command's program is.
+fn resolved(program: &str, environment: &Environment) -> Option<PathBuf> {
+    let runs = |path: &PathBuf| {
+        let found = files::look(path).ok().flatten();
+        found.is_some_and(|found| !found.is_dir && found.mode & 0o111 != 0)
+    };
+    if program.contains('/') {
+        return files::canonical(Path::new(program)).ok().filter(runs);
+    }
+    let path = environment.variables.get("PATH")?;
+    let mut places = std::env::split_paths(path).map(|directory| directory.join(program));
+    places.find_map(|place| files::canonical(&place).ok().filter(runs))
+}
+
+fn clock(health: &Health) -> Check {
+    let (name, now) = ("clock", SystemClock::new().now());
+    let set = "set the clock of this machine; `timedatectl` shows it";
+    if Timestamp::parse(EARLIEST).is_some_and(|earliest| now < earliest) {
+        return fail(name, format!("it says {now}"), set);
+    }
+    let newest = health.sessions.as_ref().ok().and_then(|(_, newest)| newest.as_deref());
+    let newest = newest.and_then(Timestamp::parse);
+    match newest.filter(|newest| newest.0.saturating_sub(now.0) > AHEAD_MICROS) {
+        Some(newest) => warn(name, format!("it says {now}; the newest event is of {newest}"), set),
+        None => ok(name, now.to_string()),
+    }
+}
+
+fn last_error(config: &Config, health: &Health) -> Check {
+    let name = "last error";
+    match &health.last_error {
+        None => ok(name, "none"),
+        Some((at, level, message)) => {
+            let log = config.data_dir.join("owner.log");
+            let action = format!("see {}", log.display());
+            warn(name, format!("{at}, {level}: {message}"), action)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_program_of_a_hook_is_its_first_word_quoted_or_not() {
+        let settings = json!({"hooks": {"Stop": [{"hooks": [
+            {"command": "/usr/bin/sessionlog --data-dir /d hook"},
+            {"command": "'/a b/sessionlog' hook"},
+            {"command": "other hook"}, {"command": "sessionlog sessions"},
+        ]}]}});
+        assert_eq!(commands(&settings), ["/usr/bin/sessionlog", "/a b/sessionlog"]);
+    }
+}

@@ -1,0 +1,41 @@
+//! Consent of a person before something is changed that cannot be undone easily. It must not know
+//! what is changed.
+
+use super::{
+    failure::{Failure, Outcome},
+    screen::Screen,
+};
+
+/// Refuses a verb early where no person can be asked and `--yes` is missing.
+pub(super) fn required(verb: &str, yes: bool, screen: &Screen) -> Outcome {
+    if yes || screen.asks() {
+        return Ok(());
+    }
+    Err(Failure::Usage(format!(
+        "`sessionlog {verb}` asks for confirmation, and there is no terminal to ask on; \
+         add --yes to confirm"
+    )))
+}
+
+/// Asks a person, who must say yes; `--yes` answers beforehand. `warning` says what will happen.
+pub(super) fn ask(
+    yes: bool,
+    warning: &str,
+    question: &str,
+    unchanged: &str,
+    screen: &mut Screen,
+) -> Outcome {
+    if yes {
+        return Ok(());
+    }
+    screen.flush()?;
+    screen.error(warning);
+    if screen.agreed(question)? {
+        return Ok(());
+    }
+    Err(Failure::Refused {
+        code: "forbidden",
+        message: unchanged.to_owned(),
+        action: "answer y, or add --yes".to_owned(),
+    })
+}

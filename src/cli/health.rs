@@ -1,0 +1,246 @@
+//! `status` and `doctor`: the store and its installation, seen from outside. It must not change
+//! anything, except that asking a store on demand starts its owner.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::{
+    args,
+    checks::{self, State},
+    config::{Config, Environment},
+    connect,
+    failure::{Failure, Outcome},
+    screen::{Screen, Tone, counted, one_line, size},
+};
+use crate::{
+    client::{Client, ClientError, OwnerReport, Request},
+    env::{Env, files},
+    store::local::key_report,
+};
+
+/// Bytes of `owner.log` that are read.
+const LOG_BYTES_MAX: u64 = 64 << 20;
+/// Characters of its last error that are shown.
+const ERROR_CHARS: usize = 200;
+const REFUSED: u8 = 1;
+
+/// What is known about a store.
+pub(super) struct Health {
+    pub(super) exists: bool,
+    /// The owner that runs, before anything was asked.
+    pub(super) owner: Result<OwnerReport, ClientError>,
+    /// How many sessions there are and when the newest was written to, once an owner answered.
+    pub(super) sessions: Result<(u64, Option<String>), String>,
+    pub(super) bytes_on_disk: u64,
+    pub(super) bytes_free: Option<u64>,
+    /// Whether it is encrypted, and whether it opens with the keys given.
+    pub(super) keys: Option<Result<(bool, bool), String>>,
+    /// Time, level and text of the last error of its owner.
+    pub(super) last_error: Option<(String, String, String)>,
+}
+
+impl Health {
+    fn of(config: &Config, environment: &Environment) -> Outcome<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let client = connect::client(config, environment)?;
+        let here = config.url.is_none();
+        let inside = |name: &str| files::look(&config.data_dir.join(name)).ok().flatten();
+        let exists = here && ["STORE", "journal"].into_iter().any(|name| inside(name).is_some());
+        let owner = runtime.block_on(client.owner());
+        let sessions = match exists || !here {
+            true => runtime.block_on(count(&client)).map_err(|failure| failure.to_string()),
+            false => Ok((0, None)),
+        };
+        runtime.shutdown_background();
+        let directory = existing(&config.data_dir);
+        Ok(Self {
+            exists,
+            owner,
+            sessions,
+            bytes_on_disk: if here { bytes_below(&config.data_dir) } else { 0 },
+            bytes_free: directory.filter(|_| here).and_then(|path| files::free_bytes(path).ok()),
+            keys: exists.then(|| keys(config)),
+            last_error: if here { last_error(&config.data_dir.join("owner.log")) } else { None },
+        })
+    }
+}
+
+/// The sessions, and when the newest was written to.
+async fn count(client: &Client) -> Outcome<(u64, Option<String>)> {
+    let (mut count, mut newest, mut page) = (0, None::<String>, None::<String>);
+    loop {
+        let request = Request::get("/v1/sessions").query("limit", 1_000);
+        let list = client.json(request.query_opt("page", page.as_ref())).await?;
+        let data = list.get("data").and_then(Value::as_array).map(Vec::as_slice);
+        for session in data.unwrap_or_default() {
+            count += 1;
+            let at = session.get("updated_at").and_then(Value::as_str).map(str::to_owned);
+            newest = newest.max(at);
+        }
+        page = list.get("next_page").and_then(Value::as_str).map(str::to_owned);
+        if page.is_none() {
+            return Ok((count, newest));
+        }
+    }
+}
+
+/// The path, or the nearest directory above it that is there.
+fn existing(path: &Path) -> Option<&Path> {
+    path.ancestors().find(|path| matches!(files::look(path), Ok(Some(_))))
+}
+
+fn bytes_below(directory: &Path) -> u64 {
+    let inside = files::list(directory).unwrap_or_default();
+    let bytes = |path: &std::path::PathBuf| match files::look(path) {
+        Ok(Some(found)) if found.is_dir => bytes_below(path),
+        Ok(Some(found)) => found.bytes,
+        _ => 0,
+    };
+    inside.iter().map(bytes).sum()
+}
+
+fn keys(config: &Config) -> Result<(bool, bool), String> {
+    let given = config.keys.read().map_err(|failure| failure.to_string())?;
+    let env = Env::real(&config.data_dir).map_err(|error| error.to_string())?.with_keys(given);
+    let report = key_report(&env).map_err(|error| error.to_string())?;
+    let answer = crate::wire::types::KeysAnswer::from(report);
+    Ok((answer.encrypted, answer.opens || !answer.encrypted))
+}
+
+fn last_error(log: &Path) -> Option<(String, String, String)> {
+    let text = files::read_text(log, LOG_BYTES_MAX).ok()?;
+    text.lines().rev().find_map(|line| {
+        let line: Value = serde_json::from_str(line).ok()?;
+        let word = |name: &str| Some(line.pointer(name)?.as_str()?.to_owned());
+        let level = word("/level").filter(|level| level == "ERROR" || level == "WARN")?;
+        Some((word("/timestamp")?, level, word("/fields/message")?))
+    })
+}
+
+pub(super) fn status(config: &Config, environment: &Environment, screen: &mut Screen) -> Outcome {
+    let health = Health::of(config, environment)?;
+    if screen.json {
+        return Ok(screen.value(&to_json(config, &health))?);
+    }
+    let place = match &config.url {
+        Some(url) => ("server", url.to_string()),
+        None => ("data directory", config.data_dir.display().to_string()),
+    };
+    let mut rows = vec![("version", args::version()), place];
+    if config.url.is_none() {
+        rows.push(("owner", owner(&health)));
+    }
+    rows.push((
+        "sessions",
+        match &health.sessions {
+            Ok((count, newest)) => {
+                let newest = newest.as_deref().map(|at| screen.times().when(at));
+                let newest = newest.map(|when| format!(", last written {when}"));
+                format!("{count}{}", newest.unwrap_or_default())
+            }
+            Err(problem) => format!("unknown: {problem}"),
+        },
+    ));
+    if config.url.is_none() {
+        let free = health.bytes_free.map_or_else(|| "unknown".to_owned(), size);
+        rows.push(("on disk", size(health.bytes_on_disk)));
+        rows.push(("free space", free));
+        rows.push((
+            "encryption",
+            match &health.keys {
+                None => "no store yet".to_owned(),
+                Some(Ok((false, _))) => "off".to_owned(),
+                Some(Ok((true, true))) => "on".to_owned(),
+                Some(Ok((true, false))) => "on, and its key was not given".to_owned(),
+                Some(Err(problem)) => format!("unknown: {problem}"),
+            },
+        ));
+        rows.push((
+            "last error",
+            match &health.last_error {
+                None => "none".to_owned(),
+                Some((at, level, message)) => {
+                    let when = screen.times().when(at);
+                    one_line(&format!("{when}, {level}: {message}"), ERROR_CHARS)
+                }
+            },
+        ));
+    }
+    for (name, value) in rows {
+        let name = screen.paint(Tone::Faint, &format!("{name:<15}"));
+        screen.line(format!("{name}{value}"))?;
+    }
+    Ok(())
+}
+
+fn owner(health: &Health) -> String {
+    match &health.owner {
+        Ok(owner) => {
+            let how = if owner.on_demand { "started on demand" } else { "`sessionlog serve`" };
+            format!("process {}, {how}, version {}", owner.pid, owner.version)
+        }
+        Err(ClientError::OwnerSilent { who, .. }) => format!("{who}, which does not answer"),
+        Err(_) => "none; started on demand".to_owned(),
+    }
+}
+
+fn to_json(config: &Config, health: &Health) -> Value {
+    let owner = health.owner.as_ref().ok().map(
+        |owner| json!({ "pid": owner.pid, "version": owner.version, "on_demand": owner.on_demand }),
+    );
+    let error = health
+        .last_error
+        .as_ref()
+        .map(|(at, level, message)| json!({ "at": at, "level": level, "message": message }));
+    json!({
+        "version": args::version(),
+        "url": config.url.as_ref().map(ToString::to_string),
+        "data_dir": config.data_dir.display().to_string(),
+        "exists": health.exists,
+        "owner": owner,
+        "sessions": health.sessions.as_ref().ok().map(|(count, _)| count),
+        "bytes_on_disk": health.bytes_on_disk,
+        "bytes_free": health.bytes_free,
+        "encrypted": health.keys.as_ref().and_then(|keys| Some(keys.as_ref().ok()?.0)),
+        "last_error": error,
+    })
+}
+
+pub(super) fn doctor(config: &Config, environment: &Environment, screen: &mut Screen) -> Outcome {
+    let health = Health::of(config, environment)?;
+    let checks = checks::all(config, environment, &health);
+    let failed = checks.iter().filter(|check| check.state == State::Fail).count();
+    let warned = checks.iter().filter(|check| check.state == State::Warn).count();
+    if screen.json {
+        let list: Vec<Value> = checks
+            .iter()
+            .map(|check| {
+                json!({
+                    "check": check.name, "state": check.state.as_str(), "found": check.found,
+                    "action": check.action,
+                })
+            })
+            .collect();
+        screen.value(&json!({ "ok": failed == 0, "checks": list }))?;
+    } else {
+        for check in &checks {
+            let tone = match check.state {
+                State::Ok => Tone::Good,
+                State::Warn => Tone::Strong,
+                State::Fail => Tone::Bad,
+            };
+            let state = screen.paint(tone, &format!("{:<5}", check.state.as_str()));
+            screen.line(format!("{state} {:<16} {}", check.name, one_line(&check.found, 400)))?;
+            if let Some(action) = &check.action {
+                screen.line(format!("{:<23}to do: {action}", ""))?;
+            }
+        }
+        let summary = match (failed, warned) {
+            (0, 0) => "No problems.".to_owned(),
+            _ => format!("{}, {}.", counted(failed, "problem"), counted(warned, "warning")),
+        };
+        screen.line(summary)?;
+    }
+    if failed == 0 { Ok(()) } else { Err(Failure::Silent(REFUSED)) }
+}

@@ -1,0 +1,91 @@
+//! Long output on a terminal, page by page, through the program that PAGER names. It must not know
+//! what is printed.
+
+use std::{
+    io::{self, Write as _},
+    process::{Child, ChildStdin, Command, Stdio},
+};
+
+use super::readable::paper::columns;
+
+/// Output that waits until it is known whether it fits the terminal.
+pub(super) struct Pager {
+    /// The command, for a shell.
+    command: String,
+    /// Whether `LESS` has a value of the user's own.
+    has_less: bool,
+    columns: usize,
+    lines_max: usize,
+    waiting: String,
+    lines: usize,
+    running: Option<(Child, Option<ChildStdin>)>,
+    /// Whether the command could not be started.
+    failed: bool,
+}
+
+impl Pager {
+    /// A pager for a terminal of that size.
+    pub(super) fn new(command: String, has_less: bool, (columns, rows): (usize, usize)) -> Self {
+        Self {
+            command,
+            has_less,
+            columns: columns.max(1),
+            // The prompt of the shell takes one.
+            lines_max: rows.saturating_sub(1),
+            waiting: String::new(),
+            lines: 0,
+            running: None,
+            failed: false,
+        }
+    }
+
+    /// Takes text that is safe for a terminal. `plain` is the same without codes for colours.
+    pub(super) fn print(&mut self, text: &str, plain: &str) -> io::Result<()> {
+        let rows = |line: &str| columns(line).div_ceil(self.columns).max(1);
+        self.lines += plain.lines().map(rows).sum::<usize>();
+        if self.running.is_none() && !self.failed {
+            self.waiting.push_str(text);
+            if self.lines <= self.lines_max {
+                return Ok(());
+            }
+            self.start();
+            let waiting = std::mem::take(&mut self.waiting);
+            return self.pass(&waiting);
+        }
+        self.pass(text)
+    }
+
+    fn start(&mut self) {
+        let mut command = Command::new("sh");
+        command.args(["-c", &self.command]).stdin(Stdio::piped());
+        if !self.has_less {
+            // Leave when it fits or is interrupted, keep colours, keep the screen.
+            command.env("LESS", "FRXK");
+        }
+        match command.spawn() {
+            Ok(mut child) => {
+                let input = child.stdin.take();
+                self.running = Some((child, input));
+            }
+            Err(_) => self.failed = true,
+        }
+    }
+
+    fn pass(&mut self, text: &str) -> io::Result<()> {
+        match &mut self.running {
+            Some((_, Some(input))) => input.write_all(text.as_bytes()),
+            _ => io::stdout().write_all(text.as_bytes()),
+        }
+    }
+
+    /// Prints what waits, and waits until the reader leaves the pager.
+    pub(super) fn end(mut self) -> io::Result<()> {
+        let waiting = std::mem::take(&mut self.waiting);
+        let printed = self.pass(&waiting).and_then(|()| io::stdout().flush());
+        if let Some((mut child, input)) = self.running.take() {
+            drop(input);
+            child.wait()?;
+        }
+        printed
+    }
+}

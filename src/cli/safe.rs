@@ -1,0 +1,149 @@
+//! Text made safe for a terminal: characters that a terminal would obey instead of showing are
+//! escaped as JSON escapes them. It must not print, nor know what a text is about.
+
+use std::borrow::Cow;
+
+use crate::env::{Entropy as _, entropy::SystemEntropy};
+
+/// The codes that [`Seal::mark`] may turn into colours; the mark is the place in this list.
+const CODES: [&str; 5] = ["\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[31m", "\x1b[32m"];
+
+/// A colour or style of a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mark {
+    Off = 0,
+    Strong = 1,
+    Faint = 2,
+    Red = 3,
+    Green = 4,
+}
+
+/// A private-use character, chosen at random for each run. Text that this program styles carries
+/// it; recorded text cannot contain it on purpose, so recorded text cannot choose a style.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Seal(char);
+
+impl Seal {
+    pub(super) fn new() -> Self {
+        let mut bytes = [0; 2];
+        SystemEntropy.fill(&mut bytes);
+        let offset = u32::from(u16::from_le_bytes(bytes)) % 0xfffe;
+        Self(char::from_u32(0xf_0000 + offset).unwrap_or('\u{f0000}'))
+    }
+
+    /// The mark that [`Self::guard`] replaces with the style's code.
+    pub(super) fn mark(self, mark: Mark) -> String {
+        format!("{}{}", self.0, mark as u8)
+    }
+
+    /// A text without the marks.
+    pub(super) fn without_marks(self, text: &str) -> String {
+        let mut parts = text.split(self.0);
+        let first = parts.next().unwrap_or_default().to_owned();
+        parts.fold(first, |plain, part| plain + part.get(1..).unwrap_or_default())
+    }
+
+    /// What a terminal gets: marks become codes, and everything else that would steer the terminal
+    /// is escaped.
+    pub(super) fn guard(self, text: &str) -> Cow<'_, str> {
+        if !text.chars().any(|c| c == self.0 || steers(c) && !matches!(c, '\n' | '\t')) {
+            return Cow::Borrowed(text);
+        }
+        let mut safe = String::with_capacity(text.len());
+        let mut chars = text.chars().peekable();
+        while let Some(c) = chars.next() {
+            let place = chars.peek().filter(|_| c == self.0).and_then(|next| next.to_digit(10));
+            let code = place.and_then(|place| CODES.get(place as usize));
+            match code {
+                Some(code) => {
+                    safe.push_str(code);
+                    chars.next();
+                }
+                None => push_printable(c, &mut safe),
+            }
+        }
+        Cow::Owned(safe)
+    }
+}
+
+/// Recorded text made safe for a terminal: a character that would move the cursor, change colours
+/// or reorder the text is written as JSON escapes it.
+pub(super) fn printable(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for c in text.chars() {
+        push_printable(c, &mut safe);
+    }
+    safe
+}
+
+/// Whether [`printable`] would change a text.
+pub(super) fn has_controls(text: &str) -> bool {
+    text.chars().any(|c| steers(c) && !matches!(c, '\n' | '\t'))
+}
+
+fn push_printable(c: char, safe: &mut String) {
+    use std::fmt::Write as _;
+    match c {
+        '\n' | '\t' => safe.push(c),
+        '\r' => safe.push_str("\\r"),
+        c if steers(c) => {
+            let _ = write!(safe, "\\u{:04x}", u32::from(c));
+        }
+        c => safe.push(c),
+    }
+}
+
+/// Whether a terminal acts on a character instead of showing it: C0 and C1 controls, DEL, marks of
+/// writing direction, the byte order mark.
+fn steers(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{feff}')
+        || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    #[test]
+    fn recorded_text_cannot_steer_the_terminal() {
+        assert_eq!(printable("a\x1b[31mb\r\n\tc"), "a\\u001b[31mb\\r\n\tc");
+        let seal = Seal::new();
+        let ranges = ['\0'..='\x08', '\x0b'..='\x0c', '\x0e'..='\x1f', '\x7f'..='\u{9f}'];
+        let marks = ['\u{200e}'..='\u{200f}', '\u{202a}'..='\u{202e}', '\u{2066}'..='\u{2069}'];
+        let single = ['\u{61c}'..='\u{61c}', '\u{feff}'..='\u{feff}'];
+        for c in ranges.into_iter().chain(marks).chain(single).flatten() {
+            let escaped = format!("\\u{:04x}", u32::from(c));
+            let text = format!("x{c}y");
+            assert_eq!(printable(&text), format!("x{escaped}y"));
+            assert_eq!(seal.guard(&text), format!("x{escaped}y"));
+            assert!(has_controls(&text), "{escaped}");
+        }
+        for kept in ['\u{200d}', '\u{2060}', '\u{300}', 'ـ', '👨', '\n', '\t'] {
+            assert_eq!(printable(&kept.to_string()), kept.to_string());
+        }
+    }
+
+    #[test]
+    fn a_terminal_gets_our_styles_and_nothing_else_that_steers_it() {
+        let seal = Seal('\u{f1234}');
+        let red = format!("{}red{}", seal.mark(Mark::Red), seal.mark(Mark::Off));
+        assert_eq!(seal.guard(&red), "\x1b[31mred\x1b[0m");
+        for (text, expected) in [
+            ("\x1b[31mred\x1b[0m", "\\u001b[31mred\\u001b[0m"),
+            ("\x1b[2Jgone", "\\u001b[2Jgone"),
+            ("\x1b]0;title\x07", "\\u001b]0;title\\u0007"),
+            ("\u{f1235}3red", "\u{f1235}3red"),
+            ("\u{f1234}9", "\u{f1234}9"),
+            ("{\"a\":\"\u{9b}2J\u{202e}\"}", "{\"a\":\"\\u009b2J\\u202e\"}"),
+            ("plain é\tb", "plain é\tb"),
+        ] {
+            assert_eq!(seal.guard(text), expected);
+        }
+        let json = seal.guard("{\"a\":\"\u{9b}\u{7f}\u{feff}\"}").into_owned();
+        let value: Value = serde_json::from_str(&json).expect("JSON that means the same");
+        assert_eq!(value["a"], "\u{9b}\u{7f}\u{feff}");
+    }
+}

@@ -1,0 +1,159 @@
+//! The list of sessions on a terminal: one line each, as wide as the terminal. It must not print,
+//! nor choose which sessions are listed.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::{
+    readable::paper::columns,
+    screen::{Tone, one_line, size},
+    sessions::{number, state, text},
+    times::Times,
+};
+
+/// Columns from which sizes are shown, and from which workspaces are.
+const WITH_SIZE: usize = 100;
+const WITH_WORKSPACE: usize = 140;
+/// Columns that a title should have before ids are shortened.
+const TITLE_COLUMNS: usize = 24;
+/// Characters that a shortened id keeps at least, and beyond what makes it unique.
+const ID_CHARS_MIN: usize = 12;
+const ID_CHARS_SPARE: usize = 2;
+const GUTTER: usize = 2;
+
+struct Column {
+    head: &'static str,
+    cells: Vec<String>,
+    right: bool,
+}
+
+impl Column {
+    fn new(head: &'static str, cells: impl Iterator<Item = String>) -> Self {
+        Self { head, cells: cells.map(|cell| one_line(&cell, 200)).collect(), right: false }
+    }
+
+    fn figures(head: &'static str, cells: impl Iterator<Item = String>) -> Self {
+        Self { right: true, ..Self::new(head, cells) }
+    }
+
+    fn width(&self) -> usize {
+        self.cells.iter().map(|cell| columns(cell)).chain([self.head.len()]).max().unwrap_or(0)
+    }
+}
+
+/// A heading and a line for each session.
+pub(super) fn lines(
+    sessions: &[Value],
+    titles: &[String],
+    width: usize,
+    times: &Times,
+) -> Vec<(Tone, String)> {
+    let of = |name: &'static str| sessions.iter().map(move |session| text(session, name));
+    let mut shown = vec![
+        Column::new("SESSION", of("id")),
+        Column::figures("EVENTS", sessions.iter().map(|one| number(one, "tail").to_string())),
+    ];
+    if width >= WITH_SIZE {
+        let sizes = sessions.iter().map(|one| size(number(one, "bytes")));
+        shown.push(Column::figures("SIZE", sizes));
+    }
+    shown.push(Column::new("UPDATED", of("updated_at").map(|at| times.short(&at))));
+    shown.push(Column::new("STATE", sessions.iter().map(state)));
+    if width >= WITH_WORKSPACE {
+        let last = |path: String| path.rsplit('/').next().unwrap_or_default().to_owned();
+        shown.push(Column::new("WORKSPACE", of("workspace").map(last)));
+    }
+    let taken = |shown: &[Column]| shown.iter().map(|one| one.width() + GUTTER).sum::<usize>();
+    if taken(&shown) + TITLE_COLUMNS > width
+        && let Some(ids) = shown.first_mut()
+    {
+        ids.cells = shortened(&ids.cells);
+    }
+    let room = width.saturating_sub(taken(&shown)).max(TITLE_COLUMNS / 2);
+    let titles = titles.iter().map(|title| fitting(&one_line(title, room), room));
+    shown.push(Column::new("TITLE", titles));
+    let mut lines = vec![(Tone::Faint, line(&shown, |column| column.head.to_owned()))];
+    for (n, session) in sessions.iter().enumerate() {
+        let tone = if state(session) == "damaged" { Tone::Bad } else { Tone::Plain };
+        lines.push((tone, line(&shown, |column| column.cells.get(n).cloned().unwrap_or_default())));
+    }
+    lines
+}
+
+fn line(shown: &[Column], cell: impl Fn(&Column) -> String) -> String {
+    let mut line = String::new();
+    for column in shown {
+        let cell = cell(column);
+        let pad = " ".repeat(column.width().saturating_sub(columns(&cell)));
+        match column.right {
+            true => line.extend([pad.as_str(), &cell]),
+            false => line.extend([cell.as_str(), &pad]),
+        }
+        line.push_str("  ");
+    }
+    line.trim_end().to_owned()
+}
+
+/// A text cut to a number of columns.
+fn fitting(text: &str, room: usize) -> String {
+    let mut cut = text.to_owned();
+    while columns(&cut) > room {
+        let kept = cut.chars().count().saturating_sub(2);
+        cut = cut.chars().take(kept).chain(['…']).collect();
+    }
+    cut
+}
+
+/// Each id cut to a beginning that no other one has; all are cut alike, so that they line up.
+fn shortened(ids: &[String]) -> Vec<String> {
+    let sorted: BTreeSet<&String> = ids.iter().collect();
+    let common =
+        |(a, b): (&&String, &&String)| a.chars().zip(b.chars()).take_while(|(a, b)| a == b).count();
+    let shared = sorted.iter().zip(sorted.iter().skip(1)).map(common).max().unwrap_or(0);
+    let kept = (shared + 1 + ID_CHARS_SPARE).max(ID_CHARS_MIN);
+    ids.iter().map(|id| id.chars().take(kept).collect()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::event::Timestamp;
+
+    fn session(id: &str, title: &str) -> Value {
+        json!({
+            "id": id, "tail": 12, "bytes": 2048, "updated_at": "2026-11-23T10:00:00Z",
+            "status": "idle", "title": title, "workspace": "/home/ada/work", "damage": [],
+        })
+    }
+
+    #[test]
+    fn a_session_is_one_line_that_fits_and_a_wider_terminal_shows_more() {
+        let long = "a title that is far longer than any terminal has room for ".repeat(4);
+        let wide = "日本語の題名".repeat(20);
+        let ids = ["ses_0198c5d2f0a07a1b8c3d4e5f60718293", "ses_0198c5d2f0b17a1b8c3d4e5f60718777"];
+        let now = Timestamp::parse("2026-11-23T10:20:00Z").expect("an instant");
+        let times = Times::at(now, jiff::tz::TimeZone::UTC);
+        let sessions = [session(ids[0], &long), session(ids[1], &wide), session("trip", "short")];
+        let titles: Vec<String> = sessions.iter().map(|one| text(one, "title")).collect();
+        for width in [70, 80, 100, 120, 200] {
+            let lines = lines(&sessions, &titles, width, &times);
+            assert_eq!(lines.len(), 4, "{lines:?}");
+            for (_, line) in &lines {
+                assert!(columns(line) <= width, "{width}: {} {line}", columns(line));
+            }
+            let all: String = lines.into_iter().map(|(_, line)| line + "\n").collect();
+            assert_eq!(all.contains(ids[0]), width >= 100, "{width}: {all}");
+            assert_eq!(all.contains("SIZE"), width >= 100, "{width}: {all}");
+            assert_eq!(all.contains("work\n") || all.contains("work  "), width >= 140, "{all}");
+        }
+    }
+
+    #[test]
+    fn shortened_ids_stay_unique() {
+        let ids = ["abcdefghijkl1mnop", "abcdefghijkl2mnop", "x"].map(str::to_owned);
+        assert_eq!(shortened(&ids), ["abcdefghijkl1mn", "abcdefghijkl2mn", "x"]);
+    }
+}

@@ -1,0 +1,52 @@
+//! The title of a session as a list shows it: its own, or else the first prompt of its user. It
+//! must not change a session.
+
+use futures_util::{StreamExt as _, stream};
+use serde_json::Value;
+
+use super::{
+    page::{Pages, Query},
+    sessions::text,
+};
+use crate::{client::Client, event::SessionId, import::Members, projection::typed_by_person};
+
+/// Titles that a hook gives every session of a directory.
+const GENERATED: [&str; 2] = ["Claude Code", "Codex"];
+/// Events among which the first prompt is looked for.
+const EVENTS_MAX: u64 = 64;
+/// Sessions asked for at a time.
+const AT_ONCE: usize = 8;
+
+/// The titles of sessions, in their order.
+pub(super) async fn of(client: &Client, sessions: &[Value]) -> Vec<String> {
+    let titles = stream::iter(sessions).map(|session| title(client, session));
+    titles.buffered(AT_ONCE).collect().await
+}
+
+async fn title(client: &Client, session: &Value) -> String {
+    let own = text(session, "title");
+    let generated = |name: &str| {
+        own.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with(": "))
+    };
+    if !own.is_empty() && !GENERATED.into_iter().any(generated) {
+        return own;
+    }
+    first_prompt(client, &text(session, "id")).await.unwrap_or(own)
+}
+
+async fn first_prompt(client: &Client, id: &str) -> Option<String> {
+    let session = SessionId::new(id).ok()?;
+    let query = Query {
+        from: Some("0".to_owned()),
+        to: Some(EVENTS_MAX.to_string()),
+        types: vec!["user.message".to_owned()],
+        allow_gaps: true,
+        ..Query::default()
+    };
+    let page = Pages::new(client, &session, query).next().await.ok()??;
+    let prompt = |event: &serde_json::value::RawValue| {
+        let said = typed_by_person(Members::read(event.get()).ok()?.raw("content")?);
+        Some(said.trim().to_owned()).filter(|said| !said.is_empty())
+    };
+    page.events.iter().find_map(|event| prompt(event))
+}

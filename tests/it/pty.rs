@@ -1,0 +1,106 @@
+//! A pseudo-terminal, for tests of what a person sees. It must not know what a test expects.
+
+use std::{
+    fs::{File, OpenOptions},
+    io::{Read, Write},
+    os::fd::AsFd,
+    process::{Child, Command, Stdio},
+    sync::mpsc,
+};
+
+use rustix::{
+    pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt},
+    termios::{Winsize, tcsetwinsize},
+};
+
+use crate::program::eventually;
+
+/// A program on a terminal of its own.
+pub struct Terminal {
+    child: Child,
+    master: File,
+    output: mpsc::Receiver<Vec<u8>>,
+    seen: String,
+}
+
+/// What a run on a terminal printed, standard output and error together.
+#[derive(Debug)]
+pub struct Shown {
+    pub code: i32,
+    pub text: String,
+}
+
+impl Shown {
+    /// The lines, without the codes for colours.
+    pub fn lines(&self) -> Vec<String> {
+        plain(&self.text).lines().map(|line| line.trim_end().to_owned()).collect()
+    }
+}
+
+impl Terminal {
+    /// Starts the command with a terminal of that size as standard input, output and error.
+    pub fn start(mut command: Command, (columns, rows): (u16, u16)) -> Self {
+        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&master).unwrap();
+        unlockpt(&master).unwrap();
+        let name = ptsname(&master, Vec::new()).unwrap();
+        let mut options = OpenOptions::new();
+        let slave = options.read(true).write(true).open(name.to_str().unwrap()).unwrap();
+        let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+        tcsetwinsize(slave.as_fd(), size).unwrap();
+        let side = || Stdio::from(slave.try_clone().unwrap());
+        command.stdin(side()).stdout(side()).stderr(side()).env("TERM", "xterm-256color");
+        let child = command.spawn().unwrap();
+        drop((command, slave));
+        let master = File::from(master);
+        let mut reader = master.try_clone().unwrap();
+        let (send, output) = mpsc::channel();
+        std::thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            // The end of the last program on the other side is an error here.
+            while let Ok(count @ 1..) = reader.read(&mut buffer) {
+                let _ = send.send(buffer[..count].to_vec());
+            }
+        });
+        Self { child, master, output, seen: String::new() }
+    }
+
+    /// Types a text.
+    pub fn type_text(&mut self, text: &str) {
+        self.master.write_all(text.as_bytes()).unwrap();
+    }
+
+    /// Waits until the terminal shows a text.
+    #[track_caller]
+    pub fn until(&mut self, text: &str) {
+        eventually(text, || {
+            let more = self.output.try_iter().flatten().collect::<Vec<u8>>();
+            self.seen.push_str(&String::from_utf8_lossy(&more));
+            plain(&self.seen).contains(text).then_some(())
+        });
+    }
+
+    /// Waits for the end of the program.
+    pub fn end(mut self) -> Shown {
+        let status = self.child.wait().unwrap();
+        let mut bytes = Vec::new();
+        // A program that it started may hold the terminal still.
+        while let Ok(more) = self.output.recv_timeout(std::time::Duration::from_secs(1)) {
+            bytes.extend(more);
+        }
+        self.seen.push_str(&String::from_utf8_lossy(&bytes));
+        Shown { code: status.code().unwrap_or(-1), text: self.seen.replace("\r\n", "\n") }
+    }
+}
+
+/// A text without the codes for colours.
+fn plain(text: &str) -> String {
+    let mut plain = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("\x1b[") {
+        plain.push_str(before);
+        let end = after.find(|c: char| c.is_ascii_alphabetic()).map_or(after.len(), |at| at + 1);
+        rest = &after[end..];
+    }
+    plain + rest
+}

@@ -1,0 +1,219 @@
+//! The program on a terminal, as a person uses it: what is shown, asked and kept from the
+//! terminal.
+
+use serde_json::{Value, json};
+
+use crate::{
+    cli::{event, with_trip},
+    program::Place,
+    pty::{Shown, Terminal},
+};
+
+/// Runs a verb on a terminal of 80 columns and 24 lines.
+fn on_terminal(place: &Place, arguments: &[&str]) -> Shown {
+    Terminal::start(place.command(arguments), (80, 24)).end()
+}
+
+/// Text that would clear, retitle, colour, hide or reorder a terminal.
+const HOSTILE: &str = "a\u{9b}2J\u{9d}0;t\u{9c}\u{202e}b\u{2066}\u{200f}\u{61c}\u{7f}\u{1b}[8mc";
+
+/// Characters of a text that a terminal would obey, but for the styles of this program.
+fn steering(text: &str) -> String {
+    let styles = ["\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[31m", "\x1b[32m"];
+    let text = styles.iter().fold(text.to_owned(), |text, style| text.replace(style, ""));
+    let marks = |c: char| "\u{61c}\u{200e}\u{200f}".contains(c);
+    let bidi = |c: char| matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let bad = |c: &char| (c.is_control() && *c != '\n' && *c != '\t') || marks(*c) || bidi(*c);
+    text.chars().filter(bad).map(|c| c.escape_unicode().to_string()).collect()
+}
+
+/// A place with a session whose title, events and names steer a terminal.
+fn with_hostile() -> Place {
+    let place = Place::new();
+    let input = [
+        event("user.message", HOSTILE),
+        event("agent.message", HOSTILE),
+        json!({"type": "agent.tool_use", "name": HOSTILE, "input": {HOSTILE: HOSTILE}, "call_id": "c"})
+            .to_string(),
+    ];
+    place.run_with(&["append", "trip", "--create"], &input.join("\n")).ok();
+    let title = HOSTILE.replace('\u{7f}', "");
+    place.run(&["fork", "trip", "--at", "end", "--id", "bad", "--title", &title]).ok();
+    place.run_with(&["append", "bad"], &event("user.message", HOSTILE)).ok();
+    place.run(&["checkpoints", "bad", "--create", "--label", HOSTILE]).ok();
+    place
+}
+
+#[test]
+fn recorded_controls_reach_no_terminal_from_any_verb() {
+    let place = with_hostile();
+    for verb in [
+        &["events", "bad"][..],
+        &["export", "bad"],
+        &["export", "bad", "--format", "openai"],
+        &["sessions"],
+        &["show", "bad"],
+        &["history"],
+        &["diff", "bad", "0", "end"],
+        &["view", "bad", "index"],
+        &["view", "bad", "window"],
+        &["view", "bad", "continuation"],
+        &["rewind", "bad", "--to", "2"],
+        &["replay", "bad", "--lines"],
+        &["checkpoints", "bad"],
+        &["retention", "--dry-run"],
+        &["wake", "bad"],
+        &["view", "bad", "index", "--find", HOSTILE],
+        &["show", HOSTILE],
+        &[HOSTILE],
+        &["checkpoints", "bad", "--show", HOSTILE],
+    ] {
+        for json in [false, true] {
+            let arguments = [verb, if json { &["--json"] } else { &[] }].concat();
+            let shown = on_terminal(&place, &arguments);
+            assert_eq!(steering(&shown.text), "", "{arguments:?}: {:?}", shown.text);
+        }
+    }
+    let mut player = Terminal::start(place.command(&["replay", "bad"]), (100, 30));
+    player.until("\\u009b2J");
+    player.type_text("jjjq");
+    let drawn = player.end().text;
+    for c in ['\u{9b}', '\u{9d}', '\u{202e}', '\u{2066}', '\u{200f}', '\u{61c}', '\u{7f}'] {
+        assert!(!drawn.contains(c), "{c:?}: {drawn:?}");
+    }
+}
+
+#[test]
+fn json_on_a_terminal_is_escaped_and_means_the_same_and_a_pipe_gets_the_bytes() {
+    let place = with_hostile();
+    let piped = place.run(&["events", "trip"]).ok();
+    assert!(piped.contains('\u{9b}') && piped.contains('\u{202e}'), "{piped}");
+    let shown = on_terminal(&place, &["events", "trip"]);
+    let values = |text: &str| -> Vec<Value> {
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    };
+    assert_eq!(values(&shown.text), values(&piped));
+    assert!(shown.text.contains("\\u009b2J") && shown.text.contains("\\u202e"), "{}", shown.text);
+    assert_eq!(with_trip().run(&["export", "trip"]).code, 0);
+}
+
+#[test]
+fn what_cannot_be_undone_is_asked_on_a_terminal_and_wants_yes_without_one() {
+    let place = with_trip();
+    let id = place.events("trip")[1]["id"].as_str().unwrap().to_owned();
+    for (verb, warning) in [
+        (&["redact", "trip", &id][..], "body of event"),
+        (&["delete", "trip"], "Session trip has 3 events. It is hidden at once"),
+        (&["erase", "trip"], "destroyed on disk, for ever"),
+    ] {
+        for json in [false, true] {
+            let refused = place.run(&[verb, if json { &["--json"] } else { &[] }].concat());
+            assert_eq!(refused.code, 2, "{refused:?}");
+            assert!((refused.out + &refused.err).contains("--yes"), "{verb:?}");
+        }
+        let mut asked = Terminal::start(place.command(verb), (80, 24));
+        asked.until("[y/N]");
+        asked.type_text("\n");
+        let shown = asked.end();
+        assert_eq!(shown.code, 1, "{shown:?}");
+        assert!(shown.lines().join(" ").contains(warning), "{shown:?}");
+        assert_eq!(place.events("trip").len(), 3, "the default is no");
+    }
+    let mut asked = Terminal::start(place.command(&["delete", "trip"]), (80, 24));
+    asked.until("[y/N]");
+    asked.type_text("y\n");
+    assert!(asked.end().text.contains("deleted trip"));
+    assert_eq!(place.run(&["show", "trip", "--json"]).refused(4), "session_deleted");
+}
+
+#[test]
+fn an_install_without_a_terminal_wants_yes_and_says_what_changes_in_one_line() {
+    let place = Place::new();
+    let refused = place.run(&["install", "claude-code"]);
+    assert!(refused.code == 2 && refused.err.contains("--yes"), "{refused:?}");
+    assert!(refused.out.contains("2 files: ") && refused.out.contains("added, 0 removed"));
+    assert!(!place.path(".claude.json").exists(), "nothing was written");
+    let mut asked = Terminal::start(place.command(&["install", "claude-code"]), (80, 24));
+    asked.until("[y/N]");
+    asked.type_text("y\n");
+    assert!(asked.end().text.contains("Done."));
+    assert!(place.path(".claude.json").exists());
+    assert_eq!(place.run(&["uninstall", "claude-code"]).code, 2);
+}
+
+#[test]
+fn long_output_goes_through_the_pager_and_short_output_does_not() {
+    let place = with_trip();
+    let lines: Vec<String> =
+        (0..40).map(|n| event("user.message", &format!("number {n}"))).collect();
+    place.run_with(&["append", "long", "--create"], &lines.join("\n")).ok();
+    let paged = |arguments: &[&str], pager: &str| {
+        let mut command = place.command(arguments);
+        command.env("PAGER", pager).env("PATH", "/usr/local/bin:/usr/bin:/bin");
+        let shown = Terminal::start(command, (80, 24)).end();
+        assert_eq!(shown.code, 0, "{shown:?}");
+        shown.lines().iter().filter(|line| line.starts_with("paged ")).count()
+    };
+    let pager = "sed 's/^/paged /'";
+    assert_eq!(paged(&["events", "long"], pager), 40);
+    assert_eq!(paged(&["events", "long", "--no-pager"], pager), 0);
+    assert_eq!(paged(&["events", "long"], "cat"), 0);
+    assert_eq!(paged(&["events", "trip"], pager), 0, "it fits");
+    assert_eq!(paged(&["events", "long", "--json"], pager), 0);
+    assert_eq!(
+        paged(&["events", "long"], "head -n 3 | sed 's/^/paged /'"),
+        3,
+        "its end is no error"
+    );
+}
+
+#[test]
+fn quiet_leaves_remarks_out_and_verbose_logs() {
+    let place = Place::new();
+    assert!(place.run(&["sessions"]).err.contains("No sessions yet"));
+    assert_eq!(place.run(&["sessions", "-q"]).err, "");
+    let ran = place.run(&["show", "nope", "--quiet"]);
+    assert!(ran.code == 4 && ran.err.contains("not found"), "{ran:?}");
+    assert_eq!(place.run(&["-v", "sessions"]).code, 0);
+    assert_eq!(place.run(&["-q", "-v", "sessions"]).code, 2);
+}
+
+#[test]
+fn junk_is_named_five_times_and_counted_and_wrong_input_is_explained() {
+    let place = with_trip();
+    let file = place.write("junk.jsonl", &"junk\n".repeat(5_000));
+    let ran = place.run(&["import", file.to_str().unwrap()]);
+    assert_eq!(ran.code, 1, "{:?}", ran.out);
+    assert_eq!(ran.err.lines().count(), 6, "{}", ran.err);
+    assert!(ran.err.contains("4995 more lines were left out"), "{}", ran.err);
+    let ran = place.run(&["events", "trip", "--from", "3", "--to", "2"]);
+    assert!(ran.err.contains("the range is empty"), "{ran:?}");
+    let ran = place.run(&["rewind", "trip", "--to", "9999"]);
+    assert!(ran.err.contains("position 9999 is out of range (tail is 3)"), "{ran:?}");
+    let ran = place.run(&["inspect", "/nope"]);
+    assert!(ran.code == 4 && ran.err.contains("no such file") && ran.err.contains("expects"));
+    for tokens in ["0", "7", "99999999999", "many", "-1"] {
+        for verb in [
+            &["view", "trip", "window"][..],
+            &["view", "trip", "index"],
+            &["diff", "trip", "0", "end"],
+        ] {
+            if verb[2] == "index" && tokens.len() > 4 {
+                continue;
+            }
+            let flag = format!("--tokens-max={tokens}");
+            assert_eq!(place.run(&[verb, &[&flag]].concat()).code, 2, "{verb:?} {tokens}");
+        }
+    }
+    let ran = place.run(&["config"]);
+    assert!(ran.err.contains(".config/sessionlog/sessionlog.toml"), "{ran:?}");
+    assert!(ran.out.contains("\tdefault\tafter this idle time a session expires"), "{}", ran.out);
+    let help = place.run(&["--help"]).ok();
+    for heading in ["Read:", "Write:", "Agents:", "Store:", "Keys and access:"] {
+        assert!(help.contains(heading), "{heading}: {help}");
+    }
+    for (typed, meant) in [("sesions", "sessions"), ("exprot", "export"), ("instal", "install")] {
+        let ran = place.run(&[typed]);
+        assert!(ran.code == 2 && ran.err.contains(meant), "{ran:?}");
+    }
+}
