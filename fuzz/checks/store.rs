@@ -174,6 +174,7 @@ fn change(choice: u8) -> Change {
         metadata: [pair].into(),
         archive: choice % 32 == 31,
         delete: choice % 64 == 62,
+        discard: choice % 64 == 60,
         hold: (choice % 16 == 7).then_some(choice & 32 != 0),
         restore: choice % 64 == 61,
     }

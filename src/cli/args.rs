@@ -119,7 +119,7 @@ pub(super) enum Verb {
     Wake(Wake),
     /// Show recent work, unfinished sessions and where to start
     History(History),
-    /// Delete a session; it is removed after its grace period
+    /// Delete a session; restore brings it back until its grace period ends
     Delete(Delete),
     /// Protect a session from expiry and deletion, or release it
     Hold(Hold),
@@ -127,7 +127,7 @@ pub(super) enum Verb {
     Erase(Erase),
     /// Permanently remove the body of one event
     Redact(OneEvent),
-    /// Restore an expired session during its grace period
+    /// Restore an expired or a deleted session
     Restore(OneSession),
     /// Expire sessions past their retention period
     Retention(Retention),
@@ -272,9 +272,15 @@ pub(super) struct OneSession {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-On a terminal it asks first; without one --yes is required. The session is hidden at once. Its bytes
-are removed when its grace period ends (setting grace); its id cannot be reused until then.")]
+On a terminal it asks first; without one --yes is required. The session is hidden at once. Until its
+grace period ends (setting grace) `sessionlog restore` brings it back; then its bytes are removed. Its
+id cannot be reused until then.
+With --now its bytes are removed at once, which frees disk space, also on a full disk. An expired
+session and a deleted one take it too.")]
 pub(super) struct Delete {
+    /// Remove its bytes at once: it cannot be restored
+    #[arg(long)]
+    pub(super) now: bool,
     /// Session id, or a unique prefix of one
     #[arg(value_name = "S", value_parser = session)]
     pub(super) session: SessionId,

@@ -35,7 +35,7 @@ pub(super) async fn restore(client: &Client, id: &SessionId, screen: &mut Screen
     }
     let told: Value = serde_json::from_slice(&body).unwrap_or_default();
     screen.line(match told.get("restored").and_then(Value::as_bool) {
-        Some(false) => format!("nothing to restore: {id} has not expired"),
+        Some(false) => format!("nothing to restore: {id} has neither expired nor been deleted"),
         _ => format!("restored {id}"),
     })?;
     Ok(())

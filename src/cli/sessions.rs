@@ -143,7 +143,14 @@ pub(super) async fn show(client: &Client, wanted: &args::Show, screen: &mut Scre
 
 /// How a question names a session: its id, title and number of events.
 async fn described(client: &Client, id: &SessionId) -> Outcome<String> {
-    let body = client.send(Request::get(session_path(id, ""))).await?.body;
+    let body = match client.send(Request::get(session_path(id, ""))).await {
+        Ok(answer) => answer.body,
+        // What is hidden can be deleted at once, or erased.
+        Err(ClientError::Refused(refused)) if refused.status == 410 => {
+            return Ok(format!("{}.", refused.message.replacen("session", "Session", 1)));
+        }
+        Err(error) => return Err(error.into()),
+    };
     let session: Value = serde_json::from_slice(&body).unwrap_or_default();
     let events = counted(number(&session, "tail").try_into().unwrap_or(usize::MAX), "event");
     Ok(match one_line(&text(&session, "title"), TITLE_CHARS) {
@@ -156,18 +163,27 @@ pub(super) async fn delete(client: &Client, wanted: &args::Delete, screen: &mut 
     let id = &wanted.session;
     consent::required("delete", wanted.yes, screen)?;
     if !wanted.yes {
-        let warning = format!(
-            "{} It is hidden at once, and removed when its grace ends.",
-            described(client, id).await?
-        );
+        let effect = match wanted.now {
+            true => "Its bytes are removed at once: it cannot be restored.",
+            false => {
+                "It is hidden at once; `sessionlog restore` brings it back until its grace ends."
+            }
+        };
+        let warning = format!("{} {effect}", described(client, id).await?);
         let unchanged = format!("{id} was not deleted");
         consent::ask(false, &warning, "Delete it?", &unchanged, screen)?;
     }
-    let body = client.send(Request::delete(session_path(id, ""))).await?.body;
+    let request = Request::delete(session_path(id, ""));
+    let request = if wanted.now { request.query("now", "true") } else { request };
+    let body = client.send(request).await?.body;
     if screen.json {
         return Ok(screen.answer(&body)?);
     }
     screen.line(format!("deleted {id}"))?;
+    let told: Value = serde_json::from_slice(&body).unwrap_or_default();
+    if let Some(until) = told.get("restorable_until").and_then(Value::as_str) {
+        screen.line(format!("until {until} `sessionlog restore {id}` brings it back"))?;
+    }
     Ok(())
 }
 

@@ -44,7 +44,7 @@ pub(super) async fn release(
     Ok(Json((&info).into()))
 }
 
-/// Brings an expired session back.
+/// Brings an expired session back, or one that was deleted and whose grace has not ended.
 #[utoipa::path(
     post, path = "/v1/sessions/{session}/restore", operation_id = "restoreSession", tag = "sessions",
     params(("session" = String, Path, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", description = "The session's id")),

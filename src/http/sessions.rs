@@ -140,20 +140,27 @@ pub(super) async fn archive(
     Ok(Json((&info).into()))
 }
 
-/// Deletes a session: hidden at once, gone when its grace ends.
+/// Deletes a session: hidden at once. It can be restored until its grace ends, when its bytes are
+/// removed.
 #[utoipa::path(
     delete, path = "/v1/sessions/{session}", operation_id = "deleteSession", tag = "sessions",
-    params(("session" = String, Path, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", description = "The session's id")),
+    params(
+        ("session" = String, Path, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", description = "The session's id"),
+        ("now" = Option<bool>, Query, description = "Remove its bytes at once: it cannot be restored. Takes an expired session and a deleted one too, and works on a full disk"),
+    ),
     responses((status = 200, description = "The session is deleted", body = types::SessionDeleted), Refusals)
 )]
 pub(super) async fn delete(
     State(door): Shared,
     Who(caller): Who,
     InPath(session): InPath,
+    params: Params,
 ) -> Result<Json<types::SessionDeleted>, Refusal> {
-    door.app.service.delete_session(&caller, &session).await?;
+    let now = params.flag("now")?;
+    let until = door.app.service.delete_session(&caller, &session, now).await?;
     let kind = "session_deleted".to_owned();
-    Ok(Json(types::SessionDeleted { id: session.to_string(), kind }))
+    let restorable_until = until.map(|until| until.to_string());
+    Ok(Json(types::SessionDeleted { id: session.to_string(), kind, restorable_until }))
 }
 
 /// Erases a session: nothing of it can be read once this is answered, and nothing brings it back.
@@ -169,5 +176,5 @@ pub(super) async fn erase(
 ) -> Result<Json<types::SessionDeleted>, Refusal> {
     door.app.service.erase_session(&caller, &session).await?;
     let kind = "session_erased".to_owned();
-    Ok(Json(types::SessionDeleted { id: session.to_string(), kind }))
+    Ok(Json(types::SessionDeleted { id: session.to_string(), kind, restorable_until: None }))
 }

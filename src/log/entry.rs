@@ -300,6 +300,13 @@ impl Entry {
         bytes
     }
 
+    /// Whether it was deleted and nothing restores it: its bytes are removed. One that was deleted
+    /// and has expired too can be restored until its grace ends.
+    #[must_use]
+    pub fn is_discarded(&self) -> bool {
+        self.deleted_at.is_some() && (self.expired_at.is_none() || self.erased_at.is_some())
+    }
+
     /// Whether its numbers can be true: who counts on by them meets no end of counting.
     pub(super) fn is_sound(&self) -> bool {
         let below = |number: u64| number <= COUNT_MAX;

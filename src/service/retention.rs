@@ -42,11 +42,12 @@ impl Service {
         self.durable(self.store.change(&caller.key(session), change)).await.map_err(unwritten)
     }
 
-    /// Brings an expired session back, and says whether there was one to bring back; one that is
-    /// there is used by it.
+    /// Brings an expired session back, or one that was deleted and whose grace has not ended, and
+    /// says whether there was one to bring back; one that is there is used by it.
     ///
     /// # Errors
-    /// `session_not_found`, `session_deleted`, and those of the disk.
+    /// `session_not_found`, `session_deleted` where its bytes were removed at once, and those of the
+    /// disk.
     pub async fn restore_session(
         &self,
         caller: &Caller,
@@ -54,10 +55,13 @@ impl Service {
     ) -> ServiceResult<(SessionInfo, bool)> {
         let key = caller.key(session);
         let before = self.store.info(&key).await;
-        let expired = matches!(before, Err(StoreError::SessionExpired { .. }));
+        let hidden = matches!(
+            before,
+            Err(StoreError::SessionExpired { .. } | StoreError::SessionDeleted { .. })
+        );
         let change = Change { restore: true, ..Change::default() };
         let info = self.durable(self.store.change(&key, change)).await.map_err(unwritten)?;
-        Ok((info, expired))
+        Ok((info, hidden))
     }
 
     /// What is to come of the caller's sessions. Changes nothing.

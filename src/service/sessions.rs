@@ -200,14 +200,31 @@ impl Service {
         self.durable(self.store.change(&key, change)).await.map_err(unwritten)
     }
 
-    /// Deletes a session: hidden at once, `session_deleted` until its grace ends.
+    /// Deletes a session: hidden at once, `session_deleted` until its grace ends. Returns until when
+    /// it can be restored; with `now` its bytes are removed at once, and it cannot.
     ///
     /// # Errors
-    /// `session_not_found`, `session_deleted`.
-    pub async fn delete_session(&self, caller: &Caller, session: &SessionId) -> ServiceResult<()> {
-        let change = Change { delete: true, ..Change::default() };
-        self.durable(self.store.change(&caller.key(session), change)).await.map_err(unwritten)?;
-        Ok(())
+    /// `session_not_found`, `session_deleted`, `session_held`; without `now` also `session_expired`,
+    /// and `disk_full`, since nothing is freed.
+    pub async fn delete_session(
+        &self,
+        caller: &Caller,
+        session: &SessionId,
+        now: bool,
+    ) -> ServiceResult<Option<Timestamp>> {
+        let change = Change { delete: !now, discard: now, ..Change::default() };
+        let deleted = self.durable(self.store.change(&caller.key(session), change)).await;
+        match deleted {
+            Ok(info) => {
+                let lifetimes = self.store.lifetimes();
+                Ok((!now).then(|| lifetimes.deleted_goes_at(info.used_at)))
+            }
+            Err(error @ StoreError::DiskFull) => Err(unwritten(error).action(format!(
+                "delete it without the possibility of restoring it, which frees its bytes: \
+                 `sessionlog delete {session} --now`, or DELETE /v1/sessions/{session}?now=true"
+            ))),
+            Err(error) => Err(unwritten(error)),
+        }
     }
 
     /// Erases a session: nobody can read it once this is answered.

@@ -17,6 +17,11 @@ impl From<StoreError> for ServiceError {
                 .action("list the sessions for the right id, or create this one first"),
             StoreError::SessionExists { .. } => plain(Code::SessionExists)
                 .action("append to the existing session, or create one with another id"),
+            StoreError::SessionDeleted { session, restorable: true } => plain(Code::SessionDeleted)
+                .action(format!(
+                    "restore it, or use another id: `sessionlog restore {session}`, or POST \
+                     /v1/sessions/{session}/restore"
+                )),
             StoreError::SessionDeleted { .. } => plain(Code::SessionDeleted)
                 .action("use another id; this one is free again when its grace has ended"),
             StoreError::SessionExpired { session } => plain(Code::SessionExpired).action(format!(

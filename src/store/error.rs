@@ -26,10 +26,12 @@ pub enum StoreError {
         session: SessionId,
     },
     /// It was deleted and its grace has not ended.
-    #[error("session {session} was deleted")]
+    #[error("session {session} was deleted{}", restoring(*.restorable))]
     SessionDeleted {
         /// The session asked for.
         session: SessionId,
+        /// Whether it can be restored until then.
+        restorable: bool,
     },
     /// It was idle for too long; it can be restored.
     #[error("session {session} has expired: it was idle for too long")]
@@ -154,4 +156,9 @@ pub enum StoreError {
         /// What the file system said.
         source: io::Error,
     },
+}
+
+/// What the text of a deletion says of undoing it.
+fn restoring(restorable: bool) -> &'static str {
+    if restorable { "; it can be restored until its grace ends" } else { "" }
 }

@@ -74,11 +74,15 @@ pub struct Change {
     pub metadata: BTreeMap<String, Option<String>>,
     /// Archive it (`true`); there is no way back.
     pub archive: bool,
-    /// Delete it (`true`): hidden at once, `session_deleted` until its grace ends.
+    /// Delete it (`true`): hidden at once, `session_deleted` until its grace ends, when its bytes are
+    /// removed; until then it can be restored.
     pub delete: bool,
+    /// Delete it (`true`), and remove its bytes at once: it cannot be restored. An expired session,
+    /// and one that was deleted before, take this too.
+    pub discard: bool,
     /// Hold it (`true`): it neither expires nor is deleted; or let it go (`false`).
     pub hold: Option<bool>,
-    /// Bring it back (`true`) when it has expired.
+    /// Bring it back (`true`) when it has expired, or was deleted and not discarded.
     pub restore: bool,
 }
 

@@ -202,7 +202,7 @@ impl Model {
 fn gone(session: &Session) -> StoreResult<()> {
     let id = || session.info.key.session.clone();
     match (session.deleted, session.expired) {
-        (true, _) => Err(StoreError::SessionDeleted { session: id() }),
+        (true, restorable) => Err(StoreError::SessionDeleted { session: id(), restorable }),
         (_, true) => Err(StoreError::SessionExpired { session: id() }),
         _ => Ok(()),
     }
@@ -294,13 +294,14 @@ impl Store for Model {
     ) -> BoxFuture<'a, StoreResult<SessionInfo>> {
         async move {
             let (now, counted) = (self.clock.now(), self.counted());
-            if change.restore
-                && let Some(session) = self.sessions().get_mut(key).filter(|one| !one.deleted)
+            // What is deleted and expired can be restored as what expired can.
+            if (change.restore || change.discard)
+                && let Some(session) = self.sessions().get_mut(key).filter(|one| one.expired)
             {
-                session.expired = false;
+                (session.expired, session.deleted) = (false, false);
             }
             self.with(key, |session| {
-                if change.delete && session.info.held_at.is_some() {
+                if (change.delete || change.discard) && session.info.held_at.is_some() {
                     let session = key.session.clone();
                     return Err(StoreError::SessionHeld { session });
                 }
@@ -322,7 +323,8 @@ impl Store for Model {
                 if change.archive {
                     session.info.archived_at.get_or_insert(now);
                 }
-                session.deleted |= change.delete;
+                session.deleted |= change.delete || change.discard;
+                session.expired |= change.delete && !change.discard;
                 session.info.updated_at = now.max(session.info.updated_at);
                 Ok(session.info.clone())
             })
@@ -365,6 +367,7 @@ impl Store for Model {
                 return Err(StoreError::SessionHeld { session: key.session.clone() });
             }
             session.deleted = true;
+            session.expired = false;
             session.erased = true;
             lose(&mut sessions, key);
             Ok(())
@@ -696,13 +699,13 @@ impl Store for Model {
     fn usage<'a>(&'a self, tenant: &'a TenantId, but: &'a UserId) -> BoxFuture<'a, Usage> {
         async move {
             let sessions = self.sessions();
-            let there = sessions.values().filter(|one| {
+            let theirs = sessions.values().filter(|one| {
                 let scope = &one.info.key.scope;
-                scope.tenant == *tenant && scope.user != *but && !one.deleted && !one.expired
+                scope.tenant == *tenant && scope.user != *but
             });
-            there.fold(Usage::default(), |usage, one| Usage {
-                sessions: usage.sessions + 1,
-                bytes: usage.bytes + one.info.bytes,
+            theirs.fold(Usage::default(), |usage, one| Usage {
+                sessions: usage.sessions + u64::from(!one.deleted && !one.expired),
+                bytes: usage.bytes + if one.deleted && !one.expired { 0 } else { one.info.bytes },
             })
         }
         .boxed()

@@ -122,6 +122,9 @@ pub struct SessionDeleted {
     /// `session_deleted`, or `session_erased`.
     #[serde(rename = "type")]
     pub kind: String,
+    /// Until when it can be restored; absent where its bytes were removed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restorable_until: Option<String>,
 }
 
 /// A new session. Other members of the Managed Agents wire that say what runs it are ignored.

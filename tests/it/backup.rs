@@ -150,7 +150,7 @@ fn everything_acknowledged_before_a_backup_is_in_it_whoever_writes_meanwhile() {
             // Files that a backup names go once nobody needs them: not before it has them.
             filled.store.settle().unwrap();
             if part == 2 {
-                let gone = Change { delete: true, ..Change::default() };
+                let gone = Change { discard: true, ..Change::default() };
                 runtime().block_on(filled.store.change(&key("s0"), gone)).unwrap();
                 filled.acknowledged.remove(&key("s0"));
                 filled.names.remove(0);
@@ -585,7 +585,7 @@ fn a_backup_that_a_full_disk_takes_segments_from_is_an_error() {
             (0..9).for_each(|_| filled.append("s1"));
             assert!(filled.store.settle().is_err(), "there is no room");
             for name in filled.names.clone() {
-                let gone = Change { delete: true, ..Change::default() };
+                let gone = Change { discard: true, ..Change::default() };
                 runtime().block_on(filled.store.change(&key(&name), gone)).unwrap();
             }
         }

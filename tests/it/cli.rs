@@ -680,7 +680,7 @@ fn a_session_is_held_and_what_is_to_come_is_told_and_done() {
     let swept = place.run(&["retention", "--json"]).json();
     assert_eq!((&swept["expired"], &swept["data"][0]["next"]), (&json!([]), &json!("expire")));
     let live = place.run(&["restore", "trip"]).ok();
-    assert_eq!(live, "nothing to restore: trip has not expired\n");
+    assert_eq!(live, "nothing to restore: trip has neither expired nor been deleted\n");
     assert_eq!(place.run(&["restore", "trip", "--json"]).json()["restored"], false);
     place.run(&["delete", "trip", "--yes"]).ok();
     let config = place.run(&["config", "--json"]).json();

@@ -17,7 +17,7 @@ fn open(sim: &Sim) -> Local {
 }
 
 async fn delete(store: &dyn Store, key: &SessionKey) -> StoreResult<()> {
-    store.change(key, Change { delete: true, ..Change::default() }).await.map(drop)
+    store.change(key, Change { discard: true, ..Change::default() }).await.map(drop)
 }
 
 fn body(n: usize) -> String {

@@ -40,7 +40,7 @@ fn open(sim: &Sim) -> Local {
 }
 
 async fn delete(store: &dyn Store, session: &str) -> StoreResult<()> {
-    store.change(&key(session), Change { delete: true, ..Change::default() }).await.map(drop)
+    store.change(&key(session), Change { discard: true, ..Change::default() }).await.map(drop)
 }
 
 /// Whether nothing is known of a session.

@@ -47,7 +47,7 @@ async fn words(store: &dyn Store, session: &str) -> Vec<String> {
 }
 
 fn change(delete: bool, hold: Option<bool>) -> Change {
-    Change { delete, hold, ..Change::default() }
+    Change { discard: delete, hold, ..Change::default() }
 }
 
 async fn delete(store: &dyn Store, session: &str) {

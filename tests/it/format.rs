@@ -177,7 +177,7 @@ async fn fill(name: &str, directory: &Path, stop: Stop) -> Value {
     create(&store, "open").await;
     create(&store, "gone").await;
     append(&store, &key("gone"), batch([event("{}")])).await.unwrap();
-    let delete = Change { delete: true, ..Change::default() };
+    let delete = Change { discard: true, ..Change::default() };
     store.change(&key("gone"), delete).await.unwrap();
     for n in 0..60 {
         clock.advance(Duration::from_millis(1_500));

@@ -183,8 +183,12 @@ impl Ledger {
             }
             Err(_) if matches!(history.created, Known::At(_)) => return,
             // Its parent was deleted meanwhile.
-            Err(StoreError::SessionDeleted { session }) if !history.is_of(&session) => {
-                if history.tried { Known::InDoubt } else { Known::Absent }
+            Err(StoreError::SessionDeleted { session, .. }) if !history.is_of(&session) => {
+                if history.tried {
+                    Known::InDoubt
+                } else {
+                    Known::Absent
+                }
             }
             Err(error) if history.tried => {
                 outcome(&error, crashed);
@@ -302,7 +306,7 @@ impl Ledger {
 
     /// Deletes a session: nobody speaks to it again.
     pub async fn delete(&mut self, store: &dyn Store, session: &str, crashed: impl Fn() -> bool) {
-        let change = Change { delete: true, ..Change::default() };
+        let change = Change { discard: true, ..Change::default() };
         let history = self.sessions.get_mut(session).unwrap();
         history.deleted = match store.change(&key(session), change).await {
             // An answer shows the session as it was left, or says that it is gone.

@@ -231,6 +231,50 @@ async fn an_expired_session_is_whole_and_can_be_restored_years_later() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_deleted_session_is_restored_whole_until_its_grace_ends_unless_it_was_discarded() {
+    on_every_engine(async |store, clock| {
+        let delete = || Change { delete: true, ..Change::default() };
+        let discard = || Change { discard: true, ..Change::default() };
+        let restore = || Change { restore: true, ..Change::default() };
+        let is_deleted = async |name: &str| match store.info(&key(name)).await {
+            Err(StoreError::SessionDeleted { restorable, .. }) => restorable,
+            other => panic!("{name}: {other:?}"),
+        };
+        for name in ["back", "late", "discarded", "after"] {
+            create(store, name).await;
+            append(store, &key(name), batch(one())).await.unwrap();
+        }
+        let before = events_of(store, &key("back")).await;
+        for name in ["back", "late", "after"] {
+            store.change(&key(name), delete()).await.unwrap();
+            assert!(is_deleted(name).await);
+            let again = store.change(&key(name), delete()).await.unwrap_err();
+            assert!(matches!(again, StoreError::SessionDeleted { .. }), "{again}");
+        }
+        store.change(&key("discarded"), discard()).await.unwrap();
+        store.change(&key("after"), discard()).await.expect("a deleted session is discarded");
+        clock.advance(DAY * 6);
+        assert_eq!(sweep(store).await.reclaimed, []);
+        store.change(&key("back"), restore()).await.unwrap();
+        assert_eq!(events_of(store, &key("back")).await, before);
+        append(store, &key("back"), batch(one())).await.expect("it takes events again");
+        for name in ["discarded", "after"] {
+            assert!(!is_deleted(name).await);
+            let gone = store.change(&key(name), restore()).await.unwrap_err();
+            assert!(matches!(gone, StoreError::SessionDeleted { .. }), "{gone}");
+        }
+        clock.advance(DAY * 2);
+        sweep(store).await;
+        for name in ["late", "discarded", "after"] {
+            let gone = store.change(&key(name), restore()).await.unwrap_err();
+            assert!(matches!(gone, StoreError::SessionNotFound { .. }), "{name}: {gone}");
+        }
+        assert_eq!(events_of(store, &key("back")).await.len(), 2);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_clock_that_jumps_by_years_expires_nothing() {
     on_every_engine(async |store, clock| {
         let jump = |by: i64| clock.set(clock.now().plus_micros(by));

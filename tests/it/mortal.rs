@@ -57,6 +57,8 @@ struct One {
     held: Vec<bool>,
     deleted: Known,
     deleted_at: Duration,
+    /// A deletion of it that can be restored was sent, and none that cannot.
+    restorable: bool,
 }
 
 fn bodies(events: &[Event]) -> Vec<String> {
@@ -101,6 +103,7 @@ impl One {
             held: vec![false],
             deleted: Known::No,
             deleted_at: now,
+            restorable: false,
         }
     }
 
@@ -377,13 +380,18 @@ impl Mortals {
     }
 
     async fn delete(&mut self, store: &Local, name: &str, died: impl Fn() -> bool) {
-        let change = Change { delete: true, ..Change::default() };
+        // Every other deletion can be restored; no random number decides which.
+        let discard = self.turns.is_multiple_of(2);
+        let change = Change { delete: true, discard, ..Change::default() };
         let answer = store.change(&key(name), change).await;
         let known = match &answer {
             Err(StoreError::SessionHeld { .. }) => Known::No,
             _ => self.answered(name, &answer, died()),
         };
         let one = self.sessions.get_mut(name).unwrap();
+        if known != Known::No {
+            one.restorable = !discard && (one.restorable || one.deleted == Known::No);
+        }
         if one.deleted == Known::No && known != Known::No {
             (one.deleted, one.deleted_at) = (known, self.lived);
         }
@@ -402,6 +410,19 @@ impl Mortals {
             let one = &self.sessions[name];
             let idle = self.lived.saturating_sub(one.read_at);
             assert!(idle >= LIMIT + GRACE, "{name} is lost: it was given up within its grace");
+        }
+        let one = self.sessions.get_mut(name).unwrap();
+        match &answer {
+            Ok(_) if one.deleted == Known::Yes => {
+                assert!(one.restorable, "{name} is back, and was discarded");
+                self.run.tally.brought_back += 1;
+                one.deleted = Known::No;
+            }
+            Ok(_) => one.deleted = Known::No,
+            Err(_) if died() && one.restorable && one.deleted == Known::Yes => {
+                one.deleted = Known::InDoubt;
+            }
+            Err(_) => {}
         }
         self.answered(name, &answer, died());
     }

@@ -114,7 +114,7 @@ async fn an_acknowledged_delete_stays_done() {
             if settled_before {
                 store.settle().unwrap();
             }
-            let delete = Change { delete: true, ..Change::default() };
+            let delete = Change { discard: true, ..Change::default() };
             store.change(&key("s"), delete).await.unwrap();
             if settled_after {
                 store.settle().unwrap();

@@ -60,7 +60,7 @@ async fn a_session_at_rest_is_like_any_other() {
                 store.change(&key(&name), change).await.unwrap();
             }
             2 => {
-                let change = Change { delete: true, ..Change::default() };
+                let change = Change { discard: true, ..Change::default() };
                 store.change(&key(&name), change).await.unwrap();
             }
             _ => events.push((name.clone(), events_of(&store, &key(&name)).await)),

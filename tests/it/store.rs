@@ -123,7 +123,7 @@ async fn an_id_is_given_once_in_a_scope() {
         let taken = store.create(&Scope::local(), again()).await.unwrap_err();
         assert!(matches!(taken, StoreError::SessionExists { .. }), "{taken}");
         store.create(&other_scope(), again()).await.expect("another scope has its own names");
-        store.change(&key("s"), Change { delete: true, ..Change::default() }).await.unwrap();
+        store.change(&key("s"), Change { discard: true, ..Change::default() }).await.unwrap();
         let deleted = store.create(&Scope::local(), again()).await.unwrap_err();
         assert!(matches!(deleted, StoreError::SessionDeleted { .. }), "{deleted}");
     })
@@ -650,7 +650,7 @@ async fn a_deleted_session_answers_nothing_but_that_it_was_deleted() {
     on_every_engine(async |store, _| {
         create(store, "s").await;
         append(store, &key("s"), batch([named("e", "{}")])).await.unwrap();
-        store.change(&key("s"), Change { delete: true, ..Change::default() }).await.unwrap();
+        store.change(&key("s"), Change { discard: true, ..Change::default() }).await.unwrap();
         for text in refusals(store, &key("s")).await.iter().take(8) {
             assert!(text.contains("deleted"), "{text}");
         }

@@ -91,7 +91,7 @@ lives() {
     row "answers" "$(number acknowledged) acknowledged, $(number 'sent again') sent again; ${lost#, }"
 }
 mutants() {
-    part mutants "${it[@]}" -- mutants:: --nocapture
+    part mutants env SESSIONLOG_MUTANT_SEARCH=1 "${it[@]}" -- mutants:: --nocapture
     local planted caught
     planted=$(number planted)
     caught=$(sed -nE 's/^planted [0-9]+ caught ([0-9]+)$/\1/p' "$said" | tail -1)

@@ -179,8 +179,9 @@ impl Shared {
         session: &Arc<Session>,
         change: &Change,
     ) -> StoreResult<Planned> {
-        let mut state =
-            if change.life.restore { session.restorable()? } else { self.opened(session)? };
+        let discards = change.delete && !change.life.expire;
+        let hidden = change.life.restore || discards;
+        let mut state = if hidden { session.restorable()? } else { self.opened(session)? };
         let epoch = self.journal.epoch();
         if state.end(epoch).barrier {
             return Ok(Planned::Wait);

@@ -71,7 +71,7 @@ pub(super) struct Forks {
 pub(super) struct Birth {
     parent: SessionHash,
     session: SessionId,
-    /// It was deleted, or its grace is over: nothing brings it back.
+    /// It was discarded, or its grace is over: nothing brings it back.
     gone: bool,
 }
 
@@ -83,7 +83,7 @@ impl Birth {
     pub(super) fn of(key: &SessionKey, entry: &Entry) -> Option<(SessionHash, Self)> {
         let origin = Origin::of(&key.scope, entry.lineage.as_ref()?);
         let hash = SessionHash::of(key, Incarnation(entry.incarnation));
-        let gone = entry.deleted_at.is_some() || entry.reclaimed;
+        let gone = entry.is_discarded() || entry.reclaimed;
         Some((hash, Self { parent: origin.hash, session: key.session.clone(), gone }))
     }
 }
@@ -418,7 +418,7 @@ impl Shared {
         let Some(parent) = self.release(child) else { return };
         let idle = {
             let state = parent.state();
-            state.entry.deleted_at.is_some() && state.unsettled.is_empty()
+            state.entry.is_discarded() && state.unsettled.is_empty()
         };
         if idle {
             lock(&self.dirty).push(parent);

@@ -321,8 +321,9 @@ impl Shared {
             self.catalogue().each_entry(scope, &mut |entry| {
                 let there = entry.deleted_at.is_none() && entry.expired_at.is_none();
                 usage.sessions += u64::from(there);
-                // What is kept for forks takes its room still.
-                if there || self.entry_is_needed(&entry) {
+                // What can be restored, or is kept for forks, takes its room still.
+                let stays = !entry.is_discarded() && !entry.reclaimed;
+                if stays || self.entry_is_needed(&entry) {
                     usage.bytes += entry.bytes;
                 }
             });

@@ -559,8 +559,13 @@ fn change_of(change: Change) -> log::Change {
         title: change.title,
         metadata: change.metadata,
         archive: change.archive,
-        delete: change.delete,
-        life: log::Life { hold: change.hold, expire: false, restore: change.restore },
+        delete: change.delete || change.discard,
+        life: log::Life {
+            hold: change.hold,
+            // What is deleted and expired at once can be restored as an expired session can.
+            expire: change.delete && !change.discard,
+            restore: change.restore,
+        },
     }
 }
 
@@ -594,9 +599,10 @@ impl Store for Local {
     ) -> BoxFuture<'a, StoreResult<SessionInfo>> {
         async move {
             let session = self.shared.session(key)?;
+            let discards = change.discard;
             let change = change_of(change);
-            if change.delete {
-                self.shared.delete(&session, &change).await?;
+            if discards {
+                self.shared.discard(&session, &change).await?;
             } else {
                 self.shared.drive(|| self.shared.plan_change(&session, &change)).await?;
             }

@@ -146,7 +146,7 @@ impl Shared {
         let scopes = self.catalogue().scopes();
         for scope in scopes {
             self.catalogue().each_entry(&scope, &mut |entry| {
-                let written = entry.deleted_at.or(entry.archived_at).is_none();
+                let written = !entry.is_discarded() && entry.archived_at.is_none();
                 if entry.work.fence > 0 && written && !entry.reclaimed {
                     leased.extend(key_of(&scope, &entry));
                 }

@@ -222,7 +222,7 @@ struct Settled {
     catalogue: Catalogue,
     slots: Slots,
     found: Found,
-    /// Deleted sessions whose files are not all unlinked.
+    /// Discarded sessions whose files are not all unlinked.
     deleted: Vec<Arc<Session>>,
     /// Those that were erased, or of which an event was redacted, and something of it may be left.
     unfinished: Vec<Arc<Session>>,
@@ -282,9 +282,9 @@ fn is_unfinished(entry: &Entry) -> bool {
     is_erasing(entry) || is_redacting(entry)
 }
 
-/// Whether a deleted session may have files.
+/// Whether a discarded session may have files.
 fn is_left(entry: &Entry) -> bool {
-    entry.deleted_at.is_some() && !entry.segments.is_empty()
+    entry.is_discarded() && !entry.segments.is_empty()
 }
 
 /// Whether a session's segments hold what the journal lost: settling may be ahead of its place.

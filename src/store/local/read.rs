@@ -177,7 +177,7 @@ impl Shared {
     ) -> StoreResult<Option<MutexGuard<'a, State>>> {
         let stays = |state: &MutexGuard<'_, State>| {
             let entry = &state.entry;
-            entry.deleted_at.is_none() && !entry.reclaimed || self.is_needed(session.hash)
+            !entry.is_discarded() && !entry.reclaimed || self.is_needed(session.hash)
         };
         self.opened_when(session, &|| Ok(session.kept().filter(stays)))
     }

@@ -171,7 +171,7 @@ impl Shared {
             let state = session.state();
             let entry = &state.entry;
             let kept = entry.erased_at.is_none() && self.is_needed(session.hash);
-            if entry.reclaimed || entry.deleted_at.is_some() && !kept {
+            if entry.reclaimed || entry.is_discarded() && !kept {
                 // All of its files go.
                 return Ok(());
             }

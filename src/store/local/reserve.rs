@@ -1,8 +1,8 @@
-//! Deletions: what is unlinked of a deleted session, and the room kept back so that one can be
-//! written on a full disk. The reserve is a small file, given away when a deletion finds no room,
-//! and made again when there is some; until then the store takes nothing but deletions. It must
-//! not unlink a file before both settled files know that its session is deleted, and must not
-//! decide what is deleted.
+//! Deletions that free bytes at once: what is unlinked of a discarded session, and the room kept
+//! back so that one can be written on a full disk. The reserve is a small file, given away when such
+//! a deletion finds no room, and made again when there is some; until then the store takes nothing
+//! else. It must not unlink a file before both settled files know that its session is discarded, and
+//! must not decide what is deleted.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -110,8 +110,8 @@ impl Shared {
         true
     }
 
-    /// Deletes a session, on a full disk, too: then what it frees is free when this returns.
-    pub(super) async fn delete(
+    /// Discards a session, on a full disk, too: then what it frees is free when this returns.
+    pub(super) async fn discard(
         &self,
         session: &Arc<Session>,
         change: &log::Change,
@@ -192,7 +192,7 @@ impl Shared {
     pub(super) fn drop_frames(&self, session: &Arc<Session>) -> bool {
         let mut state = session.state();
         let needed = || state.entry.erased_at.is_none() && self.is_needed(session.hash);
-        if state.entry.deleted_at.is_none() || !state.exists || needed() {
+        if !state.entry.is_discarded() || !state.exists || needed() {
             return false;
         }
         state.unsettled.clear();

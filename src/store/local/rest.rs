@@ -123,8 +123,7 @@ impl Shared {
     /// What of a session that is settled is worth sealing together.
     fn idle_run(&self, session: &Session) -> Option<Vec<SegmentEntry>> {
         let state = session.state();
-        if !state.unsettled.is_empty() || state.entry.deleted_at.is_some() || state.entry.reclaimed
-        {
+        if !state.unsettled.is_empty() || state.entry.is_discarded() || state.entry.reclaimed {
             return None;
         }
         self.policy(true).run(&state.entry.segments, &state.entry.damage)

@@ -64,7 +64,7 @@ impl Shared {
     /// What of a session that others may write to is worth sealing.
     fn full_run(&self, session: &Session) -> Option<Vec<SegmentEntry>> {
         let state = session.state();
-        let living = state.entry.deleted_at.is_none() && !state.entry.reclaimed;
+        let living = !state.entry.is_discarded() && !state.entry.reclaimed;
         living.then(|| self.policy(false).run(&state.entry.segments, &state.entry.damage))?
     }
 

@@ -210,6 +210,7 @@ fn apply_change(entry: &mut Entry, change: &Change, now: Timestamp) {
     }
     if change.delete {
         entry.deleted_at.get_or_insert(now.0);
+        entry.expired_at = None;
     }
     match change.life.hold {
         Some(true) => drop(entry.held_at.get_or_insert(now.0)),
@@ -220,7 +221,7 @@ fn apply_change(entry: &mut Entry, change: &Change, now: Timestamp) {
         entry.expired_at.get_or_insert(now.0);
     }
     if change.life.restore {
-        entry.expired_at = None;
+        (entry.expired_at, entry.deleted_at) = (None, None);
     }
 }
 
@@ -315,7 +316,9 @@ impl Session {
             return Err(self.not_found());
         }
         if state.entry.deleted_at.is_some() {
-            return Err(StoreError::SessionDeleted { session: self.key.session.clone() });
+            let restorable = !state.entry.is_discarded();
+            let session = self.key.session.clone();
+            return Err(StoreError::SessionDeleted { session, restorable });
         }
         if state.entry.expired_at.is_some() {
             return Err(StoreError::SessionExpired { session: self.key.session.clone() });
@@ -323,10 +326,11 @@ impl Session {
         Ok(state)
     }
 
-    /// The session as somebody may know it who brings it back.
+    /// The session as a caller may know it that restores or discards it.
     pub(super) fn restorable(&self) -> Result<MutexGuard<'_, State>, StoreError> {
         let state = self.state();
-        if state.entry.expired_at.is_none() || state.entry.reclaimed {
+        let entry = &state.entry;
+        if entry.expired_at.is_none() || entry.is_discarded() || entry.reclaimed {
             drop(state);
             return self.visible();
         }

@@ -42,7 +42,7 @@ async fn fill(directory: &Path) -> (Value, Timestamp) {
     }
     create(&store, "gone").await;
     append(&store, &key("gone"), batch([event("{}")])).await.unwrap();
-    let delete = Change { delete: true, ..Change::default() };
+    let delete = Change { discard: true, ..Change::default() };
     store.change(&key("gone"), delete).await.unwrap();
     let [open, sealed, journal] = sessions();
     for n in 0..40 {

@@ -50,7 +50,7 @@ async fn fill(name: &str, directory: &Path) -> Value {
     clock.advance(Duration::from_secs(5));
     let take = LeaseCall::Take { steal: false, ttl: Duration::from_secs(600), key: Some([7; 16]) };
     store.lease(&key("root"), take).await.unwrap();
-    let delete = Change { delete: true, ..Change::default() };
+    let delete = Change { discard: true, ..Change::default() };
     store.change(&key("hidden"), delete).await.unwrap();
     store.erase(&key("erased")).await.unwrap();
     (0..3).for_each(|_| store.settle().unwrap());

@@ -161,7 +161,7 @@ async fn a_record_of_a_kind_that_is_reserved_is_kept_and_means_nothing() {
     // It says no more than it did: who writes behind it is not refused, and a delete counts.
     let store = open_anew("plain", &data, 7);
     append(&store, &key(SESSION), batch([event("{}")])).await.unwrap();
-    let delete = sessionlog::store::Change { delete: true, ..Default::default() };
+    let delete = sessionlog::store::Change { discard: true, ..Default::default() };
     store.change(&key(SESSION), delete).await.unwrap();
     let gone = store.info(&key(SESSION)).await;
     assert!(matches!(gone, Err(StoreError::SessionDeleted { .. })), "{gone:?}");

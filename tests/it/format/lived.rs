@@ -61,7 +61,7 @@ async fn fill(directory: &Path) -> Value {
     begin(&store, "deleted", None).await;
     let hold = || Change { hold: Some(true), ..Change::default() };
     change(&store, "held", hold()).await;
-    change(&store, "deleted", Change { delete: true, ..Change::default() }).await;
+    change(&store, "deleted", Change { discard: true, ..Change::default() }).await;
     day(&store, &clock).await;
     clock.advance(Duration::from_millis(3_600_500));
     store.used(&key("idle")).await.unwrap();

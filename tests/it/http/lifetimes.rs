@@ -52,6 +52,17 @@ async fn an_idle_session_expires_and_is_brought_back_and_a_held_one_stays() {
         let released = call("DELETE", "/v1/sessions/held/hold").await.json();
         assert_eq!(released["held_at"], Value::Null);
         assert_eq!(call("DELETE", "/v1/sessions/held").await.status, 200);
+        let gone = house.get("/v1/sessions/held").await;
+        assert_eq!((gone.status, gone.code()), (410, "session_deleted".to_owned()));
+        let hint = gone.json()["error"]["recovery_hint"]["action"].to_string();
+        assert!(hint.contains("/v1/sessions/held/restore"), "{hint}");
+        let back = call("POST", "/v1/sessions/held/restore").await;
+        assert_eq!((back.status, &back.json()["restored"]), (200, &json!(true)));
+        assert_eq!(house.get("/v1/sessions/held").await.status, 200);
+        let now = call("DELETE", "/v1/sessions/held?now=true").await;
+        assert_eq!(now.json(), json!({"id": "held", "type": "session_deleted"}));
+        let back = call("POST", "/v1/sessions/held/restore").await;
+        assert_eq!((back.status, back.code()), (410, "session_deleted".to_owned()));
         assert_eq!(house.get("/v1/admin/retention?limit=0").await.status, 422);
     })
     .await;

@@ -42,7 +42,12 @@ async fn a_session_is_created_read_changed_archived_and_deleted() {
         assert_eq!(house.get("/v1/sessions/s.1/events").await.json()["tail"], 1);
 
         let deleted = house.call("DELETE", "/v1/sessions/s.1", &[], None).await;
-        assert_eq!(deleted.json(), json!({"id": "s.1", "type": "session_deleted"}));
+        let until = deleted.json()["restorable_until"].clone();
+        assert!(until.is_string(), "{until}");
+        assert_eq!(
+            deleted.json(),
+            json!({"id": "s.1", "type": "session_deleted", "restorable_until": until})
+        );
         for path in
             ["/v1/sessions/s.1", "/v1/sessions/s.1/events", "/v1/sessions/s.1/events/stream"]
         {
