@@ -272,9 +272,9 @@ pub(super) struct OneSession {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-On a terminal it asks first; without one --yes is required. The session is hidden at once. Until its
-grace period ends (setting grace) `sessionlog restore` brings it back; then its bytes are removed. Its
-id cannot be reused until then.
+On a terminal it asks first; without one --yes is required. The session is hidden at once. Until
+its grace period ends (setting grace) `sessionlog restore` brings it back; then its bytes are
+removed, and its id can be used again.
 With --now its bytes are removed at once, which frees disk space, also on a full disk. An expired
 session and a deleted one take it too.")]
 pub(super) struct Delete {

@@ -46,8 +46,8 @@ impl Service {
     /// says whether there was one to bring back; one that is there is used by it.
     ///
     /// # Errors
-    /// `session_not_found`, `session_deleted` where its bytes were removed at once, and those of the
-    /// disk.
+    /// `session_not_found`, `session_deleted` where its bytes were removed at once, and those of
+    /// the disk.
     pub async fn restore_session(
         &self,
         caller: &Caller,

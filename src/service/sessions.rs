@@ -200,12 +200,12 @@ impl Service {
         self.durable(self.store.change(&key, change)).await.map_err(unwritten)
     }
 
-    /// Deletes a session: hidden at once, `session_deleted` until its grace ends. Returns until when
-    /// it can be restored; with `now` its bytes are removed at once, and it cannot.
+    /// Deletes a session: hidden at once, `session_deleted` until its grace ends. Returns until
+    /// when it can be restored; with `now` its bytes are removed at once, and it cannot.
     ///
     /// # Errors
-    /// `session_not_found`, `session_deleted`, `session_held`; without `now` also `session_expired`,
-    /// and `disk_full`, since nothing is freed.
+    /// `session_not_found`, `session_deleted`, `session_held`; without `now` also
+    /// `session_expired`, and `disk_full`, since nothing is freed.
     pub async fn delete_session(
         &self,
         caller: &Caller,

@@ -74,8 +74,8 @@ pub struct Change {
     pub metadata: BTreeMap<String, Option<String>>,
     /// Archive it (`true`); there is no way back.
     pub archive: bool,
-    /// Delete it (`true`): hidden at once, `session_deleted` until its grace ends, when its bytes are
-    /// removed; until then it can be restored.
+    /// Delete it (`true`): hidden at once, `session_deleted` until its grace ends, when its bytes
+    /// are removed; until then it can be restored.
     pub delete: bool,
     /// Delete it (`true`), and remove its bytes at once: it cannot be restored. An expired session,
     /// and one that was deleted before, take this too.

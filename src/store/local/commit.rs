@@ -13,7 +13,7 @@ use super::{
     read::Opened,
     redact::is_redacted,
     session::{Session, fresh_entry},
-    write_error,
+    trouble::write_error,
 };
 use crate::{
     event::{Batch, Incarnation, Range, Scope, SessionHash, SessionId, SessionKey},

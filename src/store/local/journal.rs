@@ -688,7 +688,7 @@ fn bytes_of<S>(round: &[Item<S>]) -> u64 {
 pub(super) fn error_of(failure: &Failure) -> StoreError {
     match failure {
         Failure::Unknown(error) => StoreError::OutcomeUnknown { reason: error.to_string() },
-        Failure::Refused(error) => super::write_error("opening a journal file", error),
+        Failure::Refused(error) => super::trouble::write_error("opening a journal file", error),
     }
 }
 

@@ -537,23 +537,6 @@ fn blocking<T>(run: impl FnOnce() -> T) -> T {
     }
 }
 
-/// What a refused write means.
-fn write_error(doing: &'static str, error: &io::Error) -> StoreError {
-    match error.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
-            StoreError::DiskFull
-        }
-        io::ErrorKind::ReadOnlyFilesystem => {
-            StoreError::ReadOnly { reason: format!("{doing}: {error}") }
-        }
-        kind => {
-            let coded = error.raw_os_error().map(io::Error::from_raw_os_error);
-            let source = coded.unwrap_or_else(|| io::Error::new(kind, error.to_string()));
-            StoreError::Io { doing, source }
-        }
-    }
-}
-
 fn change_of(change: Change) -> log::Change {
     log::Change {
         title: change.title,

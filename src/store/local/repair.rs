@@ -11,7 +11,7 @@ use super::{
     layout::{self, journal_path},
     lock, ring,
     session::Session,
-    write_error,
+    trouble::write_error,
 };
 use crate::{
     env::sync::atomic::Ordering,

@@ -1,8 +1,8 @@
 //! Deletions that free bytes at once: what is unlinked of a discarded session, and the room kept
-//! back so that one can be written on a full disk. The reserve is a small file, given away when such
-//! a deletion finds no room, and made again when there is some; until then the store takes nothing
-//! else. It must not unlink a file before both settled files know that its session is discarded, and
-//! must not decide what is deleted.
+//! back so that one can be written on a full disk. The reserve is a small file, given away when
+//! such a deletion finds no room, and made again when there is some; until then the store takes
+//! nothing else. It must not unlink a file before both settled files know that its session is
+//! discarded, and must not decide what is deleted.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -120,8 +120,8 @@ pub(super) fn read(env: &Env, store: [u8; 16], needed: u64) -> Result<Ring, Open
     Ok(ring)
 }
 
-/// Path of a file of the ring whose header is of this store and wanted. A file that cannot be listed
-/// or read is passed over: a start says what is wrong with it.
+/// Path of a file of the ring whose header is of this store and wanted. A file that cannot be
+/// listed or read is passed over: a start says what is wrong with it.
 pub(super) fn find_header(
     env: &Env,
     store: [u8; 16],

@@ -4,6 +4,8 @@
 
 use std::{collections::VecDeque, io, time::Duration};
 
+use crate::store::StoreError;
+
 /// How long a failure is reported when no write follows it.
 const REPORTED_FOR: Duration = Duration::from_secs(10);
 /// Failed syncs in a row after which the store takes no writes until a probe succeeds.
@@ -94,6 +96,23 @@ impl Trouble {
     pub(super) fn reason(&self, now: Duration) -> Option<String> {
         let (since, why) = self.last.as_ref()?;
         (now.saturating_sub(*since) < REPORTED_FOR).then(|| why.clone())
+    }
+}
+
+/// What a refused write means.
+pub(super) fn write_error(doing: &'static str, error: &io::Error) -> StoreError {
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
+            StoreError::DiskFull
+        }
+        io::ErrorKind::ReadOnlyFilesystem => {
+            StoreError::ReadOnly { reason: format!("{doing}: {error}") }
+        }
+        kind => {
+            let coded = error.raw_os_error().map(io::Error::from_raw_os_error);
+            let source = coded.unwrap_or_else(|| io::Error::new(kind, error.to_string()));
+            StoreError::Io { doing, source }
+        }
     }
 }
 
