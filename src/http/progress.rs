@@ -1,17 +1,39 @@
 //! A connection that breaks off when the other end takes nothing for a while: what waits to be
-//! sent to it is memory. Reading has a limit of its own. It must not look at what is sent.
+//! sent to it is memory. Reading has a limit of its own. It also knows since when no byte went
+//! either way. It must not look at what is sent.
 
 use std::{
     io::{self, IoSlice},
     pin::Pin,
+    sync::{Arc, Mutex, PoisonError},
     task::{Context, Poll, ready},
     time::Duration,
 };
 
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
-    time::Sleep,
+    time::{Instant, Sleep},
 };
+
+/// When a connection last read or wrote a byte, and whether it ever did.
+#[derive(Clone)]
+pub(super) struct LastByte(Arc<Mutex<(Instant, bool)>>);
+
+impl LastByte {
+    fn now(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = (Instant::now(), true);
+    }
+
+    /// How long no byte went either way.
+    pub(super) fn idle(&self) -> Duration {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).0.elapsed()
+    }
+
+    /// Whether no byte ever went either way.
+    pub(super) fn is_unused(&self) -> bool {
+        !self.0.lock().unwrap_or_else(PoisonError::into_inner).1
+    }
+}
 
 /// A stream whose writes fail after `patience` without a byte taken.
 pub(super) struct Progress<S> {
@@ -19,11 +41,18 @@ pub(super) struct Progress<S> {
     patience: Duration,
     /// Running while a write waits.
     stuck: Option<Pin<Box<Sleep>>>,
+    last: LastByte,
 }
 
 impl<S: AsyncWrite + Unpin> Progress<S> {
     pub(super) fn new(stream: S, patience: Duration) -> Self {
-        Self { stream, patience, stuck: None }
+        let last = LastByte(Arc::new(Mutex::new((Instant::now(), false))));
+        Self { stream, patience, stuck: None, last }
+    }
+
+    /// Follows the connection while something else owns it.
+    pub(super) fn last_byte(&self) -> LastByte {
+        self.last.clone()
     }
 
     fn write<T>(
@@ -48,7 +77,9 @@ impl<S: AsyncRead + Unpin> AsyncRead for Progress<S> {
         context: &mut Context<'_>,
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(context, into)
+        let read = ready!(Pin::new(&mut self.stream).poll_read(context, into));
+        self.last.now();
+        Poll::Ready(read)
     }
 }
 
@@ -58,7 +89,9 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Progress<S> {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        self.write(context, |stream, context| stream.poll_write(context, bytes))
+        let written = ready!(self.write(context, |stream, cx| stream.poll_write(cx, bytes)));
+        self.last.now();
+        Poll::Ready(written)
     }
 
     fn poll_write_vectored(
@@ -66,7 +99,11 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Progress<S> {
         context: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.write(context, |stream, context| stream.poll_write_vectored(context, slices))
+        let write =
+            |stream: Pin<&mut S>, cx: &mut Context<'_>| stream.poll_write_vectored(cx, slices);
+        let written = ready!(self.write(context, write));
+        self.last.now();
+        Poll::Ready(written)
     }
 
     fn is_write_vectored(&self) -> bool {

@@ -21,8 +21,11 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use super::{gate::OwnSocket, progress::Progress};
 use crate::access::Certificates;
 
-/// Pause after a failed accept: most often there are no file descriptors left.
+/// Pause after a failed accept: most often there are no file descriptors left. Connections without
+/// a request give way meanwhile.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// How long a connection has sent and received nothing that gives way to one that waits.
+const IDLE_MIN: Duration = Duration::from_secs(1);
 
 /// Bytes that the kernel keeps for each client that does not read; it doubles what it is told.
 const UNSENT_BYTES: usize = 128 << 10;
@@ -109,6 +112,8 @@ struct Floor {
     closing: CancellationToken,
     permits: Arc<Semaphore>,
     open: Arc<watch::Sender<usize>>,
+    /// Tells connections that others wait: those without a request end.
+    crowded: Arc<watch::Sender<()>>,
     tracker: TaskTracker,
 }
 
@@ -130,6 +135,7 @@ pub async fn serve(
         closing: closing.clone(),
         permits: Arc::new(Semaphore::new(options.connections_max)),
         open: Arc::new(open),
+        crowded: Arc::new(watch::channel(()).0),
         tracker: TaskTracker::new(),
     };
     for listener in listeners {
@@ -179,17 +185,29 @@ async fn accept(listener: Listener, floor: Floor) {
     loop {
         let permit = tokio::select! {
             () = floor.closing.cancelled() => return,
-            permit = Arc::clone(&floor.permits).acquire_owned() => permit,
+            permit = place(&floor) => permit,
         };
-        let Ok(permit) = permit else { return };
+        let Some(permit) = permit else { return };
         let accepted = tokio::select! {
             () = floor.closing.cancelled() => return,
             accepted = one(&listener, &floor, permit) => accepted,
         };
         if let Err(error) = accepted {
             tracing::warn!(%error, "a connection was not taken");
+            floor.crowded.send_replace(());
             tokio::time::sleep(ACCEPT_PAUSE).await;
         }
+    }
+}
+
+/// A place among the connections; while there is none, idle ones give way. `None` after the end.
+async fn place(floor: &Floor) -> Option<OwnedSemaphorePermit> {
+    loop {
+        let permit = Arc::clone(&floor.permits).acquire_owned();
+        if let Ok(permit) = tokio::time::timeout(ACCEPT_PAUSE, permit).await {
+            return permit.ok();
+        }
+        floor.crowded.send_replace(());
     }
 }
 
@@ -252,6 +270,7 @@ async fn converse(
 ) {
     let _open = Open::new(&floor.open);
     let stream = Progress::new(stream, floor.options.write_timeout);
+    let (last_byte, mut crowded) = (stream.last_byte(), floor.crowded.subscribe());
     let service = TowerToHyperService::new(floor.router.clone());
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -259,13 +278,21 @@ async fn converse(
         .max_buf_size(BUFFER_BYTES)
         .serve_connection(TokioIo::new(stream), service);
     tokio::pin!(connection);
-    let ended = tokio::select! {
-        ended = connection.as_mut() => ended,
-        () = floor.closing.cancelled() => {
-            connection.as_mut().graceful_shutdown();
-            match tokio::time::timeout(floor.options.drain, connection).await {
-                Ok(ended) => ended,
-                Err(_) => return tracing::warn!("a request did not finish in time; cut off"),
+    let ended = loop {
+        tokio::select! {
+            ended = connection.as_mut() => break ended,
+            _ = crowded.changed() => match last_byte.idle() {
+                idle if idle < IDLE_MIN => {}
+                _ if last_byte.is_unused() => return,
+                // A request under way is answered before the connection ends, a stream to its end.
+                _ => connection.as_mut().graceful_shutdown(),
+            },
+            () = floor.closing.cancelled() => {
+                connection.as_mut().graceful_shutdown();
+                match tokio::time::timeout(floor.options.drain, connection).await {
+                    Ok(ended) => break ended,
+                    Err(_) => return tracing::warn!("a request did not finish in time; cut off"),
+                }
             }
         }
     };

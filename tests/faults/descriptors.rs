@@ -1,7 +1,7 @@
 //! Limits of the process: file descriptors that run out, files that may not grow. Told by name, and
 //! over when there is room again, without a restart.
 
-use std::{collections::BTreeMap, net::TcpStream, sync::mpsc, time::Duration};
+use std::{collections::BTreeMap, io::Write as _, net::TcpStream, sync::mpsc, time::Duration};
 
 use super::{
     http::Wire,
@@ -64,11 +64,16 @@ fn descriptors_that_run_out_are_told_by_name_and_come_back() {
     let mut ledger = Ledger::default();
     assert_eq!(requests(&server, &mut ledger, 0..10, 1), []);
 
-    // More connections than descriptors, the first of them ours, until none is left.
+    // More streams than descriptors, our connection before them, until none is left.
     let mut wire = server.wire().patient(Duration::from_secs(30));
     assert_eq!(wire.get("/healthz").unwrap().status, 200);
-    let idle: Vec<TcpStream> =
-        (0..60).map_while(|_| TcpStream::connect(server.address).ok()).collect();
+    let stream = || {
+        let mut wire = TcpStream::connect(server.address).ok()?;
+        let head = "GET /v1/sessions/s/events/stream HTTP/1.1\r\nhost: localhost\r\n\r\n";
+        wire.write_all(head.as_bytes()).ok()?;
+        Some(wire)
+    };
+    let streams: Vec<TcpStream> = (0..60).map_while(|_| stream()).collect();
     eventually("the last descriptor", || (server.descriptors() >= DESCRIPTORS - 1).then_some(()));
     // Whoever comes now is heard once there is a descriptor again, not before.
     let (tell, told) = mpsc::channel();
@@ -97,7 +102,7 @@ fn descriptors_that_run_out_are_told_by_name_and_come_back() {
     let read = wire.get("/v1/sessions/s/events?limit=5").unwrap();
     assert!(read.status == 200 || is_typed(&read.verdict()), "{read:?}");
     assert!(server.descriptors() >= DESCRIPTORS - 1, "descriptors were there all the time");
-    drop(idle);
+    drop(streams);
 
     let late = told.recv_timeout(Duration::from_secs(120)).expect("an answer to who waited");
     assert_eq!(late.unwrap(), 200);

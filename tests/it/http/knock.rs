@@ -119,15 +119,30 @@ async fn a_client_too_slow_with_its_headers_is_cut_off() {
 async fn connections_beyond_the_cap_wait_for_their_turn() {
     let serving = ServeOptions { connections_max: 1, ..ServeOptions::default() };
     let house = House::build(Plan { serving, ..Plan::default() }).await;
-    let first = TcpStream::connect(&house.address).await.unwrap();
+    // A request that is on its way gives way to no other.
+    let mut first = TcpStream::connect(&house.address).await.unwrap();
+    first.write_all(b"GET /healthz HTTP/1.1\r\nhost: local").await.unwrap();
     let ask = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
-    let mut first = answered(first, b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n").await;
     let second = house.raw(ask);
     tokio::pin!(second);
     let early = tokio::time::timeout(Duration::from_millis(50), second.as_mut()).await;
     assert!(early.is_err(), "the second waits while the first is open");
-    first.shutdown().await.unwrap();
+    first.write_all(b"host\r\nconnection: close\r\n\r\n").await.unwrap();
     assert!(second.await.starts_with("HTTP/1.1 200 OK"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn idle_connections_give_way_to_one_that_waits() {
+    let header_timeout = Duration::from_secs(100_000);
+    let serving = ServeOptions { connections_max: 2, header_timeout, ..ServeOptions::default() };
+    let house = House::build(Plan { serving, ..Plan::default() }).await;
+    // One that was used once, and one that never was.
+    let used = TcpStream::connect(&house.address).await.unwrap();
+    let used = answered(used, b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n").await;
+    let unused = TcpStream::connect(&house.address).await.unwrap();
+    let ask = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+    assert!(house.raw(ask).await.starts_with("HTTP/1.1 200 OK"));
+    drop((used, unused));
 }
 
 /// The stream after one answer was seen on it.
