@@ -74,9 +74,9 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Whether nobody asked for it.
+    /// Whether it is a note alone that the server made by itself.
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        self.note.as_ref().is_some_and(|note| note.idle)
+        self.events.is_empty() && self.note.as_ref().is_some_and(|note| note.idle)
     }
 }

@@ -143,7 +143,7 @@ async fn create(
     if let Some(workspace) = workspace {
         body.insert("workspace".to_owned(), json!(workspace));
     }
-    // After each answer of a tool there is a checkpoint: what a crash leaves is found by it.
+    // A session that a crash cut off is found by its last checkpoint.
     let metadata = json!({ "client": program, "checkpoints": "tool_calls" });
     body.insert("metadata".to_owned(), metadata);
     body.insert("initial_events".to_owned(), json!(delivery.events));

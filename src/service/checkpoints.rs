@@ -25,8 +25,12 @@ use crate::{
     store::{Fill, Read, SessionInfo, StoreError},
 };
 
-/// Metadata by which a harness asks for a checkpoint after every answer of a tool.
-const ASKS: (&str, &str) = ("checkpoints", "tool_calls");
+/// Metadata that says what a result of a tool does. `timer`: it makes no checkpoint. `tool_calls`: it
+/// makes one that says that the work goes on, so that the session is unfinished until a final one.
+/// Otherwise: it makes one that says nothing of that.
+const MARKS: &str = "checkpoints";
+const MARKS_NONE: &str = "timer";
+const MARKS_OPEN: &str = "tool_calls";
 /// The event that holds an agent's plan.
 const PLAN: &str = "plan.updated";
 
@@ -352,24 +356,40 @@ impl Service {
         Ok(Resumed { from, as_checkpoint, behind })
     }
 
-    /// Adds a checkpoint to a batch that holds an answer of a tool, where the session asks for
-    /// that: both are one frame.
+    /// Adds a checkpoint to a batch that holds a result of a tool: both are one frame. A session
+    /// whose metadata says so has none.
     pub(super) async fn mark_tool_calls(&self, key: &SessionKey, batch: &mut Batch) {
-        let answers = batch.events.iter().any(|event| is_result(event.kind.as_str()));
-        if !answers || batch.note.is_some() {
+        if !has_result(batch) || batch.note.is_some() {
             return;
         }
+        // A session that is not there yet is marked once it is created.
         let Ok(info) = self.store.info(key).await else { return };
-        if info.metadata.get(ASKS.0).is_some_and(|asked| asked == ASKS.1) {
-            let body = CheckpointBody { trigger: Trigger::ToolCall, ..Default::default() };
-            batch.note = Some(NewNote {
-                kind: NoteKind::Checkpoint,
-                name: self.checkpoint_id(&info, batch.key.as_ref()),
-                position: None,
-                body: bytes_of(&body),
-                idle: false,
-            });
+        batch.note = self.mark(&info, batch.key.as_ref());
+    }
+
+    /// Makes the checkpoint of a session that was created with a result of a tool. Without it the
+    /// session is whole: a failure is logged.
+    pub(super) async fn mark_created(&self, info: &SessionInfo, batch: &Batch) {
+        let note = self.mark(info, batch.key.as_ref()).filter(|_| has_result(batch));
+        let Some(note) = note else { return };
+        if let Err(error) = self.durable(self.store.note(&info.key, batch.fence, note)).await {
+            tracing::warn!(session = %info.key.session, %error, "no checkpoint was made of it");
         }
+    }
+
+    fn mark(&self, info: &SessionInfo, key: Option<&BatchKey>) -> Option<NewNote> {
+        let asked = info.metadata.get(MARKS).map(String::as_str);
+        if asked == Some(MARKS_NONE) {
+            return None;
+        }
+        let body = CheckpointBody { trigger: Trigger::ToolCall, ..Default::default() };
+        Some(NewNote {
+            kind: NoteKind::Checkpoint,
+            name: self.checkpoint_id(info, key),
+            position: None,
+            body: bytes_of(&body),
+            idle: asked != Some(MARKS_OPEN),
+        })
     }
 
     /// Makes a checkpoint of every session that changed since its last one and was written to at
@@ -403,6 +423,10 @@ impl Service {
         }
         made
     }
+}
+
+fn has_result(batch: &Batch) -> bool {
+    batch.events.iter().any(|event| is_result(event.kind.as_str()))
 }
 
 fn bytes_of(body: &CheckpointBody) -> Bytes {

@@ -77,17 +77,20 @@ impl Service {
         let first = !new.events.events.is_empty();
         let bytes = if first { super::emit::check_batch(&new.events)? } else { 0 };
         self.room_for(&caller.scope.tenant, 1, new.events.events.len(), bytes).await?;
-        let events = new.events.events.clone();
-        let follows = Follows::of(&new.events);
+        let batch = new.events.clone();
+        let follows = Follows::of(&batch);
         let (mut info, mut appended) =
             self.durable(self.store.create(&caller.scope, new)).await.map_err(unwritten)?;
         if first {
             self.count(&appended, bytes);
         }
+        if !appended.repeated {
+            self.mark_created(&info, &batch).await;
+        }
         if self.follow_up(caller, &info.key.session, follows, &mut appended).await {
             info = self.store.info(&info.key).await?;
         }
-        Ok((info, Emitted::of(events, appended)))
+        Ok((info, Emitted::of(batch.events, appended)))
     }
 
     /// A page of the caller's sessions, by creation.
@@ -246,9 +249,13 @@ impl Service {
         batch: Batch,
     ) -> ServiceResult<Option<Appended>> {
         self.room_for(&caller.scope.tenant, 1, 0, 0).await?;
-        let new = NewSession { id: Some(session.clone()), events: batch, ..NewSession::default() };
+        let events = batch.clone();
+        let new = NewSession { id: Some(session.clone()), events, ..NewSession::default() };
         match self.durable(self.store.create(&caller.scope, new)).await {
-            Ok((_, appended)) => Ok(Some(appended)),
+            Ok((info, appended)) => {
+                self.mark_created(&info, &batch).await;
+                Ok(Some(appended))
+            }
             Err(StoreError::SessionExists { .. }) => Ok(None),
             Err(error) => Err(unwritten(error)),
         }

@@ -403,7 +403,7 @@ impl Shared {
         if let Some(Control::Note(note)) = &mut said {
             let behind = ahead.tail.plus(prepared.placed.len() as u64);
             note.position = note.position.min(behind.0);
-            draft.effect.idle = note.idle;
+            draft.effect.idle = note.idle && prepared.placed.is_empty();
         }
         if said.as_ref().is_some_and(Control::is_aside) && prepared.placed.is_empty() {
             // Nobody wrote to the session.

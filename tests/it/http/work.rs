@@ -247,12 +247,12 @@ async fn a_retry_of_a_checkpoint_makes_no_second_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_harness_that_asks_gets_a_checkpoint_after_every_tool_call() {
+async fn every_tool_call_makes_a_checkpoint_unless_the_session_says_otherwise() {
     over_every_engine(async |house| {
-        let asked = json!({"id": "s", "metadata": {"checkpoints": "tool_calls"}});
+        let asked = json!({"id": "timer", "metadata": {"checkpoints": "timer"}});
         assert_eq!(house.post("/v1/sessions", &asked).await.status, 201);
-        house.session("plain", 1).await;
-        for session in ["s", "plain"] {
+        assert_eq!(house.post("/v1/sessions", &json!({"id": "s"})).await.status, 201);
+        for session in ["s", "timer"] {
             let path = format!("/v1/sessions/{session}");
             for turn in 0..3 {
                 let id = format!("c{turn}");
@@ -271,6 +271,16 @@ async fn a_harness_that_asks_gets_a_checkpoint_after_every_tool_call() {
             let wanted: &[u64] = if session == "s" { &[8, 5, 2] } else { &[] };
             assert_eq!(places, wanted, "{session}");
             assert!(listed.iter().all(|one| one["trigger"] == "tool_call"));
+        }
+        // A session that is created with a result has its checkpoint too.
+        let result = json!([{"type": "agent.tool_result", "call_id": "c", "content": "ok"}]);
+        let created = json!({"id": "born", "initial_events": result});
+        assert_eq!(house.post("/v1/sessions", &created).await.status, 201);
+        let sent = json!({ "events": result });
+        assert_eq!(house.post("/v1/sessions/made/events?create=true", &sent).await.status, 200);
+        for session in ["born", "made"] {
+            let listed = house.get(&format!("/v1/sessions/{session}/checkpoints")).await.json();
+            assert_eq!(listed["data"][0]["position"], 1, "{session}: {listed}");
         }
     })
     .await;
@@ -404,7 +414,7 @@ async fn a_harness_is_told_what_an_earlier_one_left() {
         house.clock.advance(Duration::from_secs(3_600));
         let woken = house.post("/v1/sessions/s/wake", &json!({})).await.json();
         let calls = json!([{"call_id": "e", "name": "m/b", "position": 3}]);
-        let left = json!({"since_checkpoint": {"from": 1, "to": 4}, "open_calls": calls,
+        let left = json!({"since_checkpoint": {"from": 4, "to": 4}, "open_calls": calls,
             "lease_kept": true});
         assert_eq!(woken["unfinished"], left);
         assert_eq!(woken["last_checkpoint"]["state"], json!({"task": "t"}));
