@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use super::{
+    complete::ids,
     eval::Eval,
     proxy::Proxy,
     settings::{EVERY_VERB, Flags, OfAnOwner},
@@ -177,7 +178,7 @@ pub(super) struct Serve {
 #[command(after_help = "Example, for Claude Code: claude mcp add sessionlog -- sessionlog mcp")]
 pub(super) struct Mcp {
     /// Session for tool calls that name none
-    #[arg(long, value_name = "S", value_parser = session)]
+    #[arg(long, value_name = "S", value_parser = session, add = ids())]
     pub(super) session: Option<SessionId>,
     /// Tool sets to offer, comma-separated: research (default), events, memory
     #[arg(long, value_name = "A,B")]
@@ -246,7 +247,7 @@ On a terminal it asks first; without one --yes is required. Exported files and b
 copies.")]
 pub(super) struct Erase {
     /// Session id, or a unique prefix of one
-    #[arg(value_name = "S", value_parser = session)]
+    #[arg(value_name = "S", value_parser = session, add = ids())]
     pub(super) session: SessionId,
     /// Confirm without asking
     #[arg(long, short)]
@@ -256,7 +257,7 @@ pub(super) struct Erase {
 #[derive(Debug, Args)]
 pub(super) struct Show {
     /// Session id, or a unique prefix of one
-    #[arg(value_name = "S", value_parser = session)]
+    #[arg(value_name = "S", value_parser = session, add = ids())]
     pub(super) session: SessionId,
     /// Only its parents and forks
     #[arg(long)]
@@ -266,7 +267,7 @@ pub(super) struct Show {
 #[derive(Debug, Args)]
 pub(super) struct OneSession {
     /// Session id, or a unique prefix of one
-    #[arg(value_name = "S", value_parser = session)]
+    #[arg(value_name = "S", value_parser = session, add = ids())]
     pub(super) session: SessionId,
 }
 
@@ -282,7 +283,7 @@ pub(super) struct Delete {
     #[arg(long)]
     pub(super) now: bool,
     /// Session id, or a unique prefix of one
-    #[arg(value_name = "S", value_parser = session)]
+    #[arg(value_name = "S", value_parser = session, add = ids())]
     pub(super) session: SessionId,
     /// Confirm without asking
     #[arg(long, short)]
@@ -295,7 +296,7 @@ Example: sessionlog redact trip evt_0198c5d2f0a07a1b8c3d4e5f60718293
 On a terminal it asks first; without one --yes is required.")]
 pub(super) struct OneEvent {
     /// Session id, or a unique prefix of one
-    #[arg(value_name = "S", value_parser = session)]
+    #[arg(value_name = "S", value_parser = session, add = ids())]
     pub(super) session: SessionId,
     /// Event id, as `events` prints it
     #[arg(value_name = "EVENT", value_parser = event)]
@@ -316,7 +317,7 @@ optional `position` (required position of the event), and any other members. Eve
 batches as they arrive. Acknowledged events are durable.")]
 pub(super) struct Append {
     /// Session id, or a unique prefix of one
-    #[arg(value_name = "S", value_parser = session)]
+    #[arg(value_name = "S", value_parser = session, add = ids())]
     pub(super) session: SessionId,
     /// Create the session if it does not exist
     #[arg(long)]
@@ -341,7 +342,7 @@ Examples:
   sessionlog checkpoints trip --resume chk_…       continue from it; nothing is removed")]
 pub(super) struct Checkpoints {
     /// Session id, or a unique prefix of one
-    #[arg(value_name = "S", value_parser = session)]
+    #[arg(value_name = "S", value_parser = session, add = ids())]
     pub(super) session: SessionId,
     /// Create a checkpoint
     #[arg(long, conflicts_with_all = ["show", "resume"])]
@@ -390,7 +391,7 @@ Examples:
   sessionlog cursors trip --delete me")]
 pub(super) struct Cursors {
     /// Session id, or a unique prefix of one
-    #[arg(value_name = "S", value_parser = session)]
+    #[arg(value_name = "S", value_parser = session, add = ids())]
     pub(super) session: SessionId,
     /// Set the cursor of this name
     #[arg(long, value_name = "NAME", conflicts_with = "delete")]
@@ -414,7 +415,7 @@ If another harness holds the lease, wait until it expires or take it with --stea
 the other harness are refused.")]
 pub(super) struct Wake {
     /// Session id, or a unique prefix of one
-    #[arg(value_name = "S", value_parser = session)]
+    #[arg(value_name = "S", value_parser = session, add = ids())]
     pub(super) session: SessionId,
     /// Take the lease from its current holder
     #[arg(long, conflicts_with_all = ["renew", "release"])]
@@ -449,7 +450,7 @@ Examples:
   sessionlog events trip --follow                  wait for more until interrupted")]
 pub(super) struct Events {
     /// Session id, or a unique prefix of one
-    #[arg(value_name = "S", value_parser = session)]
+    #[arg(value_name = "S", value_parser = session, add = ids())]
     pub(super) session: SessionId,
     /// First position
     #[arg(long, value_name = "POINT", value_parser = point, allow_hyphen_values = true)]
@@ -495,7 +496,7 @@ Examples:
   sessionlog replay trip --lines                   plain lines, as in a pipe")]
 pub(super) struct Replay {
     /// Session id, or a unique prefix of one
-    #[arg(value_name = "S", value_parser = session)]
+    #[arg(value_name = "S", value_parser = session, add = ids())]
     pub(super) session: SessionId,
     /// First position
     #[arg(long, value_name = "POINT", value_parser = point, allow_hyphen_values = true)]
@@ -521,7 +522,7 @@ Examples:
   sessionlog rewind trip --to -10 --fork           continue from there in a new session")]
 pub(super) struct Rewind {
     /// Session id, or a unique prefix of one
-    #[arg(value_name = "S", value_parser = session)]
+    #[arg(value_name = "S", value_parser = session, add = ids())]
     pub(super) session: SessionId,
     /// Point to look from; only events before it count
     #[arg(long, value_name = "POINT", value_parser = point, allow_hyphen_values = true)]
@@ -538,13 +539,13 @@ Examples:
   sessionlog fork trip --at event:e42 --id trip-2 --title 'Another way'")]
 pub(super) struct Fork {
     /// Id of the parent session, or a unique prefix of it
-    #[arg(value_name = "S", value_parser = session)]
+    #[arg(value_name = "S", value_parser = session, add = ids())]
     pub(super) session: SessionId,
     /// Point to fork at; events before it are shared
     #[arg(long, value_name = "POINT", value_parser = point, allow_hyphen_values = true)]
     pub(super) at: String,
     /// Id of the new session; default: generated
-    #[arg(long, value_name = "ID", value_parser = session)]
+    #[arg(long, value_name = "ID", value_parser = session, add = ids())]
     pub(super) id: Option<SessionId>,
     /// Title of the new session; default: the parent's
     #[arg(long, value_name = "TEXT")]
@@ -560,7 +561,7 @@ Examples:
 The points may be given in either order. `sessionlog events trip --from P --to P` prints the events.")]
 pub(super) struct Diff {
     /// Session id, or a unique prefix of one
-    #[arg(value_name = "S", value_parser = session)]
+    #[arg(value_name = "S", value_parser = session, add = ids())]
     pub(super) session: SessionId,
     /// First point
     #[arg(value_name = "POINT", value_parser = point, allow_hyphen_values = true)]
@@ -604,7 +605,7 @@ Transforms, applied in the order they are named:
   reorder[:slack=PERCENT], annotate[:times]")]
 pub(super) struct View {
     /// Session id, or a unique prefix of one
-    #[arg(value_name = "S", value_parser = session)]
+    #[arg(value_name = "S", value_parser = session, add = ids())]
     pub(super) session: SessionId,
     /// View to show
     #[arg(value_enum, value_name = "VIEW")]
@@ -712,7 +713,7 @@ pub(super) struct Import {
     #[arg(value_name = "FILE", required = true)]
     pub(super) files: Vec<PathBuf>,
     /// Session id, for a file with one conversation without an id
-    #[arg(long, value_name = "S", value_parser = session)]
+    #[arg(long, value_name = "S", value_parser = session, add = ids())]
     pub(super) session: Option<SessionId>,
 }
 
@@ -720,7 +721,7 @@ pub(super) struct Import {
 #[command(after_help = "Example: sessionlog export trip --format openai > trip.jsonl")]
 pub(super) struct Export {
     /// Session id, or a unique prefix of one
-    #[arg(value_name = "S", value_parser = session)]
+    #[arg(value_name = "S", value_parser = session, add = ids())]
     pub(super) session: SessionId,
     /// Output format
     #[arg(long, value_enum, value_name = "FORMAT", default_value = "jsonl")]
@@ -762,7 +763,7 @@ impl Order {
 #[derive(Debug, Args)]
 pub(super) struct Hold {
     /// Session id, or a unique prefix of one
-    #[arg(value_name = "S", value_parser = session)]
+    #[arg(value_name = "S", value_parser = session, add = ids())]
     pub(super) session: SessionId,
     /// Release the session; its idle time starts again
     #[arg(long)]
@@ -910,7 +911,7 @@ one where writers of the data directory cannot change it. Exit code 3: something
 receipt does not hold.")]
 pub(super) struct Verify {
     /// Only this session: its id, or a unique prefix
-    #[arg(value_name = "S", value_parser = session)]
+    #[arg(value_name = "S", value_parser = session, add = ids())]
     pub(super) session: Option<SessionId>,
     /// Receipt of the session that was kept elsewhere: position and chain value
     #[arg(long, value_name = "POSITION:HASH", requires = "session", value_parser = receipt)]

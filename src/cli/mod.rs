@@ -7,6 +7,7 @@ mod args;
 mod backup;
 mod bench;
 mod checks;
+mod complete;
 mod config;
 mod connect;
 mod consent;
@@ -69,6 +70,9 @@ pub use reference::markdown as reference;
 /// Runs the program: what `main` does.
 #[must_use]
 pub fn run() -> ExitCode {
+    if let Some(code) = complete::answer() {
+        return code;
+    }
     host::keep_freed_memory();
     let arguments = match reference::command()
         .try_get_matches()
@@ -181,7 +185,7 @@ fn execute(arguments: Arguments, environment: &Environment, screen: &mut Screen)
         crate::env::host::leave_parent()?;
     }
     match &verb {
-        Verb::Completions(completions) => return reference::completions(completions.shell, screen),
+        Verb::Completions(completions) => return complete::script(completions.shell, screen),
         Verb::Man => return reference::manual(screen),
         Verb::Inspect(wanted) => return inspect::run(&wanted.path, screen),
         Verb::Bench(wanted) => return bench::run(wanted, screen),

@@ -1,4 +1,4 @@
-//! The command line described: completion scripts, manual page, docs/cli.md. It must not say
+//! The command line described: manual page, docs/cli.md. It must not say
 //! anything that clap does not know.
 
 use std::fmt::Write as _;
@@ -65,12 +65,6 @@ pub(super) fn command() -> Command {
         "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{list}Options:\n{{options}}{{after-help}}"
     );
     command.help_template(template)
-}
-
-pub(super) fn completions(shell: clap_complete::Shell, screen: &mut Screen) -> Outcome {
-    let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Arguments::command(), "sessionlog", &mut script);
-    Ok(screen.raw(&script)?)
 }
 
 pub(super) fn manual(screen: &mut Screen) -> Outcome {

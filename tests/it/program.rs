@@ -73,7 +73,12 @@ impl Place {
 
     /// The program, with nothing of the machine's configuration.
     pub fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_sessionlog"));
+        self.program(env!("CARGO_BIN_EXE_sessionlog"), arguments)
+    }
+
+    /// [`Self::command`] of another program.
+    pub fn program(&self, program: &str, arguments: &[&str]) -> Command {
+        let mut command = Command::new(program);
         command
             .args(arguments)
             .env_clear()

@@ -1,0 +1,96 @@
+//! Tab completion: a shell runs the program with what was typed so far, and the program answers
+//! with what may follow, ids of sessions included. It must not print anything else, and must not
+//! wait long for a store.
+
+use std::{ffi::OsStr, process::ExitCode, time::Duration};
+
+use clap::{Arg, Args as _, Command, FromArgMatches as _};
+use clap_complete::{
+    CompleteEnv,
+    engine::{ArgValueCompleter, CompletionCandidate},
+    env::Shells,
+};
+use serde_json::Value;
+
+use super::{
+    args::Common,
+    config::{Config, Environment},
+    connect,
+    failure::{DONE, Outcome, USAGE},
+    reference,
+    screen::{Screen, one_line},
+};
+use crate::client::Request;
+
+/// Environment variable in which the script of a shell names the shell.
+const VARIABLE: &str = "SESSIONLOG_COMPLETE";
+/// Ids offered at most: the sessions that were begun last.
+const IDS_MAX: u64 = 200;
+/// How long a shell waits for ids.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Characters of a title beside an id.
+const TITLE_CHARS: usize = 40;
+
+/// Answers a shell that asks; `None` where the program was run for something else.
+pub(super) fn answer() -> Option<ExitCode> {
+    std::env::var_os(VARIABLE)?;
+    let asked = CompleteEnv::with_factory(reference::command).var(VARIABLE);
+    let directory = std::env::current_dir().ok();
+    match asked.try_complete(std::env::args_os(), directory.as_deref()) {
+        Ok(true) => Some(ExitCode::from(DONE)),
+        Ok(false) => None,
+        Err(error) => {
+            let _ = error.print();
+            Some(ExitCode::from(USAGE))
+        }
+    }
+}
+
+/// Prints the script that makes a shell ask.
+pub(super) fn script(shell: clap_complete::Shell, screen: &mut Screen) -> Outcome {
+    let name = "sessionlog";
+    let mut script = Vec::new();
+    if let Some(completer) = Shells::builtins().completer(&shell.to_string()) {
+        completer.write_registration(VARIABLE, name, name, name, &mut script)?;
+    }
+    Ok(screen.raw(&script)?)
+}
+
+/// Completes the id of a session.
+pub(super) fn ids() -> ArgValueCompleter {
+    ArgValueCompleter::new(|typed: &OsStr| {
+        let typed = typed.to_string_lossy();
+        sessions()
+            .iter()
+            .filter_map(|session| {
+                let id = session.get("id")?.as_str().filter(|id| id.starts_with(&*typed))?;
+                let title = session.get("title").and_then(Value::as_str);
+                let title = title.map(|title| one_line(title, TITLE_CHARS).into());
+                Some(CompletionCandidate::new(id).help(title))
+            })
+            .collect()
+    })
+}
+
+/// The newest sessions of the store that the typed words name; none where it does not answer.
+fn sessions() -> Vec<Value> {
+    let words = std::env::args_os().skip_while(|word| word != "--").skip(1);
+    let environment = Environment::of_process();
+    let found = || {
+        let rest = Arg::new("rest").num_args(0..).allow_hyphen_values(true);
+        let command = Common::augment_args(Command::new("sessionlog").arg(rest));
+        let typed = command.ignore_errors(true).disable_help_flag(true).get_matches_from(words);
+        let config = Config::load(&Common::from_arg_matches(&typed).ok()?, &environment).ok()?;
+        connect::look(&config).ok()?;
+        let client = connect::client(&config, &environment).ok()?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
+        let request = Request::get("/v1/sessions").query("limit", IDS_MAX);
+        let answer = runtime.block_on(async {
+            tokio::time::timeout(PATIENCE, client.send(request)).await.ok()?.ok()
+        });
+        runtime.shutdown_background();
+        let list: Value = serde_json::from_slice(&answer?.body).ok()?;
+        list.get("data")?.as_array().cloned()
+    };
+    found().unwrap_or_default()
+}
