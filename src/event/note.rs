@@ -38,8 +38,8 @@ pub struct NewNote {
     pub position: Option<Position>,
     /// The client's.
     pub body: Bytes,
-    /// The server made it by itself: it does not say whether the work goes on. Without events beside
-    /// it, the session's idle time goes on, and a lease does not matter.
+    /// The server made it by itself: it does not say whether the work goes on. Without events
+    /// beside it, the session's idle time goes on, and a lease does not matter.
     pub idle: bool,
 }
 

@@ -1,37 +1,34 @@
 //! A connection that breaks off when the other end takes nothing for a while: what waits to be
-//! sent to it is memory. Reading has a limit of its own. It also knows since when no byte went
-//! either way. It must not look at what is sent.
+//! sent to it is memory. Reading has a limit of its own. It also counts
+//! what goes either way. It must not look at what is sent.
 
 use std::{
     io::{self, IoSlice},
     pin::Pin,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     task::{Context, Poll, ready},
     time::Duration,
 };
 
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
-    time::{Instant, Sleep},
+    time::Sleep,
 };
 
-/// When a connection last read or wrote a byte, and whether it ever did.
-#[derive(Clone)]
-pub(super) struct LastByte(Arc<Mutex<(Instant, bool)>>);
+/// How often bytes were read from a connection or written to it.
+#[derive(Clone, Default)]
+pub(super) struct Transfers(Arc<AtomicU64>);
 
-impl LastByte {
-    fn now(&self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = (Instant::now(), true);
+impl Transfers {
+    fn add(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How long no byte went either way.
-    pub(super) fn idle(&self) -> Duration {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).0.elapsed()
-    }
-
-    /// Whether no byte ever went either way.
-    pub(super) fn is_unused(&self) -> bool {
-        !self.0.lock().unwrap_or_else(PoisonError::into_inner).1
+    pub(super) fn count(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
     }
 }
 
@@ -41,18 +38,17 @@ pub(super) struct Progress<S> {
     patience: Duration,
     /// Running while a write waits.
     stuck: Option<Pin<Box<Sleep>>>,
-    last: LastByte,
+    transfers: Transfers,
 }
 
 impl<S: AsyncWrite + Unpin> Progress<S> {
     pub(super) fn new(stream: S, patience: Duration) -> Self {
-        let last = LastByte(Arc::new(Mutex::new((Instant::now(), false))));
-        Self { stream, patience, stuck: None, last }
+        Self { stream, patience, stuck: None, transfers: Transfers::default() }
     }
 
     /// Follows the connection while something else owns it.
-    pub(super) fn last_byte(&self) -> LastByte {
-        self.last.clone()
+    pub(super) fn transfers(&self) -> Transfers {
+        self.transfers.clone()
     }
 
     fn write<T>(
@@ -78,7 +74,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Progress<S> {
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let read = ready!(Pin::new(&mut self.stream).poll_read(context, into));
-        self.last.now();
+        self.transfers.add();
         Poll::Ready(read)
     }
 }
@@ -90,7 +86,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Progress<S> {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let written = ready!(self.write(context, |stream, cx| stream.poll_write(cx, bytes)));
-        self.last.now();
+        self.transfers.add();
         Poll::Ready(written)
     }
 
@@ -102,7 +98,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Progress<S> {
         let write =
             |stream: Pin<&mut S>, cx: &mut Context<'_>| stream.poll_write_vectored(cx, slices);
         let written = ready!(self.write(context, write));
-        self.last.now();
+        self.transfers.add();
         Poll::Ready(written)
     }
 

@@ -24,8 +24,8 @@ use crate::access::Certificates;
 /// Pause after a failed accept: most often there are no file descriptors left. Connections without
 /// a request give way meanwhile.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// How long a connection has sent and received nothing that gives way to one that waits.
-const IDLE_MIN: Duration = Duration::from_secs(1);
+/// Pauses in a row in which a connection that gives way sent and received nothing.
+const QUIET_MAX: usize = 10;
 
 /// Bytes that the kernel keeps for each client that does not read; it doubles what it is told.
 const UNSENT_BYTES: usize = 128 << 10;
@@ -270,7 +270,8 @@ async fn converse(
 ) {
     let _open = Open::new(&floor.open);
     let stream = Progress::new(stream, floor.options.write_timeout);
-    let (last_byte, mut crowded) = (stream.last_byte(), floor.crowded.subscribe());
+    let (transfers, mut crowded) = (stream.transfers(), floor.crowded.subscribe());
+    let (mut seen, mut quiet) = (0, 0);
     let service = TowerToHyperService::new(floor.router.clone());
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -281,12 +282,17 @@ async fn converse(
     let ended = loop {
         tokio::select! {
             ended = connection.as_mut() => break ended,
-            _ = crowded.changed() => match last_byte.idle() {
-                idle if idle < IDLE_MIN => {}
-                _ if last_byte.is_unused() => return,
-                // A request under way is answered before the connection ends, a stream to its end.
-                _ => connection.as_mut().graceful_shutdown(),
-            },
+            _ = crowded.changed() => {
+                let before = std::mem::replace(&mut seen, transfers.count());
+                quiet = if before == seen { quiet + 1 } else { 0 };
+                match seen {
+                    _ if quiet < QUIET_MAX => {}
+                    0 => return,
+                    // A request under way is answered before the connection ends, a stream to its
+                    // end.
+                    _ => connection.as_mut().graceful_shutdown(),
+                }
+            }
             () = floor.closing.cancelled() => {
                 connection.as_mut().graceful_shutdown();
                 match tokio::time::timeout(floor.options.drain, connection).await {

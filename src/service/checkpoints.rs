@@ -25,9 +25,9 @@ use crate::{
     store::{Fill, Read, SessionInfo, StoreError},
 };
 
-/// Metadata that says what a result of a tool does. `timer`: it makes no checkpoint. `tool_calls`: it
-/// makes one that says that the work goes on, so that the session is unfinished until a final one.
-/// Otherwise: it makes one that says nothing of that.
+/// Metadata that says what a result of a tool does. `timer`: it makes no checkpoint. `tool_calls`:
+/// it makes one that says that the work goes on, so that the session is unfinished until a final
+/// one. Otherwise: it makes one that says nothing of that.
 const MARKS: &str = "checkpoints";
 const MARKS_NONE: &str = "timer";
 const MARKS_OPEN: &str = "tool_calls";

@@ -92,7 +92,7 @@ impl Service {
         let look = |facts: &Facts| {
             let placed = placed(&ranking, facts);
             let has_gap = placed.0.iter().any(|one| one.found.field == Field::Gap);
-            let closed = has_gap.then(|| closed_gaps(facts)).unwrap_or_default();
+            let closed = if has_gap { closed_gaps(facts) } else { HashSet::new() };
             (placed, closed)
         };
         let ((placed, is_all), closed) = self.look(key, at, look).await?;

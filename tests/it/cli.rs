@@ -736,35 +736,6 @@ fn completions_and_the_manual_page_are_printed() {
 }
 
 #[test]
-fn a_shell_completes_verbs_flags_and_ids_of_sessions() {
-    let place = Place::new();
-    for id in ["trip-ghent", "trip-oslo", "other"] {
-        place.run_with(&["append", id, "--create"], &event("user.message", "x")).ok();
-    }
-    let programs = std::path::Path::new(env!("CARGO_BIN_EXE_sessionlog")).parent().unwrap();
-    let path = format!("{}:/usr/bin:/bin", programs.display());
-    let complete = |words: &str| {
-        let last = words.rsplit(' ').next().unwrap();
-        let script = format!(
-            "source <(sessionlog completions bash); COMP_WORDS=({words} {}); \
-             COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); \
-             _clap_complete_sessionlog sessionlog '{last}'; printf '%s\\n' \"${{COMPREPLY[@]}}\"",
-            if last.is_empty() { "''" } else { "" },
-        );
-        let mut bash = place.program("bash", &["-c", &script]);
-        let output = bash.env("PATH", &path).output().unwrap();
-        let text = String::from_utf8(output.stdout).unwrap();
-        text.lines().map(|line| line.trim().to_owned()).collect::<Vec<_>>()
-    };
-    assert_eq!(complete("sessionlog show tr"), ["trip-oslo", "trip-ghent"]);
-    assert_eq!(complete("sessionlog --json events ot"), ["other"]);
-    assert_eq!(complete("sessionlog rest"), ["restore"]);
-    assert_eq!(complete("sessionlog delete --no"), ["--now", "--no-pager"]);
-    let elsewhere = format!("sessionlog --data-dir {} show tr", place.path("none").display());
-    assert_eq!(complete(&elsewhere), [""]);
-}
-
-#[test]
 fn the_reference_of_the_command_line_is_the_programs_own_help() {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/cli.md");
     let fresh = sessionlog::cli::reference();

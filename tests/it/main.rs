@@ -86,6 +86,7 @@ mod program;
 
 // A terminal for the program.
 #[cfg(feature = "cli")]
+#[expect(clippy::disallowed_types, reason = "a terminal is a device")]
 mod pty;
 
 // What a person sees on a terminal.
