@@ -194,8 +194,9 @@ pub(super) async fn erase(client: &Client, wanted: &args::Erase, screen: &mut Sc
     let family = fork::lineage(client, id).await.unwrap_or_default();
     let forks = number(&family, "forks");
     if forks > 0 {
+        let forks = counted(usize::try_from(forks).unwrap_or(usize::MAX), "fork");
         screen.note(format!(
-            "sessionlog: {forks} fork(s) lose what they have of {id}: it answers prefix_erased"
+            "sessionlog: {forks} of {id}: what they share with it answers prefix_erased"
         ));
     }
     if !wanted.yes {

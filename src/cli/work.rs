@@ -12,7 +12,7 @@ use super::{
     args,
     failure::{Failure, Outcome},
     readable::{self, Paper},
-    screen::{Screen, Tone, instant, one_line, printable},
+    screen::{Screen, Tone, counted, instant, one_line, printable},
     sessions::{number, text},
 };
 use crate::{
@@ -49,7 +49,8 @@ pub(super) async fn checkpoints(
         show_place(&from, screen)?;
         let behind = told.get("behind").cloned().unwrap_or_default();
         let count = number(&behind, "to").saturating_sub(number(&behind, "from"));
-        screen.line(format!("resumed; {count} events lie behind it"))?;
+        let count = counted(usize::try_from(count).unwrap_or(usize::MAX), "event");
+        screen.line(format!("resumed; {count} since then"))?;
         return Ok(());
     }
     if wanted.create {
@@ -271,7 +272,8 @@ pub(super) async fn wake(client: &Client, wanted: &args::Wake, screen: &mut Scre
     if let Some(left) = left {
         let since = left.get("since_checkpoint").cloned().unwrap_or_default();
         let events = number(&since, "to").saturating_sub(number(&since, "from"));
-        lines.push(("unfinished", format!("{events} events since the last checkpoint")));
+        let events = counted(usize::try_from(events).unwrap_or(usize::MAX), "event");
+        lines.push(("unfinished", format!("{events} since the last checkpoint")));
         for call in left.get("open_calls").and_then(Value::as_array).into_iter().flatten() {
             let (name, at) = (one_line(&text(call, "name"), TEXT_CHARS), number(call, "position"));
             lines.push(("open call", format!("{name} at {at}")));

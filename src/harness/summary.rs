@@ -97,14 +97,19 @@ pub fn summary(facts: &Facts, bytes_max: usize) -> String {
     fit(&sections(&known, &chosen, &head, &parts), bytes_max).text
 }
 
+/// A number of things, in words.
+fn counted(number: u64, one: &str) -> String {
+    if number == 1 { format!("1 {one}") } else { format!("{number} {one}s") }
+}
+
 /// How far a session is, in a line; with its latest step where a reader sees no other.
 pub(super) fn head(facts: &Facts, with_latest: bool) -> String {
     let research = &facts.research;
     let steps = research.steps();
     if steps.is_empty() {
-        return format!("{} events, no research steps.", facts.position);
+        return format!("{}, no research steps.", counted(facts.position.0, "event"));
     }
-    let mut text = format!("{} step(s)", steps.len());
+    let mut text = counted(steps.len() as u64, "step");
     if let Some(estimate) = research.estimate() {
         let _ = write!(text, " of about {estimate}");
     }

@@ -194,7 +194,7 @@ fn a_summary_names_goal_progress_findings_rejections_and_open_gaps() {
     }
     assert_eq!(
         summary(&facts, 2_000),
-        "Caller's summary after step 2: A leads\nGoal: find the cheapest\n2 step(s) of about 4; not \
+        "Caller's summary after step 2: A leads\nGoal: find the cheapest\n2 steps of about 4; not \
          complete. Latest: [2] asked B\nFound:\n- [1] A costs 9\nRuled out:\n- [2] calling C\n\
          Open:\n- (p3) price of D"
     );

@@ -92,7 +92,7 @@ fn a_session_is_forked_rewound_and_compared_and_show_draws_the_tree() {
         assert_eq!(place.run(&arguments).code, exit, "{arguments:?}");
     }
     let erased = place.run(&["erase", "trip", "--yes"]);
-    assert!(erased.err.contains("2 fork(s) lose what they have of trip"), "{}", erased.err);
+    assert!(erased.err.contains("2 forks of trip: what they share with it"), "{}", erased.err);
     let refused = place.run(&["events", "other"]);
     assert_eq!(refused.code, 4, "{}", refused.err);
     assert!(refused.err.contains("erased"), "{}", refused.err);

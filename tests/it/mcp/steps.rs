@@ -48,7 +48,7 @@ async fn from_the_ninth_step_on_the_answer_is_a_summary_unless_asked_otherwise()
     }
     let ninth = desk.ok("sequential_search", step(9)).await;
     assert_eq!(ninth["responseMode"], "summary");
-    assert!(ninth["summary"].as_str().unwrap().contains("9 step(s)"));
+    assert!(ninth["summary"].as_str().unwrap().contains("9 steps"));
     assert_eq!(ninth["stepIndex"].as_array().unwrap().len(), 9);
     let tenth = desk.ok("sequential_search", with(step(10), json!({"responseMode": "full"}))).await;
     assert_eq!(tenth["responseMode"], "full");

@@ -160,7 +160,7 @@ fn check_recovered(found: &Value) {
     let summary = found["summary"].as_str().unwrap();
     for part in [
         "1929, by Ferrante",
-        "8 step(s) of about 11",
+        "8 steps of about 11",
         "1 superseded",
         "[4] A misread its source: 1929",
     ] {
