@@ -40,6 +40,8 @@ const WORTH: usize = 500;
 pub(super) struct Known<'a> {
     pub(super) facts: &'a Facts,
     pub(super) items: Vec<Item>,
+    /// How many items there are of each class.
+    counts_of: [usize; Class::COUNT],
     pub(super) patterns: Vec<PatternLine>,
     pub(super) providers: Vec<ProviderLine>,
     pub(super) counts: Vec<(String, u64)>,
@@ -56,6 +58,7 @@ impl<'a> Known<'a> {
         let mut known = Self {
             facts,
             items: Vec::with_capacity(512),
+            counts_of: [0; Class::COUNT],
             patterns: Vec::new(),
             providers: Vec::new(),
             counts: Vec::new(),
@@ -312,7 +315,24 @@ impl<'a> Known<'a> {
     }
 
     fn item(&mut self, item: Item) {
+        if let Some(count) = self.counts_of.get_mut(item.class as usize) {
+            *count += 1;
+        }
         self.items.push(item);
+    }
+
+    /// How many items there are of a class.
+    pub(super) fn count(&self, class: Class) -> usize {
+        self.counts_of.get(class as usize).copied().unwrap_or_default()
+    }
+
+    /// Leaves out the items of a class that are not wanted.
+    fn retain(&mut self, class: Class, wanted: impl Fn(&Item) -> bool) {
+        self.items.retain(|item| item.class != class || wanted(item));
+        let left = self.items.iter().filter(|item| item.class == class).count();
+        if let Some(count) = self.counts_of.get_mut(class as usize) {
+            *count = left;
+        }
     }
 
     /// Leaves out the findings of the last steps that are short enough to be shown whole.
@@ -330,11 +350,10 @@ impl<'a> Known<'a> {
     pub(super) fn without_findings_of(&mut self, steps: &[usize]) {
         let found = self.facts.findings.found();
         let is_shown = |item: &Item| {
-            item.class == Class::Finding
-                && matches!(found.get(item.place).map(|one| one.said),
-                    Some(Said::Step(step)) if steps.contains(&step))
+            matches!(found.get(item.place).map(|one| one.said),
+                Some(Said::Step(step)) if steps.contains(&step))
         };
-        self.items.retain(|item| !is_shown(item));
+        self.retain(Class::Finding, |item| !is_shown(item));
     }
 
     /// Leaves out the lines of the steps that are shown whole.
@@ -342,7 +361,7 @@ impl<'a> Known<'a> {
         let steps = self.facts.research.steps().len();
         self.lines_hidden = self.facts.research.full().count();
         let first = steps - self.lines_hidden;
-        self.items.retain(|item| item.class != Class::StepLine || item.place < first);
+        self.retain(Class::StepLine, |item| item.place < first);
     }
 
     /// A text in a form: its first line, its beginning and end within `bytes_max`, or all of it.

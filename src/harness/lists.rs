@@ -109,11 +109,8 @@ pub fn steps_page(
     purse: &mut Purse,
 ) -> (Vec<IndexLine>, Option<Cursor>) {
     let end = before.unwrap_or(usize::MAX).min(research.steps().len());
-    let made = |ordinal| {
-        let line = index_line(research, ordinal)?;
-        let price = line.bytes();
-        Some((line, price))
-    };
+    let made =
+        |ordinal| Some((index_line(research, ordinal)?, index_line_bytes(research, ordinal)?));
     let (lines, next) = newest((0..end).rev(), purse, made, before.is_some());
     (lines, go_on(List::Steps, next))
 }
@@ -127,9 +124,8 @@ pub fn gaps_page(
 ) -> (Vec<GapLine>, Option<Cursor>) {
     let open = research.gaps_open().range(..before.unwrap_or(usize::MAX)).rev().copied();
     let made = |ordinal| {
-        let line = gap_line(research.gaps().get(ordinal)?);
-        let price = line.bytes();
-        Some((line, price))
+        let gap = research.gaps().get(ordinal)?;
+        Some((gap_line(gap), gap_bytes(gap)))
     };
     let (lines, next) = newest(open, purse, made, before.is_some());
     (lines, go_on(List::Gaps, next))
@@ -145,9 +141,8 @@ pub fn sources_page(
     let sources = research.sources();
     let end = before.unwrap_or(usize::MAX).min(sources.len());
     let made = |ordinal: usize| {
-        let line = source_line(sources.get(ordinal)?);
-        let price = line.bytes();
-        Some((line, price))
+        let source = sources.get(ordinal)?;
+        Some((source_line(source), source_bytes(source)))
     };
     let (lines, next) = newest((0..end).rev(), purse, made, before.is_some());
     (lines, go_on(List::Sources, next))
@@ -161,11 +156,8 @@ pub fn rejected_page(
     purse: &mut Purse,
 ) -> (Vec<RejectedLine>, Option<Cursor>) {
     let end = before.unwrap_or(usize::MAX).min(research.rejected().len());
-    let made = |ordinal| {
-        let line = rejected_line(research, ordinal)?;
-        let price = line.bytes();
-        Some((line, price))
-    };
+    let made =
+        |ordinal| Some((rejected_line(research, ordinal)?, rejected_bytes(research, ordinal)?));
     let (lines, next) = newest((0..end).rev(), purse, made, before.is_some());
     (lines, go_on(List::Rejected, next))
 }
@@ -236,47 +228,58 @@ fn named(name: &str, text: Option<&str>) -> usize {
     text.map_or(0, |text| name.len() + 4 + json_bytes(text))
 }
 
-impl IndexLine {
-    /// What it takes in the longest of its wire forms, in bytes.
-    pub(super) fn bytes(&self) -> usize {
-        let text = r#"{"stepNumber":,"oneLiner":},"#.len() + digits(self.number);
-        let confidence = self.confidence.map(|_| "medium");
-        text + json_bytes(&self.line)
-            + named("branchId", self.branch_id.as_deref())
-            + named("confidence", confidence)
-            + numbered("supersededBy", self.superseded_by)
-    }
+/// What a step of that ordinal takes in the index, in the longest of its wire forms, in bytes.
+#[must_use]
+pub(super) fn index_line_bytes(research: &Research, ordinal: usize) -> Option<usize> {
+    let step = research.steps().get(ordinal)?;
+    let text = r#"{"stepNumber":,"oneLiner":},"#.len() + digits(step.number);
+    let branch = research.branch_of_step(step).map(|branch| &*branch.id);
+    let bytes = text + json_bytes(&step.line) + named("branchId", branch);
+    let confidence = named("confidence", step.confidence.map(|_| "medium"));
+    Some(bytes + confidence + numbered("supersededBy", step.superseded_by))
+}
+
+/// What a gap takes in the longest of its wire forms, in bytes.
+#[must_use]
+pub(super) fn gap_bytes(gap: &Gap) -> usize {
+    bytes_of_gap(&gap.id, &gap.description, gap.opened_by)
+}
+
+fn bytes_of_gap(id: &str, description: &str, step: Option<u64>) -> usize {
+    let text = r#"{"gapId":,"description":},"#.len();
+    text + json_bytes(id) + json_bytes(description) + numbered("foundInStep", step)
 }
 
 impl GapLine {
     /// What it takes in the longest of its wire forms, in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        let text = r#"{"gapId":,"description":},"#.len();
-        text + json_bytes(&self.id)
-            + json_bytes(&self.description)
-            + numbered("foundInStep", self.step)
+        bytes_of_gap(&self.id, &self.description, self.step)
     }
 }
 
-impl SourceLine {
-    /// What it takes in the longest of its wire forms, in bytes.
-    pub(super) fn bytes(&self) -> usize {
-        let text = r#"{"url":,"foundBy":"server"},"#.len();
-        text + json_bytes(&self.url)
-            + named("title", self.title.as_deref())
-            + named("relevance", self.kind.as_deref())
-            + named("tool", self.tool.as_deref())
-            + numbered("foundInStep", self.step)
-    }
+/// What a source takes in the longest of its wire forms, in bytes.
+#[must_use]
+pub(super) fn source_bytes(source: &Source) -> usize {
+    let text = r#"{"url":,"foundBy":"server"},"#.len();
+    let url = match source.url.len() <= URL_BYTES_MAX {
+        true => json_bytes(&source.url),
+        false => json_bytes(&fit(&source.url, URL_BYTES_MAX).text),
+    };
+    text + url
+        + named("title", source.title.as_deref())
+        + named("relevance", source.kind.as_deref())
+        + named("tool", source.tool.as_deref())
+        + numbered("foundInStep", source.step)
 }
 
-impl RejectedLine {
-    /// What it takes in the longest of its wire forms, in bytes.
-    pub(super) fn bytes(&self) -> usize {
-        let text = r#"{"approach":},"#.len();
-        text + json_bytes(&self.text) + numbered("foundInStep", self.step)
-    }
+/// What a rejected approach takes in the longest of its wire forms, in bytes.
+#[must_use]
+pub(super) fn rejected_bytes(research: &Research, ordinal: usize) -> Option<usize> {
+    let (step, text) = research.rejected().get(ordinal)?;
+    let step = research.steps().get(*step).map(|step| step.number);
+    let frame = r#"{"approach":},"#.len();
+    Some(frame + json_bytes(text) + numbered("foundInStep", step))
 }
 
 impl BranchLine {

@@ -2,13 +2,15 @@
 //! budget of bytes. It is a recipe over [`select`]: the table below says what comes first and what
 //! the rest is worth. It must not cost more for a longer session.
 
+use std::collections::HashMap;
+
 use super::{
     budget::{ANSWER_BYTES_MIN, Cut, json_bytes},
     cursor::Cursor,
     gather::Known,
     lists::{
-        BranchLine, GapLine, IndexLine, RejectedLine, SourceLine, branch_line, gap_line,
-        index_line, rejected_line, source_line,
+        BranchLine, GapLine, IndexLine, RejectedLine, SourceLine, branch_line, gap_bytes, gap_line,
+        index_line, index_line_bytes, rejected_bytes, rejected_line, source_bytes, source_line,
     },
     outcomes::{OutcomesView, PatternLine, ProviderLine},
     select::{Class, Form, Item, Price, Recipe, Row, Selection, select},
@@ -222,8 +224,7 @@ pub(super) fn step_summary(facts: &Facts, bytes_max: usize) -> Overview {
 fn made(facts: &Facts, recipe: &Recipe, bytes_max: usize, explain: bool) -> Overview {
     let budget = bytes_max.max(ANSWER_BYTES_MIN) - FRAME_BYTES;
     let mut known = Known::gather(facts, recipe, budget);
-    let has = |class: Class| known.items.iter().any(|item| item.class == class);
-    let present = recipe.rows.iter().filter(|row| has(row.class)).count();
+    let present = recipe.rows.iter().filter(|row| known.count(row.class) > 0).count();
     let current = known.plan_current().map_or(0, |name| json_bytes(&name));
     let budget = budget.saturating_sub(current + present * CLASS_BYTES);
     let has_row = |class: Class| recipe.rows.iter().any(|row| row.class == class);
@@ -231,7 +232,8 @@ fn made(facts: &Facts, recipe: &Recipe, bytes_max: usize, explain: bool) -> Over
         known.without_findings_of_last_steps();
     }
     let items = std::mem::take(&mut known.items);
-    let chosen = select(&items, recipe, budget, &mut WireBytes { known: &known });
+    let mut price = WireBytes { known: &known, last_steps: HashMap::new() };
+    let chosen = select(&items, recipe, budget, &mut price);
     known.items = items;
     let why = if explain { known.why(&chosen) } else { Vec::new() };
     let mut view = assembled(&known, &chosen, recipe);
@@ -348,6 +350,8 @@ pub fn goal(facts: &Facts, bytes_max: usize) -> Cut {
 /// What items cost in the longest of their wire forms.
 struct WireBytes<'k, 'f> {
     known: &'k Known<'f>,
+    /// Prices of the last steps by their places and forms: each is asked for several times.
+    last_steps: HashMap<(usize, Form), Option<usize>>,
 }
 
 impl Price for WireBytes<'_, '_> {
@@ -355,11 +359,14 @@ impl Price for WireBytes<'_, '_> {
         let (known, at) = (self.known, item.place);
         let (facts, research) = (known.facts, &known.facts.research);
         let bytes = match item.class {
-            Class::LastStep => known.last_step(at, form).map(|step| step.bytes()),
-            Class::StepLine => index_line(research, at).map(|line| line.bytes()),
-            Class::Gap => research.gaps().get(at).map(|gap| gap_line(gap).bytes()),
-            Class::Source => research.sources().get(at).map(|one| source_line(one).bytes()),
-            Class::Rejection => rejected_line(research, at).map(|line| line.bytes()),
+            Class::LastStep => {
+                let price = || known.last_step(at, form).map(|step| step.bytes());
+                *self.last_steps.entry((at, form)).or_insert_with(price)
+            }
+            Class::StepLine => index_line_bytes(research, at),
+            Class::Gap => research.gaps().get(at).map(gap_bytes),
+            Class::Source => research.sources().get(at).map(source_bytes),
+            Class::Rejection => rejected_bytes(research, at),
             Class::Branch => research.branches().get(at).map(|one| branch_line(one).bytes()),
             Class::Pattern => known.patterns.get(at).map(PatternLine::bytes),
             Class::Provider => known.providers.get(at).map(ProviderLine::bytes),

@@ -84,6 +84,32 @@ impl Class {
     /// Number of classes.
     pub const COUNT: usize = Self::Count as usize + 1;
 
+    /// Whether a longer form of its items says more, and costs more.
+    fn has_forms(self) -> bool {
+        matches!(
+            self,
+            Self::Task
+                | Self::Goal
+                | Self::Instruction
+                | Self::OlderInstruction
+                | Self::Plan
+                | Self::PlanDone
+                | Self::LastStep
+                | Self::Summary
+                | Self::Failure
+                | Self::Mended
+                | Self::Answer
+                | Self::Change
+                | Self::Result
+                | Self::Event
+        )
+    }
+
+    /// Whether [`Item::bytes`] is never more than the price of an item.
+    fn has_least_bytes(self) -> bool {
+        self == Self::Finding
+    }
+
     /// Its name, in the plural, as views spell it.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -119,7 +145,7 @@ impl Class {
 }
 
 /// How much of an item is shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Form {
     /// One line.
     Line,
@@ -305,14 +331,13 @@ impl Choice<'_> {
         }
         let row_of = |class: Class| rows.get(class as usize).copied().flatten();
         let mut closed = [false; Class::COUNT];
-        let mut heap = BinaryHeap::with_capacity(self.items.len());
-        for (at, item) in self.items.iter().enumerate() {
-            if let Some(row) = row_of(item.class).filter(|row| row.weight > 0)
-                && !self.taken.get(at).copied().unwrap_or(true)
-            {
-                heap.push((rank(item, row, 0), at, Reverse(0_u8)));
-            }
-        }
+        let open =
+            self.items.iter().zip(&self.taken).enumerate().filter(|(_, (_, taken))| !**taken);
+        let ranked = open.filter_map(|(at, (item, _))| {
+            let row = row_of(item.class).filter(|row| row.weight > 0)?;
+            Some((rank(item, row, 0), at, Reverse(0_u8)))
+        });
+        let mut heap: BinaryHeap<_> = ranked.collect::<Vec<_>>().into();
         while let Some((_, at, Reverse(counted))) = heap.pop() {
             let Some(item) = self.items.get(at) else { continue };
             let Some(row) = row_of(item.class) else { continue };
@@ -323,6 +348,9 @@ impl Choice<'_> {
             }
             if self.purse.left() < LEAST {
                 break;
+            }
+            if item.class.has_least_bytes() && item.bytes > self.purse.left() {
+                continue;
             }
             let repeats = self.repeats(item);
             if repeats > counted {
@@ -362,7 +390,10 @@ impl Choice<'_> {
             return;
         };
         self.made.visits += 1;
-        let cost = self.price.price(&one.item, form).max(one.cost);
+        let cost = match one.item.class.has_forms() {
+            true => self.price.price(&one.item, form).max(one.cost),
+            false => one.cost,
+        };
         if purse.pay(cost - one.cost)
             && let Some(one) = self.made.chosen.get_mut(at)
         {
@@ -396,7 +427,8 @@ impl Choice<'_> {
 
     /// Whether something indispensable is not whole.
     fn is_any_cut(&mut self) -> bool {
-        let firsts = self.made.chosen.iter().filter(|one| one.is_first && one.form < Form::Whole);
+        let grows = |one: &&Chosen| one.form < Form::Whole && one.item.class.has_forms();
+        let firsts = self.made.chosen.iter().filter(|one| one.is_first).filter(grows);
         let firsts: Vec<Chosen> = firsts.copied().collect();
         firsts.iter().any(|one| self.price.price(&one.item, Form::Whole) > one.cost)
     }

@@ -281,7 +281,7 @@ impl Known<'_> {
             Class::Rejection => research.rejected().len(),
             Class::Branch => research.branches().len(),
             Class::Event | Class::Count => 0,
-            _ => self.items.iter().filter(|item| item.class == class).count(),
+            _ => self.count(class),
         };
         count as u64
     }

@@ -66,7 +66,7 @@ fn paste(place: &Place, block: &str) -> String {
 #[test]
 fn its_two_commands_run_the_main_job_and_the_tests() {
     let commands = blocks("sh");
-    assert_eq!(commands[0], "cargo run --release -- demo\n");
+    assert_eq!(commands[0], "cargo run -- demo\n");
     assert_eq!(commands[1], "cargo test --locked\n");
     assert_eq!(commands[2], "cargo install --locked --path .\n");
     // What the first one runs, once built.
