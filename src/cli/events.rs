@@ -1,12 +1,13 @@
 //! `events`, `replay`, `redact`: a slice as JSON lines, as HTTP's pages, or as text for a person.
 //! It must not change what is shown, except to keep it from steering a terminal.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use serde_json::Value;
 
 use super::{
-    args, consent,
+    args::{self, Order},
+    consent,
     failure::Outcome,
     page::{Gap, Pages, Part, Query, on_one_line},
     player,
@@ -18,14 +19,14 @@ use super::{
 };
 use crate::{
     client::{Client, Request, Told, event_path},
-    event::Timestamp,
+    event::{SessionId, Timestamp},
 };
 
 pub(super) async fn print(client: &Client, wanted: args::Events, screen: &mut Screen) -> Outcome {
     if wanted.follow {
         return follow(client, wanted, screen).await;
     }
-    let empty = nothing_in(&wanted);
+    let (empty, types_wanted) = (nothing_in(&wanted), !wanted.types.is_empty());
     let query = Query {
         from: wanted.from,
         to: wanted.to,
@@ -52,11 +53,29 @@ pub(super) async fn print(client: &Client, wanted: args::Events, screen: &mut Sc
             screen.note(format!("sessionlog: {}", gap.told()));
         }
     }
-    if !found && !screen.json {
+    if !found {
         screen.note(format!("sessionlog: {empty}"));
+        if types_wanted {
+            let known = types_at_the_end(client, &wanted.session).await?;
+            let known = known.into_iter().collect::<Vec<_>>().join(", ");
+            screen.note(format!("  its last events are of these types: {known}"));
+        }
     }
     Ok(())
 }
+
+/// The types of the last events of a session, in the order of the alphabet.
+async fn types_at_the_end(client: &Client, session: &SessionId) -> Outcome<BTreeSet<String>> {
+    let order = Some(Order::Desc);
+    let query = Query { order, limit: Some(TYPES_OF), ..Query::default() };
+    let page = Pages::new(client, session, query).next().await?;
+    let events = page.into_iter().flat_map(|page| page.events);
+    let parsed = events.filter_map(|event| serde_json::from_str::<Value>(event.get()).ok());
+    Ok(parsed.map(|event| word(&event, "type").to_owned()).collect())
+}
+
+/// Events at the end of a session whose types are named when a filter matched none.
+const TYPES_OF: u64 = 200;
 
 /// Why no event is printed when none is.
 fn nothing_in(wanted: &args::Events) -> String {

@@ -8,7 +8,7 @@ use super::{
     failure::Outcome,
     fork,
     readable::{self, Paper},
-    screen::{Screen, Tone, counted, one_line, size},
+    screen::{Screen, Tone, counted, instant, one_line, size},
     table,
     times::Times,
     titles,
@@ -182,6 +182,7 @@ pub(super) async fn delete(client: &Client, wanted: &args::Delete, screen: &mut 
     screen.line(format!("deleted {id}"))?;
     let told: Value = serde_json::from_slice(&body).unwrap_or_default();
     if let Some(until) = told.get("restorable_until").and_then(Value::as_str) {
+        let until = instant(until);
         screen.line(format!("until {until} `sessionlog restore {id}` brings it back"))?;
     }
     Ok(())

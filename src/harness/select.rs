@@ -498,6 +498,8 @@ mod tests {
             row(Class::Instruction, 64, 0),
             row(Class::Gap, 0, 900),
             row(Class::Finding, 0, 500),
+            row(Class::Failure, 0, 900),
+            row(Class::Change, 0, 500),
             Row { in_order: true, ..row(Class::StepLine, 0, 10) },
         ],
         first_percent: 75,
@@ -571,10 +573,10 @@ mod tests {
 
     #[test]
     fn what_is_left_is_spent_on_longer_forms() {
-        let items = [item(Class::Gap, 0, 300, 900), item(Class::Finding, 0, 300, 100)];
+        let items = [item(Class::Failure, 0, 300, 900), item(Class::Change, 0, 300, 100)];
         let made = select(&items, &RECIPE, 340, &mut Bytes);
         let forms: Vec<_> = made.chosen.iter().map(|one| (one.item.class, one.form)).collect();
-        assert_eq!(forms, [(Class::Gap, Form::Short), (Class::Finding, Form::Short)]);
+        assert_eq!(forms, [(Class::Failure, Form::Short), (Class::Change, Form::Short)]);
         let made = select(&items, &RECIPE, 400, &mut Bytes);
         assert_eq!(made.chosen.first().map(|one| one.form), Some(Form::Whole));
     }

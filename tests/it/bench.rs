@@ -50,7 +50,11 @@ fn row<'a>(report: &'a Value, id: &str) -> &'a Value {
 
 #[test]
 fn every_row_has_its_figures_and_keeps_what_it_acknowledged() {
-    let report = bench(&["--peers", "none"]);
+    // Of the rows over HTTP one of each kind: a server is started for each.
+    let rows = "floor engine http.append.json.1 http.append.json.64 http.batch.protobuf.64 \
+                http.stream.64 slice start research fork hook disk";
+    let rows: Vec<&str> = rows.split_whitespace().collect();
+    let report = bench(&[&["--peers", "none"], rows.as_slice()].concat());
     assert_eq!(report["version"], 1);
     assert_eq!(report["settings"]["rounds"], 1);
     let rows = report["rows"].as_array().unwrap();

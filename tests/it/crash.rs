@@ -19,7 +19,7 @@ use crate::{
 
 #[test]
 fn lives_that_end_anywhere_lose_nothing_and_invent_nothing() {
-    sweep(60, async |seed| drop(life(seed, None).await));
+    sweep(40, async |seed| drop(life(seed, None).await));
 }
 
 #[test]
@@ -81,7 +81,7 @@ pub async fn failing(seed: u64, flaw: Option<Flaw>) {
 
 #[test]
 fn a_failing_call_loses_nothing() {
-    sweep(60, async |seed| failing(seed, None).await);
+    sweep(30, async |seed| failing(seed, None).await);
 }
 
 /// The same requests, forks among them, with a fault at one call of them; answers how many calls
@@ -114,7 +114,7 @@ fn every_call_of_a_run_may_be_the_one_that_fails() {
     for seed in [1, 2, 3] {
         let calls = runtime.block_on(one_fault(seed, None));
         assert!(calls > 200, "{calls} calls are hardly a run");
-        for case in cases(calls, 61) {
+        for case in cases(calls, 127) {
             let run = AssertUnwindSafe(one_fault(seed, Some(case))).catch_unwind();
             assert!(runtime.block_on(run).is_ok(), "seed {seed}, {case:?}");
         }

@@ -214,7 +214,7 @@ async fn flips(seed: u64, encrypted: bool, usual: usize) {
 
 #[tokio::test]
 async fn a_flipped_bit_is_never_served_and_never_shortens_a_session_in_silence() {
-    flips(3, false, 61).await;
+    flips(3, false, 89).await;
 }
 
 #[tokio::test]

@@ -214,8 +214,9 @@ pub(super) fn compactions(session: &str, view: &Value, paper: &mut Paper) {
 
 /// Ranges for which the command that reads them is printed.
 const COMMANDS_MAX: usize = 3;
-/// Characters of a session's summary in a history.
-const SUMMARY_CHARS: usize = 240;
+/// Lines of a session's summary in a history, and characters of each.
+const SUMMARY_LINES: usize = 5;
+const SUMMARY_CHARS: usize = 160;
 
 /// What was done lately, what was left unfinished, and what to start from.
 pub(in crate::cli) fn history(told: &Value, paper: &mut Paper) {
@@ -264,8 +265,12 @@ fn past(one: &Value, paper: &mut Paper) {
         paper.say(Tone::Plain, "    ", goal);
     }
     let summary = without_goal(word(one, "summary"), goal);
-    if !summary.is_empty() {
-        paper.say(Tone::Faint, "    ", &one_line(&summary, SUMMARY_CHARS));
+    let is_news = |line: &&str| {
+        let said = line.strip_prefix("Task: ").unwrap_or(line).trim();
+        !said.is_empty() && (said != goal || goal.is_empty())
+    };
+    for line in summary.lines().filter(is_news).take(SUMMARY_LINES) {
+        paper.say(Tone::Faint, "    ", &one_line(line, SUMMARY_CHARS));
     }
 }
 

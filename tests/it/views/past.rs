@@ -12,7 +12,7 @@ use super::property::{TRANSFORMS, event};
 use crate::http::house::{House, over_every_engine};
 
 /// Sessions that are generated, and batches of each.
-const CASES: u32 = 5;
+const CASES: u32 = 3;
 const BATCHES: usize = 6;
 
 /// What a harness and a research leave beside a conversation.

@@ -87,6 +87,9 @@ fn a_range_without_events_and_a_point_past_the_end_are_told() {
         assert_eq!((ran.code, ran.out.as_str()), (0, ""), "{arguments:?}: {ran:?}");
         assert!(ran.err.contains(told), "{arguments:?}: {ran:?}");
     }
+    let typo = place.run(&["events", "s", "--types", "user.messag", "--json"]);
+    assert!(typo.err.contains("its last events are of these types: "), "{typo:?}");
+    assert!(typo.err.contains("user.message"), "{typo:?}");
     assert!(!place.run(&["events", "s"]).err.contains("no event"));
     let rewound = place.run(&["rewind", "s", "--to", "9999"]);
     assert_eq!(rewound.code, 4, "{rewound:?}");
