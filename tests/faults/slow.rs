@@ -115,7 +115,6 @@ const AT_ONCE: u64 = WAITING_BYTES_MAX / APPEND_BYTES + BEING_READ;
 const ANSWERED_WITHIN: Duration = Duration::from_millis(300);
 
 #[test]
-#[ignore = "it waits for 90 s: tests/faults/run.sh runs it"]
 fn what_waits_for_a_silent_disk_is_bounded() {
     if !has("a queue before a silent disk", &[Need::Strace]) {
         return;
