@@ -261,6 +261,21 @@ pub fn payloads_of(
     found
 }
 
+/// What earlier uses left in a journal file in front of the watermarks of the use with this salt:
+/// from where its frame before ended to the watermark. No header tells whose these bytes are.
+#[must_use]
+pub fn gaps_of(bytes: &[u8], salt: u64) -> Vec<(usize, usize)> {
+    let boundaries = (FRAMES_AT as usize..bytes.len()).step_by(WATERMARK_ALIGN_BYTES as usize);
+    let gap = |at: usize| {
+        let (header, _) = FrameHeader::read(salt, bytes.get(at..)?).ok()?;
+        let from = header.first_position.0 as usize;
+        let is_gap =
+            header.kind == FrameKind::Watermark && (FRAMES_AT as usize..at).contains(&from);
+        is_gap.then_some((from, at))
+    };
+    boundaries.filter_map(gap).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

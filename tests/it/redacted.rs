@@ -469,6 +469,94 @@ fn a_body_that_cannot_be_taken_away_yet_is_not_served() {
     (0..4).for_each(|seed| runtime().block_on(not_taken_away_yet(seed)));
 }
 
+/// A watermark begins at the next block. What an earlier use of the file left in front of it has no
+/// header any more that says whose it is.
+#[test]
+fn what_lies_in_front_of_a_watermark_goes_too() {
+    for encrypted in [false, true] {
+        let sim = machine(79, encrypted);
+        runtime().block_on(async {
+            let store = open(&sim);
+            create(&store, "s").await;
+            let long = format!("{{\"text\":\"{}\"}}", format!("{CANARY} ").repeat(1_000));
+            append(&store, &key("s"), batch([named("long", &long)])).await.unwrap();
+            let used = holding_in_journal(&sim).expect("the body is in a file of the journal");
+            let header = |sim: &Sim| JournalHeader::decode(&sim.read_durable(&used).unwrap());
+            let before = header(&sim).unwrap();
+            // Until the file is used again.
+            for n in 0.. {
+                assert!(n < 10_000, "{used} is not used again");
+                if header(&sim).unwrap().order != before.order {
+                    break;
+                }
+                append(&store, &key("s"), batch([event("{}")])).await.unwrap();
+                store.settle().unwrap();
+            }
+            store.idle();
+            append(&store, &key("s"), batch([event("{}")])).await.unwrap();
+            assert_eq!(holding_in_journal(&sim), (!encrypted).then_some(used));
+            store.redact(&key("s"), &EventId::new("long").unwrap()).await.unwrap();
+            assert_eq!(holding(&sim), Vec::<String>::new());
+            sim.power_loss();
+            assert_eq!(open(&sim).recovery().damage, Vec::<String>::new());
+        });
+    }
+}
+
+/// Where a write to a file that is used again fails, no later one says where it ends; whether that
+/// file had the body.
+fn failed_use(encrypted: bool, appends: usize) -> bool {
+    let sim = machine(80, encrypted);
+    runtime().block_on(async {
+        let store = open(&sim);
+        create(&store, "s").await;
+        let long = format!("{{\"text\":\"{}\"}}", format!("{CANARY} ").repeat(1_000));
+        let long = named("long", &long);
+        append(&store, &key("s"), batch([long])).await.unwrap();
+        let used = holding_in_journal(&sim).expect("the body is in a file of the journal");
+        let order = || {
+            let file = sim.env().storage.open_read(&used).unwrap();
+            JournalHeader::of(&*file).unwrap().order
+        };
+        let before = order();
+        let pad = format!("\"{}\"", "x".repeat(1_000));
+        let one = async || append(&store, &key("s"), batch([event(&pad)])).await;
+        for _ in 0..40 {
+            one().await.unwrap();
+        }
+        (0..2).for_each(|_| store.settle().unwrap());
+        sim.fail_writing("settled/", Fault::Io);
+        store.redact(&key("s"), &EventId::new("long").unwrap()).await.unwrap_err();
+        sim.heal();
+        for _ in 0..appends {
+            one().await.unwrap();
+        }
+        if order() != before {
+            return false;
+        }
+        sim.fail_next(Op::Sync, Fault::Io, false);
+        one().await.unwrap_err();
+        let reused = order() != before;
+        store.redact(&key("s"), &EventId::new("long").unwrap()).await.unwrap();
+        assert_eq!(holding(&sim), Vec::<String>::new(), "{appends} appends");
+        sim.power_loss();
+        assert_eq!(open(&sim).recovery().damage, Vec::<String>::new());
+        reused
+    })
+}
+
+#[test]
+fn what_lies_in_a_file_of_the_journal_that_failed_goes_too() {
+    for encrypted in [false, true] {
+        assert!((0..25).any(|appends| failed_use(encrypted, appends)));
+    }
+}
+
+/// The first file of the journal that has the body.
+fn holding_in_journal(sim: &Sim) -> Option<String> {
+    holding(sim).into_iter().find(|path| path.starts_with("journal/"))
+}
+
 /// What a poisoned file of the journal shares with its last block is repeated in the next one.
 #[test]
 fn a_journal_file_that_fails_brings_no_body_back() {

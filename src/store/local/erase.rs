@@ -31,7 +31,7 @@ use crate::{
         Control, Entry, Fault, KeyNumber, LogError, Redaction, Tombstone,
         journal::{self, JournalHeader},
         reading::{Reading, read_around},
-        scan::payloads_of,
+        scan::{gaps_of, payloads_of},
     },
     store::{StoreError, StoreResult},
 };
@@ -179,7 +179,7 @@ impl Shared {
         }
         let zeroes = self.keys.own().is_none() && !taken.is_empty();
         // Where zeros are to be written no start needs to read, of whomever. What went made room.
-        let settled = (0..2).filter(|_| zeroes).try_for_each(|_| self.settle_frames(false, false));
+        let settled = if zeroes { self.settle_to_zero() } else { Ok(()) };
         for one in taken {
             let finished = match settled.is_ok() {
                 true => self.clear_away(&one.session, zeroes),
@@ -288,10 +288,21 @@ impl Shared {
         if removed { storage.sync_dir(QUARANTINE) } else { Ok(()) }
     }
 
+    /// Settles everything twice, so that no start reads what is to be zeroed. A use that failed has
+    /// no end, and is not known for free before a later one is named: the journal leaves it.
+    pub(super) fn settle_to_zero(&self) -> io::Result<()> {
+        (0..2).try_for_each(|_| self.settle_frames(false, false))?;
+        let failed = self.journal.failed_order();
+        if failed > 0 && failed >= lock(&self.slots).recyclable().order {
+            self.leave_journal(&[])?;
+        }
+        Ok(())
+    }
+
     /// Zeroes the payloads of a session's frames in every file of the journal, as far as `wanted`
     /// takes the log sequence numbers of their records (the first, and the one after the last), and
-    /// what earlier uses left behind the frames of each file: of those no header may be left that
-    /// names anybody. Nobody writes to it meanwhile, and nothing of them is repeated later on.
+    /// what earlier uses left behind and between the frames of each file: of those no header may be
+    /// left that names anybody. Nobody writes to it meanwhile, and nothing of them is repeated later on.
     pub(super) fn zero_journal(
         &self,
         session: SessionHash,
@@ -308,18 +319,23 @@ impl Shared {
                 if let Some(header) = header {
                     ends.entry(header.previous_order).or_insert(header.previous_end);
                 }
-                files.push((name.name, file, header.map(|header| header.order)));
+                files.push((name.name, file, header));
             }
             let mut zeroed = Ok(());
-            for (name, file, order) in files {
+            for (name, file, header) in files {
+                let order = header.map(|header| header.order);
                 // Of a file that a start may read and nobody says where it ends, nothing is stale.
                 let free = order.is_some_and(|order| order < needed);
                 let end = order.and_then(|order| ends.get(&order)).copied();
-                let payloads = |bytes: &[u8]| payloads_of(bytes, session, wanted);
+                let left = |bytes: &[u8]| {
+                    let mut parts = payloads_of(bytes, session, wanted);
+                    parts.extend(header.iter().flat_map(|header| gaps_of(bytes, header.salt)));
+                    parts
+                };
                 // Nothing is acknowledged on a file that failed.
                 let failed = || self.journal.abandon(name.parse().ok());
                 // What fails in one hides nothing in another.
-                zeroed = zero_file(&*file, (free, end), payloads, failed).and(zeroed);
+                zeroed = zero_file(&*file, (free, end), left, failed).and(zeroed);
             }
             zeroed
         };
@@ -328,12 +344,12 @@ impl Shared {
 }
 
 /// Zeroes in one file of the journal, `free` when no start needs it, whose frames end at `end`, the
-/// payloads that are to go, and what earlier uses left behind the frames. A write that fails is
-/// told at once.
+/// `parts` of them that are to go, and what earlier uses left behind the frames. A write that fails
+/// is told at once.
 fn zero_file(
     file: &dyn File,
     (free, end): (bool, Option<u64>),
-    payloads: impl Fn(&[u8]) -> Vec<(usize, usize)>,
+    parts: impl Fn(&[u8]) -> Vec<(usize, usize)>,
     failed: impl FnOnce(),
 ) -> io::Result<()> {
     let Reading { bytes, holes } = read_around(file, 0, u64::MAX)?;
@@ -341,10 +357,10 @@ fn zero_file(
     let unknown = free && holes.any();
     let end = end.filter(|_| !unknown).or(free.then_some(0)).unwrap_or(u64::MAX);
     let end = end.max(journal::FRAMES_AT).min(bytes.len() as u64) as usize;
-    let frames = payloads(bytes.get(..end).unwrap_or_default());
+    let parts = parts(bytes.get(..end).unwrap_or_default());
     let stale = (end..bytes.len()).step_by(BLOCK_BYTES);
     let stale = stale.map(|at| (at, bytes.len().min(at + BLOCK_BYTES)));
-    let left = frames.into_iter().chain(stale).filter(|(from, to)| {
+    let left = parts.into_iter().chain(stale).filter(|(from, to)| {
         bytes.get(*from..*to).unwrap_or_default().iter().any(|byte| *byte != 0)
     });
     write_zeros(file, left).inspect_err(|_| failed())?;

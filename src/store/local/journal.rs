@@ -658,6 +658,11 @@ impl<S> Journal<S> {
         number.into_iter().for_each(|number| lock(&self.writer).abandon(number));
     }
 
+    /// Order of the last use of a file that a write to failed: see [`Writer::failed_order`].
+    pub(super) fn failed_order(&self) -> u64 {
+        lock(&self.writer).failed_order()
+    }
+
     /// The files of the ring that were used: number and order.
     pub(super) fn files(&self) -> Vec<(u32, u64)> {
         lock(&self.writer).used()

@@ -148,7 +148,7 @@ impl Shared {
             return Ok(());
         }
         // The frames leave memory, and no start reads the journal before what lies behind them.
-        if let Err(error) = (0..2).try_for_each(|_| self.settle_frames(false, false)) {
+        if let Err(error) = self.settle_to_zero() {
             lock(&self.redacting).append(&mut begun);
             return Err(error);
         }

@@ -64,6 +64,8 @@ pub(super) struct Writer {
     failures: u32,
     /// Syncs that failed in this process.
     failed: u64,
+    /// Order of the last use that a write to failed; 0 before there is one.
+    failed_order: u64,
     /// Salt of the latest use of each file by this process, by the file's number.
     salts: HashMap<u32, u64>,
     /// What shows that another process writes to this ring.
@@ -111,6 +113,7 @@ impl Writer {
             repeat: false,
             failures: 0,
             failed: 0,
+            failed_order: 0,
             salts: HashMap::new(),
             foreign: None,
             watermarked: true,
@@ -136,6 +139,12 @@ impl Writer {
     /// Whether a sync failed lately, so that new files take no more room than they must.
     pub(super) fn take_care(&mut self, careful: bool) {
         self.careful = careful;
+    }
+
+    /// Order of the last use that a write to failed; 0 before there is one. Where nothing of it was
+    /// acknowledged, no later use says where it ends.
+    pub(super) fn failed_order(&self) -> u64 {
+        self.failed_order
     }
 
     /// Counts failures in a row from 0 again: the disk was seen to sync.
@@ -296,6 +305,7 @@ impl Writer {
     /// Leaves a file that failed; the next one repeats what shared its last blocks.
     fn poison(&mut self) {
         if let Some(failed) = self.current.take() {
+            self.failed_order = failed.order;
             self.condemn(failed.number);
         }
         self.repeat = true;
