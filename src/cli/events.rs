@@ -1,13 +1,12 @@
 //! `events`, `replay`, `redact`: a slice as JSON lines, as HTTP's pages, or as text for a person.
 //! It must not change what is shown, except to keep it from steering a terminal.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::time::Duration;
 
 use serde_json::Value;
 
 use super::{
-    args::{self, Order},
-    consent,
+    args, consent,
     failure::Outcome,
     page::{Gap, Pages, Part, Query, on_one_line},
     player,
@@ -19,7 +18,7 @@ use super::{
 };
 use crate::{
     client::{Client, Request, Told, event_path},
-    event::{SessionId, Timestamp},
+    event::Timestamp,
 };
 
 pub(super) async fn print(client: &Client, wanted: args::Events, screen: &mut Screen) -> Outcome {
@@ -39,13 +38,14 @@ pub(super) async fn print(client: &Client, wanted: args::Events, screen: &mut Sc
         allow_gaps: wanted.allow_gaps,
     };
     let mut pages = Pages::new(client, &wanted.session, query);
-    let mut found = false;
+    let (mut found, mut types_seen) = (false, Vec::new());
     while let Some(page) = pages.next().await? {
         if screen.json {
             screen.answer(&page.body)?;
             continue;
         }
         found |= !page.events.is_empty() || !page.gaps.is_empty();
+        types_seen = page.types_seen;
         for event in &page.events {
             screen.line(on_one_line(event.get()))?;
         }
@@ -55,27 +55,13 @@ pub(super) async fn print(client: &Client, wanted: args::Events, screen: &mut Sc
     }
     if !found {
         screen.note(format!("sessionlog: {empty}"));
-        if types_wanted {
-            let known = types_at_the_end(client, &wanted.session).await?;
-            let known = known.into_iter().collect::<Vec<_>>().join(", ");
+        if types_wanted && !types_seen.is_empty() {
+            let known = types_seen.join(", ");
             screen.note(format!("  its last events are of these types: {known}"));
         }
     }
     Ok(())
 }
-
-/// The types of the last events of a session, in the order of the alphabet.
-async fn types_at_the_end(client: &Client, session: &SessionId) -> Outcome<BTreeSet<String>> {
-    let order = Some(Order::Desc);
-    let query = Query { order, limit: Some(TYPES_OF), ..Query::default() };
-    let page = Pages::new(client, session, query).next().await?;
-    let events = page.into_iter().flat_map(|page| page.events);
-    let parsed = events.filter_map(|event| serde_json::from_str::<Value>(event.get()).ok());
-    Ok(parsed.map(|event| word(&event, "type").to_owned()).collect())
-}
-
-/// Events at the end of a session whose types are named when a filter matched none.
-const TYPES_OF: u64 = 200;
 
 /// Why no event is printed when none is.
 fn nothing_in(wanted: &args::Events) -> String {

@@ -36,6 +36,8 @@ pub(super) struct Page {
     pub(super) gaps: Vec<Gap>,
     /// Where to go on.
     pub(super) next_position: u64,
+    /// Where a filter of types matched nothing: the types of the session's last events.
+    pub(super) types_seen: Vec<String>,
 }
 
 /// A range that cannot be served.
@@ -97,6 +99,8 @@ struct Answer {
     next_position: u64,
     #[serde(default)]
     gaps: Vec<Gap>,
+    #[serde(default)]
+    types_seen: Vec<String>,
 }
 
 /// A reading of a session, in pages.
@@ -129,8 +133,8 @@ impl<'a> Pages<'a> {
         self.left = self.left.saturating_sub(answer.data.len() as u64);
         self.ended = answer.next_page.is_none();
         self.next_page = answer.next_page.clone();
-        let Answer { data: events, gaps, next_position, .. } = answer;
-        Ok(Some(Page { body, events, gaps, next_position }))
+        let Answer { data: events, gaps, next_position, types_seen, .. } = answer;
+        Ok(Some(Page { body, events, gaps, next_position, types_seen }))
     }
 
     fn request(&self) -> Request {

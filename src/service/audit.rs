@@ -137,6 +137,7 @@ impl Service {
                 next_position: Position::ZERO,
                 tail: Position::ZERO,
                 gaps: Vec::new(),
+                types_seen: Vec::new(),
             }),
             answer => answer,
         }

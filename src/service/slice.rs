@@ -2,7 +2,7 @@
 //! in memory; a filter reads on until the page is full or the range ends. It must not look inside
 //! a body.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use super::{Caller, Service, ServiceError, ServiceResult, page};
 use crate::{
@@ -16,6 +16,8 @@ const SCAN_EVENTS: usize = 1_000;
 const SCAN_BYTES: usize = 4 << 20;
 /// Bytes of bodies a follower takes in one step: what a slow reader keeps in memory.
 const FOLLOW_BYTES: usize = 256 << 10;
+/// Events at the end of a session whose types are named where a filter of types matched none.
+const TYPES_OF_EVENTS: usize = 200;
 /// How long to wait before asking for a watch again that the store has closed.
 const REWATCH: Duration = Duration::from_millis(20);
 
@@ -83,6 +85,9 @@ pub struct EventSlice {
     pub tail: Position,
     /// What is missing among the positions answered for.
     pub gaps: Vec<Gap>,
+    /// Where a filter of types matched no event of the range: the types of the session's last 200
+    /// events, in the order of the alphabet. Empty otherwise.
+    pub types_seen: Vec<EventType>,
 }
 
 /// A query with its points resolved.
@@ -124,7 +129,11 @@ impl Service {
         let key = caller.key(session);
         if query.wait.is_zero() {
             let plan = self.plan(&key, query).await?;
-            return self.collect(&key, &plan, query).await;
+            let mut slice = self.collect(&key, &plan, query).await?;
+            if !query.types.is_empty() && slice.events.is_empty() && slice.next_page.is_none() {
+                slice.types_seen = self.types_seen(&key, slice.tail).await;
+            }
+            return Ok(slice);
         }
         // Watched before it is read, so that no event falls between.
         let mut watch = self.store.watch(&key).await?;
@@ -153,6 +162,20 @@ impl Service {
             Ok(Err(error)) => Err(error),
             Ok(Ok(())) | Err(_) => Ok(answer),
         }
+    }
+
+    /// The types of the last events of a session; none of what is damaged.
+    async fn types_seen(&self, key: &SessionKey, tail: Position) -> Vec<EventType> {
+        let read = Read {
+            range: Range::new(tail.minus(TYPES_OF_EVENTS as u64), tail),
+            events_max: TYPES_OF_EVENTS,
+            bytes_max: SCAN_BYTES,
+            fill: Fill::Backward,
+            allow_gaps: true,
+        };
+        let events = self.store.read(key, read).await.map(|slice| slice.events);
+        let types = events.unwrap_or_default().into_iter().map(|event| event.kind);
+        types.collect::<BTreeSet<_>>().into_iter().collect()
     }
 
     async fn plan(&self, key: &SessionKey, query: &EventQuery) -> ServiceResult<Plan> {
@@ -235,6 +258,7 @@ impl Service {
             next_position: if plan.descending { end } else { plan.from },
             tail: Position::ZERO,
             gaps: Vec::new(),
+            types_seen: Vec::new(),
         };
         let mut full = false;
         while !full {

@@ -5,7 +5,7 @@ use std::io::Write as _;
 
 use super::{convert, json, types};
 use crate::{
-    event::{Event, Position, SessionId, Timestamp},
+    event::{Event, EventType, Position, SessionId, Timestamp},
     service::{Appended, Emitted, EventSlice, Gap, Receipt, ServiceError},
 };
 
@@ -78,6 +78,11 @@ pub fn slice(slice: &EventSlice) -> Vec<u8> {
         let gaps: Vec<types::Gap> = slice.gaps.iter().map(types::Gap::from).collect();
         out.extend_from_slice(br#","gaps":"#);
         write_value(&mut out, &gaps);
+    }
+    if !slice.types_seen.is_empty() {
+        let types: Vec<&str> = slice.types_seen.iter().map(EventType::as_str).collect();
+        out.extend_from_slice(br#","types_seen":"#);
+        write_value(&mut out, &types);
     }
     out.push(b'}');
     out

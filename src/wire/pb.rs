@@ -110,6 +110,9 @@ pub struct EventsAnswer {
     /// What is missing among the positions answered for: with allow_gaps=true, or accepted.
     #[prost(message, repeated, tag = "5")]
     pub gaps: ::prost::alloc::vec::Vec<Gap>,
+    /// Where types matched no event of the range: the types of the session's last 200 events.
+    #[prost(string, repeated, tag = "6")]
+    pub types_seen: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 /// Who caused an event; set by the door that wrote it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]

@@ -119,6 +119,7 @@ pub fn slice(slice: &EventSlice) -> Vec<u8> {
         next_position: slice.next_position.0,
         tail: slice.tail.0,
         gaps: gaps.collect(),
+        types_seen: slice.types_seen.iter().map(ToString::to_string).collect(),
     };
     answer(&slice.events, &rest)
 }
@@ -292,6 +293,7 @@ mod tests {
                 next_position: Position(7),
                 tail: Position(9),
                 gaps: Vec::new(),
+                types_seen: vec![EventType::new("a.b").unwrap()],
             };
             let whole = pb::EventsAnswer {
                 data: slice_of.events.iter().map(message).collect(),
@@ -299,6 +301,7 @@ mod tests {
                 next_position: 7,
                 tail: 9,
                 gaps: Vec::new(),
+                types_seen: vec!["a.b".to_owned()],
             };
             prop_assert_eq!(slice(&slice_of), whole.encode_to_vec());
         }

@@ -333,6 +333,9 @@ pub struct EventsAnswer {
     /// What is missing among the positions answered for; only with `allow_gaps=true`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gaps: Vec<Gap>,
+    /// Where `types[]` matched no event of the range: the types of the session's last 200 events.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub types_seen: Vec<String>,
 }
 
 /// Any error, on any route.

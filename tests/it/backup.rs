@@ -22,6 +22,7 @@ use sessionlog::{
 };
 
 use crate::{
+    bytes::holds,
     engines::{append, batch, create, event, events_of, key, small, whole_of},
     life::{asked, machine, runtime},
     nth::{Nth, cases},
@@ -406,7 +407,7 @@ fn a_backup_goes_where_nothing_is_and_needs_its_key() {
     assert_eq!(occupied.files(), ["notes.txt"]);
     for path in to.inner.files() {
         let bytes = to.inner.read_durable(&path).unwrap();
-        let found = bytes.windows(CANARY.len()).any(|part| part == CANARY.as_bytes());
+        let found = holds(&bytes, CANARY);
         assert!(!found, "{path} holds what was recorded");
     }
     for keys in [None, Sim::encrypted(18).env().keys] {

@@ -19,7 +19,7 @@ use crate::{
 
 #[test]
 fn lives_that_end_anywhere_lose_nothing_and_invent_nothing() {
-    sweep(40, async |seed| drop(life(seed, None).await));
+    sweep(20, async |seed| drop(life(seed, None).await));
 }
 
 #[test]
@@ -42,7 +42,7 @@ fn what_was_acknowledged_survives_kills_and_power_losses() {
 
 #[test]
 fn a_crash_within_any_call_loses_nothing() {
-    sweep(60, async |seed| {
+    sweep(30, async |seed| {
         let mut run = Run::new(seed);
         for _ in 0..4 {
             let fault = if run.below(2) == 0 { Fault::Kill } else { Fault::PowerLoss };
@@ -81,7 +81,7 @@ pub async fn failing(seed: u64, flaw: Option<Flaw>) {
 
 #[test]
 fn a_failing_call_loses_nothing() {
-    sweep(30, async |seed| failing(seed, None).await);
+    sweep(16, async |seed| failing(seed, None).await);
 }
 
 /// The same requests, forks among them, with a fault at one call of them; answers how many calls
@@ -114,7 +114,7 @@ fn every_call_of_a_run_may_be_the_one_that_fails() {
     for seed in [1, 2, 3] {
         let calls = runtime.block_on(one_fault(seed, None));
         assert!(calls > 200, "{calls} calls are hardly a run");
-        for case in cases(calls, 127) {
+        for case in cases(calls, 255) {
             let run = AssertUnwindSafe(one_fault(seed, Some(case))).catch_unwind();
             assert!(runtime.block_on(run).is_ok(), "seed {seed}, {case:?}");
         }

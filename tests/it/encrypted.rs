@@ -25,6 +25,7 @@ use sessionlog::{
 };
 
 use crate::{
+    bytes::holds,
     engines::{append, batch, create, event, events_of, key, named, small},
     fuzz_seeds::recover::{Fate, Image, encrypted, survive},
     life::runtime,
@@ -145,7 +146,7 @@ async fn plant(store: &Local, canaries: &mut Canaries, round: usize) {
 #[test]
 fn no_word_of_a_client_is_on_disk_in_clear() {
     let mut scanned = 0;
-    for seed in 0..6 {
+    for seed in 0..3 {
         let sim = Sim::encrypted(seed);
         let mut canaries = Canaries(SeededEntropy::new(seed ^ 0xc0ffee), Vec::new());
         for round in 0..6 {
@@ -184,25 +185,13 @@ fn no_word_of_a_client_is_on_disk_in_clear() {
                     assert!(!path.contains(canary.as_str()), "{canary} names {path}");
                     // Half of it, since a text may lie across what is compressed.
                     let part = &canary.as_bytes()[canary.len() - 16..];
-                    let found = memchr(bytes, part);
-                    assert!(!found, "{canary} is in {path} after round {round}");
+                    assert!(!holds(bytes, part), "{canary} is in {path} after round {round}");
                 }
             }
         }
         assert!(canaries.1.len() > 400, "{} canaries", canaries.1.len());
     }
     eprintln!("{scanned} bytes scanned, no canary found");
-}
-
-fn memchr(bytes: &[u8], part: &[u8]) -> bool {
-    let mut rest = bytes;
-    while let Some(at) = rest.iter().position(|byte| *byte == part[0]) {
-        if rest[at..].starts_with(part) {
-            return true;
-        }
-        rest = &rest[at + 1..];
-    }
-    false
 }
 
 /// The encrypted frames of a file: header and payload, and where each lies.

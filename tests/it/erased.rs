@@ -11,6 +11,7 @@ use sessionlog::{
 };
 
 use crate::{
+    bytes::holds,
     engines::{append, batch, create, event, events_of, key, small},
     forks::fork,
     life::{AGES, Age, machine, runtime},
@@ -72,8 +73,7 @@ fn tree(sim: &Sim) -> BTreeMap<String, Vec<u8>> {
 }
 
 fn holding(sim: &Sim, text: &str) -> Vec<String> {
-    let holds = |bytes: &[u8]| bytes.windows(text.len()).any(|part| part == text.as_bytes());
-    tree(sim).into_iter().filter(|(_, bytes)| holds(bytes)).map(|(path, _)| path).collect()
+    tree(sim).into_iter().filter(|(_, bytes)| holds(bytes, text)).map(|(path, _)| path).collect()
 }
 
 async fn is_gone(store: &Local) -> bool {
@@ -421,7 +421,7 @@ fn an_erasure_that_cannot_be_finished_is_tried_again_ever_more_rarely_and_ends_n
             // A backup that begins now has nothing of it, and is not ended by a try that fails.
             let mut parts = 0;
             let made = store.backup(&mut |part| {
-                assert!(!part.bytes.windows(CANARY.len()).any(|at| at == CANARY.as_bytes()));
+                assert!(!holds(&part.bytes, CANARY));
                 if parts == 0 {
                     sim.fail_next(Op::OpenRead, Fault::Denied, false);
                     sim.fail_next(Op::OpenRead, Fault::Denied, false);

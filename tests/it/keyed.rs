@@ -5,7 +5,10 @@ use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
 use serde_json::{Value, json};
 
-use crate::program::{Place, kill};
+use crate::{
+    bytes::holds,
+    program::{Place, kill},
+};
 
 const KEY: &str = "0f1e2d3c4b5a69788796a5b4c3d2e1f00112233445566778899aabbccddeeff0";
 const OTHER: &str = "ff1e2d3c4b5a69788796a5b4c3d2e1f00112233445566778899aabbccddeeff0";
@@ -29,10 +32,6 @@ fn tree(directory: &Path) -> Vec<(String, Vec<u8>)> {
     }
     found.sort();
     found
-}
-
-fn holds(bytes: &[u8], text: &str) -> bool {
-    bytes.windows(text.len()).any(|part| part == text.as_bytes())
 }
 
 #[expect(clippy::disallowed_types, reason = "a program reads what it appends there")]

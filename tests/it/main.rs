@@ -10,6 +10,7 @@
 )]
 
 // The engines, and the words tests of a store are written in.
+mod bytes;
 mod engines;
 // What a client knows, what a crash does with it, and defects that these tests must see.
 mod crash;

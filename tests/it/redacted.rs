@@ -23,6 +23,7 @@ use sessionlog::{
 };
 
 use crate::{
+    bytes::holds,
     engines::{append, batch, create, event, events_of, everything, key, named, small},
     life::{AGES, Age, machine, runtime},
     nth::{Nth, cases},
@@ -119,10 +120,6 @@ fn frames(path: &str, bytes: &Bytes) -> Vec<Frame> {
     whole.collect()
 }
 
-fn holds(bytes: &[u8], text: &str) -> bool {
-    bytes.windows(text.len()).any(|part| part == text.as_bytes())
-}
-
 /// What a batch's key says of the content of the batch with the event.
 fn digest() -> [u8; 32] {
     let first = AT - AT % 3;
@@ -141,9 +138,7 @@ pub fn holding(sim: &Sim) -> Vec<String> {
             // What is not readable under any key is nobody's.
             let records = frame.decrypt(cipher).and_then(|frame| frame.records());
             records.unwrap_or_default().iter().any(|(_, record)| match &record.body {
-                RecordBody::Whole { body, .. } => {
-                    holds(body, CANARY) || body.windows(32).any(|part| part == digest)
-                }
+                RecordBody::Whole { body, .. } => holds(body, CANARY) || holds(body, digest),
                 RecordBody::Redacted { .. } => false,
             })
         };

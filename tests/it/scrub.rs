@@ -167,6 +167,19 @@ async fn rot_in_the_journal_is_found_and_made_good_from_memory() {
     }
 }
 
+/// The scrubber and a close want the same lock. It ends, however often they meet.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_that_is_closed_while_it_scrubs_ends() {
+    let sim = Sim::new(45);
+    drop(store(&sim).await);
+    let options = Options { background: true, scrub_every: Duration::from_nanos(1), ..small() };
+    for _ in 0..50 {
+        let store = Local::open_local(&sim.env(), options).unwrap();
+        append(&store, &key("other"), batch([event("{}")])).await.unwrap();
+        store.close().await;
+    }
+}
+
 /// Nobody reads, nobody asks: the thread of the store finds it.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_thread_that_scrubs_finds_rot_that_nobody_read() {

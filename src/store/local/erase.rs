@@ -302,7 +302,8 @@ impl Shared {
     /// Zeroes the payloads of a session's frames in every file of the journal, as far as `wanted`
     /// takes the log sequence numbers of their records (the first, and the one after the last), and
     /// what earlier uses left behind and between the frames of each file: of those no header may be
-    /// left that names anybody. Nobody writes to it meanwhile, and nothing of them is repeated later on.
+    /// left that names anybody. Nobody writes to it meanwhile, and nothing of them is repeated later
+    /// on.
     pub(super) fn zero_journal(
         &self,
         session: SessionHash,

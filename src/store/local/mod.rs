@@ -855,8 +855,12 @@ impl Store for Local {
     fn close(&self) -> BoxFuture<'_, ()> {
         async move {
             blocking(|| {
-                let _turn = lock(&self.shared.repairing);
+                // A repair under way ends first, and a later one finds the store closed. The
+                // scrubber waits for this lock, too: it is free before threads are joined.
+                let turn = lock(&self.shared.repairing);
                 self.shared.close();
+                self.shared.closed.store(true, Ordering::Release);
+                drop(turn);
                 self.stop();
             });
         }

@@ -120,6 +120,9 @@ pub(super) struct EventsAnswer {
     tail: u64,
     /// Whether there is more in the range.
     has_more: bool,
+    /// Where types matched no event of the range: the types of the session's last 200 events.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    types_seen: Vec<String>,
     trust: &'static str,
     notice: &'static str,
 }
@@ -154,6 +157,7 @@ impl EventsAnswer {
             next_position: cut.unwrap_or(slice.next_position).0,
             tail: slice.tail.0,
             has_more: cut.is_some() || slice.next_page.is_some(),
+            types_seen: slice.types_seen.iter().map(ToString::to_string).collect(),
             trust: TRUST,
             notice: NOTICE,
         }

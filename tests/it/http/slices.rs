@@ -184,6 +184,22 @@ async fn slices_are_half_open_ranges_between_points() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_filter_that_matches_no_event_is_told_which_types_there_are() {
+    over_every_engine(async |house| {
+        house.session("s", 10).await;
+        let seen = json!(["agent.message", "user.message"]);
+        assert_eq!(read(house, "types[]=agent.mesage").await["types_seen"], seen);
+        for told in ["types[]=agent.message", "from=10", "from=1&to=2&types[]=user.message"] {
+            assert_eq!(read(house, told).await.get("types_seen"), None, "{told}");
+        }
+        let wanted = json!({ "sessionId": "s", "types": ["agent.mesage"] });
+        let answer = house.post_text("/v1/tools/get_events", &wanted.to_string()).await.json();
+        assert_eq!(answer["typesSeen"], seen, "{answer}");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn paging_yields_every_event_once_in_either_order_filtered_or_not() {
     over_every_engine(async |house| {
         house.session("s", 2_500).await;

@@ -36,7 +36,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 const TURNS: u64 = 400;
 
 fn work() -> std::path::PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("src/harness")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("src/import")
 }
 
 fn serve(place: &Place) -> Server {
@@ -119,7 +119,7 @@ fn an_agent_killed_at_random_ends_with_the_result_of_one_that_was_not() {
     assert_eq!(answer.as_deref(), Some(expected.as_str()));
     let count = |types: &str| runtime.block_on(events(&server.url, "killed", types)).len();
     let (calls, continued) = (count("agent.tool_use"), count("context.compacted"));
-    assert!(calls > 200 && kills > 5 && continued > 10, "{calls} {kills} {continued}");
+    assert!(calls > 150 && kills > 5 && continued > 10, "{calls} {kills} {continued}");
     say::told(&format!(
         "an agent of {LIMIT} tokens: {calls} calls of tools, killed {kills} times, its server \
          {servers} times, continued {continued} times in one session; {expected}"
@@ -235,7 +235,7 @@ fn an_agent_whose_model_is_behind_the_messages_api_ends_with_the_same_result() {
     let (calls, continued) = (count("agent.tool_use"), count("context.compacted"));
     let [asked, busy, stood] =
         [&api.asked, &api.busy, &api.stood].map(|one| one.load(Ordering::SeqCst));
-    assert!(calls > 200 && kills > 5 && continued > 10, "{calls} {kills} {continued}");
+    assert!(calls > 150 && kills > 5 && continued > 10, "{calls} {kills} {continued}");
     assert!(busy > 10 && stood as usize >= continued, "{busy} {stood} {continued}");
     say::told(&format!(
         "an agent with a model behind the Messages API: asked {asked} times, busy {busy} times, \

@@ -7,7 +7,10 @@ use sessionlog::{
     store::{Health, Store, StoreError, local::Local},
 };
 
-use crate::engines::{append, batch, create, event, events_of, key, small};
+use crate::{
+    bytes::holds,
+    engines::{append, batch, create, event, events_of, key, small},
+};
 
 const CANARY: &str = "canary-70c1d9";
 
@@ -38,7 +41,7 @@ async fn lived() -> (Sim, Local, Vec<Event>) {
 fn left(sim: &Sim) -> Vec<String> {
     let holds = |path: &String| {
         let bytes = sim.read_durable(path).unwrap();
-        bytes.windows(CANARY.len()).any(|part| part == CANARY.as_bytes())
+        holds(&bytes, CANARY)
     };
     sim.files().into_iter().filter(holds).collect()
 }

@@ -60,7 +60,7 @@ fn measure(events: &[Event], names: &str, tokens_max: usize, sum: &mut Sum) {
 #[test]
 fn transforms_save_tokens_and_keep_the_beginning_of_a_window() {
     let Some(conversations) = real::conversations() else { return };
-    let conversations: Vec<&Vec<Event>> = conversations.iter().step_by(5).collect();
+    let conversations: Vec<&Vec<Event>> = conversations.iter().step_by(9).collect();
     let sum = |names: &str, tokens_max: usize| {
         let mut sum = Sum::default();
         conversations.iter().for_each(|events| measure(events, names, tokens_max, &mut sum));
