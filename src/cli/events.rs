@@ -40,12 +40,12 @@ pub(super) async fn print(client: &Client, wanted: args::Events, screen: &mut Sc
     let mut pages = Pages::new(client, &wanted.session, query);
     let (mut found, mut types_seen) = (false, Vec::new());
     while let Some(page) = pages.next().await? {
+        found |= !page.events.is_empty() || !page.gaps.is_empty();
+        types_seen = page.types_seen;
         if screen.json {
             screen.answer(&page.body)?;
             continue;
         }
-        found |= !page.events.is_empty() || !page.gaps.is_empty();
-        types_seen = page.types_seen;
         for event in &page.events {
             screen.line(on_one_line(event.get()))?;
         }

@@ -299,11 +299,10 @@ impl Shared {
         Ok(())
     }
 
-    /// Zeroes the payloads of a session's frames in every file of the journal, as far as `wanted`
-    /// takes the log sequence numbers of their records (the first, and the one after the last), and
-    /// what earlier uses left behind and between the frames of each file: of those no header may be
-    /// left that names anybody. Nobody writes to it meanwhile, and nothing of them is repeated later
-    /// on.
+    /// Zeroes the payloads of a session's frames in every journal file. `wanted` says by the log
+    /// sequence numbers of a frame's records (the first, and the one after the last) whether its
+    /// payload goes. Zeroes as well what earlier uses of a file left behind and between its frames:
+    /// no header may be left there that names a session. No thread writes to a file meanwhile.
     pub(super) fn zero_journal(
         &self,
         session: SessionHash,
