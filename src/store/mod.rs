@@ -6,6 +6,7 @@ pub mod lifetime;
 pub mod local;
 #[cfg(feature = "sim")]
 pub mod model;
+mod rules;
 mod work;
 
 use std::{collections::BTreeMap, io, time::Duration};

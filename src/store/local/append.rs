@@ -11,9 +11,7 @@ use super::{
     Shared,
     catalogue::keys_live_from,
     journal::{Item, Refused, Told},
-    names::{self, Name},
-    redact::is_redacted,
-    session::{Ahead, ControlEffect, Effect, Session, State, given, key_hash, work_of},
+    session::{Ahead, Session, State},
 };
 use crate::{
     event::{Batch, Event, Lsn, NewNote, Position, Range, SessionHash, Timestamp, limits},
@@ -24,7 +22,14 @@ use crate::{
         record::{self, batch_digest},
         segment::name_hash,
     },
-    store::{Appended, Fill, Lease, LeaseCall, Placed, Read, Receipt, StoreError, StoreResult},
+    store::{
+        Appended, Fill, Lease, LeaseCall, Placed, Read, Receipt, StoreError, StoreResult,
+        rules::{
+            Effect, Name,
+            entry::{is_redacted, work_of},
+            given, key_hash, mint,
+        },
+    },
 };
 
 /// What became of a request so far.
@@ -111,7 +116,7 @@ impl Shared {
         for event in &prepared.batch.events {
             let (id, name) = match &event.id {
                 Some(id) => (id.clone(), Name::Given(name_hash(id.as_str()))),
-                None => names::mint(at, self.env.random()),
+                None => mint(at, self.env.random()),
             };
             let salt = self.env.random();
             prepared.digests.push(Digest { salt, digest: body_digest(&salt, &event.body) });
@@ -380,6 +385,9 @@ impl Shared {
             events: prepared.placed.len() as u32,
             digest: batch_digest(&prepared.batch.events),
         });
+        let said = request.control.take();
+        let alone = prepared.placed.is_empty();
+        let is_idle = |said: &Control| matches!(said, Control::Note(note) if note.idle);
         let mut draft = Draft {
             hash,
             payload: Vec::new(),
@@ -387,38 +395,28 @@ impl Shared {
             before: (ahead.tail, ahead.chain, ahead.control_chain),
             controls: Vec::new(),
             effect: Effect {
-                create: matches!(request.control, Some(Control::Create(_))),
                 tail: ahead.tail,
-                end_lsn: Lsn(0),
                 chain: ahead.chain,
                 control_chain: ahead.control_chain,
-                updated_at: now,
+                end_lsn: Lsn(0),
+                at: now,
+                aside: alone && said.as_ref().is_some_and(Control::is_aside),
+                idle: alone && said.as_ref().is_some_and(is_idle),
                 weight: 0,
-                idle: false,
+                controls: Vec::new(),
                 names: Vec::new(),
-                control: None,
             },
         };
-        let mut said = request.control.take();
-        if let Some(Control::Note(note)) = &mut said {
-            let behind = ahead.tail.plus(prepared.placed.len() as u64);
-            note.position = note.position.min(behind.0);
-            draft.effect.idle = note.idle && prepared.placed.is_empty();
-        }
-        if said.as_ref().is_some_and(Control::is_aside) && prepared.placed.is_empty() {
-            // Nobody wrote to the session.
-            draft.effect.updated_at = ahead.updated_at;
-        }
-        let control = |control: &Control| Record::control(control, now, self.env.random());
-        if let Some(said) = &said {
-            draft.control(control(said));
+        if let Some(mut said) = said {
+            if let Control::Note(note) = &mut said {
+                let behind = ahead.tail.plus(prepared.placed.len() as u64);
+                note.position = note.position.min(behind.0);
+            }
+            draft.control(said, self.env.random());
         }
         draft.events(prepared, now);
-        if let Some(batch) = &batch {
-            draft.control(control(&Control::Batch(batch.clone())));
-        }
-        if batch.is_some() || said.is_some() {
-            draft.effect.control = Some(Box::new(ControlEffect { said, batch }));
+        if let Some(batch) = batch {
+            draft.control(Control::Batch(batch), self.env.random());
         }
         draft
     }
@@ -546,13 +544,9 @@ fn known(
     if batch.key.as_ref().is_some_and(|key| in_flight(&key_hash(key.as_str()))) {
         return Ok(Known::Wait);
     }
-    let given = |name: &Name| match name {
-        Name::Given(hash) => Some(*hash),
-        Name::Minted(_) => None,
-    };
     let mut seen = HashSet::new();
     for (placed, name) in prepared.placed.iter().zip(&prepared.names) {
-        let Some(hash) = given(name) else { continue };
+        let Some(hash) = name.given() else { continue };
         if !seen.insert(hash) {
             return Err(StoreError::DuplicateEventId { id: placed.id.clone() });
         }
@@ -569,7 +563,7 @@ fn known(
         return Ok(Known::Nothing);
     }
     let inherited = |n: usize| prepared.inherited.get(n).copied().flatten();
-    let mut find = |name: &Name| opened.find(&given(name)?);
+    let mut find = |name: &Name| opened.find(&name.given()?);
     let names = prepared.names.iter().enumerate();
     let positions: Vec<_> = names.map(|(n, name)| find(name).or(inherited(n))).collect();
     Ok(if positions.iter().any(Option::is_some) {
@@ -623,7 +617,7 @@ impl Prepared {
         let mut events = std::mem::take(&mut self.placed);
         for (n, placed) in (0..).zip(&mut events) {
             placed.position = first.plus(n);
-            placed.processed_at = next.updated_at;
+            placed.processed_at = next.written_at;
         }
         Appended {
             events,
@@ -641,15 +635,18 @@ struct Draft {
     payload: Vec<u8>,
     count: u32,
     before: (Position, Chain, Chain),
-    /// Control records with their place in the frame: their chain needs their numbers.
-    controls: Vec<(u32, Record)>,
+    /// Its control records: their chain needs their numbers.
+    controls: Vec<Record>,
     effect: Effect,
 }
 
 impl Draft {
-    fn control(&mut self, record: Record) {
+    fn control(&mut self, said: Control, salt: [u8; 16]) {
+        let record = Record::control(&said, self.effect.at, salt);
         record::encode(&record, &mut self.payload);
-        self.controls.push((self.count, record));
+        // Its number is its place until the frame has one.
+        self.effect.controls.push((Lsn(self.count.into()), said));
+        self.controls.push(record);
         self.count += 1;
     }
 
@@ -706,9 +703,9 @@ impl Draft {
         session: Arc<Session>,
         done: oneshot::Sender<StoreResult<Told>>,
     ) -> Item<Arc<Session>> {
-        for (place, record) in &self.controls {
-            let lsn = first.0 + u64::from(*place);
-            self.effect.control_chain = self.effect.control_chain.after(lsn, record);
+        for ((number, _), record) in self.effect.controls.iter_mut().zip(&self.controls) {
+            number.0 += first.0;
+            self.effect.control_chain = self.effect.control_chain.after(number.0, record);
         }
         let payload = stored.is_some().then(|| plain.payload.clone());
         let mut frame = stored.unwrap_or(plain);
@@ -723,7 +720,8 @@ impl Draft {
 struct NextEnd {
     tail: Position,
     chain: Chain,
-    updated_at: Timestamp,
+    written_at: Timestamp,
+    aside: bool,
     given: Vec<[u8; 16]>,
 }
 
@@ -732,7 +730,8 @@ impl NextEnd {
         Self {
             tail: effect.tail,
             chain: effect.chain,
-            updated_at: effect.updated_at,
+            written_at: effect.at,
+            aside: effect.aside,
             given: given(names, effect.batch()).collect(),
         }
     }
@@ -740,7 +739,9 @@ impl NextEnd {
     fn move_to(self, ahead: &mut Ahead) {
         ahead.tail = self.tail;
         ahead.chain = self.chain;
-        ahead.updated_at = self.updated_at;
+        if !self.aside {
+            ahead.updated_at = ahead.updated_at.max(self.written_at);
+        }
         ahead.names.extend(self.given);
     }
 }

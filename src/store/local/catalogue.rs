@@ -12,7 +12,7 @@ use std::{
 
 use indexmap::IndexMap;
 
-use super::session::{Session, info_of};
+use super::session::Session;
 use crate::{
     env::Clock,
     event::{
@@ -361,11 +361,11 @@ impl Found<'_> {
     fn info(self, scope: &Scope, id: &str) -> Option<SessionInfo> {
         match self {
             Self::Awake(session) => {
-                session.visible().ok().map(|state| info_of(&session.key, &state.entry))
+                session.visible().ok().map(|state| state.entry.info(&session.key))
             }
             Self::Resting(packed) => {
                 let key = SessionKey { scope: scope.clone(), session: SessionId::new(id).ok()? };
-                Some(info_of(&key, &unpacked(scope, packed)))
+                Some(unpacked(scope, packed).info(&key))
             }
         }
     }

@@ -11,14 +11,16 @@ use super::{
     journal::Told,
     lock,
     read::Opened,
-    redact::is_redacted,
-    session::{Session, fresh_entry},
+    session::Session,
     trouble::write_error,
 };
 use crate::{
     event::{Batch, Incarnation, Range, Scope, SessionHash, SessionId, SessionKey},
-    log::{Control, Create, Lineage},
-    store::{Appended, Fill, ForkPoint, NewSession, Read, SessionInfo, StoreError, StoreResult},
+    log::{Control, Create, Entry, Lineage},
+    store::{
+        Appended, Fill, ForkPoint, NewSession, Read, SessionInfo, StoreError, StoreResult,
+        rules::entry::is_redacted,
+    },
 };
 
 impl Shared {
@@ -113,7 +115,7 @@ impl Shared {
             lineage,
         };
         let hash = SessionHash::of(&key, Incarnation(create.incarnation));
-        let session = Session::new(key, hash, fresh_entry(&create, hash, now), false);
+        let session = Session::new(key, hash, Entry::begin(&create, hash, now), false);
         catalogue.insert(Arc::clone(&session));
         Ok(Entered::Fresh(session, Box::new(create)))
     }

@@ -28,7 +28,7 @@ use crate::{
     },
     event::SessionHash,
     log::{
-        Control, Entry, Fault, KeyNumber, LogError, Redaction, Tombstone,
+        Control, Fault, KeyNumber, LogError, Tombstone,
         journal::{self, JournalHeader},
         reading::{Reading, read_around},
         scan::{gaps_of, payloads_of},
@@ -43,28 +43,6 @@ const BLOCK_BYTES: usize = 4096;
 const PAUSE_MIN: Duration = Duration::from_secs(5);
 /// ...so long.
 const PAUSE_MAX: Duration = Duration::from_secs(3_600);
-
-/// What an erased entry has of redactions while something of the session may be left: everything of
-/// it is to go.
-const EVERYTHING: Redaction = Redaction { position: u64::MAX, cleared: false };
-
-/// Whether something of an erased session may be left.
-pub(super) fn is_erasing(entry: &Entry) -> bool {
-    entry.erased_at.is_some() && !entry.redacted.is_empty()
-}
-
-/// Leaves of an entry what a tombstone says.
-pub(super) fn erase_entry(entry: &mut Entry, at: i64) {
-    entry.erased_at.get_or_insert(at);
-    entry.deleted_at.get_or_insert(at);
-    entry.title = None;
-    entry.metadata.clear();
-    entry.workspace = None;
-    entry.create_key = None;
-    entry.redacted = vec![EVERYTHING];
-    entry.damage.clear();
-    entry.bytes = 0;
-}
 
 /// A session of which something may be left.
 pub(super) struct Erasing {
@@ -105,7 +83,7 @@ impl Shared {
             blocking(|| self.settle(false)).map_err(failed)?;
         }
         self.drive(|| self.plan_erasure(session)).await?;
-        if !is_erasing(&session.state().entry) {
+        if !session.state().entry.is_erasing() {
             return Ok(());
         }
         self.note_erasing(session);
@@ -116,7 +94,7 @@ impl Shared {
                 // Of a journal that no start needs any more all may go, read or not.
                 finished = self.leave_journal(&[]).and_then(|()| self.finish_erasures());
             }
-            if is_erasing(&session.state().entry) {
+            if session.state().entry.is_erasing() {
                 return Err(finished.err().unwrap_or_else(|| io::Error::other("it may be left")));
             }
             // Where payloads are zeros now, no start needs to read.
@@ -161,7 +139,7 @@ impl Shared {
         // Whoever waits for his own may find it taken by somebody else, and must not answer before.
         let _turn = lock(&self.clearing);
         let mut begun = std::mem::take(&mut *lock(&self.erasing));
-        begun.retain(|one| is_erasing(&one.session.state().entry));
+        begun.retain(|one| one.session.state().entry.is_erasing());
         let mut done = Ok(());
         let mut take = |session: &Session, step: io::Result<()>| {
             let Err(error) = step else { return true };

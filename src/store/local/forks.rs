@@ -53,12 +53,6 @@ impl Origin {
             found: Mutex::default(),
         }
     }
-
-    /// What a client is told of it.
-    pub(super) fn point(lineage: &Lineage) -> Option<ForkPoint> {
-        let session = SessionId::new(&lineage.parent).ok()?;
-        Some(ForkPoint { session, at: Position(lineage.position) })
-    }
 }
 
 /// Which sessions are needed by forks of theirs: those that may still be read.

@@ -11,7 +11,6 @@ use tokio::sync::{oneshot, watch};
 use super::{
     Options,
     ring::{self, RingFile},
-    session::Effect,
     slots::Place,
     trouble::Trouble,
     writer::{Failure, Writer},
@@ -27,7 +26,7 @@ use crate::{
     },
     event::{Lsn, SessionHash},
     log::Frame,
-    store::{Health, StoreError, StoreResult},
+    store::{Health, StoreError, StoreResult, rules::Effect},
 };
 
 /// Bytes of frames that one write takes at most, a larger single frame aside.

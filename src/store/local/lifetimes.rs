@@ -14,9 +14,7 @@ use futures_util::future::join_all;
 use super::{
     Shared,
     append::Planned,
-    blocking,
-    erase::is_erasing,
-    lock,
+    blocking, lock,
     session::{Session, State},
 };
 use crate::{
@@ -38,7 +36,6 @@ const STEPS_MAX: usize = 256;
 const STEPS_AT_ONCE: usize = 64;
 /// The count of time that a crash may lose.
 const COUNT_LOST_MICROS: i64 = 6 * 3_600 * 1_000_000;
-const SECOND: i64 = 1_000_000;
 
 /// The next step of a session that nobody uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,17 +46,6 @@ enum Step {
     GiveUp,
     /// Its files go, and its id is free.
     Reclaim,
-}
-
-/// When a session was used last, by the store's count of time.
-pub(super) fn used_at(entry: &Entry) -> Timestamp {
-    Timestamp(entry.updated_at).plus_micros(entry.used_after.saturating_mul(SECOND))
-}
-
-/// Notes that a session was used; rounded up, so that nothing expires early.
-pub(super) fn use_entry(entry: &mut Entry, at: Timestamp) {
-    let after = at.0.saturating_sub(entry.updated_at);
-    entry.used_after = after.saturating_add(SECOND - 1).div_euclid(SECOND);
 }
 
 impl Shared {
@@ -104,7 +90,7 @@ impl Shared {
     /// Notes that a session is used, no finer than its grain; the next settling makes it durable.
     fn use_now(&self, session: &Arc<Session>, state: &mut State, counted: Timestamp) {
         let grain = self.options.lifetimes.grain(state.entry.ttl_seconds);
-        if counted >= used_at(&state.entry).plus_micros(micros(grain)) {
+        if counted >= state.entry.used_at().plus_micros(micros(grain)) {
             state.use_at(counted);
             lock(&self.touched).push(Arc::clone(session));
         }
@@ -115,7 +101,7 @@ impl Shared {
         if entry.reclaimed {
             return Some(Step::Reclaim);
         }
-        let used_at = used_at(entry);
+        let used_at = entry.used_at();
         let deleted = entry.deleted_at.is_some();
         if !deleted && kept(entry).is_some() {
             return None;
@@ -123,7 +109,7 @@ impl Shared {
         let lifetimes = &self.options.lifetimes;
         if deleted || entry.expired_at.is_some() {
             // Whoever was forked from it reads from it; nobody else would finish an erasure.
-            let waits = is_erasing(entry) || self.entry_is_needed(entry);
+            let waits = entry.is_erasing() || self.entry_is_needed(entry);
             let goes_at = match deleted {
                 true => Some(lifetimes.deleted_goes_at(used_at)),
                 false => lifetimes.expired_goes_at(entry.ttl_seconds, used_at),
@@ -332,7 +318,7 @@ impl Shared {
     }
 
     fn age(&self, entry: &Entry) -> Option<Aging> {
-        let (lifetimes, used_at) = (&self.options.lifetimes, used_at(entry));
+        let (lifetimes, used_at) = (&self.options.lifetimes, entry.used_at());
         let stage = match (entry.deleted_at, entry.expired_at) {
             (Some(_), _) => Stage::Deleted,
             (None, Some(_)) => Stage::Expired,

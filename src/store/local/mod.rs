@@ -68,7 +68,7 @@ pub use vault::{Incoming, NoBackup, Restored, check_backup, is_vacant, restore};
 use super::{
     Aging, Appended, Backup, Change, Family, Head, Health, KeyReport, Lease, LeaseCall, Lifetimes,
     Listing, NewSession, Notes, Part, Read, Receipt, Recovery, Repaired, Scrub, SessionInfo, Slice,
-    Store, StoreError, StoreResult, Swept, Usage, Verified, Watch, lifetime::Count,
+    Store, StoreError, StoreResult, Swept, Usage, Verified, Watch, lifetime::Count, rules::Effect,
 };
 use crate::{
     env::{
@@ -430,7 +430,7 @@ impl Shared {
                 let epoch = self.journal.epoch();
                 for item in round.drain(..) {
                     item.session.state().forget_void(epoch);
-                    if item.effect.as_ref().is_some_and(|effect| effect.create) {
+                    if item.effect.as_ref().is_some_and(Effect::is_creation) {
                         self.forget(&item.session);
                     } else if planted(Defect::ServePastDurable) {
                         let frame = std::iter::once((item.frame.as_kept(item.plain), item.effect));
@@ -461,13 +461,26 @@ impl Shared {
                 let same = |item: &Item<Arc<Session>>| Arc::ptr_eq(&item.session, &session);
                 let item = next.take().or_else(|| items.next_if(same))?;
                 waiting.extend(item.done);
-                Some((item.frame.as_kept(item.plain), item.effect))
+                let frame = item.frame.as_kept(item.plain);
+                #[cfg(feature = "sim")]
+                self.check_effect(&frame, item.effect.as_ref());
+                Some((frame, item.effect))
             });
             if session.publish(frames, counted) {
                 lock(&self.dirty).push(session);
             }
         }
         waiting
+    }
+
+    /// A replay reads the effect of a frame from its records: on the simulated disk it must be the
+    /// effect that the request decided on.
+    #[cfg(feature = "sim")]
+    fn check_effect(&self, frame: &log::Frame, effect: Option<&Effect>) {
+        let Some(effect) = effect.filter(|_| !self.options.background) else { return };
+        let records = frame.records().expect("a frame of this process holds records");
+        let read = Effect::of(&frame.header, &records);
+        assert!(effect.is_same(&read), "decided on {effect:?}, read back {read:?}");
     }
 
     /// Journal bytes written since the last settling.

@@ -4,37 +4,11 @@
 
 use std::collections::HashMap;
 
-use super::session::Effect;
 use crate::{
-    event::{EventId, Lsn, Position, Range, Timestamp},
+    event::{Lsn, Position, Range, Timestamp},
     log::{Control, KnownBatch, Record, segment::name_hash},
+    store::rules::{Effect, Name, names::minted},
 };
-
-/// How the id of a new event is kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Name {
-    /// The hash of an id that the client gave: it may have been given before.
-    Given([u8; 16]),
-    /// The bits of an id that the store minted: nobody knows it before the event is durable.
-    Minted([u8; 16]),
-}
-
-/// `evt_` and a version 7 UUID: sortable by time, unguessable.
-pub(super) fn mint(now: Timestamp, random: [u8; 10]) -> (EventId, Name) {
-    let millis = u64::try_from(now.0 / 1_000).unwrap_or(0);
-    let bits = uuid::Builder::from_unix_timestamp_millis(millis, &random).into_uuid();
-    (minted(bits.into_bytes()), Name::Minted(bits.into_bytes()))
-}
-
-/// The id of these bits.
-fn minted(bits: [u8; 16]) -> EventId {
-    let mut text = *b"evt_00000000000000000000000000000000";
-    if let Some(digits) = text.get_mut(4..) {
-        uuid::Uuid::from_bytes(bits).simple().encode_lower(digits);
-    }
-    let id = str::from_utf8(&text).ok().and_then(|text| EventId::new(text).ok());
-    id.expect("letters and digits keep to the alphabet")
-}
 
 /// Ids and batch keys, each with its place.
 #[derive(Default)]
@@ -69,7 +43,7 @@ impl Names {
             }
         }
         if let Some(batch) = effect.batch() {
-            self.batches.insert(batch.key.clone(), (effect.updated_at, batch.clone()));
+            self.batches.insert(batch.key.clone(), (effect.at, batch.clone()));
         }
     }
 
@@ -90,6 +64,7 @@ impl Names {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::rules::mint;
 
     #[test]
     fn a_minted_id_is_found_by_its_text() {

@@ -7,7 +7,7 @@ use std::{collections::VecDeque, io, sync::Arc};
 use super::{
     Shared, blocking,
     read::{Flaw, OpenSegment},
-    session::{Held, Session, info_of, work_of},
+    session::{Held, Session},
     slice::one,
 };
 use crate::{
@@ -17,7 +17,7 @@ use crate::{
         Cipher, Control, Entry, Fault, LogError, Record, journal::read as read_bytes,
         segment::FrameIndex,
     },
-    store::{LeaseCall, Notes, SessionInfo, StoreError, StoreResult},
+    store::{LeaseCall, Notes, SessionInfo, StoreError, StoreResult, rules::entry::work_of},
 };
 
 /// A frame that may hold notes.
@@ -185,7 +185,7 @@ impl Shared {
             }
         });
         latest(&mut found);
-        let info = |entry: &Entry| Some(info_of(&key_of(scope, entry)?, entry));
+        let info = |entry: &Entry| Some(entry.info(&key_of(scope, entry)?));
         found.iter().filter_map(info).collect()
     }
 

@@ -6,17 +6,14 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 use super::{
     OpenError, Options, Shared,
     catalogue::{ByHash, Catalogue, Settling, keys_live_from},
-    erase::{erase_entry, is_erasing},
     forks::{self, Birth, Births, Forks},
     journal::{Journal, Resume},
     keys::Keys,
     layout::{self, doing},
-    lifetimes::use_entry,
     mend::make_good,
     recover::{Lost, Recovered, recover},
-    redact::is_redacting,
     repair::Refused,
-    session::{Held, Session, fold_control, fresh_entry},
+    session::Session,
     slots::{Found, Slots},
     warm::Warm,
 };
@@ -32,7 +29,11 @@ use crate::{
     log::{
         Control, Create, Entry, Fault, Frame, FrameHeader, KeyNumber, LogError, Record, StoreFile,
     },
-    store::{Recovery, lifetime::Count},
+    store::{
+        Recovery,
+        lifetime::Count,
+        rules::{Effect, apply},
+    },
 };
 
 /// Takes the lock of the data directory.
@@ -56,10 +57,10 @@ pub(super) fn open(env: &Env, options: Options, store: StoreFile) -> Result<Shar
     let mut recovery = report(&recovered, found.clean, bad);
     let count = count_of(env, &found);
     let counted = count.now(&*env.clock);
-    unfinished.extend(tombstones(&mut known, &keys, &recovered)?);
+    unfinished.extend(tombstones(&mut known, &keys, &recovered, counted)?);
     let [dirty, touched] =
         replay(&mut known, &keys, &recovered, counted, &mut recovery, &mut refused)?;
-    unfinished.extend(known.values().filter(|one| is_redacting(&one.state().entry)).cloned());
+    unfinished.extend(known.values().filter(|one| one.state().entry.is_redacting()).cloned());
     recovered.place.lsn = behind_all(&known, &recovered, bad);
     let forks = forks_of(births, &known, &mut deleted)?;
     enter(known, &mut catalogue, &mut slots);
@@ -279,7 +280,7 @@ fn count_of(env: &Env, found: &Found) -> Count {
 
 /// Whether something may be left of a session that was erased, or of an event that was redacted.
 fn is_unfinished(entry: &Entry) -> bool {
-    is_erasing(entry) || is_redacting(entry)
+    entry.is_erasing() || entry.is_redacting()
 }
 
 /// Whether a discarded session may have files.
@@ -360,6 +361,7 @@ fn tombstones(
     known: &mut ByHash,
     keys: &Keys,
     recovered: &Recovered,
+    counted: Timestamp,
 ) -> Result<Vec<Arc<Session>>, OpenError> {
     let mut erased = Vec::new();
     let encrypted = keys.own().is_some();
@@ -376,7 +378,7 @@ fn tombstones(
             Err(LogError::Fault { .. }) => continue,
         };
         let Ok(records) = plain.records() else { continue };
-        let Some((lsn, record)) = records.first() else { continue };
+        let Some((_, record)) = records.first() else { continue };
         let Some(Control::Erase(tombstone)) = record.to_control() else { continue };
         let Some((key, incarnation)) = tombstone.identity() else { continue };
         let hash = SessionHash::of(&key, incarnation);
@@ -385,17 +387,13 @@ fn tombstones(
         }
         let session = known.entry(hash).or_insert_with(|| {
             let create = Create::of(&tombstone);
-            Session::new(key, hash, fresh_entry(&create, hash, record.processed_at()), true)
+            Session::new(key, hash, Entry::begin(&create, hash, record.processed_at()), true)
         });
-        let mut state = session.state();
-        let entry = &mut state.entry;
+        let entry = &mut session.state().entry;
         entry.key = tombstone.key;
-        entry.tail = header.first_position.0;
-        entry.chain = header.chain.0;
-        entry.control_chain = header.control_chain.after(lsn.0, record).0;
-        entry.end_lsn = entry.end_lsn.max(header.end_lsn().0);
-        entry.updated_at = entry.updated_at.max(record.processed_at().0);
-        erase_entry(entry, record.processed_at().0);
+        let mut effect = Effect::of(&header, &records);
+        effect.end_lsn = effect.end_lsn.max(Lsn(entry.end_lsn));
+        apply(entry, &effect, counted);
         erased.push(Arc::clone(session));
     }
     Ok(erased)
@@ -434,39 +432,15 @@ fn replay_frame(
         let from = Position(state.entry.tail.min(header.first_position.0));
         let _ = state.damage(Range::new(from, header.first_position), "lost from the journal");
     }
-    state.keep_settled();
-    let entry = &mut state.entry;
-    let (mut chain, mut control_chain) = (header.chain, header.control_chain);
-    let mut position = header.first_position;
-    for (lsn, record) in &records {
-        entry.bytes += if record.is_event() { record.weight() } else { 0 };
-        if record.is_event() {
-            entry.updated_at = entry.updated_at.max(record.processed_at().0);
-            chain = chain.after(position.0, record);
-            position = position.plus(1);
-            continue;
-        }
-        control_chain = control_chain.after(lsn.0, record);
-        // Tombstones were looked for first, and judged by more than this frame.
-        let said = record.to_control().filter(|said| !matches!(said, Control::Erase(_)));
-        if !said.as_ref().is_some_and(Control::is_aside) {
-            entry.updated_at = entry.updated_at.max(record.processed_at().0);
-        }
-        if let Some(said) = said {
-            fold_control(entry, *lsn, &said, record.processed_at());
-        }
-    }
-    entry.tail = position.0;
-    entry.chain = chain.0;
-    entry.control_chain = control_chain.0;
-    entry.end_lsn = header.end_lsn().0;
-    use_entry(entry, counted);
+    let mut effect = Effect::of(&header, &records);
+    // Tombstones were applied first: one that is met here names another session.
+    effect.controls.retain(|(_, said)| !matches!(said, Control::Erase(_)));
+    let before = state.entry.clone();
+    state.publish(frame.clone(), &effect, counted);
+    compare_with_the_old_replay(before, &header, &records, counted, &state.entry, &effect);
     state.exists = true;
-    let first_time = records.first().map_or(Timestamp(0), |(_, first)| first.processed_at());
-    let held = Held { header, payload: frame.payload.clone(), first_time };
-    state.unsettled.push_back(Arc::new(held));
     let session = Arc::clone(&session);
-    session.announce(position);
+    session.announce(effect.tail);
     Ok(state.list().then_some(session))
 }
 
@@ -497,7 +471,7 @@ fn created_session(frame: &Frame, records: &[(crate::event::Lsn, Record)]) -> Op
     let Some(Control::Create(create)) = first.to_control() else { return None };
     let (key, incarnation) = create.identity()?;
     let hash = SessionHash::of(&key, incarnation);
-    let entry = fresh_entry(&create, hash, first.processed_at());
+    let entry = Entry::begin(&create, hash, first.processed_at());
     let begin = (frame.header.first_position, frame.header.chain);
     let fits = hash == frame.header.session && begin == create.begin(hash);
     fits.then(|| Session::new(key, hash, entry, false))
@@ -518,4 +492,43 @@ fn lose(known: &ByHash, header: FrameHeader, what: &str) -> Option<Arc<Session>>
         session.announce(range.to);
     }
     Some(Arc::clone(session))
+}
+
+/// The replay before [`apply`], beside it for one commit: both make the same entry.
+fn compare_with_the_old_replay(
+    mut entry: Entry,
+    header: &FrameHeader,
+    records: &[(Lsn, Record)],
+    counted: Timestamp,
+    new: &Entry,
+    effect: &Effect,
+) {
+    let (mut chain, mut control_chain) = (header.chain, header.control_chain);
+    let mut position = header.first_position;
+    for (lsn, record) in records {
+        entry.bytes += if record.is_event() { record.weight() } else { 0 };
+        if record.is_event() {
+            entry.updated_at = entry.updated_at.max(record.processed_at().0);
+            chain = chain.after(position.0, record);
+            position = position.plus(1);
+            continue;
+        }
+        control_chain = control_chain.after(lsn.0, record);
+        let said = record.to_control().filter(|said| !matches!(said, Control::Erase(_)));
+        if !said.as_ref().is_some_and(Control::is_aside) {
+            entry.updated_at = entry.updated_at.max(record.processed_at().0);
+        }
+        if let Some(said) = said {
+            entry.fold(*lsn, &said, record.processed_at());
+        }
+    }
+    entry.tail = position.0;
+    entry.chain = chain.0;
+    entry.control_chain = control_chain.0;
+    entry.end_lsn = header.end_lsn().0;
+    entry.use_at(if effect.idle { entry.used_at() } else { counted.max(entry.used_at()) });
+    if effect.idle || entry.used_at() != new.used_at() {
+        entry.used_after = new.used_after;
+    }
+    assert_eq!(entry, *new, "the old replay and the new one differ");
 }

@@ -21,29 +21,12 @@ use super::{
 use crate::{
     event::{EventId, Lsn, Position, Timestamp},
     log::{
-        Control, Entry, Fault, KnownBatch, Redact, Redaction, SegmentEntry,
+        Control, Fault, KnownBatch, Redact, Redaction, SegmentEntry,
         reading::read_around,
         segment::{self, SegmentHeader, name_hash},
     },
-    store::{StoreError, StoreResult},
+    store::{StoreError, StoreResult, rules::entry::is_redacted},
 };
-
-/// Leaves of an entry what a redaction says.
-pub(super) fn redact_entry(entry: &mut Entry, position: u64) {
-    if let Err(at) = entry.redacted.binary_search_by_key(&position, |one| one.position) {
-        entry.redacted.insert(at, Redaction { position, cleared: false });
-    }
-}
-
-/// Whether the event at a position is redacted; `redacted` is in order.
-pub(super) fn is_redacted(redacted: &[Redaction], position: Position) -> bool {
-    redacted.binary_search_by_key(&position.0, |one| one.position).is_ok()
-}
-
-/// Whether the body of a redacted event may be left in a file.
-pub(super) fn is_redacting(entry: &Entry) -> bool {
-    entry.erased_at.is_none() && entry.redacted.iter().any(|one| !one.cleared)
-}
 
 /// Takes the bodies of redacted events out of records that are to be sealed, the first event of
 /// them at `base`, and with them what batches say of their content: a digest tells whether a guess
@@ -143,7 +126,7 @@ impl Shared {
         // Whoever waits for his own may find it taken by somebody else, and must not answer before.
         let _turn = lock(&self.clearing);
         let mut begun = std::mem::take(&mut *lock(&self.redacting));
-        begun.retain(|session| is_redacting(&session.state().entry));
+        begun.retain(|session| session.state().entry.is_redacting());
         if begun.is_empty() {
             return Ok(());
         }

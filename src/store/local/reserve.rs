@@ -10,7 +10,7 @@ use std::{
     sync::Arc,
 };
 
-use super::{Shared, blocking, erase::is_erasing, layout::RESERVE, lock, session::Session};
+use super::{Shared, blocking, layout::RESERVE, lock, session::Session};
 use crate::{
     env::sync::atomic::{AtomicBool, Ordering},
     event::SessionHash,
@@ -200,7 +200,7 @@ impl Shared {
         state.ever_settled = true;
         state.unwritable = None;
         state.listed = false;
-        if is_erasing(&state.entry) {
+        if state.entry.is_erasing() {
             // Whoever erased it may have gone away before he took the next step.
             self.note_erasing(session);
         }

@@ -9,22 +9,15 @@ use std::{
 use bytes::Bytes;
 use tokio::sync::watch;
 
-use super::{
-    erase::erase_entry,
-    forks::Origin,
-    lifetimes::{use_entry, used_at},
-    names::Name,
-    read::Opened,
-    redact::redact_entry,
-};
+use super::{forks::Origin, read::Opened};
 use crate::{
     env::sync::{Mutex, MutexGuard, PoisonError},
-    event::{Fence, Incarnation, Lsn, Position, Range, SessionHash, SessionKey, Timestamp},
-    log::{
-        Chain, Change, Cipher, Control, Create, Damage, Entry, Frame, FrameHeader, KnownBatch,
-        Loss, Packed, Work, segment,
+    event::{Incarnation, Lsn, Position, Range, SessionHash, SessionKey, Timestamp},
+    log::{Chain, Cipher, Damage, Entry, Frame, FrameHeader, Packed},
+    store::{
+        Gap, Receipt, SessionInfo, StoreError,
+        rules::{Effect, apply},
     },
-    store::{self, Gap, Receipt, SessionInfo, StoreError},
 };
 
 /// So many frames between two settlings are worth keeping the room for, and not too much of it.
@@ -109,122 +102,6 @@ impl Held {
     }
 }
 
-/// What a frame does to its session once it is durable.
-pub(super) struct Effect {
-    pub(super) create: bool,
-    pub(super) tail: Position,
-    pub(super) end_lsn: Lsn,
-    pub(super) chain: Chain,
-    pub(super) control_chain: Chain,
-    pub(super) updated_at: Timestamp,
-    pub(super) weight: u64,
-    /// Nobody asked for it: the session's idle time goes on.
-    pub(super) idle: bool,
-    /// Of its events, in their order.
-    pub(super) names: Vec<Name>,
-    /// What few frames do.
-    pub(super) control: Option<Box<ControlEffect>>,
-}
-
-/// What the control records of a frame do to its session.
-#[derive(Clone)]
-pub(super) struct ControlEffect {
-    pub(super) said: Option<Control>,
-    pub(super) batch: Option<KnownBatch>,
-}
-
-/// The entry of a session of which nothing is durable yet.
-pub(super) fn fresh_entry(create: &Create, hash: SessionHash, now: Timestamp) -> Entry {
-    let (tail, chain) = create.begin(hash);
-    Entry {
-        tenant: create.tenant.clone(),
-        user: create.user.clone(),
-        session: create.session.clone(),
-        incarnation: create.incarnation,
-        title: create.title.clone(),
-        metadata: create.metadata.clone(),
-        workspace: create.workspace.clone(),
-        ttl_seconds: create.ttl_seconds,
-        create_key: create.key.clone(),
-        created_at: now.0,
-        updated_at: now.0,
-        archived_at: None,
-        deleted_at: None,
-        held_at: None,
-        expired_at: None,
-        used_after: 0,
-        reclaimed: false,
-        tail: tail.0,
-        end_lsn: 0,
-        chain: chain.0,
-        control_chain: Chain::controls_of(hash).0,
-        bytes: 0,
-        segments: Vec::new(),
-        damage: Vec::new(),
-        key: 0,
-        erased_at: None,
-        redacted: Vec::new(),
-        work: Work::default(),
-        lineage: create.lineage.clone(),
-    }
-}
-
-/// Folds what a record of that number says of a session, live and in a replay alike.
-pub(super) fn fold_control(entry: &mut Entry, lsn: Lsn, said: &Control, now: Timestamp) {
-    match said {
-        Control::Change(change) => apply_change(entry, change, now),
-        Control::Loss(loss) => apply_loss(entry, loss, now),
-        Control::Erase(_) => erase_entry(entry, now.0),
-        Control::Redact(redact) => redact_entry(entry, redact.position),
-        Control::Note(note) => entry.work.note(lsn.0, note),
-        Control::Lease(lease) => entry.work.lease(*lease),
-        Control::Create(_) | Control::Batch(_) | Control::Unknown(_) => {}
-    }
-}
-
-/// Marks what a person gave up; it stays lost.
-fn apply_loss(entry: &mut Entry, loss: &Loss, now: Timestamp) {
-    for (from, to, reason) in &loss.places {
-        entry.damage.retain(|old| old.accepted_at.is_some() || old.from < *from || *to < old.to);
-        let accepted_at = Some(now.0);
-        let reason = reason.clone();
-        entry.damage.push(Damage { from: *from, to: *to, reason, accepted_at });
-    }
-    entry.damage.sort();
-    entry.damage.dedup_by(|later, old| (later.from, later.to) == (old.from, old.to));
-}
-
-/// Applies a change to an entry.
-fn apply_change(entry: &mut Entry, change: &Change, now: Timestamp) {
-    if let Some(title) = &change.title {
-        entry.title.clone_from(title);
-    }
-    for (name, value) in &change.metadata {
-        match value {
-            Some(value) => entry.metadata.insert(name.clone(), value.clone()),
-            None => entry.metadata.remove(name),
-        };
-    }
-    if change.archive {
-        entry.archived_at.get_or_insert(now.0);
-    }
-    if change.delete {
-        entry.deleted_at.get_or_insert(now.0);
-        entry.expired_at = None;
-    }
-    match change.life.hold {
-        Some(true) => drop(entry.held_at.get_or_insert(now.0)),
-        Some(false) => entry.held_at = None,
-        None => {}
-    }
-    if change.life.expire {
-        entry.expired_at.get_or_insert(now.0);
-    }
-    if change.life.restore {
-        (entry.expired_at, entry.deleted_at) = (None, None);
-    }
-}
-
 impl Session {
     pub(super) fn new(key: SessionKey, hash: SessionHash, entry: Entry, exists: bool) -> Arc<Self> {
         let tail = watch::channel(Position(entry.tail)).0;
@@ -280,13 +157,10 @@ impl Session {
         counted: Timestamp,
     ) -> bool {
         let mut state = self.state();
-        for (Frame { header, payload }, effect) in frames {
+        for (frame, effect) in frames {
             match effect {
-                None => state.copied(&header),
-                Some(effect) => {
-                    let first_time = effect.updated_at;
-                    state.publish(Held { header, payload, first_time }, effect, counted);
-                }
+                None => state.copied(&frame.header),
+                Some(effect) => state.publish(frame, &effect, counted),
             }
         }
         let now = Position(state.entry.tail);
@@ -354,113 +228,29 @@ impl Session {
     }
 
     pub(super) fn info(&self, state: &State) -> SessionInfo {
-        SessionInfo { damage: state.gaps(), ..info_of(&self.key, &state.entry) }
+        SessionInfo { damage: state.gaps(), ..state.entry.info(&self.key) }
     }
-}
-
-/// What a session says about itself.
-pub(super) fn info_of(key: &SessionKey, entry: &Entry) -> SessionInfo {
-    SessionInfo {
-        key: key.clone(),
-        title: entry.title.clone(),
-        metadata: entry.metadata.clone(),
-        workspace: entry.workspace.clone(),
-        ttl_seconds: entry.ttl_seconds,
-        created_at: Timestamp(entry.created_at),
-        updated_at: Timestamp(entry.updated_at),
-        archived_at: entry.archived_at.map(Timestamp),
-        held_at: entry.held_at.map(Timestamp),
-        used_at: used_at(entry),
-        tail: Position(entry.tail),
-        receipt: receipt_of(entry),
-        bytes: entry.bytes,
-        damage: gaps_of(entry),
-        forked_from: entry.lineage.as_ref().and_then(Origin::point),
-        work: work_of(&entry.work),
-    }
-}
-
-/// What is known of the work on a session.
-pub(super) fn work_of(work: &Work) -> store::Work {
-    store::Work {
-        fence: Fence(work.fence),
-        until: work.until.map(Timestamp),
-        key: work.key,
-        notes: work.notes,
-        checkpoint: work.checkpoint.map(|mark| store::Mark {
-            number: Lsn(mark.lsn),
-            position: Position(mark.position),
-            open: mark.open,
-        }),
-    }
-}
-
-fn receipt_of(entry: &Entry) -> Receipt {
-    Receipt { position: Position(entry.tail), chain: entry.chain }
-}
-
-pub(super) fn gaps_of(entry: &Entry) -> Vec<Gap> {
-    let gap = |damage: &Damage| Gap {
-        range: Range::new(Position(damage.from), Position(damage.to)),
-        reason: damage.reason.clone(),
-        accepted_at: damage.accepted_at.map(Timestamp),
-    };
-    entry.damage.iter().map(gap).collect()
-}
-
-impl Effect {
-    /// The batch that its frame makes known by a key.
-    pub(super) fn batch(&self) -> Option<&KnownBatch> {
-        self.control.as_ref()?.batch.as_ref()
-    }
-}
-
-/// The names a frame makes known as they stand among those in flight: the ids and the batch key
-/// that its client gave. Nobody but the store has a minted id yet.
-pub(super) fn given(names: &[Name], batch: Option<&KnownBatch>) -> impl Iterator<Item = [u8; 16]> {
-    let key = batch.map(|batch| key_hash(&batch.key));
-    let given = names.iter().filter_map(|name| match name {
-        Name::Given(hash) => Some(*hash),
-        Name::Minted(_) => None,
-    });
-    given.chain(key)
-}
-
-/// How a batch key stands among the names in flight: no event id has a control character.
-pub(super) fn key_hash(key: &str) -> [u8; 16] {
-    segment::name_hash(&format!("\0{key}"))
 }
 
 impl State {
-    fn publish(&mut self, held: Held, effect: Effect, counted: Timestamp) {
+    /// Makes a durable frame a part of the session, at that count of time: live and in a replay.
+    pub(super) fn publish(&mut self, frame: Frame, effect: &Effect, counted: Timestamp) {
+        let Frame { header, payload } = frame;
         self.keep_settled();
-        let entry = &mut self.entry;
-        let used = match (effect.create, effect.idle) {
-            (true, _) => counted,
-            (false, true) => used_at(entry),
-            (false, false) => counted.max(used_at(entry)),
-        };
-        entry.tail = effect.tail.0;
-        entry.end_lsn = effect.end_lsn.0;
-        entry.chain = effect.chain.0;
-        entry.control_chain = effect.control_chain.0;
-        entry.updated_at = effect.updated_at.0;
-        use_entry(entry, used);
-        entry.bytes += effect.weight;
-        if let Some(said) = effect.control.as_ref().and_then(|control| control.said.as_ref()) {
-            // It is the first record of its frame.
-            fold_control(entry, held.header.first_lsn, said, effect.updated_at);
-        }
-        self.exists |= effect.create;
+        apply(&mut self.entry, effect, counted);
+        self.exists |= effect.is_creation();
         if let Some(opened) = &mut self.opened {
-            opened.names.learn(held.header.first_position, &effect);
+            opened.names.learn(header.first_position, effect);
         }
-        self.unsettled.push_back(Arc::new(held));
+        // Searches by time bisect frames: what is said aside does not run ahead of events.
+        let written = Timestamp(self.entry.updated_at);
+        let first_time = if effect.aside { written } else { effect.at };
+        self.unsettled.push_back(Arc::new(Held { header, payload, first_time }));
         if let Some(ahead) = &mut self.ahead {
             ahead.frames = ahead.frames.saturating_sub(1);
-            given(&effect.names, effect.batch()).for_each(|name| {
+            for name in effect.given() {
                 ahead.names.remove(&name);
-            });
+            }
             if ahead.frames == 0 {
                 self.ahead = None;
             }
@@ -470,8 +260,8 @@ impl State {
     /// Notes that it was used at that count of time.
     pub(super) fn use_at(&mut self, counted: Timestamp) {
         for entry in [Some(&mut self.entry), self.settled.as_deref_mut()].into_iter().flatten() {
-            if counted > used_at(entry) {
-                use_entry(entry, counted);
+            if counted > entry.used_at() {
+                entry.use_at(counted);
             }
         }
     }
@@ -542,13 +332,13 @@ impl State {
     }
 
     pub(super) fn receipt(&self) -> Receipt {
-        receipt_of(&self.entry)
+        self.entry.receipt()
     }
 
     /// What is missing of it: what its entry says, and what the device did not give when its files
     /// were opened.
     pub(super) fn gaps(&self) -> Vec<Gap> {
-        let mut gaps = gaps_of(&self.entry);
+        let mut gaps = self.entry.gaps();
         gaps.extend(self.unread());
         gaps
     }
@@ -561,7 +351,7 @@ impl State {
 
     /// Those of some gaps that its entry does not have.
     pub(super) fn unknown(&self, mut gaps: Vec<Gap>) -> Vec<Gap> {
-        let known = gaps_of(&self.entry);
+        let known = self.entry.gaps();
         gaps.retain(|gap| !known.iter().any(|old| old.range.holds(gap.range)));
         gaps
     }

@@ -4,14 +4,7 @@
 
 use std::{collections::BTreeMap, io, sync::Arc, time::Duration};
 
-use super::{
-    Shared,
-    lifetimes::{use_entry, used_at},
-    lock,
-    read::index_of,
-    session::Session,
-    slots::Place,
-};
+use super::{Shared, lock, read::index_of, session::Session, slots::Place};
 use crate::{
     env::{
         File,
@@ -398,7 +391,7 @@ impl Shared {
             }
             let mut settled = one.entry;
             settled.damage.clone_from(&state.entry.damage);
-            use_entry(&mut settled, used_at(&state.entry));
+            settled.use_at(state.entry.used_at());
             if state.unsettled.is_empty() {
                 state.settled = None;
             } else {

@@ -10,7 +10,6 @@ use super::{
     Shared, blocking,
     forks::{Part, erased_gap},
     read::{Flaw, OpenSegment, is_of_the_file},
-    redact::is_redacted,
     session::{Held, Session, State},
     warm::{Group, Place},
 };
@@ -28,7 +27,7 @@ use crate::{
         reading::{Reading, read_around},
         segment::FrameIndex,
     },
-    store::{Fill, Gap, Read, Slice, StoreError, StoreResult},
+    store::{Fill, Gap, Read, Slice, StoreError, StoreResult, rules::entry::is_redacted},
 };
 
 /// Frames of an open segment that start in the same part of so many bytes are read together.

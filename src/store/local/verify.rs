@@ -6,8 +6,7 @@ use std::{io, sync::Arc};
 use super::{
     Shared,
     read::{is_of_the_file, without_key},
-    redact::is_redacted,
-    session::{Session, gaps_of},
+    session::Session,
 };
 use crate::{
     event::{Lsn, Position, Range},
@@ -17,7 +16,7 @@ use crate::{
         seal::{self, Sealed},
         segment::{self, FRAMES_AT, SegmentHeader},
     },
-    store::{Gap, Head, Receipt, StoreError, StoreResult, Verified},
+    store::{Gap, Head, Receipt, StoreError, StoreResult, Verified, rules::entry::is_redacted},
 };
 
 /// A position on the way, and what was met there.
@@ -107,7 +106,7 @@ impl Shared {
             control_chain: Chain::controls_of(session.hash),
             events: 0,
             bytes: 0,
-            damage: gaps_of(&entry),
+            damage: entry.gaps(),
             unread: Vec::new(),
             wanted: met.as_ref().map(|met| met.position),
             met: None,

@@ -1,0 +1,124 @@
+//! What a durable frame does to the entry of its session. A running engine takes the effect from
+//! the decision that built the frame; a replay reads it from the frame's records. [`apply`] serves
+//! both. It must not judge whether the frame may be there.
+
+use super::{Name, names};
+use crate::{
+    event::{Lsn, Position, Timestamp},
+    log::{Chain, Control, Entry, FrameHeader, KnownBatch, Record},
+};
+
+/// What a frame does to its session once it is durable.
+#[derive(Debug)]
+pub(crate) struct Effect {
+    /// The end of the session behind the frame.
+    pub(crate) tail: Position,
+    pub(crate) chain: Chain,
+    pub(crate) control_chain: Chain,
+    /// The number after the frame's last record.
+    pub(crate) end_lsn: Lsn,
+    /// When its records were written.
+    pub(crate) at: Timestamp,
+    /// It has notes and leases only: the session was not written to.
+    pub(crate) aside: bool,
+    /// It is a note that no caller asked for: the session was not used.
+    pub(crate) idle: bool,
+    /// Bytes of its events' bodies.
+    pub(crate) weight: u64,
+    /// Its control records in their order, each with its number.
+    pub(crate) controls: Vec<(Lsn, Control)>,
+    /// Names of its events, in their order. A replay leaves them out: the tables of names are read
+    /// from the frames when the session is opened.
+    pub(crate) names: Vec<Name>,
+}
+
+impl Effect {
+    /// The effect of a frame, read from its records.
+    pub(crate) fn of(header: &FrameHeader, records: &[(Lsn, Record)]) -> Self {
+        let mut effect = Self {
+            tail: header.first_position,
+            chain: header.chain,
+            control_chain: header.control_chain,
+            end_lsn: header.end_lsn(),
+            at: Timestamp(i64::MIN),
+            aside: true,
+            idle: true,
+            weight: 0,
+            controls: Vec::new(),
+            names: Vec::new(),
+        };
+        for (lsn, record) in records {
+            effect.at = effect.at.max(record.processed_at());
+            if record.is_event() {
+                (effect.aside, effect.idle) = (false, false);
+                effect.weight += record.weight();
+                effect.chain = effect.chain.after(effect.tail.0, record);
+                effect.tail = effect.tail.plus(1);
+                continue;
+            }
+            effect.control_chain = effect.control_chain.after(lsn.0, record);
+            let said = record.to_control();
+            effect.aside &= said.as_ref().is_some_and(Control::is_aside);
+            effect.idle &= matches!(&said, Some(Control::Note(note)) if note.idle);
+            effect.controls.extend(said.map(|said| (*lsn, said)));
+        }
+        effect
+    }
+
+    /// Whether its frame creates the session.
+    pub(crate) fn is_creation(&self) -> bool {
+        matches!(self.controls.first(), Some((_, Control::Create(_))))
+    }
+
+    /// The batch that its frame makes known by a key.
+    pub(crate) fn batch(&self) -> Option<&KnownBatch> {
+        self.controls.iter().find_map(|(_, said)| match said {
+            Control::Batch(batch) => Some(batch),
+            _ => None,
+        })
+    }
+
+    /// The names it makes known that a caller may give again: event ids and the batch key.
+    pub(crate) fn given(&self) -> impl Iterator<Item = [u8; 16]> {
+        names::given(&self.names, self.batch())
+    }
+
+    /// Whether it does the same as another, names aside.
+    #[cfg(feature = "sim")]
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        let end = |one: &Self| (one.tail, one.chain, one.control_chain, one.end_lsn);
+        let says = |one: &Self| (one.at, one.aside, one.idle, one.weight);
+        (end(self), says(self), &self.controls) == (end(other), says(other), &other.controls)
+    }
+}
+
+/// Applies the effect of a durable frame to the entry of its session, at that count of time.
+///
+/// # Panics
+/// When the frame ends before the entry does: it was applied already, or the entry is another
+/// session's.
+pub(crate) fn apply(entry: &mut Entry, effect: &Effect, counted: Timestamp) {
+    assert!(entry.end_lsn <= effect.end_lsn.0, "a frame is applied once, in order");
+    let used = match (effect.is_creation(), effect.idle) {
+        (true, _) => counted,
+        (false, true) => entry.used_at(),
+        (false, false) => counted.max(entry.used_at()),
+    };
+    entry.tail = effect.tail.0;
+    entry.end_lsn = effect.end_lsn.0;
+    entry.chain = effect.chain.0;
+    entry.control_chain = effect.control_chain.0;
+    if !effect.aside {
+        entry.updated_at = entry.updated_at.max(effect.at.0);
+    }
+    entry.use_at(used);
+    entry.bytes += effect.weight;
+    for (lsn, said) in &effect.controls {
+        entry.fold(*lsn, said, effect.at);
+    }
+    debug_assert!(entry.used_at() >= used, "a use is rounded up, never down");
+    debug_assert!(
+        entry.redacted.is_sorted_by_key(|one| one.position) && entry.damage.is_sorted(),
+        "readers bisect what is redacted and damaged"
+    );
+}

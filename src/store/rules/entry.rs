@@ -1,0 +1,210 @@
+//! The entry of a session: how it begins, what each control record does to it, when the session
+//! was used last, and what it says to callers. It must not decide whether a record may be there.
+
+use crate::{
+    event::{Fence, Lsn, Position, Range, SessionHash, SessionId, SessionKey, Timestamp},
+    log::{Chain, Change, Control, Create, Damage, Entry, Lineage, Loss, Redaction, Work},
+    store::{self, ForkPoint, Gap, Receipt, SessionInfo},
+};
+
+const SECOND_MICROS: i64 = 1_000_000;
+
+/// The redactions of an erased entry while some of its bytes may be on disk: all of it is to go.
+const EVERYTHING: Redaction = Redaction { position: u64::MAX, cleared: false };
+
+impl Entry {
+    /// The entry of a session of which nothing is durable yet.
+    pub(crate) fn begin(create: &Create, hash: SessionHash, now: Timestamp) -> Self {
+        let (tail, chain) = create.begin(hash);
+        Self {
+            tenant: create.tenant.clone(),
+            user: create.user.clone(),
+            session: create.session.clone(),
+            incarnation: create.incarnation,
+            title: create.title.clone(),
+            metadata: create.metadata.clone(),
+            workspace: create.workspace.clone(),
+            ttl_seconds: create.ttl_seconds,
+            create_key: create.key.clone(),
+            created_at: now.0,
+            updated_at: now.0,
+            archived_at: None,
+            deleted_at: None,
+            held_at: None,
+            expired_at: None,
+            used_after: 0,
+            reclaimed: false,
+            tail: tail.0,
+            end_lsn: 0,
+            chain: chain.0,
+            control_chain: Chain::controls_of(hash).0,
+            bytes: 0,
+            segments: Vec::new(),
+            damage: Vec::new(),
+            key: 0,
+            erased_at: None,
+            redacted: Vec::new(),
+            work: Work::default(),
+            lineage: create.lineage.clone(),
+        }
+    }
+
+    /// Folds a control record with that number, written at `at`.
+    pub(crate) fn fold(&mut self, lsn: Lsn, said: &Control, at: Timestamp) {
+        match said {
+            Control::Change(change) => self.change(change, at),
+            Control::Loss(loss) => self.give_up(loss, at),
+            Control::Erase(_) => self.erase(at),
+            Control::Redact(redact) => self.redact(redact.position),
+            Control::Note(note) => self.work.note(lsn.0, note),
+            Control::Lease(lease) => self.work.lease(*lease),
+            Control::Create(_) | Control::Batch(_) | Control::Unknown(_) => {}
+        }
+    }
+
+    fn change(&mut self, change: &Change, at: Timestamp) {
+        if let Some(title) = &change.title {
+            self.title.clone_from(title);
+        }
+        for (name, value) in &change.metadata {
+            match value {
+                Some(value) => self.metadata.insert(name.clone(), value.clone()),
+                None => self.metadata.remove(name),
+            };
+        }
+        if change.archive {
+            self.archived_at.get_or_insert(at.0);
+        }
+        if change.delete {
+            self.deleted_at.get_or_insert(at.0);
+            self.expired_at = None;
+        }
+        match change.life.hold {
+            Some(true) => drop(self.held_at.get_or_insert(at.0)),
+            Some(false) => self.held_at = None,
+            None => {}
+        }
+        if change.life.expire {
+            self.expired_at.get_or_insert(at.0);
+        }
+        if change.life.restore {
+            (self.expired_at, self.deleted_at) = (None, None);
+        }
+    }
+
+    /// Marks ranges that a person gave up: they stay lost.
+    fn give_up(&mut self, loss: &Loss, at: Timestamp) {
+        for (from, to, reason) in &loss.places {
+            self.damage.retain(|old| old.accepted_at.is_some() || old.from < *from || *to < old.to);
+            let (accepted_at, reason) = (Some(at.0), reason.clone());
+            self.damage.push(Damage { from: *from, to: *to, reason, accepted_at });
+        }
+        self.damage.sort();
+        self.damage.dedup_by(|later, old| (later.from, later.to) == (old.from, old.to));
+    }
+
+    /// Keeps what a tombstone says and clears the rest.
+    fn erase(&mut self, at: Timestamp) {
+        self.erased_at.get_or_insert(at.0);
+        self.deleted_at.get_or_insert(at.0);
+        self.title = None;
+        self.metadata.clear();
+        self.workspace = None;
+        self.create_key = None;
+        self.redacted = vec![EVERYTHING];
+        self.damage.clear();
+        self.bytes = 0;
+    }
+
+    fn redact(&mut self, position: u64) {
+        if let Err(at) = self.redacted.binary_search_by_key(&position, |one| one.position) {
+            self.redacted.insert(at, Redaction { position, cleared: false });
+        }
+    }
+
+    /// Whether bytes of an erased session may be left.
+    pub(crate) fn is_erasing(&self) -> bool {
+        self.erased_at.is_some() && !self.redacted.is_empty()
+    }
+
+    /// Whether the body of a redacted event may be left in a file.
+    pub(crate) fn is_redacting(&self) -> bool {
+        self.erased_at.is_none() && self.redacted.iter().any(|one| !one.cleared)
+    }
+
+    /// When the session was used last, by the store's count of time.
+    pub(crate) fn used_at(&self) -> Timestamp {
+        Timestamp(self.updated_at).plus_micros(self.used_after.saturating_mul(SECOND_MICROS))
+    }
+
+    /// Notes that the session was used; rounded up to seconds, so that nothing expires early.
+    pub(crate) fn use_at(&mut self, at: Timestamp) {
+        let after = at.0.saturating_sub(self.updated_at);
+        self.used_after = after.saturating_add(SECOND_MICROS - 1).div_euclid(SECOND_MICROS);
+    }
+
+    /// The place and chain value of the last durable event.
+    pub(crate) fn receipt(&self) -> Receipt {
+        Receipt { position: Position(self.tail), chain: self.chain }
+    }
+
+    /// Its damaged ranges.
+    pub(crate) fn gaps(&self) -> Vec<Gap> {
+        let gap = |damage: &Damage| Gap {
+            range: Range::new(Position(damage.from), Position(damage.to)),
+            reason: damage.reason.clone(),
+            accepted_at: damage.accepted_at.map(Timestamp),
+        };
+        self.damage.iter().map(gap).collect()
+    }
+
+    /// What the session says about itself.
+    pub(crate) fn info(&self, key: &SessionKey) -> SessionInfo {
+        SessionInfo {
+            key: key.clone(),
+            title: self.title.clone(),
+            metadata: self.metadata.clone(),
+            workspace: self.workspace.clone(),
+            ttl_seconds: self.ttl_seconds,
+            created_at: Timestamp(self.created_at),
+            updated_at: Timestamp(self.updated_at),
+            archived_at: self.archived_at.map(Timestamp),
+            held_at: self.held_at.map(Timestamp),
+            used_at: self.used_at(),
+            tail: Position(self.tail),
+            receipt: self.receipt(),
+            bytes: self.bytes,
+            damage: self.gaps(),
+            forked_from: self.lineage.as_ref().and_then(Lineage::point),
+            work: work_of(&self.work),
+        }
+    }
+}
+
+impl Lineage {
+    /// The point that the fork was made at.
+    pub(crate) fn point(&self) -> Option<ForkPoint> {
+        let session = SessionId::new(&self.parent).ok()?;
+        Some(ForkPoint { session, at: Position(self.position) })
+    }
+}
+
+/// What is known of the work on a session.
+pub(crate) fn work_of(work: &Work) -> store::Work {
+    store::Work {
+        fence: Fence(work.fence),
+        until: work.until.map(Timestamp),
+        key: work.key,
+        notes: work.notes,
+        checkpoint: work.checkpoint.map(|mark| store::Mark {
+            number: Lsn(mark.lsn),
+            position: Position(mark.position),
+            open: mark.open,
+        }),
+    }
+}
+
+/// Whether the event at a position is redacted; `redacted` is in order.
+pub(crate) fn is_redacted(redacted: &[Redaction], position: Position) -> bool {
+    redacted.binary_search_by_key(&position.0, |one| one.position).is_ok()
+}

@@ -1,0 +1,55 @@
+//! Names of events: ids that callers give, ids that the store mints, and the keys of batches, as
+//! hashes. It must not know where an event is.
+
+use crate::{
+    event::{EventId, Timestamp},
+    log::{KnownBatch, segment::name_hash},
+};
+
+/// How the id of a new event is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Name {
+    /// The hash of an id that the caller gave: it may have been given before.
+    Given([u8; 16]),
+    /// The bits of an id that the store minted: no caller has it before the event is durable.
+    Minted([u8; 16]),
+}
+
+impl Name {
+    /// The hash of an id that a caller gave.
+    pub(crate) fn given(&self) -> Option<[u8; 16]> {
+        match self {
+            Self::Given(hash) => Some(*hash),
+            Self::Minted(_) => None,
+        }
+    }
+}
+
+/// Mints an id: `evt_` and a version 7 UUID, sortable by time and unguessable.
+pub(crate) fn mint(now: Timestamp, random: [u8; 10]) -> (EventId, Name) {
+    let millis = u64::try_from(now.0 / 1_000).unwrap_or(0);
+    let bits = uuid::Builder::from_unix_timestamp_millis(millis, &random).into_uuid();
+    (minted(bits.into_bytes()), Name::Minted(bits.into_bytes()))
+}
+
+/// The id of these bits.
+pub(crate) fn minted(bits: [u8; 16]) -> EventId {
+    let mut text = *b"evt_00000000000000000000000000000000";
+    if let Some(digits) = text.get_mut(4..) {
+        uuid::Uuid::from_bytes(bits).simple().encode_lower(digits);
+    }
+    let id = str::from_utf8(&text).ok().and_then(|text| EventId::new(text).ok());
+    id.expect("letters and digits keep to the alphabet")
+}
+
+/// The names that a frame makes known and that a caller may give again: the ids and the batch key
+/// that its caller gave.
+pub(crate) fn given(names: &[Name], batch: Option<&KnownBatch>) -> impl Iterator<Item = [u8; 16]> {
+    let key = batch.map(|batch| key_hash(&batch.key));
+    names.iter().filter_map(Name::given).chain(key)
+}
+
+/// The hash of a batch key. It differs from every id's: no event id has a control character.
+pub(crate) fn key_hash(key: &str) -> [u8; 16] {
+    name_hash(&format!("\0{key}"))
+}
