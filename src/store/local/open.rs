@@ -435,9 +435,7 @@ fn replay_frame(
     let mut effect = Effect::of(&header, &records);
     // Tombstones were applied first: one that is met here names another session.
     effect.controls.retain(|(_, said)| !matches!(said, Control::Erase(_)));
-    let before = state.entry.clone();
     state.publish(frame.clone(), &effect, counted);
-    compare_with_the_old_replay(before, &header, &records, counted, &state.entry, &effect);
     state.exists = true;
     let session = Arc::clone(&session);
     session.announce(effect.tail);
@@ -492,43 +490,4 @@ fn lose(known: &ByHash, header: FrameHeader, what: &str) -> Option<Arc<Session>>
         session.announce(range.to);
     }
     Some(Arc::clone(session))
-}
-
-/// The replay before [`apply`], beside it for one commit: both make the same entry.
-fn compare_with_the_old_replay(
-    mut entry: Entry,
-    header: &FrameHeader,
-    records: &[(Lsn, Record)],
-    counted: Timestamp,
-    new: &Entry,
-    effect: &Effect,
-) {
-    let (mut chain, mut control_chain) = (header.chain, header.control_chain);
-    let mut position = header.first_position;
-    for (lsn, record) in records {
-        entry.bytes += if record.is_event() { record.weight() } else { 0 };
-        if record.is_event() {
-            entry.updated_at = entry.updated_at.max(record.processed_at().0);
-            chain = chain.after(position.0, record);
-            position = position.plus(1);
-            continue;
-        }
-        control_chain = control_chain.after(lsn.0, record);
-        let said = record.to_control().filter(|said| !matches!(said, Control::Erase(_)));
-        if !said.as_ref().is_some_and(Control::is_aside) {
-            entry.updated_at = entry.updated_at.max(record.processed_at().0);
-        }
-        if let Some(said) = said {
-            entry.fold(*lsn, &said, record.processed_at());
-        }
-    }
-    entry.tail = position.0;
-    entry.chain = chain.0;
-    entry.control_chain = control_chain.0;
-    entry.end_lsn = header.end_lsn().0;
-    entry.use_at(if effect.idle { entry.used_at() } else { counted.max(entry.used_at()) });
-    if effect.idle || entry.used_at() != new.used_at() {
-        entry.used_after = new.used_after;
-    }
-    assert_eq!(entry, *new, "the old replay and the new one differ");
 }
