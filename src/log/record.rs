@@ -437,6 +437,12 @@ impl Change {
         self.delete || self.life != Life::default()
     }
 
+    /// Whether it deletes the session for good, rather than so that it can be restored.
+    #[must_use]
+    pub fn discards(&self) -> bool {
+        self.delete && !self.life.expire
+    }
+
     fn encode(&self, out: &mut Vec<u8>) -> u8 {
         if self.life != Life::default() {
             encode_value(self, out);

@@ -5,7 +5,7 @@ use std::{collections::HashSet, sync::Arc};
 
 use super::{
     Shared,
-    append::{self, Planned, Queued, Request},
+    append::{Planned, Queued},
     blocking,
     catalogue::keys_live_from,
     journal::Told,
@@ -16,17 +16,25 @@ use super::{
 };
 use crate::{
     event::{Batch, Incarnation, Range, Scope, SessionHash, SessionId, SessionKey},
-    log::{Control, Create, Entry, Lineage},
+    log::{Create, Entry, Lineage},
     store::{
         Appended, Fill, ForkPoint, NewSession, Read, SessionInfo, StoreError, StoreResult,
-        rules::entry::is_redacted,
+        rules::{Ask, Request, entry::is_redacted},
     },
 };
 
 impl Shared {
-    /// Drives a request to its answer: plans, leads or waits, plans again when it depended on
-    /// frames in flight.
+    /// Drives a request to its answer.
     pub(super) async fn drive(
+        &self,
+        session: &Arc<Session>,
+        request: &mut Request,
+    ) -> StoreResult<Appended> {
+        self.drive_by(|| self.plan(session, request)).await
+    }
+
+    /// Plans, leads or waits, and plans again when the answer depended on frames in flight.
+    pub(super) async fn drive_by(
         &self,
         mut plan: impl FnMut() -> StoreResult<Planned>,
     ) -> StoreResult<Appended> {
@@ -153,16 +161,13 @@ impl Shared {
                 }
             };
             let planned = {
-                let mut batch = self.prepare(new.events.clone());
-                let control = Some(Control::Create(*create));
-                let request = Request { control, batch: &mut batch };
+                let mut request = self.request(Ask::Create(*create), new.events.clone());
                 let mut state = session.state();
                 state.entry.key = cipher.as_ref().map_or(0, |cipher| cipher.number().0);
                 state.cipher = cipher;
                 state.opened = Some(Opened::new(self.env.clock.monotonic()));
                 lock(&self.in_use).push_back(Arc::clone(&session));
-                let epoch = self.journal.epoch();
-                self.queue(&session, &mut state, epoch, request)
+                self.plan_in(&session, state, &mut request)
             };
             match planned {
                 Ok(Planned::Queued(queued)) => {
@@ -239,7 +244,7 @@ impl Shared {
         let same_parent = ForkPoint::repeats(info.forked_from.as_ref(), new.parent.as_ref());
         let same = same_events && same_parent;
         if same && new.id.as_ref().is_none_or(|id| *id == session.key.session) {
-            return Ok((info.clone(), append::repeated(&stored, info.receipt)));
+            return Ok((info.clone(), Appended::repeated(&stored, info.receipt)));
         }
         let what = new.key.as_ref().map(ToString::to_string).unwrap_or_default();
         Err(StoreError::IdempotencyConflict { what, position: None })

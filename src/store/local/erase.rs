@@ -14,9 +14,7 @@ use std::{
 };
 
 use super::{
-    Shared,
-    append::{self, Planned},
-    blocking,
+    Shared, blocking,
     layout::{JOURNAL, QUARANTINE},
     lock,
     session::{Session, State},
@@ -28,12 +26,12 @@ use crate::{
     },
     event::SessionHash,
     log::{
-        Control, Fault, KeyNumber, LogError, Tombstone,
+        Fault, KeyNumber, LogError,
         journal::{self, JournalHeader},
         reading::{Reading, read_around},
         scan::{gaps_of, payloads_of},
     },
-    store::{StoreError, StoreResult},
+    store::{StoreError, StoreResult, rules::Ask},
 };
 
 /// Bytes that are looked at together for what an earlier use left.
@@ -82,7 +80,7 @@ impl Shared {
             let failed = |source| StoreError::Io { doing: "settling before an erasure", source };
             blocking(|| self.settle(false)).map_err(failed)?;
         }
-        self.drive(|| self.plan_erasure(session)).await?;
+        self.drive(session, &mut self.ask(Ask::Erase)).await?;
         if !session.state().entry.is_erasing() {
             return Ok(());
         }
@@ -104,33 +102,6 @@ impl Shared {
             Ok(())
         })
         .map_err(failed)
-    }
-
-    fn plan_erasure(&self, session: &Arc<Session>) -> StoreResult<Planned> {
-        let mut state = session.state();
-        if !state.exists || state.entry.reclaimed {
-            return Err(session.not_found());
-        }
-        if state.entry.held_at.is_some() {
-            return Err(StoreError::SessionHeld { session: session.key.session.clone() });
-        }
-        if state.entry.erased_at.is_some() {
-            return Ok(Planned::Answered(append::nothing(state.receipt())));
-        }
-        let epoch = self.journal.epoch();
-        if state.end(epoch).frames > 0 {
-            // What is on its way would lie behind the tombstone, or be answered as if it did not.
-            return Ok(Planned::Wait);
-        }
-        let entry = &state.entry;
-        let tombstone = Tombstone {
-            tenant: entry.tenant.clone(),
-            user: entry.user.clone(),
-            session: entry.session.clone(),
-            incarnation: entry.incarnation,
-            key: entry.key,
-        };
-        self.queue_control(session, &mut state, epoch, Control::Erase(tombstone))
     }
 
     /// Takes what is left of sessions whose tombstone is durable; what fails is taken again by a

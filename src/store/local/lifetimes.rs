@@ -20,10 +20,11 @@ use super::{
 use crate::{
     env::sync::atomic::Ordering,
     event::{Scope, SessionId, SessionKey, TenantId, Timestamp, UserId},
-    log::{Change, Control, Entry, Life},
+    log::Entry,
     store::{
-        Aging, Keeps, SessionInfo, Stage, StoreError, StoreResult, Swept, Usage,
+        Aging, Appended, Keeps, SessionInfo, Stage, StoreError, StoreResult, Swept, Usage,
         lifetime::{Told, micros},
+        rules::{Ask, Request},
     },
 };
 
@@ -215,7 +216,8 @@ impl Shared {
         let step = self.step_of(session, &mut session.state(), counted);
         match step {
             Some(Step::Expire) => {
-                self.drive(|| self.plan_expiry(session)).await?;
+                let mut request = self.ask(Ask::Expire);
+                self.drive_by(|| self.plan_expiry(session, &mut request)).await?;
                 let expired = session.state().entry.expired_at.is_some();
                 Ok(step.filter(|_| expired))
             }
@@ -235,22 +237,14 @@ impl Shared {
         }
     }
 
-    /// Plans the record that nobody used a session for too long, unless somebody came.
-    fn plan_expiry(&self, session: &Arc<Session>) -> StoreResult<Planned> {
+    /// Plans the expiry of a session, unless a caller used it meanwhile.
+    fn plan_expiry(&self, session: &Arc<Session>, request: &mut Request) -> StoreResult<Planned> {
         let mut state = session.state();
-        let epoch = self.journal.epoch();
-        let _ = state.end(epoch);
-        let counted = self.counted();
-        if self.step_of(session, &mut state, counted) != Some(Step::Expire) {
-            return Ok(Planned::Answered(super::append::nothing(state.receipt())));
+        state.forget_void(self.journal.epoch());
+        if self.step_of(session, &mut state, self.counted()) != Some(Step::Expire) {
+            return Ok(Planned::Answered(Appended::nothing(state.receipt())));
         }
-        let life = Life { expire: true, ..Life::default() };
-        let change = Control::Change(Change { life, ..Change::default() });
-        let planned = self.queue_control(session, &mut state, epoch, change)?;
-        if let (Planned::Queued(_), Some(ahead)) = (&planned, &mut state.ahead) {
-            ahead.ends = true;
-        }
-        Ok(planned)
+        self.plan_in(session, state, request)
     }
 
     /// Forgets a session whose files are gone; `false` when a start could still need its name.

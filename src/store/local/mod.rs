@@ -68,7 +68,9 @@ pub use vault::{Incoming, NoBackup, Restored, check_backup, is_vacant, restore};
 use super::{
     Aging, Appended, Backup, Change, Family, Head, Health, KeyReport, Lease, LeaseCall, Lifetimes,
     Listing, NewSession, Notes, Part, Read, Receipt, Recovery, Repaired, Scrub, SessionInfo, Slice,
-    Store, StoreError, StoreResult, Swept, Usage, Verified, Watch, lifetime::Count, rules::Effect,
+    Store, StoreError, StoreResult, Swept, Usage, Verified, Watch,
+    lifetime::Count,
+    rules::{Ask, Effect},
 };
 use crate::{
     env::{
@@ -581,9 +583,9 @@ impl Store for Local {
     ) -> BoxFuture<'a, StoreResult<Appended>> {
         async move {
             let session = self.shared.session(key)?;
-            let mut batch = self.shared.prepare(batch);
-            self.shared.inherit(&session, &mut batch)?;
-            self.shared.drive(|| self.shared.plan(&session, &mut batch)).await
+            let mut request = self.shared.request(Ask::Append, batch);
+            self.shared.inherit(&session, &mut request)?;
+            self.shared.drive(&session, &mut request).await
         }
         .boxed()
     }
@@ -595,12 +597,11 @@ impl Store for Local {
     ) -> BoxFuture<'a, StoreResult<SessionInfo>> {
         async move {
             let session = self.shared.session(key)?;
-            let discards = change.discard;
             let change = change_of(change);
-            if discards {
-                self.shared.discard(&session, &change).await?;
+            if change.discards() {
+                self.shared.discard(&session, change).await?;
             } else {
-                self.shared.drive(|| self.shared.plan_change(&session, &change)).await?;
+                self.shared.drive(&session, &mut self.shared.ask(Ask::Change(change))).await?;
             }
             let state = session.state();
             Ok(session.info(&state))
@@ -650,8 +651,8 @@ impl Store for Local {
         async move {
             let session = self.shared.session(key)?;
             let batch = Batch { fence, note: Some(note), ..Batch::default() };
-            let mut batch = self.shared.prepare(batch);
-            self.shared.drive(|| self.shared.plan(&session, &mut batch)).await?;
+            let mut request = self.shared.request(Ask::Append, batch);
+            self.shared.drive(&session, &mut request).await?;
             let state = session.state();
             Ok(session.info(&state))
         }
@@ -677,13 +678,12 @@ impl Store for Local {
     ) -> BoxFuture<'a, StoreResult<(Lease, SessionInfo)>> {
         async move {
             let session = self.shared.session(key)?;
-            let mut lease = None;
-            self.shared.drive(|| self.shared.plan_lease(&session, call, &mut lease)).await?;
+            let mut request = self.shared.ask(Ask::Lease(call));
+            self.shared.drive(&session, &mut request).await?;
             let state = session.state();
             let info = session.info(&state);
-            let work = &info.work;
-            let known = Lease { fence: work.fence, until: work.until, key: work.key };
-            Ok((lease.unwrap_or(known), info))
+            let lease = request.lease.expect("a request for a lease is decided with one");
+            Ok((lease, info))
         }
         .boxed()
     }

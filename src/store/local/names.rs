@@ -64,7 +64,7 @@ impl Names {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::rules::mint;
+    use crate::store::rules::names::mint;
 
     #[test]
     fn a_minted_id_is_found_by_its_text() {

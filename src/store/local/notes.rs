@@ -17,7 +17,10 @@ use crate::{
         Cipher, Control, Entry, Fault, LogError, Record, journal::read as read_bytes,
         segment::FrameIndex,
     },
-    store::{LeaseCall, Notes, SessionInfo, StoreError, StoreResult, rules::entry::work_of},
+    store::{
+        LeaseCall, Notes, SessionInfo, StoreError, StoreResult,
+        rules::{Ask, entry::work_of},
+    },
 };
 
 /// A frame that may hold notes.
@@ -154,7 +157,8 @@ impl Shared {
         }
         for key in leased {
             let session = self.session(&key)?;
-            match self.drive(|| self.plan_lease(&session, LeaseCall::Void, &mut None)).await {
+            let mut request = self.ask(Ask::Lease(LeaseCall::Void));
+            match self.drive(&session, &mut request).await {
                 // Its key is gone: nobody ever writes to it.
                 Ok(_) | Err(StoreError::SessionDamaged { .. }) => {}
                 Err(error) => return Err(error),

@@ -10,22 +10,18 @@
 
 use std::{collections::BTreeSet, io, sync::Arc};
 
-use super::{
-    Shared,
-    append::{self, Planned},
-    blocking, lock,
-    sealing::Records,
-    session::Session,
-    settle::whole_frames,
-};
+use super::{Shared, blocking, lock, sealing::Records, session::Session, settle::whole_frames};
 use crate::{
     event::{EventId, Lsn, Position, Timestamp},
     log::{
-        Control, Fault, KnownBatch, Redact, Redaction, SegmentEntry,
+        Control, Fault, KnownBatch, Redaction, SegmentEntry,
         reading::read_around,
         segment::{self, SegmentHeader, name_hash},
     },
-    store::{StoreError, StoreResult, rules::entry::is_redacted},
+    store::{
+        StoreError, StoreResult,
+        rules::{Ask, entry::is_redacted},
+    },
 };
 
 /// Takes the bodies of redacted events out of records that are to be sealed, the first event of
@@ -84,7 +80,7 @@ impl Shared {
             // It may be where nobody can read.
             return if state.is_degraded() { Err(session.damaged(&state)) } else { Ok(None) };
         };
-        self.drive(|| self.plan_redaction(session, position)).await?;
+        self.drive(session, &mut self.ask(Ask::Redact(position))).await?;
         lock(&self.redacting).push(Arc::clone(session));
         let finished = blocking(|| self.finish_redactions());
         let state = session.visible()?;
@@ -94,31 +90,6 @@ impl Shared {
         }
         let source = finished.err().unwrap_or_else(|| io::Error::other("its body may be left"));
         Err(StoreError::Io { doing: "redacting an event", source })
-    }
-
-    fn plan_redaction(&self, session: &Arc<Session>, position: Position) -> StoreResult<Planned> {
-        let mut state = session.visible()?;
-        if state.entry.held_at.is_some() {
-            return Err(StoreError::SessionHeld { session: session.key.session.clone() });
-        }
-        let epoch = self.journal.epoch();
-        if state.end(epoch).barrier {
-            return Ok(Planned::Wait);
-        }
-        let entry = &state.entry;
-        if entry.redacted.iter().any(|one| one.position == position.0) {
-            return Ok(Planned::Answered(append::nothing(state.receipt())));
-        }
-        // A segment of which a part was given up can be proven no more, nor written anew.
-        let holds = |one: &&SegmentEntry| one.base <= position.0 && position.0 < one.end;
-        let hurt = |one: &SegmentEntry| {
-            entry.damage.iter().any(|gap| gap.from <= one.end && one.base <= gap.to)
-        };
-        if entry.segments.iter().find(holds).is_some_and(hurt) {
-            return Err(session.damaged(&state));
-        }
-        let redact = Control::Redact(Redact { position: position.0 });
-        self.queue_control(session, &mut state, epoch, redact)
     }
 
     /// Takes away what is left of redacted bodies; what fails is taken up by a later settling.

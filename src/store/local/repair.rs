@@ -17,7 +17,7 @@ use crate::{
     env::sync::atomic::Ordering,
     event::{Position, SessionHash},
     log::{Loss, SegmentEntry, reading::read_around, segment},
-    store::{Gap, Repaired, StoreError, StoreResult, Verified},
+    store::{Gap, Repaired, StoreError, StoreResult, Verified, rules::Ask},
 };
 
 /// What a start could not read and nobody gave up yet.
@@ -72,7 +72,7 @@ impl Shared {
         let copies = copies.map_err(failed)?;
         let place = |gap: &Gap| (gap.range.from.0, gap.range.to.0, gap.reason.clone());
         let loss = Loss { places: gaps.iter().map(place).collect() };
-        self.drive(|| self.plan_loss(session, &loss)).await?;
+        self.drive(session, &mut self.ask(Ask::GiveUp(loss))).await?;
         for gap in &gaps {
             tracing::warn!(session = %session.hash, range = %gap.range, "a loss was accepted");
         }

@@ -15,7 +15,7 @@ use crate::{
     env::sync::atomic::{AtomicBool, Ordering},
     event::SessionHash,
     log::{self, KeyNumber, segment},
-    store::{StoreError, StoreResult},
+    store::{StoreError, StoreResult, rules::Ask},
 };
 
 /// Room for the tombstones of some thousand sessions and what makes them known.
@@ -114,12 +114,12 @@ impl Shared {
     pub(super) async fn discard(
         &self,
         session: &Arc<Session>,
-        change: &log::Change,
+        change: log::Change,
     ) -> StoreResult<()> {
-        let plan = || self.plan_change(session, change);
-        let mut deleted = self.drive(plan).await;
+        let mut request = self.ask(Ask::Change(change));
+        let mut deleted = self.drive(session, &mut request).await;
         if matches!(deleted, Err(StoreError::DiskFull)) && blocking(|| self.give_reserve()) {
-            deleted = self.drive(plan).await;
+            deleted = self.drive(session, &mut request).await;
         }
         deleted?;
         if self.reserve.is_given() || self.reserve.cramped.load(Ordering::Acquire) {

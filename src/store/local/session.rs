@@ -1,10 +1,7 @@
 //! One session in memory: what is durable, what is on its way, and what waits to be settled. It
 //! must not do I/O; `read` opens what lies on disk.
 
-use std::{
-    collections::{HashSet, VecDeque},
-    sync::Arc,
-};
+use std::{collections::VecDeque, sync::Arc};
 
 use bytes::Bytes;
 use tokio::sync::watch;
@@ -13,10 +10,10 @@ use super::{forks::Origin, read::Opened};
 use crate::{
     env::sync::{Mutex, MutexGuard, PoisonError},
     event::{Incarnation, Lsn, Position, Range, SessionHash, SessionKey, Timestamp},
-    log::{Chain, Cipher, Damage, Entry, Frame, FrameHeader, Packed},
+    log::{Cipher, Damage, Entry, Frame, FrameHeader, Packed},
     store::{
         Gap, Receipt, SessionInfo, StoreError,
-        rules::{Effect, apply},
+        rules::{Ahead, Effect, apply},
     },
 };
 
@@ -48,7 +45,7 @@ pub(super) struct State {
     pub(super) listed: bool,
     /// What queued frames will make of it: made in memory that is at hand, where a session that
     /// nobody wrote to for a while is not.
-    pub(super) ahead: Option<Box<Ahead>>,
+    pub(super) ahead: Option<Box<InFlight>>,
     /// Durable frames that no settled segment holds. Readers share them; and where many wait,
     /// room for more is made without copying them while writers wait.
     pub(super) unsettled: VecDeque<Arc<Held>>,
@@ -70,21 +67,11 @@ pub(super) struct Unwritable {
     pub(super) full: bool,
 }
 
-/// The end of a session as it will be when all queued frames are durable.
-pub(super) struct Ahead {
+/// What queued frames will make of a session.
+pub(super) struct InFlight {
     /// The journal's epoch these frames were queued in: a failure starts another and voids them.
     pub(super) epoch: u64,
-    pub(super) frames: usize,
-    pub(super) tail: Position,
-    pub(super) chain: Chain,
-    pub(super) control_chain: Chain,
-    pub(super) updated_at: Timestamp,
-    /// Ids and batch keys that clients gave.
-    pub(super) names: HashSet<[u8; 16]>,
-    /// A change of the session itself is queued: what depends on it must wait.
-    pub(super) barrier: bool,
-    /// That change is its expiry.
-    pub(super) ends: bool,
+    pub(super) end: Ahead,
 }
 
 /// A durable frame in memory.
@@ -189,24 +176,25 @@ impl Session {
         if !state.exists {
             return Err(self.not_found());
         }
-        if state.entry.deleted_at.is_some() {
-            let restorable = !state.entry.is_discarded();
-            let session = self.key.session.clone();
-            return Err(StoreError::SessionDeleted { session, restorable });
-        }
-        if state.entry.expired_at.is_some() {
-            return Err(StoreError::SessionExpired { session: self.key.session.clone() });
-        }
+        state.entry.visible(&self.key.session)?;
         Ok(state)
     }
 
     /// The session as a caller may know it that restores or discards it.
     pub(super) fn restorable(&self) -> Result<MutexGuard<'_, State>, StoreError> {
         let state = self.state();
-        let entry = &state.entry;
-        if entry.expired_at.is_none() || entry.is_discarded() || entry.reclaimed {
-            drop(state);
-            return self.visible();
+        if !state.exists {
+            return Err(self.not_found());
+        }
+        state.entry.restorable(&self.key.session)?;
+        Ok(state)
+    }
+
+    /// The session while its files are there, deleted or not.
+    pub(super) fn kept_whole(&self) -> Result<MutexGuard<'_, State>, StoreError> {
+        let state = self.state();
+        if !state.exists || state.entry.reclaimed {
+            return Err(self.not_found());
         }
         Ok(state)
     }
@@ -217,14 +205,9 @@ impl Session {
 
     /// [`Self::damaged`], with gaps beside those that are known of it.
     pub(super) fn lacks(&self, state: &State, more: Vec<Gap>) -> StoreError {
-        let mut gaps = state.gaps();
-        gaps.extend(state.unknown(more));
-        gaps.sort_by_key(|gap| gap.range.from);
-        StoreError::SessionDamaged {
-            session: self.key.session.clone(),
-            gaps,
-            tail: Position(state.entry.tail),
-        }
+        let mut missing = state.unread();
+        missing.extend(state.unknown(more));
+        state.entry.damaged(&self.key.session, missing)
     }
 
     pub(super) fn info(&self, state: &State) -> SessionInfo {
@@ -246,14 +229,8 @@ impl State {
         let written = Timestamp(self.entry.updated_at);
         let first_time = if effect.aside { written } else { effect.at };
         self.unsettled.push_back(Arc::new(Held { header, payload, first_time }));
-        if let Some(ahead) = &mut self.ahead {
-            ahead.frames = ahead.frames.saturating_sub(1);
-            for name in effect.given() {
-                ahead.names.remove(&name);
-            }
-            if ahead.frames == 0 {
-                self.ahead = None;
-            }
+        if self.ahead.as_mut().is_some_and(|ahead| ahead.end.settle(effect)) {
+            self.ahead = None;
         }
     }
 
@@ -274,7 +251,7 @@ impl State {
     /// Whether frames of it are queued. An end without any is what somebody asked for who then
     /// queued nothing.
     pub(super) fn is_in_flight(&self) -> bool {
-        self.ahead.as_ref().is_some_and(|ahead| ahead.frames > 0)
+        self.ahead.as_ref().is_some_and(|ahead| ahead.end.frames > 0)
     }
 
     /// Forgets frames that were queued before this epoch of the journal: they are void.
@@ -291,7 +268,7 @@ impl State {
 
     /// Whether its expiry is on its way to the disk, in that epoch of the journal.
     pub(super) fn is_ending(&self, epoch: u64) -> bool {
-        self.ahead.as_ref().is_some_and(|ahead| ahead.ends && ahead.epoch == epoch)
+        self.ahead.as_ref().is_some_and(|ahead| ahead.end.ends && ahead.epoch == epoch)
     }
 
     /// Takes away the first frames that wait. A session that is written to all the time keeps the
@@ -412,21 +389,12 @@ impl State {
         }
     }
 
-    /// The end that the next frame goes behind, void frames of an earlier epoch forgotten.
-    pub(super) fn end(&mut self, epoch: u64) -> &mut Ahead {
+    /// The entry, and the end that the next frame goes behind; void frames of an earlier epoch are
+    /// forgotten.
+    pub(super) fn end(&mut self, epoch: u64) -> (&Entry, &mut Ahead) {
         self.forget_void(epoch);
-        self.ahead.get_or_insert_with(|| {
-            Box::new(Ahead {
-                epoch,
-                frames: 0,
-                tail: Position(self.entry.tail),
-                chain: Chain(self.entry.chain),
-                control_chain: Chain(self.entry.control_chain),
-                updated_at: Timestamp(self.entry.updated_at),
-                names: HashSet::new(),
-                barrier: false,
-                ends: false,
-            })
-        })
+        let entry = &self.entry;
+        let begin = || Box::new(InFlight { epoch, end: Ahead::of(entry) });
+        (entry, &mut self.ahead.get_or_insert_with(begin).end)
     }
 }

@@ -2,7 +2,7 @@
 //! the decision that built the frame; a replay reads it from the frame's records. [`apply`] serves
 //! both. It must not judge whether the frame may be there.
 
-use super::{Name, names};
+use super::names::{Name, given};
 use crate::{
     event::{Lsn, Position, Timestamp},
     log::{Chain, Control, Entry, FrameHeader, KnownBatch, Record},
@@ -78,9 +78,25 @@ impl Effect {
         })
     }
 
+    /// Whether requests that depend on the session itself wait for it: a note changes nothing that
+    /// they depend on.
+    pub(super) fn bars(&self) -> bool {
+        let first = self.controls.first();
+        first.is_some_and(|(_, said)| !matches!(said, Control::Note(_) | Control::Batch(_)))
+    }
+
+    /// Whether it takes the session out of the sight of readers.
+    pub(super) fn ends(&self) -> bool {
+        self.controls.iter().any(|(_, said)| match said {
+            Control::Change(change) => change.delete || change.life.expire,
+            Control::Erase(_) => true,
+            _ => false,
+        })
+    }
+
     /// The names it makes known that a caller may give again: event ids and the batch key.
     pub(crate) fn given(&self) -> impl Iterator<Item = [u8; 16]> {
-        names::given(&self.names, self.batch())
+        given(&self.names, self.batch())
     }
 
     /// Whether it does the same as another, names aside.

@@ -4,7 +4,7 @@
 use crate::{
     event::{Fence, Lsn, Position, Range, SessionHash, SessionId, SessionKey, Timestamp},
     log::{Chain, Change, Control, Create, Damage, Entry, Lineage, Loss, Redaction, Work},
-    store::{self, ForkPoint, Gap, Receipt, SessionInfo},
+    store::{self, ForkPoint, Gap, Receipt, SessionInfo, StoreError, StoreResult},
 };
 
 const SECOND_MICROS: i64 = 1_000_000;
@@ -141,6 +141,41 @@ impl Entry {
     pub(crate) fn use_at(&mut self, at: Timestamp) {
         let after = at.0.saturating_sub(self.updated_at);
         self.used_after = after.saturating_add(SECOND_MICROS - 1).div_euclid(SECOND_MICROS);
+    }
+
+    /// Whether readers may know of the session.
+    ///
+    /// # Errors
+    /// [`StoreError::SessionDeleted`], [`StoreError::SessionExpired`].
+    pub(crate) fn visible(&self, session: &SessionId) -> StoreResult<()> {
+        let session = session.clone();
+        if self.deleted_at.is_some() {
+            let restorable = !self.is_discarded();
+            return Err(StoreError::SessionDeleted { session, restorable });
+        }
+        if self.expired_at.is_some() {
+            return Err(StoreError::SessionExpired { session });
+        }
+        Ok(())
+    }
+
+    /// Whether a caller may know of the session that restores or discards it.
+    ///
+    /// # Errors
+    /// Those of [`Self::visible`].
+    pub(crate) fn restorable(&self, session: &SessionId) -> StoreResult<()> {
+        if self.expired_at.is_none() || self.is_discarded() || self.reclaimed {
+            return self.visible(session);
+        }
+        Ok(())
+    }
+
+    /// The refusal of a damaged session; `more` is missing beside what the entry says.
+    pub(crate) fn damaged(&self, session: &SessionId, more: Vec<Gap>) -> StoreError {
+        let mut gaps = self.gaps();
+        gaps.extend(more);
+        gaps.sort_by_key(|gap| gap.range.from);
+        StoreError::SessionDamaged { session: session.clone(), gaps, tail: Position(self.tail) }
     }
 
     /// The place and chain value of the last durable event.

@@ -2,9 +2,16 @@
 //! the entry of its session, and what an entry says to callers. Pure functions of an entry, a
 //! request and a time. It must not do I/O, hold a lock, read a clock or wait.
 
-pub(crate) mod effect;
+mod answer;
+mod decide;
+mod draft;
+mod effect;
 pub(crate) mod entry;
 pub(crate) mod names;
+mod request;
 
+pub(crate) use decide::{Ahead, Decision, Looked, decide};
+pub(crate) use draft::{Draft, Next};
 pub(crate) use effect::{Effect, apply};
-pub(crate) use names::{Name, given, key_hash, mint};
+pub(crate) use names::Name;
+pub(crate) use request::{Ask, Draw, Request, Sees};

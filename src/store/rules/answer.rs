@@ -1,0 +1,35 @@
+//! Answers to appends that write nothing. It must not read what they repeat.
+
+use crate::{
+    event::Event,
+    store::{Appended, Placed, Receipt},
+};
+
+impl Appended {
+    /// The answer to a request that has nothing to write.
+    pub(crate) fn nothing(receipt: Receipt) -> Self {
+        Self {
+            events: Vec::new(),
+            first_position: receipt.position,
+            next_position: receipt.position,
+            receipt,
+            repeated: false,
+        }
+    }
+
+    /// The answer to a request whose events are stored already.
+    pub(crate) fn repeated(events: &[Event], receipt: Receipt) -> Self {
+        let placed = |event: &Event| Placed {
+            id: event.id.clone(),
+            position: event.position,
+            processed_at: event.processed_at,
+        };
+        Self {
+            events: events.iter().map(placed).collect(),
+            first_position: events.first().map_or(receipt.position, |event| event.position),
+            next_position: events.last().map_or(receipt.position, |event| event.position.plus(1)),
+            receipt,
+            repeated: true,
+        }
+    }
+}

@@ -1,0 +1,264 @@
+//! What becomes of a request: it is refused, answered, built into the draft of a frame, or it waits
+//! for frames in flight that it depends on. A pure function of the entry, the end ahead of it, the
+//! request and what was looked up for it. It must not change the session: [`super::apply`] does
+//! that, once the frame is durable.
+
+use std::{collections::HashSet, io};
+
+use super::{
+    Draft, Effect, Next,
+    entry::{is_redacted, work_of},
+    names::key_hash,
+    request::{Ask, Request},
+};
+use crate::{
+    event::{Batch, Position, SessionHash, SessionId, Timestamp},
+    log::{Chain, Entry, KnownBatch},
+    store::{Gap, StoreError, StoreResult},
+};
+
+/// The end of a session as it will be when all frames in flight are durable.
+#[derive(Debug)]
+pub(crate) struct Ahead {
+    /// Frames in flight.
+    pub(crate) frames: usize,
+    pub(crate) tail: Position,
+    pub(crate) chain: Chain,
+    pub(crate) control_chain: Chain,
+    pub(crate) updated_at: Timestamp,
+    /// Ids and batch keys in flight that callers gave.
+    pub(crate) names: HashSet<[u8; 16]>,
+    /// A change of the session itself is in flight: requests that depend on it wait.
+    pub(crate) barrier: bool,
+    /// That change is its expiry or deletion.
+    pub(crate) ends: bool,
+}
+
+impl Ahead {
+    /// The end of an entry without frames in flight.
+    pub(crate) fn of(entry: &Entry) -> Self {
+        Self {
+            frames: 0,
+            tail: Position(entry.tail),
+            chain: Chain(entry.chain),
+            control_chain: Chain(entry.control_chain),
+            updated_at: Timestamp(entry.updated_at),
+            names: HashSet::new(),
+            barrier: false,
+            ends: false,
+        }
+    }
+
+    /// Moves behind a frame that was queued.
+    ///
+    /// # Panics
+    /// When the frame does not begin where this ends.
+    pub(crate) fn advance(&mut self, next: Next) {
+        assert_eq!(self.tail, next.first, "a frame continues where the one before ends");
+        self.frames += 1;
+        self.tail = next.tail;
+        self.chain = next.chain;
+        self.control_chain = next.control_chain;
+        if !next.aside {
+            self.updated_at = self.updated_at.max(next.at);
+        }
+        self.names.extend(next.given);
+        self.barrier |= next.bars;
+        self.ends |= next.ends;
+    }
+
+    /// Forgets a frame that is durable now; answers whether it was the last.
+    pub(crate) fn settle(&mut self, effect: &Effect) -> bool {
+        self.frames = self.frames.saturating_sub(1);
+        for name in effect.given() {
+            self.names.remove(&name);
+        }
+        self.frames == 0
+    }
+}
+
+/// What an engine looked up for a request, under the same lock or of the same version as the entry.
+#[derive(Debug, Default)]
+pub(crate) struct Looked {
+    /// The batch that has the request's key and is still remembered.
+    pub(crate) batch: Option<KnownBatch>,
+    /// Positions of the events whose ids the caller gave, where they are known; empty when none
+    /// is.
+    pub(crate) known: Vec<Option<Position>>,
+    /// What the device did not give of the session, and no person gave up.
+    pub(crate) unread: Vec<Gap>,
+    /// Only what frees room is taken: the disk is full.
+    pub(crate) cramped: bool,
+    /// Why the session's segment takes no more.
+    pub(crate) unwritable: Option<String>,
+    /// The event to be redacted is in a segment that cannot be proven any more.
+    pub(crate) unprovable: bool,
+}
+
+/// What becomes of a request that is not refused.
+pub(crate) enum Decision {
+    /// Nothing is to be written.
+    Nothing,
+    /// The batch is known: its answer is read from what was stored.
+    Batch(KnownBatch),
+    /// Some of its events are known: their positions.
+    Events(Vec<Option<Position>>),
+    /// It depends on frames in flight.
+    Wait,
+    /// It becomes this frame.
+    Draft(Box<Draft>),
+}
+
+/// Decides on a request. Few requests depend on the count of time, which takes a lock: `counted` is
+/// called for those.
+///
+/// # Errors
+/// Why it is refused: [`StoreError`] names each reason.
+pub(crate) fn decide(
+    (session, hash): (&SessionId, SessionHash),
+    entry: &Entry,
+    ahead: &Ahead,
+    request: &mut Request,
+    looked: Looked,
+    counted: &dyn Fn() -> Timestamp,
+) -> StoreResult<Decision> {
+    if is_early(ahead, &request.ask) {
+        return Ok(Decision::Wait);
+    }
+    if let Ask::Append = request.ask {
+        match known(ahead, request, &looked)? {
+            Known::New => {}
+            Known::Wait => return Ok(Decision::Wait),
+            Known::Batch => {
+                return Ok(looked.batch.map_or(Decision::Nothing, Decision::Batch));
+            }
+            Known::Events => return Ok(Decision::Events(looked.known)),
+        }
+    }
+    if is_done(session, entry, request, counted)? {
+        return Ok(Decision::Nothing);
+    }
+    takes(session, entry, &request.ask, looked)?;
+    if request.writes() && (entry.work.until.is_some() || request.batch.fence.is_some()) {
+        work_of(&entry.work).admit(session, request.batch.fence, counted())?;
+    }
+    if let Some(expected) = conflict(&request.batch, ahead.tail) {
+        // Frames in flight may yet fail; they never take back what is durable.
+        let durable = Position(entry.tail);
+        let decided = ahead.frames == 0 || expected < durable;
+        let refused = StoreError::PositionConflict { expected, tail: durable };
+        return if decided { Err(refused) } else { Ok(Decision::Wait) };
+    }
+    let Some(draft) = Draft::of(hash, entry, ahead, request) else {
+        let wait = ahead.frames > 0 && request.batch.if_position.is_some();
+        return Ok(if wait { Decision::Wait } else { Decision::Nothing });
+    };
+    Ok(Decision::Draft(Box::new(draft)))
+}
+
+/// Whether frames in flight decide on a request.
+fn is_early(ahead: &Ahead, ask: &Ask) -> bool {
+    match ask {
+        Ask::Create(_) | Ask::Expire => false,
+        // A frame in flight would be behind the tombstone, or be answered as if it were not.
+        Ask::Erase => ahead.frames > 0,
+        _ => ahead.barrier,
+    }
+}
+
+/// Whether the session is as a request wants it; notes the lease of a request for one.
+fn is_done(
+    session: &SessionId,
+    entry: &Entry,
+    request: &mut Request,
+    counted: &dyn Fn() -> Timestamp,
+) -> StoreResult<bool> {
+    let keeps = match &request.ask {
+        Ask::Change(change) => change.delete,
+        Ask::Redact(_) | Ask::Erase => true,
+        _ => false,
+    };
+    if keeps && entry.held_at.is_some() {
+        return Err(StoreError::SessionHeld { session: session.clone() });
+    }
+    match &request.ask {
+        Ask::Erase => Ok(entry.erased_at.is_some()),
+        Ask::Redact(position) => Ok(is_redacted(&entry.redacted, *position)),
+        Ask::Lease(call) => {
+            let (lease, changes) = work_of(&entry.work).call(session, *call, counted())?;
+            request.lease = Some(lease);
+            Ok(!changes)
+        }
+        _ => Ok(false),
+    }
+}
+
+/// Whether the session as it stands takes a request of that kind.
+fn takes(session: &SessionId, entry: &Entry, ask: &Ask, looked: Looked) -> StoreResult<()> {
+    if let Ask::Erase = ask {
+        // Whatever else is wrong with the session.
+        return Ok(());
+    }
+    let deletes = matches!(ask, Ask::Change(change) if change.delete);
+    if looked.cramped && !deletes {
+        return Err(StoreError::DiskFull);
+    }
+    let damaged = entry.is_degraded() || !looked.unread.is_empty();
+    if damaged && !ask.mends() || looked.unprovable {
+        return Err(entry.damaged(session, looked.unread));
+    }
+    if entry.archived_at.is_some() && !ask.suits_archived() {
+        return Err(StoreError::SessionArchived { session: session.clone() });
+    }
+    match looked.unwritable {
+        Some(error) => {
+            let source = io::Error::other(error);
+            Err(StoreError::Io { doing: "writing the session's segment", source })
+        }
+        None => Ok(()),
+    }
+}
+
+/// What of a batch is known already.
+enum Known {
+    New,
+    Batch,
+    Events,
+    Wait,
+}
+
+fn known(ahead: &Ahead, request: &Request, looked: &Looked) -> StoreResult<Known> {
+    let in_flight = |name: &[u8; 16]| ahead.names.contains(name);
+    let key = request.batch.key.as_ref();
+    if key.is_some_and(|key| in_flight(&key_hash(key.as_str()))) {
+        return Ok(Known::Wait);
+    }
+    let mut seen = HashSet::new();
+    for (placed, name) in request.placed.iter().zip(&request.names) {
+        let Some(hash) = name.given() else { continue };
+        if !seen.insert(hash) {
+            return Err(StoreError::DuplicateEventId { id: placed.id.clone() });
+        }
+        if in_flight(&hash) {
+            return Ok(Known::Wait);
+        }
+    }
+    Ok(match &looked.batch {
+        Some(_) => Known::Batch,
+        None if looked.known.iter().any(Option::is_some) => Known::Events,
+        None => Known::New,
+    })
+}
+
+/// The position that a batch expects and will not get.
+fn conflict(batch: &Batch, tail: Position) -> Option<Position> {
+    let wanted = batch.events.iter().enumerate();
+    let wanted = wanted.filter_map(|(n, event)| Some((event.position?, tail.plus(n as u64))));
+    batch
+        .if_position
+        .map(|expected| (expected, tail))
+        .into_iter()
+        .chain(wanted)
+        .find(|(expected, next)| expected != next)
+        .map(|(expected, _)| expected)
+}

@@ -1,0 +1,198 @@
+//! The frame of a request before it has a number: its records with their fields, positions and
+//! chain, and what it does to the session. It must not decide whether the frame may be written, and
+//! must not encrypt.
+
+use bytes::Bytes;
+
+use super::{Ahead, Effect, names::given, request::Request};
+use crate::{
+    event::{Lsn, Position, SessionHash, Timestamp},
+    log::{
+        Chain, Control, Entry, Frame, FrameHeader, FrameKind, Head, KnownBatch, Record,
+        record::{self, batch_digest},
+    },
+    store::{Appended, Receipt},
+};
+
+/// A frame without its log sequence numbers.
+pub(crate) struct Draft {
+    hash: SessionHash,
+    payload: Vec<u8>,
+    count: u32,
+    /// Where the session ends in front of it.
+    first: Position,
+    chain: Chain,
+    control_chain: Chain,
+    /// Its control records: their chain needs their numbers.
+    controls: Vec<Record>,
+    effect: Effect,
+}
+
+impl Draft {
+    /// The draft of a request behind what is in flight; `None` when it says nothing.
+    pub(super) fn of(
+        hash: SessionHash,
+        entry: &Entry,
+        ahead: &Ahead,
+        request: &mut Request,
+    ) -> Option<Self> {
+        let behind = ahead.tail.plus(request.placed.len() as u64);
+        let said = request.control(entry, behind);
+        let alone = request.placed.is_empty();
+        if alone && said.is_none() {
+            return None;
+        }
+        let now = request.at.max(ahead.updated_at);
+        let is_idle = |said: &Control| matches!(said, Control::Note(note) if note.idle);
+        let effect = Effect {
+            tail: ahead.tail,
+            chain: ahead.chain,
+            control_chain: ahead.control_chain,
+            end_lsn: Lsn(0),
+            at: now,
+            aside: alone && said.as_ref().is_some_and(Control::is_aside),
+            idle: alone && said.as_ref().is_some_and(is_idle),
+            weight: 0,
+            controls: Vec::new(),
+            names: Vec::new(),
+        };
+        let mut draft = Self {
+            hash,
+            payload: Vec::new(),
+            count: 0,
+            first: ahead.tail,
+            chain: ahead.chain,
+            control_chain: ahead.control_chain,
+            controls: Vec::new(),
+            effect,
+        };
+        let [first, last] = request.salts;
+        if let Some(said) = said {
+            draft.control(said, first);
+        }
+        draft.events(request, now);
+        let key = request.batch.key.as_ref().filter(|_| !alone);
+        if let Some(key) = key {
+            let batch = KnownBatch {
+                key: key.as_str().to_owned(),
+                first_position: ahead.tail.0,
+                events: request.placed.len() as u32,
+                digest: batch_digest(&request.batch.events),
+            };
+            draft.control(Control::Batch(batch), last);
+        }
+        debug_assert_eq!(draft.effect.tail, behind, "each event takes one position");
+        Some(draft)
+    }
+
+    fn control(&mut self, said: Control, salt: [u8; 16]) {
+        let record = Record::control(&said, self.effect.at, salt);
+        record::encode(&record, &mut self.payload);
+        // Its number is its place in the frame until the frame has one.
+        self.effect.controls.push((Lsn(self.count.into()), said));
+        self.controls.push(record);
+        self.count += 1;
+    }
+
+    /// Adds the events, as taken at `now`.
+    fn events(&mut self, request: &mut Request, now: Timestamp) {
+        let end = &mut self.effect;
+        let events = request.batch.events.iter().zip(&request.placed).zip(&request.digests);
+        for ((event, placed), one) in events {
+            let head = Head::event(event, &placed.id, now);
+            end.chain = end.chain.link(end.tail.0, head, &one.digest);
+            end.tail = end.tail.plus(1);
+            end.weight += event.body.len() as u64;
+            self.count += 1;
+        }
+        let encoded = std::mem::take(&mut request.payload);
+        if encoded.is_empty() || now != request.at {
+            request.encode(now, &mut self.payload);
+        } else if self.payload.is_empty() {
+            self.payload = encoded;
+        } else {
+            self.payload.extend_from_slice(&encoded);
+        }
+    }
+
+    /// Its frame, in plaintext and without a number; the draft keeps no payload.
+    pub(crate) fn take_frame(&mut self) -> Frame {
+        let payload = std::mem::take(&mut self.payload);
+        let events = self.effect.tail.0 - self.first.0;
+        let header = FrameHeader {
+            kind: FrameKind::Request,
+            length: u32::try_from(payload.len()).expect("limits keep a batch below 4 GiB"),
+            compressed: false,
+            count: self.count,
+            events: u32::try_from(events).expect("limits keep a batch below 4 G events"),
+            first_lsn: Lsn(0),
+            synced_lsn: Lsn(0),
+            first_position: self.first,
+            session: self.hash,
+            chain: self.chain,
+            control_chain: self.control_chain,
+            copy_lsn: Lsn(0),
+            encrypted: None,
+        };
+        Frame { header, payload: Bytes::from(payload) }
+    }
+
+    /// Where it moves the end of its session; its control chain is known once it has a number.
+    pub(crate) fn next(&self, request: &Request) -> Next {
+        let effect = &self.effect;
+        Next {
+            first: self.first,
+            tail: effect.tail,
+            chain: effect.chain,
+            control_chain: self.control_chain,
+            at: effect.at,
+            aside: effect.aside,
+            given: given(&request.names, effect.batch()).collect(),
+            bars: effect.bars(),
+            ends: effect.ends(),
+        }
+    }
+
+    /// What it does, once its first record has that number.
+    pub(crate) fn effect(self, first: Lsn) -> Effect {
+        let mut effect = self.effect;
+        for ((number, _), record) in effect.controls.iter_mut().zip(&self.controls) {
+            number.0 += first.0;
+            effect.control_chain = effect.control_chain.after(number.0, record);
+        }
+        effect.end_lsn = Lsn(first.0 + u64::from(self.count));
+        effect
+    }
+}
+
+/// Where a queued frame moves the end of its session.
+pub(crate) struct Next {
+    pub(super) first: Position,
+    pub(super) tail: Position,
+    pub(super) chain: Chain,
+    pub(crate) control_chain: Chain,
+    pub(super) at: Timestamp,
+    pub(super) aside: bool,
+    /// Names that callers gave.
+    pub(super) given: Vec<[u8; 16]>,
+    pub(super) bars: bool,
+    pub(super) ends: bool,
+}
+
+impl Next {
+    /// The answer to the caller, once the frame is durable.
+    pub(crate) fn answer(&self, request: &mut Request) -> Appended {
+        let mut events = std::mem::take(&mut request.placed);
+        for (n, placed) in (0..).zip(&mut events) {
+            placed.position = self.first.plus(n);
+            placed.processed_at = self.at;
+        }
+        Appended {
+            events,
+            first_position: self.first,
+            next_position: self.tail,
+            receipt: Receipt { position: self.tail, chain: self.chain.0 },
+            repeated: false,
+        }
+    }
+}
