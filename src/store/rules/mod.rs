@@ -9,6 +9,8 @@ mod effect;
 pub(crate) mod entry;
 pub(crate) mod names;
 mod request;
+#[cfg(all(test, feature = "sim"))]
+mod tests;
 
 pub(crate) use decide::{Ahead, Decision, Looked, decide};
 pub(crate) use draft::{Draft, Next};

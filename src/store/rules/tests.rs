@@ -1,0 +1,358 @@
+//! The rules as tables: which request a session takes in which state, what frames in flight decide,
+//! and that the effect of a decision is the effect that its frame has when it is read back. It must
+//! not open a store.
+
+use std::{cell::Cell, fmt::Write as _, time::Duration};
+
+use bytes::Bytes;
+
+use super::{Ahead, Ask, Decision, Draw, Effect, Looked, Request, Sees, apply, decide};
+use crate::{
+    event::{
+        Batch, BatchKey, EventId, EventType, Fence, Incarnation, Lsn, NewEvent, NewNote, NoteKind,
+        Origin, Position, Scope, SessionHash, SessionId, SessionKey, TenantId, Timestamp, UserId,
+    },
+    log::{Change, Create, Damage, Entry, KnownBatch, LeaseRecord, Life, Loss, Redaction},
+    store::{LeaseCall, StoreError},
+};
+
+const SECOND: i64 = 1_000_000;
+
+/// Random numbers that count.
+#[derive(Default)]
+struct Counter(Cell<u8>);
+
+impl Counter {
+    fn next<const N: usize>(&self) -> [u8; N] {
+        self.0.set(self.0.get().wrapping_add(1));
+        [self.0.get(); N]
+    }
+}
+
+impl Draw for Counter {
+    fn id(&self) -> [u8; 10] {
+        self.next()
+    }
+
+    fn salt(&self) -> [u8; 16] {
+        self.next()
+    }
+}
+
+fn create() -> Create {
+    Create {
+        tenant: "t".to_owned(),
+        user: "u".to_owned(),
+        session: "s".to_owned(),
+        incarnation: [7; 16],
+        title: None,
+        metadata: [("a".to_owned(), "1".to_owned())].into(),
+        workspace: None,
+        ttl_seconds: None,
+        key: None,
+        lineage: None,
+    }
+}
+
+fn hash() -> SessionHash {
+    let (tenant, user) = (TenantId::new("t").unwrap(), UserId::new("u").unwrap());
+    let key = SessionKey { scope: Scope { tenant, user }, session: id() };
+    SessionHash::of(&key, Incarnation([7; 16]))
+}
+
+fn id() -> SessionId {
+    SessionId::new("s").unwrap()
+}
+
+fn at(seconds: i64) -> Timestamp {
+    Timestamp(seconds * SECOND)
+}
+
+fn event(given: Option<&str>) -> NewEvent {
+    NewEvent {
+        id: given.map(|id| EventId::new(id).unwrap()),
+        kind: EventType::new("user.message").unwrap(),
+        origin: Origin::User,
+        created_at: None,
+        position: None,
+        body: Bytes::from_static(br#"{"text":"hello"}"#),
+    }
+}
+
+fn events(given: &[Option<&str>]) -> Batch {
+    Batch { events: given.iter().map(|id| event(*id)).collect(), ..Batch::default() }
+}
+
+fn note(kind: NoteKind, idle: bool) -> Batch {
+    let (name, body) = ("n".to_owned(), Bytes::from_static(b"{}"));
+    Batch { note: Some(NewNote { kind, name, position: None, body, idle }), ..Batch::default() }
+}
+
+/// The entry of a session with three events, written to at second 10.
+fn entry() -> Entry {
+    let mut entry = Entry::begin(&create(), hash(), at(1));
+    let written = [request(Ask::Create(create()), Batch::default(), 1), append(events(&[None; 3]))];
+    for mut request in written {
+        let effect = written_effect(&entry, &mut request);
+        apply(&mut entry, &effect, at(10));
+    }
+    entry
+}
+
+fn request(ask: Ask, batch: Batch, second: i64) -> Request {
+    Request::new(ask, batch, at(second), &Counter::default())
+}
+
+fn append(batch: Batch) -> Request {
+    request(Ask::Append, batch, 10)
+}
+
+/// The effect of a request that becomes a frame behind an entry; it is the one that the frame has
+/// when it is read back.
+fn written_effect(entry: &Entry, request: &mut Request) -> Effect {
+    let ahead = Ahead::of(entry);
+    let named = (&id(), hash());
+    let decided = decide(named, entry, &ahead, request, Looked::default(), &|| at(10)).unwrap();
+    let Decision::Draft(mut draft) = decided else { panic!("nothing to write") };
+    let mut frame = draft.take_frame();
+    frame.header.first_lsn = Lsn(entry.end_lsn);
+    let effect = draft.effect(frame.header.first_lsn);
+    let read = Effect::of(&frame.header, &frame.records().unwrap());
+    assert!(effect.is_same(&read), "decided on {effect:?}, read back {read:?}");
+    effect
+}
+
+fn change(change: impl FnOnce(&mut Change)) -> Ask {
+    let mut changed = Change::default();
+    change(&mut changed);
+    Ask::Change(changed)
+}
+
+fn take() -> Ask {
+    Ask::Lease(LeaseCall::Take { steal: false, ttl: Duration::from_secs(60), key: None })
+}
+
+/// Every kind of request.
+fn asks() -> Vec<(&'static str, Ask, Batch)> {
+    let none = Batch::default;
+    let life = |life: Life| move |change: &mut Change| change.life = life;
+    vec![
+        ("append", Ask::Append, events(&[None])),
+        ("append fenced", Ask::Append, Batch { fence: Some(Fence(1)), ..events(&[None]) }),
+        ("note", Ask::Append, note(NoteKind::Cursor, false)),
+        ("checkpoint", Ask::Append, note(NoteKind::Checkpoint, false)),
+        ("idle checkpoint", Ask::Append, note(NoteKind::Checkpoint, true)),
+        ("empty", Ask::Append, none()),
+        ("title", change(|change| change.title = Some(Some("x".to_owned()))), none()),
+        ("archive", change(|change| change.archive = true), none()),
+        ("hold", change(life(Life { hold: Some(true), ..Life::default() })), none()),
+        ("restore", change(life(Life { restore: true, ..Life::default() })), none()),
+        (
+            "delete",
+            change(|change| {
+                change.delete = true;
+                change.life.expire = true;
+            }),
+            none(),
+        ),
+        ("discard", change(|change| change.delete = true), none()),
+        ("expire", Ask::Expire, none()),
+        ("take", take(), none()),
+        ("release", Ask::Lease(LeaseCall::Release { fence: Fence(1) }), none()),
+        ("void", Ask::Lease(LeaseCall::Void), none()),
+        ("redact", Ask::Redact(Position(1)), none()),
+        ("give up", Ask::GiveUp(Loss { places: vec![(1, 2, "x".to_owned())] }), none()),
+        ("erase", Ask::Erase, none()),
+    ]
+}
+
+/// States that a session may be in.
+fn states() -> Vec<(&'static str, Entry)> {
+    let with = |change: fn(&mut Entry)| {
+        let mut entry = entry();
+        change(&mut entry);
+        entry
+    };
+    let lease = |entry: &mut Entry| {
+        entry.work.lease(LeaseRecord { fence: 1, until: Some(at(60).0), key: None });
+    };
+    vec![
+        ("live", entry()),
+        ("archived", with(|entry| entry.archived_at = Some(1))),
+        ("held", with(|entry| entry.held_at = Some(1))),
+        ("leased", with(lease)),
+        (
+            "damaged",
+            with(|entry| {
+                let reason = "lost".to_owned();
+                entry.damage = vec![Damage { from: 1, to: 2, reason, accepted_at: None }];
+            }),
+        ),
+        ("redacted", with(|entry| entry.redacted = vec![Redaction { position: 1, cleared: true }])),
+        ("expired", with(|entry| entry.expired_at = Some(1))),
+        ("deleted", with(|entry| (entry.deleted_at, entry.expired_at) = (Some(1), Some(1)))),
+        ("discarded", with(|entry| entry.deleted_at = Some(1))),
+        ("erased", with(|entry| (entry.deleted_at, entry.erased_at) = (Some(1), Some(1)))),
+    ]
+}
+
+/// What becomes of a request, in a word.
+fn outcome(entry: &Entry, ahead: &Ahead, request: &mut Request, looked: Looked) -> String {
+    let session = id();
+    let seen = match request.ask.sees() {
+        Sees::Visible => entry.visible(&session),
+        Sees::Restorable => entry.restorable(&session),
+        Sees::Kept => Ok(()),
+    };
+    let named = (&session, hash());
+    match seen.and_then(|()| decide(named, entry, ahead, request, looked, &|| at(10))) {
+        Ok(Decision::Nothing) => "nothing".to_owned(),
+        Ok(Decision::Batch(_)) => "the batch".to_owned(),
+        Ok(Decision::Events(_)) => "the events".to_owned(),
+        Ok(Decision::Wait) => "waits".to_owned(),
+        Ok(Decision::Draft(_)) => "written".to_owned(),
+        Err(error) => named_error(&error).to_owned(),
+    }
+}
+
+fn named_error(error: &StoreError) -> &'static str {
+    match error {
+        StoreError::SessionDeleted { restorable: true, .. } => "deleted",
+        StoreError::SessionDeleted { .. } => "gone",
+        StoreError::SessionExpired { .. } => "expired",
+        StoreError::SessionHeld { .. } => "held",
+        StoreError::SessionArchived { .. } => "archived",
+        StoreError::SessionDamaged { .. } => "damaged",
+        StoreError::LeaseHeld { .. } => "leased",
+        StoreError::LeaseLost { .. } => "lease lost",
+        StoreError::PositionConflict { .. } => "conflict",
+        StoreError::DuplicateEventId { .. } => "duplicate",
+        StoreError::DiskFull => "full",
+        StoreError::Io { .. } => "io",
+        _ => "another error",
+    }
+}
+
+#[test]
+fn each_state_of_a_session_takes_the_requests_that_suit_it() {
+    let mut table = String::new();
+    for (state, entry) in states() {
+        for (name, ask, batch) in asks() {
+            let ahead = Ahead::of(&entry);
+            let mut request = request(ask, batch, 10);
+            let found = outcome(&entry, &ahead, &mut request, Looked::default());
+            writeln!(table, "{state}: {name}: {found}").unwrap();
+        }
+    }
+    insta::assert_snapshot!(table);
+}
+
+#[test]
+fn what_depends_on_frames_in_flight_waits_for_them() {
+    let entry = entry();
+    let mut table = String::new();
+    for (queued, ask, batch) in asks().into_iter().take(12) {
+        let mut ahead = Ahead::of(&entry);
+        let mut first = request(ask, batch, 10);
+        let named = (&id(), hash());
+        let decided = decide(named, &entry, &ahead, &mut first, Looked::default(), &|| at(10));
+        let Ok(Decision::Draft(draft)) = decided else { continue };
+        ahead.advance(draft.next(&first));
+        for (name, ask, batch) in asks() {
+            let mut second = request(ask, batch, 10);
+            let found = outcome(&entry, &ahead, &mut second, Looked::default());
+            writeln!(table, "behind {queued}: {name}: {found}").unwrap();
+        }
+    }
+    insta::assert_snapshot!(table);
+}
+
+#[test]
+fn names_and_positions_are_decided_on_durable_bytes() {
+    let entry = entry();
+    let (tail, key) = (Position(entry.tail), BatchKey::new("k").unwrap());
+    let keyed = || Batch { key: Some(key.clone()), ..events(&[Some("a"), None]) };
+    let mut flying = Ahead::of(&entry);
+    let mut first = append(keyed());
+    let Ok(Decision::Draft(draft)) =
+        decide((&id(), hash()), &entry, &flying, &mut first, Looked::default(), &|| at(10))
+    else {
+        panic!("an append is written")
+    };
+    let next = draft.next(&first);
+    let answer = next.answer(&mut first);
+    assert_eq!((answer.first_position, answer.next_position), (tail, tail.plus(2)));
+    flying.advance(next);
+    let still = Ahead::of(&entry);
+    let expecting =
+        |position: u64| Batch { if_position: Some(Position(position)), ..events(&[None]) };
+    let known =
+        || KnownBatch { key: "k".to_owned(), first_position: 0, events: 2, digest: [0; 32] };
+    let batch = || Looked { batch: Some(known()), ..Looked::default() };
+    let found = || Looked { known: vec![Some(Position(1)), None], ..Looked::default() };
+    for (ahead, batch, looked, wanted) in [
+        (&still, keyed(), Looked::default(), "written"),
+        (&still, keyed(), batch(), "the batch"),
+        (&still, keyed(), found(), "the events"),
+        (&still, events(&[Some("a"), Some("a")]), Looked::default(), "duplicate"),
+        (&flying, keyed(), Looked::default(), "waits"),
+        (&flying, events(&[Some("a")]), Looked::default(), "waits"),
+        (&flying, events(&[Some("b")]), Looked::default(), "written"),
+        (&flying, events(&[None]), Looked::default(), "written"),
+        (&still, expecting(3), Looked::default(), "written"),
+        (&still, expecting(2), Looked::default(), "conflict"),
+        (&still, expecting(4), Looked::default(), "conflict"),
+        // In flight the tail is 5: 2 is durable already, 3 and 4 are in flight, 6 may yet come.
+        (&flying, expecting(5), Looked::default(), "written"),
+        (&flying, expecting(2), Looked::default(), "conflict"),
+        (&flying, expecting(3), Looked::default(), "waits"),
+        (&flying, expecting(6), Looked::default(), "waits"),
+        (&still, events(&[None]), Looked { cramped: true, ..Looked::default() }, "full"),
+        (
+            &still,
+            events(&[None]),
+            Looked { unwritable: Some("x".to_owned()), ..Looked::default() },
+            "io",
+        ),
+    ] {
+        let described = format!("{batch:?}, {looked:?}, {} in flight", ahead.frames);
+        let mut request = append(batch);
+        assert_eq!(outcome(&entry, ahead, &mut request, looked), wanted, "{described}");
+    }
+}
+
+#[test]
+fn a_frame_does_what_its_records_say_when_it_is_read_back() {
+    for (state, entry) in states() {
+        for (name, ask, batch) in asks() {
+            let mut request = request(ask, batch, 20);
+            let looked = Looked::default();
+            if outcome(&entry, &Ahead::of(&entry), &mut request, looked) != "written" {
+                continue;
+            }
+            let mut after = entry.clone();
+            let effect = written_effect(&entry, &mut request);
+            let used_before = entry.used_at();
+            apply(&mut after, &effect, at(30));
+            let context = format!("{state}: {name}");
+            assert!(after.end_lsn > entry.end_lsn, "{context}");
+            assert_eq!(after.tail, entry.tail + request.batch.events.len() as u64, "{context}");
+            let aside = matches!(request.ask, Ask::Lease(_))
+                || request.batch.note.is_some() && request.batch.events.is_empty();
+            let updated = if aside { at(10) } else { at(20) };
+            assert_eq!(Timestamp(after.updated_at), updated, "{context}");
+            let used = if request.batch.is_idle() { used_before } else { at(30) };
+            assert_eq!(after.used_at(), used, "{context}");
+        }
+    }
+}
+
+#[test]
+#[should_panic(expected = "a frame is applied once, in order")]
+fn a_frame_that_was_applied_is_not_applied_again() {
+    let mut entry = entry();
+    let effect = written_effect(&entry, &mut append(events(&[None])));
+    apply(&mut entry, &effect, at(10));
+    apply(&mut entry, &effect, at(10));
+    apply(&mut entry, &Effect { end_lsn: Lsn(1), ..effect }, at(10));
+}
