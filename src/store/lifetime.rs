@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::{
     env::{
         Clock,
-        sync::{Mutex, MutexGuard, PoisonError},
+        sync::{Mutex, MutexGuard},
     },
     event::Timestamp,
 };
@@ -218,7 +218,7 @@ impl Count {
     }
 
     fn anchor(&self) -> MutexGuard<'_, Anchor> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -8,15 +8,14 @@ use std::{io, sync::Arc};
 use bytes::Bytes;
 
 use super::{
-    Shared,
     layout::{STORE, journal_path, keys_path, settled_path},
-    lock,
-    session::{Held, Session},
+    pins::Pin,
+    session::{Held, Session, hash_of},
     slots::Place,
-    strays::hash_of,
+    upkeep::Upkeep,
 };
 use crate::{
-    env::sync::{Mutex, atomic::Ordering},
+    env::sync::atomic::Ordering,
     event::{Lsn, Position, SessionHash, Timestamp},
     log::{
         Chain, Chunks, Delta, Encryptor, Entry, FrameHeader, FrameKind, SETTLED_AT, SegmentEntry,
@@ -33,62 +32,6 @@ use crate::{
 const PART_BYTES: usize = 1 << 20;
 /// The order of the copy's only journal file.
 const ORDER: u64 = 1;
-
-/// Backups under way: what they name stays until they have it.
-#[derive(Default)]
-pub(super) struct Pins {
-    state: Mutex<Pinned>,
-}
-
-#[derive(Default)]
-struct Pinned {
-    /// Counts what takes something away at once, backups or not: those before are void.
-    taken: u64,
-    /// Backups that are not.
-    held: u64,
-}
-
-impl Pins {
-    /// Whether files that nobody needs any more must stay for a while.
-    pub(super) fn hold(&self) -> bool {
-        lock(&self.state).held > 0
-    }
-
-    /// Something is being taken away for good: a backup under way must not bring it back.
-    pub(super) fn take_away(&self) {
-        let mut state = lock(&self.state);
-        state.taken += 1;
-        state.held = 0;
-    }
-}
-
-/// A backup under way.
-struct Pin<'a> {
-    pins: &'a Pins,
-    taken: u64,
-}
-
-impl<'a> Pin<'a> {
-    fn new(pins: &'a Pins) -> Self {
-        let mut state = lock(&pins.state);
-        state.held += 1;
-        Self { pins, taken: state.taken }
-    }
-
-    /// Whether all that it shows may still be shown.
-    fn stands(&self) -> bool {
-        lock(&self.pins.state).taken == self.taken
-    }
-}
-
-impl Drop for Pin<'_> {
-    fn drop(&mut self) {
-        let mut state = lock(&self.pins.state);
-        if state.taken == self.taken {
-            state.held -= 1;
-        }
-    }
-}
 
 /// Everything as it was at one moment, segments aside.
 struct Moment<'a> {
@@ -112,25 +55,25 @@ fn failed(source: io::Error) -> StoreError {
     StoreError::Io { doing: "making a backup", source }
 }
 
-impl Shared {
+impl Upkeep {
     /// Hands out a copy of everything acknowledged so far, file by file, `STORE` last.
     pub(super) fn backup(&self, take: Take<'_>) -> StoreResult<Backup> {
-        if self.frozen.load(Ordering::Acquire) {
+        if self.base.frozen.load(Ordering::Acquire) {
             let reason = "acknowledged records are lost and name no session: copy the directory \
                           as it is, and repair it first";
             return Err(StoreError::ReadOnly { reason: reason.to_owned() });
         }
-        if let Err(error) = self.settle(false) {
+        if let Err(error) = self.clearing.settle(false) {
             // What waits is copied from memory.
             tracing::warn!(%error, "a backup begins with what could not be settled");
         }
         let Some(moment) = self.moment().map_err(failed)? else { return Err(StoreError::Busy) };
         let mut backup = Backup {
-            store: self.store.id,
+            store: self.base.store.id,
             at: moment.at,
             sessions: moment.sessions,
             damaged: 0,
-            key: self.keys.in_force(),
+            key: self.base.keys.in_force(),
         };
         let mut take = |part: Part| match moment.pin.stands() {
             true => take(part),
@@ -151,8 +94,8 @@ impl Shared {
         whole(&settled_path(0), &moment.settled, take)?;
         let bytes = &moment.settled;
         let read = |from: u64, to: u64| Ok(between(bytes, from, to));
-        let own = self.keys.own().map(|own| &**own);
-        let settled = Settled::of(self.store.id, own, &read)?;
+        let own = self.base.keys.own().map(|own| &**own);
+        let settled = Settled::of(self.base.store.id, own, &read)?;
         let mut copied = Ok(());
         let each = &mut |_, entry: Entry, _: &[u8]| {
             if copied.is_ok() {
@@ -191,7 +134,7 @@ impl Shared {
         take: Take<'_>,
     ) -> io::Result<bool> {
         let path = segment::path(session, Position(one.base), one.start, one.sealed);
-        let file = match self.env.storage.open_read(&path) {
+        let file = match self.base.env.storage.open_read(&path) {
             // It was lost before, and the copy says so as this store does; or its session was
             // deleted, and nobody reads it.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
@@ -212,25 +155,25 @@ impl Shared {
     /// Everything at one moment; `None` while a session is being erased.
     fn moment(&self) -> io::Result<Option<Moment<'_>>> {
         // Nothing is settled, sealed away or erased meanwhile; appends go on.
-        let _settling = lock(&self.settling);
-        let pin = Pin::new(&self.pins);
-        let place = self.journal.place();
-        let own = self.keys.own();
-        let told = self.told();
+        let _settling = self.segments.settling.lock();
+        let pin = Pin::new(&self.segments.pins);
+        let place = self.sessions.journal.place();
+        let own = self.base.keys.own();
+        let told = self.base.told();
         let copy = Place { order: ORDER, byte_offset: journal::FRAMES_AT, lsn: place.lsn };
-        let delta: Delta = self.delta(false, copy, told);
-        let salt = u64::from_le_bytes(self.env.random());
-        let mut settled = settled_header(self.store.id, salt, own.is_some());
+        let delta: Delta = self.segments.delta(false, copy, told);
+        let salt = u64::from_le_bytes(self.base.env.random());
+        let mut settled = settled_header(self.base.store.id, salt, own.is_some());
         let mut sessions = 0;
-        self.keys.with(own, |encryptor| {
+        self.base.keys.with(own, |encryptor| {
             let mut chunks = Chunks::new((salt, SETTLED_AT), 1, &delta, encryptor);
-            self.catalogue().each_settled(&mut |entry| {
+            self.sessions.catalogue().each_settled(&mut |entry| {
                 sessions += 1;
                 chunks.push(entry, &mut settled);
             });
             chunks.finish(&mut settled);
         });
-        let awake = self.catalogue().awake_all();
+        let awake = self.sessions.catalogue().awake_all();
         let mut frames = Vec::new();
         for session in awake {
             let Some((held, fresh)) = waiting(&session, place.lsn) else { return Ok(None) };
@@ -241,19 +184,19 @@ impl Shared {
         frames.sort_by_key(|(_, held)| held.header.first_lsn);
         let journal = self.journal_of(frames, place.lsn)?;
         // Behind the place: a key is durable before anything is written under it.
-        let (store, keys) = self.keys.copy()?;
+        let (store, keys) = self.base.keys.copy()?;
         let at = Timestamp(delta.at);
         Ok(Some(Moment { pin, at, sessions, settled: settled.into(), journal, keys, store }))
     }
 
     /// A journal of one file that holds copies of frames, behind the number `lsn`.
     fn journal_of(&self, frames: Vec<(Arc<Session>, Arc<Held>)>, lsn: Lsn) -> io::Result<Vec<u8>> {
-        let salt = u64::from_le_bytes(self.env.random());
+        let salt = u64::from_le_bytes(self.base.env.random());
         let header = JournalHeader {
-            store: self.store.id,
+            store: self.base.store.id,
             salt,
             order: ORDER,
-            start: self.journal.start(),
+            start: self.sessions.journal.start(),
             first_lsn: lsn,
             previous_order: 0,
             previous_end: 0,
@@ -264,10 +207,10 @@ impl Shared {
         let mut bytes = header.encode();
         let mut next = lsn;
         for (session, held) in frames {
-            let cipher = self.cipher(&session)?;
+            let cipher = self.segments.cipher(&session)?;
             let frame = held.frame();
             let encrypted = |one: Option<Encryptor<'_>>| one.map(|one| frame.encrypt(one));
-            let frame = self.keys.with(cipher.as_ref(), encrypted).unwrap_or(frame);
+            let frame = self.base.keys.with(cipher.as_ref(), encrypted).unwrap_or(frame);
             let header = FrameHeader { copy_lsn: next, synced_lsn: next, ..frame.header };
             header.write(salt, &frame.payload, &mut bytes);
             next = Lsn(next.0 + 1);

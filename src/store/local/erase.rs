@@ -10,14 +10,15 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     io,
     sync::Arc,
-    time::Duration,
 };
 
 use super::{
-    Shared, blocking,
+    clearing::Clearing,
     layout::{JOURNAL, QUARANTINE},
-    lock,
     session::{Session, State},
+    sessions::Erasing,
+    upkeep::Upkeep,
+    wait::blocking,
 };
 use crate::{
     env::{
@@ -37,79 +38,47 @@ use crate::{
 /// Bytes that are looked at together for what an earlier use left.
 const BLOCK_BYTES: usize = 4096;
 
-/// What failed is tried again after so long, and then after twice as long, up to...
-const PAUSE_MIN: Duration = Duration::from_secs(5);
-/// ...so long.
-const PAUSE_MAX: Duration = Duration::from_secs(3_600);
-
-/// A session of which something may be left.
-pub(super) struct Erasing {
-    session: Arc<Session>,
-    /// Backups that began before its key was destroyed, or its tombstone written, have ended. Those
-    /// that begin later have nothing of it, however long the rest may take.
-    taken: bool,
-}
-
-/// How long nobody tries again what failed.
-#[derive(Default)]
-pub(super) struct Pause {
-    /// By the monotonic clock.
-    until: Duration,
-    length: Duration,
-}
-
-impl Pause {
-    /// Runs what is due, and lets it be for ever longer while it fails.
-    pub(super) fn run(&mut self, now: Duration, run: impl FnOnce() -> io::Result<()>) {
-        if now < self.until {
-            return;
-        }
-        self.length = match run() {
-            Ok(()) => Duration::ZERO,
-            Err(_) => (self.length * 2).clamp(PAUSE_MIN, PAUSE_MAX),
-        };
-        self.until = now + self.length;
-    }
-}
-
-impl Shared {
+impl Upkeep {
     /// Erases a session; nobody can read it once this returns.
     pub(super) async fn erase(&self, session: &Arc<Session>) -> StoreResult<()> {
-        if session.origin.is_some() && self.is_needed(session.hash) {
+        if session.origin.is_some() && self.sessions.is_needed(session.hash) {
             // Its forks read on from its own parent: what it goes on from must outlive its key.
             let failed = |source| StoreError::Io { doing: "settling before an erasure", source };
-            blocking(|| self.settle(false)).map_err(failed)?;
+            blocking(|| self.clearing.settle(false)).map_err(failed)?;
         }
-        self.drive(session, &mut self.ask(Ask::Erase)).await?;
+        self.commit.drive(session, &mut self.commit.ask(Ask::Erase)).await?;
         if !session.state().entry.is_erasing() {
             return Ok(());
         }
-        self.note_erasing(session);
+        self.sessions.note_erasing(session);
         let failed = |source| StoreError::Io { doing: "erasing a session", source };
         blocking(|| {
-            let mut finished = self.finish_erasures();
+            let mut finished = self.clearing.finish_erasures();
             if finished.as_ref().is_err_and(LogError::was_unreadable) {
                 // Of a journal that no start needs any more all may go, read or not.
-                finished = self.leave_journal(&[]).and_then(|()| self.finish_erasures());
+                finished =
+                    self.clearing.leave_journal(&[]).and_then(|()| self.clearing.finish_erasures());
             }
             if session.state().entry.is_erasing() {
                 return Err(finished.err().unwrap_or_else(|| io::Error::other("it may be left")));
             }
             // Where payloads are zeros now, no start needs to read.
-            let zeroed = self.keys.own().is_none();
-            let settled = (0..2).filter(|_| zeroed).try_for_each(|_| self.settle(false));
+            let zeroed = self.base.keys.own().is_none();
+            let settled = (0..2).filter(|_| zeroed).try_for_each(|_| self.clearing.settle(false));
             settled.unwrap_or_else(|error| tracing::warn!(%error, "zeros stay in the journal"));
             Ok(())
         })
         .map_err(failed)
     }
+}
 
+impl Clearing {
     /// Takes what is left of sessions whose tombstone is durable; what fails is taken again by a
     /// later settling.
     pub(super) fn finish_erasures(&self) -> io::Result<()> {
         // Whoever waits for his own may find it taken by somebody else, and must not answer before.
-        let _turn = lock(&self.clearing);
-        let mut begun = std::mem::take(&mut *lock(&self.erasing));
+        let _turn = self.turn.lock();
+        let mut begun = std::mem::take(&mut *self.sessions.backlog.erasing.lock());
         begun.retain(|one| one.session.state().entry.is_erasing());
         let mut done = Ok(());
         let mut take = |session: &Session, step: io::Result<()>| {
@@ -123,10 +92,10 @@ impl Shared {
             let finished = self.take_away(&mut one);
             match take(&one.session, finished) {
                 true => taken.push(one),
-                false => self.note_begun(one),
+                false => self.sessions.note_begun(one),
             }
         }
-        let zeroes = self.keys.own().is_none() && !taken.is_empty();
+        let zeroes = self.base.keys.own().is_none() && !taken.is_empty();
         // Where zeros are to be written no start needs to read, of whomever. What went made room.
         let settled = if zeroes { self.settle_to_zero() } else { Ok(()) };
         for one in taken {
@@ -135,56 +104,45 @@ impl Shared {
                 false => Err(io::Error::other("what waits in the journal could not be settled")),
             };
             if !take(&one.session, finished) {
-                self.note_begun(one);
+                self.sessions.note_begun(one);
             }
         }
         done
-    }
-
-    /// Notes a session of which something may be left.
-    pub(super) fn note_erasing(&self, session: &Arc<Session>) {
-        self.note_begun(Erasing { session: Arc::clone(session), taken: false });
-    }
-
-    fn note_begun(&self, begun: Erasing) {
-        let mut erasing = lock(&self.erasing);
-        match erasing.iter_mut().find(|one| Arc::ptr_eq(&one.session, &begun.session)) {
-            Some(one) => one.taken |= begun.taken,
-            None => erasing.push(begun),
-        }
     }
 
     /// Takes a session's key, copies, names and files.
     fn take_away(&self, begun: &mut Erasing) -> io::Result<()> {
         let session = &begun.session;
         // Nobody settles or seals it meanwhile.
-        let _settling = lock(&self.settling);
-        self.check_writable()?;
+        let _settling = self.segments.settling.lock();
+        self.base.check_writable()?;
         let number = KeyNumber(session.state().entry.key);
         if !planted(Defect::KeepErasedKey) {
-            self.keys.destroy(&[number])?;
+            self.base.keys.destroy(&[number])?;
         }
         if !std::mem::replace(&mut begun.taken, true) {
-            self.pins.take_away();
+            self.segments.pins.take_away();
         }
-        self.forget_frames(session);
+        self.sessions.forget_frames(session);
         {
             let mut state = session.state();
             let State { opened, cipher, .. } = &mut *state;
             (*opened, *cipher) = (None, None);
         }
-        self.warm.clear();
+        self.segments.warm.clear();
         self.clear_quarantine(session.hash)?;
         // Titles and metadata lie in both settled files: they are written anew without them.
-        lock(&self.slots).spoil();
-        self.touch_settled();
+        self.sessions.slots.lock().spoil();
+        self.segments.touch_settled();
         for _ in 0..2 {
-            let mut slots = lock(&self.slots);
+            let mut slots = self.sessions.slots.lock();
             let place = slots.latest();
-            let delta = self.delta(false, place, self.told());
-            slots.write(&self.env, delta, &|take| self.catalogue().each_settled(take))?;
+            let delta = self.segments.delta(false, place, self.base.told());
+            slots.write(&self.base.env, delta, &|take| {
+                self.sessions.catalogue().each_settled(take)
+            })?;
         }
-        self.unlink_files(session.hash, &BTreeSet::new())?;
+        self.segments.unlink_files(session.hash, &BTreeSet::new())?;
         session.state().entry.segments.clear();
         Ok(())
     }
@@ -192,13 +150,13 @@ impl Shared {
     /// Takes what the journal has of a session that is in no segment any more.
     fn clear_away(&self, session: &Arc<Session>, zeroes: bool) -> io::Result<()> {
         // Nobody settles meanwhile.
-        let _settling = lock(&self.settling);
+        let _settling = self.segments.settling.lock();
         if zeroes {
             let tombstone = session.state().entry.end_lsn.saturating_sub(1);
             self.zero_journal(session.hash, &|first, _| first != tombstone)?;
         }
         session.state().entry.redacted.clear();
-        lock(&self.touched).push(Arc::clone(session));
+        self.sessions.backlog.touched.lock().push(Arc::clone(session));
         tracing::info!(session = %session.hash, "a session was erased");
         Ok(())
     }
@@ -206,7 +164,7 @@ impl Shared {
     /// Removes copies of refused bytes that may be the session's. What else lies there is let be,
     /// and what passes (no memory, no rights) tells nothing of a copy.
     pub(super) fn clear_quarantine(&self, session: SessionHash) -> io::Result<()> {
-        let storage = &self.env.storage;
+        let storage = &self.base.env.storage;
         let copies = match storage.list(QUARANTINE) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             copies => copies?,
@@ -240,9 +198,9 @@ impl Shared {
     /// Settles everything twice, so that no start reads what is to be zeroed. A use that failed has
     /// no end, and is not known for free before a later one is named: the journal leaves it.
     pub(super) fn settle_to_zero(&self) -> io::Result<()> {
-        (0..2).try_for_each(|_| self.settle_frames(false, false))?;
-        let failed = self.journal.failed_order();
-        if failed > 0 && failed >= lock(&self.slots).recyclable().order {
+        (0..2).try_for_each(|_| self.segments.settle_frames(false, false))?;
+        let failed = self.sessions.journal.failed_order();
+        if failed > 0 && failed >= self.sessions.slots.lock().recyclable().order {
             self.leave_journal(&[])?;
         }
         Ok(())
@@ -258,12 +216,13 @@ impl Shared {
         wanted: &dyn Fn(u64, u64) -> bool,
     ) -> io::Result<()> {
         let zero = || -> io::Result<()> {
-            self.journal.blank(session, wanted);
+            self.sessions.journal.blank(session, wanted);
             let mut files = Vec::new();
-            let (place, needed) = (self.journal.place(), lock(&self.slots).recyclable().order);
+            let (place, needed) =
+                (self.sessions.journal.place(), self.sessions.slots.lock().recyclable().order);
             let mut ends = BTreeMap::from([(place.order, place.byte_offset)]);
-            for name in self.env.storage.list(JOURNAL)? {
-                let file = self.env.storage.open(&format!("{JOURNAL}/{}", name.name))?;
+            for name in self.base.env.storage.list(JOURNAL)? {
+                let file = self.base.env.storage.open(&format!("{JOURNAL}/{}", name.name))?;
                 let header = JournalHeader::of(&*file).ok();
                 if let Some(header) = header {
                     ends.entry(header.previous_order).or_insert(header.previous_end);
@@ -282,13 +241,13 @@ impl Shared {
                     parts
                 };
                 // Nothing is acknowledged on a file that failed.
-                let failed = || self.journal.abandon(name.parse().ok());
+                let failed = || self.sessions.journal.abandon(name.parse().ok());
                 // What fails in one hides nothing in another.
                 zeroed = zero_file(&*file, (free, end), left, failed).and(zeroed);
             }
             zeroed
         };
-        self.journal.alone(zero, &|round, result| self.outcome(round, result))
+        self.sessions.journal.alone(zero, &*self.sessions)
     }
 }
 

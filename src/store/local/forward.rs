@@ -7,9 +7,8 @@ use std::{io, sync::Arc};
 use tokio::sync::oneshot;
 
 use super::{
-    Shared,
     journal::Item,
-    lock,
+    segments::Segments,
     session::{Held, Session, Unwritable},
     slots::Place,
 };
@@ -19,7 +18,7 @@ use crate::{env::sync::atomic::Ordering, event::Lsn, log::Encryptor};
 /// when those of all take half of the journal's room.
 const WAITING_BYTES_MAX: u64 = 16 << 20;
 
-impl Shared {
+impl Segments {
     /// Notes that a session's frames could not be written; its next try begins another segment.
     pub(super) fn unwritable(&self, session: &Session, error: &io::Error) {
         tracing::warn!(session = %session.hash, %error, "a session could not be settled");
@@ -37,19 +36,19 @@ impl Shared {
         place: Place,
         written: u64,
     ) -> io::Result<(Place, u64)> {
-        let mut place_written = lock(&self.place_written);
+        let mut place_written = self.place_written.lock();
         let waiting: u64 = stuck.iter().map(|session| session.state().waiting_bytes()).sum();
-        if waiting > self.options.journal_retained_bytes / 2 {
+        if waiting > self.base.options.journal_retained_bytes / 2 {
             for session in stuck {
                 session.state().unwritable.iter_mut().for_each(|one| one.full = true);
             }
         }
         let mut copied = 0;
         if !stuck.is_empty() {
-            let room = self.options.journal_retained_bytes / 4;
+            let room = self.base.options.journal_retained_bytes / 4;
             let fits = written.saturating_sub(*place_written) < room;
-            if fits || self.journal.refusing().is_some() {
-                return Ok((lock(&self.slots).latest(), 0));
+            if fits || self.sessions.journal.refusing().is_some() {
+                return Ok((self.sessions.slots.lock().latest(), 0));
             }
             for session in stuck {
                 copied += self.copy_forward(session, place.lsn)?;
@@ -71,14 +70,14 @@ impl Shared {
             let encrypted = |one: Option<Encryptor<'_>>| one.map(|one| frame.encrypt(one));
             copies.push(Item {
                 session: Arc::clone(session),
-                frame: self.keys.with(cipher.as_ref(), encrypted).unwrap_or(frame),
+                frame: self.base.keys.with(cipher.as_ref(), encrypted).unwrap_or(frame),
                 plain: None,
                 effect: None,
                 done: Some(tell),
             });
         }
         let bytes = copies.iter().map(|copy| copy.frame.header.stride()).sum();
-        self.journal.copy_forward(copies, &|round, result| self.outcome(round, result));
+        self.sessions.journal.copy_forward(copies, &*self.sessions);
         let whole = done.iter_mut().all(|told| matches!(told.try_recv(), Ok(Ok(_))));
         whole.then_some(bytes).ok_or_else(|| io::Error::other("frames could not be copied forward"))
     }

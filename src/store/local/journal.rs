@@ -9,7 +9,7 @@ use bytes::Bytes;
 use tokio::sync::{oneshot, watch};
 
 use super::{
-    Options,
+    options::Options,
     ring::{self, RingFile},
     slots::Place,
     trouble::Trouble,
@@ -20,7 +20,7 @@ use crate::{
         Env,
         planted::{Defect, planted},
         sync::{
-            Condvar, Mutex, MutexGuard, PoisonError,
+            Condvar, Mutex,
             atomic::{AtomicU64, Ordering},
         },
     },
@@ -66,8 +66,13 @@ struct Last<S> {
     visible: Place,
 }
 
-/// Makes the frames of a round visible, or void; leaves the list empty.
-type Outcome<'a, S> = &'a dyn Fn(&mut Vec<Item<S>>, Result<(), Failure>);
+/// Where the frames of a round go when it has ended.
+pub(super) trait Sink<S> {
+    /// Makes the frames of a round visible, or void; leaves the list empty.
+    fn ended(&self, round: &mut Vec<Item<S>>, result: Result<(), Failure>);
+}
+
+type Outcome<'a, S> = &'a dyn Sink<S>;
 
 /// Why a frame was not taken into the queue.
 pub(super) enum Refused {
@@ -161,10 +166,6 @@ pub(super) struct Resume {
     pub(super) ring: Vec<RingFile>,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl<S> Journal<S> {
     pub(super) fn new(env: Env, options: Options, store: [u8; 16], resume: Resume) -> Self {
         let start = resume.start + 1;
@@ -219,7 +220,7 @@ impl<S> Journal<S> {
 
     /// Why appends are refused, when they are.
     pub(super) fn refusing(&self) -> Option<String> {
-        lock(&self.queue).refuse.as_ref().map(|refusal| refusal.reason.clone())
+        self.queue.lock().refuse.as_ref().map(|refusal| refusal.reason.clone())
     }
 
     /// Refuses appends from now on; the first reason that does not pass stays.
@@ -228,7 +229,7 @@ impl<S> Journal<S> {
     }
 
     fn refuse_for(&self, reason: &str, passes: bool) {
-        let mut queue = lock(&self.queue);
+        let mut queue = self.queue.lock();
         if queue.refuse.as_ref().is_none_or(|refusal| refusal.passes && !passes) {
             queue.refuse = Some(Refusal { reason: reason.to_owned(), passes });
         }
@@ -236,7 +237,7 @@ impl<S> Journal<S> {
 
     /// Takes appends again, after what was refused for is given up.
     pub(super) fn allow(&self) {
-        lock(&self.queue).refuse = None;
+        self.queue.lock().refuse = None;
     }
 
     /// Queues a frame built in `epoch`; `build` gets its first log sequence number. Answers whether
@@ -247,7 +248,7 @@ impl<S> Journal<S> {
         records: u32,
         build: impl FnOnce(Lsn) -> Item<S>,
     ) -> Result<bool, Refused> {
-        let mut queue = lock(&self.queue);
+        let mut queue = self.queue.lock();
         if let Some(refusal) = &queue.refuse {
             return Err(Refused::ReadOnly(refusal.reason.clone()));
         }
@@ -277,7 +278,7 @@ impl<S> Journal<S> {
     /// Takes the next round into an empty list; `None` ends the leadership, which goes to who waits
     /// for it once the leader's part is done.
     fn take(&self, mut round: Vec<Item<S>>, done: bool) -> Option<Vec<Item<S>>> {
-        let mut queue = lock(&self.queue);
+        let mut queue = self.queue.lock();
         let mut bytes = 0;
         let fits = |item: &&Item<S>| {
             let first = bytes == 0;
@@ -314,7 +315,7 @@ impl<S> Journal<S> {
         while let Some(mut round) = self.take(empty, committer || left == 0) {
             let frames = round.iter().map(|item| &item.frame);
             let (result, end) = self.busy(|| {
-                let mut writer = lock(&self.writer);
+                let mut writer = self.writer.lock();
                 (writer.commit(frames), writer.durable())
             });
             self.written.fetch_add(bytes_of(&round), Ordering::Relaxed);
@@ -329,10 +330,10 @@ impl<S> Journal<S> {
             if let Err(failure) = &result {
                 let mut behind = self.void(failure, &round);
                 round.append(&mut behind);
-                outcome(&mut round, result);
+                outcome.ended(&mut round, result);
                 self.tell();
             }
-            let mut last = lock(&self.last);
+            let mut last = self.last.lock();
             last.end = end;
             std::mem::swap(&mut last.items, &mut round);
             drop(last);
@@ -341,7 +342,7 @@ impl<S> Journal<S> {
                 self.show(outcome);
             }
             if self.background && left == 0 {
-                let mut queue = lock(&self.queue);
+                let mut queue = self.queue.lock();
                 let goes_on = !queue.items.is_empty();
                 queue.handover = goes_on && !queue.stopped && queue.waiting == 0;
                 let wakes = std::mem::take(&mut queue.quiet) || queue.handover;
@@ -357,7 +358,7 @@ impl<S> Journal<S> {
 
     /// Whether another round is queued.
     fn is_awaited(&self) -> bool {
-        !lock(&self.queue).items.is_empty()
+        !self.queue.lock().items.is_empty()
     }
 
     /// Has one of the writers of the last round show it, so that the next is written meanwhile;
@@ -365,7 +366,7 @@ impl<S> Journal<S> {
     /// became of that writer.
     fn tell_one(&self) -> bool {
         loop {
-            let mut last = lock(&self.last);
+            let mut last = self.last.lock();
             let Some(done) = last.items.iter_mut().find_map(|item| item.done.take()) else {
                 return false;
             };
@@ -378,11 +379,11 @@ impl<S> Journal<S> {
 
     /// Makes the last round visible, unless it is; then tells who waits.
     pub(super) fn show(&self, outcome: Outcome<'_, S>) {
-        let mut last = lock(&self.last);
+        let mut last = self.last.lock();
         if last.items.is_empty() {
             return;
         }
-        outcome(&mut last.items, Ok(()));
+        outcome.ended(&mut last.items, Ok(()));
         last.visible = last.end;
         drop(last);
         self.tell();
@@ -396,10 +397,10 @@ impl<S> Journal<S> {
     /// Takes the lead when it is his turn. All that is durable is visible then; what is queued
     /// waits for him.
     fn wait_for_lead(&self, outcome: Outcome<'_, S>) {
-        let mut queue = lock(&self.queue);
+        let mut queue = self.queue.lock();
         queue.waiting += 1;
         while queue.lead == Lead::Taken {
-            queue = self.offered.wait(queue).unwrap_or_else(PoisonError::into_inner);
+            queue = self.offered.wait(queue);
         }
         queue.waiting -= 1;
         queue.lead = Lead::Taken;
@@ -410,7 +411,7 @@ impl<S> Journal<S> {
     /// Leads all that is queued. After [`Self::refuse`] that is the end of all writing.
     pub(super) fn drain(&self, outcome: Outcome<'_, S>) {
         self.wait_for_lead(outcome);
-        let queued = lock(&self.queue).items.len();
+        let queued = self.queue.lock().items.len();
         self.lead(queued, outcome);
     }
 
@@ -418,8 +419,8 @@ impl<S> Journal<S> {
     /// writes are taken until [`Self::probe`] succeeds.
     fn note(&self, error: Option<&io::Error>) {
         let now = self.env.clock.monotonic();
-        let mut writer = lock(&self.writer);
-        let mut trouble = lock(&self.trouble);
+        let mut writer = self.writer.lock();
+        let mut trouble = self.trouble.lock();
         let refused = trouble.note(now, error, writer.failures());
         writer.take_care(trouble.is_recent());
         if let Some(reason) = writer.foreign() {
@@ -433,26 +434,26 @@ impl<S> Journal<S> {
     /// failed, and takes appends again when that file can be synced.
     pub(super) fn probe(&self) {
         let now = self.env.clock.monotonic();
-        if !lock(&self.trouble).is_probe_due(now) {
+        if !self.trouble.lock().is_probe_due(now) {
             return;
         }
         let tried = ring::probe(&self.env);
         if let Err(error) = &tried {
             tracing::warn!(%error, "the disk still fails; the store stays read-only");
         }
-        let mut writer = lock(&self.writer);
-        if !lock(&self.trouble).probed(now, &tried) {
+        let mut writer = self.writer.lock();
+        if !self.trouble.lock().probed(now, &tried) {
             return;
         }
         writer.forgive();
-        if lock(&self.queue).refuse.take_if(|refusal| refusal.passes).is_some() {
+        if self.queue.lock().refuse.take_if(|refusal| refusal.passes).is_some() {
             tracing::info!("the disk syncs again; the store takes writes");
         }
     }
 
     /// Starts a new epoch after a failure and takes what was queued behind the failed round.
     fn void(&self, failure: &Failure, round: &[Item<S>]) -> Vec<Item<S>> {
-        let mut queue = lock(&self.queue);
+        let mut queue = self.queue.lock();
         self.epoch.fetch_add(1, Ordering::AcqRel);
         if let (Failure::Refused(_), Some(first)) = (failure, round.first()) {
             // Nothing of these numbers was ever written.
@@ -474,7 +475,7 @@ impl<S> Journal<S> {
 
     /// Why the last write failed, if that was lately.
     fn trouble(&self) -> Option<String> {
-        lock(&self.trouble).reason(self.env.clock.monotonic())
+        self.trouble.lock().reason(self.env.clock.monotonic())
     }
 
     /// Whether appends are taken, as far as is known.
@@ -499,7 +500,7 @@ impl<S> Journal<S> {
     pub(super) fn run(&self, outcome: Outcome<'_, S>) {
         const IDLE: Duration = Duration::from_millis(100);
         let rounds = || self.rounds();
-        let mut queue = lock(&self.queue);
+        let mut queue = self.queue.lock();
         loop {
             let before = rounds();
             if std::mem::take(&mut queue.handover) {
@@ -507,26 +508,25 @@ impl<S> Journal<S> {
                 queue.quiet = false;
                 drop(queue);
                 self.lead(ENDLESS, outcome);
-                queue = lock(&self.queue);
+                queue = self.queue.lock();
                 continue;
             }
             if queue.stopped {
                 return;
             }
             if queue.quiet {
-                queue = self.wake.wait(queue).unwrap_or_else(PoisonError::into_inner);
+                queue = self.wake.wait(queue);
                 continue;
             }
-            let (guard, waited) =
-                self.wake.wait_timeout(queue, IDLE).unwrap_or_else(PoisonError::into_inner);
+            let (guard, waited) = self.wake.wait_timeout(queue, IDLE);
             queue = guard;
-            let idle = waited.timed_out() && rounds() == before;
+            let idle = waited && rounds() == before;
             if idle && queue.lead == Lead::Free && !queue.stopped {
                 queue.lead = Lead::Taken;
                 drop(queue);
                 self.watermark();
                 self.lead(ENDLESS, outcome);
-                queue = lock(&self.queue);
+                queue = self.queue.lock();
                 queue.quiet = rounds() == before;
             }
         }
@@ -537,7 +537,7 @@ impl<S> Journal<S> {
     /// written, or void; `outcome` tells which.
     pub(super) fn copy_forward(&self, copies: Vec<Item<S>>, outcome: Outcome<'_, S>) {
         self.wait_for_lead(outcome);
-        let mut queue = lock(&self.queue);
+        let mut queue = self.queue.lock();
         if queue.refuse.is_none() {
             for mut item in copies {
                 item.frame.header.copy_lsn = queue.next_lsn;
@@ -552,7 +552,7 @@ impl<S> Journal<S> {
 
     /// Ends the committer thread.
     pub(super) fn stop(&self) {
-        lock(&self.queue).stopped = true;
+        self.queue.lock().stopped = true;
         self.wake.notify_all();
     }
 
@@ -567,7 +567,7 @@ impl<S> Journal<S> {
 
     /// Writes a watermark now unless somebody leads; what the committer thread does when idle.
     pub(super) fn idle(&self, outcome: Outcome<'_, S>) {
-        let mut queue = lock(&self.queue);
+        let mut queue = self.queue.lock();
         if queue.lead == Lead::Free {
             queue.lead = Lead::Taken;
             drop(queue);
@@ -586,12 +586,12 @@ impl<S> Journal<S> {
 
     /// Lets no payload of such frames be repeated in another file: see [`Writer::blank`].
     pub(super) fn blank(&self, session: SessionHash, wanted: &dyn Fn(u64, u64) -> bool) {
-        lock(&self.writer).blank(session, wanted);
+        self.writer.lock().blank(session, wanted);
     }
 
     /// The place of the journal up to which everything is durable and visible.
     pub(super) fn place(&self) -> Place {
-        lock(&self.last).visible
+        self.last.lock().visible
     }
 
     /// The start of this owner.
@@ -601,7 +601,7 @@ impl<S> Journal<S> {
 
     /// Makes this start durable, if nothing was committed in it yet.
     pub(super) fn begin(&self, outcome: Outcome<'_, S>) -> io::Result<()> {
-        if lock(&self.writer).started() {
+        if self.writer.lock().started() {
             return Ok(());
         }
         self.apart(
@@ -632,9 +632,9 @@ impl<S> Journal<S> {
     /// Writes what is no round, and lets readers of the place see it. The caller leads.
     fn write_apart(&self, write: impl FnOnce(&mut Writer) -> io::Result<()>) -> io::Result<()> {
         self.busy(|| {
-            let mut writer = lock(&self.writer);
+            let mut writer = self.writer.lock();
             let result = write(&mut writer);
-            let (end, mut last) = (writer.durable(), lock(&self.last));
+            let (end, mut last) = (writer.durable(), self.last.lock());
             (last.end, last.visible) = (end, end);
             result
         })
@@ -642,39 +642,39 @@ impl<S> Journal<S> {
 
     /// The number of the next record that is written.
     fn next_number(&self) -> Lsn {
-        let queue = lock(&self.queue);
+        let queue = self.queue.lock();
         queue.items.first().map_or(queue.next_lsn, |item| item.frame.header.numbers().0)
     }
 
     /// Lets a file of the ring not be used again by this process.
     pub(super) fn condemn(&self, number: u32) {
-        lock(&self.writer).condemn(number);
+        self.writer.lock().condemn(number);
     }
 
     /// Lets a file of the ring that failed, if it is one, not be written to any more. The caller
     /// leads.
     pub(super) fn abandon(&self, number: Option<u32>) {
-        number.into_iter().for_each(|number| lock(&self.writer).abandon(number));
+        number.into_iter().for_each(|number| self.writer.lock().abandon(number));
     }
 
     /// Order of the last use of a file that a write to failed: see [`Writer::failed_order`].
     pub(super) fn failed_order(&self) -> u64 {
-        lock(&self.writer).failed_order()
+        self.writer.lock().failed_order()
     }
 
     /// The files of the ring that were used: number and order.
     pub(super) fn files(&self) -> Vec<(u32, u64)> {
-        lock(&self.writer).used()
+        self.writer.lock().used()
     }
 
     /// Whether a new file of the ring is made small: there is no room for another.
     pub(super) fn sparing(&self, sparing: bool) {
-        lock(&self.writer).spare(sparing);
+        self.writer.lock().spare(sparing);
     }
 
     /// Files before this order hold nothing that is not settled twice.
     pub(super) fn recycle(&self, order: u64) {
-        lock(&self.writer).recycle(order);
+        self.writer.lock().recycle(order);
     }
 
     /// Bytes written since start.
@@ -706,6 +706,12 @@ mod tests {
         event::Position,
         log::{Chain, FrameHeader, FrameKind},
     };
+
+    impl<S, F: Fn(&mut Vec<Item<S>>, Result<(), Failure>)> Sink<S> for F {
+        fn ended(&self, round: &mut Vec<Item<S>>, result: Result<(), Failure>) {
+            self(round, result);
+        }
+    }
 
     /// A frame of so many bytes, and who waits for it.
     fn item(first_lsn: Lsn, bytes: usize) -> (Item<()>, oneshot::Receiver<StoreResult<Told>>) {
@@ -758,7 +764,7 @@ mod tests {
             round.clear();
             match rounds.fetch_add(1, Ordering::Relaxed) as usize {
                 2 => {
-                    while lock(&journal.queue).waiting == 0 {
+                    while journal.queue.lock().waiting == 0 {
                         std::thread::yield_now();
                     }
                 }
@@ -771,7 +777,10 @@ mod tests {
         std::thread::scope(|scope| {
             scope.spawn(|| journal.lead(ENDLESS, &outcome));
             let before =
-                journal.alone(|| rounds.load(Ordering::Relaxed), &|round, _| round.clear());
+                journal.alone(
+                    || rounds.load(Ordering::Relaxed),
+                    &|round: &mut Vec<Item<()>>, _: Result<(), Failure>| round.clear(),
+                );
             assert!(before < ROUNDS as u64, "after {before} rounds");
         });
     }
@@ -787,11 +796,11 @@ mod tests {
             scope.spawn(|| journal.run(&outcome));
             for burst in 0..3 {
                 // As behind a round of many: the committer leads this one.
-                lock(&journal.queue).crowded = true;
+                journal.queue.lock().crowded = true;
                 led.push(queue().unwrap_or(true));
                 let is_marked = || {
                     let written = journal.place().lsn == Lsn(burst + 1);
-                    written && lock(&journal.writer).watermarked && lock(&journal.queue).quiet
+                    written && journal.writer.lock().watermarked && journal.queue.lock().quiet
                 };
                 marked.push((0..20_000_000).any(|_| {
                     std::thread::yield_now();
@@ -841,7 +850,7 @@ mod tests {
         let queued = journal.enqueue(journal.epoch(), 1, |lsn| item(lsn, 100).0);
         let written = std::cell::Cell::new(None);
         if queued.is_ok() {
-            journal.lead(ENDLESS, &|round, result| {
+            journal.lead(ENDLESS, &|round: &mut Vec<Item<()>>, result: Result<(), Failure>| {
                 written.set(Some(result.is_ok()));
                 round.clear();
             });

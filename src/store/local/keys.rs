@@ -8,10 +8,8 @@
 use std::{collections::BTreeMap, io, sync::Arc};
 
 use super::{
-    OpenError,
-    layout::{KEYS, STORE, doing, keys_path, replace},
-    lock,
-    read::is_of_the_file,
+    layout::{KEYS, STORE, doing, is_of_the_file, keys_path, replace},
+    options::{KeyProblem, OpenError},
 };
 use crate::{
     env::{
@@ -37,36 +35,6 @@ const NEITHER: &str = "neither file in keys/ can be read: bring keys/ back from 
 const CHECK_SLOTS: usize = 4096;
 /// Keys that are made at once, at most.
 const MADE_AT_ONCE_MAX: u64 = 1024;
-
-/// Why a data directory is not opened with the keys that were given. No byte was changed.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum KeyProblem {
-    /// It is encrypted.
-    #[error("the data directory is encrypted under the key {wanted}, and no key is set")]
-    Missing {
-        /// The id of the key it wants.
-        wanted: KeyId,
-    },
-    /// It is encrypted under another key.
-    #[error("the data directory is encrypted under the key {wanted}; the keys given are {given:?}")]
-    Wrong {
-        /// The id of the key it wants.
-        wanted: KeyId,
-        /// The ids of those it was given.
-        given: Vec<KeyId>,
-    },
-    /// A rotation was interrupted: both keys are needed to end it.
-    #[error("a rotation to the key {current} is under way: the key before, {previous}, is needed")]
-    Rotating {
-        /// The key that the rotation leads to.
-        current: KeyId,
-        /// The one it comes from.
-        previous: KeyId,
-    },
-    /// A key is set, and it is in plaintext.
-    #[error("a key is set, and the data directory is in plaintext")]
-    Plaintext,
-}
 
 /// The keys of a store.
 pub(super) struct Keys {
@@ -229,7 +197,7 @@ impl Keys {
     pub(super) fn take(&self, tenant: &TenantId) -> io::Result<Option<Arc<Cipher>>> {
         let Some(ring) = &self.ring else { return Ok(None) };
         let tag = ring.own.tag(tenant.as_str());
-        let mut files = lock(&ring.files);
+        let mut files = ring.files.lock();
         let ready = files.made.entry(tag).or_default().keys.pop();
         if ready.is_some() {
             return Ok(ready);
@@ -317,12 +285,12 @@ impl Keys {
 
     /// The id of the key in force, where the store is encrypted.
     pub(super) fn in_force(&self) -> Option<[u8; 8]> {
-        lock(&self.ring.as_ref()?.stored).keys.map(|keys| keys.current.id.0)
+        self.ring.as_ref()?.stored.lock().keys.map(|keys| keys.current.id.0)
     }
 
     /// `STORE` and the keys at one moment, for a copy: nothing is wrapped anew in between.
     pub(super) fn copy(&self) -> io::Result<(Vec<u8>, Option<Vec<u8>>)> {
-        let _turn = self.ring.as_ref().map(|ring| lock(&ring.files));
+        let _turn = self.ring.as_ref().map(|ring| ring.files.lock());
         let file = self.env.storage.open_read(STORE)?;
         let store = read(&*file, 0, u64::MAX).map_err(io::Error::other)?;
         let keys = self.ring.as_ref().map(|_| self.merged()).transpose()?;
@@ -357,7 +325,7 @@ impl Keys {
                 continue;
             }
             // What was being written while it was read is whole now.
-            let mut files = lock(&ring.files);
+            let mut files = ring.files.lock();
             let Err(error) = self.read_back(file) else { continue };
             let mut anew = || {
                 // What neither file gives stays where it is.
@@ -479,21 +447,21 @@ impl Keys {
         }
         let changes: Vec<(KeyNumber, &[u8])> =
             slots.iter().map(|(number, slot)| (*number, slot.as_slice())).collect();
-        self.write(&mut lock(&ring.files), &changes)
+        self.write(&mut ring.files.lock(), &changes)
     }
 }
 
 impl Ring {
     /// The one that everything new is wrapped under.
     pub(super) fn in_force(&self) -> Arc<Master> {
-        let masters = lock(&self.masters);
+        let masters = self.masters.lock();
         Arc::clone(masters.first().expect("a ring has a master key"))
     }
 
     /// Of the copies of a slot the one that says most, and of keys one under a master key in use:
     /// a file of keys may be put back from before a rotation.
     pub(super) fn best(&self, slots: impl Iterator<Item = KeySlot>) -> KeySlot {
-        let masters: Vec<KeyId> = lock(&self.masters).iter().map(|master| master.id()).collect();
+        let masters: Vec<KeyId> = self.masters.lock().iter().map(|master| master.id()).collect();
         slots.fold(KeySlot::Empty, |one, other| match (one, other) {
             (KeySlot::Key(key), KeySlot::Key(_)) if !masters.contains(&key.master) => other,
             (one, other) => either(one, other),
@@ -505,7 +473,7 @@ impl Ring {
         store: [u8; 16],
         wrapped: &WrappedKey,
     ) -> Result<zeroize::Zeroizing<[u8; 32]>, Fault> {
-        let masters = lock(&self.masters);
+        let masters = self.masters.lock();
         let master = masters.iter().find(|master| master.id() == wrapped.master).cloned();
         drop(masters);
         master.ok_or(Fault::Misplaced)?.unwrap(store, wrapped)

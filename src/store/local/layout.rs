@@ -1,14 +1,11 @@
-//! Names inside a data directory, and how one is made. It must not open sessions.
+//! Names inside a data directory, and how a file of it is written whole. It must not open sessions.
 
 use std::io;
 
-use super::{OpenError, keys};
+use super::options::OpenError;
 use crate::{
-    env::{Env, File},
-    log::{
-        Cipher, Delta, Encryptor, FORMAT, Fault, SETTLED_AT, StoreFile, StoreKeys, encode_delta,
-        journal, keyring::Master, settled_header,
-    },
+    env::{Env, File, unreadable},
+    log::{FORMAT, Fault, StoreFile, journal},
 };
 
 /// The file that makes a directory a data directory.
@@ -45,28 +42,6 @@ pub(super) fn doing(what: impl Into<String>) -> impl FnOnce(io::Error) -> OpenEr
     move |source| OpenError::Io { doing, source }
 }
 
-/// Reads `STORE`, or makes a new store in an empty directory.
-pub(super) fn identify(env: &Env) -> Result<StoreFile, OpenError> {
-    let storage = &env.storage;
-    let names = storage.list("").map_err(doing("listing the data directory"))?;
-    if names.iter().any(|entry| entry.name == BACKUP) {
-        return Err(OpenError::Backup);
-    }
-    if !names.iter().any(|entry| entry.name == STORE) {
-        // STORE is durable before any of these has an entry.
-        for directory in [JOURNAL, SEGMENTS] {
-            let there = names.iter().any(|entry| entry.name == directory);
-            let listed = || storage.list(directory).map_err(doing(format!("listing {directory}/")));
-            if there && !listed()?.is_empty() {
-                let what = format!("{directory}/ has files, but the file STORE is missing");
-                return Err(OpenError::Damaged { what });
-            }
-        }
-        return make(env).map_err(doing("making a new store"));
-    }
-    known(env)?.ok_or_else(|| OpenError::Damaged { what: "STORE is gone".to_owned() })
-}
-
 /// Reads `STORE`, where there is one.
 pub(super) fn known(env: &Env) -> Result<Option<StoreFile>, OpenError> {
     let file = match env.storage.open_read(STORE) {
@@ -93,49 +68,6 @@ pub(super) fn sync_names(env: &Env) -> io::Result<()> {
     (0..2).filter(|_| keys.is_some()).try_for_each(|file| remove_begun(env, &keys_path(file)))?;
     let mut directories = ["", JOURNAL, SETTLED].into_iter().chain(keys);
     directories.try_for_each(|directory| env.storage.sync_dir(directory))
-}
-
-/// Makes directories and both settled files, then `STORE`: until its rename is durable there is no
-/// store, and the next start makes it anew.
-fn make(env: &Env) -> io::Result<StoreFile> {
-    let storage = &env.storage;
-    let (id, created_at) = (env.random(), env.clock.now().0);
-    for directory in [JOURNAL, SETTLED, SEGMENTS, QUARANTINE] {
-        storage.create_dir(directory)?;
-    }
-    let store = StoreFile { id, created_at, keys: keys::make(env, id, created_at)? };
-    let cipher = own_cipher(env, &store);
-    let nonce = || env.secret();
-    let encryptor = cipher.as_ref().map(|cipher| Encryptor { cipher, nonce: &nonce });
-    for slot in 0..2 {
-        let salt = u64::from_le_bytes(env.random());
-        let mut bytes = settled_header(store.id, salt, encryptor.is_some());
-        let nothing = Delta {
-            clean: true,
-            start: 0,
-            order: 0,
-            byte_offset: 0,
-            lsn: 1,
-            at: store.created_at,
-            counted: store.created_at,
-            seen: store.created_at,
-            entries: Vec::new(),
-        };
-        let place = (salt, SETTLED_AT);
-        bytes.extend(encode_delta(place, slot as u64 + 1, &nothing, encryptor));
-        replace(env, &settled_path(slot), &mut |file| file.write_at(0, &bytes))?;
-    }
-    // STORE must not be durable before them: names reach the device in any order.
-    storage.sync_dir("")?;
-    replace(env, STORE, &mut |file| file.write_at(0, &store.encode()))?;
-    Ok(store)
-}
-
-/// The store's own key, as the master key that it was made with opens it.
-fn own_cipher(env: &Env, store: &StoreFile) -> Option<Cipher> {
-    let (given, StoreKeys { current, .. }) = (env.keys.as_ref()?, store.keys.as_ref()?);
-    let own = Master::new(given.current.bytes()).own(store.id, store.created_at, current);
-    Some(own.ok()?.cipher())
 }
 
 /// Writes a file whole: under another name, synced, renamed over the old one, the name synced.
@@ -199,4 +131,10 @@ pub(super) fn quarantined(env: &Env) -> Vec<String> {
     let copies = env.storage.list(QUARANTINE).unwrap_or_default().into_iter();
     let named = |name: &String| !name.ends_with(".reason") && !name.ends_with(".new");
     copies.map(|copy| copy.name).filter(named).collect()
+}
+
+/// Whether what the file system said is of that file alone: it is not there, or the device cannot
+/// read it.
+pub(super) fn is_of_the_file(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound || unreadable(error)
 }

@@ -12,10 +12,10 @@ use std::{io, sync::Arc};
 use futures_util::future::join_all;
 
 use super::{
-    Shared,
-    append::Planned,
-    blocking, lock,
+    commit::Planned,
     session::{Session, State},
+    upkeep::Upkeep,
+    wait::blocking,
 };
 use crate::{
     env::sync::atomic::Ordering,
@@ -23,7 +23,7 @@ use crate::{
     log::Entry,
     store::{
         Aging, Appended, Keeps, SessionInfo, Stage, StoreError, StoreResult, Swept, Usage,
-        lifetime::{Told, micros},
+        lifetime::micros,
         rules::{Ask, Request},
     },
 };
@@ -35,9 +35,6 @@ const LOOKS_AT_ONCE: usize = 500;
 const STEPS_MAX: usize = 256;
 /// Expiries that may share a sync.
 const STEPS_AT_ONCE: usize = 64;
-/// The count of time that a crash may lose.
-const COUNT_LOST_MICROS: i64 = 6 * 3_600 * 1_000_000;
-
 /// The next step of a session that nobody uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
@@ -49,39 +46,24 @@ enum Step {
     Reclaim,
 }
 
-impl Shared {
-    /// The time that idleness is measured by.
-    pub(super) fn counted(&self) -> Timestamp {
-        self.count.now(&*self.env.clock)
-    }
-
-    /// What a settling keeps of it.
-    pub(super) fn told(&self) -> Told {
-        self.count.told(&*self.env.clock)
-    }
-
-    /// Whether a crash would lose too much of the count.
-    pub(super) fn count_is_due(&self) -> bool {
-        self.count.at_stake(&*self.env.clock) > COUNT_LOST_MICROS
-    }
-
+impl Upkeep {
     /// What a session says about itself, to somebody who uses it. Who comes while its expiry is on
     /// its way to the disk waits for the outcome: nothing that was read goes a moment later.
     pub(super) async fn used(&self, key: &SessionKey) -> StoreResult<SessionInfo> {
-        let session = self.session(key)?;
+        let session = self.sessions.session(key)?;
         loop {
-            let rounds = self.journal.rounds();
+            let rounds = self.sessions.journal.rounds();
             if let Some(info) = self.note_use(&session)? {
                 return Ok(info);
             }
-            self.journal.round_after(rounds).await;
+            self.sessions.journal.round_after(rounds).await;
         }
     }
 
     fn note_use(&self, session: &Arc<Session>) -> StoreResult<Option<SessionInfo>> {
-        let counted = self.counted();
+        let counted = self.base.counted();
         let mut state = session.visible()?;
-        if state.is_ending(self.journal.epoch()) {
+        if state.is_ending(self.sessions.journal.epoch()) {
             return Ok(None);
         }
         self.use_now(session, &mut state, counted);
@@ -90,10 +72,10 @@ impl Shared {
 
     /// Notes that a session is used, no finer than its grain; the next settling makes it durable.
     fn use_now(&self, session: &Arc<Session>, state: &mut State, counted: Timestamp) {
-        let grain = self.options.lifetimes.grain(state.entry.ttl_seconds);
+        let grain = self.base.options.lifetimes.grain(state.entry.ttl_seconds);
         if counted >= state.entry.used_at().plus_micros(micros(grain)) {
             state.use_at(counted);
-            lock(&self.touched).push(Arc::clone(session));
+            self.sessions.backlog.touched.lock().push(Arc::clone(session));
         }
     }
 
@@ -107,10 +89,10 @@ impl Shared {
         if !deleted && kept(entry).is_some() {
             return None;
         }
-        let lifetimes = &self.options.lifetimes;
+        let lifetimes = &self.base.options.lifetimes;
         if deleted || entry.expired_at.is_some() {
             // Whoever was forked from it reads from it; nobody else would finish an erasure.
-            let waits = entry.is_erasing() || self.entry_is_needed(entry);
+            let waits = entry.is_erasing() || self.sessions.entry_is_needed(entry);
             let goes_at = match deleted {
                 true => Some(lifetimes.deleted_goes_at(used_at)),
                 false => lifetimes.expired_goes_at(entry.ttl_seconds, used_at),
@@ -144,7 +126,7 @@ impl Shared {
     /// Takes sessions that nobody uses one step further, some in each round.
     pub(super) async fn sweep(&self) -> StoreResult<Swept> {
         let mut swept = Swept::default();
-        if self.frozen.load(Ordering::Acquire) || self.closed.load(Ordering::Acquire) {
+        if self.base.frozen.load(Ordering::Acquire) || self.base.closed.load(Ordering::Acquire) {
             return Ok(swept);
         }
         let (sessions, more) = self.idle_sessions();
@@ -171,24 +153,24 @@ impl Shared {
     /// Makes durable what readers noted: before sessions go on everything is settled, since that
     /// may be what they wait for. Else what waits of writers is left until it presses.
     fn settle_uses(&self, all: bool) -> io::Result<()> {
-        let noted = !lock(&self.touched).is_empty();
-        if all && (noted || !lock(&self.slots).even()) {
-            return self.settle(false);
+        let noted = !self.sessions.backlog.touched.lock().is_empty();
+        if all && (noted || !self.sessions.slots.lock().even()) {
+            return self.clearing.settle(false);
         }
-        if all || !noted || self.reserve.is_given() {
+        if all || !noted || self.sessions.reserve.is_given() {
             return Ok(());
         }
-        let _settling = lock(&self.settling);
-        self.check_writable()?;
-        self.touch_settled();
-        self.write_settled()
+        let _settling = self.segments.settling.lock();
+        self.base.check_writable()?;
+        self.segments.touch_settled();
+        self.clearing.write_settled()
     }
 
     /// Sessions with a step to take, and whether some were not looked at.
     fn idle_sessions(&self) -> (Vec<Arc<Session>>, bool) {
-        let counted = self.counted();
+        let counted = self.base.counted();
         let mut found: Vec<Arc<Session>> = Vec::new();
-        let awake = self.catalogue().awake_all();
+        let awake = self.sessions.catalogue().awake_all();
         for session in awake {
             let mut state = session.state();
             if found.len() < STEPS_MAX && self.step_of(&session, &mut state, counted).is_some() {
@@ -196,13 +178,17 @@ impl Shared {
             }
         }
         let wanted = |entry: Entry| self.step(&entry, counted).is_some();
-        let mut after = lock(&self.swept_to);
+        let mut after = self.swept_to.lock();
         for _ in 0..LOOKS_MAX / LOOKS_AT_ONCE {
             let room = STEPS_MAX - found.len();
-            let (keys, stopped) =
-                self.catalogue().find_resting(after.as_ref(), LOOKS_AT_ONCE, room, &wanted);
+            let (keys, stopped) = self.sessions.catalogue().find_resting(
+                after.as_ref(),
+                LOOKS_AT_ONCE,
+                room,
+                &wanted,
+            );
             *after = stopped;
-            found.extend(keys.iter().filter_map(|key| self.session(key).ok()));
+            found.extend(keys.iter().filter_map(|key| self.sessions.session(key).ok()));
             if after.is_none() {
                 break;
             }
@@ -212,12 +198,12 @@ impl Shared {
 
     /// Takes a session one step further; answers which.
     async fn go(&self, session: &Arc<Session>) -> StoreResult<Option<Step>> {
-        let counted = self.counted();
+        let counted = self.base.counted();
         let step = self.step_of(session, &mut session.state(), counted);
         match step {
             Some(Step::Expire) => {
-                let mut request = self.ask(Ask::Expire);
-                self.drive_by(|| self.plan_expiry(session, &mut request)).await?;
+                let mut request = self.commit.ask(Ask::Expire);
+                self.commit.drive_by(|| self.plan_expiry(session, &mut request)).await?;
                 let expired = session.state().entry.expired_at.is_some();
                 Ok(step.filter(|_| expired))
             }
@@ -225,7 +211,7 @@ impl Shared {
                 let mut state = session.state();
                 if self.step_of(session, &mut state, counted) == step {
                     state.entry.reclaimed = true;
-                    lock(&self.touched).push(Arc::clone(session));
+                    self.sessions.backlog.touched.lock().push(Arc::clone(session));
                 }
                 Ok(step)
             }
@@ -240,16 +226,16 @@ impl Shared {
     /// Plans the expiry of a session, unless a caller used it meanwhile.
     fn plan_expiry(&self, session: &Arc<Session>, request: &mut Request) -> StoreResult<Planned> {
         let mut state = session.state();
-        state.forget_void(self.journal.epoch());
-        if self.step_of(session, &mut state, self.counted()) != Some(Step::Expire) {
+        state.forget_void(self.sessions.journal.epoch());
+        if self.step_of(session, &mut state, self.base.counted()) != Some(Step::Expire) {
             return Ok(Planned::Answered(Appended::nothing(state.receipt())));
         }
-        self.plan_in(session, state, request)
+        self.commit.plan_in(session, state, request)
     }
 
     /// Forgets a session whose files are gone; `false` when a start could still need its name.
     fn forget_gone(&self, session: &Arc<Session>) -> bool {
-        let _settling = lock(&self.settling);
+        let _settling = self.segments.settling.lock();
         let mut state = session.state();
         if !state.is_settled() {
             return false;
@@ -257,21 +243,21 @@ impl Shared {
         let Some(behind) = state.leaves_behind else {
             // All of it is settled: behind this place nothing of it will stand in the journal any
             // more, copies of its frames included.
-            state.leaves_behind = Some(self.journal.place().lsn);
+            state.leaves_behind = Some(self.sessions.journal.place().lsn);
             drop(state);
-            self.reclaim(session);
+            self.sessions.reclaim(session);
             return false;
         };
         let unlinked = state.entry.segments.is_empty();
         drop(state);
-        let noted = lock(&self.touched).iter().any(|one| one.hash == session.hash);
-        let waits = noted || lock(&self.deleted).contains_key(&session.hash);
-        if !unlinked || waits || !lock(&self.slots).both_have(session.hash, behind) {
+        let noted = self.sessions.backlog.touched.lock().iter().any(|one| one.hash == session.hash);
+        let waits = noted || self.sessions.backlog.deleted.lock().contains_key(&session.hash);
+        if !unlinked || waits || !self.sessions.slots.lock().both_have(session.hash, behind) {
             return false;
         }
-        lock(&self.full).remove(&session.hash);
-        self.part(session);
-        self.catalogue_mut().remove(session);
+        self.sessions.backlog.full.lock().remove(&session.hash);
+        self.sessions.part(session);
+        self.sessions.catalogue_mut().remove(session);
         true
     }
 
@@ -282,7 +268,7 @@ impl Shared {
             found.sort_by(Aging::soonest);
             found.truncate(limit);
         };
-        self.catalogue().each_entry(scope, &mut |entry| {
+        self.sessions.catalogue().each_entry(scope, &mut |entry| {
             found.extend(self.age(&entry));
             if found.len() > limit.saturating_mul(4) {
                 soonest(&mut found);
@@ -295,15 +281,15 @@ impl Shared {
     /// What the sessions of a tenant take that are there, those of one user left out. Nobody waits
     /// for it longer than for one user's.
     pub(super) fn usage(&self, tenant: &TenantId, but: &UserId) -> Usage {
-        let scopes = self.catalogue().scopes();
+        let scopes = self.sessions.catalogue().scopes();
         let mut usage = Usage::default();
         for scope in scopes.iter().filter(|scope| scope.tenant == *tenant && scope.user != *but) {
-            self.catalogue().each_entry(scope, &mut |entry| {
+            self.sessions.catalogue().each_entry(scope, &mut |entry| {
                 let there = entry.deleted_at.is_none() && entry.expired_at.is_none();
                 usage.sessions += u64::from(there);
                 // What can be restored, or is kept for forks, takes its room still.
                 let stays = !entry.is_discarded() && !entry.reclaimed;
-                if stays || self.entry_is_needed(&entry) {
+                if stays || self.sessions.entry_is_needed(&entry) {
                     usage.bytes += entry.bytes;
                 }
             });
@@ -312,7 +298,7 @@ impl Shared {
     }
 
     fn age(&self, entry: &Entry) -> Option<Aging> {
-        let (lifetimes, used_at) = (&self.options.lifetimes, entry.used_at());
+        let (lifetimes, used_at) = (&self.base.options.lifetimes, entry.used_at());
         let stage = match (entry.deleted_at, entry.expired_at) {
             (Some(_), _) => Stage::Deleted,
             (None, Some(_)) => Stage::Expired,

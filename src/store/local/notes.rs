@@ -5,10 +5,11 @@
 use std::{collections::VecDeque, io, sync::Arc};
 
 use super::{
-    Shared, blocking,
-    read::{Flaw, OpenSegment},
+    commit::Commit,
+    opened::{Flaw, OpenSegment, one},
+    segments::Segments,
     session::{Held, Session},
-    slice::one,
+    wait::blocking,
 };
 use crate::{
     env::unreadable,
@@ -46,7 +47,7 @@ struct Read {
     lost: Vec<Flaw>,
 }
 
-impl Shared {
+impl Segments {
     /// Notes of a session, the oldest first. A segment that was replaced under the read is no
     /// damage: the notes are read again from the segments as they are now.
     pub(super) fn notes(&self, session: &Arc<Session>, wanted: Notes) -> StoreResult<Vec<Note>> {
@@ -127,7 +128,7 @@ impl Shared {
         let frame = match place {
             Place::Memory(held) => held.frame(),
             Place::File { path, salt, index } => {
-                let file = match self.env.storage.open_read(&path) {
+                let file = match self.base.env.storage.open_read(&path) {
                     Err(error) if error.kind() == io::ErrorKind::NotFound => {
                         return Err(wrong(Fault::Short));
                     }
@@ -139,32 +140,6 @@ impl Shared {
             }
         };
         frame.records().map_err(wrong)
-    }
-
-    /// Ends every lease that was ever given, in a store that was brought back from a copy: no token
-    /// that a harness has from before is good, and none of those given after the copy comes again.
-    /// What expired or is damaged may be written to again one day, what is archived may not.
-    pub(super) async fn void_leases(&self) -> StoreResult<()> {
-        let mut leased = Vec::new();
-        let scopes = self.catalogue().scopes();
-        for scope in scopes {
-            self.catalogue().each_entry(&scope, &mut |entry| {
-                let written = !entry.is_discarded() && entry.archived_at.is_none();
-                if entry.work.fence > 0 && written && !entry.reclaimed {
-                    leased.extend(key_of(&scope, &entry));
-                }
-            });
-        }
-        for key in leased {
-            let session = self.session(&key)?;
-            let mut request = self.ask(Ask::Lease(LeaseCall::Void));
-            match self.drive(&session, &mut request).await {
-                // Its key is gone: nobody ever writes to it.
-                Ok(_) | Err(StoreError::SessionDamaged { .. }) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
     }
 
     /// Sessions of a scope with work that nobody ended, the one written to last first.
@@ -179,7 +154,7 @@ impl Shared {
             found.sort_by(|a, b| (b.updated_at, &b.session).cmp(&(a.updated_at, &a.session)));
             found.truncate(limit);
         };
-        self.catalogue().each_entry(scope, &mut |entry| {
+        self.sessions.catalogue().each_entry(scope, &mut |entry| {
             let asked = workspace.is_none_or(|name| entry.workspace.as_deref() == Some(name));
             if asked && is_open(&entry) && work_of(&entry.work).is_unfinished() {
                 found.push(entry);
@@ -196,9 +171,9 @@ impl Shared {
     /// Sessions with events behind their last checkpoint, written to since then.
     pub(super) fn unmarked(&self, since: Timestamp, limit: usize) -> Vec<SessionKey> {
         let mut found = Vec::new();
-        let scopes = self.catalogue().scopes();
+        let scopes = self.sessions.catalogue().scopes();
         for scope in scopes {
-            self.catalogue().each_entry(&scope, &mut |entry| {
+            self.sessions.catalogue().each_entry(&scope, &mut |entry| {
                 let marked = entry.work.checkpoint.map_or(0, |mark| mark.position);
                 let changed = entry.tail > marked && entry.updated_at >= since.0;
                 if changed && found.len() < limit && is_open(&entry) {
@@ -207,6 +182,34 @@ impl Shared {
             });
         }
         found
+    }
+}
+
+impl Commit {
+    /// Ends every lease that was ever given, in a store that was brought back from a copy: no token
+    /// that a harness has from before is good, and none of those given after the copy comes again.
+    /// What expired or is damaged may be written to again one day, what is archived may not.
+    pub(super) async fn void_leases(&self) -> StoreResult<()> {
+        let mut leased = Vec::new();
+        let scopes = self.sessions.catalogue().scopes();
+        for scope in scopes {
+            self.sessions.catalogue().each_entry(&scope, &mut |entry| {
+                let written = !entry.is_discarded() && entry.archived_at.is_none();
+                if entry.work.fence > 0 && written && !entry.reclaimed {
+                    leased.extend(key_of(&scope, &entry));
+                }
+            });
+        }
+        for key in leased {
+            let session = self.sessions.session(&key)?;
+            let mut request = self.ask(Ask::Lease(LeaseCall::Void));
+            match self.drive(&session, &mut request).await {
+                // Its key is gone: nobody ever writes to it.
+                Ok(_) | Err(StoreError::SessionDamaged { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
     }
 }
 

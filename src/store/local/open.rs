@@ -1,20 +1,26 @@
 //! Opening a data directory after any stop: lock, identity, settled files, journal, catalogue. It
 //! reads no session's segments. It must not write, beyond making a new store in an empty directory.
 
-use std::{collections::HashSet, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use super::{
-    OpenError, Options, Shared,
+    base::Base,
     catalogue::{ByHash, Catalogue, Settling, keys_live_from},
+    clearing::Clearing,
+    commit::Commit,
     forks::{self, Birth, Births, Forks},
     journal::{Journal, Resume},
     keys::Keys,
     layout::{self, doing},
     mend::make_good,
+    options::{OpenError, Options},
+    pins::Pins,
     recover::{Lost, Recovered, recover},
-    repair::Refused,
+    segments::Segments,
     session::Session,
+    sessions::{Backlog, Reserve, Sessions, Signal},
     slots::{Found, Slots},
+    upkeep::{Refused, Upkeep},
     warm::Warm,
 };
 use crate::{
@@ -44,7 +50,7 @@ pub(super) fn own(env: &Env) -> Result<Box<dyn Lock>, OpenError> {
 
 /// Opens the data directory, whose lock is held, as the store that its file `STORE` names, or is
 /// to name.
-pub(super) fn open(env: &Env, options: Options, store: StoreFile) -> Result<Shared, OpenError> {
+pub(super) fn open(env: &Env, options: Options, store: StoreFile) -> Result<Upkeep, OpenError> {
     let began = env.clock.monotonic();
     let keys = Keys::open(env, &store)?;
     layout::sync_names(env).map_err(doing("making the names of the store durable"))?;
@@ -69,52 +75,86 @@ pub(super) fn open(env: &Env, options: Options, store: StoreFile) -> Result<Shar
     journal.recycle(slots.recyclable().order);
     refused.unnamed.first().iter().for_each(|what| journal.refuse(&lost_for_good(what)));
     conclude(&mut recovery, env, catalogue.len(), began);
-    let shared = Shared {
+    let base = Arc::new(Base {
         env: env.clone(),
         options,
         store,
         keys,
-        journal,
-        catalogue: RwLock::new(catalogue),
-        slots: Mutex::new(slots),
-        settling: Mutex::new(()),
-        dirty: Mutex::new(dirty),
-        touched: Mutex::new(touched),
-        retired: Mutex::default(),
-        deleted: Mutex::default(),
-        forks: Mutex::new(forks),
-        reserve: super::reserve::Reserve::default(),
-        orders_before: recovered.order_max,
-        directories: Mutex::new(HashSet::new()),
-        settled_written: AtomicU64::new(0),
-        place_written: Mutex::new(0),
-        sync_each: AtomicBool::new(false),
-        settle_now: super::Signal::default(),
-        scrub_now: super::Signal::default(),
-        scrubbed: Mutex::default(),
-        relief: Mutex::new(()),
-        warm: Warm::new(options.warm_bytes_max),
-        in_use: Mutex::default(),
-        looked_to: Mutex::default(),
-        swept_to: Mutex::default(),
         count,
-        full: Mutex::default(),
         closed: AtomicBool::new(false),
         frozen: AtomicBool::new(!refused.unnamed.is_empty()),
-        refused: Mutex::new(refused),
-        repairing: Mutex::default(),
-        erasing: Mutex::default(),
-        redacting: Mutex::new(unfinished.clone()),
-        clearing: Mutex::default(),
-        pause: Mutex::default(),
-        pins: super::backup::Pins::default(),
-        recovery,
-    };
-    deleted.iter().for_each(|session| shared.reclaim(session));
-    unfinished.iter().for_each(|session| shared.note_erasing(session));
+    });
+    let sessions = Arc::new(Sessions {
+        base: Arc::clone(&base),
+        journal,
+        names: RwLock::new(catalogue),
+        slots: Mutex::new(slots),
+        forks: Mutex::new(forks),
+        in_use: Mutex::default(),
+        backlog: Backlog {
+            dirty: Mutex::new(dirty),
+            touched: Mutex::new(touched),
+            redacting: Mutex::new(unfinished.clone()),
+            ..Backlog::default()
+        },
+        reserve: Reserve::default(),
+        settle_now: Signal::default(),
+        settled_written: AtomicU64::new(0),
+    });
+    deleted.iter().for_each(|session| sessions.reclaim(session));
+    unfinished.iter().for_each(|session| sessions.note_erasing(session));
     // No settling names a place behind a tombstone before `settled/` says what it says.
-    unfinished.iter().for_each(|session| _ = shared.forget_frames(session));
-    Ok(shared)
+    unfinished.iter().for_each(|session| _ = sessions.forget_frames(session));
+    Ok(parts(base, sessions, recovered.order_max, refused, recovery))
+}
+
+/// The parts of the engine above its sessions.
+fn parts(
+    base: Arc<Base>,
+    sessions: Arc<Sessions>,
+    orders_before: u64,
+    refused: Refused,
+    recovery: Recovery,
+) -> Upkeep {
+    let segments = Arc::new(Segments {
+        base: Arc::clone(&base),
+        sessions: Arc::clone(&sessions),
+        settling: Mutex::new(()),
+        directories: Mutex::default(),
+        place_written: Mutex::new(0),
+        sync_each: AtomicBool::new(false),
+        warm: Warm::new(base.options.warm_bytes_max),
+        pins: Pins::default(),
+        orders_before,
+    });
+    let clearing = Arc::new(Clearing {
+        base: Arc::clone(&base),
+        sessions: Arc::clone(&sessions),
+        segments: Arc::clone(&segments),
+        turn: Mutex::default(),
+        pause: Mutex::default(),
+    });
+    let commit = Arc::new(Commit {
+        base: Arc::clone(&base),
+        sessions: Arc::clone(&sessions),
+        segments: Arc::clone(&segments),
+        clearing: Arc::clone(&clearing),
+        relief: Mutex::new(()),
+    });
+    Upkeep {
+        base,
+        sessions,
+        segments,
+        clearing,
+        commit,
+        looked_to: Mutex::default(),
+        swept_to: Mutex::default(),
+        scrub_now: Signal::default(),
+        scrubbed: Mutex::default(),
+        repairing: Mutex::default(),
+        refused: Mutex::new(refused),
+        recovery,
+    }
 }
 
 /// What a start says of the journal before it replays it; so many places of it were `bad`.

@@ -1,30 +1,29 @@
 //! Opening a session: the tables of its files are read when somebody first asks for it. Nothing
 //! past the durable point is ever seen. It must not write, and must not slice (`slice` does).
 
-use std::{io, sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use super::{
-    Shared, blocking,
-    layout::quarantine,
-    lock,
+    layout::{is_of_the_file, quarantine},
     names::Names,
+    opened::{Flaw, OpenSegment, Opened, index_of, whole_frames},
+    segments::Segments,
     session::{Held, Session, State},
-    settle::whole_frames,
+    wait::blocking,
 };
 use crate::{
     env::{
         File,
         planted::{Defect, planted},
         sync::MutexGuard,
-        unreadable,
     },
     event::{Position, Range, SessionHash, Timestamp},
     log::{
-        Cipher, Entry, Fault, FrameHeader, KeyNumber, KnownBatch, LogError, SegmentEntry,
+        Cipher, Entry, Fault, KeyNumber, LogError, SegmentEntry,
         reading::read_around,
         scan::{Piece, scan_file},
         seal::Sealed,
-        segment::{self, FRAMES_AT, FrameIndex, SegmentHeader},
+        segment::{self, FRAMES_AT, SegmentHeader},
     },
     store::{Gap, StoreError, StoreResult},
 };
@@ -32,133 +31,7 @@ use crate::{
 /// What is copied of a damaged place, at most.
 const COPY_BYTES: u64 = 64 << 10;
 
-/// A session's files and names, in memory while it is in use.
-pub(super) struct Opened {
-    pub(super) segments: Vec<OpenSegment>,
-    /// Names in segments that are not sealed, and in frames not settled yet.
-    pub(super) names: Names,
-    /// When somebody asked for it last, by the clock that never goes back.
-    pub(super) used_at: Duration,
-    /// What the device did not give of its files: the next to open them may get it.
-    pub(super) unread: Vec<Gap>,
-}
-
-/// What is wrong with some positions of a session.
-pub(super) struct Flaw {
-    pub(super) range: Range,
-    pub(super) reason: String,
-    /// The device did not give them: another time it may.
-    pub(super) unread: bool,
-}
-
-impl Flaw {
-    pub(super) fn gap(self) -> Gap {
-        Gap { range: self.range, reason: self.reason, accepted_at: None }
-    }
-}
-
-/// A segment that can be read.
-pub(super) struct OpenSegment {
-    pub(super) file: SegmentEntry,
-    pub(super) path: String,
-    pub(super) salt: u64,
-    pub(super) index: Vec<FrameIndex>,
-    sealed: Option<Sealed>,
-}
-
-impl OpenSegment {
-    pub(super) fn sealed(file: SegmentEntry, path: String, salt: u64, sealed: Sealed) -> Self {
-        Self { file, path, salt, index: sealed.index.clone(), sealed: Some(sealed) }
-    }
-}
-
-impl Opened {
-    /// The salt of a segment, if it is open.
-    pub(super) fn salt(&self, segment: &SegmentEntry) -> Option<u64> {
-        let known = self.segments.iter().rev().find(|open| open.file == *segment);
-        known.map(|open| open.salt)
-    }
-
-    /// That of a session without a file, at `now`.
-    pub(super) fn new(now: Duration) -> Self {
-        let (segments, unread) = (Vec::new(), Vec::new());
-        Self { segments, names: Names::default(), used_at: now, unread }
-    }
-
-    /// A sealed segment took the place of a run of others; its names are in its own table, if it
-    /// has one.
-    pub(super) fn sealed(&mut self, run: &[SegmentEntry], sealed: OpenSegment) {
-        let at = self.segments.iter().position(|segment| Some(&segment.file) == run.first());
-        let Some(at) = at.filter(|at| at + run.len() <= self.segments.len()) else { return };
-        let range = Range::new(Position(sealed.file.base), Position(sealed.file.end));
-        if sealed.sealed.as_ref().is_some_and(|sealed| !sealed.nameless) {
-            self.names.forget(range);
-        }
-        self.segments.splice(at..at + run.len(), [sealed]);
-    }
-
-    /// Where the event of that id hash lies.
-    pub(super) fn find(&mut self, hash: &[u8; 16]) -> Option<Position> {
-        let sealed = self.segments.iter().rev().filter_map(|segment| segment.sealed.as_ref());
-        let known = self.names.find(hash);
-        known.or_else(|| sealed.into_iter().find_map(|sealed| sealed.find(hash)))
-    }
-
-    /// The batch of that key, if it was written at or after `from`.
-    pub(super) fn batch(&self, key: &str, from: Timestamp) -> Option<&KnownBatch> {
-        let sealed = self.segments.iter().filter_map(|segment| segment.sealed.as_ref());
-        let sealed = sealed.flat_map(|sealed| &sealed.batches);
-        let known = self.names.batches.get(key).map(|(time, batch)| (time, batch));
-        known
-            .into_iter()
-            .chain(sealed.map(|(time, batch)| (time, batch)))
-            .find(|(time, batch)| batch.key == key && **time >= from)
-            .map(|(_, batch)| batch)
-    }
-
-    /// A settled segment grew, or is new.
-    pub(super) fn settled(
-        &mut self,
-        file: &SegmentEntry,
-        path: &str,
-        salt: u64,
-        new: &[FrameIndex],
-    ) {
-        let known = self.segments.last_mut().filter(|segment| segment.path == path);
-        match known {
-            Some(segment) => {
-                segment.file = file.clone();
-                segment.index.extend_from_slice(new);
-            }
-            None => self.segments.push(OpenSegment {
-                file: file.clone(),
-                path: path.to_owned(),
-                salt,
-                index: new.to_vec(),
-                sealed: None,
-            }),
-        }
-    }
-}
-
-/// The index entry of a frame at a byte offset.
-pub(super) fn index_of(
-    byte_offset: u64,
-    header: &FrameHeader,
-    first_time: Timestamp,
-) -> FrameIndex {
-    FrameIndex {
-        byte_offset,
-        stride: u32::try_from(header.stride()).unwrap_or(u32::MAX),
-        first_position: header.first_position,
-        events: header.events,
-        count: header.count,
-        first_lsn: header.first_lsn,
-        first_time,
-    }
-}
-
-impl Shared {
+impl Segments {
     /// The session as a reader may know it, its files open. They are read while nobody waits for
     /// its lock: the committer takes it to make frames visible.
     pub(super) fn opened<'a>(
@@ -177,7 +50,7 @@ impl Shared {
     ) -> StoreResult<Option<MutexGuard<'a, State>>> {
         let stays = |state: &MutexGuard<'_, State>| {
             let entry = &state.entry;
-            !entry.is_discarded() && !entry.reclaimed || self.is_needed(session.hash)
+            !entry.is_discarded() && !entry.reclaimed || self.sessions.is_needed(session.hash)
         };
         self.opened_when(session, &|| Ok(session.kept().filter(stays)))
     }
@@ -191,7 +64,7 @@ impl Shared {
             let (segments, waiting, cipher) = {
                 let Some(mut state) = enter()? else { return Ok(None) };
                 if let Some(opened) = &mut state.opened {
-                    opened.used_at = self.env.clock.monotonic();
+                    opened.used_at = self.base.env.clock.monotonic();
                     return Ok(Some(state));
                 }
                 let waiting: Vec<Arc<Held>> = state.unsettled.iter().cloned().collect();
@@ -206,7 +79,7 @@ impl Shared {
             if same && state.opened.is_none() {
                 opened.unread = self.note_all(session, &mut state, flaws);
                 state.opened = Some(opened);
-                lock(&self.in_use).push_back(Arc::clone(session));
+                self.sessions.in_use.lock().push_back(Arc::clone(session));
             }
         }
     }
@@ -219,7 +92,7 @@ impl Shared {
         segments: &[SegmentEntry],
         waiting: &[Arc<Held>],
     ) -> StoreResult<(Opened, Vec<Flaw>)> {
-        let mut opened = Opened::new(self.env.clock.monotonic());
+        let mut opened = Opened::new(self.base.env.clock.monotonic());
         let mut flaws = Vec::new();
         for file in segments {
             match self.open_segment((session, cipher), file, &mut opened.names) {
@@ -256,9 +129,9 @@ impl Shared {
         names: &mut Names,
     ) -> Result<(OpenSegment, Vec<Flaw>), LogError> {
         let path = segment::path(session, Position(entry.base), entry.start, entry.sealed);
-        let file = self.env.storage.open_read(&path)?;
+        let file = self.base.env.storage.open_read(&path)?;
         let header = SegmentHeader::of(&*file)?;
-        let misplaced = header.store != self.store.id
+        let misplaced = header.store != self.base.store.id
             || header.session != session
             || (header.base.0, header.start, header.sealed)
                 != (entry.base, entry.start, entry.sealed);
@@ -318,7 +191,7 @@ impl Shared {
                 let copy = read_around(file, start, end.min(start.saturating_add(COPY_BYTES)));
                 let copy = copy.map(|copy| copy.bytes).unwrap_or_default();
                 let name = format!("{session}-{}-{at}.damaged", segment.file.base);
-                quarantine(&self.env, &name, &copy, &reason);
+                quarantine(&self.base.env, &name, &copy, &reason);
             }
             flaws.push(Flaw { range: Range::new(from, to), reason, unread });
         };
@@ -368,12 +241,12 @@ impl Shared {
 
     /// [`Self::cipher`] for who holds its lock: the first time it is read from `keys/`.
     pub(super) fn cipher_in(&self, state: &mut State) -> Result<Option<Arc<Cipher>>, LogError> {
-        if self.keys.own().is_none() {
+        if self.base.keys.own().is_none() {
             return Ok(None);
         }
         if state.cipher.is_none() {
             let (number, tenant) = (KeyNumber(state.entry.key), state.entry.tenant.as_str());
-            state.cipher = Some(self.keys.cipher_of(number, tenant)?);
+            state.cipher = Some(self.base.keys.cipher_of(number, tenant)?);
         }
         Ok(state.cipher.clone())
     }
@@ -423,7 +296,7 @@ impl Shared {
     ) {
         if state.damage(range, reason) {
             tracing::error!(session = %session.hash, %range, reason, "acknowledged bytes are damaged");
-            lock(&self.touched).push(Arc::clone(session));
+            self.sessions.backlog.touched.lock().push(Arc::clone(session));
         }
     }
 }
@@ -436,12 +309,6 @@ pub(super) fn without_key(entry: &Entry, error: &LogError) -> Gap {
     );
     let range = Range::new(Position::ZERO, Position(entry.tail));
     Gap { range, reason, accepted_at: None }
-}
-
-/// Whether what the file system said is of that file alone: it is not there, or the device cannot
-/// read it.
-pub(super) fn is_of_the_file(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::NotFound || unreadable(error)
 }
 
 /// The tables of a sealed segment; the names in its one block, where it has no table of them.

@@ -13,8 +13,8 @@ use std::{
 use bytes::Bytes;
 
 use super::{
-    OpenError,
     layout::{doing, quarantine},
+    options::OpenError,
     ring::{self, JournalFile, Ring, RingFile},
     slots::Place,
 };

@@ -10,44 +10,19 @@
 
 use std::{collections::BTreeSet, io, sync::Arc};
 
-use super::{Shared, blocking, lock, sealing::Records, session::Session, settle::whole_frames};
+use super::{
+    clearing::Clearing, opened::whole_frames, segments::Segments, session::Session, upkeep::Upkeep,
+    wait::blocking,
+};
 use crate::{
-    event::{EventId, Lsn, Position, Timestamp},
+    event::{EventId, Lsn, Position},
     log::{
-        Control, Fault, KnownBatch, Redaction, SegmentEntry,
+        Fault, SegmentEntry,
         reading::read_around,
         segment::{self, SegmentHeader, name_hash},
     },
-    store::{
-        StoreError, StoreResult,
-        rules::{Ask, entry::is_redacted},
-    },
+    store::{StoreError, StoreResult, rules::Ask},
 };
-
-/// Takes the bodies of redacted events out of records that are to be sealed, the first event of
-/// them at `base`, and with them what batches say of their content: a digest tells whether a guess
-/// is right. Answers these batches: their keys go on answering.
-pub(super) fn leave_out(
-    base: Position,
-    records: &mut Records,
-    redacted: &[Redaction],
-) -> Vec<(Timestamp, KnownBatch)> {
-    let (mut position, mut known) = (base, Vec::new());
-    for (_, record) in records.iter_mut().filter(|_| !redacted.is_empty()) {
-        if record.is_event() {
-            if is_redacted(redacted, position) {
-                record.redact();
-            }
-            position = position.plus(1);
-        } else if let Some(Control::Batch(batch)) = record.to_control()
-            && redacted.iter().any(|one| batch.holds(Position(one.position)))
-        {
-            known.push((record.processed_at(), batch.without_content()));
-            record.redact();
-        }
-    }
-    known
-}
 
 /// What the segments say of events that are to be without a body.
 #[derive(Default)]
@@ -58,7 +33,7 @@ struct Found {
     whole: Vec<SegmentEntry>,
 }
 
-impl Shared {
+impl Segments {
     /// Where the event of that id lies among those that the session wrote itself.
     pub(super) fn position_of(
         &self,
@@ -68,21 +43,23 @@ impl Shared {
         let mut state = self.opened(session)?;
         Ok(state.opened.as_mut().and_then(|opened| opened.find(&name_hash(id.as_str()))))
     }
+}
 
+impl Upkeep {
     /// Redacts an event; no file has its body once this returns.
     pub(super) async fn redact(
         &self,
         session: &Arc<Session>,
         id: &EventId,
     ) -> StoreResult<Option<Position>> {
-        let Some(position) = self.position_of(session, id)? else {
+        let Some(position) = self.segments.position_of(session, id)? else {
             let state = session.visible()?;
             // It may be where nobody can read.
             return if state.is_degraded() { Err(session.damaged(&state)) } else { Ok(None) };
         };
-        self.drive(session, &mut self.ask(Ask::Redact(position))).await?;
-        lock(&self.redacting).push(Arc::clone(session));
-        let finished = blocking(|| self.finish_redactions());
+        self.commit.drive(session, &mut self.commit.ask(Ask::Redact(position))).await?;
+        self.sessions.backlog.redacting.lock().push(Arc::clone(session));
+        let finished = blocking(|| self.clearing.finish_redactions());
         let state = session.visible()?;
         let mut those = state.entry.redacted.iter().filter(|one| one.position == position.0);
         if those.all(|one| one.cleared) {
@@ -91,26 +68,28 @@ impl Shared {
         let source = finished.err().unwrap_or_else(|| io::Error::other("its body may be left"));
         Err(StoreError::Io { doing: "redacting an event", source })
     }
+}
 
+impl Clearing {
     /// Takes away what is left of redacted bodies; what fails is taken up by a later settling.
     pub(super) fn finish_redactions(&self) -> io::Result<()> {
         // Whoever waits for his own may find it taken by somebody else, and must not answer before.
-        let _turn = lock(&self.clearing);
-        let mut begun = std::mem::take(&mut *lock(&self.redacting));
+        let _turn = self.turn.lock();
+        let mut begun = std::mem::take(&mut *self.sessions.backlog.redacting.lock());
         begun.retain(|session| session.state().entry.is_redacting());
         if begun.is_empty() {
             return Ok(());
         }
         // The frames leave memory, and no start reads the journal before what lies behind them.
         if let Err(error) = self.settle_to_zero() {
-            lock(&self.redacting).append(&mut begun);
+            self.sessions.backlog.redacting.lock().append(&mut begun);
             return Err(error);
         }
         let mut failed = Ok(());
         for session in begun {
             if let Err(error) = self.finish_redaction(&session) {
                 tracing::warn!(session = %session.hash, %error, "a redacted body may be left");
-                lock(&self.redacting).push(session);
+                self.sessions.backlog.redacting.lock().push(session);
                 failed = Err(error);
             }
         }
@@ -119,12 +98,12 @@ impl Shared {
 
     fn finish_redaction(&self, session: &Arc<Session>) -> io::Result<()> {
         // Nobody settles or seals it meanwhile.
-        let _settling = lock(&self.settling);
-        self.check_writable()?;
+        let _settling = self.segments.settling.lock();
+        self.base.check_writable()?;
         let wanted: BTreeSet<u64> = {
             let state = session.state();
             let entry = &state.entry;
-            let kept = entry.erased_at.is_none() && self.is_needed(session.hash);
+            let kept = entry.erased_at.is_none() && self.sessions.is_needed(session.hash);
             if entry.reclaimed || entry.is_discarded() && !kept {
                 // All of its files go.
                 return Ok(());
@@ -135,21 +114,21 @@ impl Shared {
         let Found { numbers, whole } = self.look_for(session, &wanted)?;
         if !whole.is_empty() {
             let runs = whole.into_iter().map(|one| (Arc::clone(session), vec![one]));
-            self.seal_runs(runs.collect())?;
+            self.segments.seal_runs(runs.collect())?;
             if !self.look_for(session, &wanted)?.whole.is_empty() {
                 return Err(io::Error::other("a segment could not be written anew"));
             }
         }
         // What was read of it before names what is gone.
         session.state().opened = None;
-        self.warm.clear();
-        self.touch_settled();
+        self.segments.warm.clear();
+        self.segments.touch_settled();
         (0..2).try_for_each(|_| self.write_settled())?;
-        self.pins.take_away();
+        self.segments.pins.take_away();
         self.unlink_unnamed(session)?;
         self.blank_tails(session)?;
         let behind = numbers.last().map_or(0, |last| last + 1);
-        if lock(&self.slots).recyclable().lsn < Lsn(behind) {
+        if self.sessions.slots.lock().recyclable().lsn < Lsn(behind) {
             return Err(io::Error::other(
                 "a start would need its frames: a session is not settled",
             ));
@@ -165,14 +144,14 @@ impl Shared {
     /// Reads the segments that have these events.
     fn look_for(&self, session: &Session, wanted: &BTreeSet<u64>) -> io::Result<Found> {
         let segments = session.state().entry.segments.clone();
-        let cipher = self.cipher(session)?;
+        let cipher = self.segments.cipher(session)?;
         let mut found = Found::default();
         for one in segments {
             if wanted.range(one.base..one.end).next().is_none() {
                 continue;
             }
             let path = segment::path(session.hash, Position(one.base), one.start, one.sealed);
-            let file = self.env.storage.open_read(&path)?;
+            let file = self.base.env.storage.open_read(&path)?;
             let header = SegmentHeader::of(&*file)?;
             let frames = whole_frames(&*file, &header, &one, cipher.as_deref())?;
             let (mut position, mut whole) = (one.base, false);
@@ -202,9 +181,9 @@ impl Shared {
             segment::path(session.hash, Position(one.base), one.start, one.sealed)
         };
         let named: BTreeSet<String> = session.state().entry.segments.iter().map(path).collect();
-        self.unlink_files(session.hash, &named)?;
+        self.segments.unlink_files(session.hash, &named)?;
         let own = format!("{}/{}-", segment::directory(session.hash), session.hash);
-        lock(&self.retired).retain(|path, _| !path.starts_with(&own));
+        self.sessions.backlog.retired.lock().retain(|path, _| !path.starts_with(&own));
         Ok(())
     }
 
@@ -214,7 +193,7 @@ impl Shared {
         let segments = session.state().entry.segments.clone();
         for one in segments {
             let path = segment::path(session.hash, Position(one.base), one.start, one.sealed);
-            let file = self.env.storage.open(&path)?;
+            let file = self.base.env.storage.open(&path)?;
             let tail = read_around(&*file, one.bytes, u64::MAX)?.bytes;
             if tail.iter().any(|byte| *byte != 0) {
                 file.write_at(one.bytes, &vec![0; tail.len()])?;
@@ -232,7 +211,7 @@ impl Shared {
             let those = entry.redacted.iter_mut().filter(|one| gone.contains(&one.position));
             those.for_each(|one| one.cleared = true);
         }
-        lock(&self.touched).push(Arc::clone(session));
+        self.sessions.backlog.touched.lock().push(Arc::clone(session));
     }
 }
 

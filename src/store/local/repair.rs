@@ -2,16 +2,18 @@
 //! session is named. Copies of everything refused are in `quarantine/` before anything is given up.
 //! It must not delete a byte, nor act by itself.
 
-use std::{io, ops::Range, sync::Arc};
+use std::{io, sync::Arc};
 
 use bytes::Bytes;
 
 use super::{
-    Shared, blocking,
+    clearing::Clearing,
     layout::{self, journal_path},
-    lock, ring,
+    ring,
     session::Session,
     trouble::write_error,
+    upkeep::{Refused, Upkeep},
+    wait::blocking,
 };
 use crate::{
     env::sync::atomic::Ordering,
@@ -20,24 +22,13 @@ use crate::{
     store::{Gap, Repaired, StoreError, StoreResult, Verified, rules::Ask},
 };
 
-/// What a start could not read and nobody gave up yet.
-#[derive(Default)]
-pub(super) struct Refused {
-    /// Copies to be kept: name and bytes.
-    pub(super) copies: Vec<(String, Bytes)>,
-    /// What is lost and names no session: while there is any, the store takes no writes.
-    pub(super) unnamed: Vec<String>,
-    /// Files of the ring that are not what they were.
-    pub(super) ring: Vec<Range<u32>>,
-}
-
 /// More files of the ring than these are not missing: there is one whose name nobody gave it.
 const RING_FILES_MAX: usize = 1_000;
 
-impl Shared {
+impl Upkeep {
     /// Fails once the store is closed; while `repairing` is held it stays open.
     pub(super) fn check_open(&self) -> StoreResult<()> {
-        if self.closed.load(Ordering::Acquire) {
+        if self.base.closed.load(Ordering::Acquire) {
             return Err(StoreError::ReadOnly { reason: "the store is closed".to_owned() });
         }
         Ok(())
@@ -72,7 +63,7 @@ impl Shared {
         let copies = copies.map_err(failed)?;
         let place = |gap: &Gap| (gap.range.from.0, gap.range.to.0, gap.reason.clone());
         let loss = Loss { places: gaps.iter().map(place).collect() };
-        self.drive(session, &mut self.ask(Ask::GiveUp(loss))).await?;
+        self.commit.drive(session, &mut self.commit.ask(Ask::GiveUp(loss))).await?;
         for gap in &gaps {
             tracing::warn!(session = %session.hash, range = %gap.range, "a loss was accepted");
         }
@@ -83,12 +74,12 @@ impl Shared {
     /// Reads all of a session, so that nothing stays unknown; answers what nobody gave up yet.
     fn lost_of(&self, session: &Arc<Session>) -> StoreResult<Vec<Gap>> {
         let mut verified = Verified::default();
-        if let Some(source) = self.verify_session(session, &mut verified, None)? {
+        if let Some(source) = self.segments.verify_session(session, &mut verified, None)? {
             // It was not read: nobody knows what is lost.
             return Err(StoreError::Io { doing: "reading the session", source });
         }
         let mut gaps: Vec<Gap> = verified.damage.into_iter().map(|(_, gap)| gap).collect();
-        let opened = self.opened(session)?.gaps().into_iter();
+        let opened = self.segments.opened(session)?.gaps().into_iter();
         let open = opened.filter(|gap| gap.accepted_at.is_none());
         for gap in open {
             if !gaps.iter().any(|one| one.range.holds(gap.range)) {
@@ -101,23 +92,28 @@ impl Shared {
 
     /// Keeps what the start could not read; a copy that is there already is enough.
     fn keep_refused(&self) -> io::Result<()> {
-        let refused = lock(&self.refused).copies.clone();
+        let refused = self.refused.lock().copies.clone();
         refused.iter().try_for_each(|(name, bytes)| {
-            layout::keep(&self.env, name, bytes, "refused by the start, given up by a person\n")
+            layout::keep(
+                &self.base.env,
+                name,
+                bytes,
+                "refused by the start, given up by a person\n",
+            )
         })
     }
 
     /// Copies a damaged segment as far as it can be read; `None` when the file is gone.
     fn copy_segment(&self, session: SessionHash, one: &SegmentEntry) -> io::Result<Option<String>> {
         let path = segment::path(session, Position(one.base), one.start, one.sealed);
-        let file = match self.env.storage.open_read(&path) {
+        let file = match self.base.env.storage.open_read(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             other => other?,
         };
         let name = copy_name(session, one);
         let bytes = read_around(&*file, 0, u64::MAX)?.bytes;
         layout::keep(
-            &self.env,
+            &self.base.env,
             &name,
             &bytes,
             &format!("{path}: damaged, given up by a person\n"),
@@ -128,9 +124,9 @@ impl Shared {
     /// What of the store is lost and names no session; gives it up with `accept`: everything
     /// whole is settled past it, and damaged files of the ring are made anew.
     pub(super) fn repair_store(&self, accept: bool) -> StoreResult<Repaired> {
-        let _turn = lock(&self.repairing);
+        let _turn = self.repairing.lock();
         let (unnamed, ring, mut copies) = {
-            let refused = lock(&self.refused);
+            let refused = self.refused.lock();
             let names = refused.copies.iter().map(|(name, _)| name.clone());
             let ring = refused.ring.iter().cloned().flatten().take(RING_FILES_MAX + 1);
             let ring: Vec<u32> = ring.collect();
@@ -150,51 +146,58 @@ impl Shared {
         self.check_open()?;
         let given_up = self.keep_refused().and_then(|()| {
             ring.iter().try_for_each(|number| self.copy_ring_file(*number))?;
-            let name = format!("accepted-{}", self.env.clock.now().0);
+            let name = format!("accepted-{}", self.base.env.clock.now().0);
             let text = unnamed.join("\n") + "\n";
-            layout::keep(&self.env, &name, text.as_bytes(), "lost, and given up by a person\n")?;
+            layout::keep(
+                &self.base.env,
+                &name,
+                text.as_bytes(),
+                "lost, and given up by a person\n",
+            )?;
             copies.push(name);
-            self.frozen.store(false, Ordering::Release);
-            self.journal.allow();
-            self.settle_past().and_then(|()| {
-                let bytes = self.options.journal_file_bytes;
-                ring.iter().try_for_each(|number| ring::fill(&self.env, *number, bytes))
+            self.base.frozen.store(false, Ordering::Release);
+            self.sessions.journal.allow();
+            self.clearing.settle_past().and_then(|()| {
+                let bytes = self.base.options.journal_file_bytes;
+                ring.iter().try_for_each(|number| ring::fill(&self.base.env, *number, bytes))
             })
         });
         if let Err(error) = given_up {
-            self.frozen.store(true, Ordering::Release);
-            self.journal.refuse(&format!("a repair of the store failed: {error}"));
+            self.base.frozen.store(true, Ordering::Release);
+            self.sessions.journal.refuse(&format!("a repair of the store failed: {error}"));
             return Err(write_error("repairing the store", &error));
         }
         tracing::warn!(lost = ?unnamed, "losses that name no session were accepted");
-        *lock(&self.refused) = Refused::default();
+        *self.refused.lock() = Refused::default();
         Ok(Repaired { unnamed, copies, accepted: true, ..Repaired::default() })
     }
 
+    fn copy_ring_file(&self, number: u32) -> io::Result<()> {
+        let bytes = match self.base.env.storage.open_read(&journal_path(number)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Bytes::new(),
+            Err(error) => return Err(error),
+            Ok(file) => read_around(&*file, 0, u64::MAX)?.bytes,
+        };
+        layout::keep(&self.base.env, &ring_copy(number), &bytes, "a damaged file of the journal\n")
+    }
+}
+
+impl Clearing {
     /// Settles everything whole before the current file of the journal, which is a new one, into
     /// both files.
     pub(super) fn settle_past(&self) -> io::Result<()> {
-        self.journal.begin(&|round, result| self.outcome(round, result))?;
-        let begun = self.journal.place().order;
+        self.sessions.journal.begin(&*self.sessions)?;
+        let begun = self.sessions.journal.place().order;
         self.leave_room()?;
-        lock(&self.slots).spoil();
+        self.sessions.slots.lock().spoil();
         // No more than that: what an erasure left to be done would write them as they were.
-        (0..2).try_for_each(|_| self.settle_frames(false, false))?;
-        if lock(&self.slots).recyclable().order < begun {
+        (0..2).try_for_each(|_| self.segments.settle_frames(false, false))?;
+        if self.sessions.slots.lock().recyclable().order < begun {
             return Err(io::Error::other(
                 "a session cannot be settled: its journal files are needed",
             ));
         }
         Ok(())
-    }
-
-    fn copy_ring_file(&self, number: u32) -> io::Result<()> {
-        let bytes = match self.env.storage.open_read(&journal_path(number)) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Bytes::new(),
-            Err(error) => return Err(error),
-            Ok(file) => read_around(&*file, 0, u64::MAX)?.bytes,
-        };
-        layout::keep(&self.env, &ring_copy(number), &bytes, "a damaged file of the journal\n")
     }
 }
 

@@ -4,15 +4,14 @@
 //! nothing else. It must not unlink a file before both settled files know that its session is
 //! discarded, and must not decide what is deleted.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    io,
-    sync::Arc,
-};
+use std::{collections::BTreeSet, io, sync::Arc};
 
-use super::{Shared, blocking, layout::RESERVE, lock, session::Session};
+use super::{
+    clearing::Clearing, commit::Commit, layout::RESERVE, segments::Segments, session::Session,
+    sessions::is_full, wait::blocking,
+};
 use crate::{
-    env::sync::atomic::{AtomicBool, Ordering},
+    env::sync::atomic::Ordering,
     event::SessionHash,
     log::{self, KeyNumber, segment},
     store::{StoreError, StoreResult, rules::Ask},
@@ -21,52 +20,20 @@ use crate::{
 /// Room for the tombstones of some thousand sessions and what makes them known.
 const RESERVE_BYTES: u64 = 1 << 20;
 
-/// Sessions whose files are to be unlinked, each with the generation of `settled/` that may not
-/// know of its deletion yet.
-pub(super) type Deleted = BTreeMap<SessionHash, (Arc<Session>, u64)>;
-
-/// Where the room kept back is.
-#[derive(Default)]
-pub(super) struct Reserve {
-    /// The file is there.
-    kept: AtomicBool,
-    /// It was given to deletions, and there was no room for another since.
-    given: AtomicBool,
-    /// The last write that needed room found none.
-    cramped: AtomicBool,
-}
-
-impl Reserve {
-    /// Whether nothing but deletions may be written.
-    pub(super) fn is_given(&self) -> bool {
-        self.given.load(Ordering::Acquire)
-    }
-
-    /// Notes how a write ended that may need room.
-    pub(super) fn note(&self, error: Option<&io::Error>) {
-        if error.is_none_or(is_full) {
-            self.cramped.store(error.is_some(), Ordering::Release);
-        }
-    }
-}
-
-fn is_full(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
-}
-
-impl Shared {
+impl Clearing {
     /// Makes the reserve unless it is there. Where there is no room the store does without.
     pub(super) fn keep_reserve(&self) {
-        let kept = &self.reserve.kept;
-        let stopped = self.closed.load(Ordering::Acquire) || self.frozen.load(Ordering::Acquire);
+        let kept = &self.sessions.reserve.kept;
+        let stopped =
+            self.base.closed.load(Ordering::Acquire) || self.base.frozen.load(Ordering::Acquire);
         if stopped || kept.load(Ordering::Acquire) {
             return;
         }
         match self.make_reserve() {
             Ok(()) => {
                 kept.store(true, Ordering::Release);
-                if self.reserve.given.swap(false, Ordering::AcqRel) {
-                    self.journal.sparing(false);
+                if self.sessions.reserve.given.swap(false, Ordering::AcqRel) {
+                    self.sessions.journal.sparing(false);
                     tracing::info!("there is room again: the reserve is kept, appends are taken");
                 }
             }
@@ -75,8 +42,8 @@ impl Shared {
     }
 
     fn make_reserve(&self) -> io::Result<()> {
-        let storage = &self.env.storage;
-        let bytes = RESERVE_BYTES.min(self.options.journal_file_bytes);
+        let storage = &self.base.env.storage;
+        let bytes = RESERVE_BYTES.min(self.base.options.journal_file_bytes);
         let there = storage.open_read(RESERVE).and_then(|file| file.len());
         match there {
             Ok(length) if length >= bytes => return Ok(()),
@@ -88,7 +55,7 @@ impl Shared {
         let file = storage.create(RESERVE)?;
         // What does not compress takes its room on any file system.
         let mut noise = vec![0; usize::try_from(bytes).unwrap_or(0)];
-        self.env.entropy.fill(&mut noise);
+        self.base.env.entropy.fill(&mut noise);
         let made = file.write_at(0, &noise).and_then(|()| file.sync());
         // Else a power loss on a full disk could take the name, and the room with it.
         let made = made.and_then(|()| storage.sync_dir(""));
@@ -99,33 +66,15 @@ impl Shared {
 
     /// Gives the reserve away; answers whether there was one.
     fn give_reserve(&self) -> bool {
-        if let Err(error) = self.env.storage.remove(RESERVE) {
+        if let Err(error) = self.base.env.storage.remove(RESERVE) {
             tracing::debug!(%error, "there is no reserve to be given away");
             return false;
         }
-        self.reserve.kept.store(false, Ordering::Release);
-        self.reserve.given.store(true, Ordering::Release);
-        self.journal.sparing(true);
+        self.sessions.reserve.kept.store(false, Ordering::Release);
+        self.sessions.reserve.given.store(true, Ordering::Release);
+        self.sessions.journal.sparing(true);
         tracing::warn!("the disk is full: the room kept back is given to deletions");
         true
-    }
-
-    /// Discards a session, on a full disk, too: then what it frees is free when this returns.
-    pub(super) async fn discard(
-        &self,
-        session: &Arc<Session>,
-        change: log::Change,
-    ) -> StoreResult<()> {
-        let mut request = self.ask(Ask::Change(change));
-        let mut deleted = self.drive(session, &mut request).await;
-        if matches!(deleted, Err(StoreError::DiskFull)) && blocking(|| self.give_reserve()) {
-            deleted = self.drive(session, &mut request).await;
-        }
-        deleted?;
-        if self.reserve.is_given() || self.reserve.cramped.load(Ordering::Acquire) {
-            blocking(|| self.make_room());
-        }
-        Ok(())
     }
 
     /// Lets nothing be settled but deletions while the room kept back is theirs: segments would
@@ -134,10 +83,10 @@ impl Shared {
     /// # Errors
     /// That the disk is full.
     pub(super) fn leave_room(&self) -> io::Result<()> {
-        if self.reserve.is_given() {
+        if self.sessions.reserve.is_given() {
             self.make_room();
         }
-        let given = self.reserve.is_given();
+        let given = self.sessions.reserve.is_given();
         if given { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
     }
 
@@ -156,75 +105,60 @@ impl Shared {
     /// Settles the sessions that were deleted, and no other, into both files: what the others wait
     /// for may need room that only these have.
     fn settle_deleted(&self) -> io::Result<()> {
-        let _settling = lock(&self.settling);
-        self.check_writable()?;
-        let mut dirty = std::mem::take(&mut *lock(&self.dirty));
-        dirty.retain(|session| !self.forget_frames(session));
-        lock(&self.dirty).append(&mut dirty);
-        self.touch_settled();
+        let _settling = self.segments.settling.lock();
+        self.base.check_writable()?;
+        let mut dirty = std::mem::take(&mut *self.sessions.backlog.dirty.lock());
+        dirty.retain(|session| !self.sessions.forget_frames(session));
+        self.sessions.backlog.dirty.lock().append(&mut dirty);
+        self.segments.touch_settled();
         (0..2).try_for_each(|_| self.write_settled())?;
-        self.unlink_retired();
+        self.segments.unlink_retired();
         Ok(())
     }
 
     /// Settles what is known of sessions but for their frames: the journal's place stays.
     pub(super) fn write_settled(&self) -> io::Result<()> {
-        let mut slots = lock(&self.slots);
-        let (place, told) = (slots.latest(), self.told());
-        let delta = self.delta(false, place, told);
-        slots.write(&self.env, delta, &|take| self.catalogue().each_settled(take))?;
-        self.count.keep(told);
+        let mut slots = self.sessions.slots.lock();
+        let (place, told) = (slots.latest(), self.base.told());
+        let delta = self.segments.delta(false, place, told);
+        slots.write(&self.base.env, delta, &|take| self.sessions.catalogue().each_settled(take))?;
+        self.base.count.keep(told);
         Ok(())
     }
+}
 
-    /// Drops the frames of a deleted session that wait: nobody reads them again, so no segment
-    /// needs them, and its settled entry says all. Answers whether it is one.
-    pub(super) fn forget_frames(&self, session: &Arc<Session>) -> bool {
-        let dropped = self.drop_frames(session);
-        if dropped {
-            self.part(session);
+impl Commit {
+    /// Discards a session, on a full disk, too: then what it frees is free when this returns.
+    pub(super) async fn discard(
+        &self,
+        session: &Arc<Session>,
+        change: log::Change,
+    ) -> StoreResult<()> {
+        let mut request = self.ask(Ask::Change(change));
+        let mut deleted = self.drive(session, &mut request).await;
+        if matches!(deleted, Err(StoreError::DiskFull)) && blocking(|| self.clearing.give_reserve())
+        {
+            deleted = self.drive(session, &mut request).await;
         }
-        dropped
-    }
-
-    /// [`Self::forget_frames`] of one session. Forks of it need what it wrote, unless it was
-    /// erased.
-    pub(super) fn drop_frames(&self, session: &Arc<Session>) -> bool {
-        let mut state = session.state();
-        let needed = || state.entry.erased_at.is_none() && self.is_needed(session.hash);
-        if !state.entry.is_discarded() || !state.exists || needed() {
-            return false;
+        deleted?;
+        if self.sessions.reserve.is_given() || self.sessions.reserve.cramped.load(Ordering::Acquire)
+        {
+            blocking(|| self.clearing.make_room());
         }
-        state.unsettled.clear();
-        state.settled = None;
-        state.ever_settled = true;
-        state.unwritable = None;
-        state.listed = false;
-        if state.entry.is_erasing() {
-            // Whoever erased it may have gone away before he took the next step.
-            self.note_erasing(session);
-        }
-        drop(state);
-        self.reclaim(session);
-        true
+        Ok(())
     }
+}
 
-    /// Has a deleted session's entry settled, and its files unlinked once it is.
-    pub(super) fn reclaim(&self, session: &Arc<Session>) {
-        let generation = lock(&self.slots).generation();
-        lock(&self.deleted).insert(session.hash, (Arc::clone(session), generation));
-        lock(&self.touched).push(Arc::clone(session));
-    }
-
+impl Segments {
     /// Unlinks the files of sessions whose deletion both settled files know, those included that no
     /// entry names because a crash came before it did. The entry forgets its segments after that:
     /// a start that finds one that does not unlinks what is left.
     pub(super) fn unlink_deleted(&self, settled: u64) {
-        let mut waiting = std::mem::take(&mut *lock(&self.deleted));
+        let mut waiting = std::mem::take(&mut *self.sessions.backlog.deleted.lock());
         let known = waiting.values().filter(|(_, generation)| *generation < settled);
         let numbers: Vec<_> =
             known.map(|(session, _)| KeyNumber(session.state().entry.key)).collect();
-        let destroyed = self.keys.destroy(&numbers);
+        let destroyed = self.base.keys.destroy(&numbers);
         if let Err(error) = &destroyed {
             tracing::warn!(%error, "keys of deleted sessions are left");
         }
@@ -240,12 +174,12 @@ impl Shared {
             state.opened = None;
             state.cipher = None;
             if !std::mem::take(&mut state.entry.segments).is_empty() {
-                lock(&self.touched).push(Arc::clone(session));
+                self.sessions.backlog.touched.lock().push(Arc::clone(session));
             }
             false
         });
         // Those deleted meanwhile are younger.
-        let mut deleted = lock(&self.deleted);
+        let mut deleted = self.sessions.backlog.deleted.lock();
         for (hash, one) in waiting {
             deleted.entry(hash).or_insert(one);
         }
@@ -257,7 +191,7 @@ impl Shared {
         session: SessionHash,
         but: &BTreeSet<String>,
     ) -> io::Result<()> {
-        let (storage, directory) = (&self.env.storage, segment::directory(session));
+        let (storage, directory) = (&self.base.env.storage, segment::directory(session));
         let names = match storage.list(&directory) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             names => names?,

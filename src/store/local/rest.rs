@@ -4,7 +4,7 @@
 
 use std::{io, sync::Arc, time::Duration};
 
-use super::{Shared, catalogue::keys_live_from, lock, session::Session};
+use super::{catalogue::keys_live_from, session::Session, upkeep::Upkeep};
 use crate::{
     env::sync::atomic::Ordering,
     log::{Entry, SegmentEntry},
@@ -23,14 +23,14 @@ const LOOKED_AT_MAX: usize = 2_000;
 const SEALED_MAX: usize = 256;
 const SEALED_BYTES_MAX: u64 = 32 << 20;
 
-impl Shared {
+impl Upkeep {
     /// Brings to rest what is idle, and tries a disk again that failed.
     pub(super) fn rest(&self) {
-        self.journal.probe();
-        self.keep_reserve();
+        self.sessions.journal.probe();
+        self.clearing.keep_reserve();
         self.close_unused();
         self.rest_unused();
-        let quiet = self.pressure() <= self.options.journal_retained_bytes / 16;
+        let quiet = self.sessions.pressure() <= self.base.options.journal_retained_bytes / 16;
         if quiet && let Err(error) = self.seal_resting() {
             tracing::warn!(%error, "idle sessions are not sealed");
         }
@@ -39,9 +39,9 @@ impl Shared {
     /// Forgets the files and names of sessions that nobody used for long, or that were opened
     /// longest ago when they are too many; the next caller opens them again.
     fn close_unused(&self) {
-        let since = self.env.clock.monotonic().saturating_sub(IDLE_AFTER);
+        let since = self.base.env.clock.monotonic().saturating_sub(IDLE_AFTER);
         // Whoever opens a session holds its lock when he comes for this one.
-        let mut open = std::mem::take(&mut *lock(&self.in_use));
+        let mut open = std::mem::take(&mut *self.sessions.in_use.lock());
         let mut over = open.len().saturating_sub(OPEN_SESSIONS_MAX);
         open.retain(|session| {
             let mut state = session.state();
@@ -54,17 +54,17 @@ impl Shared {
             }
             !close
         });
-        let mut in_use = lock(&self.in_use);
+        let mut in_use = self.sessions.in_use.lock();
         open.append(&mut in_use);
         *in_use = open;
     }
 
     /// Packs the entries of sessions of which nothing else is known.
     fn rest_unused(&self) {
-        let live = keys_live_from(&self.count, &*self.env.clock);
+        let live = keys_live_from(&self.base.count, &*self.base.env.clock);
         let mut before = None;
         loop {
-            before = self.catalogue_mut().rest(before.as_ref(), REST_AT_ONCE, live);
+            before = self.sessions.catalogue_mut().rest(before.as_ref(), REST_AT_ONCE, live);
             if before.is_none() {
                 return;
             }
@@ -73,40 +73,40 @@ impl Shared {
 
     /// Seals what sessions at rest left open, some of them in each round.
     fn seal_resting(&self) -> io::Result<()> {
-        if self.frozen.load(Ordering::Acquire) || self.closed.load(Ordering::Acquire) {
+        if self.base.frozen.load(Ordering::Acquire) || self.base.closed.load(Ordering::Acquire) {
             return Ok(());
         }
         let idle_micros = i64::try_from(IDLE_AFTER.as_micros()).unwrap_or(i64::MAX);
-        let before = self.env.clock.now().plus_micros(-idle_micros);
-        let policy = self.policy(true);
+        let before = self.base.env.clock.now().plus_micros(-idle_micros);
+        let policy = self.segments.policy(true);
         let wanted = |entry: Entry| {
             entry.updated_at < before.0 && policy.run(&entry.segments, &entry.damage).is_some()
         };
         let found = {
-            let mut after = lock(&self.looked_to);
-            let catalogue = self.catalogue();
+            let mut after = self.looked_to.lock();
+            let catalogue = self.sessions.catalogue();
             let (found, stopped) =
                 catalogue.find_resting(after.as_ref(), LOOKED_AT_MAX, SEALED_MAX, &wanted);
             *after = stopped;
             found
         };
-        self.seal_idle(found.iter().filter_map(|key| self.session(key).ok()).collect())
+        self.seal_idle(found.iter().filter_map(|key| self.sessions.session(key).ok()).collect())
     }
 
     /// Seals what the sessions in use left open, before the owner leaves: as much as one round
     /// takes, so that a stop stays short. A stop is clean without it.
     pub(super) fn seal_leaving(&self) {
-        if self.frozen.load(Ordering::Acquire) {
+        if self.base.frozen.load(Ordering::Acquire) {
             return;
         }
-        let awake = self.catalogue().awake_all();
+        let awake = self.sessions.catalogue().awake_all();
         if let Err(error) = self.seal_idle(awake) {
             tracing::warn!(%error, "what was left open is not sealed");
         }
     }
 
     fn seal_idle(&self, sessions: Vec<Arc<Session>>) -> io::Result<()> {
-        let _settling = lock(&self.settling);
+        let _settling = self.segments.settling.lock();
         let mut bytes = 0;
         let mut runs = Vec::new();
         for session in sessions {
@@ -117,7 +117,7 @@ impl Shared {
             }
             runs.push((session, run));
         }
-        self.seal_runs(runs)
+        self.segments.seal_runs(runs)
     }
 
     /// What of a session that is settled is worth sealing together.
@@ -126,6 +126,6 @@ impl Shared {
         if !state.unsettled.is_empty() || state.entry.is_discarded() || state.entry.reclaimed {
             return None;
         }
-        self.policy(true).run(&state.entry.segments, &state.entry.damage)
+        self.segments.policy(true).run(&state.entry.segments, &state.entry.damage)
     }
 }

@@ -6,8 +6,8 @@
 use std::{collections::HashMap, io, ops::Range};
 
 use super::{
-    OpenError,
     layout::{JOURNAL, PROBE, doing, journal_path},
+    options::OpenError,
 };
 use crate::{
     env::{Env, File},

@@ -10,10 +10,10 @@
 use std::{io, sync::Arc};
 
 use super::{
-    OpenError, Shared,
     keys::{Files, Keys, Ring, either},
     layout::{self, STORE, keys_path, replace},
-    lock,
+    options::OpenError,
+    upkeep::Upkeep,
 };
 use crate::{
     env::Env,
@@ -132,12 +132,12 @@ fn slots(
     Ok(slots.map(|(number, slot)| KeySlot::decode(KeyNumber(number), slot).ok()).collect())
 }
 
-impl Shared {
+impl Upkeep {
     /// [`Keys::rotate`], unless the store is closed; nobody closes it meanwhile.
     pub(super) fn rotate_keys(&self, keys_max: usize) -> StoreResult<KeyReport> {
-        let _turn = lock(&self.repairing);
+        let _turn = self.repairing.lock();
         self.check_open()?;
-        self.keys.rotate(keys_max)
+        self.base.keys.rotate(keys_max)
     }
 }
 
@@ -150,7 +150,7 @@ impl Keys {
     pub(super) fn rotate(&self, keys_max: usize) -> StoreResult<KeyReport> {
         let Some(ring) = self.ring() else { return Err(StoreError::Plaintext) };
         let failed = |source| StoreError::Io { doing: "wrapping keys anew", source };
-        let mut files = lock(&ring.files);
+        let mut files = ring.files.lock();
         let begun = self.begin_rotation(ring).map_err(failed)?;
         if begun {
             self.wrap_some(ring, &mut files, keys_max).map_err(failed)?;
@@ -163,7 +163,7 @@ impl Keys {
     /// Has `STORE` name the new master key beside the one before; answers whether a rotation is
     /// under way.
     fn begin_rotation(&self, ring: &Ring) -> io::Result<bool> {
-        let mut stored = lock(&ring.stored);
+        let mut stored = ring.stored.lock();
         let Some(keys) = stored.keys else { return Ok(false) };
         if keys.previous.is_some() {
             return Ok(true);
@@ -177,7 +177,7 @@ impl Keys {
         let next = StoreKeys { current, previous: Some(keys.current) };
         // Durable before anything is wrapped under it.
         self.write_store(&mut stored, next)?;
-        lock(&ring.masters).insert(0, Arc::new(new));
+        ring.masters.lock().insert(0, Arc::new(new));
         tracing::info!(to = %next.current.id, from = %keys.current.id, "a rotation of keys began");
         Ok(true)
     }
@@ -254,10 +254,10 @@ impl Keys {
 
     /// Has `STORE` name the new master key alone.
     fn end_rotation(&self, ring: &Ring) -> io::Result<()> {
-        let mut stored = lock(&ring.stored);
+        let mut stored = ring.stored.lock();
         let Some(keys) = stored.keys else { return Ok(()) };
         self.write_store(&mut stored, StoreKeys { previous: None, ..keys })?;
-        lock(&ring.masters).truncate(1);
+        ring.masters.lock().truncate(1);
         tracing::info!(to = %keys.current.id, "a rotation of keys ended");
         Ok(())
     }

@@ -4,12 +4,11 @@
 
 use std::{collections::BTreeMap, io, sync::Arc, time::Duration};
 
-use super::{Shared, layout::journal_path, lock, ring, slots::Place, strays::Seen};
+use super::{
+    clearing::Clearing, layout::journal_path, ring, slots::Place, strays::Seen, upkeep::Upkeep,
+};
 use crate::{
-    env::{
-        File,
-        sync::{PoisonError, atomic::Ordering},
-    },
+    env::{File, sync::atomic::Ordering},
     event::SessionKey,
     log::{
         Fault,
@@ -43,30 +42,32 @@ pub(super) struct Rot {
     headless: bool,
 }
 
-impl Shared {
+impl Upkeep {
     /// Reads every session and both settled files once; waits between sessions with `paced`.
     pub(super) fn scrub(&self, paced: bool) {
         let mut round = Scrub::default();
-        for what in lock(&self.slots).check(&self.env) {
+        for what in self.sessions.slots.lock().check(&self.base.env) {
             tracing::error!(what, "a settled file is damaged; it is written anew");
             round.found.push(what);
         }
         self.scrub_keys(&mut round);
         self.scrub_journal(&mut round);
         let mut seen = Seen::default();
-        let scopes = self.catalogue().scopes();
+        let scopes = self.sessions.catalogue().scopes();
         for scope in scopes {
-            let sessions = self.catalogue().of_scope(&scope);
+            let sessions = self.sessions.catalogue().of_scope(&scope);
             for session in sessions {
-                if lock(&self.scrub_now.state).stop || self.closed.load(Ordering::Acquire) {
+                if self.scrub_now.state.lock().stop || self.base.closed.load(Ordering::Acquire) {
                     return;
                 }
                 let mut verified = Verified::default();
                 let key = SessionKey { scope: scope.clone(), session };
                 // Deleted, or gone meanwhile: there is nothing to read.
-                let Ok(session) = self.session(&key) else { continue };
+                let Ok(session) = self.sessions.session(&key) else { continue };
                 seen.see(&session);
-                let Ok(_) = self.verify_session(&session, &mut verified, None) else { continue };
+                let Ok(_) = self.segments.verify_session(&session, &mut verified, None) else {
+                    continue;
+                };
                 round.sessions += verified.sessions;
                 round.bytes += verified.bytes;
                 for (key, gap) in verified.damage {
@@ -81,15 +82,15 @@ impl Shared {
         if let Err(error) = self.unlink_strays(seen) {
             tracing::warn!(%error, "a file that a crash left could not be unlinked");
         }
-        round.rounds = lock(&self.scrubbed).rounds + 1;
+        round.rounds = self.scrubbed.lock().rounds + 1;
         tracing::info!(sessions = round.sessions, bytes = round.bytes, "everything was read once");
-        *lock(&self.scrubbed) = round;
+        *self.scrubbed.lock() = round;
     }
 
     /// Reads both files of keys.
     fn scrub_keys(&self, round: &mut Scrub) {
-        let _turn = lock(&self.repairing);
-        for what in self.keys.check(self.check_writable().is_ok()) {
+        let _turn = self.repairing.lock();
+        for what in self.base.keys.check(self.base.check_writable().is_ok()) {
             tracing::error!(what, "a file of keys is damaged");
             round.found.push(what);
         }
@@ -98,12 +99,12 @@ impl Shared {
     /// Reads the files of the journal that a start would read. Where one is damaged everything is
     /// settled from memory, and a new file begun: then no start needs it.
     fn scrub_journal(&self, round: &mut Scrub) {
-        if self.frozen.load(Ordering::Acquire) {
+        if self.base.frozen.load(Ordering::Acquire) {
             // Its files are evidence.
             return;
         }
-        let place = lock(&self.slots).recyclable();
-        let end = self.journal.place();
+        let place = self.sessions.slots.lock().recyclable();
+        let end = self.sessions.journal.place();
         let found = match self.damaged_journal(place, end, round) {
             Ok(found) => found,
             Err(error) => {
@@ -113,12 +114,12 @@ impl Shared {
             }
         };
         // A file that is free meanwhile was written anew while it was read.
-        let free = lock(&self.slots).recyclable().order;
+        let free = self.sessions.slots.lock().recyclable().order;
         let found: Vec<_> = found.into_iter().filter(|rot| rot.order >= free).collect();
         if found.is_empty() {
             return;
         }
-        let made_good = self.leave_journal(&found);
+        let made_good = self.clearing.leave_journal(&found);
         for Rot { what, .. } in found {
             let then = match &made_good {
                 Ok(()) => "settled from memory, nothing is lost".to_owned(),
@@ -132,9 +133,9 @@ impl Shared {
     /// What is wrong with the files of the journal from `place` to `end`.
     fn damaged_journal(&self, place: Place, end: Place, round: &mut Scrub) -> io::Result<Vec<Rot>> {
         let mut needed = BTreeMap::new();
-        for (number, order) in self.journal.files() {
+        for (number, order) in self.sessions.journal.files() {
             if order >= place.order.max(1) && order <= end.order {
-                let file = self.env.storage.open_read(&journal_path(number))?;
+                let file = self.base.env.storage.open_read(&journal_path(number))?;
                 file.evict()?;
                 let [first, second] = header_copies(&*file)?;
                 let both = first.is_some() && second.is_some();
@@ -181,18 +182,6 @@ impl Shared {
         Ok(found)
     }
 
-    /// Goes on in a new file of the journal, settles what lies before it, and makes files anew of
-    /// which no start could tell what they are.
-    pub(super) fn leave_journal(&self, found: &[Rot]) -> io::Result<()> {
-        found.iter().for_each(|rot| self.journal.condemn(rot.number));
-        self.journal.leave(&|round, result| self.outcome(round, result))?;
-        self.settle_past()?;
-        found.iter().filter(|rot| rot.headless).try_for_each(|rot| {
-            let bytes = self.env.storage.open_read(&journal_path(rot.number))?.len()?;
-            ring::fill(&self.env, rot.number, bytes)
-        })
-    }
-
     /// Waits as long as reading so many bytes may take.
     fn rest_from_scrubbing(&self, bytes: u64) {
         let pause = Duration::from_micros(bytes.saturating_mul(1_000_000) / BYTES_PER_SECOND);
@@ -201,18 +190,32 @@ impl Shared {
 
     /// Waits; answers whether the store goes on.
     fn wait_to_scrub(&self, pause: Duration) -> bool {
-        let wanted = lock(&self.scrub_now.state);
+        let wanted = self.scrub_now.state.lock();
         if wanted.stop {
             return false;
         }
         let waited = self.scrub_now.changed.wait_timeout(wanted, pause);
-        !waited.unwrap_or_else(PoisonError::into_inner).0.stop
+        !waited.0.stop
     }
 
     /// Scrubs once in every interval, the first time when one has passed.
     pub(super) fn scrub_in_background(self: Arc<Self>) {
-        while self.wait_to_scrub(self.options.scrub_every) {
+        while self.wait_to_scrub(self.base.options.scrub_every) {
             self.scrub(true);
         }
+    }
+}
+
+impl Clearing {
+    /// Goes on in a new file of the journal, settles what lies before it, and makes files anew of
+    /// which no start could tell what they are.
+    pub(super) fn leave_journal(&self, found: &[Rot]) -> io::Result<()> {
+        found.iter().for_each(|rot| self.sessions.journal.condemn(rot.number));
+        self.sessions.journal.leave(&*self.sessions)?;
+        self.settle_past()?;
+        found.iter().filter(|rot| rot.headless).try_for_each(|rot| {
+            let bytes = self.base.env.storage.open_read(&journal_path(rot.number))?.len()?;
+            ring::fill(&self.base.env, rot.number, bytes)
+        })
     }
 }

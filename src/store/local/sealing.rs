@@ -5,23 +5,23 @@
 use std::{collections::BTreeSet, io, sync::Arc};
 
 use super::{
-    Shared,
     catalogue::keys_live_from,
-    lock,
+    opened::{OpenSegment, whole_frames},
     policy::Policy,
-    read::OpenSegment,
-    redact::leave_out,
+    segments::Segments,
     session::Session,
-    settle::{FEW_SESSIONS_MAX, is_everybodys, whole_frames},
+    sessions::FEW_SESSIONS_MAX,
+    settle::is_everybodys,
 };
 use crate::{
     env::{File, sync::atomic::Ordering},
-    event::{Lsn, Position},
+    event::{Lsn, Position, Timestamp},
     log::{
-        Chain, Cipher, Fault, LogError, Record, SegmentEntry,
+        Chain, Cipher, Control, Fault, KnownBatch, LogError, Record, Redaction, SegmentEntry,
         seal::{self, Sealed},
         segment::{self, SegmentHeader},
     },
+    store::rules::entry::is_redacted,
 };
 
 /// Runs that are written before they are made durable together.
@@ -29,7 +29,7 @@ const SEALED_AT_ONCE: usize = 64;
 
 pub(super) type Records = Vec<(Lsn, Record)>;
 
-impl Shared {
+impl Segments {
     /// Seals the full segments of sessions that were settled, once nobody writes so fast that the
     /// processor is wanted elsewhere: sealing saves room, not data.
     pub(super) fn seal_when_quiet(
@@ -38,7 +38,7 @@ impl Shared {
         quiet: bool,
     ) -> io::Result<()> {
         let full = settled.into_iter().filter(|session| self.full_run(session).is_some());
-        let mut waiting = lock(&self.full);
+        let mut waiting = self.sessions.backlog.full.lock();
         waiting.extend(full.map(|session| (session.hash, session)));
         if !quiet {
             return Ok(());
@@ -48,9 +48,9 @@ impl Shared {
         while let Some((hash, session)) = sessions.pop_first() {
             let mut last = None;
             while let Some(run) = self.full_run(&session).filter(|run| last.as_ref() != Some(run)) {
-                if self.pressure() > self.options.journal_retained_bytes / 16 {
+                if self.sessions.pressure() > self.base.options.journal_retained_bytes / 16 {
                     sessions.insert(hash, session);
-                    lock(&self.full).append(&mut sessions);
+                    self.sessions.backlog.full.lock().append(&mut sessions);
                     return Ok(());
                 }
                 self.seal_runs(vec![(Arc::clone(&session), run.clone())])?;
@@ -70,7 +70,8 @@ impl Shared {
 
     /// What is worth sealing now.
     pub(super) fn policy(&self, idle: bool) -> Policy {
-        let (start, bytes_max) = (self.journal.start(), self.options.segment_bytes_max);
+        let (start, bytes_max) =
+            (self.sessions.journal.start(), self.base.options.segment_bytes_max);
         Policy { start, bytes_max, idle }
     }
 
@@ -78,7 +79,7 @@ impl Shared {
     /// proves it against the chain, and lets it take their place.
     pub(super) fn seal_runs(&self, runs: Vec<(Arc<Session>, Vec<SegmentEntry>)>) -> io::Result<()> {
         let mut runs = runs.into_iter().peekable();
-        while runs.peek().is_some() && !self.closed.load(Ordering::Acquire) {
+        while runs.peek().is_some() && !self.base.closed.load(Ordering::Acquire) {
             let mut written = Vec::new();
             for (session, run) in runs.by_ref().take(SEALED_AT_ONCE) {
                 if let Some(one) = unless_damaged(&session, self.write_sealed(&session, run))? {
@@ -108,7 +109,7 @@ impl Shared {
         let path = self.free_name(session, Position(first.base), start, true)?;
         let cipher = self.cipher(session)?;
         let (bytes, records) = self.encode_sealed(session, &run, start, cipher.as_ref())?;
-        let storage = &self.env.storage;
+        let storage = &self.base.env.storage;
         let file = match storage.create(&path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 storage.remove(&path)?;
@@ -125,21 +126,21 @@ impl Shared {
     /// The start that a sealed segment is named after: this one, or, where this start sealed one of
     /// that base before, the one before it. Of the two names the session has one at most.
     fn sealing_start(&self, session: &Session, base: u64) -> u64 {
-        let start = self.journal.start();
+        let start = self.sessions.journal.start();
         let named = |one: &SegmentEntry| (one.base, one.start, one.sealed) == (base, start, true);
         start - u64::from(session.state().entry.segments.iter().any(named))
     }
 
     fn sync_sealed(&self, written: &[(Arc<Session>, Sealing)]) -> io::Result<()> {
         if written.len() > FEW_SESSIONS_MAX {
-            return self.env.storage.sync_all();
+            return self.base.env.storage.sync_all();
         }
         let mut directories = BTreeSet::new();
         for (session, one) in written {
             one.file.sync()?;
             directories.insert(segment::directory(session.hash));
         }
-        directories.iter().try_for_each(|directory| self.env.storage.sync_dir(directory))
+        directories.iter().try_for_each(|directory| self.base.env.storage.sync_dir(directory))
     }
 
     fn swap(
@@ -169,9 +170,9 @@ impl Shared {
             .map(|old| segment::path(session.hash, Position(old.base), old.start, old.sealed));
         // Behind the change: a settled file of a later generation does not name what was replaced.
         // And not under the session's lock: who has the slots may be reading them from the disk.
-        let generation = lock(&self.slots).generation();
-        lock(&self.retired).extend(paths.map(|path| (path, generation)));
-        lock(&self.touched).push(Arc::clone(session));
+        let generation = self.sessions.slots.lock().generation();
+        self.sessions.backlog.retired.lock().extend(paths.map(|path| (path, generation)));
+        self.sessions.backlog.touched.lock().push(Arc::clone(session));
     }
 
     /// The bytes of a sealed segment, proven against the chains, and the records it holds.
@@ -187,7 +188,7 @@ impl Shared {
         let redacted = session.state().entry.redacted.clone();
         for entry in run {
             let path = segment::path(session.hash, Position(entry.base), entry.start, entry.sealed);
-            let file = self.env.storage.open_read(&path)?;
+            let file = self.base.env.storage.open_read(&path)?;
             let found = SegmentHeader::of(&*file)?;
             header.get_or_insert(found);
             for frame in whole_frames(&*file, &found, entry, cipher.map(|cipher| &**cipher))? {
@@ -202,14 +203,14 @@ impl Shared {
         let Some(first) = header else {
             return Err(LogError::Fault { byte_offset: 0, fault: Fault::Short });
         };
-        let salt = u64::from_le_bytes(self.env.random());
+        let salt = u64::from_le_bytes(self.base.env.random());
         let header = SegmentHeader { salt, start, sealed: true, ..first };
         let end = run.last().map_or(0, |last| last.end);
         prove(&header, &records, end, self.chains_behind(session, run)?)?;
         known.extend(leave_out(header.base, &mut records, &redacted));
-        let live = keys_live_from(&self.count, &*self.env.clock);
-        let compressed = self.options.compression;
-        let bytes = self.keys.with(cipher, |encryptor| {
+        let live = keys_live_from(&self.base.count, &*self.base.env.clock);
+        let compressed = self.base.options.compression;
+        let bytes = self.base.keys.with(cipher, |encryptor| {
             seal::seal(header, &records, known, live, compressed, encryptor)
         });
         Ok((bytes, records))
@@ -235,7 +236,7 @@ impl Shared {
             }
         };
         let path = segment::path(session.hash, Position(next.base), next.start, next.sealed);
-        let header = SegmentHeader::of(&*self.env.storage.open_read(&path)?)?;
+        let header = SegmentHeader::of(&*self.base.env.storage.open_read(&path)?)?;
         Ok([header.chain, header.control_chain])
     }
 }
@@ -305,4 +306,29 @@ fn read_back(
         return Err(wrong(Fault::Payload));
     }
     Ok((header.salt, sealed))
+}
+
+/// Takes the bodies of redacted events out of records that are to be sealed, the first event of
+/// them at `base`, and with them what batches say of their content: a digest tells whether a guess
+/// is right. Answers these batches: their keys go on answering.
+pub(super) fn leave_out(
+    base: Position,
+    records: &mut Records,
+    redacted: &[Redaction],
+) -> Vec<(Timestamp, KnownBatch)> {
+    let (mut position, mut known) = (base, Vec::new());
+    for (_, record) in records.iter_mut().filter(|_| !redacted.is_empty()) {
+        if record.is_event() {
+            if is_redacted(redacted, position) {
+                record.redact();
+            }
+            position = position.plus(1);
+        } else if let Some(Control::Batch(batch)) = record.to_control()
+            && redacted.iter().any(|one| batch.holds(Position(one.position)))
+        {
+            known.push((record.processed_at(), batch.without_content()));
+            record.redact();
+        }
+    }
+    known
 }

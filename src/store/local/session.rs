@@ -1,16 +1,22 @@
 //! One session in memory: what is durable, what is on its way, and what waits to be settled. It
 //! must not do I/O; `read` opens what lies on disk.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Weak},
+};
 
 use bytes::Bytes;
 use tokio::sync::watch;
 
-use super::{forks::Origin, read::Opened};
+use super::opened::Opened;
 use crate::{
-    env::sync::{Mutex, MutexGuard, PoisonError},
-    event::{Incarnation, Lsn, Position, Range, SessionHash, SessionKey, Timestamp},
-    log::{Cipher, Damage, Entry, Frame, FrameHeader, Packed},
+    env::sync::{Mutex, MutexGuard},
+    event::{
+        Incarnation, Lsn, Position, Range, Scope, SessionHash, SessionId, SessionKey, TenantId,
+        Timestamp, UserId,
+    },
+    log::{Chain, Cipher, Damage, Entry, Frame, FrameHeader, Lineage, Packed},
     store::{
         Gap, Receipt, SessionInfo, StoreError,
         rules::{Ahead, Effect, apply},
@@ -28,6 +34,32 @@ pub(super) struct Session {
     pub(super) origin: Option<Origin>,
     state: Mutex<State>,
     tail: watch::Sender<Position>,
+}
+
+/// Where a fork goes on from.
+pub(super) struct Origin {
+    pub(super) base: Position,
+    pub(super) chain: Chain,
+    pub(super) hash: SessionHash,
+    pub(super) parent: Option<SessionKey>,
+    /// The parent as it was found last: who rests is another one when he wakes.
+    pub(super) found: Mutex<Weak<Session>>,
+}
+
+impl Origin {
+    pub(super) fn of(scope: &Scope, lineage: &Lineage) -> Self {
+        let session = SessionId::new(&lineage.parent).ok();
+        let parent = session.map(|session| SessionKey { scope: scope.clone(), session });
+        let incarnation = Incarnation(lineage.incarnation);
+        let nobody = SessionHash([0; 32]);
+        Self {
+            base: Position(lineage.position),
+            chain: Chain(lineage.chain),
+            hash: parent.as_ref().map_or(nobody, |parent| SessionHash::of(parent, incarnation)),
+            parent,
+            found: Mutex::default(),
+        }
+    }
 }
 
 /// What changes about a session. `entry` is durable; `ahead` is not yet.
@@ -129,7 +161,7 @@ impl Session {
 
     /// The state; the lock is short and never held across an await or a sync.
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     pub(super) fn subscribe(&self) -> watch::Receiver<Position> {
@@ -397,4 +429,12 @@ impl State {
         let begin = || Box::new(InFlight { epoch, end: Ahead::of(entry) });
         (entry, &mut self.ahead.get_or_insert_with(begin).end)
     }
+}
+
+/// The hash of the session that an entry is of.
+pub(super) fn hash_of(entry: &Entry) -> Option<SessionHash> {
+    let (tenant, user) = (TenantId::new(&entry.tenant).ok()?, UserId::new(&entry.user).ok()?);
+    let session = SessionId::new(&entry.session).ok()?;
+    let key = SessionKey { scope: Scope { tenant, user }, session };
+    Some(SessionHash::of(&key, Incarnation(entry.incarnation)))
 }

@@ -4,26 +4,24 @@
 
 use std::{collections::BTreeMap, io, sync::Arc, time::Duration};
 
-use super::{Shared, lock, read::index_of, session::Session, slots::Place};
+use super::{
+    clearing::Clearing, opened::index_of, segments::Segments, session::Session,
+    sessions::FEW_SESSIONS_MAX, slots::Place,
+};
 use crate::{
     env::{
         File,
         planted::{Defect, planted},
-        sync::{PoisonError, atomic::Ordering},
+        sync::atomic::Ordering,
     },
     event::{Lsn, Position, SessionHash},
     log::{
-        Cipher, Delta, Encryptor, Entry, Frame, FrameHeader, KeyNumber, LogError, SegmentEntry,
-        journal::read as read_bytes,
-        scan::{Piece, scan},
-        seal,
+        Delta, Encryptor, Entry, Frame, FrameHeader, KeyNumber, SegmentEntry,
         segment::{self, FRAMES_AT, FrameIndex, SegmentHeader},
     },
     store::lifetime::Told,
 };
 
-/// Up to so many sessions are few: their files are synced one by one; more of them by one `syncfs`.
-pub(super) const FEW_SESSIONS_MAX: usize = 32;
 /// Bytes of frames put together before they are written.
 const WRITE_BYTES: usize = 256 << 10;
 /// Bytes of frames that are encoded while their session is locked.
@@ -54,7 +52,7 @@ struct Written {
 /// What a settling writes with. It goes at the pace of those who write meanwhile: what it has the
 /// disk do at once, they wait for.
 struct Hand<'a> {
-    shared: &'a Shared,
+    segments: &'a Segments,
     /// What is put together before it is written.
     buffer: Vec<u8>,
     /// Bytes of the journal when it began.
@@ -79,86 +77,86 @@ impl Hand<'_> {
     }
 
     fn is_ahead(&self) -> bool {
-        let written = self.shared.journal.written().saturating_sub(self.began);
+        let written = self.segments.sessions.journal.written().saturating_sub(self.began);
         // Near the end of the room haste is better than a writer that must wait.
-        let room = self.shared.pressure() < self.shared.options.journal_retained_bytes / 8 * 7;
+        let room = self.segments.sessions.pressure()
+            < self.segments.base.options.journal_retained_bytes / 8 * 7;
         self.paced && room && self.done > PACE_AHEAD_BYTES + PACE * written
     }
 
     fn wait(&mut self) {
-        let before = self.shared.journal.written();
-        let signal = &self.shared.settle_now;
-        let wanted = lock(&signal.state);
+        let before = self.segments.sessions.journal.written();
+        let signal = &self.segments.sessions.settle_now;
+        let wanted = signal.state.lock();
         if wanted.stop {
             self.paced = false;
             return;
         }
         let waited = signal.changed.wait_timeout(wanted, PACE_LOOK);
-        let (wanted, waited) = waited.unwrap_or_else(PoisonError::into_inner);
+        let (wanted, waited) = waited;
         drop(wanted);
-        self.paced = !waited.timed_out() || self.shared.journal.written() > before;
+        self.paced = !waited || self.segments.sessions.journal.written() > before;
     }
 }
 
-impl Shared {
+impl Clearing {
     /// Settles everything acknowledged so far, and seals what is full when nothing presses.
     pub(super) fn settle(&self, clean: bool) -> io::Result<()> {
-        let quiet = !(self.options.background && self.pressed());
+        let quiet = !(self.base.options.background && self.sessions.pressed());
         self.settle_and(clean, quiet)
     }
 
     /// Settles everything acknowledged so far; seals what is full when it is `quiet`.
     pub(super) fn settle_and(&self, clean: bool, quiet: bool) -> io::Result<()> {
-        if self.frozen.load(Ordering::Acquire) || self.closed.load(Ordering::Acquire) {
+        if self.base.frozen.load(Ordering::Acquire) || self.base.closed.load(Ordering::Acquire) {
             return Ok(());
         }
         self.leave_room()?;
         // What is left of one stops nobody: a later settling takes it up, or a start.
-        lock(&self.pause).run(self.env.clock.monotonic(), || {
+        self.pause.lock().run(self.base.env.clock.monotonic(), || {
             let erased = self.finish_erasures();
             self.finish_redactions().and(erased)
         });
-        self.settle_frames(clean, quiet)
+        self.segments.settle_frames(clean, quiet)
     }
+}
 
-    /// Fails once the store takes no writes: the lock is given back, or losses wait for a person.
-    pub(super) fn check_writable(&self) -> io::Result<()> {
-        let stopped = self.closed.load(Ordering::Acquire) || self.frozen.load(Ordering::Acquire);
-        if stopped { Err(io::Error::other("the store takes no writes")) } else { Ok(()) }
-    }
-
+impl Segments {
     /// [`Self::settle_and`] without what deletions, erasures and redactions left to be done.
     pub(super) fn settle_frames(&self, clean: bool, quiet: bool) -> io::Result<()> {
-        let idle = lock(&self.dirty).is_empty() && lock(&self.touched).is_empty();
-        if idle && lock(&self.slots).even() && !clean && !self.count_is_due() {
+        let idle = self.sessions.backlog.dirty.lock().is_empty()
+            && self.sessions.backlog.touched.lock().is_empty();
+        if idle && self.sessions.slots.lock().even() && !clean && !self.base.count_is_due() {
             return Ok(());
         }
-        self.check_writable()?;
-        if !lock(&self.dirty).is_empty() {
-            self.journal.begin(&|round, result| self.outcome(round, result))?;
+        self.base.check_writable()?;
+        if !self.sessions.backlog.dirty.lock().is_empty() {
+            self.sessions.journal.begin(&*self.sessions)?;
         }
-        let _settling = lock(&self.settling);
-        self.check_writable()?;
-        let written_before = self.journal.written();
-        let place = self.journal.place();
+        let _settling = self.settling.lock();
+        self.base.check_writable()?;
+        let written_before = self.sessions.journal.written();
+        let place = self.sessions.journal.place();
         if planted(Defect::RecycleBeforeSettling) {
-            self.journal.recycle(place.order);
+            self.sessions.journal.recycle(place.order);
         }
-        let dirty = std::mem::take(&mut *lock(&self.dirty));
+        let dirty = std::mem::take(&mut *self.sessions.backlog.dirty.lock());
         dirty.iter().for_each(|session| session.state().listed = false);
         let settled = self.write_sessions(&dirty).and_then(|(written, mut stuck)| {
             let written = self.sync_written(written, &mut stuck)?;
             self.account(written);
             let (place, copied) = self.place_past(&stuck, place, written_before)?;
-            let told = self.told();
+            let told = self.base.told();
             let delta = self.delta(clean && stuck.is_empty(), place, told);
-            let mut slots = lock(&self.slots);
-            slots.write(&self.env, delta, &|take| self.catalogue().each_settled(take))?;
-            self.count.keep(told);
-            self.journal.recycle(slots.recyclable().order);
+            let mut slots = self.sessions.slots.lock();
+            slots.write(&self.base.env, delta, &|take| {
+                self.sessions.catalogue().each_settled(take)
+            })?;
+            self.base.count.keep(told);
+            self.sessions.journal.recycle(slots.recyclable().order);
             Ok((stuck, copied))
         });
-        self.reserve.note(settled.as_ref().err());
+        self.sessions.reserve.note(settled.as_ref().err());
         let copied = match settled {
             Ok((stuck, copied)) => {
                 self.list_again(stuck);
@@ -170,7 +168,7 @@ impl Shared {
                 return Err(error);
             }
         };
-        self.settled_written.store(written_before + copied, Ordering::Relaxed);
+        self.sessions.settled_written.store(written_before + copied, Ordering::Relaxed);
         self.unlink_retired();
         self.seal_when_quiet(dirty, quiet)
     }
@@ -179,7 +177,7 @@ impl Shared {
     fn list_again(&self, sessions: Vec<Arc<Session>>) {
         let waiting: Vec<_> =
             sessions.into_iter().filter(|session| session.state().list()).collect();
-        lock(&self.dirty).extend(waiting);
+        self.sessions.backlog.dirty.lock().extend(waiting);
     }
 
     /// Writes what waits; answers also the sessions whose segment took nothing.
@@ -189,11 +187,11 @@ impl Shared {
     ) -> io::Result<(Vec<Written>, Vec<Arc<Session>>)> {
         let keep_open = dirty.len() <= FEW_SESSIONS_MAX;
         let sync_each = self.take_sync_each();
-        let (began, paced) = (self.journal.written(), self.options.background);
-        let mut hand = Hand { shared: self, buffer: Vec::new(), began, done: 0, paced };
+        let (began, paced) = (self.sessions.journal.written(), self.base.options.background);
+        let mut hand = Hand { segments: self, buffer: Vec::new(), began, done: 0, paced };
         let (mut written, mut stuck) = (Vec::new(), Vec::new());
         for session in dirty {
-            if self.forget_frames(session) {
+            if self.sessions.forget_frames(session) {
                 continue;
             }
             let one = self.write_session(session, &mut hand).and_then(|one| {
@@ -235,9 +233,9 @@ impl Shared {
         };
         let cipher = self.cipher(session).map_err(io::Error::other)?;
         let key = cipher.as_ref().map(|cipher| cipher.number());
-        let start = self.journal.start();
+        let start = self.sessions.journal.start();
         let active = entry.segments.last().filter(|segment| {
-            let room = segment.bytes < self.options.segment_bytes_max;
+            let room = segment.bytes < self.base.options.segment_bytes_max;
             // A segment without an event would share its name with the next.
             let takes = room && !failed || segment.is_empty();
             segment.start == start && !segment.sealed && takes
@@ -247,7 +245,7 @@ impl Shared {
             Some(segment) => {
                 let base = Position(segment.base);
                 let path = segment::path(session.hash, base, start, false);
-                let file = self.env.storage.open(&path)?;
+                let file = self.base.env.storage.open(&path)?;
                 let salt = match salt {
                     Some(salt) => salt,
                     None => SegmentHeader::of(&*file).map_err(io::Error::other)?.salt,
@@ -259,7 +257,7 @@ impl Shared {
                 (path, salt, FRAMES_AT, file, true)
             }
         };
-        let (new, bytes) = self.keys.with(cipher.as_ref(), |encryptor| {
+        let (new, bytes) = self.base.keys.with(cipher.as_ref(), |encryptor| {
             write_frames(session, frames, &*file, (salt, at), encryptor, hand)
         })?;
         let segment = SegmentEntry { base, start, sealed: false, bytes, end: entry.tail };
@@ -280,10 +278,10 @@ impl Shared {
         start: u64,
         key: Option<KeyNumber>,
     ) -> io::Result<(String, u64, Box<dyn File>)> {
-        let storage = &self.env.storage;
+        let storage = &self.base.env.storage;
         let header = SegmentHeader {
-            store: self.store.id,
-            salt: u64::from_le_bytes(self.env.random()),
+            store: self.base.store.id,
+            salt: u64::from_le_bytes(self.base.env.random()),
             session: session.hash,
             base: first.first_position,
             start,
@@ -318,7 +316,7 @@ impl Shared {
         if session.state().entry.segments.iter().any(named) {
             return Err(io::Error::other("a segment of that name is in use"));
         }
-        if lock(&self.retired).contains_key(&path) {
+        if self.sessions.backlog.retired.lock().contains_key(&path) {
             return Err(io::Error::other("a file of that name is about to be unlinked"));
         }
         Ok(path)
@@ -326,14 +324,15 @@ impl Shared {
 
     fn make_directory(&self, session: SessionHash) -> io::Result<()> {
         let directory = segment::directory(session);
-        if lock(&self.directories).insert(directory.clone()) {
+        if self.directories.lock().insert(directory.clone()) {
             let made = self
+                .base
                 .env
                 .storage
                 .create_dir(&directory)
-                .and_then(|()| self.env.storage.sync_dir(super::layout::SEGMENTS));
+                .and_then(|()| self.base.env.storage.sync_dir(super::layout::SEGMENTS));
             return made.inspect_err(|_| {
-                lock(&self.directories).remove(&directory);
+                self.directories.lock().remove(&directory);
             });
         }
         Ok(())
@@ -346,7 +345,7 @@ impl Shared {
         stuck: &mut Vec<Arc<Session>>,
     ) -> io::Result<Vec<Written>> {
         if written.iter().any(|one| one.file.is_none() && !one.synced) {
-            let synced = self.env.storage.sync_all();
+            let synced = self.base.env.storage.sync_all();
             self.sync_each.store(synced.is_err(), Ordering::Release);
             return synced.map(|()| written);
         }
@@ -361,7 +360,7 @@ impl Shared {
                 let directory = segment::directory(one.session.hash);
                 let sync = |error: io::Error| error.to_string();
                 let known = directories.entry(directory).or_insert_with_key(|directory| {
-                    self.env.storage.sync_dir(directory).map_err(sync)
+                    self.base.env.storage.sync_dir(directory).map_err(sync)
                 });
                 known.clone().map_err(io::Error::other)
             });
@@ -403,21 +402,21 @@ impl Shared {
             drop(locked);
             // Many frames take long to free: nobody waits for it.
             drop(done);
-            lock(&self.touched).push(one.session);
+            self.sessions.backlog.touched.lock().push(one.session);
         }
         self.touch_settled();
-        lock(&self.dirty).extend(again);
+        self.sessions.backlog.dirty.lock().extend(again);
     }
 
     /// What a settled file is to say of the store up to `place`, its entries aside.
     pub(super) fn delta(&self, clean: bool, place: Place, told: Told) -> Delta {
         Delta {
             clean,
-            start: self.journal.start(),
+            start: self.sessions.journal.start(),
             order: place.order,
             byte_offset: place.byte_offset,
             lsn: place.lsn.0,
-            at: self.env.clock.now().0,
+            at: self.base.env.clock.now().0,
             counted: told.counted.0,
             seen: told.seen.0,
             entries: Vec::new(),
@@ -426,8 +425,8 @@ impl Shared {
 
     /// What changed goes into either settled file with the next that is written.
     pub(super) fn touch_settled(&self) {
-        let mut slots = lock(&self.slots);
-        for session in std::mem::take(&mut *lock(&self.touched)) {
+        let mut slots = self.sessions.slots.lock();
+        for session in std::mem::take(&mut *self.sessions.backlog.touched.lock()) {
             slots.touch(&session);
         }
     }
@@ -435,17 +434,17 @@ impl Shared {
     /// Unlinks what was replaced, once both settled files name what took its place.
     pub(super) fn unlink_retired(&self) {
         if self.pins.hold() {
-            if !self.reserve.is_given() {
+            if !self.sessions.reserve.is_given() {
                 return;
             }
             // Room comes first: a backup under way would lack what goes, so it ends.
             self.pins.take_away();
         }
-        let settled = lock(&self.slots).settled_generation();
+        let settled = self.sessions.slots.lock().settled_generation();
         self.unlink_deleted(settled);
-        lock(&self.retired).retain(|path, replaced| {
+        self.sessions.backlog.retired.lock().retain(|path, replaced| {
             let gone = *replaced < settled;
-            if gone && let Err(error) = self.env.storage.remove(path) {
+            if gone && let Err(error) = self.base.env.storage.remove(path) {
                 tracing::warn!(path, %error, "a replaced segment could not be unlinked");
             }
             !gone
@@ -499,29 +498,4 @@ pub(super) fn is_everybodys(error: &io::Error) -> bool {
             | io::ErrorKind::FileTooLarge
     );
     full || error.raw_os_error().is_some_and(|number| TOO_MANY_OPEN_FILES.contains(&number))
-}
-
-/// The frames of a segment, all whole and decrypted, or the first fault.
-pub(super) fn whole_frames(
-    file: &dyn File,
-    header: &SegmentHeader,
-    entry: &SegmentEntry,
-    cipher: Option<&Cipher>,
-) -> Result<Vec<Frame>, LogError> {
-    let end = match entry.sealed {
-        false => entry.bytes,
-        true => seal::frames_end(file, header, entry.bytes)?,
-    };
-    let region = read_bytes(file, FRAMES_AT, end)?;
-    let found = scan(header.salt, &region, FRAMES_AT);
-    if let Some(fault) = found.rest {
-        return Err(LogError::Fault { byte_offset: found.end, fault });
-    }
-    let whole = |piece| match piece {
-        Piece::Frame { frame, byte_offset } => {
-            frame.decrypt(cipher).map_err(|fault| LogError::Fault { byte_offset, fault })
-        }
-        Piece::Bad { byte_offset, fault, .. } => Err(LogError::Fault { byte_offset, fault }),
-    };
-    found.pieces.into_iter().map(whole).collect()
 }

@@ -7,10 +7,12 @@ use std::{io, ops, sync::Arc};
 use bytes::Bytes;
 
 use super::{
-    Shared, blocking,
-    forks::{Part, erased_gap},
-    read::{Flaw, OpenSegment, is_of_the_file},
+    ancestry::{Part, erased_gap},
+    layout::is_of_the_file,
+    opened::{Flaw, OpenSegment, one},
+    segments::Segments,
     session::{Held, Session, State},
+    wait::blocking,
     warm::{Group, Place},
 };
 use crate::{
@@ -22,7 +24,6 @@ use crate::{
     event::{Event, Position, Range, SessionHash, Timestamp},
     log::{
         Cipher, Fault, Frame, REDACTED,
-        frame::HEADER_BYTES,
         journal::read_cached,
         reading::{Reading, read_around},
         segment::FrameIndex,
@@ -67,7 +68,7 @@ impl Source {
     }
 }
 
-impl Shared {
+impl Segments {
     /// A slice of a session. A segment that was replaced under the read is no damage: the slice is
     /// read again from the segments as they are now.
     pub(super) fn slice(&self, session: &Arc<Session>, read: &Read) -> StoreResult<Slice> {
@@ -102,7 +103,7 @@ impl Shared {
                     found
                 }
                 // Nobody knows whose records the journal lost: its creation may be among them.
-                None if self.frozen.load(Ordering::Acquire) => {
+                None if self.base.frozen.load(Ordering::Acquire) => {
                     let reason = "the session that wrote it is lost".to_owned();
                     Some(Found::Gaps(vec![Gap { range, reason, accepted_at: None }]))
                 }
@@ -288,7 +289,7 @@ impl Shared {
             }
             Source::Warm(group) => taken.events(&group.events),
             Source::File { path, salt, groups, keep } => {
-                let file = match self.env.storage.open_read(&path) {
+                let file = match self.base.env.storage.open_read(&path) {
                     Ok(file) => file,
                     Err(source) if is_of_the_file(&source) => {
                         let unread = unreadable(&source);
@@ -514,26 +515,6 @@ impl<'a> Taken<'a> {
         };
         flaws
     }
-}
-
-/// Reads one frame out of bytes that start at `from` in its file, and decrypts it.
-pub(super) fn one(
-    (session, cipher): (SessionHash, Option<&Cipher>),
-    salt: u64,
-    index: &FrameIndex,
-    from: u64,
-    bytes: &Bytes,
-) -> Result<Frame, Fault> {
-    let start = usize::try_from(index.byte_offset - from).map_err(|_| Fault::Short)?;
-    if start + HEADER_BYTES > bytes.len() {
-        return Err(Fault::Short);
-    }
-    let frame = Frame::read(salt, &bytes.slice(start..))?;
-    let range = Range::new(index.first_position, index.end());
-    if frame.header.session != session || frame.header.range() != range {
-        return Err(Fault::Misplaced);
-    }
-    frame.decrypt(cipher)
 }
 
 fn span(frames: &[FrameIndex]) -> Range {

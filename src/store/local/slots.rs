@@ -5,8 +5,8 @@
 use std::{collections::BTreeMap, io, sync::Arc};
 
 use super::{
-    OpenError,
     layout::{doing, replace, settled_path},
+    options::OpenError,
     session::Session,
 };
 use crate::{

@@ -10,12 +10,14 @@ use std::{
     sync::Arc,
 };
 
-use super::{Shared, layout::SEGMENTS, lock, session::Session};
+use super::{
+    layout::SEGMENTS,
+    session::{Session, hash_of},
+    upkeep::Upkeep,
+};
 use crate::{
     env::sync::atomic::Ordering,
-    event::{
-        Incarnation, Lsn, Position, Scope, SessionHash, SessionId, SessionKey, TenantId, UserId,
-    },
+    event::{Lsn, Position, SessionHash},
     log::{Entry, SegmentEntry, segment},
 };
 
@@ -69,13 +71,13 @@ fn path_of(session: SessionHash, one: &SegmentEntry) -> String {
     segment::path(session, Position(one.base), one.start, one.sealed)
 }
 
-impl Shared {
+impl Upkeep {
     /// Unlinks the strays that a whole round of the scrubber did not see named.
     pub(super) fn unlink_strays(&self, mut seen: Seen) -> io::Result<u64> {
-        let lost = !self.recovery.damage.is_empty() || self.frozen.load(Ordering::Acquire);
+        let lost = !self.recovery.damage.is_empty() || self.base.frozen.load(Ordering::Acquire);
         // Else the journal may have frames whose only other copy lies in such a file.
-        let needed = lock(&self.slots).recyclable().order <= self.orders_before;
-        if lost || needed || self.pins.hold() {
+        let needed = self.sessions.slots.lock().recyclable().order <= self.segments.orders_before;
+        if lost || needed || self.segments.pins.hold() {
             return Ok(0);
         }
         seen.sessions.sort_unstable();
@@ -85,13 +87,13 @@ impl Shared {
         let sessions = self.of_hashes(&known.collect());
         let mut gone = 0;
         for stray in strays {
-            let _settling = lock(&self.settling);
+            let _settling = self.segments.settling.lock();
             let free = match sessions.get(&stray.session) {
                 None => stray.nobodys,
                 Some(session) => self.is_free(session, &stray),
             };
-            if free && !self.closed.load(Ordering::Acquire) {
-                self.env.storage.remove(&stray.path)?;
+            if free && !self.base.closed.load(Ordering::Acquire) {
+                self.base.env.storage.remove(&stray.path)?;
                 tracing::info!(path = stray.path, "a file that a crash left is unlinked");
                 gone += 1;
             }
@@ -101,7 +103,7 @@ impl Shared {
 
     /// Files of earlier starts that nobody named.
     fn strays(&self, seen: &Seen) -> io::Result<Vec<Stray>> {
-        let (storage, start) = (&self.env.storage, self.journal.start());
+        let (storage, start) = (&self.base.env.storage, self.sessions.journal.start());
         let mut strays = Vec::new();
         for directory in storage.list(SEGMENTS)? {
             let directory = format!("{SEGMENTS}/{}", directory.name);
@@ -122,13 +124,17 @@ impl Shared {
 
     /// The sessions of these hashes; one that comes to rest meanwhile may be missed.
     fn of_hashes(&self, hashes: &BTreeSet<SessionHash>) -> BTreeMap<SessionHash, Arc<Session>> {
-        let mut found: Vec<_> = self.catalogue().awake_all();
+        let mut found: Vec<_> = self.sessions.catalogue().awake_all();
         let wanted = |entry: Entry| hash_of(&entry).is_some_and(|hash| hashes.contains(&hash));
         let mut after = None;
         while !hashes.is_empty() {
-            let (keys, stopped) =
-                self.catalogue().find_resting(after.as_ref(), LOOKS_AT_ONCE, usize::MAX, &wanted);
-            found.extend(keys.iter().filter_map(|key| self.session(key).ok()));
+            let (keys, stopped) = self.sessions.catalogue().find_resting(
+                after.as_ref(),
+                LOOKS_AT_ONCE,
+                usize::MAX,
+                &wanted,
+            );
+            found.extend(keys.iter().filter_map(|key| self.sessions.session(key).ok()));
             after = stopped;
             if after.is_none() {
                 break;
@@ -146,17 +152,9 @@ impl Shared {
             let named = names.any(|one| path_of(session.hash, one) == stray.path);
             (named, state.is_settled() && !state.is_busy() && state.entry.damage.is_empty())
         };
-        let waits = lock(&self.touched).iter().any(|one| one.hash == session.hash)
-            || lock(&self.deleted).contains_key(&session.hash)
-            || lock(&self.retired).contains_key(&stray.path);
-        !named && whole && !waits && lock(&self.slots).both_have(session.hash, Lsn(0))
+        let waits = self.sessions.backlog.touched.lock().iter().any(|one| one.hash == session.hash)
+            || self.sessions.backlog.deleted.lock().contains_key(&session.hash)
+            || self.sessions.backlog.retired.lock().contains_key(&stray.path);
+        !named && whole && !waits && self.sessions.slots.lock().both_have(session.hash, Lsn(0))
     }
-}
-
-/// The hash of the session that an entry is of.
-pub(super) fn hash_of(entry: &Entry) -> Option<SessionHash> {
-    let (tenant, user) = (TenantId::new(&entry.tenant).ok()?, UserId::new(&entry.user).ok()?);
-    let session = SessionId::new(&entry.session).ok()?;
-    let key = SessionKey { scope: Scope { tenant, user }, session };
-    Some(SessionHash::of(&key, Incarnation(entry.incarnation)))
 }

@@ -6,9 +6,11 @@
 use std::{collections::BTreeSet, io, time::Duration};
 
 use super::{
-    Local, OpenError, Options,
+    engine::Local,
     layout::{self, BACKUP, JOURNAL, KEYS, SEGMENTS, SETTLED, STORE},
     open,
+    options::OpenError,
+    options::Options,
 };
 use crate::{
     env::{Env, File, LOCK_FILE, Storage},
@@ -365,10 +367,10 @@ async fn finish(
     let named = named.ok_or_else(|| NoBackup::Damaged { path: STORE.to_owned() })?;
     let store = Local::holding(None, open::open(to, quiet(options), named)?);
     let verified = read_back(&store)?;
-    let voided = store.shared.void_leases().await;
+    let voided = store.commit.void_leases().await;
     voided.map_err(|error| NoBackup::Unread { what: error.to_string() })?;
     // Whatever is written to it from now on is of a start of its own.
-    store.shared.close();
+    store.upkeep.close();
     store.stop();
     for kept in manifest.files.iter().filter(is_store) {
         copy_one(inner, to, &mut BTreeSet::new(), kept, &mut |_| {})?;

@@ -3,11 +3,7 @@
 
 use std::{io, sync::Arc};
 
-use super::{
-    Shared,
-    read::{is_of_the_file, without_key},
-    session::Session,
-};
+use super::{layout::is_of_the_file, read::without_key, segments::Segments, session::Session};
 use crate::{
     event::{Lsn, Position, Range},
     log::{
@@ -47,7 +43,7 @@ struct Walk {
 /// Stands for a chain value that nobody knows, behind what is damaged.
 const UNKNOWN: Chain = Chain([0; 32]);
 
-impl Shared {
+impl Segments {
     /// Verifies one session and adds what was found. What a segment that was replaced meanwhile
     /// lacks is no damage: then it is read again. What the device does not give is told like any
     /// other damage, and not kept: another time it may. Answers what else the file system refused.
@@ -81,7 +77,7 @@ impl Shared {
         let cipher;
         let (entry, memory) = {
             // What is hidden and read by forks is verified like the rest.
-            let kept = session.kept().filter(|_| self.is_needed(session.hash));
+            let kept = session.kept().filter(|_| self.sessions.is_needed(session.hash));
             let mut state = kept.map_or_else(|| session.visible(), Ok)?;
             if let Err(error) = self.cipher_in(&mut state)
                 && error.is_unreadable()
@@ -197,7 +193,7 @@ impl Shared {
         let path = segment::path(session.hash, Position(file.base), file.start, file.sealed);
         let cipher = walk.cipher.clone();
         let found = || -> Result<(Scan, Option<Fault>), LogError> {
-            let handle = self.env.storage.open_read(&path)?;
+            let handle = self.base.env.storage.open_read(&path)?;
             handle.evict()?;
             let header = SegmentHeader::of(&*handle)?;
             let wrong = |fault| LogError::Fault { byte_offset: 0, fault };

@@ -9,7 +9,7 @@ use std::{
 use bytes::Bytes;
 use quick_cache::{OptionsBuilder, Weighter, sync::Cache};
 
-use super::slice::one;
+use super::opened::one;
 use crate::{
     event::{Event, Position, Range, SessionHash},
     log::{Cipher, Fault, segment::FrameIndex},

@@ -296,6 +296,7 @@ fn names_and_positions_are_decided_on_durable_bytes() {
         (&still, keyed(), found(), "the events"),
         (&still, events(&[Some("a"), Some("a")]), Looked::default(), "duplicate"),
         (&flying, keyed(), Looked::default(), "waits"),
+        (&flying, Batch { key: Some(key.clone()), ..events(&[None]) }, Looked::default(), "waits"),
         (&flying, events(&[Some("a")]), Looked::default(), "waits"),
         (&flying, events(&[Some("b")]), Looked::default(), "written"),
         (&flying, events(&[None]), Looked::default(), "written"),
@@ -343,8 +344,19 @@ fn a_frame_does_what_its_records_say_when_it_is_read_back() {
             assert_eq!(Timestamp(after.updated_at), updated, "{context}");
             let used = if request.batch.is_idle() { used_before } else { at(30) };
             assert_eq!(after.used_at(), used, "{context}");
+            let hidden = match &request.ask {
+                Ask::Change(change) if change.life.restore => false,
+                Ask::Change(change) => change.delete || !is_seen(&entry),
+                Ask::Expire | Ask::Erase => true,
+                _ => !is_seen(&entry),
+            };
+            assert_eq!(!is_seen(&after), hidden, "{context}");
         }
     }
+}
+
+fn is_seen(entry: &Entry) -> bool {
+    entry.visible(&id()).is_ok()
 }
 
 #[test]

@@ -1,0 +1,55 @@
+//! What every part of the engine rests on: the world outside, the options, the keys, the count of
+//! time, and whether the store may be written to. It must not know a session.
+
+use std::io;
+
+use super::{keys::Keys, options::Options};
+use crate::{
+    env::{
+        Env,
+        sync::atomic::{AtomicBool, Ordering},
+    },
+    event::Timestamp,
+    log::StoreFile,
+    store::lifetime::{Count, Told},
+};
+
+/// The count of time that a crash may lose.
+const COUNT_LOST_MICROS: i64 = 6 * 3_600 * 1_000_000;
+
+/// The ground of the engine.
+pub(super) struct Base {
+    pub(super) env: Env,
+    pub(super) options: Options,
+    pub(super) store: StoreFile,
+    pub(super) keys: Keys,
+    /// The time that idleness is measured by.
+    pub(super) count: Count,
+    /// The lock of the data directory is released: nothing may be written any more.
+    pub(super) closed: AtomicBool,
+    /// Acknowledged records are lost and name no session: the evidence stays as it is.
+    pub(super) frozen: AtomicBool,
+}
+
+impl Base {
+    /// Fails once the store takes no writes: the lock is given back, or losses wait for a person.
+    pub(super) fn check_writable(&self) -> io::Result<()> {
+        let stopped = self.closed.load(Ordering::Acquire) || self.frozen.load(Ordering::Acquire);
+        if stopped { Err(io::Error::other("the store takes no writes")) } else { Ok(()) }
+    }
+
+    /// The time that idleness is measured by.
+    pub(super) fn counted(&self) -> Timestamp {
+        self.count.now(&*self.env.clock)
+    }
+
+    /// What a settling keeps of it.
+    pub(super) fn told(&self) -> Told {
+        self.count.told(&*self.env.clock)
+    }
+
+    /// Whether a crash would lose too much of the count.
+    pub(super) fn count_is_due(&self) -> bool {
+        self.count.at_stake(&*self.env.clock) > COUNT_LOST_MICROS
+    }
+}

@@ -1,0 +1,45 @@
+//! The settling of everything acknowledged, and with it of what was erased and redacted: bytes that
+//! must go are taken away here. It must not decide that they go.
+
+use std::{io, sync::Arc, time::Duration};
+
+use super::{base::Base, segments::Segments, sessions::Sessions};
+use crate::env::sync::Mutex;
+
+/// What failed is tried again after so long, and then after twice as long, up to...
+const PAUSE_MIN: Duration = Duration::from_secs(5);
+/// ...so long.
+const PAUSE_MAX: Duration = Duration::from_secs(3_600);
+
+/// How long nobody tries again what failed.
+#[derive(Default)]
+pub(super) struct Pause {
+    /// By the monotonic clock.
+    until: Duration,
+    length: Duration,
+}
+
+impl Pause {
+    /// Runs what is due, and lets it be for ever longer while it fails.
+    pub(super) fn run(&mut self, now: Duration, run: impl FnOnce() -> io::Result<()>) {
+        if now < self.until {
+            return;
+        }
+        self.length = match run() {
+            Ok(()) => Duration::ZERO,
+            Err(_) => (self.length * 2).clamp(PAUSE_MIN, PAUSE_MAX),
+        };
+        self.until = now + self.length;
+    }
+}
+
+/// What takes bytes away.
+pub(super) struct Clearing {
+    pub(super) base: Arc<Base>,
+    pub(super) sessions: Arc<Sessions>,
+    pub(super) segments: Arc<Segments>,
+    /// Held while bytes are taken away that were erased or redacted; locked before `settling`.
+    pub(super) turn: Mutex<()>,
+    /// When a step that failed is tried again.
+    pub(super) pause: Mutex<Pause>,
+}

@@ -1,0 +1,530 @@
+//! The embedded engine as a whole: its parts, its threads, and the trait [`Store`], each method of
+//! which finds its session and calls one part. It must not decide.
+
+use std::{io, sync::Arc};
+
+use futures_util::{FutureExt, future::BoxFuture};
+
+use super::{
+    base::Base,
+    clearing::Clearing,
+    commit::Commit,
+    keys::Keys,
+    layout, making, open,
+    options::{OpenError, Options},
+    rotate,
+    segments::Segments,
+    sessions::Sessions,
+    upkeep::Upkeep,
+    wait::blocking,
+};
+use crate::{
+    env::{
+        Env, Lock,
+        sync::{
+            Mutex,
+            atomic::Ordering,
+            thread::{self, JoinHandle},
+        },
+    },
+    event::{
+        Batch, EventId, Fence, NewNote, Note, Position, Scope, SessionId, SessionKey, TenantId,
+        Timestamp, UserId,
+    },
+    log,
+    store::{
+        Aging, Appended, Backup, Change, Family, Head, Health, KeyReport, Lease, LeaseCall,
+        Lifetimes, Listing, NewSession, Notes, Part, Read, Receipt, Recovery, Repaired,
+        SessionInfo, Slice, Store, StoreError, StoreResult, Swept, Usage, Verified, Watch,
+        rules::Ask,
+    },
+};
+
+/// The embedded engine. Dropping it without [`Store::close`] is a crash: nothing acknowledged is
+/// lost, and the next start replays the journal.
+pub struct Local {
+    base: Arc<Base>,
+    sessions: Arc<Sessions>,
+    segments: Arc<Segments>,
+    clearing: Arc<Clearing>,
+    pub(super) commit: Arc<Commit>,
+    pub(super) upkeep: Arc<Upkeep>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    lock: Mutex<Option<Box<dyn Lock>>>,
+}
+
+impl Local {
+    /// Takes the lock, replays the journal, opens the store; makes a new one in an empty directory.
+    ///
+    /// # Errors
+    /// [`OpenError`]; nothing was changed then.
+    pub fn open(env: &Env, options: Options) -> Result<Arc<dyn Store>, OpenError> {
+        Self::open_local(env, options).map(|local| Arc::new(local) as Arc<dyn Store>)
+    }
+
+    /// Whether the store would open with the keys given; changes nothing. A directory without a
+    /// store takes any.
+    ///
+    /// # Errors
+    /// [`OpenError::Key`], or what else is wrong with the file that says which key it wants.
+    pub fn check_keys(env: &Env) -> Result<(), OpenError> {
+        layout::known(env)?.map_or(Ok(()), |store| Keys::open(env, &store).map(drop))
+    }
+
+    /// [`Self::open`] for those who settle by hand: tests on the simulated disk.
+    ///
+    /// # Errors
+    /// [`OpenError`]; nothing was changed then.
+    pub fn open_local(env: &Env, options: Options) -> Result<Self, OpenError> {
+        let lock = open::own(env)?;
+        let local = Self::holding(Some(lock), open::open(env, options, making::identify(env)?)?);
+        if options.background {
+            let sessions = Arc::clone(&local.sessions);
+            local.spawn("journal", move || sessions.journal.run(&*sessions))?;
+            let settler = Arc::clone(&local.upkeep);
+            local.spawn("settler", move || settler.settle_in_background())?;
+            if !options.scrub_every.is_zero() {
+                let scrubber = Arc::clone(&local.upkeep);
+                local.spawn("scrubber", move || scrubber.scrub_in_background())?;
+            }
+        }
+        Ok(local)
+    }
+
+    pub(super) fn holding(lock: Option<Box<dyn Lock>>, upkeep: Upkeep) -> Self {
+        Self {
+            base: Arc::clone(&upkeep.base),
+            sessions: Arc::clone(&upkeep.sessions),
+            segments: Arc::clone(&upkeep.segments),
+            clearing: Arc::clone(&upkeep.clearing),
+            commit: Arc::clone(&upkeep.commit),
+            upkeep: Arc::new(upkeep),
+            threads: Mutex::default(),
+            lock: Mutex::new(lock),
+        }
+    }
+
+    fn spawn(&self, name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), OpenError> {
+        let thread = thread::Builder::new().name(name.to_owned()).spawn(run);
+        self.threads.lock().push(thread.map_err(layout::doing("starting a thread"))?);
+        Ok(())
+    }
+
+    /// Settles what is acknowledged; the settler does it on its own in the background.
+    ///
+    /// # Errors
+    /// What the file system said; everything acknowledged stays in the journal.
+    pub fn settle(&self) -> io::Result<()> {
+        self.clearing.settle(false)?;
+        self.upkeep.rest();
+        Ok(())
+    }
+
+    /// [`Self::settle`] as under load: what is full is left to be sealed by the next.
+    ///
+    /// # Errors
+    /// What the file system said; everything acknowledged stays in the journal.
+    pub fn settle_under_load(&self) -> io::Result<()> {
+        self.clearing.settle_and(false, false)
+    }
+
+    /// Ends every lease that was ever given: for a store that was brought back from a copy.
+    ///
+    /// # Errors
+    /// Those of an append; asked again, it ends them.
+    pub async fn void_leases(&self) -> StoreResult<()> {
+        self.commit.void_leases().await
+    }
+
+    /// Reads everything settled back, at once; the scrubber does it on its own in the background.
+    pub fn scrub(&self) {
+        self.upkeep.scrub(false);
+    }
+
+    /// Reads every session of every scope and checks checksums and chains.
+    ///
+    /// # Errors
+    /// Those of [`Store::verify`].
+    pub fn verify_all(&self) -> StoreResult<Verified> {
+        let mut verified = Verified::default();
+        let scopes = self.sessions.catalogue().scopes();
+        for scope in scopes {
+            self.verify_scope(&scope, &mut verified)?;
+        }
+        Ok(verified)
+    }
+
+    fn verify_scope(&self, scope: &Scope, verified: &mut Verified) -> StoreResult<()> {
+        let sessions = self.sessions.catalogue().of_scope(scope);
+        for session in sessions {
+            let key = SessionKey { scope: scope.clone(), session };
+            // Deleted, or not created yet: nobody asked for it by name.
+            let Ok(session) = self.sessions.session(&key) else { continue };
+            let found = blocking(|| self.segments.verify_session(&session, verified, None));
+            if let Err(error @ StoreError::Io { .. }) = found {
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// What the journal does when nobody appends: a watermark behind the last frame.
+    pub fn idle(&self) {
+        self.sessions.journal.idle(&*self.sessions);
+    }
+
+    /// Stops threads and gives the lock back; without settling it is a crash.
+    pub(super) fn stop(&self) {
+        self.base.closed.store(true, Ordering::Release);
+        self.sessions.journal.stop();
+        self.sessions.settle_now.state.lock().stop = true;
+        self.sessions.settle_now.changed.notify_all();
+        self.upkeep.scrub_now.state.lock().stop = true;
+        self.upkeep.scrub_now.changed.notify_all();
+        for thread in std::mem::take(&mut *self.threads.lock()) {
+            if thread.join().is_err() {
+                tracing::error!("a thread of the store panicked");
+            }
+        }
+        // Whoever takes bytes away or settles ends first.
+        let _clearing = self.clearing.turn.lock();
+        let _settling = self.segments.settling.lock();
+        self.lock.lock().take();
+    }
+}
+
+impl Drop for Local {
+    fn drop(&mut self) {
+        self.sessions.journal.refuse("the store is closed");
+        self.stop();
+    }
+}
+
+fn change_of(change: Change) -> log::Change {
+    log::Change {
+        title: change.title,
+        metadata: change.metadata,
+        archive: change.archive,
+        delete: change.delete || change.discard,
+        life: log::Life {
+            hold: change.hold,
+            // What is deleted and expired at once can be restored as an expired session can.
+            expire: change.delete && !change.discard,
+            restore: change.restore,
+        },
+    }
+}
+
+impl Store for Local {
+    fn create<'a>(
+        &'a self,
+        scope: &'a Scope,
+        new: NewSession,
+    ) -> BoxFuture<'a, StoreResult<(SessionInfo, Appended)>> {
+        self.commit.create(scope, new).boxed()
+    }
+
+    fn append<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        batch: Batch,
+    ) -> BoxFuture<'a, StoreResult<Appended>> {
+        async move {
+            let session = self.sessions.session(key)?;
+            let mut request = self.commit.request(Ask::Append, batch);
+            self.commit.inherit(&session, &mut request)?;
+            self.commit.drive(&session, &mut request).await
+        }
+        .boxed()
+    }
+
+    fn change<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        change: Change,
+    ) -> BoxFuture<'a, StoreResult<SessionInfo>> {
+        async move {
+            let session = self.sessions.session(key)?;
+            let change = change_of(change);
+            if change.discards() {
+                self.commit.discard(&session, change).await?;
+            } else {
+                self.commit.drive(&session, &mut self.commit.ask(Ask::Change(change))).await?;
+            }
+            let state = session.state();
+            Ok(session.info(&state))
+        }
+        .boxed()
+    }
+
+    fn info<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, StoreResult<SessionInfo>> {
+        async move {
+            let session = self.sessions.session(key)?;
+            let state = session.visible()?;
+            Ok(session.info(&state))
+        }
+        .boxed()
+    }
+
+    fn used<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, StoreResult<SessionInfo>> {
+        self.upkeep.used(key).boxed()
+    }
+
+    fn family<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        limit: usize,
+    ) -> BoxFuture<'a, StoreResult<Family>> {
+        async move {
+            let session = self.sessions.session(key)?;
+            self.segments.family(&session, limit)
+        }
+        .boxed()
+    }
+
+    fn list<'a>(
+        &'a self,
+        scope: &'a Scope,
+        listing: Listing,
+    ) -> BoxFuture<'a, StoreResult<Vec<SessionInfo>>> {
+        async move { Ok(self.sessions.catalogue().list(scope, &listing)) }.boxed()
+    }
+
+    fn note<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        fence: Option<Fence>,
+        note: NewNote,
+    ) -> BoxFuture<'a, StoreResult<SessionInfo>> {
+        async move {
+            let session = self.sessions.session(key)?;
+            let batch = Batch { fence, note: Some(note), ..Batch::default() };
+            let mut request = self.commit.request(Ask::Append, batch);
+            self.commit.drive(&session, &mut request).await?;
+            let state = session.state();
+            Ok(session.info(&state))
+        }
+        .boxed()
+    }
+
+    fn notes<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        wanted: Notes,
+    ) -> BoxFuture<'a, StoreResult<Vec<Note>>> {
+        async move {
+            let session = self.sessions.session(key)?;
+            self.segments.notes(&session, wanted)
+        }
+        .boxed()
+    }
+
+    fn lease<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        call: LeaseCall,
+    ) -> BoxFuture<'a, StoreResult<(Lease, SessionInfo)>> {
+        async move {
+            let session = self.sessions.session(key)?;
+            let mut request = self.commit.ask(Ask::Lease(call));
+            self.commit.drive(&session, &mut request).await?;
+            let state = session.state();
+            let info = session.info(&state);
+            let lease = request.lease.expect("a request for a lease is decided with one");
+            Ok((lease, info))
+        }
+        .boxed()
+    }
+
+    fn unfinished<'a>(
+        &'a self,
+        scope: &'a Scope,
+        workspace: Option<&'a str>,
+        limit: usize,
+    ) -> BoxFuture<'a, StoreResult<Vec<SessionInfo>>> {
+        async move { Ok(blocking(|| self.segments.unfinished(scope, workspace, limit))) }.boxed()
+    }
+
+    fn unmarked(&self, since: Timestamp, limit: usize) -> BoxFuture<'_, Vec<SessionKey>> {
+        async move { blocking(|| self.segments.unmarked(since, limit)) }.boxed()
+    }
+
+    fn read<'a>(&'a self, key: &'a SessionKey, read: Read) -> BoxFuture<'a, StoreResult<Slice>> {
+        async move {
+            let session = self.sessions.session(key)?;
+            self.segments.slice(&session, &read)
+        }
+        .boxed()
+    }
+
+    fn find<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        id: &'a EventId,
+    ) -> BoxFuture<'a, StoreResult<Option<Position>>> {
+        async move {
+            let session = self.sessions.session(key)?;
+            self.segments.find(&session, id)
+        }
+        .boxed()
+    }
+
+    fn find_time<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        time: Timestamp,
+    ) -> BoxFuture<'a, StoreResult<Position>> {
+        async move {
+            let session = self.sessions.session(key)?;
+            blocking(|| self.segments.find_time(&session, time))
+        }
+        .boxed()
+    }
+
+    fn watch<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, StoreResult<Watch>> {
+        async move {
+            let session = self.sessions.session(key)?;
+            drop(session.visible()?);
+            Ok(session.subscribe())
+        }
+        .boxed()
+    }
+
+    fn verify<'a>(
+        &'a self,
+        scope: &'a Scope,
+        session: Option<&'a SessionId>,
+    ) -> BoxFuture<'a, StoreResult<Verified>> {
+        async move {
+            let mut verified = Verified::default();
+            match session {
+                None => self.verify_scope(scope, &mut verified)?,
+                Some(id) => {
+                    let key = SessionKey { scope: scope.clone(), session: id.clone() };
+                    let one = self.sessions.session(&key)?;
+                    drop(one.visible()?);
+                    blocking(|| self.segments.verify_session(&one, &mut verified, None))?;
+                }
+            }
+            Ok(verified)
+        }
+        .boxed()
+    }
+
+    fn verify_scopes(&self) -> BoxFuture<'_, StoreResult<Verified>> {
+        async move { self.verify_all() }.boxed()
+    }
+
+    fn verify_head<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        expected: Receipt,
+    ) -> BoxFuture<'a, StoreResult<(Verified, Head)>> {
+        async move {
+            let session = self.sessions.session(key)?;
+            blocking(|| self.segments.verify_head(&session, expected))
+        }
+        .boxed()
+    }
+
+    fn backup(&self, take: &mut dyn FnMut(Part) -> io::Result<()>) -> StoreResult<Backup> {
+        blocking(|| self.upkeep.backup(take))
+    }
+
+    fn erase<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, StoreResult<()>> {
+        async move {
+            let session = self.sessions.session(key)?;
+            self.upkeep.erase(&session).await
+        }
+        .boxed()
+    }
+
+    fn redact<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        event: &'a EventId,
+    ) -> BoxFuture<'a, StoreResult<Option<Position>>> {
+        async move {
+            let session = self.sessions.session(key)?;
+            self.upkeep.redact(&session, event).await
+        }
+        .boxed()
+    }
+
+    fn repair<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        accept: bool,
+    ) -> BoxFuture<'a, StoreResult<Repaired>> {
+        async move {
+            let session = self.sessions.session(key)?;
+            self.upkeep.repair(&session, accept).await
+        }
+        .boxed()
+    }
+
+    fn repair_store(&self, accept: bool) -> BoxFuture<'_, StoreResult<Repaired>> {
+        async move { blocking(|| self.upkeep.repair_store(accept)) }.boxed()
+    }
+
+    fn lifetimes(&self) -> Lifetimes {
+        self.base.options.lifetimes
+    }
+
+    fn counted(&self) -> Timestamp {
+        self.base.counted()
+    }
+
+    fn sweep(&self) -> BoxFuture<'_, StoreResult<Swept>> {
+        self.upkeep.sweep().boxed()
+    }
+
+    fn aging<'a>(
+        &'a self,
+        scope: &'a Scope,
+        limit: usize,
+    ) -> BoxFuture<'a, StoreResult<Vec<Aging>>> {
+        async move { Ok(self.upkeep.aging(scope, limit)) }.boxed()
+    }
+
+    fn keys(&self) -> BoxFuture<'_, StoreResult<Option<KeyReport>>> {
+        async move {
+            let report = blocking(|| rotate::key_report(&self.base.env));
+            let failed = |error| io::Error::other(format!("{error}"));
+            let doing = "reading keys/";
+            report.map_err(failed).map_err(|source| StoreError::Io { doing, source })
+        }
+        .boxed()
+    }
+
+    fn rotate_keys(&self, keys_max: usize) -> BoxFuture<'_, StoreResult<KeyReport>> {
+        async move { blocking(|| self.upkeep.rotate_keys(keys_max)) }.boxed()
+    }
+
+    fn usage<'a>(&'a self, tenant: &'a TenantId, but: &'a UserId) -> BoxFuture<'a, Usage> {
+        async move { blocking(|| self.upkeep.usage(tenant, but)) }.boxed()
+    }
+
+    fn recovery(&self) -> Recovery {
+        Recovery { scrub: self.upkeep.scrubbed.lock().clone(), ..self.upkeep.recovery.clone() }
+    }
+
+    fn health(&self) -> Health {
+        self.sessions.journal.health()
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        async move {
+            blocking(|| {
+                // A repair under way ends first, and a later one finds the store closed. The
+                // scrubber waits for this lock, too: it is free before threads are joined.
+                let turn = self.upkeep.repairing.lock();
+                self.upkeep.close();
+                self.base.closed.store(true, Ordering::Release);
+                drop(turn);
+                self.stop();
+            });
+        }
+        .boxed()
+    }
+}

@@ -1,0 +1,83 @@
+//! Making a new store in an empty directory. It must not touch a directory that has files.
+
+use std::io;
+
+use super::{
+    keys,
+    layout::{
+        BACKUP, JOURNAL, QUARANTINE, SEGMENTS, SETTLED, STORE, doing, known, replace, settled_path,
+    },
+    options::OpenError,
+};
+use crate::{
+    env::Env,
+    log::{
+        Cipher, Delta, Encryptor, SETTLED_AT, StoreFile, StoreKeys, encode_delta, keyring::Master,
+        settled_header,
+    },
+};
+
+/// Reads `STORE`, or makes a new store in an empty directory.
+pub(super) fn identify(env: &Env) -> Result<StoreFile, OpenError> {
+    let storage = &env.storage;
+    let names = storage.list("").map_err(doing("listing the data directory"))?;
+    if names.iter().any(|entry| entry.name == BACKUP) {
+        return Err(OpenError::Backup);
+    }
+    if !names.iter().any(|entry| entry.name == STORE) {
+        // STORE is durable before any of these has an entry.
+        for directory in [JOURNAL, SEGMENTS] {
+            let there = names.iter().any(|entry| entry.name == directory);
+            let listed = || storage.list(directory).map_err(doing(format!("listing {directory}/")));
+            if there && !listed()?.is_empty() {
+                let what = format!("{directory}/ has files, but the file STORE is missing");
+                return Err(OpenError::Damaged { what });
+            }
+        }
+        return make(env).map_err(doing("making a new store"));
+    }
+    known(env)?.ok_or_else(|| OpenError::Damaged { what: "STORE is gone".to_owned() })
+}
+
+/// Makes directories and both settled files, then `STORE`: until its rename is durable there is no
+/// store, and the next start makes it anew.
+fn make(env: &Env) -> io::Result<StoreFile> {
+    let storage = &env.storage;
+    let (id, created_at) = (env.random(), env.clock.now().0);
+    for directory in [JOURNAL, SETTLED, SEGMENTS, QUARANTINE] {
+        storage.create_dir(directory)?;
+    }
+    let store = StoreFile { id, created_at, keys: keys::make(env, id, created_at)? };
+    let cipher = own_cipher(env, &store);
+    let nonce = || env.secret();
+    let encryptor = cipher.as_ref().map(|cipher| Encryptor { cipher, nonce: &nonce });
+    for slot in 0..2 {
+        let salt = u64::from_le_bytes(env.random());
+        let mut bytes = settled_header(store.id, salt, encryptor.is_some());
+        let nothing = Delta {
+            clean: true,
+            start: 0,
+            order: 0,
+            byte_offset: 0,
+            lsn: 1,
+            at: store.created_at,
+            counted: store.created_at,
+            seen: store.created_at,
+            entries: Vec::new(),
+        };
+        let place = (salt, SETTLED_AT);
+        bytes.extend(encode_delta(place, slot as u64 + 1, &nothing, encryptor));
+        replace(env, &settled_path(slot), &mut |file| file.write_at(0, &bytes))?;
+    }
+    // STORE must not be durable before them: names reach the device in any order.
+    storage.sync_dir("")?;
+    replace(env, STORE, &mut |file| file.write_at(0, &store.encode()))?;
+    Ok(store)
+}
+
+/// The store's own key, as the master key that it was made with opens it.
+fn own_cipher(env: &Env, store: &StoreFile) -> Option<Cipher> {
+    let (given, StoreKeys { current, .. }) = (env.keys.as_ref()?, store.keys.as_ref()?);
+    let own = Master::new(given.current.bytes()).own(store.id, store.created_at, current);
+    Some(own.ok()?.cipher())
+}

@@ -1,0 +1,59 @@
+//! Files that a backup still has to read: they are not unlinked meanwhile. It must not read them.
+
+use crate::env::sync::Mutex;
+
+/// Backups under way: what they name stays until they have it.
+#[derive(Default)]
+pub(super) struct Pins {
+    state: Mutex<Pinned>,
+}
+
+#[derive(Default)]
+struct Pinned {
+    /// Counts what takes something away at once, backups or not: those before are void.
+    taken: u64,
+    /// Backups that are not.
+    held: u64,
+}
+
+impl Pins {
+    /// Whether files that nobody needs any more must stay for a while.
+    pub(super) fn hold(&self) -> bool {
+        self.state.lock().held > 0
+    }
+
+    /// Something is being taken away for good: a backup under way must not bring it back.
+    pub(super) fn take_away(&self) {
+        let mut state = self.state.lock();
+        state.taken += 1;
+        state.held = 0;
+    }
+}
+
+/// A backup under way.
+pub(super) struct Pin<'a> {
+    pins: &'a Pins,
+    taken: u64,
+}
+
+impl<'a> Pin<'a> {
+    pub(super) fn new(pins: &'a Pins) -> Self {
+        let mut state = pins.state.lock();
+        state.held += 1;
+        Self { pins, taken: state.taken }
+    }
+
+    /// Whether all that it shows may still be shown.
+    pub(super) fn stands(&self) -> bool {
+        self.pins.state.lock().taken == self.taken
+    }
+}
+
+impl Drop for Pin<'_> {
+    fn drop(&mut self) {
+        let mut state = self.pins.state.lock();
+        if state.taken == self.taken {
+            state.held -= 1;
+        }
+    }
+}
