@@ -7,12 +7,12 @@ use super::names;
 
 /// Characters from which on a text has enough of them to be judged by.
 const RANDOM_CHARS_MIN: usize = 12;
-/// Bits a character of a random text tells; words of a language tell less and repeat themselves.
+/// Entropy of a random text, in bits for each character; words of a language have less.
 const RANDOM_BITS_MIN: f64 = 3.0;
 /// Letters and digits from which on a value is one.
 const ALNUM_MIN: usize = 3;
 
-/// What a rule wants of its match beside the pattern.
+/// What a rule requires of its match besides the pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::secrets) enum Look {
     /// Nothing: its form is enough.
@@ -21,7 +21,7 @@ pub(in crate::secrets) enum Look {
     Meant,
     /// That it is more than a word, too: a sentence names passwords as well.
     Mixed,
-    /// That somebody drew it: letters with digits, few of them alike.
+    /// Looks random: letters with digits, few of them alike.
     Random,
     /// That, and that the name before it is not one of what is drawn and no secret.
     Named,
@@ -86,8 +86,8 @@ impl Look {
 }
 
 impl Look {
-    /// Where in what a pattern found the secret stands: without the quotes around it, and of a
-    /// value without quotes not the next one, nor what ends a sentence or a call.
+    /// The range of the secret in a match of the pattern: without the quotes around it, and for a
+    /// value without quotes without the next value and the end of a sentence or a call.
     pub(super) fn extent(self, text: &str) -> Range<usize> {
         let whole = 0..text.len();
         let loose = matches!(self, Self::Given | Self::Assigned | Self::Spoken | Self::Line);
@@ -118,7 +118,7 @@ impl Look {
     }
 }
 
-/// The name that stands first, and all that is between it and the secret.
+/// The name that comes first, and all between it and the secret.
 fn named(before: &str) -> (&str, &str) {
     let start = before.find(is_of_name).unwrap_or(0);
     let text = before.get(start..).unwrap_or_default();
@@ -144,7 +144,7 @@ pub(super) fn is_code(text: &str) -> bool {
         || ["::", "->", "=>", ".*"].iter().any(|mark| text.contains(mark))
 }
 
-/// Whether it is a word that sentences, types and reports have where a secret could stand.
+/// Whether it is a word that sentences, types and reports have in the place of a secret.
 pub(super) fn is_prose(text: &str) -> bool {
     const WORDS: &str = "about after again also and any are argument before blob boolean but can cannot changed \
         char default denied disabled does enabled encrypted expired failed field file flag for \
@@ -214,7 +214,7 @@ pub(super) fn stands_for_another(text: &str) -> bool {
         || path()
 }
 
-/// Whether it looks drawn: digits among letters, and its characters tell much.
+/// Whether it looks random: digits among letters, and high entropy.
 pub(super) fn is_random(text: &str) -> bool {
     let count = text.chars().count();
     let digits = text.chars().any(|c| c.is_ascii_digit());
@@ -222,7 +222,7 @@ pub(super) fn is_random(text: &str) -> bool {
     count >= RANDOM_CHARS_MIN && digits && letters && bits(text) >= RANDOM_BITS_MIN
 }
 
-/// How many bits a character of the text tells: its entropy.
+/// Entropy of the text, in bits for each character.
 #[expect(clippy::cast_precision_loss, reason = "texts are shorter than that")]
 fn bits(text: &str) -> f64 {
     let mut counts = [0_u32; 256];

@@ -3,7 +3,7 @@
 
 use super::look::{is_prose, is_random, stands_for_another};
 
-/// What is expected where a name stands.
+/// What is expected after a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     /// Anything.
@@ -194,8 +194,8 @@ pub(super) fn assigns(name: &str, value: &str, form: Form) -> bool {
     }
 }
 
-/// Whether a name says that what it stands before is no secret, however drawn it looks: the next
-/// page of a list must be found again.
+/// Whether a name says that its value is no secret, however random it looks: the token of the next
+/// page of a list must stay usable.
 pub(super) fn denies(name: &str) -> bool {
     let words = words(name);
     let plain = words.concat();
