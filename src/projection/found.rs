@@ -2,8 +2,8 @@
 //! the result and not from what a model says of it. What is found waits here until the log says it
 //! as `source.found`. It must not fetch anything.
 //!
-//! An object with an address and a title is a source wherever it stands. An address in running text
-//! is one when the tool looked outside: a file full of links was not a visit to each.
+//! An object with an address and a title is a source wherever it is. An address in running text is
+//! one only when the tool read from the network: a file full of links was not a visit to each.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -91,7 +91,7 @@ struct ResultBody<'a> {
 }
 
 impl Findable {
-    /// What waits to be told, the oldest first.
+    /// Sources that are not recorded yet, the oldest first.
     pub fn waiting(&self) -> impl Iterator<Item = &Found> {
         self.waiting.iter()
     }
@@ -138,7 +138,7 @@ impl Findable {
         Some(())
     }
 
-    /// What another program's transcript tells was met elsewhere.
+    /// Records sources found by another program, from its imported transcript.
     fn fold_result(&mut self, event: &Event) -> Option<()> {
         let result: ResultBody<'_> = body::read(&event.body)?;
         let id = result.call_id.or(result.tool_use_id);

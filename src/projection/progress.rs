@@ -79,7 +79,7 @@ impl Progress {
         self.instructions.task()
     }
 
-    /// The plan as it stands.
+    /// The current plan.
     #[must_use]
     pub fn plan(&self) -> Option<&Plan> {
         self.plans.plan()

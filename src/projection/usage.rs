@@ -8,7 +8,7 @@ use crate::event::{Event, Position, Timestamp};
 
 /// Type of the event that reports a request's usage.
 pub const REPORT: &str = "span.model_request_end";
-/// Type of the event by which the monitor tells that a level was crossed.
+/// Type of the event by which the monitor reports that a level was crossed.
 pub const THRESHOLD: &str = "context.threshold";
 
 /// How full a context window is.

@@ -1,6 +1,5 @@
-//! What was done in a session, beside what was said: files changed, commands and tests that failed
-//! with how they stand now, and calls that changed something else. Bounded; it must not keep an
-//! output.
+//! The work of a session, besides its messages: files changed, commands and tests that failed with
+//! their current state, and calls that changed something else. Bounded; it must not keep an output.
 
 use std::collections::VecDeque;
 
@@ -23,7 +22,7 @@ const RESULT_CHARS_MAX: usize = 400;
 /// A file that was changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileFact {
-    /// Its path, relative to the session's directory where it lies below that.
+    /// Its path, relative to the session's directory when below it.
     pub path: Box<str>,
     /// How often it was changed.
     pub times: u64,
@@ -325,7 +324,7 @@ mod tests {
         }
     }
 
-    /// Each command that failed once, with how it stands.
+    /// Each command that failed once, with its current state.
     fn commands(work: &Work) -> Vec<String> {
         let told = |fact: &CommandFact| {
             let state = if fact.failed { "fails" } else { "mended" };
