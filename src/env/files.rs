@@ -215,7 +215,7 @@ pub fn give(path: &Path, uid: u32, gid: u32) -> io::Result<()> {
 
 /// Metadata of a path, links followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct PathInfo {
     /// A directory.
     pub is_dir: bool,
     /// A Unix socket.
@@ -232,12 +232,12 @@ pub struct Found {
 ///
 /// # Errors
 /// What the file system said.
-pub fn look(path: &Path) -> io::Result<Option<Found>> {
+pub fn look(path: &Path) -> io::Result<Option<PathInfo>> {
     let metadata = match fs::metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         other => other?,
     };
-    Ok(Some(Found {
+    Ok(Some(PathInfo {
         is_dir: metadata.is_dir(),
         is_socket: metadata.file_type().is_socket(),
         bytes: metadata.len(),

@@ -90,7 +90,7 @@ impl Answer {
 
 /// What an event says of a tool.
 #[derive(Debug)]
-pub(super) enum Told<'a> {
+pub(super) enum ToolEvent<'a> {
     /// It was called, with that input.
     Call(&'a Call, Option<&'a RawValue>),
     /// It answered. What was not seen being called has no input and does nothing.
@@ -132,7 +132,7 @@ struct ToolBody<'a> {
 
 impl Calls {
     /// What an event says of a tool; nothing when it is of none.
-    pub(super) fn fold<'a>(&'a mut self, event: &'a Event) -> Option<Told<'a>> {
+    pub(super) fn fold<'a>(&'a mut self, event: &'a Event) -> Option<ToolEvent<'a>> {
         let kind = event.kind.as_str();
         if body::is_call(kind) {
             let call: ToolBody<'_> = body::read(&event.body)?;
@@ -143,7 +143,7 @@ impl Calls {
             }
             let call = self.call(event, call)?;
             self.open.push_back(call);
-            return Some(Told::Call(self.open.back()?, input));
+            return Some(ToolEvent::Call(self.open.back()?, input));
         }
         if body::is_result(kind) {
             let result: ToolBody<'_> = body::read(&event.body)?;
@@ -192,14 +192,14 @@ impl Calls {
                 _ => one_line(told, INPUT_CHARS_MAX).into(),
             },
             does,
-            files: files.into_iter().take(FILES_MAX).map(|file| self.told(&file)).collect(),
+            files: files.into_iter().take(FILES_MAX).map(|file| self.relative(&file)).collect(),
             command: command.or(goes_on),
             plan: (does == Does::Plan && told.len() <= PLAN_BYTES_MAX).then(|| told.into()),
             is_aside: call.session_thread_id.is_some(),
         })
     }
 
-    fn result(&mut self, position: Position, result: ToolBody<'_>) -> Told<'static> {
+    fn result(&mut self, position: Position, result: ToolBody<'_>) -> ToolEvent<'static> {
         let id = result.call_id.as_ref().or(result.tool_use_id.as_ref());
         let id = id.or(result.mcp_tool_use_id.as_ref()).or(result.custom_tool_use_id.as_ref());
         let id: Option<&str> =
@@ -229,7 +229,7 @@ impl Calls {
             Does::Own | Does::Reads => false,
         };
         let failed = failed || said || is_refusal;
-        Told::Result(call, Answer { position, text, failed, code, is_refusal })
+        ToolEvent::Result(call, Answer { position, text, failed, code, is_refusal })
     }
 
     /// Remembers a command that has not ended.
@@ -259,7 +259,7 @@ impl Calls {
     }
 
     /// A path relative to the session's directory, if it is below it.
-    fn told(&self, path: &str) -> Box<str> {
+    fn relative(&self, path: &str) -> Box<str> {
         let path = path.strip_prefix("./").unwrap_or(path);
         let inside = self.root.as_deref().and_then(|root| path.strip_prefix(root));
         let inside = inside.and_then(|rest| rest.strip_prefix('/')).filter(|rest| !rest.is_empty());

@@ -434,7 +434,7 @@ fn words(sentence: &str) -> (Vec<u16>, Signature) {
     let mut found = Words { hashes: Vec::with_capacity(WORDS_MAX), ..Words::default() };
     let mut word: Option<Word> = None;
     for character in sentence.chars() {
-        let alone = stands_alone(character);
+        let alone = is_unspaced(character);
         if alone || !character.is_alphanumeric() {
             found.end(&mut word);
             if found.hashes.len() == WORDS_MAX {
@@ -522,7 +522,7 @@ impl Words {
 }
 
 /// Han, kana, hangul and their neighbours.
-fn stands_alone(character: char) -> bool {
+fn is_unspaced(character: char) -> bool {
     ('\u{2e80}'..='\u{d7ff}').contains(&character) || character >= '\u{20000}'
 }
 

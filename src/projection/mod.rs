@@ -30,7 +30,7 @@ pub use body::Confidence;
 pub use compactions::{Compaction, Compactions};
 pub use conversation::{Conversation, Line};
 pub use findings::{Finding, Findings, Said, Signature};
-pub use found::{Findable, Found};
+pub use found::{Findable, FoundSource};
 pub use instructions::{Instructions, Word};
 pub use outcomes::{OpenCall, Outcome, Outcomes, Trouble};
 pub use person::typed as typed_by_person;
@@ -98,7 +98,7 @@ impl Facts {
             self.remembered.fold(event);
             self.findable.fold(event);
         } else {
-            self.findable.fold_told(event);
+            self.findable.fold_recorded(event);
         }
         self.fold_phase(event);
     }

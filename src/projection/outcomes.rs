@@ -109,14 +109,14 @@ impl Trouble {
         let named = text.split("\"kind\"").nth(1).and_then(|rest| rest.split('"').nth(1));
         let own = named.and_then(|name| Self::ALL.into_iter().find(|one| one.as_str() == name));
         let has =
-            |mark: &str| text.match_indices(mark).any(|(at, _)| stands_alone(&text, at, mark));
+            |mark: &str| text.match_indices(mark).any(|(at, _)| is_whole_word(&text, at, mark));
         let meant = || ORDER.into_iter().find(|one| one.marks().iter().any(|mark| has(mark)));
         own.or_else(meant).unwrap_or(Self::Other)
     }
 }
 
 /// Whether a number is one by itself: 404 is not in 14046.
-fn stands_alone(text: &str, at: usize, mark: &str) -> bool {
+fn is_whole_word(text: &str, at: usize, mark: &str) -> bool {
     if !mark.starts_with(|c: char| c.is_ascii_digit()) {
         return true;
     }

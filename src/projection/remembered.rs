@@ -203,7 +203,7 @@ impl Remembered {
         let call: CallBody = body::read(&event.body)?;
         let server: Option<Arc<str>> = call.server.as_deref().map(Into::into);
         if call.read_only == Some(false) {
-            self.doubt(server.as_deref());
+            self.mark_stale(server.as_deref());
         }
         if self.calls.len() == CALLS_MAX {
             self.calls.pop_front();
@@ -235,7 +235,7 @@ impl Remembered {
             return Some(());
         }
         if call.reads == Some(false) {
-            self.doubt(call.server.as_deref());
+            self.mark_stale(call.server.as_deref());
         }
         self.list.retain(|memory| memory.digest != call.digest);
         if self.list.len() == MEMORIES_MAX {
@@ -256,7 +256,7 @@ impl Remembered {
     }
 
     /// A server's answers may be stale: something was changed there.
-    fn doubt(&mut self, server: Option<&str>) {
+    fn mark_stale(&mut self, server: Option<&str>) {
         let its = |memory: &&mut Memory| memory.server.as_deref() == server;
         self.list.iter_mut().filter(its).for_each(|memory| memory.answers = false);
         // What is still under way may have been read before.

@@ -39,7 +39,7 @@ pub(super) fn redact(rules: &Recogniser, text: &str, report: &mut Report) -> Opt
         let is_name = rest.trim_start().starts_with(':');
         let of = name.take().and_then(|name| name.of(text, &place));
         let is_secret =
-            of.as_ref().filter(|of| !is_name && names::tells(&of.said, &said, of.listed));
+            of.as_ref().filter(|of| !is_name && names::is_secret(&of.said, &said, of.listed));
         let clean = is_secret
             .and_then(|_| rules.by_name().filter(|_| !rules.is_allowed(&said)))
             .map(|rule| rules.mark(rule, report))

@@ -44,13 +44,13 @@ impl Look {
                 let option = before.starts_with("--");
                 let usage = text.chars().all(|c| c.is_ascii_uppercase() || c == '_');
                 let denied = option && (usage || names::denies(named(before).0));
-                !denied && !stands_for_another(text) && !is_prose(text)
+                !denied && !is_placeholder(text) && !is_prose(text)
             }
             Self::Line => {
                 let (_, operator) = named(before);
                 let is_set = operator == "=" || operator.starts_with(':');
                 let word = is_set && text.chars().all(|c| c.is_ascii_lowercase());
-                let meant = !stands_for_another(text) && !is_code(text);
+                let meant = !is_placeholder(text) && !is_code(text);
                 meant && (Self::Mixed.fits(before, text) || word && !is_prose(text))
             }
             Self::Assigned => {
@@ -58,7 +58,7 @@ impl Look {
                 let quoted = operator.ends_with(['"', '\'']);
                 let code = !quoted && is_code(text);
                 let alnum = text.chars().filter(|c| c.is_alphanumeric()).count();
-                let enough = alnum >= ALNUM_MIN && !stands_for_another(text) && !code;
+                let enough = alnum >= ALNUM_MIN && !is_placeholder(text) && !code;
                 let path = || text.starts_with(['/', '~', '.']) || text.contains(":\\");
                 let directory = || name.to_ascii_lowercase().ends_with("pwd") && path();
                 let form = match operator {
@@ -71,16 +71,16 @@ impl Look {
             Self::Spoken => {
                 let digits = text.chars().any(|c| c.is_ascii_digit());
                 let letters = text.chars().any(|c| c.is_ascii_alphabetic());
-                let meant = !stands_for_another(text) && !is_code(text) && !is_prose(text);
+                let meant = !is_placeholder(text) && !is_code(text) && !is_prose(text);
                 digits && letters && meant
             }
             Self::Any => true,
-            Self::Meant => !stands_for_another(text),
+            Self::Meant => !is_placeholder(text),
             Self::Mixed => {
                 let other = |c: char| !c.is_alphabetic() && !matches!(c, '.' | ',' | '-' | '_');
-                !stands_for_another(text) && text.trim_end_matches([';', ',']).contains(other)
+                !is_placeholder(text) && text.trim_end_matches([';', ',']).contains(other)
             }
-            Self::Random => !stands_for_another(text) && is_random(text),
+            Self::Random => !is_placeholder(text) && is_random(text),
         }
     }
 }
@@ -161,7 +161,7 @@ pub(super) fn is_prose(text: &str) -> bool {
 }
 
 /// Whether it is a placeholder, a reference to a variable, or code that gets the secret elsewhere.
-pub(super) fn stands_for_another(text: &str) -> bool {
+pub(super) fn is_placeholder(text: &str) -> bool {
     const WORDS: [&str; 22] = [
         "example",
         "changeme",
@@ -262,10 +262,10 @@ mod tests {
             "[hidden]",
             "aaaaaaaa",
         ] {
-            assert!(stands_for_another(text), "{text}");
+            assert!(is_placeholder(text), "{text}");
         }
         for text in ["hunter2", "correct horse", "Tr0ub4dor&3", "a.8fk2.q0z9x1m3"] {
-            assert!(!stands_for_another(text), "{text}");
+            assert!(!is_placeholder(text), "{text}");
         }
     }
 
