@@ -54,8 +54,8 @@ impl Grants {
     /// All of them.
     pub const ALL: Self = Self(0b1_1111);
 
-    /// Whether the grant is among them. Who may administer a tenant may read, write and delete
-    /// there; what concerns all tenants is a grant of its own.
+    /// Whether the grant is in the set. `Admin` of a tenant implies read, write and delete there;
+    /// what concerns all tenants needs a grant of its own.
     #[must_use]
     pub fn has(self, grant: Grant) -> bool {
         let named = |grant: Grant| self.0 & 1 << grant as u8 != 0;

@@ -1,5 +1,5 @@
-//! The one place that says who somebody is: a credential in, a principal or a refusal out. It must
-//! not tell a stranger more than that the credential is not valid.
+//! Authentication: a credential in, a principal or a refusal out. It must not tell an
+//! unauthenticated caller more than that the credential is not valid.
 
 use std::{
     collections::HashMap,
@@ -32,7 +32,7 @@ const CHANGES_MAX: usize = 1_000;
 pub struct AccessOptions {
     /// The file of tokens.
     pub tokens: Option<PathBuf>,
-    /// Whose JWTs are believed.
+    /// The rules for accepting JWTs; `None` refuses all.
     pub jwt: Option<JwtRules>,
     /// What each tenant may take at once.
     pub limits: PerTenant<Limits>,
@@ -41,7 +41,7 @@ pub struct AccessOptions {
 /// A refused credential.
 #[derive(Clone, Debug)]
 pub struct Denied {
-    /// What its bearer is told.
+    /// The error text for the client.
     pub problem: &'static str,
     /// Whose it is, when it is a token of ours that is not valid any more, and its id.
     pub known: Option<(Arc<Tenant>, Arc<str>)>,
@@ -58,7 +58,7 @@ pub struct TokenChange {
     pub change: &'static str,
 }
 
-/// Who may come in.
+/// Which credentials are accepted.
 pub struct Access {
     tokens: Option<Watched<Table>>,
     jwt: Option<Jwt>,
@@ -71,7 +71,7 @@ struct Tenants {
     limits: PerTenant<Limits>,
     by_id: RwLock<HashMap<TenantId, Arc<Tenant>>>,
     changes: Mutex<Vec<TokenChange>>,
-    /// Whether there is any: asked at every request, and nobody waits for it.
+    /// Whether a change is pending. Read at each request without blocking.
     changed: AtomicBool,
 }
 
@@ -115,7 +115,7 @@ impl Access {
         Ok(Self { tokens: tokens.transpose()?, jwt, tenants, clock })
     }
 
-    /// Who somebody is who shows this.
+    /// Returns the principal of a credential.
     ///
     /// # Errors
     /// [`Denied`]; what is unknown and what is wrong look the same.

@@ -1,6 +1,6 @@
-//! CREDENTIALS: who asks, on whose behalf, and what they may ask for. Tokens and JWTs become a
-//! principal; a principal has grants, and its tenant has limits. It must not know a session, a
-//! verb or a route: doors say what a call needs.
+//! CREDENTIALS: who sends a request, on whose behalf, and what it may do. Tokens and JWTs become a
+//! principal; a principal has grants, and its tenant has limits. It must not depend on sessions,
+//! verbs or routes: each interface declares the grants that a call needs.
 
 mod grant;
 #[cfg(feature = "http")]

@@ -1,4 +1,4 @@
-//! Who asks, once a credential was checked. It must not hold a secret.
+//! The authenticated caller of a request. It must not hold a secret.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ pub const AUDIT_USER: &str = "sessionlog.audit";
 /// Users whose names begin so are the server's own.
 const RESERVED: &str = "sessionlog.";
 
-/// Who asks.
+/// An authenticated caller.
 #[derive(Clone, Debug)]
 pub struct Principal {
     /// On whose behalf.
@@ -23,13 +23,13 @@ pub struct Principal {
     pub tenant: Arc<Tenant>,
 }
 
-/// The grant a credential lacks.
+/// The grant that the principal is missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("this credential lacks the scope {}", .0.as_str())]
 pub struct Lacking(pub Grant);
 
 impl Principal {
-    /// The user of this machine, for whom nothing is closed.
+    /// The user of this machine, with every grant.
     #[must_use]
     pub fn local() -> Self {
         let scope = Scope::local();
@@ -40,7 +40,7 @@ impl Principal {
     /// Whether it has all of these grants.
     ///
     /// # Errors
-    /// The first it lacks.
+    /// Returns an error with the first missing grant.
     pub fn require(&self, needed: &[Grant]) -> Result<(), Lacking> {
         match needed.iter().find(|grant| !self.grants.has(**grant)) {
             Some(grant) => Err(Lacking(*grant)),

@@ -1,5 +1,5 @@
-//! The file of tokens: who may come in, in JSON, written whole and renamed into place. It must not
-//! hold a secret: a token's hash is kept, and the token is told once.
+//! The file of tokens: JSON, written whole and renamed into place. It must not hold a secret: it
+//! stores the hash of a token; the token itself is returned once, when it is created.
 //!
 //! ```text
 //! {"format":1,"tokens":[{"id":"5kq0v7rz","hash":"…","tenant":"acme","user":"ada",
@@ -80,7 +80,7 @@ pub struct NewToken {
     pub expires_at: Option<Timestamp>,
 }
 
-/// Why the tokens are not as somebody wants them.
+/// Why the file of tokens was not read or changed.
 #[derive(Debug, thiserror::Error)]
 pub enum TokensError {
     /// The file cannot be used.
@@ -120,7 +120,7 @@ impl Record {
 pub fn list(path: &Path) -> Result<Vec<Record>, Unusable> {
     let bytes = watched::read(path, Privacy::Private, FILE_BYTES_MAX)?;
     let wrong = |problem: String| Unusable::new(path, problem);
-    // The place in the text, not the text: it is nobody's to see.
+    // The error names the place in the text and leaves out the text, which may be secret.
     let read: Result<Document, _> = serde_json::from_slice(&bytes);
     let document = read.map_err(|error| {
         let (line, column) = (error.line(), error.column());
@@ -150,7 +150,7 @@ fn write(path: &Path, tokens: Vec<Record>) -> Result<(), Unusable> {
     written.map_err(|error| Unusable::new(path, error))
 }
 
-/// Makes a token and answers it; it is told this once and never again.
+/// Creates a token and returns it. It is not stored and cannot be returned again.
 ///
 /// # Errors
 /// [`TokensError`]; then there is no new token.

@@ -13,7 +13,7 @@ use std::{
 
 use crate::event::TenantId;
 
-/// Limits of each tenant; 0 stands for none.
+/// Limits of each tenant; 0 means no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
     /// Requests under way at once.
@@ -57,9 +57,11 @@ pub struct Tenant {
     limits: Limits,
     requests: AtomicU32,
     readers: AtomicU32,
-    /// When the last request would have come at the even pace, in nanoseconds of the door's clock.
+    /// When the last request would have come at the even pace, in nanoseconds of the interface's
+    /// clock.
     paced: AtomicU64,
-    /// When the last refusal went into the audit log, in seconds of the door's clock, plus one.
+    /// When the last refusal was written to the audit log, in seconds of the interface's clock,
+    /// plus one.
     noted: AtomicU64,
 }
 
@@ -79,7 +81,7 @@ const NOTED_SECONDS: u64 = 10;
 const SECOND: u64 = 1_000_000_000;
 
 impl Tenant {
-    /// A tenant nobody has asked for yet.
+    /// A tenant without requests so far.
     #[must_use]
     pub fn new(id: TenantId, limits: Limits) -> Self {
         let zero = AtomicU64::new;

@@ -1,5 +1,5 @@
-//! A token: `sl_` + 8 characters that name it + `_` + 32 characters that nobody can guess + 4 that
-//! catch a slip of the pen. It must not keep the secret: what is kept is a hash.
+//! A token: `sl_` + 8 characters that name it + `_` + 32 random characters + 4 of a checksum that
+//! catches typing errors. It must not keep the secret: what is stored is a hash.
 //!
 //! ```text
 //! sl_5kq0v7rz_3m9w…………………………8d2tq

@@ -1,6 +1,6 @@
-//! Files that are read again when they change: asked of the file system at each use, which is a
-//! system call, so that a credential that was taken back is refused at the next request. It must
-//! not go on with what a file said before when it cannot be read, unless told to.
+//! Files that are read again when they change. Each use checks the file with one system call, so a
+//! revoked credential is refused at the next request. It must not use a file's earlier content when
+//! the file cannot be read, unless the caller asks for that.
 
 use std::{
     path::{Path, PathBuf},
@@ -27,16 +27,16 @@ impl Unusable {
     }
 }
 
-/// Who may have rights on a file beside its owner.
+/// Which users besides the owner may have rights on a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Privacy {
-    /// Nobody: it holds secrets, or decides who is let in.
+    /// None: the file holds secrets, or decides which credentials are accepted.
     Private,
     /// Others may read it.
     Readable,
 }
 
-/// What a file must be to be believed.
+/// Reads a file after checking its owner, mode and size.
 pub(super) fn read(path: &Path, privacy: Privacy, bytes_max: u64) -> Result<Vec<u8>, Unusable> {
     let wrong = |problem: String| Unusable::new(path, problem);
     let found = files::look(path).map_err(|error| wrong(error.to_string()))?;

@@ -20,8 +20,8 @@ use rustix::{
 
 use super::{Entry, File, LOCK_FILE, Lock, LockRule, Storage};
 
-/// Flags of every file opened: no link is followed, no child process inherits it, and a pipe
-/// somebody put there does not hang the owner.
+/// Flags of every file opened: no link is followed, no child process inherits it, and opening a
+/// pipe left at the path does not block.
 const FILE_FLAGS: OFlags = OFlags::NOFOLLOW.union(OFlags::CLOEXEC).union(OFlags::NONBLOCK);
 const DIRECTORY_FLAGS: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
@@ -162,14 +162,15 @@ pub(super) fn check_path(path: &str) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::InvalidInput, why))
 }
 
-/// Creates `path` and what is missing above it, mode 0700, each once the name of the one above is
-/// durable: a data directory that vanishes in a power loss would take acknowledged events with it.
-/// What stands has its name synced at every start: who made it may have died before he could.
+/// Creates `path` and its missing parents, mode 0700, and syncs each parent before it creates the
+/// next level: a data directory that vanishes in a power loss would take acknowledged events with
+/// it. The name of an existing directory is synced at every start: the process that created it may
+/// have died before its sync.
 fn create_durably(path: &Path) -> io::Result<()> {
     let gone = |at: &&Path| !at.as_os_str().is_empty() && !at.exists();
     let mut missing: Vec<&Path> = path.ancestors().take_while(gone).collect();
     match sync_name(path.ancestors().nth(missing.len()).unwrap_or(path)) {
-        // Whoever may not read the directory above, or cannot sync it, made nothing in it.
+        // A process that may not read or sync the directory above did not create anything in it.
         Err(error) if unsynced(&error) => {}
         synced => synced?,
     }
@@ -180,7 +181,7 @@ fn create_durably(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether a directory is one that nobody syncs: not this user, or not on this file system.
+/// Whether a directory cannot be synced: by this user, or on this file system.
 fn unsynced(error: &io::Error) -> bool {
     use io::ErrorKind::{InvalidInput, PermissionDenied, ReadOnlyFilesystem, Unsupported};
     [InvalidInput, PermissionDenied, ReadOnlyFilesystem, Unsupported].contains(&error.kind())
@@ -189,7 +190,7 @@ fn unsynced(error: &io::Error) -> bool {
 /// Makes durable that a directory has its name.
 fn sync_name(path: &Path) -> io::Result<()> {
     let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
-    // By where it lies: the path may end in a link, or in "..".
+    // Resolved, because the path may end in a link or in "..".
     let found = fs::canonicalize(path)?;
     fs::File::open(found.parent().unwrap_or(&found))?.sync_all()
 }

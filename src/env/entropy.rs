@@ -13,7 +13,7 @@ const POOLED_BYTES_MAX: usize = 64;
 /// wiped from the pool. This program starts others by `exec` only, so no child has a parent's pool.
 pub struct SystemEntropy;
 
-/// Random bytes nobody has had yet: those from `at` on.
+/// Random bytes that are not used yet: those from `at` on.
 struct Pool {
     bytes: [u8; POOL_BYTES],
     at: usize,

@@ -12,7 +12,7 @@ use std::{
 
 use zeroize::Zeroizing;
 
-/// A file somebody named for reading, with its size for a progress bar.
+/// A file opened for reading, with its size for a progress bar.
 pub struct Input {
     /// Its bytes.
     pub reader: Box<dyn BufRead + Send>,
@@ -56,7 +56,7 @@ pub fn read_text(path: &Path, bytes_max: u64) -> io::Result<String> {
         .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }
 
-/// Reads a whole UTF-8 file of at most `bytes_max` bytes that nobody but its owner may read.
+/// Reads a whole UTF-8 file of at most `bytes_max` bytes that only its owner may read.
 ///
 /// # Errors
 /// Those of [`read_text`]; `PermissionDenied` when others may read or write it, or it is no file.
@@ -205,7 +205,7 @@ pub fn make_passable(directory: &Path) -> io::Result<()> {
     fs::set_permissions(directory, fs::Permissions::from_mode(0o711))
 }
 
-/// Makes another user the owner of what lies at a path; only root may.
+/// Changes the owner of the file at a path; only root may.
 ///
 /// # Errors
 /// What the file system said.
@@ -213,9 +213,9 @@ pub fn give(path: &Path, uid: u32, gid: u32) -> io::Result<()> {
     std::os::unix::fs::chown(path, Some(uid), Some(gid))
 }
 
-/// What lies at a path, links followed.
+/// Metadata of a path, links followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct PathInfo {
     /// A directory.
     pub is_dir: bool,
     /// A Unix socket.
@@ -232,12 +232,12 @@ pub struct Found {
 ///
 /// # Errors
 /// What the file system said.
-pub fn look(path: &Path) -> io::Result<Option<Found>> {
+pub fn look(path: &Path) -> io::Result<Option<PathInfo>> {
     let metadata = match fs::metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         other => other?,
     };
-    Ok(Some(Found {
+    Ok(Some(PathInfo {
         is_dir: metadata.is_dir(),
         is_socket: metadata.file_type().is_socket(),
         bytes: metadata.len(),
@@ -246,8 +246,8 @@ pub fn look(path: &Path) -> io::Result<Option<Found>> {
     }))
 }
 
-/// Whether a path is a directory of this user's that nobody else may write to, and no link to one:
-/// what is found there is what this user put there.
+/// Whether a path is a directory, not a link, that belongs to this user and that no other user may
+/// write to: its content comes from this user.
 #[must_use]
 pub fn is_own_dir(path: &Path) -> bool {
     let own = rustix::process::geteuid().as_raw();
@@ -280,7 +280,7 @@ pub fn rename(from: &Path, to: &Path) -> io::Result<()> {
     fs::rename(from, to)
 }
 
-/// What tells a file from what its path named before: another file, or other content.
+/// Distinguishes a file from the one that its path named before: another file, or other content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
     file: (u64, u64),
@@ -312,8 +312,8 @@ pub fn free_bytes(path: &Path) -> io::Result<u64> {
     Ok(about.f_bavail.saturating_mul(about.f_frsize))
 }
 
-/// Waits until nobody else changes a file, and keeps others from it until what is answered is
-/// dropped: a lock on a file beside it, `NAME.lock`, for the file itself is replaced.
+/// Blocks until no other process changes a file, and locks it until the result is dropped. The lock
+/// is on a file beside it, `NAME.lock`, because the file itself is replaced.
 ///
 /// # Errors
 /// What the file system said.
@@ -323,7 +323,7 @@ pub fn lock_beside(path: &Path) -> io::Result<impl Sized + use<>> {
     Ok(file)
 }
 
-/// The same lock, or `None` while somebody else has it.
+/// The same lock, or `None` while another process holds it.
 ///
 /// # Errors
 /// What the file system said.

@@ -35,7 +35,7 @@ const SOCKET_PATH_BYTES_MAX: usize = 107;
 /// The longest name made beside `SOCKET_FILE` (while it is being bound).
 const SOCKET_NEW_FILE: &str = "owner.sock.new";
 
-/// Sent to a process that lets a file grow beyond its limit; unless somebody listens it ends it.
+/// Sent to a process that lets a file grow beyond its limit; without a handler it ends the process.
 pub const FILE_SIZE_SIGNAL: i32 = rustix::process::Signal::XFSZ.as_raw();
 
 /// Where the owner of a data directory listens.
@@ -81,17 +81,17 @@ impl OwnerSocket {
         files::make_private(&new)?;
         // A second bind by the same value does not happen: an owner binds once.
         let _ = self.bound.set(identity(&new)?);
-        // One step from the stale socket to ours: a client meets one or the other, never a gap.
+        // One step from the stale socket to the new one: a client always finds one of them.
         fs::rename(&new, &self.path)?;
         listener.set_nonblocking(true)?;
         Ok(listener)
     }
 
-    /// Whether the name still leads to the socket that was bound here: not once the directory was
-    /// removed, or made anew by somebody else.
+    /// Whether the path still leads to the socket that was bound here. It does not once the
+    /// directory was removed or created again by another process.
     ///
     /// # Errors
-    /// What the file system said, when it cannot tell.
+    /// The error of the file system when the path cannot be checked.
     pub fn is_ours(&self) -> io::Result<bool> {
         match identity(&self.path) {
             Ok(found) => Ok(self.bound.get() == Some(&found)),
@@ -141,8 +141,7 @@ fn is_ours(name: &OsStr) -> bool {
     name.as_encoded_bytes().starts_with(b"SESSIONLOG_")
 }
 
-/// Lets no core be dumped of this process, and nobody but root look into its memory: it holds
-/// keys.
+/// Disables core dumps of this process and lets only root read its memory: it holds keys.
 ///
 /// # Errors
 /// What the system said.
@@ -232,14 +231,14 @@ pub fn keep_freed_memory() {
     allocator::mi_option_set_default(allocator::PURGE_DELAY, 6_000);
 }
 
-/// Gives the memory that this thread has freed back to the system. The allocator does it by itself
-/// while it is used; after much was freed once, nobody may use it for long.
+/// Returns memory that this thread freed to the system. The allocator does so only while it is
+/// used, and after a large release it may not be used for long.
 #[cfg(feature = "cli")]
 pub fn give_memory_back() {
     allocator::mi_collect(true);
 }
 
-/// Points standard output at nothing: whoever reads it sees its end.
+/// Redirects standard output to `/dev/null`, so that its reader gets end of file.
 ///
 /// # Errors
 /// What the system said.
@@ -296,7 +295,7 @@ impl Drop for Scratch {
         if self.kept {
             return;
         }
-        // Nothing to tell anyone: what stays is in the place for temporary files.
+        // The error is not reported: what remains is in the directory for temporary files.
         let _ = fs::remove_dir_all(&self.path);
     }
 }

@@ -95,7 +95,7 @@ pub struct Entry {
     pub is_file: bool,
 }
 
-/// The file of a data directory that is locked while somebody owns it.
+/// The file that the owner of a data directory locks.
 pub const LOCK_FILE: &str = "LOCK";
 
 /// What must be locked before a process may own a data directory.

@@ -7,7 +7,7 @@
 pub enum Defect {
     /// A request is written into the journal file that the last start ended.
     AppendAfterTornTail,
-    /// Segment bytes are believed that `settled/` does not name.
+    /// Segment bytes that `settled/` does not name are accepted.
     BelieveBeyondSettled,
     /// A bad frame that was durable is taken for a torn tail.
     CutAtDamage,
@@ -21,7 +21,7 @@ pub enum Defect {
     HeaderOnlyChecksum,
     /// A key is not made durable before something is written under it.
     LateKey,
-    /// The thread that leadership of the journal is handed to is not told.
+    /// The thread that becomes leader of the journal is not woken.
     LoseWakeUp,
     /// A journal file that is used again keeps its salt.
     NoNewSalt,

@@ -1,6 +1,6 @@
-//! Which project a working directory belongs to: the repository it lies in, or the directory
-//! itself. A home directory and the root of the file system belong to no project: programs of every
-//! kind run there. It must not read a file.
+//! The project of a working directory: its repository, or the directory itself. A home directory
+//! and the root of the file system belong to no project: programs of every kind run there. It must
+//! not read a file.
 
 use std::path::{Path, PathBuf};
 

@@ -1,5 +1,5 @@
-//! Master keys as somebody gave them: thirty-two bytes, wiped when they go. It must not know what
-//! they open, nor ever show one.
+//! Master keys as given in the configuration: thirty-two bytes, wiped when dropped. It must not
+//! depend on what they decrypt, nor ever print one.
 
 use std::fmt;
 
@@ -29,7 +29,7 @@ impl Secret {
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
         let bytes = if text.len() == 2 * KEY_BYTES { from_hex(text) } else { from_base64(text) }?;
-        // A key that nobody drew is no key.
+        // Equal bytes are a placeholder, not a drawn key.
         let random = bytes.iter().any(|byte| Some(byte) != bytes.first());
         random.then_some(Self(bytes))
     }
@@ -66,7 +66,7 @@ fn from_hex(text: &str) -> Option<Zeroizing<[u8; KEY_BYTES]>> {
     Some(key)
 }
 
-/// Either alphabet; bits behind the last byte tell nothing.
+/// Either alphabet; the bits after the last byte are ignored.
 fn from_base64(text: &str) -> Option<Zeroizing<[u8; KEY_BYTES]>> {
     let config = GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true);
     let text: Zeroizing<Vec<u8>> = Zeroizing::new(

@@ -5,7 +5,7 @@ use bytes::Bytes;
 
 use super::{BatchKey, EventId, EventType, Fence, NewNote, Position, Timestamp};
 
-/// Who caused an event; set by the door that wrote it, never by its body.
+/// Who caused an event; set by the interface that received it, never by its body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Origin {
     /// A person.
@@ -31,7 +31,7 @@ pub struct Event {
     pub id: EventId,
     /// `{domain}.{action}`.
     pub kind: EventType,
-    /// Who caused it.
+    /// Who caused the event.
     pub origin: Origin,
     /// The client's clock, when it said so.
     pub created_at: Option<Timestamp>,
@@ -48,7 +48,7 @@ pub struct NewEvent {
     pub id: Option<EventId>,
     /// `{domain}.{action}`.
     pub kind: EventType,
-    /// Who caused it; set by the door.
+    /// Who caused the event; set by the interface.
     pub origin: Origin,
     /// The client's clock.
     pub created_at: Option<Timestamp>,

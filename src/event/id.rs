@@ -126,7 +126,7 @@ id!(
 );
 
 impl BatchKey {
-    /// A short stand-in for the key, the same for the same key.
+    /// A 16-byte hash of the key.
     #[must_use]
     pub fn digest(&self) -> [u8; 16] {
         let hash = blake3::hash(self.0.as_bytes());
@@ -161,8 +161,8 @@ pub struct SessionKey {
     pub session: SessionId,
 }
 
-/// 128 random bits of one life of a session id: an id used again after a reclaim never meets the
-/// files of the earlier session.
+/// 128 random bits, drawn when a session is created. An id used again after a reclaim has another
+/// incarnation, so it never names the files of the earlier session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Incarnation(pub [u8; 16]);
 

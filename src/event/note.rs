@@ -1,5 +1,5 @@
-//! A note: something said of a place in a session that takes no place itself, so that it disturbs
-//! nobody's position. And the fencing token of a lease. It must not look inside a note's body.
+//! Notes: records about a position that take no position themselves, so no event's position
+//! changes. And the fencing token of a lease. It must not look inside a note's body.
 
 use std::fmt;
 
@@ -10,10 +10,10 @@ use super::{Lsn, Position, Timestamp};
 /// What a note is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NoteKind {
-    /// Where a reader goes on; the last of its name counts, and one with an empty body takes it
-    /// away.
+    /// Where a reader continues. The last note of a name counts; one with an empty body removes the
+    /// cursor.
     Cursor,
-    /// A place to come back to, while the work goes on.
+    /// A position to resume from.
     Checkpoint,
     /// A place to come back to, and the work is done there.
     Final,
@@ -38,8 +38,8 @@ pub struct NewNote {
     pub position: Option<Position>,
     /// The client's.
     pub body: Bytes,
-    /// The server made it by itself: it does not say whether the work goes on. Without events
-    /// beside it, the session's idle time goes on, and a lease does not matter.
+    /// The server made it by itself, so it is no sign of activity: without events in its batch it
+    /// does not reset the session's idle time and needs no lease.
     pub idle: bool,
 }
 

@@ -1,4 +1,4 @@
-//! One grammar for "where in a session", the same on every door. It must not resolve a point:
+//! One grammar for "where in a session", the same in every interface. It must not resolve a point:
 //! service does, because that needs the log and its facts.
 
 use std::fmt;
@@ -22,12 +22,12 @@ pub enum Point {
     Step {
         /// 1-based step number.
         number: u64,
-        /// The branch, when the step lies on one.
+        /// The branch, when the step is on one.
         branch: Option<String>,
     },
     /// `checkpoint:<id or label>`: the latest of that label.
     Checkpoint(String),
-    /// `cursor:<name>`: where that reader goes on.
+    /// `cursor:<name>`: where that reader continues.
     Cursor(String),
     /// `action:<event type>[/<n>]`: the n-th last such event, 1 = last.
     Action {

@@ -50,25 +50,25 @@ impl Range {
         Self { from, to: to.max(from) }
     }
 
-    /// How many positions lie in the range.
+    /// The number of positions in the range.
     #[must_use]
     pub fn len(self) -> u64 {
         self.to.0 - self.from.0
     }
 
-    /// Whether no position lies in the range.
+    /// Whether the range contains no position.
     #[must_use]
     pub fn is_empty(self) -> bool {
         self.to <= self.from
     }
 
-    /// Whether `position` lies in the range.
+    /// Whether `position` is in the range.
     #[must_use]
     pub fn contains(self, position: Position) -> bool {
         self.from <= position && position < self.to
     }
 
-    /// Whether all of another range lies in it; an empty one may lie at its end.
+    /// Whether all of another range is in this one; an empty one may be at its end.
     #[must_use]
     pub fn holds(self, other: Self) -> bool {
         self.from <= other.from && other.to <= self.to

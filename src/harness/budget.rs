@@ -3,7 +3,7 @@
 
 use crate::projection::text::{ELLIPSIS, shortened, whole_graphemes};
 
-/// Bytes of structured content of an answer, when nobody says otherwise.
+/// Default limit of an answer's structured content, in bytes.
 pub const ANSWER_BYTES: usize = 10_000;
 /// Bytes of structured content of the answer to a recorded step, at most.
 pub const STEP_ANSWER_BYTES: usize = 5_000;

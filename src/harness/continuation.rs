@@ -1,13 +1,13 @@
-//! What a reader needs to go on with a session who has nothing else of it: the task, what the user
-//! said since, the plan, the last steps, what fails, what was found, what comes next. A recipe over
-//! [`select`] whose budget is tokens. It must not cost more for a longer session.
+//! The continuation: what a reader without any other context needs to continue a session. Task,
+//! later instructions, plan, last steps, failures, findings, next steps. A recipe over [`select`]
+//! whose budget is tokens. It must not cost more for a longer session.
 
 use super::{
     gather::Known,
+    render::{LeftOut, PlanView, Quote, Why},
     select::{Class, Form, Item, Price, Recipe, Row, select},
     step::StepView,
     tokens::{Counter, Tokenizer},
-    told::{LeftOut, PlanView, Quote, Why},
 };
 use crate::{
     event::Position,
@@ -21,7 +21,7 @@ pub const CONTINUATION_TOKENS_MIN: usize = 400;
 
 /// Tokens of the names, numbers and marks that every answer has.
 const FRAME_TOKENS: usize = 70;
-/// Tokens of the name and the brackets of a class, and of how many of it are not told.
+/// Tokens of a class's name and brackets, and of the count of its items left out.
 const CLASS_TOKENS: usize = 11;
 /// Tokens around a line of a list, a quote, a step of the plan, a step, a result.
 const LINE_TOKENS: usize = 2;
@@ -29,14 +29,14 @@ const QUOTE_TOKENS: usize = 18;
 const PLAN_TOKENS: usize = 12;
 const STEP_TOKENS: usize = 50;
 const RESULT_TOKENS: usize = 36;
-/// Bytes that a token stands for at most: how many items are offered.
+/// Upper bound of the bytes of a token: bounds how many items are offered.
 const TOKEN_BYTES: usize = 4;
 
 const fn row(class: Class, first: usize, weight: usize) -> Row {
     Row { class, first, weight, max: usize::MAX, in_order: false }
 }
 
-/// What a continuation tells: the indispensable in this order, then the rest by weight and worth.
+/// The recipe: the indispensable in this order, then the rest by weight and worth.
 const CONTINUATION: Recipe = Recipe {
     rows: &[
         row(Class::Task, 1, 0),
@@ -67,7 +67,7 @@ const CONTINUATION: Recipe = Recipe {
     first_percent: 68,
 };
 
-/// How to go on.
+/// What an agent needs to continue the session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Continuation {
     /// What the user asked for first; without a word of a user what the research is for.
@@ -114,9 +114,9 @@ pub struct Continuation {
     pub summary: String,
     /// What the agent said last.
     pub answer: Option<Quote>,
-    /// What is not told, by class.
+    /// Items left out, by class.
     pub left_out: Vec<LeftOut>,
-    /// Why each item is told, in the order in which they were chosen.
+    /// Why each item was chosen, in the order of choice.
     pub why: Vec<Why>,
     /// It is of everything before this position.
     pub position: Position,
@@ -128,7 +128,7 @@ pub struct Continuation {
     pub truncated: bool,
 }
 
-/// How to go on, within a budget of tokens; with `explain` also why each item is told.
+/// The continuation within a budget of tokens; with `explain` also why each item was chosen.
 #[must_use]
 pub fn continuation(
     facts: &Facts,

@@ -1,6 +1,5 @@
-//! What the sources of a session cover, for a caller that asks how to go on: how many, from how
-//! many sites, of what kinds, what that lacks, and the open gaps as things to look for. It must
-//! not look for anything.
+//! Coverage of a session's sources: how many, from how many sites, of what kinds, what is missing,
+//! and the open gaps as topics to search for. It must not search for anything.
 
 use std::collections::BTreeMap;
 
@@ -11,9 +10,9 @@ use crate::projection::Research;
 
 /// Bytes a coverage takes in an answer at most.
 pub const COVERAGE_BYTES: usize = 2_000;
-/// A site with more than this share of the sources, in percent, is told.
+/// A site with more than this share of the sources, in percent, is reported.
 const SHARE_MAX: usize = 60;
-/// Fewer sources than this are told to be few.
+/// Fewer sources than this are reported as few.
 const FEW: usize = 3;
 const KINDS_MAX: usize = 5;
 const KIND_BYTES: usize = 48;

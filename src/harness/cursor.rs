@@ -1,5 +1,5 @@
-//! Where a bounded answer goes on. A cursor names a place that never changes while the session
-//! grows, so that paging yields everything once. It must not hold a session: the caller names it.
+//! Cursors of bounded answers. A cursor names a place that never changes while the session grows,
+//! so that paging returns everything once. It must not hold a session: the caller names it.
 
 use std::fmt;
 
@@ -29,7 +29,7 @@ impl List {
     }
 }
 
-/// Where to go on reading.
+/// Where the next page begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cursor {
     /// Older items of a list: those before an ordinal.

@@ -1,6 +1,6 @@
-//! What came between two points of a session, told by the facts before and after: nothing recorded
-//! goes, so the later facts are the earlier ones and more. A window is another matter: what one
-//! showed the next may leave out. It must not read events.
+//! The difference between two points of a session, from the facts before and after. No fact is
+//! removed, so the later facts contain the earlier ones; a window may drop what an earlier one
+//! showed. It must not read events.
 
 use std::collections::BTreeSet;
 

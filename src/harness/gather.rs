@@ -1,5 +1,5 @@
-//! Everything that a session knows as items for a selection, and the words of each: a bounded
-//! number, however long the session is. It must not decide what is shown: recipes and `select` do.
+//! The facts of a session as items for a selection, and the text of each: a bounded number, however
+//! long the session is. It must not decide what is shown: recipes and `select` do.
 
 use super::{
     budget::Cut,
@@ -20,7 +20,7 @@ const NEWEST: usize = 32;
 /// Lines of steps that are offered, for each kilobyte of the budget and at least.
 const LINES_OF_KILOBYTE: usize = 12;
 const LINES_MIN: usize = 32;
-/// Open steps of a plan that stand for what is next where no outcome says it.
+/// Open steps of a plan that count as next steps where no outcome names any.
 const NEXT_OF_PLAN: usize = 3;
 /// Characters of a line; fewer where a budget has no room for several of that length.
 const LINE_CHARS_MAX: usize = 120;
@@ -53,7 +53,7 @@ pub(super) struct Known<'a> {
 }
 
 impl<'a> Known<'a> {
-    /// Gathers what a recipe may tell, for a budget of about so many bytes.
+    /// Gathers the items of a recipe, for a budget of about so many bytes.
     pub(super) fn gather(facts: &'a Facts, recipe: &Recipe, bytes: usize) -> Self {
         let mut known = Self {
             facts,
@@ -258,7 +258,7 @@ impl<'a> Known<'a> {
         let mut of_list: Vec<(usize, Option<&Finding>)> =
             pool.iter().filter_map(|one| Some((listed(one)?, Some(one)))).collect();
         of_list.extend(newest.into_iter().map(|ordinal| (ordinal, None)));
-        // The judged one of a pair stands first.
+        // The judged one of a pair comes first.
         of_list.sort_by_key(|(ordinal, judged)| (*ordinal, judged.is_none()));
         of_list.dedup_by_key(|(ordinal, _)| *ordinal);
         let count = match class {
@@ -326,7 +326,7 @@ impl<'a> Known<'a> {
         self.counts_of.get(class as usize).copied().unwrap_or_default()
     }
 
-    /// Leaves out the items of a class that are not wanted.
+    /// Keeps the items of a class that pass a test.
     fn retain(&mut self, class: Class, wanted: impl Fn(&Item) -> bool) {
         self.items.retain(|item| item.class != class || wanted(item));
         let left = self.items.iter().filter(|item| item.class == class).count();
@@ -391,9 +391,9 @@ fn item(class: Class, place: usize, (at, count): (usize, usize)) -> Item {
 
 /// What to do next: as the last outcome says, else the next steps of the plan.
 fn next(facts: &Facts) -> Vec<&str> {
-    let told: Vec<&str> = facts.progress.next().map(String::as_str).collect();
-    if !told.is_empty() {
-        return told;
+    let next: Vec<&str> = facts.progress.next().map(String::as_str).collect();
+    if !next.is_empty() {
+        return next;
     }
     let steps = facts.progress.plan().into_iter().flat_map(|plan| &plan.steps);
     let open = steps.filter(|step| !step.is_done()).map(|step| step.text.as_str());

@@ -1,6 +1,5 @@
-//! The lists of a session as they are shown: index lines, gaps, sources, rejected approaches,
-//! branches; and pages of them, newest first, that go on where a cursor says. They must not choose:
-//! a page is in order.
+//! The lists of a session as shown: index lines, gaps, sources, rejected approaches, branches; and
+//! pages of them, newest first, by cursor. They must not choose: a page is in order.
 
 use super::{
     budget::{Purse, fit, json_bytes},
@@ -101,7 +100,7 @@ fn go_on(list: List, before: Option<usize>) -> Option<Cursor> {
     before.map(|before| Cursor::List { list, before })
 }
 
-/// Steps before an ordinal, or the newest; the cursor goes on with older ones.
+/// Steps before an ordinal, or the newest; the cursor continues with older ones.
 #[must_use]
 pub fn steps_page(
     research: &Research,

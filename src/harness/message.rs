@@ -43,7 +43,7 @@ pub struct Message {
 /// A conversation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Messages {
-    /// What the model is told before it.
+    /// System texts that precede it.
     pub system: Vec<String>,
     /// The turns.
     pub turns: Vec<Message>,

@@ -1,5 +1,5 @@
-//! What keeps failing and who fares how, from the latest outcomes of tools. It must not advise
-//! beyond what a kind of failure tells.
+//! Repeated failures and the record of each tool, from the latest outcomes. It must not advise
+//! beyond what the kind of a failure supports.
 
 use std::collections::{BTreeMap, BTreeSet};
 

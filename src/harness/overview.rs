@@ -13,10 +13,10 @@ use super::{
         index_line, index_line_bytes, rejected_bytes, rejected_line, source_bytes, source_line,
     },
     outcomes::{OutcomesView, PatternLine, ProviderLine},
+    render::{LeftOut, PlanView, Quote, Why},
     select::{Class, Form, Item, Price, Recipe, Row, Selection, select},
     step::StepView,
     summary::{Section, head, sections},
-    told::{LeftOut, PlanView, Quote, Why},
 };
 use crate::{
     event::{Position, Timestamp},
@@ -37,7 +37,7 @@ const fn row(class: Class, first: usize, weight: usize) -> Row {
     Row { class, first, weight, max: usize::MAX, in_order: false }
 }
 
-/// What an overview tells: the indispensable in this order, then the rest by weight and worth.
+/// The recipe: the indispensable in this order, then the rest by weight and worth.
 const OVERVIEW: Recipe = Recipe {
     rows: &[
         row(Class::Task, 1, 0),
@@ -126,7 +126,7 @@ pub struct TalkView {
     pub recent: Vec<Line>,
 }
 
-/// Where the lists of a view go on.
+/// Cursors of the lists of a view that are cut.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct More {
     /// Older steps.
@@ -170,7 +170,7 @@ pub struct Overview {
     pub completed_at: Option<Timestamp>,
     /// The next position of the session.
     pub position: Position,
-    /// Where it stands; empty in a full view.
+    /// The state in a text; empty in a full view.
     pub summary: String,
     /// The newest steps in a line each, ascending.
     pub index: Vec<IndexLine>,
@@ -192,7 +192,7 @@ pub struct Overview {
     pub outcomes: OutcomesView,
     /// What else happened.
     pub talk: Option<TalkView>,
-    /// Where the lists go on.
+    /// Cursors of the lists that are cut.
     pub more: More,
     /// What is not shown, by class.
     pub left_out: Vec<LeftOut>,

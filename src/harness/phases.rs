@@ -1,6 +1,6 @@
 //! The summary of a session on its three levels: every step in a line, phases, the session as a
 //! whole; and the finest that fits a budget. A caller's own summary comes first on each. It must
-//! not read a step: the facts hold what is told.
+//! not read a step: the facts contain the texts.
 
 use super::{
     budget::{fit, json_bytes},

@@ -1,6 +1,6 @@
-//! What an event says in a conversation: words, a call, a result, under each of the names that
-//! clients write them. An image stays one; any other block that is no text becomes a line that
-//! says what it was and where it lies. It must not order, pair or cut.
+//! The parts of a conversation in an event: text, a call, a result, in each of the shapes that
+//! clients write. An image stays one; any other block that is no text becomes a line with its type
+//! and position. It must not order, pair or cut.
 
 use std::fmt::Write as _;
 
@@ -36,7 +36,7 @@ pub enum Image {
 /// A call of a tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// What its result names it by; empty when nobody named it.
+    /// The id by which its result names it; empty when it has none.
     pub id: String,
     /// The tool.
     pub name: String,
@@ -47,7 +47,7 @@ pub struct Call {
 /// What a tool answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolResult {
-    /// The call it answers; empty when nobody said.
+    /// The call it answers; empty when the result names none.
     pub call_id: String,
     /// The tool, where the result names it.
     pub name: Option<String>,
@@ -57,10 +57,10 @@ pub struct ToolResult {
     pub is_error: bool,
 }
 
-/// Who says what.
+/// A message by its speaker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Speech {
-    /// What the model is told about its work.
+    /// Instructions to the model.
     System(Vec<Block>),
     /// A person, or the harness on its behalf.
     User(Vec<Block>),
@@ -89,7 +89,7 @@ pub struct Said {
     pub speech: Speech,
     /// Which of the events it is of; none for what only the window says.
     pub event: Option<usize>,
-    /// Whether it is not told as it was recorded.
+    /// Whether a transform changed it.
     pub changed: bool,
     /// Whether words of it are left out.
     pub cut: bool,

@@ -1,8 +1,8 @@
-//! SELECT: which of the things that a session knows a view tells, within a budget. Every view is a
-//! recipe over this one function: what is indispensable comes first, then what is worth most for
-//! its cost until the budget is spent, then longer forms of what was chosen. Whole numbers only, so
-//! that the same facts give the same view on every machine. It must not look at a text: items carry
-//! what is needed, and the view prices and renders them.
+//! SELECT: which items of a session a view shows, within a budget. Every view is a recipe over this
+//! one function: the indispensable items first, then those worth most for their cost until the
+//! budget is spent, then longer forms of what was chosen. Whole numbers only, so that the same
+//! facts give the same view on every machine. It must not look at a text: items carry what is
+//! needed, and the view prices and renders them.
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 
@@ -19,7 +19,7 @@ const MARK_HIGH: u8 = 8;
 /// A repeat counts half, a further one a quarter, and no less.
 const REPEATS_MAX: u8 = 2;
 
-/// A kind of thing that a session knows.
+/// The kind of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Class {
     /// What the user asked for first.
@@ -155,7 +155,7 @@ pub enum Form {
     Whole,
 }
 
-/// Something that a session knows.
+/// A fact that a view may show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Item {
     /// Its kind.
@@ -191,7 +191,7 @@ pub struct Row {
     pub in_order: bool,
 }
 
-/// What a view tells, and what of it first.
+/// The table by which a view chooses.
 #[derive(Clone, Copy, Debug)]
 pub struct Recipe {
     /// Its classes, in the order in which the indispensable are served.
@@ -200,7 +200,7 @@ pub struct Recipe {
     pub first_percent: usize,
 }
 
-/// An item that is told.
+/// An item that was chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chosen {
     /// The item.
@@ -217,7 +217,7 @@ pub struct Chosen {
     pub is_first: bool,
 }
 
-/// What a view tells.
+/// The result of a selection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
     /// The chosen, in the order in which they were chosen.
@@ -247,7 +247,7 @@ pub trait Price {
     fn price(&mut self, item: &Item, form: Form) -> usize;
 }
 
-/// Chooses what a view tells. Items of one class come in ascending order: the newest last.
+/// Chooses the items of a view. Items of one class come in ascending order: the newest last.
 ///
 /// Every item is looked at a bounded number of times, whatever the session's length.
 #[must_use]
@@ -278,8 +278,8 @@ struct Choice<'a> {
 }
 
 impl Choice<'_> {
-    /// Takes what must be told: as it is, or if it is too much a line of each and then the first
-    /// of them longer.
+    /// Takes the indispensable items: as they are, or if that is too much a line of each and then
+    /// the first of them longer.
     fn indispensable(&mut self, recipe: &Recipe, budget: usize) {
         let mut firsts = Vec::new();
         for row in recipe.rows.iter().filter(|row| row.first > 0) {
@@ -294,7 +294,7 @@ impl Choice<'_> {
         let all = firsts.len() == self.items.len();
         let cap = if all { budget } else { budget * recipe.first_percent / 100 };
         let whole: Vec<usize> = firsts.iter().map(|at| self.cost(*at, Form::Short)).collect();
-        // The very first is told whatever else is.
+        // The very first is chosen whatever the budget is.
         let least = firsts.first().map_or(0, |at| self.cost(*at, Form::Line));
         let cap = cap.max(least.min(budget));
         let mut purse = Purse::new(cap);
@@ -434,8 +434,8 @@ impl Choice<'_> {
     }
 }
 
-/// What an item is worth: its class, how much it says, how recent it is, its state, the user's
-/// mark, and what of it was told already.
+/// Score of an item: its class, its worth, its age, its state, the user's mark, and how much of it
+/// is shown already.
 fn score(item: &Item, row: &Row, repeats: u8) -> usize {
     let marked = if item.mark.is_some_and(|mark| mark >= MARK_HIGH) { 2 } else { 1 };
     let recency = 100 + item.recency / 10;

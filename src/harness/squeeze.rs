@@ -125,7 +125,7 @@ pub(super) fn comments(text: &str, language: Comments) -> Option<String> {
     (made.len() < text.lines().count()).then(|| made.join("\n"))
 }
 
-/// The same for what stands between fences that name their language.
+/// The same for fenced code blocks that name their language.
 pub(super) fn fenced_comments(text: &str) -> Option<String> {
     let mut made: Vec<String> = Vec::new();
     let mut fence: Option<(Comments, Vec<&str>)> = None;

@@ -1,5 +1,5 @@
-//! One step in full, within a budget: its texts are shown from some byte on, and the view says
-//! where to go on. It must not read the log.
+//! One step in full, within a budget: its texts from a byte offset on, and the cursor of the rest.
+//! It must not read the log.
 
 use super::{
     budget::{Purse, end_of_some, fit, json_bytes},
@@ -46,7 +46,7 @@ pub struct StepView {
     pub branch_from: Option<u64>,
     /// Whether it was said to be the last.
     pub is_final: bool,
-    /// Where it lies.
+    /// The position of its event.
     pub position: Position,
     /// When it was recorded.
     pub at: Timestamp,
@@ -57,7 +57,7 @@ pub struct StepView {
 /// Facts about a step that its body does not hold.
 #[derive(Clone, Copy, Debug)]
 pub struct StepPlace {
-    /// Where it lies.
+    /// The position of its event.
     pub position: Position,
     /// When it was recorded.
     pub at: Timestamp,
@@ -124,7 +124,7 @@ impl StepView {
 }
 
 /// The step from byte `byte_offset` of its texts on (description, reasoning and rejected
-/// approaches, one after the other), and where to go on when it does not fit.
+/// approaches, one after the other), and the cursor of the rest when it does not fit.
 #[must_use]
 pub fn page(
     body: &StepBody,

@@ -1,6 +1,6 @@
-//! Where a session stands as a text, put together from the facts: a recipe over [`select`] whose
-//! items are lines under headings. No model: every word was recorded, the same facts give the same
-//! text. It must not walk the steps: it costs the same at any number.
+//! The state of a session as a text, made from the facts: a recipe over [`select`] whose items are
+//! lines under headings. No model: every word was recorded, the same facts give the same text. It
+//! must not walk the steps: it costs the same at any number.
 
 use std::fmt::Write as _;
 
@@ -22,7 +22,7 @@ const fn row(class: Class, first: usize, weight: usize) -> Row {
     Row { class, first, weight, max: usize::MAX, in_order: false }
 }
 
-/// What a text tells for a reader who sees nothing else.
+/// The recipe of a text for a reader without any other context.
 const TEXT: Recipe = Recipe {
     rows: &[
         row(Class::Summary, 1, 0),
@@ -64,7 +64,7 @@ impl Section {
     }
 }
 
-/// Where a session stands, for a reader who sees nothing else, within `bytes_max` bytes of JSON.
+/// The state of a session for a reader without any other context, within `bytes_max` bytes of JSON.
 #[must_use]
 pub fn summary(facts: &Facts, bytes_max: usize) -> String {
     let head = head(facts, true);

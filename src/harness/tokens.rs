@@ -8,7 +8,7 @@ pub trait Counter {
 
     /// The longest beginning of the text that was found to cost at most `tokens_max`.
     fn beginning<'a>(&self, text: &'a str, tokens_max: usize) -> &'a str {
-        // Few tokens stand for more text than this: what is beyond need not be looked at.
+        // A token rarely covers more text than this; text beyond the limit is not counted.
         let mut text =
             text.get(..text.floor_char_boundary(tokens_max.saturating_mul(16))).unwrap_or_default();
         let mut fits = "";
@@ -30,7 +30,7 @@ pub trait Counter {
     }
 }
 
-/// A tokenizer, or a bound above one that nobody has published.
+/// A tokenizer, or an upper bound for one that is not published.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tokenizer {
     /// Of the models of OpenAI, since 2024.

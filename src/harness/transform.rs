@@ -1,6 +1,6 @@
-//! What may be done to a conversation on its way into a window: each transform is a pure function
-//! from units to units, applied in the order it is named. The log is never touched: what is left
-//! out or shortened says where it lies whole. It must not choose what fits: the window does.
+//! Transforms of a conversation on its way into a window: each is a pure function from units to
+//! units, applied in the order given. The log is never changed: a text that is left out or
+//! shortened names the position of the original. It must not choose what fits: the window does.
 
 use std::collections::HashSet;
 
@@ -46,7 +46,7 @@ pub enum Transform {
 pub struct Compress {
     /// White space that says nothing.
     pub whitespace: bool,
-    /// Lines of comments in code that a tool answered, or that stands between fences.
+    /// Lines of comments in code, in results of tools or in fenced blocks.
     pub comments: bool,
     /// Outputs of tools but the latest ones, to this many tokens.
     pub elide: Option<usize>,
@@ -221,14 +221,14 @@ pub(super) fn aligned(from: Position, to: Position) -> Position {
     Position(highest.unwrap_or(to.0))
 }
 
-/// Cuts each text to a number of tokens, what it says of that included: where the rest lies. A
-/// number too small for that takes what that costs.
+/// Cuts each text to a number of tokens, including the note with the position of the rest. A number
+/// too small for the note is raised to its cost.
 pub(super) fn shorten(one: &mut Said, tokens: usize, counter: &dyn Counter) {
     let position = one.position;
     let mut cut = false;
     for block in one.blocks_mut().into_iter().flatten() {
         let Block::Text(text) = block else { continue };
-        // A token stands for a byte at least.
+        // A token is at least one byte.
         if text.len() <= tokens || counter.beginning(text, tokens).len() == text.len() {
             continue;
         }

@@ -1,13 +1,13 @@
-//! What may only be kept or left out together: one thing said, or calls with all of their results,
-//! each result beside its call wherever it was recorded. A call that nobody answered is answered
-//! here, by saying so. It must not choose: the window does.
+//! What may only be kept or left out together: one message, or calls with all of their results,
+//! each result beside its call wherever it was recorded. A call without a result gets a placeholder
+//! result here. It must not choose: the window does.
 
 use std::collections::HashSet;
 
 use super::said::{Block, Said, Speech, ToolResult, orphan};
 use crate::{event::Position, projection::body};
 
-/// What stands for the result of a call that has none.
+/// The result of a call that has none.
 const UNANSWERED: &str = "(no result was recorded)";
 
 /// Something that is kept or left out whole.
@@ -30,7 +30,7 @@ impl Unit {
         matches!(self.said.first(), Some(Said { speech: Speech::Call(_), .. }))
     }
 
-    /// Whether it tells the model about its work.
+    /// Whether it holds instructions to the model.
     #[must_use]
     pub fn is_system(&self) -> bool {
         matches!(self.said.first(), Some(Said { speech: Speech::System(_), .. }))

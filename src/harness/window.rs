@@ -82,7 +82,7 @@ pub struct Plan {
 /// Why positions are not in a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// They lie before where the window was told to begin.
+    /// They come before the requested beginning of the window.
     Before,
     /// The budget ended before them.
     Budget,

@@ -48,7 +48,7 @@ pub(super) struct Mark {
 pub(super) enum Undelivered {
     /// It may be, later.
     Later(ClientError),
-    /// The session is gone: nobody wants to keep it.
+    /// The session is gone; the event is dropped.
     Gone(ClientError),
     /// It never will be.
     Refused(ClientError),
@@ -59,7 +59,7 @@ pub(super) enum Undelivered {
 pub struct Drained {
     /// Files delivered.
     pub delivered: usize,
-    /// Files that nobody can read: they are out of the way now.
+    /// Unreadable files, moved to `refused/`.
     pub aside: usize,
     /// Why the rest waits on.
     pub stopped: Option<String>,
@@ -85,7 +85,7 @@ impl Delivery {
 pub(super) async fn deliver(client: &Client, delivery: &Delivery) -> Result<(), Undelivered> {
     let session = match SessionId::new(&delivery.session) {
         Ok(session) => session,
-        // Nobody but a person with an editor writes such a file.
+        // Only an editor writes such a file.
         Err(_) => return Ok(()),
     };
     let behind = match append(client, &session, &delivery.events).await {
@@ -110,7 +110,7 @@ pub(super) async fn deliver(client: &Client, delivery: &Delivery) -> Result<(), 
     let Some(mark) = &delivery.mark else { return Ok(()) };
     let mut body = json!({ "label": mark.label, "final": mark.done });
     if let (Some(behind), Some(body)) = (behind, body.as_object_mut()) {
-        // There, whoever wrote since: an event that waited has its place.
+        // The position right after this delivery, even if other events were written since.
         body.insert("at".to_owned(), json!(behind.to_string()));
     }
     let request = Request::post(session_path(&session, "/checkpoints"));
@@ -168,10 +168,10 @@ fn judged(error: ClientError) -> Undelivered {
     }
 }
 
-/// Delivers what waits, in the order in which it happened. What one session does not take now holds
-/// up that session alone; an owner that does not answer holds up all. But for the first nothing is
-/// begun after `share`, and what was begun by then is ended: over the slowest network something is
-/// delivered. Dropped in between it is as good as ended: what `drained` says is done.
+/// Delivers spooled events, oldest first. A session that refuses for now blocks its own events only;
+/// an owner that does not answer stops the drain. After `share` no further delivery starts, but the
+/// first always starts and one in progress completes, so that a slow network makes progress. The
+/// future may be dropped at any await: `drained` counts what was delivered.
 ///
 /// # Errors
 /// What the file system said of the spool.
@@ -205,7 +205,7 @@ pub async fn drain(
             Ok(delivery) => delivery,
             Err(Unread::Gone | Unread::Sealed) => continue,
             Err(Unread::Broken) => {
-                // Where it cannot even be moved it harms nobody.
+                // A file that cannot be moved is left: it blocks nothing.
                 drained.aside += usize::from(spool.set_aside(&path).is_ok());
                 continue;
             }

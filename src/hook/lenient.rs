@@ -1,6 +1,6 @@
-//! What an agent's program wrote, taken as far as it can be: an event that is cut off, too long,
-//! nested too deep or spelt as JSON must not be is one nevertheless. It must not know what an event
-//! means, and never answers worse than it was given: who reads JSON tries that first.
+//! A lenient reader of what an agent's program wrote: an event that is cut off, too long, nested
+//! too deep or not quite JSON is read as far as possible. It must not interpret events, and never
+//! makes valid JSON worse: callers try the strict parser first.
 
 use std::{
     borrow::Cow,
@@ -10,7 +10,7 @@ use std::{
 use serde_json::{Map, Value};
 
 const BOUNDS: Bounds = Bounds { bytes_max: 64 << 20, text_bytes_max: 8 << 20 };
-/// Bytes that are looked at, at most: whoever writes more never ends.
+/// Bytes read at most: bounds the input of a program that never stops.
 const INPUT_BYTES_MAX: u64 = 4 << 30;
 /// Levels at most: what comes around an event has its own, up to what the store takes.
 pub(super) const LEVELS_MAX: usize = 100;
@@ -241,7 +241,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The same with U+FFFD for each half of a surrogate pair that stands alone.
+/// The same with U+FFFD for each lone half of a surrogate pair.
 fn mended(inside: &str) -> Cow<'_, str> {
     let unit = |text: &str| {
         let digits = text.strip_prefix("\\u")?.get(..4)?;
@@ -272,8 +272,8 @@ fn mended(inside: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// A JSON string of what is between its quotes, however it is spelt: known escapes stay, any other
-/// backslash stands for itself.
+/// A JSON string of what is between its quotes, however it is written: known escapes stay, any
+/// other backslash is escaped.
 fn spelt(inside: &str) -> String {
     let mut out = String::from("\"");
     let mut rest = inside;

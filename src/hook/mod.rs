@@ -1,7 +1,7 @@
-//! HOOKS: what an agent's program (Claude Code, Codex) says of itself at each event, recorded in
-//! the agent's session, and what of the session its model is told when it lost or never had it. It
-//! must not make the agent wait for a store that is slow or gone: then the event is spooled, and
-//! the next front end delivers it. It must not print, nor decide what a session is worth knowing.
+//! HOOKS: events of an agent's program (Claude Code, Codex), recorded in the agent's session, and
+//! context for its model when it has none or lost it. It must not make the agent wait for a store
+//! that is slow or down: then the event is spooled, and the next front end delivers it. It must not
+//! print, nor decide what of a session is shown.
 
 mod deliver;
 pub mod install;
@@ -35,11 +35,11 @@ pub use spool::{Keys, Spool, SpoolError};
 const ANSWER_TIMES: u32 = 3;
 /// The part of its time in which a hook begins to deliver what others could not.
 const DRAIN_PART: u32 = 2;
-/// However long somebody wants to wait: the agent's program gives a hook ten seconds, and an event
+/// Upper bound of the configured wait: the agent's program gives a hook ten seconds, and an event
 /// must be in the spool before they are over.
 const WAIT_MAX: Duration = Duration::from_secs(8);
-/// After a failure nobody tries again for so many times as long as he would wait: an agent must not
-/// wait at each of its events.
+/// After a failure no hook tries to deliver for this many times its wait: an agent must not wait at
+/// each of its events.
 const PAUSE_TIMES: u32 = 4;
 
 /// What a hook works with.
@@ -73,12 +73,12 @@ pub struct Done {
     pub spooled: usize,
     /// What the agent's program is answered.
     pub answer: Option<Value>,
-    /// What a person may want to know.
+    /// Trouble to report to the user.
     pub trouble: Option<String>,
 }
 
 impl Hook {
-    /// Records an event and answers what the agent's program is told, whatever the store does.
+    /// Records an event and returns the answer for the agent's program, whatever the store does.
     pub async fn run(&self, payload: &Payload) -> Done {
         let mut salt = [0; 16];
         self.entropy.fill(&mut salt);
@@ -106,7 +106,7 @@ impl Hook {
                 done.trouble = trouble;
             }
             Err(why) => {
-                // Whoever delivered something is not the one to stop others from it.
+                // A hook that delivered something does not pause the others.
                 let failed = why.is_some() && drained.delivered == 0;
                 self.spool_it(&delivery, why, failed, &mut done);
                 if drained.delivered == 0 {
@@ -201,7 +201,7 @@ fn not_kept(error: &ClientError) -> String {
     format!("the session does not take this event: {error}")
 }
 
-/// What a hook prints for its program to tell the model.
+/// What a hook prints as context for the model.
 fn answer(payload: &Payload, text: &str) -> Value {
     json!({
         "hookSpecificOutput": { "hookEventName": payload.name(), "additionalContext": text },

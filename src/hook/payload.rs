@@ -112,7 +112,7 @@ impl Payload {
             text.ok_or(Unreadable::Lacks(name))
         };
         let (name, session) = (text("hook_event_name")?.to_owned(), text("session_id")?);
-        // A name that is none of ours stands for itself under another.
+        // A name that is not a valid id gets an id derived from it.
         let session = SessionId::new(session)
             .or_else(|_| SessionId::new(&format!("hook-{}", blake3::hash(session.as_bytes()))));
         let session = session.map_err(|_| Unreadable::Lacks("session_id"))?;
@@ -161,15 +161,15 @@ impl Payload {
         self.get(name)?.as_str().filter(|text| !text.is_empty())
     }
 
-    /// Who wrote it: Codex counts turns, Claude Code prompts.
+    /// The program that wrote it: Codex counts turns, Claude Code prompts.
     pub(super) fn agent(&self) -> Agent {
         let path = self.text("transcript_path").unwrap_or_default();
         let codex = self.get("turn_id").is_some() || path.contains("rollout-");
         if codex && self.get("prompt_id").is_none() { Agent::Codex } else { Agent::ClaudeCode }
     }
 
-    /// Names of the events made of it. What the program names itself has one name however often it
-    /// is told (two files of settings may both name us); anything else has a name by `salt`.
+    /// Ids of the events made of it. What the program names itself gets the same id at each report
+    /// (two settings files may both run this hook); any other gets an id from `salt`.
     pub(super) fn event_id(&self, salt: [u8; 16], part: usize) -> EventId {
         let own = match &*self.name {
             "UserPromptSubmit" => self.text("prompt_id").or(self.text("turn_id")),

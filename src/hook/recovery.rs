@@ -1,5 +1,5 @@
-//! What a model is told of the log when it starts, comes back, or lost its context: views that the
-//! owner dressed, marked as data, under a budget of tokens. It must not dress anything itself.
+//! Context from the log for a model that starts, resumes, or lost its context: views that the owner
+//! rendered, marked as data, under a budget of tokens. It must not render anything itself.
 
 use serde_json::{Map, Value, json};
 
@@ -21,10 +21,10 @@ const HISTORY: usize = 8;
 /// Characters of a goal.
 const GOAL_CHARS: usize = 160;
 
-/// Why a model is told something.
+/// Why a model gets context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wanted {
-    /// Its session goes on, its context does not.
+    /// Its session continues, its context is lost.
     Own,
     /// A new session of a project that had others.
     Before,
@@ -39,7 +39,7 @@ pub(super) fn wanted(payload: &Payload) -> Option<Wanted> {
     }
 }
 
-/// What the model is told; nothing when nothing is worth it.
+/// The context for the model; `None` when the log has nothing useful.
 pub(super) async fn recover(
     client: &Client,
     tokens_max: usize,
@@ -62,7 +62,7 @@ pub(super) async fn recover(
     }
 }
 
-/// The session itself: how to go on.
+/// The continuation of the session itself.
 async fn own(
     client: &Client,
     session: &SessionId,
@@ -83,7 +83,7 @@ async fn own(
     Ok(Some(framed(&head, &Value::Object(data), tail)))
 }
 
-/// What was done before in the same directory: what to start from, and what nobody ended.
+/// Earlier work in the same directory: what to start from, and what is unfinished.
 async fn before(
     client: &Client,
     session: &SessionId,
@@ -149,7 +149,7 @@ fn offered(history: &Value, own: &SessionId) -> Vec<Value> {
         .collect()
 }
 
-/// How to go on with a session; nothing when nothing was recorded that is worth it.
+/// The continuation of a session; `None` when it has nothing useful.
 async fn continuation(
     client: &Client,
     session: &SessionId,
@@ -168,7 +168,8 @@ async fn continuation(
     Ok((members.len() > 2).then_some(view))
 }
 
-/// The data, and around it who says so and that it is data. Nothing in it can end the frame.
+/// The data in a frame that names its source and marks it as data. No text in the data can close
+/// the frame.
 fn framed(head: &str, data: &Value, tail: &str) -> String {
     let data = data.to_string().replace('<', "\\u003c").replace('>', "\\u003e");
     format!("{head} {NOTICE}\n<sessionlog trust=\"{TRUST}\">\n{data}\n</sessionlog>\n{tail}")

@@ -1,6 +1,6 @@
-//! What waits in a spool of a store that has a key: under that key, for the spool lies outside of
-//! the store. `sealed1` and a line break, 24 bytes of nonce, the text under XChaCha20-Poly1305 with
-//! a key made of the master key for this alone. It must not keep a key longer than it takes.
+//! Encryption of a spool for a store that has a key: the spool is outside of the store. `sealed1`
+//! and a line break, 24 bytes of nonce, the text under XChaCha20-Poly1305 with a key derived from
+//! the master key for this purpose only. It must not keep a key longer than one use.
 
 use chacha20poly1305::{KeyInit as _, XChaCha20Poly1305, XNonce, aead::AeadInOut as _};
 use zeroize::Zeroizing;

@@ -1,10 +1,11 @@
-//! Events that could not be delivered, each in a file of its own, named by when it happened: so
-//! that any number of hooks write at once without waiting for each other, and what is read back is
-//! whole. It must not deliver, nor lie inside a data directory: that one may be what is broken.
+//! Events that could not be delivered, each in a file of its own, named by its time. Any number of
+//! hooks write at once without blocking each other, and a file is read whole or not at all. It must
+//! not deliver, nor be inside a data directory: that directory may be what is broken.
 //!
-//! A place: `TIME-ID.json` waits, `refused/` holds what nobody takes or can read, `failed` when
-//! delivering failed last, `drain.lock` is held by whoever delivers. A place that is another
-//! user's, or that another may write to, is none: its files are not read and none is put there.
+//! A spool directory: `TIME-ID.json` waits, `refused/` holds what was refused or is unreadable,
+//! `failed` exists when the last delivery failed, the delivering process holds `drain.lock`. A
+//! directory that belongs to another user, or that another may write to, is not read and not
+//! written.
 
 use std::{
     fmt,
@@ -42,7 +43,7 @@ pub type Keys = Box<dyn Fn() -> io::Result<Known> + Send + Sync>;
 /// Why an event that waits is not here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unread {
-    /// Somebody delivered it.
+    /// Another process delivered it.
     Gone,
     /// It is under a key, and none is here.
     Sealed,
@@ -67,20 +68,20 @@ impl fmt::Display for Spool {
 }
 
 impl Spool {
-    /// A spool in these places: the first that takes an event has it, all are read. Under a key
-    /// where the store has one: nothing that it would not show lies there.
+    /// A spool in these directories: an event goes to the first that accepts it, all are read.
+    /// Encrypted where the store has a key, so that the spool shows nothing that the store hides.
     #[must_use]
     pub fn new(places: Vec<PathBuf>, keys: Keys, entropy: Arc<dyn Entropy>) -> Self {
         Self { places, keys, known: OnceLock::new(), entropy }
     }
 
-    /// What tells the places of events for a server from those for others, behind their names.
+    /// The suffix of spool directories for a server, so that servers do not share them.
     #[must_use]
     pub fn suffix(server: &str) -> String {
         format!("-{:.16}", blake3::hash(server.as_bytes()).to_hex())
     }
 
-    /// The places that are there and nobody else's.
+    /// The directories that exist and belong to this user alone.
     fn own(&self) -> impl Iterator<Item = &PathBuf> {
         self.places.iter().filter(|place| files::is_own_dir(place))
     }
@@ -211,7 +212,7 @@ impl Spool {
         self.own().filter_map(failed).any(|at| at > since.0)
     }
 
-    /// The right to deliver what waits, until it is dropped; `None` while somebody has it.
+    /// The right to deliver, until it is dropped; `None` while another process has it.
     ///
     /// # Errors
     /// What the file system said.

@@ -1,6 +1,6 @@
-//! A hook's event in the words of the log: the one table from what agents' programs say to the
-//! types that every fold knows. What nothing fits is kept whole as `transcript.entry`; the original
-//! is kept under `raw`. It must not talk to anybody.
+//! Maps a hook's event to the events of the log: the one table from the events of agents' programs
+//! to the types that every fold reads. An event without a match is kept whole as
+//! `transcript.entry`; the original is kept under `raw`. It must not do I/O.
 
 use serde_json::{Map, Value, json};
 
@@ -12,7 +12,7 @@ use crate::event::{Timestamp, limits};
 
 /// Bytes of an event: what the store takes, and room for what comes around a body.
 const EVENT_BYTES: usize = limits::EVENT_BYTES_MAX - (64 << 10);
-/// Tools of our own: what they were told and answered is in the log already.
+/// This program's own tools: their calls and results are in the log already.
 const OWN_SERVER: &str = "sessionlog";
 
 /// Tools that run commands, as hooks name them.
@@ -48,7 +48,7 @@ pub(super) fn delivery(
         if let Some(bytes) = payload.cut_from() {
             event.insert("truncated".to_owned(), json!({ "bytes": bytes }));
         }
-        // The original once, with the event that stands for it.
+        // The original once, with the last event made of it.
         if part == last && kind != "transcript.entry" {
             event.insert("raw".to_owned(), Value::Object(payload.members().clone()));
         }
@@ -226,8 +226,8 @@ fn content(response: &Value) -> Value {
     }
 }
 
-/// The hunks of a change to a file as a unified diff writes them, when an editor answers with some:
-/// the whole file from before and the texts of the call stand beside them.
+/// The hunks of a change to a file as a unified diff writes them, when the response has some; the
+/// old file and the texts of the call are kept too.
 fn patch(response: &Value) -> Option<String> {
     let hunks = response.get("structuredPatch")?.as_array()?;
     let mut text = String::new();

@@ -116,8 +116,8 @@ fn answer(block: &Members) -> Object {
     renamed(block, &[("tool_use_id", "call_id"), ("content", "content"), ("is_error", "is_error")])
 }
 
-/// The messages that events mean, imported ones as they were and the others made of what they say;
-/// and what the model is told beside them.
+/// The messages of events: imported ones unchanged, the others built from their content; and the
+/// system text.
 pub(super) fn messages(events: &[Members]) -> (Vec<String>, Option<String>) {
     let mut made = Made::default();
     for event in events {
@@ -163,7 +163,7 @@ fn speaks_it(raw: &RawValue) -> bool {
 struct Made {
     messages: Vec<String>,
     system: Vec<String>,
-    /// Who speaks, and the blocks so far.
+    /// The role, and the blocks so far.
     open: Option<(&'static str, Vec<String>)>,
     /// Whether the last message came from another chat format.
     chat: bool,

@@ -1,6 +1,5 @@
-//! Lines of a Codex rollout to the events they mean. The items of the conversation are read; what
-//! the program tells its screen about them (`event_msg`) is kept, not read twice. It must not name
-//! events.
+//! Lines of a Codex rollout to events. The items of the conversation are read; the program's
+//! display events about them (`event_msg`) are kept, not read twice. It must not name events.
 
 use serde_json::value::RawValue;
 

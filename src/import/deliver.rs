@@ -37,7 +37,7 @@ pub(super) struct Delivery<'a> {
     session: SessionId,
     /// Where it goes instead when the session holds something else.
     beside: Option<SessionId>,
-    found: Option<Found>,
+    found: Option<Existing>,
     /// Events of this conversation that are there, as far as it was read.
     there: u64,
     /// Whether an event was added: none after it can be known.
@@ -52,7 +52,7 @@ pub(super) struct Delivery<'a> {
 }
 
 /// The session before the import.
-enum Found {
+enum Existing {
     Absent,
     There { metadata: Value, tail: u64 },
 }
@@ -109,7 +109,7 @@ impl<'a> Delivery<'a> {
         &self.session
     }
 
-    /// Says what a session created for this conversation is told about itself.
+    /// Sets the title and metadata of a session created for this conversation.
     pub(super) fn describe(&mut self, about: About, drafts: &[Draft]) {
         self.metadata =
             about.metadata().into_iter().map(|(k, v)| (k.to_owned(), Value::from(v))).collect();
@@ -149,7 +149,7 @@ impl<'a> Delivery<'a> {
                 return Ok(self.added(0, known as u64));
             }
             let end = self.there + known as u64;
-            // Only where the conversation ends may it go on: nobody else's events lie between.
+            // Valid only if the conversation ends the session: no other event comes between.
             match self.append(new, Some(end)).await {
                 Ok(_) => return Ok(self.added(new.len() as u64, known as u64)),
                 Err(error) if is(&error, "position_conflict") => {
@@ -158,7 +158,7 @@ impl<'a> Delivery<'a> {
                     }
                     self.adding = false;
                 }
-                // Somebody added some of them since we looked.
+                // Another writer added some of them since the last read.
                 Err(error) if is(&error, "idempotency_conflict") => self.adding = false,
                 Err(error) => return Err(error.into()),
             }
@@ -234,7 +234,8 @@ impl<'a> Delivery<'a> {
 
     /// Whether the session has events, and not of lines of this form.
     fn holds_another_shape(&self) -> bool {
-        let (Some(shape), Some(Found::There { metadata, tail })) = (self.shape, &self.found) else {
+        let (Some(shape), Some(Existing::There { metadata, tail })) = (self.shape, &self.found)
+        else {
             return false;
         };
         *tail > 0 && metadata.get(SHAPE_KEY).and_then(Value::as_str) != Some(shape)
@@ -245,21 +246,21 @@ impl<'a> Delivery<'a> {
         if self.found.is_none() {
             let found = self.client.json(Request::get(session_path(&self.session, ""))).await;
             self.found = Some(match found {
-                Err(error) if is(&error, "session_not_found") => Found::Absent,
+                Err(error) if is(&error, "session_not_found") => Existing::Absent,
                 found => {
                     let found = found?;
                     let tail = found.get("tail").and_then(Value::as_u64).unwrap_or(0);
                     let metadata = found.get("metadata").cloned().unwrap_or_default();
-                    Found::There { metadata, tail }
+                    Existing::There { metadata, tail }
                 }
             });
         }
-        Ok(matches!(self.found, Some(Found::Absent)))
+        Ok(matches!(self.found, Some(Existing::Absent)))
     }
 
-    /// After the last part: tells a session that was there before what is new about it.
+    /// After the last part: updates the metadata of a session that existed before.
     pub(super) async fn finish(&mut self) -> Result<(), ImportError> {
-        let Some(Found::There { metadata, .. }) = self.found.as_ref().filter(|_| !self.native)
+        let Some(Existing::There { metadata, .. }) = self.found.as_ref().filter(|_| !self.native)
         else {
             return Ok(());
         };
@@ -290,7 +291,7 @@ impl<'a> Delivery<'a> {
             .send(from_here(Request::post("/v1/sessions")).body(body, "application/json"))
             .await?;
         let metadata = Value::Object(self.metadata.clone());
-        self.found = Some(Found::There { metadata, tail: drafts.len() as u64 });
+        self.found = Some(Existing::There { metadata, tail: drafts.len() as u64 });
         Ok(())
     }
 
@@ -371,7 +372,7 @@ impl<'a> Delivery<'a> {
     }
 }
 
-/// Says which door writes these events.
+/// Marks the request as an import.
 fn from_here(request: Request) -> Request {
     request.header("Sessionlog-Origin", "import")
 }

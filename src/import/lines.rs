@@ -1,5 +1,5 @@
-//! Lines of a transcript, told apart: a conversation, a message, an event. A line that makes no
-//! sense is reported, an unfinished last one too; neither stops the rest. It must not send.
+//! Lines of a transcript by kind: a conversation, a message, an event. A bad line is reported, an
+//! unfinished last one too; neither stops the rest. It must not send.
 
 use std::io::{BufRead, Read};
 
@@ -48,7 +48,7 @@ pub(super) struct Lines<'a> {
     /// The name of the only conversation, until one has taken it.
     session: Option<SessionId>,
     conversations: u64,
-    /// Whose lines the source has, once one was told.
+    /// The program whose lines these are, once one was recognised.
     program: Option<Program>,
     line: u64,
     bytes: u64,

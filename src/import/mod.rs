@@ -26,7 +26,7 @@ use crate::{
 use deliver::Delivery;
 use lines::{Content, Item, Lines};
 
-/// Why an import stopped. What was acknowledged before is kept; importing again goes on there.
+/// Why an import stopped. What was acknowledged before is kept; importing again continues there.
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError {
     /// The owner or server refused or does not answer.
@@ -35,7 +35,7 @@ pub enum ImportError {
     /// Reading failed.
     #[error("reading: {0}")]
     Read(#[from] std::io::Error),
-    /// The session holds something else, or is being written by somebody else.
+    /// The session holds something else, or another writer is active.
     #[error("session {session} cannot be imported into: {other}")]
     Taken {
         /// The session.
@@ -96,7 +96,7 @@ pub struct Source<'a> {
     pub session: Option<SessionId>,
 }
 
-/// Imports one source; tells `progress` after every part that was acknowledged.
+/// Imports one source; calls `progress` after every acknowledged part.
 ///
 /// # Errors
 /// [`ImportError`]; lines that make no sense are no error but reported.
@@ -146,12 +146,12 @@ struct Single<'a> {
     conversation: Conversation,
     /// The session that the transcript says it is of.
     wanted: Option<SessionId>,
-    /// The lines of a program's transcript, and where it worked, until that is told.
+    /// The lines of a program's transcript and its directory, until the session has them.
     transcript: Option<Transcript>,
     place: Option<String>,
     drafts: Vec<Sent>,
     bytes: usize,
-    /// Whether the session was told whose transcript it holds.
+    /// Whether the session's metadata names the transcript.
     described: bool,
     /// Whether a part was refused: what comes after it is left out.
     refused: bool,
@@ -239,7 +239,7 @@ impl<'a> Run<'a> {
         self.report.bad.push(BadLine { line, problem, session: None });
     }
 
-    /// Whether a conversation is there. One that is refused is a bad line: the others go on.
+    /// Whether a conversation was accepted. Refused content becomes a bad line, and the import continues.
     fn whole(
         &mut self,
         line: u64,

@@ -239,8 +239,8 @@ impl Conversation {
         self.chain = *hash.as_bytes();
         let index = self.index;
         self.index += 1;
-        // Compared within one session and for one index: 64 bits tell any two texts apart, and they
-        // are the half of a longer name that does not compress.
+        // Compared within one session and for one index, 64 bits suffice. They are the half of a
+        // longer name that does not compress.
         let short: String = hash.to_hex().chars().take(16).collect();
         format!("im-{index:06}-{short}")
     }
@@ -390,7 +390,7 @@ fn written(chat: Chat, events: &[Members]) -> (Written, Option<String>) {
     }
 }
 
-/// The fields with what the model is told beside the messages, unless they say so themselves.
+/// The fields with the system text, unless they contain one.
 fn with_system(fields: String, system: Option<String>) -> String {
     let says = Members::read(&fields).is_ok_and(|fields| fields.raw("system").is_some());
     let Some(system) = system.filter(|_| !says) else { return fields };

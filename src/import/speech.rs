@@ -51,7 +51,7 @@ pub(super) fn call_id(event: &Members) -> &str {
         .map_or("\"\"", RawValue::get)
 }
 
-/// A block of a content, told from those of other formats.
+/// A block of content, apart from other formats' blocks.
 pub(super) enum Block {
     /// JSON text of the words.
     Text(String),

@@ -1,8 +1,7 @@
-//! Transcripts that agents' programs keep of themselves, line by line: which program's it is, the
-//! events of each line, and the lines back. A line is kept whole, whatever it means, so that what
-//! was imported is exported as it was; it is named by what it says and how often that was said
-//! before, so that importing again adds only what is new, wherever a resumed file repeats what it
-//! went on from. It must not do I/O.
+//! Transcripts of agents' programs, line by line: which program wrote it, the events of each line,
+//! and the lines back. A line is kept whole, so that an export equals the imported file. Its id
+//! comes from its text and how often that occurred before, so that importing again adds only what
+//! is new, even where a resumed file repeats its beginning. It must not do I/O.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -101,8 +100,7 @@ impl Transcript {
         self.program
     }
 
-    /// The first and last events of what the compaction that a line tells of leaves in the context:
-    /// runs of lines that follow each other.
+    /// The first and last events of the runs that a compaction line keeps in the context.
     pub(super) fn preserved(&mut self, line: &Members) -> Vec<(String, String)> {
         let preserved = self.claude.preserved(line);
         if preserved.is_empty() {
@@ -174,8 +172,8 @@ impl Transcript {
         drafts
     }
 
-    /// What a line is called: whose session it is in says nothing, because a program that goes on
-    /// with a session in another file may say it anew.
+    /// The id of a line. The session in it does not count, because a program that resumes a session
+    /// in another file may repeat the line there.
     fn name(&mut self, line: &Members, text: &str) -> String {
         let meaning = serde_json::from_str(&line.without(&["sessionId"]))
             .map_or_else(|_| text.to_owned(), |value| canonical(&value));

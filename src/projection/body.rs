@@ -17,7 +17,7 @@ pub mod kind {
     pub const GAP_OPENED: &str = "research.gap_opened";
     /// It is known now, or no longer matters.
     pub const GAP_CLOSED: &str = "research.gap_closed";
-    /// Where the research stands, in the caller's words.
+    /// The state of the research, in the caller's words.
     pub const SUMMARY: &str = "research.summary";
     /// A source that was met.
     pub const SOURCE: &str = "source.found";
@@ -102,7 +102,7 @@ pub struct StepBody {
     /// Number of the step it supersedes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revises: Option<u64>,
-    /// The branch it lies on; absent on the main line.
+    /// The branch it is on; absent on the main line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch_id: Option<String>,
     /// The step its branch left from.
@@ -160,7 +160,7 @@ pub struct SourceBody {
     /// The step that met it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<u64>,
-    /// Who says so: `server` or `model`.
+    /// Who recorded it: `server` or `model`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub found_by: Option<String>,
     /// The tool whose result names it.
@@ -251,7 +251,7 @@ pub struct MemoryBody {
     /// 1 to 10.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub importance: Option<u8>,
-    /// Where the events lie that it stands for.
+    /// The positions of the events it replaces.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub positions: Option<RangeBody>,
 }
@@ -274,7 +274,7 @@ pub struct CompactedBody {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Trigger {
-    /// Somebody asked for it.
+    /// The user asked for it.
     #[default]
     Manual,
     /// A tool answered.
@@ -283,7 +283,7 @@ pub enum Trigger {
     Timer,
     /// The window was full.
     Limit,
-    /// Somebody went back to another checkpoint, and goes on from there.
+    /// The session was resumed from another checkpoint and continues from there.
     Resume,
 }
 
@@ -320,7 +320,7 @@ pub struct CheckpointBody {
     /// What changed of the parent's state: a merge patch (RFC 7396).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delta: Option<serde_json::Map<String, serde_json::Value>>,
-    /// The whole state, so that nobody need look further back.
+    /// The whole state, so that no reader needs an earlier checkpoint.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base: Option<serde_json::Map<String, serde_json::Value>>,
 }

@@ -1,6 +1,6 @@
-//! Calls of tools and their results, each parsed once for every fold that wants to know: what the
-//! call does, which files and which command it names, and whether the result says that it failed.
-//! Calls wait, bounded, until their result comes. It must not keep a result.
+//! Calls of tools and their results, each parsed once for every fold that needs it: what the call
+//! does, which files and which command it names, and whether the result is a failure. Calls are
+//! kept, up to a bound, until their result comes. It must not keep a result.
 
 use std::collections::VecDeque;
 
@@ -27,16 +27,16 @@ const NAME_CHARS_MAX: usize = 80;
 const INPUT_CHARS_MAX: usize = 300;
 /// Bytes kept of what a tool that keeps the plan was asked.
 const PLAN_BYTES_MAX: usize = 4_000;
-/// Commands that go on while other calls are made.
+/// Commands that keep running while other calls are made.
 const RUNNING_MAX: usize = 16;
 /// Files of one call, and characters of a path.
 const FILES_MAX: usize = 64;
 const PATH_CHARS_MAX: usize = 300;
-/// What stands for the name of a tool that neither a call nor its result names.
+/// The name of a tool that neither a call nor its result names.
 const UNNAMED: &str = "(not named)";
 /// What a patch begins with.
 const PATCH: &str = "*** Begin Patch";
-/// What stands where a text was taken out.
+/// Placeholders for a text that was removed.
 const PLACEHOLDERS: [&str; 5] = [
     "(in this log already)",
     "(no content)",
@@ -74,7 +74,7 @@ pub(super) struct Answer {
     pub(super) text: String,
     /// Whether it failed, as far as anything says so.
     pub(super) failed: bool,
-    /// The exit code, when it is told.
+    /// The exit code, when the result has one.
     pub(super) code: Option<i64>,
     /// Whether a person did not let it happen.
     pub(super) is_refusal: bool,
@@ -90,7 +90,7 @@ impl Answer {
 
 /// What an event says of a tool.
 #[derive(Debug)]
-pub(super) enum Told<'a> {
+pub(super) enum ToolEvent<'a> {
     /// It was called, with that input.
     Call(&'a Call, Option<&'a RawValue>),
     /// It answered. What was not seen being called has no input and does nothing.
@@ -101,9 +101,9 @@ pub(super) enum Told<'a> {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Calls {
     open: VecDeque<Call>,
-    /// Commands that have not ended, with the ids under which they go on.
+    /// Commands that still run, with their ids.
     running: VecDeque<(Box<str>, Script)>,
-    /// Directory of the session: paths below it are told without it.
+    /// Directory of the session; paths below it are shown relative to it.
     root: Option<Box<str>>,
 }
 
@@ -132,7 +132,7 @@ struct ToolBody<'a> {
 
 impl Calls {
     /// What an event says of a tool; nothing when it is of none.
-    pub(super) fn fold<'a>(&'a mut self, event: &'a Event) -> Option<Told<'a>> {
+    pub(super) fn fold<'a>(&'a mut self, event: &'a Event) -> Option<ToolEvent<'a>> {
         let kind = event.kind.as_str();
         if body::is_call(kind) {
             let call: ToolBody<'_> = body::read(&event.body)?;
@@ -143,7 +143,7 @@ impl Calls {
             }
             let call = self.call(event, call)?;
             self.open.push_back(call);
-            return Some(Told::Call(self.open.back()?, input));
+            return Some(ToolEvent::Call(self.open.back()?, input));
         }
         if body::is_result(kind) {
             let result: ToolBody<'_> = body::read(&event.body)?;
@@ -173,7 +173,7 @@ impl Calls {
             });
             files.extend(patch.iter().flat_map(|patch| patched(patch)));
         }
-        // A command that only brings a patch is told by its files.
+        // A command that only applies a patch is listed by its files.
         let runs = command.zip(script).filter(|(_, script)| !script.contains(PATCH));
         let line = |script: &str| one_line(script, INPUT_CHARS_MAX).into();
         let command = runs.map(|(command, script)| Box::new((line(&script), command)));
@@ -192,14 +192,14 @@ impl Calls {
                 _ => one_line(told, INPUT_CHARS_MAX).into(),
             },
             does,
-            files: files.into_iter().take(FILES_MAX).map(|file| self.told(&file)).collect(),
+            files: files.into_iter().take(FILES_MAX).map(|file| self.relative(&file)).collect(),
             command: command.or(goes_on),
             plan: (does == Does::Plan && told.len() <= PLAN_BYTES_MAX).then(|| told.into()),
             is_aside: call.session_thread_id.is_some(),
         })
     }
 
-    fn result(&mut self, position: Position, result: ToolBody<'_>) -> Told<'static> {
+    fn result(&mut self, position: Position, result: ToolBody<'_>) -> ToolEvent<'static> {
         let id = result.call_id.as_ref().or(result.tool_use_id.as_ref());
         let id = id.or(result.mcp_tool_use_id.as_ref()).or(result.custom_tool_use_id.as_ref());
         let id: Option<&str> =
@@ -229,7 +229,7 @@ impl Calls {
             Does::Own | Does::Reads => false,
         };
         let failed = failed || said || is_refusal;
-        Told::Result(call, Answer { position, text, failed, code, is_refusal })
+        ToolEvent::Result(call, Answer { position, text, failed, code, is_refusal })
     }
 
     /// Remembers a command that has not ended.
@@ -240,7 +240,7 @@ impl Calls {
         self.running.extend(command.map(|command| (id.into(), command)));
     }
 
-    /// The command that goes on under an id, once.
+    /// Removes and returns the running command of an id.
     fn end(&mut self, id: &str) -> Option<Script> {
         let at = self.running.iter().position(|(known, _)| **known == *id)?;
         self.running.remove(at).map(|(_, command)| command)
@@ -258,8 +258,8 @@ impl Calls {
         }
     }
 
-    /// A path as it is told: without the directory of the session.
-    fn told(&self, path: &str) -> Box<str> {
+    /// A path relative to the session's directory, if it is below it.
+    fn relative(&self, path: &str) -> Box<str> {
         let path = path.strip_prefix("./").unwrap_or(path);
         let inside = self.root.as_deref().and_then(|root| path.strip_prefix(root));
         let inside = inside.and_then(|rest| rest.strip_prefix('/')).filter(|rest| !rest.is_empty());

@@ -40,10 +40,10 @@ pub struct Checkpoint {
     base_bytes: usize,
 }
 
-/// Where a reader goes on.
+/// Where a reader continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cursor {
-    /// The next position it wants.
+    /// The next position to read.
     pub position: Position,
     /// When it was put there.
     pub at: Timestamp,

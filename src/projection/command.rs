@@ -284,7 +284,7 @@ fn files(part: &Part) -> Vec<String> {
     let in_place = rest.iter().any(|word| word.starts_with("-i") || word.starts_with("-pi"));
     let mut files: Vec<String> = match name {
         "sed" | "perl" if in_place && rest.iter().filter(|word| *word == "-e").count() < 2 => {
-            // The first word is the script, wherever its flag stands.
+            // The first word is the script, wherever its flag is.
             plain.iter().skip(1).map(|word| (*word).clone()).collect()
         }
         "tee" | "touch" | "rm" | "unlink" => plain.into_iter().cloned().collect(),

@@ -200,7 +200,7 @@ mod tests {
         let first = made.latest().next().expect("the first");
         assert_eq!((first.trigger.as_deref(), first.is_told), (Some("auto"), true));
         assert_eq!(first.summary.as_deref(), Some("s"));
-        // Nobody drops what has not happened yet.
+        // Events that have not happened yet cannot be dropped.
         let beyond = folded(&[(5, "context.compacted", r#"{"dropped":[[3,900]]}"#)]);
         assert_eq!(pairs(beyond.out()), [(3, 5)]);
     }

@@ -112,7 +112,7 @@ fn answer_of(body: &[u8]) -> Option<String> {
     answer.content.map(words)
 }
 
-/// The members of the common events that a reader would want to see.
+/// The members of the common events that a view shows.
 #[derive(Deserialize)]
 struct Shape<'a> {
     #[serde(borrow)]

@@ -39,7 +39,8 @@ const NUMBER: u16 = 1 << 15;
 const UNIQUE_OF: u16 = 128;
 /// Share of a rare word's worth that a rare number has, in percent.
 const NUMBER_PERCENT: usize = 60;
-/// Sentences after which all counts are halved: a vocabulary that is full tells nothing apart.
+/// Sentences after which all counts are halved: in a full vocabulary every word is common, and no
+/// sentence ranks above another.
 const SENTENCES_COUNTED: u16 = 1 << 14;
 /// Score of a sentence whose words are all new.
 const SCORE_MAX: usize = 1_000;
@@ -55,7 +56,7 @@ pub enum Said {
     Listed(usize),
 }
 
-/// What a text says, in 128 bits: enough to tell repeats without the texts.
+/// A hash of a text's words in 128 bits: enough to find repeats without the texts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Signature {
     /// A bit for each of its words.
@@ -79,7 +80,7 @@ impl Signature {
         either > 0 && 10 * shared >= 7 * either
     }
 
-    /// Whether this text has no name and no number that the other lacks.
+    /// Whether every name and number of this text is also in the other.
     #[must_use]
     pub fn names_within(self, other: Self) -> bool {
         self.names & !other.names == 0
@@ -95,7 +96,7 @@ pub struct Finding {
     pub text: Box<str>,
     /// How much it says, as of when it was last judged; at most some thousands.
     pub score: usize,
-    /// What it says, to tell repeats.
+    /// Its signature, to find repeats.
     pub signature: Signature,
     words: Box<[u16]>,
     percent: usize,
@@ -433,7 +434,7 @@ fn words(sentence: &str) -> (Vec<u16>, Signature) {
     let mut found = Words { hashes: Vec::with_capacity(WORDS_MAX), ..Words::default() };
     let mut word: Option<Word> = None;
     for character in sentence.chars() {
-        let alone = stands_alone(character);
+        let alone = is_unspaced(character);
         if alone || !character.is_alphanumeric() {
             found.end(&mut word);
             if found.hashes.len() == WORDS_MAX {
@@ -521,7 +522,7 @@ impl Words {
 }
 
 /// Han, kana, hangul and their neighbours.
-fn stands_alone(character: char) -> bool {
+fn is_unspaced(character: char) -> bool {
     ('\u{2e80}'..='\u{d7ff}').contains(&character) || character >= '\u{20000}'
 }
 

@@ -2,8 +2,8 @@
 //! the result and not from what a model says of it. What is found waits here until the log says it
 //! as `source.found`. It must not fetch anything.
 //!
-//! An object with an address and a title is a source wherever it stands. An address in running text
-//! is one when the tool looked outside: a file full of links was not a visit to each.
+//! An object with an address and a title is a source wherever it is. An address in running text is
+//! one only when the tool read from the network: a file full of links was not a visit to each.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -42,7 +42,7 @@ const OUTSIDE: [&str; 9] =
 
 /// A source that a result names.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct FoundSource {
     /// The source, as the log will say it.
     pub source: SourceBody,
     /// Where the result is.
@@ -63,7 +63,7 @@ struct Call {
 #[derive(Clone, Debug, Default)]
 pub struct Findable {
     calls: VecDeque<Call>,
-    waiting: VecDeque<Found>,
+    waiting: VecDeque<FoundSource>,
 }
 
 #[derive(Deserialize)]
@@ -91,8 +91,8 @@ struct ResultBody<'a> {
 }
 
 impl Findable {
-    /// What waits to be told, the oldest first.
-    pub fn waiting(&self) -> impl Iterator<Item = &Found> {
+    /// Sources that are not recorded yet, the oldest first.
+    pub fn waiting(&self) -> impl Iterator<Item = &FoundSource> {
         self.waiting.iter()
     }
 
@@ -110,7 +110,7 @@ impl Findable {
     }
 
     /// A source that the log says: it waits no longer.
-    pub fn fold_told(&mut self, event: &Event) {
+    pub fn fold_recorded(&mut self, event: &Event) {
         if event.kind.as_str() == kind::SOURCE
             && let Some(told) = body::read::<SourceBody>(&event.body)
             && told.found_by.as_deref() == Some("server")
@@ -138,7 +138,7 @@ impl Findable {
         Some(())
     }
 
-    /// What another program's transcript tells was met elsewhere.
+    /// Records sources found by another program, from its imported transcript.
     fn fold_result(&mut self, event: &Event) -> Option<()> {
         let result: ResultBody<'_> = body::read(&event.body)?;
         let id = result.call_id.or(result.tool_use_id);
@@ -174,7 +174,7 @@ impl Findable {
             if self.waiting.len() == WAITING_MAX {
                 self.waiting.pop_front();
             }
-            self.waiting.push_back(Found { source, position: event.position, name });
+            self.waiting.push_back(FoundSource { source, position: event.position, name });
         }
         Some(())
     }
@@ -422,7 +422,7 @@ mod tests {
         }
         assert_eq!(findable.waiting().count(), WAITING_MAX);
         let told = findable.waiting().next().expect("one").source.clone();
-        findable.fold_told(&event(
+        findable.fold_recorded(&event(
             999,
             kind::SOURCE,
             String::from_utf8(body::write(&told).to_vec()).expect("JSON"),

@@ -27,8 +27,8 @@ pub struct Word {
     pub text: String,
 }
 
-/// What persons asked for. Answers that only agree ("ok", "go on") are left out, unless the session
-/// begins with one.
+/// What persons asked for. Answers that only agree ("ok", "go ahead") are left out, unless the
+/// session begins with one.
 #[derive(Clone, Debug, Default)]
 pub struct Instructions {
     task: Option<Word>,

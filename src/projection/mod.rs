@@ -1,6 +1,6 @@
-//! FACTS: what a session's events mean, as pure folds. Event by event, in constant time each; no
-//! I/O, no clock, no failure: a type nobody knows and a body that does not fit fold to nothing.
-//! It must not know a view, a budget or a client.
+//! FACTS: what a session's events mean, as pure folds. Each event takes constant time; no I/O, no
+//! clock, no failure: an unknown type and a body that does not fit fold to nothing. It must not
+//! depend on views, budgets or clients.
 
 pub mod body;
 mod calls;
@@ -30,7 +30,7 @@ pub use body::Confidence;
 pub use compactions::{Compaction, Compactions};
 pub use conversation::{Conversation, Line};
 pub use findings::{Finding, Findings, Said, Signature};
-pub use found::{Findable, Found};
+pub use found::{Findable, FoundSource};
 pub use instructions::{Instructions, Word};
 pub use outcomes::{OpenCall, Outcome, Outcomes, Trouble};
 pub use person::typed as typed_by_person;
@@ -45,7 +45,7 @@ pub use work::{CommandFact, Effect, FileFact, Work};
 
 use crate::event::{Event, Position, Timestamp};
 
-/// Everything this version knows of a session up to a position.
+/// All facts of a session up to a position.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
     /// The first position that is not folded in yet.
@@ -98,12 +98,12 @@ impl Facts {
             self.remembered.fold(event);
             self.findable.fold(event);
         } else {
-            self.findable.fold_told(event);
+            self.findable.fold_recorded(event);
         }
         self.fold_phase(event);
     }
 
-    /// Tells the phases what the event meant to the other folds.
+    /// Folds into the phases what the event meant to the other folds.
     fn fold_phase(&mut self, event: &Event) {
         let at = event.position;
         let is_step = event.kind.as_str() == body::kind::STEP;

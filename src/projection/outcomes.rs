@@ -1,6 +1,6 @@
-//! How the tools of a session fared: the latest outcomes, each with who was asked, what went wrong
-//! and where. A reader that lost its context would try again what has failed three times already.
-//! It must not judge a text that no tool called an error.
+//! The outcomes of a session's tool calls: the latest ones, each with the tool, the error and its
+//! place. Without them a reader that lost its context would retry what has failed three times
+//! already. It must not call a text an error that the tool did not report as one.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -25,10 +25,10 @@ const URL_CHARS_MAX: usize = 200;
 /// Characters of a result that are looked at for what went wrong.
 const TEXT_CHARS_MAX: usize = 2_000;
 
-/// What went wrong, as far as a result tells.
+/// The kind of a failure, as far as the result shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Trouble {
-    /// Who asks must say who it is.
+    /// The call needs authentication.
     AuthRequired,
     /// It was understood and refused.
     Blocked,
@@ -109,14 +109,14 @@ impl Trouble {
         let named = text.split("\"kind\"").nth(1).and_then(|rest| rest.split('"').nth(1));
         let own = named.and_then(|name| Self::ALL.into_iter().find(|one| one.as_str() == name));
         let has =
-            |mark: &str| text.match_indices(mark).any(|(at, _)| stands_alone(&text, at, mark));
+            |mark: &str| text.match_indices(mark).any(|(at, _)| is_whole_word(&text, at, mark));
         let meant = || ORDER.into_iter().find(|one| one.marks().iter().any(|mark| has(mark)));
         own.or_else(meant).unwrap_or(Self::Other)
     }
 }
 
 /// Whether a number is one by itself: 404 is not in 14046.
-fn stands_alone(text: &str, at: usize, mark: &str) -> bool {
+fn is_whole_word(text: &str, at: usize, mark: &str) -> bool {
     if !mark.starts_with(|c: char| c.is_ascii_digit()) {
         return true;
     }
@@ -153,7 +153,7 @@ pub struct OpenCall {
     pub id: String,
     /// The tool, with its server when it has one.
     pub name: String,
-    /// Where it lies.
+    /// The position of its result.
     pub position: Position,
 }
 

@@ -1,6 +1,6 @@
-//! Which words of a message a person typed. The programs of agents put words of their own into the
-//! same messages: reminders, output of local commands, summaries of compactions, rules of a
-//! directory. This is the one place that tells them apart; it must not keep anything.
+//! Which words of a message a person typed. Programs of agents put text of their own into the same
+//! messages: reminders, output of local commands, summaries of compactions, rules of a directory.
+//! This is the one place that separates them; it must not keep anything.
 
 use serde_json::value::RawValue;
 
@@ -71,7 +71,7 @@ const EMPTY_WORDS: &str = " ok okay k kk yes y yep yeah yup sure please pls than
     sim obrigado obrigada claro bedankt dank je da да ок хорошо спасибо ага tak dzięki evet tamam \
     好 好的 是 是的 行 对 嗯 可以 谢谢 はい うん 了解 ありがとう 네 예 응 감사합니다 ";
 
-/// What is left of an answer that only says: go on.
+/// Phrases that an answer may consist of that only agrees.
 const EMPTY_PHRASES: [&str; 69] = [
     "for your help",
     "for the help",
@@ -153,7 +153,7 @@ pub fn typed(content: &RawValue) -> String {
     typed.join("\n")
 }
 
-/// Whether an answer only says: go on.
+/// Whether an answer only agrees, like "go ahead".
 pub(super) fn is_trivial(text: &str) -> bool {
     let lower: String = text.chars().take(120).collect::<String>().to_lowercase();
     let words: Vec<&str> =

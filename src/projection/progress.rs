@@ -8,7 +8,7 @@ use serde_json::{Value, value::RawValue};
 
 use super::{
     body,
-    calls::{Answer, Call, Told},
+    calls::{Answer, Call, ToolEvent},
     instructions::{Instructions, Word},
     person,
     plans::{Plan, Plans},
@@ -79,7 +79,7 @@ impl Progress {
         self.instructions.task()
     }
 
-    /// The plan as it stands.
+    /// The current plan.
     #[must_use]
     pub fn plan(&self) -> Option<&Plan> {
         self.plans.plan()
@@ -116,13 +116,13 @@ impl Progress {
         self.outcome_at
     }
 
-    pub(super) fn fold(&mut self, event: &Event, told: Option<&Told<'_>>) {
+    pub(super) fn fold(&mut self, event: &Event, tool_event: Option<&ToolEvent<'_>>) {
         // A body that does not fit says nothing.
-        let _ = match (event.kind.as_str(), told) {
+        let _ = match (event.kind.as_str(), tool_event) {
             ("user.message", _) => self.fold_word(event),
             ("plan.updated", _) => self.plans.fold(event),
             ("outcome.recorded", _) => self.fold_outcome(event),
-            (_, Some(told)) => self.fold_tool(told),
+            (_, Some(tool_event)) => self.fold_tool(tool_event),
             _ => None,
         };
     }
@@ -135,13 +135,13 @@ impl Progress {
         Some(())
     }
 
-    fn fold_tool(&mut self, told: &Told<'_>) -> Option<()> {
-        match told {
-            Told::Call(call, input) if call.does == Does::Plan && !call.is_aside => {
+    fn fold_tool(&mut self, tool_event: &ToolEvent<'_>) -> Option<()> {
+        match tool_event {
+            ToolEvent::Call(call, input) if call.does == Does::Plan && !call.is_aside => {
                 self.plans.call(call.position, &call.tool, (*input)?)
             }
-            Told::Call(..) => None,
-            Told::Result(call, answer) => match call.does {
+            ToolEvent::Call(..) => None,
+            ToolEvent::Result(call, answer) => match call.does {
                 Does::Plan if call.is_aside || answer.failed => None,
                 Does::Plan => {
                     let created = call.tool.eq_ignore_ascii_case("TaskCreate");
@@ -322,7 +322,7 @@ mod tests {
             ("agent.tool_result", r#"{"call_id":"4","content":"(in this log already)"}"#),
             ("agent.tool_result", r#"{"name":"mcp__sessionlog__resume","content":"x"}"#),
         ]);
-        let told: Vec<_> = progress.outputs().map(|one| (&*one.tool, one.is_error)).collect();
-        assert_eq!(told, [("get_user", false)], "a read that says no is an answer");
+        let tool_event: Vec<_> = progress.outputs().map(|one| (&*one.tool, one.is_error)).collect();
+        assert_eq!(tool_event, [("get_user", false)], "a read that says no is an answer");
     }
 }

@@ -1,11 +1,10 @@
-//! What tools answered in a session, so that the same call need not be made again: which call,
-//! where its result lies, how old it is, and whether it may stand for another call. It must not
-//! keep an answer's text: the log does.
+//! Results of tools in a session, so that the same call need not be made again: the call, the
+//! position of its result, its age, and whether it may answer another call. It must not keep a
+//! result's text: the log does.
 //!
-//! A call that says it is not read-only (`read_only: false`) stands for nothing, and what its
-//! server answered before may be stale from then on. What was an error, cut, or had secrets taken
-//! out is not what a tool would answer. `context.cleared` is a fresh start; the log keeps
-//! everything.
+//! The result of a call that is not read-only (`read_only: false`) is never reused, and earlier
+//! results of its server may be stale from then on. Nor is a result reused that was an error, was
+//! cut, or had secrets removed. `context.cleared` empties it; the log keeps everything.
 
 use std::{
     collections::VecDeque,
@@ -25,7 +24,7 @@ pub const CLEARED: &str = "context.cleared";
 const MEMORIES_MAX: usize = 1_000;
 /// Calls remembered until their result comes.
 const CALLS_MAX: usize = 256;
-/// Bytes of text that a token stands for, about.
+/// Bytes of text for each token, about.
 const TOKEN_BYTES: usize = 4;
 
 /// An answer that is remembered.
@@ -40,7 +39,7 @@ pub struct Memory {
     pub at: Timestamp,
     /// About how many tokens its text takes.
     pub tokens: usize,
-    /// Whether it may stand for the same call.
+    /// Whether it may answer the same call.
     pub answers: bool,
     /// How often it did.
     pub hits: u64,
@@ -100,7 +99,7 @@ struct ResultBody<'a> {
 }
 
 impl ResultBody<'_> {
-    /// Whether the server said all it has to say: it may want input first, or begin a task.
+    /// Whether the result is final: a server may ask for input first, or start a task.
     fn is_complete(&self) -> bool {
         #[derive(Deserialize)]
         struct Kind {
@@ -174,13 +173,13 @@ impl Remembered {
         self.list.is_empty()
     }
 
-    /// How often an answer stood for another call.
+    /// How many calls were answered from here.
     #[must_use]
     pub fn hits(&self) -> u64 {
         self.hits
     }
 
-    /// The newest answer to a call, whether or not it may stand for it.
+    /// The newest result of a call, whether or not it may be reused.
     #[must_use]
     pub fn find(&self, digest: u64) -> Option<&Memory> {
         self.list.iter().rev().find(|memory| memory.digest == digest)
@@ -204,7 +203,7 @@ impl Remembered {
         let call: CallBody = body::read(&event.body)?;
         let server: Option<Arc<str>> = call.server.as_deref().map(Into::into);
         if call.read_only == Some(false) {
-            self.doubt(server.as_deref());
+            self.mark_stale(server.as_deref());
         }
         if self.calls.len() == CALLS_MAX {
             self.calls.pop_front();
@@ -236,7 +235,7 @@ impl Remembered {
             return Some(());
         }
         if call.reads == Some(false) {
-            self.doubt(call.server.as_deref());
+            self.mark_stale(call.server.as_deref());
         }
         self.list.retain(|memory| memory.digest != call.digest);
         if self.list.len() == MEMORIES_MAX {
@@ -257,7 +256,7 @@ impl Remembered {
     }
 
     /// A server's answers may be stale: something was changed there.
-    fn doubt(&mut self, server: Option<&str>) {
+    fn mark_stale(&mut self, server: Option<&str>) {
         let its = |memory: &&mut Memory| memory.server.as_deref() == server;
         self.list.iter_mut().filter(its).for_each(|memory| memory.answers = false);
         // What is still under way may have been read before.

@@ -12,7 +12,7 @@ const TAIL_BYTES: usize = 64 << 10;
 /// Lines at the beginning, and at the end, that may say the exit code.
 const HEAD_LINES: usize = 8;
 const LAST_LINES: usize = 2;
-/// Failing tests that are told apart.
+/// Failing tests that are listed by name.
 pub(super) const NAMES_MAX: usize = 32;
 /// Characters of what went wrong: of the names, of one of them, in all.
 const NAMES_CHARS_MAX: usize = 200;
@@ -108,7 +108,7 @@ pub(super) fn says_failure(text: &str) -> bool {
     FAILURES.iter().any(|mark| head.starts_with(mark))
 }
 
-/// The id under which a command goes on that has not ended; empty when it is not told.
+/// The id of a command that still runs; empty when the text has none.
 pub(super) fn still_runs(text: &str) -> Option<&str> {
     const MARKS: [&str; 2] =
         ["Process running with session ID ", "Command running in background with ID: "];
@@ -168,7 +168,7 @@ fn code_of(line: &str) -> Option<i64> {
 /// What an output says of tests.
 #[derive(Debug, Default)]
 pub(super) struct Report<'a> {
-    /// Tests that failed, in the order told; at most 32.
+    /// Tests that failed, in the order of the report; at most 32.
     pub(super) failing: Vec<&'a str>,
     /// Tests that passed.
     pub(super) passing: BTreeSet<&'a str>,
@@ -283,7 +283,7 @@ fn counts_failures(line: &str) -> bool {
         let (word, rest) = rest.split_at(end);
         let next = rest.split_whitespace().next().unwrap_or_default();
         let count = before.rsplit(|c: char| !c.is_ascii_alphanumeric()).next();
-        // What failed is told before the count, or is a test: "1 failed attempt" counts none.
+        // What failed is named before the count, or is a test: "1 failed attempt" counts none.
         let tests = matches!(next, "in" | "of" | "out" | "test" | "tests" | "suite" | "suites");
         matches!(word, "ed" | "ing" | "ures" | "ure")
             && (tests || !next.starts_with(|c: char| c.is_ascii_alphabetic()))
@@ -365,7 +365,7 @@ fn of_marks(line: &str) -> Option<(bool, &str)> {
     if let Some((name, passed)) =
         MARKS.iter().find_map(|(mark, passed)| Some((line.strip_prefix(mark)?, *passed)))
     {
-        // What a run took stands behind a name.
+        // The duration of a run follows its name.
         let name = match name.rsplit_once(" (") {
             Some((name, took)) if took.ends_with("s)") => name,
             _ => name,

@@ -41,7 +41,7 @@ pub struct Step {
     pub confidence: Option<Confidence>,
     /// Number of the latest step that revises it; derived, never stored.
     pub superseded_by: Option<u64>,
-    /// Where the step event lies.
+    /// The position of the step event.
     pub position: Position,
     /// Everything recorded with it in one batch: one slice reads the step and its gaps.
     pub extent: Range,
@@ -73,7 +73,7 @@ pub struct Gap {
     pub closed: Option<(Position, Option<u64>)>,
 }
 
-/// Where the research stands, in the caller's words.
+/// The state of the research, in the caller's words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallerSummary {
     /// The words.
@@ -387,7 +387,7 @@ impl Research {
         self.branch_names.get(name).and_then(|at| self.branches.get(*at))
     }
 
-    /// The branch a step lies on.
+    /// The branch a step is on.
     #[must_use]
     pub fn branch_of_step(&self, step: &Step) -> Option<&Branch> {
         step.branch.and_then(|at| self.branches.get(at))
@@ -452,7 +452,7 @@ impl Research {
         self.sources.wants(found)
     }
 
-    /// Where the research stands, in the caller's words.
+    /// The state of the research, in the caller's words.
     #[must_use]
     pub fn summary(&self) -> Option<&CallerSummary> {
         self.summary.as_ref()

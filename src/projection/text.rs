@@ -43,8 +43,8 @@ pub fn shortened(text: &str, end: usize) -> String {
     made
 }
 
-/// The last place up to `end`, which lies between characters, where a whole grapheme ends. Only
-/// what is around it is looked at.
+/// The last grapheme boundary up to `end`, which must be a character boundary. Only the text around
+/// it is read.
 #[must_use]
 pub fn whole_graphemes(text: &str, end: usize) -> usize {
     let mut cursor = GraphemeCursor::new(end, text.len(), true);

@@ -308,7 +308,7 @@ pub(super) fn split<'a>(server: Option<&'a str>, name: &'a str) -> (Option<&'a s
     }
 }
 
-/// Whether a tool is one of this program's own: what it was told is in the log already. A name
+/// Whether a tool is one of this program's own: its arguments are in the log already. A name
 /// without a server may be one that a wrapped server offers.
 #[must_use]
 pub fn is_own(server: Option<&str>, name: &str) -> bool {

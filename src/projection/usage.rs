@@ -8,7 +8,7 @@ use crate::event::{Event, Position, Timestamp};
 
 /// Type of the event that reports a request's usage.
 pub const REPORT: &str = "span.model_request_end";
-/// Type of the event by which the monitor tells that a level was crossed.
+/// Type of the event by which the monitor reports that a level was crossed.
 pub const THRESHOLD: &str = "context.threshold";
 
 /// How full a context window is.
@@ -91,7 +91,7 @@ impl Usage {
         // A body that does not fit says nothing.
         let _ = match event.kind.as_str() {
             REPORT => self.fold_report(event),
-            THRESHOLD => self.fold_told(event),
+            THRESHOLD => self.fold_threshold(event),
             _ => None,
         };
     }
@@ -115,7 +115,7 @@ impl Usage {
         Some(())
     }
 
-    fn fold_told(&mut self, event: &Event) -> Option<()> {
+    fn fold_threshold(&mut self, event: &Event) -> Option<()> {
         let told: ThresholdBody = body::read(&event.body)?;
         let level = [Level::Threshold, Level::Limit];
         let level = level.into_iter().find(|level| level.as_str() == told.level)?;

@@ -1,11 +1,10 @@
-//! What was done in a session, beside what was said: files changed, commands and tests that failed
-//! with how they stand now, and calls that changed something else. Bounded; it must not keep an
-//! output.
+//! The work of a session, besides its messages: files changed, commands and tests that failed with
+//! their current state, and calls that changed something else. Bounded; it must not keep an output.
 
 use std::collections::VecDeque;
 
 use super::{
-    calls::{Answer, Call, Told},
+    calls::{Answer, Call, ToolEvent},
     command::{Command, Test},
     compact::compact,
     report::Report,
@@ -23,7 +22,7 @@ const RESULT_CHARS_MAX: usize = 400;
 /// A file that was changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileFact {
-    /// Its path, relative to the session's directory where it lies below that.
+    /// Its path, relative to the session's directory when below it.
     pub path: Box<str>,
     /// How often it was changed.
     pub times: u64,
@@ -105,11 +104,11 @@ impl Work {
 
     /// Folds in what an event says of a tool. Sets whether the result of a command failed, which
     /// its output may say where its result does not.
-    pub(super) fn fold(&mut self, told: &mut Told<'_>) {
-        match told {
-            Told::Call(call, _) if call.does == Does::Changes => self.begin(call),
-            Told::Call(..) => {}
-            Told::Result(call, answer) => {
+    pub(super) fn fold(&mut self, tool_event: &mut ToolEvent<'_>) {
+        match tool_event {
+            ToolEvent::Call(call, _) if call.does == Does::Changes => self.begin(call),
+            ToolEvent::Call(..) => {}
+            ToolEvent::Result(call, answer) => {
                 if call.does == Does::Changes {
                     self.end(call, answer);
                 }
@@ -275,7 +274,7 @@ mod tests {
         let (mut work, mut open) = (Work::default(), Calls::default());
         let mut fold = |position: usize, kind: &str, body: Value| {
             let event = event(position as u64, kind, body.to_string());
-            open.fold(&event).iter_mut().for_each(|told| work.fold(told));
+            open.fold(&event).iter_mut().for_each(|tool_event| work.fold(tool_event));
         };
         for (at, (tool, input, answer)) in calls.iter().enumerate() {
             let mut result = json!({ "call_id": at.to_string(), "is_error": false });
@@ -320,19 +319,19 @@ mod tests {
             members.extend(answer.as_object().expect("an object").clone());
             facts.fold(&event(0, "agent.tool_use", call.to_string()));
             facts.fold(&event(1, "agent.tool_result", result.to_string()));
-            let told: Vec<bool> = facts.progress.outputs().map(|one| one.is_error).collect();
-            assert_eq!(told, [failed], "{command}");
+            let tool_event: Vec<bool> = facts.progress.outputs().map(|one| one.is_error).collect();
+            assert_eq!(tool_event, [failed], "{command}");
         }
     }
 
-    /// Each command that failed once, with how it stands.
+    /// Each command that failed once, with its current state.
     fn commands(work: &Work) -> Vec<String> {
-        let told = |fact: &CommandFact| {
+        let tool_event = |fact: &CommandFact| {
             let state = if fact.failed { "fails" } else { "mended" };
             let of = format!("{}/{} {}", fact.failures, fact.runs, fact.error);
             format!("{} {state} {}", fact.line, of.trim_end())
         };
-        work.commands().map(told).collect()
+        work.commands().map(tool_event).collect()
     }
 
     #[test]
@@ -397,7 +396,7 @@ mod tests {
         ];
         assert_eq!(files, expected);
         let failing: Vec<_> = work.failing().map(|fact| &*fact.line).collect();
-        assert_eq!(failing, ["touch made.rs"], "a patch is told by its files alone");
+        assert_eq!(failing, ["touch made.rs"], "a patch is tool_event by its files alone");
     }
 
     #[test]
@@ -503,13 +502,13 @@ mod tests {
             ("Bash", json!({ "command": "curl -X POST x" }), json!("done")),
             ("mcp__sessionlog__emit_event", json!({}), json!("done")),
         ]);
-        let told: Vec<_> = work
+        let tool_event: Vec<_> = work
             .effects()
             .map(|one| (one.position.0, &*one.tool, &*one.input, &*one.result, one.failed))
             .collect();
         let booked = "flights: [HAT1], payment: {amount: 375}";
         assert_eq!(
-            told,
+            tool_event,
             [
                 (1, "book_reservation", booked, "reservation_id: HATHAT, total: 375", false),
                 (5, "cancel_order", "id: A1", "Error: order A1 is shipped", true),
@@ -527,10 +526,10 @@ mod tests {
         {
             let body = json!({ "name": name, "read_only": read_only, "server": "s" });
             let event = event(position as u64, "agent.mcp_tool_use", body.to_string());
-            calls.fold(&event).iter_mut().for_each(|told| work.fold(told));
+            calls.fold(&event).iter_mut().for_each(|tool_event| work.fold(tool_event));
         }
-        let told: Vec<_> = work.effects().map(|one| (one.position.0, &*one.tool)).collect();
-        assert_eq!(told, [(0, "send_mail"), (2, "lookup")]);
+        let tool_event: Vec<_> = work.effects().map(|one| (one.position.0, &*one.tool)).collect();
+        assert_eq!(tool_event, [(0, "send_mail"), (2, "lookup")]);
     }
 
     #[test]

@@ -1,6 +1,6 @@
-//! The proxy on HTTP, in front of a server on HTTP: what comes goes on with its headers, what comes
-//! back comes back, streams as streams. It must not answer for the server but where a tool of ours
-//! or a remembered answer is asked for.
+//! The proxy on HTTP, in front of a server on HTTP: requests are forwarded with their headers,
+//! answers too, streams as streams. It must not answer for the server except for its own tools and
+//! reused results.
 
 use std::{
     hash::{DefaultHasher, Hash as _, Hasher as _},
@@ -49,7 +49,7 @@ const OF_A_HOP: [HeaderName; 8] = [
     header::TRAILER,
     header::UPGRADE,
 ];
-/// Headers that say what is asked and not who asks, as all that begin with `mcp-` do.
+/// Headers that describe the request and not the caller, besides those that begin with `mcp-`.
 const OF_A_REQUEST: [&str; 4] = ["accept", "content-type", "last-event-id", SESSION];
 const DURABLE_PATIENCE: Duration = Duration::from_secs(10);
 const LAST_WORDS: Duration = Duration::from_secs(10);
@@ -63,7 +63,7 @@ struct Front {
     alone: AtomicU64,
 }
 
-/// Serves HTTP on a listener in front of a server on HTTP, until told to stop.
+/// Serves HTTP on a listener in front of a server on HTTP, until `stop` completes.
 ///
 /// # Errors
 /// The listener breaks, or a header cannot be sent.
@@ -103,7 +103,8 @@ impl Connected<IncomingStream<'_, TcpListener>> for Connection {
     }
 }
 
-/// What a request of a client is expected to be answered; who leaves before that gives it up.
+/// The answers that a client's request expects; dropped when the client disconnects, which gives
+/// them up.
 struct Expected {
     front: Arc<Front>,
     keys: Vec<String>,
@@ -122,7 +123,7 @@ async fn pass(
 ) -> Response {
     let (parts, body) = request.into_parts();
     if !is_local(&parts.headers, header::HOST) || !is_local(&parts.headers, header::ORIGIN) {
-        // The server behind would see our name where a stranger's stands.
+        // Forwarded, the server would get this proxy's name in place of the foreign host.
         return (StatusCode::FORBIDDEN, "this host or origin may not ask here").into_response();
     }
     let Ok(body) = axum::body::to_bytes(body, LINE_BYTES_MAX).await else {
@@ -167,8 +168,8 @@ async fn pass(
     front.back(response, channel, expected).await
 }
 
-/// Who asks: a digest of everything a request shows but what is asked, for an answer may depend on
-/// any of it. Those who show nothing are one.
+/// Identifies the caller: a digest of all parts of a request but its content, because an answer may
+/// depend on any of them. Callers without credentials are one.
 fn caller(parts: &Parts) -> u64 {
     let of_a_request = |name: &HeaderName| {
         OF_A_HOP.contains(name)
@@ -252,7 +253,7 @@ impl Front {
         (status, headers, body).into_response()
     }
 
-    /// Looks at a message of the server; what goes on instead of it.
+    /// Inspects a message of the server; returns what is forwarded instead of it.
     async fn look(&self, channel: &str, message: &[u8]) -> Option<String> {
         let back = self.desk.server_says(channel, std::str::from_utf8(message).ok()?);
         for record in back.records.iter().filter(|_| self.durable) {
@@ -262,7 +263,7 @@ impl Front {
     }
 }
 
-/// A stream of the server's, event by event, for as long as somebody hears it.
+/// A stream of the server's, event by event, until the client disconnects.
 fn stream(response: reqwest::Response, channel: String, expected: Expected) -> Body {
     let state = (expected, channel, response.bytes_stream(), Events::default());
     let chunks = futures_util::stream::unfold(Some(state), |state| async move {

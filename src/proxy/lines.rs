@@ -12,7 +12,7 @@ const READ_BYTES: usize = 64 << 10;
 /// What was read, its end included.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Piece {
-    /// A whole line; the last one of a stream may lack its end.
+    /// A whole line; the last one of a stream may have no line end.
     Line(Vec<u8>),
     /// A part of a line that is too long; `true` when it is the last.
     Part(Vec<u8>, bool),

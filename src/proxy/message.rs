@@ -1,6 +1,6 @@
-//! What a proxy looks at in a JSON-RPC message: id, method, and the raw text of the rest, each
-//! where it stands, so that a change is an insertion and every other byte stays. What does not
-//! read as a message is none. It must not know a revision of the protocol.
+//! The parts of a JSON-RPC message that a proxy needs: id, method, and the raw text of the rest
+//! with its range, so that a change is an insertion and every other byte stays. Input that does not
+//! parse is no message. It must not depend on a revision of the protocol.
 
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
@@ -28,7 +28,7 @@ pub(super) struct CallParams<'a> {
     pub(super) arguments: Option<&'a RawValue>,
     #[serde(default, rename = "_meta")]
     pub(super) meta: Option<Value>,
-    /// The client wants a task, not an answer.
+    /// The client asks for a task, not an answer.
     #[serde(default)]
     task: Option<serde::de::IgnoredAny>,
     /// What the server asked for in its last answer.
@@ -40,7 +40,7 @@ pub(super) struct CallParams<'a> {
 }
 
 impl CallParams<'_> {
-    /// Whether it begins a task or goes on with an earlier call: no earlier answer stands for it.
+    /// Whether it starts a task or continues an earlier call: no earlier result may answer it.
     pub(super) fn is_more_than_a_call(&self) -> bool {
         self.task.is_some() || self.responses.is_some() || self.state.is_some()
     }
@@ -146,7 +146,7 @@ pub(super) struct Outline {
     depth: usize,
     quoted: bool,
     escaped: bool,
-    /// What stands at the top since the last member began, as far as it may be a name or an id.
+    /// The text at the top level since the last member began, as far as it may be a name or an id.
     token: Vec<u8>,
     name: Vec<u8>,
     pub(super) id: Option<Value>,

@@ -1,7 +1,6 @@
-//! RECORDING PROXY: stands between an MCP client and the server it uses, passes every message on
-//! as it came, and records what tools were called with and what they answered. It must not know a
-//! revision of the protocol, decode a message further than it looks at it, or let the store's
-//! trouble become the server's.
+//! RECORDING PROXY: between an MCP client and a server, forwards every message unchanged, and
+//! records calls of tools and their results. It must not depend on a revision of the protocol,
+//! decode more of a message than it needs, or fail the server's calls when the store fails.
 //!
 //! Two kinds of messages are looked at: lists of tools, to which two of ours are added, and calls
 //! of tools, of which a repeat may be answered from the log. Everything else is bytes.
@@ -25,7 +24,7 @@ pub use upstream::{Upstream, with_upstream};
 
 use crate::{env::Clock, event::SessionId, secrets::Recogniser};
 
-/// Says something to the person who started the proxy: standard error, mostly.
+/// Reports to the person who started the proxy, mostly on standard error.
 pub type Notify = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// What of the earlier outputs goes to the client beside an answer.
@@ -44,14 +43,14 @@ pub enum Context {
 pub struct Repeats {
     /// How old an answer of a read-only tool may be; `None`: the log answers nothing.
     pub age_max: Option<Duration>,
-    /// The same for single tools: `None` never. It stands also where a tool does not say whether
-    /// it only reads, and never where a tool says that it writes.
+    /// The same for single tools: `None` never. It also applies where a tool does not declare
+    /// whether it only reads, and never where a tool declares that it writes.
     pub tools: BTreeMap<String, Option<Duration>>,
     /// Tokens of answers that are remembered.
     pub tokens_max: usize,
 }
 
-/// What a proxy is told.
+/// Options of a proxy.
 #[derive(Clone)]
 pub struct Options {
     /// The session to record into where a message does not name one; else a temporary one.
@@ -64,7 +63,7 @@ pub struct Options {
     pub directory: Option<String>,
     /// How a call may be answered from the log.
     pub repeats: Repeats,
-    /// How long a call waits for what the log knows before it goes to the server.
+    /// How long a call waits for the log before it goes to the server.
     pub patience: Duration,
     /// What of earlier outputs goes to the client.
     pub context: Context,
@@ -72,7 +71,7 @@ pub struct Options {
     pub durable: bool,
     /// What is taken out before it is recorded.
     pub secrets: Option<Arc<Recogniser>>,
-    /// Whom to tell of trouble.
+    /// Receives reports of trouble.
     pub notify: Notify,
     /// The time.
     pub clock: Arc<dyn Clock>,

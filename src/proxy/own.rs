@@ -18,7 +18,7 @@ pub(super) enum Own {
 impl Own {
     const ALL: [Self; 2] = [Self::Clear, Self::Recover];
 
-    /// Its name in our own door.
+    /// Its name in this program's MCP interface.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Clear => "clear_session",

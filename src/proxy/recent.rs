@@ -64,7 +64,7 @@ impl<K: Clone + Eq + Hash, V> Recent<K, V> {
         Some(value)
     }
 
-    /// Takes out the entries whose keys are wanted, the oldest first.
+    /// Removes and returns the entries whose keys match, the oldest first.
     pub(super) fn take(&mut self, wanted: impl Fn(&K) -> bool) -> Vec<V> {
         let keys: Vec<K> = self.order.values().filter(|key| wanted(key)).cloned().collect();
         keys.iter().filter_map(|key| self.remove(key)).collect()

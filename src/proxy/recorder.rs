@@ -1,7 +1,7 @@
-//! What happened, on its way into the log: queued at once, cleaned of secrets, sent in batches
-//! behind the back of whoever waits for an answer. Each session has a lane of its own: what one
-//! does not take holds up no other. It must not make anybody wait, nor grow without bound: what the
-//! store does not take for too long is counted and told, and the wrapped server goes on.
+//! Events on their way into the log: queued at once, cleaned of secrets, sent in batches by a task,
+//! so that no call waits for them. Each session has its own queue: one that is refused does not
+//! block the others. It must not block its callers, nor grow without bound: events that the store
+//! refuses for too long are dropped, counted and reported, and the wrapped server continues.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -37,14 +37,14 @@ const PART_BYTES_MAX: usize = limits::EVENT_BYTES_MAX / 2 - (64 << 10);
 /// How long to wait before a batch is sent again: at first, and at most.
 const AGAIN: Duration = Duration::from_secs(1);
 const AGAIN_MAX: Duration = Duration::from_secs(10);
-/// How long a session that nobody named is kept after its last use.
+/// How long a session without a given id is kept after its last use.
 pub(super) const TEMPORARY_SECONDS: u64 = 24 * 60 * 60;
 
 /// The session something is recorded in.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Home {
     pub(super) session: SessionId,
-    /// Nobody named it: it goes by itself.
+    /// Its id was not given by a client: it expires.
     pub(super) temporary: bool,
 }
 
@@ -88,7 +88,7 @@ struct Lanes {
     closed: bool,
     /// Sessions that are there.
     made: Recent<SessionId, ()>,
-    /// Events that were not recorded and are not told of yet.
+    /// Dropped events that are not reported yet.
     lost: Recent<SessionId, u64>,
     tasks: JoinSet<()>,
 }

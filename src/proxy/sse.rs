@@ -51,7 +51,7 @@ pub(super) struct Events {
     within: Option<bool>,
     /// The id of the latest event that had one.
     pub(super) last_id: Option<String>,
-    /// How long the server wants to be left alone before its stream is taken up again.
+    /// How long to wait before the stream is opened again, as the server asked.
     pub(super) retry: Option<Duration>,
     bytes_max: usize,
 }

@@ -1,7 +1,6 @@
-//! The proxy on a pair of streams, in front of a program or of another pair. What one side says
-//! goes to the other line by line, in order; an answer of ours goes between two lines of the
-//! server's. It must not hold a line back but to see who answers it, nor leave a call unanswered
-//! because its client has said all it has to say.
+//! The proxy on a pair of streams, in front of a program or of another pair. Lines are forwarded in
+//! order; an answer of the proxy goes between two lines of the server's. It must not delay a line
+//! except to decide who answers it, nor leave a call unanswered because its client closed its side.
 
 use std::{ffi::OsString, io, process::Stdio, sync::Arc, time::Duration};
 
@@ -29,7 +28,7 @@ const END: Duration = Duration::from_secs(1);
 const LAST_WORDS: Duration = Duration::from_secs(10);
 /// How long an answer waits for its record, where answers wait.
 const DURABLE_PATIENCE: Duration = Duration::from_secs(10);
-/// What lets somebody into our store is none of a wrapped program's business.
+/// Credentials of the store are removed from the wrapped program's environment.
 const SECRETS: [&str; 3] = ["SESSIONLOG_TOKEN", "SESSIONLOG_KEY", "SESSIONLOG_KEY_PREVIOUS"];
 /// All there is on a pair of streams.
 const CHANNEL: &str = "stdio";
@@ -83,8 +82,8 @@ async fn end(child: &mut Child) -> io::Result<Option<i32>> {
     Ok(None)
 }
 
-/// Stands between two pairs of streams until one side closes, or `stop` says that the client has
-/// left; `true` when the client was first.
+/// Forwards between two pairs of streams until one side closes, or `stop` completes because the
+/// client left; `true` when the client was first.
 ///
 /// # Errors
 /// A stream of the client breaks in another way than by being closed.
@@ -121,14 +120,14 @@ where
             let decided = async { while deciding.join_next().await.is_some() {} };
             let _ = tokio::time::timeout(GRACE, decided).await;
             deciding.shutdown().await;
-            // The server hears that nobody asks any more, and says what it still has to say.
+            // The server sees the end of its input, and sends what remains.
             relay.to_server.lock().await.take();
             tokio::time::sleep(GRACE).await;
         };
         tokio::select! {
             () = closing => {}
             _ = &mut downward => {}
-            // Told twice: whoever says so waits no longer.
+            // A second stop ends the wait.
             () = &mut stop => {}
         }
     }
@@ -140,7 +139,7 @@ where
 struct Relay<W, T> {
     desk: Desk,
     to_client: Mutex<W>,
-    /// `None` when the server is not told anything any more.
+    /// `None` once the server's input is closed.
     to_server: Mutex<Option<T>>,
     durable: bool,
 }
@@ -150,7 +149,8 @@ where
     W: AsyncWrite + Send + Unpin + 'static,
     T: AsyncWrite + Send + Unpin + 'static,
 {
-    /// What the client says, until it has said all; calls that are `deciding` then may go on.
+    /// Forwards the client's lines until it closes its side; calls still in `deciding` then
+    /// continue.
     async fn upward<R: AsyncRead + Unpin>(
         self: &Arc<Self>,
         mut lines: Lines<R>,

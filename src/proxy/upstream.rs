@@ -118,7 +118,7 @@ where
     let answered = async { while under_way.join_next().await.is_some() {} };
     tokio::select! {
         _ = tokio::time::timeout(GRACE, answered) => {}
-        // Told twice: whoever says so waits no longer.
+        // A second stop ends the wait.
         () = &mut stop => {}
     }
     under_way.shutdown().await;
@@ -129,13 +129,13 @@ where
     read
 }
 
-/// A message on its way to the server, and what the transport wants to know of it.
+/// A message on its way to the server, with what the transport needs of it.
 struct Exchange {
     method: Option<String>,
     id: Option<Value>,
     name: Option<String>,
     revision: Option<String>,
-    /// Whoever waits for this to be dropped may say the next message.
+    /// When this is dropped the next message may be sent.
     gate: Option<oneshot::Sender<()>>,
 }
 
@@ -153,7 +153,7 @@ impl Exchange {
         }
     }
 
-    fn nobodys() -> Self {
+    fn without_sender() -> Self {
         Self::of("")
     }
 
@@ -313,7 +313,8 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Link<W> {
             known.session = Some(session.to_owned());
         }
         if !exchange.is_answered() {
-            // The server has it: it takes nobody's turn, however long it keeps the line.
+            // The server has received it: the next message need not wait, however long the stream
+            // stays open.
             exchange.is_through();
         }
         let status = response.status();
@@ -381,7 +382,7 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Link<W> {
             }
             match request.send().await {
                 Ok(response) if is_stream(&response) => {
-                    self.read(response, &mut events, &mut Exchange::nobodys()).await;
+                    self.read(response, &mut events, &mut Exchange::without_sender()).await;
                 }
                 _ => return,
             }

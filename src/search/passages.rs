@@ -136,8 +136,8 @@ fn field_of(kind: &str) -> Field {
     }
 }
 
-/// Whether this program's own tools are called: what they were told is in the log already, and a
-/// query that is recorded would be found by itself.
+/// Whether the call is of this program's own tools: their arguments are in the log already, and a
+/// recorded query would find itself.
 fn is_own(body: &Value) -> bool {
     let text = |name: &str| body.get(name).and_then(Value::as_str);
     let server = text("server").or_else(|| text("mcp_server_name"));

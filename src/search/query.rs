@@ -39,7 +39,7 @@ pub struct Query {
 #[derive(Clone, Debug)]
 struct Word {
     stem: String,
-    /// Whether it tells passages apart; a stop word is only part of a phrase.
+    /// Whether it counts for the ranking; a stop word is only part of a phrase.
     ranks: bool,
 }
 
@@ -53,8 +53,8 @@ pub(super) struct Likeness {
 }
 
 impl Query {
-    /// A query of these words; what stands in double quotes must be found as it is, but for case,
-    /// accents and endings.
+    /// Parses a query; a phrase in double quotes must be found as it is, except for case, accents
+    /// and endings.
     ///
     /// # Errors
     /// [`QueryError`].
@@ -120,7 +120,7 @@ impl Query {
         self.words.len()
     }
 
-    /// Whether the word at that place tells passages apart.
+    /// Whether the word at that index counts for the ranking.
     pub(super) fn ranks(&self, word: usize) -> bool {
         self.words.get(word).is_some_and(|word| word.ranks)
     }
@@ -135,8 +135,8 @@ impl Query {
         &self.phrases
     }
 
-    /// Which of the words a term of a text is, if any. An identifier as a whole is a word only when
-    /// it is the same: its parts stand for it.
+    /// The word that a term of a text matches, if any. A whole identifier matches only when it is
+    /// equal: its parts are terms of their own.
     pub(super) fn find(&self, term: &Term<'_>) -> Option<Likeness> {
         let found = self.find_word(term.word)?;
         (found.same || !term.whole).then_some(found)

@@ -1,6 +1,6 @@
-//! Passages in the order of what they say about a query: BM25, and more for a passage that has all
-//! of it. Passages are added one by one in any order and only what their words count is kept; the
-//! texts are read again by who shows them. It must not know where passages come from.
+//! Passages ranked by a query: BM25, and more for a passage that has all its words. Passages are
+//! added one by one in any order, and only the counts of their words are kept; the caller reads the
+//! texts of the best again. It must not depend on where passages come from.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -29,9 +29,9 @@ const ROW: f64 = 0.5;
 /// What a word counts for, and one that only begins like it.
 const SAME: u8 = 4;
 const BEGINS: u8 = 2;
-/// Passages from which on a word that more than half of them have tells nothing apart.
+/// From this many passages on, a word that more than half of them contain has no weight.
 const COMMON_FROM: u32 = 8;
-/// Passages of one event that are told: who wants more reads the event.
+/// Passages returned of one event; for more the reader reads the event.
 const OF_EVENT_MAX: usize = 3;
 /// Passages with a word of the query that are kept: beyond, the better half stays.
 const CANDIDATES_MAX: usize = 1 << 16;
@@ -52,7 +52,7 @@ pub fn weight(field: Field, is_superseded: bool) -> f64 {
 /// A passage that has words of the query.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Match {
-    /// Where the event lies.
+    /// The position of the event.
     pub position: Position,
     /// What of it.
     pub field: Field,
@@ -71,7 +71,7 @@ pub struct Best {
     pub is_all: bool,
 }
 
-/// Passages, as far as a query tells them apart.
+/// Passages with their counts for a query.
 #[derive(Clone, Debug)]
 pub struct Ranking {
     query: Query,
@@ -96,7 +96,7 @@ struct Candidate {
     own: Held,
     /// The passage and those around it in the same text.
     near: Held,
-    /// The longest run of words that stand in it as in the query.
+    /// The longest run of words in the order of the query.
     run: u32,
 }
 
@@ -259,7 +259,7 @@ impl Ranking {
 }
 
 struct Scale {
-    /// By word of the query; 0 for one that tells nothing apart.
+    /// By word of the query; 0 for one without weight.
     worth: Vec<f64>,
     mean_words: f64,
 }
@@ -275,7 +275,7 @@ impl Scale {
         held.counts.iter().map(count).sum()
     }
 
-    /// Whether it has every word that any passage has and that tells passages apart.
+    /// Whether it has every weighted word that any passage has.
     fn is_whole(&self, held: &Held) -> bool {
         let has = |word: usize| held.counts.iter().any(|(held, _)| usize::from(*held) == word);
         self.worth.iter().enumerate().all(|(word, worth)| *worth == 0.0 || has(word))
@@ -341,7 +341,7 @@ fn name_of(text: &str) -> u64 {
     hasher.finish()
 }
 
-/// How many words at most stand in the row one after the other as they were given.
+/// The length of the longest run of consecutive words in the order of the query.
 fn longest_run(row: &[Option<usize>], given: &[usize]) -> u32 {
     let mut longest = 0;
     // By place in `given`: how long the run is that ends there with the word before, and now.

@@ -40,7 +40,7 @@ pub fn snippet(query: &Query, text: &str, bytes_max: usize) -> Snippet {
     Snippet { text: made, matched }
 }
 
-/// Where words of the query stand; an identifier of several is one.
+/// Byte ranges of the query's words; an identifier of several words is one range.
 fn marks(query: &Query, text: &str) -> Vec<Range<usize>> {
     let mut marks: Vec<Range<usize>> = Vec::new();
     terms(text, |term| {

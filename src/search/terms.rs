@@ -16,9 +16,9 @@ const TERM_BYTES_MAX: usize = 256;
 pub(super) struct Term<'a> {
     /// What it is compared by, before its ending is cut off.
     pub(super) word: &'a str,
-    /// Where it stands in the text, in bytes.
+    /// Its byte range in the text.
     pub(super) range: Range<usize>,
-    /// Whether it stands for several terms that came before it: an identifier whole.
+    /// Whether it is a whole identifier, after the terms of its parts.
     pub(super) whole: bool,
 }
 
@@ -75,12 +75,12 @@ fn begins(before: char, character: char, next: Option<char>, chunk: &Chunk) -> b
 struct Chunk {
     /// The parts one after the other, folded.
     folded: String,
-    /// Of each part: where it begins in `folded`, where it lies in the text, whether it is written
+    /// Of each part: where it begins in `folded`, its byte range in the text, whether it is written
     /// without spaces.
     parts: Vec<(usize, Range<usize>, bool)>,
     /// Whether the last part is made of digits and their marks alone.
     is_number: bool,
-    /// Marks that are part of the name as a whole, with the part they stand before.
+    /// Marks that are part of the whole name, each with the index of the part after it.
     joins: Vec<(usize, char)>,
     mark: Option<char>,
 }

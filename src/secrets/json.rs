@@ -7,8 +7,8 @@ use serde::de::IgnoredAny;
 
 use super::{Recogniser, Report, names};
 
-/// A string of the text: where it stands, quotes included.
-struct Place {
+/// A string of the text: its byte range, quotes included.
+struct StringSpan {
     from: usize,
     to: usize,
 }
@@ -38,8 +38,9 @@ pub(super) fn redact(rules: &Recogniser, text: &str, report: &mut Report) -> Opt
         let rest = text.get(place.to..).unwrap_or_default();
         let is_name = rest.trim_start().starts_with(':');
         let of = name.take().and_then(|name| name.of(text, &place));
-        let told = of.as_ref().filter(|of| !is_name && names::tells(&of.said, &said, of.listed));
-        let clean = told
+        let is_secret =
+            of.as_ref().filter(|of| !is_name && names::is_secret(&of.said, &said, of.listed));
+        let clean = is_secret
             .and_then(|_| rules.by_name().filter(|_| !rules.is_allowed(&said)))
             .map(|rule| rules.mark(rule, report))
             .or_else(|| within(rules, &said, report));
@@ -72,7 +73,7 @@ fn within(rules: &Recogniser, said: &str, report: &mut Report) -> Option<String>
 
 impl Name {
     /// Itself, when the string at a place is its value, or one of its list.
-    fn of(self, text: &str, place: &Place) -> Option<Self> {
+    fn of(self, text: &str, place: &StringSpan) -> Option<Self> {
         let between = text.get(self.to..place.from)?.split_whitespace().collect::<String>();
         match (&*between, self.listed) {
             (":", false) | (",", true) => Some(self),
@@ -87,21 +88,21 @@ impl Name {
 }
 
 /// The next string from a place on.
-fn next(text: &str, at: usize) -> Option<Place> {
+fn next(text: &str, at: usize) -> Option<StringSpan> {
     let from = at + text.get(at..)?.find('"')?;
     let mut escaped = false;
     for (place, byte) in (from + 1..).zip(text.get(from + 1..)?.bytes()) {
         match byte {
             _ if escaped => escaped = false,
             b'\\' => escaped = true,
-            b'"' => return Some(Place { from, to: place + 1 }),
+            b'"' => return Some(StringSpan { from, to: place + 1 }),
             _ => {}
         }
     }
     None
 }
 
-/// What a string means; one that holds half of a surrogate pair stands for itself.
+/// A string's value; one with half of a surrogate pair is returned as it is written.
 fn decoded(raw: &str) -> Cow<'_, str> {
     let inside = raw.get(1..raw.len() - 1).unwrap_or_default();
     let meant = inside.contains('\\').then(|| serde_json::from_str::<String>(raw).ok());

@@ -7,12 +7,12 @@ use super::names;
 
 /// Characters from which on a text has enough of them to be judged by.
 const RANDOM_CHARS_MIN: usize = 12;
-/// Bits a character of a random text tells; words of a language tell less and repeat themselves.
+/// Entropy of a random text, in bits for each character; words of a language have less.
 const RANDOM_BITS_MIN: f64 = 3.0;
 /// Letters and digits from which on a value is one.
 const ALNUM_MIN: usize = 3;
 
-/// What a rule wants of its match beside the pattern.
+/// What a rule requires of its match besides the pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::secrets) enum Look {
     /// Nothing: its form is enough.
@@ -21,7 +21,7 @@ pub(in crate::secrets) enum Look {
     Meant,
     /// That it is more than a word, too: a sentence names passwords as well.
     Mixed,
-    /// That somebody drew it: letters with digits, few of them alike.
+    /// Looks random: letters with digits, few of them alike.
     Random,
     /// That, and that the name before it is not one of what is drawn and no secret.
     Named,
@@ -44,13 +44,13 @@ impl Look {
                 let option = before.starts_with("--");
                 let usage = text.chars().all(|c| c.is_ascii_uppercase() || c == '_');
                 let denied = option && (usage || names::denies(named(before).0));
-                !denied && !stands_for_another(text) && !is_prose(text)
+                !denied && !is_placeholder(text) && !is_prose(text)
             }
             Self::Line => {
                 let (_, operator) = named(before);
                 let is_set = operator == "=" || operator.starts_with(':');
                 let word = is_set && text.chars().all(|c| c.is_ascii_lowercase());
-                let meant = !stands_for_another(text) && !is_code(text);
+                let meant = !is_placeholder(text) && !is_code(text);
                 meant && (Self::Mixed.fits(before, text) || word && !is_prose(text))
             }
             Self::Assigned => {
@@ -58,7 +58,7 @@ impl Look {
                 let quoted = operator.ends_with(['"', '\'']);
                 let code = !quoted && is_code(text);
                 let alnum = text.chars().filter(|c| c.is_alphanumeric()).count();
-                let enough = alnum >= ALNUM_MIN && !stands_for_another(text) && !code;
+                let enough = alnum >= ALNUM_MIN && !is_placeholder(text) && !code;
                 let path = || text.starts_with(['/', '~', '.']) || text.contains(":\\");
                 let directory = || name.to_ascii_lowercase().ends_with("pwd") && path();
                 let form = match operator {
@@ -71,23 +71,23 @@ impl Look {
             Self::Spoken => {
                 let digits = text.chars().any(|c| c.is_ascii_digit());
                 let letters = text.chars().any(|c| c.is_ascii_alphabetic());
-                let meant = !stands_for_another(text) && !is_code(text) && !is_prose(text);
+                let meant = !is_placeholder(text) && !is_code(text) && !is_prose(text);
                 digits && letters && meant
             }
             Self::Any => true,
-            Self::Meant => !stands_for_another(text),
+            Self::Meant => !is_placeholder(text),
             Self::Mixed => {
                 let other = |c: char| !c.is_alphabetic() && !matches!(c, '.' | ',' | '-' | '_');
-                !stands_for_another(text) && text.trim_end_matches([';', ',']).contains(other)
+                !is_placeholder(text) && text.trim_end_matches([';', ',']).contains(other)
             }
-            Self::Random => !stands_for_another(text) && is_random(text),
+            Self::Random => !is_placeholder(text) && is_random(text),
         }
     }
 }
 
 impl Look {
-    /// Where in what a pattern found the secret stands: without the quotes around it, and of a
-    /// value without quotes not the next one, nor what ends a sentence or a call.
+    /// The range of the secret in a match of the pattern: without the quotes around it, and for a
+    /// value without quotes without the next value and the end of a sentence or a call.
     pub(super) fn extent(self, text: &str) -> Range<usize> {
         let whole = 0..text.len();
         let loose = matches!(self, Self::Given | Self::Assigned | Self::Spoken | Self::Line);
@@ -118,7 +118,7 @@ impl Look {
     }
 }
 
-/// The name that stands first, and all that is between it and the secret.
+/// The name that comes first, and all between it and the secret.
 fn named(before: &str) -> (&str, &str) {
     let start = before.find(is_of_name).unwrap_or(0);
     let text = before.get(start..).unwrap_or_default();
@@ -144,7 +144,7 @@ pub(super) fn is_code(text: &str) -> bool {
         || ["::", "->", "=>", ".*"].iter().any(|mark| text.contains(mark))
 }
 
-/// Whether it is a word that sentences, types and reports have where a secret could stand.
+/// Whether it is a word that sentences, types and reports have in the place of a secret.
 pub(super) fn is_prose(text: &str) -> bool {
     const WORDS: &str = "about after again also and any are argument before blob boolean but can cannot changed \
         char default denied disabled does enabled encrypted expired failed field file flag for \
@@ -161,7 +161,7 @@ pub(super) fn is_prose(text: &str) -> bool {
 }
 
 /// Whether it is a placeholder, a reference to a variable, or code that gets the secret elsewhere.
-pub(super) fn stands_for_another(text: &str) -> bool {
+pub(super) fn is_placeholder(text: &str) -> bool {
     const WORDS: [&str; 22] = [
         "example",
         "changeme",
@@ -214,7 +214,7 @@ pub(super) fn stands_for_another(text: &str) -> bool {
         || path()
 }
 
-/// Whether it looks drawn: digits among letters, and its characters tell much.
+/// Whether it looks random: digits among letters, and high entropy.
 pub(super) fn is_random(text: &str) -> bool {
     let count = text.chars().count();
     let digits = text.chars().any(|c| c.is_ascii_digit());
@@ -222,7 +222,7 @@ pub(super) fn is_random(text: &str) -> bool {
     count >= RANDOM_CHARS_MIN && digits && letters && bits(text) >= RANDOM_BITS_MIN
 }
 
-/// How many bits a character of the text tells: its entropy.
+/// Entropy of the text, in bits for each character.
 #[expect(clippy::cast_precision_loss, reason = "texts are shorter than that")]
 fn bits(text: &str) -> f64 {
     let mut counts = [0_u32; 256];
@@ -262,10 +262,10 @@ mod tests {
             "[hidden]",
             "aaaaaaaa",
         ] {
-            assert!(stands_for_another(text), "{text}");
+            assert!(is_placeholder(text), "{text}");
         }
         for text in ["hunter2", "correct horse", "Tr0ub4dor&3", "a.8fk2.q0z9x1m3"] {
-            assert!(!stands_for_another(text), "{text}");
+            assert!(!is_placeholder(text), "{text}");
         }
     }
 

@@ -3,8 +3,8 @@
 //! must not keep or show what it took out: what remains is the name of the rule.
 //!
 //! A rule is data: the words without which it cannot match, a pattern, and how its match must look.
-//! One pass over the text finds the words; only the rules whose words are there look closer. Rules
-//! that know many forms are many patterns: most texts meet none of them, and compile none.
+//! One pass over the text finds the words; only the rules whose words are there are run. A rule of
+//! many forms has many patterns, each compiled at its first use; most texts need none.
 
 mod json;
 mod look;
@@ -19,9 +19,9 @@ use regex::{Regex, RegexBuilder};
 use look::Look;
 pub use rules::{RULES, Rule};
 
-/// Bytes that a compiled pattern of somebody's own may take.
+/// Bytes that a compiled pattern from the configuration may take.
 const PATTERN_BYTES_MAX: usize = 1 << 20;
-/// Before and behind the name of the rule, where a secret stood.
+/// Before and after the name of the rule, in place of a secret.
 const MARK: &str = "[redacted:";
 const MARK_END: &str = "]";
 
@@ -99,7 +99,7 @@ struct Ready {
     name: Cow<'static, str>,
     pattern: Cow<'static, str>,
     look: Look,
-    /// Whether it looks at every text: nobody knows which words it needs.
+    /// Whether it runs on every text, because the words it needs are not known.
     always: bool,
     compiled: OnceLock<Regex>,
 }
@@ -118,7 +118,7 @@ fn compiled(pattern: &str) -> Result<Regex, regex::Error> {
     RegexBuilder::new(pattern).size_limit(PATTERN_BYTES_MAX).build()
 }
 
-/// A line of somebody's own rules: its name, and what it looks for.
+/// Parses a line of the user's rules: its name and its pattern.
 fn own_rule(line: usize, text: &str) -> Result<(&str, Regex), RulesError> {
     let known = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     let parts = text.split_once(' ').filter(|(name, _)| name.chars().all(known));
@@ -136,9 +136,9 @@ impl Default for Recogniser {
 }
 
 impl Recogniser {
-    /// The rules that a setting leaves on, `None` for none: `on`, `off`, or the names of rules to
-    /// leave out (`-jwt,-url-password`); `lines` holds rules of somebody's own, one a line:
-    /// `NAME PATTERN`, and `allow PATTERN` for what is no secret.
+    /// Parses a setting, `None` for no rules: `on`, `off`, or the names of rules to leave out
+    /// (`-jwt,-url-password`). `lines` holds the user's own rules, one a line: `NAME PATTERN`, and
+    /// `allow PATTERN` for what is no secret.
     ///
     /// # Errors
     /// [`RulesError`], naming what cannot be read.
@@ -177,7 +177,7 @@ impl Recogniser {
         (Some(Self::new(&off, own, allowed)), wrong)
     }
 
-    /// The table's rules but those that are off, and somebody's own.
+    /// The rules of the table without those that are off, and the user's own.
     fn new(off: &[&str], own: Vec<(&str, Regex)>, allowed: Vec<Regex>) -> Self {
         let mut rules = Vec::new();
         let (mut words, mut owners) = (Vec::<&str>::new(), Vec::new());
@@ -226,15 +226,15 @@ impl Recogniser {
         Some(out)
     }
 
-    /// JSON text without the secrets in its strings, everything else as it was; `None` when there
-    /// are none. A member's name tells of its value, too: what is called a password is one.
+    /// Replaces the secrets in the strings of a JSON text, everything else unchanged; `None` when
+    /// there are none. The name of a member counts too: the value of `password` is a secret.
     #[must_use]
     pub fn json(&self, text: &str, report: &mut Report) -> Option<String> {
         json::redact(self, text, report)
     }
 
-    /// Where secrets stand, in order, none over another. What several rules see in part is taken
-    /// whole, under the rule that stands first in the table.
+    /// Ranges of secrets, in order, without overlap. Where matches of several rules overlap, their
+    /// union is reported for the rule that comes first in the table.
     fn find(&self, text: &str) -> Vec<(usize, usize, usize)> {
         let mut wanted: Vec<bool> = self.rules.iter().map(|rule| rule.always).collect();
         let inside = |at: Option<usize>| {

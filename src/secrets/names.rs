@@ -1,9 +1,9 @@
 //! What the name of a member says of the value it holds: `password`, `apiKey` and `x-auth-token`
 //! hold secrets, `max_tokens`, `token_count` and `next_page_token` none. It must not know a rule.
 
-use super::look::{is_prose, is_random, stands_for_another};
+use super::look::{is_placeholder, is_prose, is_random};
 
-/// What is expected where a name stands.
+/// What is expected after a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     /// Anything.
@@ -119,9 +119,9 @@ const PASSES: [&str; 10] =
 
 /// Whether a member of that name holds a secret, this value being what it holds, or one of the
 /// list that it holds.
-pub(super) fn tells(name: &str, value: &str, listed: bool) -> bool {
+pub(super) fn is_secret(name: &str, value: &str, listed: bool) -> bool {
     let kind = kind(&words(name));
-    if kind == Kind::Any || value.trim().is_empty() || stands_for_another(value) {
+    if kind == Kind::Any || value.trim().is_empty() || is_placeholder(value) {
         return false;
     }
     let count = value.split_whitespace().count();
@@ -194,8 +194,8 @@ pub(super) fn assigns(name: &str, value: &str, form: Form) -> bool {
     }
 }
 
-/// Whether a name says that what it stands before is no secret, however drawn it looks: the next
-/// page of a list must be found again.
+/// Whether a name says that its value is no secret, however random it looks: the token of the next
+/// page of a list must stay usable.
 pub(super) fn denies(name: &str) -> bool {
     let words = words(name);
     let plain = words.concat();
@@ -320,7 +320,7 @@ mod tests {
             ("jwt", "abc123def4"),
             ("connectionString", "Server=a;Pwd=b"),
         ] {
-            assert!(tells(name, value, false), "{name}: {value}");
+            assert!(is_secret(name, value, false), "{name}: {value}");
         }
     }
 
@@ -361,9 +361,11 @@ mod tests {
             ("author", "hunter2"),
             ("", "hunter2"),
         ] {
-            assert!(!tells(name, value, false), "{name}: {value}");
+            assert!(!is_secret(name, value, false), "{name}: {value}");
         }
-        assert!(!tells("tokens", "node-0012", true) && tells("tokens", "x8Kq0pL2mN4vB6", true));
+        assert!(
+            !is_secret("tokens", "node-0012", true) && is_secret("tokens", "x8Kq0pL2mN4vB6", true)
+        );
         assert!(denies("nextPageToken") && denies("page_token") && !denies("MY_TOKEN"));
         for name in ["PAGE_ACCESS_TOKEN", "SYNC_API_KEY_V2", "END_USER_SECRET"] {
             assert!(!denies(name), "{name} opens something");

@@ -1,9 +1,9 @@
-//! The rules, as data. Each names what it finds, words one of which its match has, in any case,
-//! and a pattern: the group `s`, or else the whole match, is the secret. Whoever adds one adds to
-//! its tests something it finds, and something alike that it leaves. It must hold no code.
+//! The rules, as data. Each has a name, words one of which its match contains in any case, and a
+//! pattern: the group `s`, or else the whole match, is the secret. Each rule has a text that it
+//! matches and a similar one that it leaves, in the tests. It must hold no code.
 //!
-//! The forms are those that the issuers of these keys publish. The last rules know no issuer and go
-//! by what stands before a value; they come last because a rule further up says more.
+//! The forms are those that the issuers of these keys publish. The last rules are not specific to
+//! an issuer and go by what precedes a value; they come last because an earlier rule says more.
 
 use super::look::Look;
 
@@ -13,7 +13,7 @@ pub(super) const MEMBER: &str = "secret-member";
 /// How one kind of secret is known.
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {
-    /// Its name: what stands in the secret's place.
+    /// The name of the rule, written in place of the secret.
     pub name: &'static str,
     /// What it finds, for a person; nothing for another form of the rule before.
     pub finds: &'static str,
@@ -42,9 +42,9 @@ const fn also(name: &'static str, words: &'static [&'static str], pattern: &'sta
     form(name, "", words, pattern)
 }
 
-/// Every rule, those that say most first. A pattern ends where the next match could begin, or soon
-/// behind: one that looks further for its end at each of its beginnings reads a text that somebody
-/// wrote for it as often as it is long.
+/// Every rule, the most specific first. A pattern ends where the next match could begin, or soon
+/// after: one that searches far for its end from each of its beginnings takes quadratic time on a
+/// text written to provoke that.
 pub const RULES: &[Rule] = &[
     form(
         "private-key",

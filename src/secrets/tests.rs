@@ -351,7 +351,8 @@ const LABELLED: [(&str, &str); 3] = [
     ("fresh", include_str!("../../tests/fixtures/secrets/fresh.tsv")),
 ];
 
-/// A line of the list as it is meant: `⏎` ends a line, `«20»` stands for so many drawn characters.
+/// A line of the list with its placeholders expanded: `⏎` is a line end, `«20»` that many random
+/// characters.
 fn meant(text: &str) -> String {
     let count = |part: &str| part.split_once('»').and_then(|(n, _)| n.parse::<usize>().ok());
     let drawn_for = |part: &str| match count(part) {

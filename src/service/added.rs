@@ -1,7 +1,8 @@
-//! What the server adds behind a batch by itself: sources that results of tools name, a level of
-//! usage that was crossed. It is told before the batch is answered where the facts are at hand, and
-//! later where much of the session would have to be read first. Nobody else wrote it: who says
-//! where a session ends is not contradicted by it. It must not fail what it follows.
+//! Events that the server appends after a batch by itself: sources named in results of tools, a
+//! crossed level of usage. They are appended before the batch is answered where the facts are in
+//! memory, and later where much of the session would have to be read first. They are no other
+//! writer's: a precondition on the tail stays valid across them. It must not fail the batch that it
+//! follows.
 
 use bytes::Bytes;
 
@@ -20,7 +21,7 @@ use crate::{
 
 /// Reads of the session that an answer waits for at most.
 const READS_MAX: usize = 2;
-/// How often it is looked again because somebody else wrote in between.
+/// Retries after another writer appended in between.
 const ATTEMPTS_MAX: usize = 10;
 
 /// An event of the store's own making.
@@ -40,7 +41,7 @@ pub(super) fn event(kind: &str, origin: Origin, body: Bytes) -> NewEvent {
 pub(super) struct Follows {
     /// Whether there may be something to add behind it. A transcript is kept as it was.
     adds: bool,
-    /// How the session stands from the event of that index on.
+    /// The status from the event of that index on.
     status: Option<(usize, Status)>,
 }
 
@@ -73,7 +74,7 @@ impl Service {
         create: bool,
     ) -> ServiceResult<Appended> {
         let follows = Follows::of(&batch);
-        // Who shows the lease with a batch has it for what is behind the batch, too.
+        // A lease shown with the batch also covers the events after it.
         let holder = Caller { fence: batch.fence.or(caller.fence), ..caller.clone() };
         let mut appended = match batch.if_position {
             None => self.append(caller, session, batch, create).await?,
@@ -147,11 +148,11 @@ impl Service {
         from.plus(added as u64)
     }
 
-    /// Tells what there is to tell behind a batch; the answer then counts it.
+    /// Appends what is due after a batch; the answer then counts it.
     async fn add_behind(&self, caller: &Caller, session: &SessionId, appended: &mut Appended) {
         let key = caller.key(session);
         let told = match self.reach(&key, READS_MAX).await {
-            Ok(true) => self.tell(caller, session).await,
+            Ok(true) => self.append_due(caller, session).await,
             Ok(false) => {
                 self.add_later(caller, session);
                 Ok(false)
@@ -176,10 +177,10 @@ impl Service {
         let (service, caller, session) = (self.clone(), caller.clone(), session.clone());
         tokio::spawn(async move {
             let read = service.peek_facts(&key, |_, _| ()).await;
-            // Who appends from here on finds the facts at hand, and tells what comes after.
+            // Later appends find the facts in memory, and add what is due themselves.
             service.facts.end_adding(&key);
             let told = match read {
-                Ok(()) => service.tell(&caller, &session).await,
+                Ok(()) => service.append_due(&caller, &session).await,
                 Err(error) => Err(error),
             };
             if let Err(error) = told {
@@ -188,11 +189,11 @@ impl Service {
         });
     }
 
-    /// Appends what the facts of a session say is still to be told; whether there was anything.
-    async fn tell(&self, caller: &Caller, session: &SessionId) -> ServiceResult<bool> {
+    /// Appends what the facts of a session show as due; whether there was anything.
+    async fn append_due(&self, caller: &Caller, session: &SessionId) -> ServiceResult<bool> {
         let key = caller.key(session);
         for _ in 0..ATTEMPTS_MAX {
-            let look = |facts: &Facts| (self.untold(facts), facts.position);
+            let look = |facts: &Facts| (self.due_events(facts), facts.position);
             let (events, position) = self.peek_facts(&key, |_, facts| look(facts)).await?;
             if events.is_empty() {
                 return Ok(false);
@@ -200,7 +201,7 @@ impl Service {
             let batch = Batch { events, if_position: Some(position), ..Batch::default() };
             match self.append(caller, session, batch, false).await {
                 Ok(_) => return Ok(true),
-                // Somebody wrote in between, and may have told it.
+                // Another writer appended in between, and may have added it.
                 Err(error) if error.code == Code::PositionConflict => {}
                 Err(error) => return Err(error),
             }
@@ -208,9 +209,9 @@ impl Service {
         Ok(false)
     }
 
-    /// What the facts of a session say is still to be told.
-    fn untold(&self, facts: &Facts) -> Vec<NewEvent> {
-        let crossed = self.monitor.untold(&facts.usage).map(|(level, tokens)| {
+    /// The events that the facts of a session show as due.
+    fn due_events(&self, facts: &Facts) -> Vec<NewEvent> {
+        let crossed = self.monitor.crossed(&facts.usage).map(|(level, tokens)| {
             let (level, limit) = (level.as_str().to_owned(), self.monitor.limit);
             event(THRESHOLD, Origin::Harness, body::write(&ThresholdBody { tokens, limit, level }))
         });

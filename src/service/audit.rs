@@ -23,7 +23,7 @@ pub struct Audit {
 }
 
 impl Audit {
-    /// A call: who made it, on what, and how it ended.
+    /// Records a call: the caller, the target, the outcome.
     #[must_use]
     pub fn call(
         credential: &str,

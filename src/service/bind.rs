@@ -1,6 +1,6 @@
-//! Which session a caller means who names none: the one it was started for, the one its connection
-//! used last, the one used last in its working directory. Beyond that nothing is guessed: the
-//! latest sessions are offered. It must not keep a file: what a directory used last is in the log.
+//! The session of a call that names none: the one its process was started for, the one its
+//! connection used last, the one used last in its working directory. There is no further guess: the
+//! latest sessions are offered. It must not keep a file: the log has what a directory used last.
 
 use std::{
     collections::HashMap,
@@ -29,7 +29,7 @@ const CANDIDATES_MAX: usize = 5;
 const LISTING_MAX: usize = 1_000;
 const LISTINGS_MAX: usize = 20;
 
-/// By what a caller without an id may be known; set by the door, never by arguments.
+/// What identifies a caller without a session id; set by the interface, never by arguments.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Via {
     /// The session the caller was started for.
@@ -40,7 +40,7 @@ pub struct Via {
     pub remembered: Option<Remembered>,
     /// Its working directory.
     pub directory: Option<String>,
-    /// The root of the repository that directory lies in.
+    /// The root of the repository that contains the directory.
     pub root: Option<String>,
 }
 
@@ -162,10 +162,11 @@ impl Service {
         self.bindings.set(&caller.scope, via, remembered);
     }
 
-    /// A fresh start for the caller's connection: it is bound to nothing, what tools answered in
-    /// its session stands for no call any more, and a lease whose token it shows is given back. The
-    /// log keeps everything and says so, unless the session was only offered, as the one used last
-    /// in its directory: that is somebody else's. Answers what it was bound to.
+    /// A fresh start for the caller's connection: its binding is removed, results of tools in its
+    /// session are not reused any more, and a lease whose token it shows is released. An event in
+    /// the log records this, except for a session that was only offered as the last one of the
+    /// directory: that one may be in use by another caller. Returns what the connection was bound
+    /// to.
     ///
     /// # Errors
     /// `lease_lost`, and those of the store.

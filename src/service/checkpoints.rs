@@ -25,9 +25,9 @@ use crate::{
     store::{Fill, Read, SessionInfo, StoreError},
 };
 
-/// Metadata that says what a result of a tool does. `timer`: it makes no checkpoint. `tool_calls`:
-/// it makes one that says that the work goes on, so that the session is unfinished until a final
-/// one. Otherwise: it makes one that says nothing of that.
+/// Metadata that says what a result of a tool does. `timer`: no checkpoint. `tool_calls`: a
+/// checkpoint that marks the work as unfinished, so that the session is unfinished until a final
+/// one. Otherwise: a checkpoint without such a mark.
 const MARKS: &str = "checkpoints";
 const MARKS_NONE: &str = "timer";
 const MARKS_OPEN: &str = "tool_calls";
@@ -84,16 +84,16 @@ pub struct CheckpointState {
 pub struct CheckpointPage {
     /// The checkpoints.
     pub checkpoints: Vec<CheckpointAt>,
-    /// Where the listing goes on, when it does.
+    /// The cursor of the next page, if there is one.
     pub next_page: Option<String>,
     /// The tail of the session.
     pub tail: Position,
 }
 
-/// What goes on from a checkpoint.
+/// A session resumed from a checkpoint.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Resumed {
-    /// Where it goes on from.
+    /// The checkpoint it resumes from.
     pub from: CheckpointState,
     /// The checkpoint that what comes follows: the same one, or one that says that the work went
     /// back to it.
@@ -102,7 +102,7 @@ pub struct Resumed {
     pub behind: Range,
 }
 
-/// A checkpoint as it stands among the others.
+/// A checkpoint with its relations to the others.
 pub(super) fn at(notes: &Checkpoints, checkpoint: &Checkpoint, tail: Position) -> CheckpointAt {
     let parent = notes.parent(checkpoint).map(|parent| parent.id.clone());
     CheckpointAt { checkpoint: checkpoint.clone(), parent, tail }
@@ -176,7 +176,8 @@ impl Service {
         let (label, thread) = (new.label.clone(), new.thread.clone());
         let says = CheckpointBody { trigger: new.trigger, label, thread, ..Default::default() };
         let parent = before.as_ref().map(|before| before.id.clone());
-        // What was compared with a parent's state must follow that parent, whoever comes between.
+        // A state that was compared with a parent's keeps that parent, whatever checkpoint comes
+        // between.
         let pinned = CheckpointBody { parent, ..says.clone() };
         let alone = if new.parent.is_some() { pinned.clone() } else { says };
         let whole = |state: Arc<State>| {
@@ -393,8 +394,8 @@ impl Service {
     }
 
     /// Makes a checkpoint of every session that changed since its last one and was written to at
-    /// most two rounds ago; answers how many. Nobody asked for these: they slide no lifetime, and
-    /// no lease stops them.
+    /// most two rounds ago; returns how many. These are not a caller's use: they extend no
+    /// lifetime, and no lease blocks them.
     pub async fn mark_changed(&self, every: std::time::Duration) -> usize {
         const SESSIONS_MAX: usize = 10_000;
         let micros = i64::try_from(every.as_micros()).unwrap_or(i64::MAX).saturating_mul(2);

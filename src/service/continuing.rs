@@ -1,7 +1,7 @@
-//! `continue_session`: the way on at the limit of a context window. What was tried is recorded, and
-//! where the work stands in the caller's own words; what leaves the context is paged out into
-//! memory and named as dropped, a checkpoint says where, and the answer is all that is needed to
-//! go on with the same session. It must not end one: there is always a way on.
+//! `continue_session`: continues past the limit of a context window. The call records what was
+//! tried and the state of the work in the caller's own words; what leaves the context is stored and
+//! marked as dropped, a checkpoint is made, and the answer has all that is needed to continue the
+//! same session. It must not end a session.
 
 use super::{
     BoundBy, Caller, Code, NewCheckpoint, Service, ServiceError, ServiceResult, Via, added::event,
@@ -17,7 +17,7 @@ use crate::{
     },
 };
 
-/// How often it is tried again because somebody else wrote in between.
+/// Retries after another writer appended in between.
 const ATTEMPTS_MAX: usize = 20;
 /// Bytes of what is remembered of a block that leaves the context.
 const MEMORY_BYTES: usize = 2_000;
@@ -40,7 +40,7 @@ pub struct ContinueCall {
     pub tokens_max: Option<usize>,
     /// What was tried with what outcome, and what is next.
     pub outcome: OutcomeBody,
-    /// Where the work stands, in the caller's words.
+    /// The state of the work, in the caller's words.
     pub summary: Option<String>,
     /// Whether what the context held is paged out; without it nothing of it is written.
     pub page_out: bool,
@@ -48,7 +48,7 @@ pub struct ContinueCall {
     pub key: Option<BatchKey>,
 }
 
-/// A session that goes on.
+/// A continued session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Continued {
     /// The session: the same as before.
@@ -59,7 +59,7 @@ pub struct Continued {
     pub paged_out: Option<Range>,
     /// Id of the checkpoint behind it, labelled `continuation`, when anything was written.
     pub checkpoint: Option<String>,
-    /// How to go on.
+    /// What an agent needs to continue.
     pub continuation: Continuation,
 }
 
@@ -75,7 +75,7 @@ enum Written {
 }
 
 impl Service {
-    /// Pages out what the context held and says how to go on.
+    /// Stores what leaves the context and returns the continuation.
     ///
     /// # Errors
     /// `session_required`, `invalid_request`, and those of the session and the disk.

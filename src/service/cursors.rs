@@ -1,5 +1,5 @@
-//! Verbs on named cursors: where a reader goes on, kept beside the session. A cursor is the
-//! reader's affair: no lease stops it, and it disturbs nobody's position. It must not read events.
+//! Verbs on named cursors: the position where a reader continues, stored beside the session. No
+//! lease blocks a cursor, and no event's position changes. It must not read events.
 
 use bytes::Bytes;
 
@@ -15,7 +15,7 @@ use crate::{
 pub struct CursorAt {
     /// Its name.
     pub name: String,
-    /// The next position its reader wants.
+    /// The next position to read.
     pub position: Position,
     /// When it was put there.
     pub at: Timestamp,
@@ -82,8 +82,9 @@ impl Service {
         let key = caller.key(session);
         self.store.used(&key).await?;
         let all = |notes: &Checkpoints, info: &SessionInfo| {
-            let told = |(name, cursor): (&String, &Cursor)| told(name, *cursor, info.tail);
-            notes.cursors().iter().map(told).collect()
+            let cursor_at =
+                |(name, cursor): (&String, &Cursor)| cursor_at(name, *cursor, info.tail);
+            notes.cursors().iter().map(cursor_at).collect()
         };
         self.notes_now(&key, all).await
     }
@@ -104,11 +105,11 @@ impl Service {
         self.write_cursor(&key, name, None, Bytes::new()).await
     }
 
-    /// Where a cursor is, for who uses the session already.
+    /// A cursor's position, for a caller that holds the session in use.
     async fn cursor(&self, key: &SessionKey, name: &str) -> ServiceResult<CursorAt> {
         let (found, tail) =
             self.notes_now(key, |notes, info| (notes.cursor(name), info.tail)).await?;
-        let found = found.map(|cursor| told(name, cursor, tail));
+        let found = found.map(|cursor| cursor_at(name, cursor, tail));
         found.ok_or_else(|| {
             ServiceError::point_not_found(&Point::Cursor(name.to_owned()), tail)
                 .action("list the session's cursors for their names")
@@ -129,7 +130,7 @@ impl Service {
     }
 }
 
-fn told(name: &str, cursor: Cursor, tail: Position) -> CursorAt {
+fn cursor_at(name: &str, cursor: Cursor, tail: Position) -> CursorAt {
     CursorAt { name: name.to_owned(), position: cursor.position, at: cursor.at, tail }
 }
 

@@ -1,5 +1,5 @@
-//! The closed list of error codes, and the hint that says what to do. It must not know a status
-//! code of HTTP or an exit code: each door has one match of its own.
+//! The closed list of error codes, each with a hint for the client. It must not depend on HTTP's
+//! status codes or exit codes: each interface maps them itself.
 
 use crate::{
     access::Lacking,
@@ -11,7 +11,7 @@ pub type ServiceResult<T> = Result<T, ServiceError>;
 
 macro_rules! codes {
     ($($(#[$doc:meta])* $name:ident = $text:literal,)*) => {
-        /// Error codes; closed, documented in docs/http.md, the same on every door.
+        /// Error codes; closed, documented in docs/http.md, the same in every interface.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum Code {
             $($(#[$doc])* $name,)*
@@ -41,7 +41,7 @@ codes! {
     DiskFull = "disk_full",
     /// No such event.
     EventNotFound = "event_not_found",
-    /// The credential lacks the scope.
+    /// The credential is missing a grant.
     Forbidden = "forbidden",
     /// A known event id or batch key with other content.
     IdempotencyConflict = "idempotency_conflict",
@@ -130,7 +130,7 @@ pub struct Hint {
     pub may_begin: bool,
     /// The field that was refused.
     pub field: Option<String>,
-    /// The tool call to make next. Set where tools are dispatched: a verb knows no tool.
+    /// The tool call to make next. Set where tools are dispatched: verbs do not depend on tools.
     pub call: Option<NextCall>,
 }
 

@@ -31,7 +31,7 @@ pub(super) struct FactsCache {
 #[derive(Default)]
 struct Slots {
     sessions: HashMap<SessionKey, Slot>,
-    /// Sessions that are read because there may be something to tell in them.
+    /// Sessions being read for events that are due after a batch.
     adding: HashSet<SessionKey>,
     uses: u64,
     bytes: usize,
@@ -107,7 +107,7 @@ impl FactsCache {
         }
     }
 
-    /// Whether nobody reads the session yet to tell what there is; the caller does from now on.
+    /// Claims the session for the caller; false when another task reads it already.
     pub(super) fn begin_adding(&self, key: &SessionKey) -> bool {
         self.slots().adding.insert(key.clone())
     }
@@ -122,7 +122,7 @@ impl FactsCache {
         Self::remove(&mut self.slots(), key);
     }
 
-    /// Forgets the facts of sessions that nobody asked for since then.
+    /// Forgets the facts of sessions that were not used since then.
     pub(super) fn forget_unused(&self, since: Duration) {
         let mut slots = self.slots();
         let unused = slots.sessions.iter().filter(|(_, slot)| slot.used_at < since);
@@ -137,7 +137,7 @@ impl FactsCache {
 }
 
 impl Service {
-    /// Runs `look` on the facts of a session as of now, for somebody who uses it.
+    /// Runs `look` on the current facts of a session, as a use of it.
     pub(super) async fn with_facts<T>(
         &self,
         key: &SessionKey,
@@ -147,7 +147,7 @@ impl Service {
         self.facts_of(key, used, look).await
     }
 
-    /// [`Self::with_facts`] for a look at many sessions, which is nobody's use of one.
+    /// [`Self::with_facts`] for a verb that reads many sessions, which does not count as a use.
     pub(super) async fn peek_facts<T>(
         &self,
         key: &SessionKey,
@@ -171,7 +171,8 @@ impl Service {
                 self.facts.weigh(key, kept.weight());
                 return Ok(look(&info, &kept.facts));
             }
-            // Others look in between: an append waits for no long fold of somebody else's.
+            // Release the lock between slices: an append does not wait for another caller's long
+            // fold.
             drop(kept);
             tokio::task::yield_now().await;
         }
@@ -218,7 +219,7 @@ impl Service {
     ) -> ServiceResult<OwnedMutexGuard<Kept>> {
         let mut kept = Arc::clone(slot).lock_owned().await;
         if kept.facts.position > info.tail {
-            // Others went on since: what the store says now counts.
+            // The store's state may have changed in between: use the latest.
             *info = self.found(key, self.store.info(key).await)?;
         }
         if kept.created_at != Some(info.created_at) {

@@ -41,7 +41,7 @@ pub struct Found {
     pub searched_from: Position,
     /// It is of everything before this position.
     pub position: Position,
-    /// Whether more matches than is told here.
+    /// Whether there are more matches than returned.
     pub truncated: bool,
 }
 
@@ -54,7 +54,7 @@ pub struct FoundLine {
     pub step: Option<u64>,
     /// That step's branch.
     pub branch: Option<String>,
-    /// Where the event lies.
+    /// The position of the event.
     pub position: Position,
     /// The sentence or the lines, as they were recorded; with an ellipsis where it is cut.
     pub text: String,

@@ -69,7 +69,7 @@ struct Counting {
 
 impl Counting {
     /// The position that a batch of so many events means, by the one it expects.
-    fn place(&mut self, expected: Option<Position>, events: usize) -> Option<Position> {
+    fn position_of(&mut self, expected: Option<Position>, events: usize) -> Option<Position> {
         let place = expected.map(|at| if at == self.end { at.plus(self.added) } else { at });
         self.end = expected.unwrap_or(self.end).plus(events as u64);
         place
@@ -230,7 +230,8 @@ impl Ends {
         for Asked { ticket, session, mut batch } in group {
             let expected = batch.as_ref().ok().and_then(|batch| batch.if_position);
             if let Ok(batch) = &mut batch {
-                batch.if_position = Counting::clone(counting).place(expected, batch.events.len());
+                batch.if_position =
+                    Counting::clone(counting).position_of(expected, batch.events.len());
             }
             let result = self.one(&session, batch).await;
             if let Ok(appended) = &result {
@@ -256,7 +257,7 @@ fn joined<T>(group: &[Asked<T>], mut counting: Counting) -> Batch {
     for batch in group.iter().filter_map(|asked| asked.batch.as_ref().ok()) {
         let first = events.len();
         events.extend(batch.events.iter().cloned());
-        let place = counting.place(batch.if_position, batch.events.len());
+        let place = counting.position_of(batch.if_position, batch.events.len());
         if let (Some(place), Some(event)) = (place, events.get_mut(first)) {
             event.position = Some(place);
         }

@@ -1,5 +1,5 @@
-//! Forks: a session that goes on from a point of another one, and who is related to whom. It must
-//! not copy an event.
+//! Forks: a session that continues from a point of another one, and the relations between sessions.
+//! It must not copy an event.
 
 use super::{Caller, NewCheckpoint, Service, ServiceError, ServiceResult};
 use crate::{
@@ -14,7 +14,7 @@ const RELATIVES_MAX: usize = 1_000;
 /// What a fork is asked to be.
 #[derive(Clone, Debug)]
 pub struct ForkCall {
-    /// Where it goes on from.
+    /// The point it starts from.
     pub at: Point,
     /// Its id; the server gives one when absent.
     pub id: Option<SessionId>,
@@ -25,8 +25,8 @@ pub struct ForkCall {
 }
 
 impl Service {
-    /// Makes a session that goes on from a point of another one: what lies below it is common to
-    /// both. It belongs to what its parent belongs to, and lives as long.
+    /// Creates a session that continues from a point of another one and shares the events below it.
+    /// It belongs to the same project and has the same lifetime as its parent.
     ///
     /// # Errors
     /// `session_not_found` and its like for the parent, `lease_lost`, `point_not_found`,
@@ -40,7 +40,7 @@ impl Service {
         let key = caller.key(parent);
         let info = self.store.used(&key).await?;
         if caller.fence.is_some() {
-            // Reading needs no lease; who shows one that is lost is told so.
+            // A read needs no lease, but a lost one is refused.
             info.work.admit(parent, caller.fence, self.store.counted())?;
         }
         let caller = &Caller { fence: None, ..caller.clone() };

@@ -1,6 +1,6 @@
 //! The history of a scope: what the sessions written to last were for, what the next one of a
-//! workspace starts from, and what somebody began and did not end. It must not use a session: who
-//! looks at many uses none.
+//! workspace starts from, and unfinished work. It must not count as a use of a session: a read of
+//! many uses none.
 
 use super::{
     Caller, CheckpointAt, CheckpointState, Past, Service, ServiceError, ServiceResult,
@@ -12,7 +12,7 @@ use crate::{
     store::SessionInfo,
 };
 
-/// Sessions of a history when nobody says, and at most.
+/// Sessions of a history by default, and at most.
 const SESSIONS_DEFAULT: usize = 20;
 const SESSIONS_MAX: usize = 100;
 
@@ -23,7 +23,7 @@ pub struct History {
     pub sessions: Vec<Past>,
     /// The last checkpoint at which work was done, or else the last one at all, among them.
     pub start_from: Option<StartFrom>,
-    /// Sessions with work that nobody ended, the one written to last first.
+    /// Sessions with unfinished work, the one written to last first.
     pub unfinished: Vec<Left>,
 }
 
@@ -36,7 +36,7 @@ pub struct StartFrom {
     pub state: CheckpointState,
 }
 
-/// A session that somebody began to work on and did not say that he is done.
+/// A session with work that was started and not marked as done.
 #[derive(Clone, Debug)]
 pub struct Left {
     /// The session.

@@ -85,12 +85,12 @@ use crate::{
 /// How long a verb waits for a write to be durable; what becomes of it then is unknown.
 const WRITE_PATIENCE: Duration = Duration::from_secs(30);
 
-/// Who asks: scope and origin, set by the door from the credential and its own nature.
+/// The caller: scope and origin, set by the interface from the credential and its own nature.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caller {
     /// On whose behalf.
     pub scope: Scope,
-    /// What the door writes as the origin of events.
+    /// The origin that the interface writes into events.
     pub origin: Origin,
     /// The token of its lease, when it has one.
     pub fence: Option<Fence>,
@@ -169,8 +169,8 @@ impl Service {
         self
     }
 
-    /// What a write answers, or that it is not known yet: the disk may owe an answer for longer
-    /// than anybody waits. What was begun goes on all the same.
+    /// Waits for a write up to a limit, because a failing disk may block for longer than a client
+    /// waits; then the outcome is reported as unknown. The write continues in the background.
     async fn durable<T>(&self, write: impl Future<Output = StoreResult<T>>) -> StoreResult<T> {
         tokio::time::timeout(WRITE_PATIENCE, write).await.unwrap_or_else(|_| {
             let seconds = WRITE_PATIENCE.as_secs();

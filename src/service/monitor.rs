@@ -1,13 +1,13 @@
-//! The token monitor: how full the context window of whoever works in a session is, by what its
-//! harness reports. A level that is crossed is told by an event, once for each crossing. It must
-//! not guess: who reports nothing hears of nothing.
+//! The token monitor: how full a session's context window is, by the usage that its harness
+//! reports. An event records each crossing of a level, once. It must not guess: without reports
+//! there are no events.
 
 use crate::projection::{Level, Usage};
 
 /// Bounds of a model's context window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Monitor {
-    /// Tokens the model takes; default 200 000. Who works with another model changes it.
+    /// Tokens of the model's context; default 200 000. Set for another model.
     pub limit: u64,
     /// Percent of the limit from which on the context should be made smaller; default 75.
     pub threshold_percent: u64,
@@ -45,18 +45,18 @@ impl Monitor {
         }
     }
 
-    /// The level that was crossed and not told yet, with the tokens that did it.
-    pub(super) fn untold(&self, usage: &Usage) -> Option<(Level, u64)> {
+    /// The level crossed and not recorded yet, with the tokens that crossed it.
+    pub(super) fn crossed(&self, usage: &Usage) -> Option<(Level, u64)> {
         let tokens = usage.latest?.tokens;
         let level = self.level(tokens)?;
         let told = usage.told.map(|(told, _)| told);
-        // What was told holds until the context has been below it again.
+        // A recorded level holds until the context has been below it again.
         let below = usage.least_since.map(|least| self.level(least));
         let known = below.map_or(told, |below| told.min(below));
         (known < Some(level)).then_some((level, tokens))
     }
 
-    /// Tokens a window may have when nobody says: it leaves room to go on.
+    /// Tokens of a window by default: below the limit, with room for the next answer.
     #[must_use]
     pub fn room(&self) -> usize {
         usize::try_from(self.threshold().min(self.full())).unwrap_or(usize::MAX)
@@ -93,10 +93,10 @@ mod tests {
             (Some(high), Some(800), 950, Some(high)),
             (Some(high), Some(910), 950, None),
         ] {
-            let found = monitor.untold(&usage(told, least_since, tokens)).map(|(level, _)| level);
+            let found = monitor.crossed(&usage(told, least_since, tokens)).map(|(level, _)| level);
             assert_eq!(found, expected, "{told:?} {least_since:?} {tokens}");
         }
         let none = Monitor { limit: 0, ..monitor };
-        assert_eq!(none.untold(&usage(None, None, u64::MAX)), None);
+        assert_eq!(none.crossed(&usage(None, None, u64::MAX)), None);
     }
 }

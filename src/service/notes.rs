@@ -31,8 +31,8 @@ impl Service {
         self.with_notes(key, found, |info, kept| look(&kept.notes, info)).await
     }
 
-    /// The state that the notes of these numbers make up, in their order; what lies between them is
-    /// somebody else's.
+    /// The state that the notes of these numbers make up, in order; notes of other chains between
+    /// them are skipped.
     pub(super) async fn state_of(&self, key: &SessionKey, chain: &[Lsn]) -> ServiceResult<State> {
         let mut state = State::new();
         let (Some(first), Some(last)) = (chain.first(), chain.last()) else { return Ok(state) };
@@ -60,7 +60,7 @@ impl Service {
         Ok(state)
     }
 
-    /// [`Self::state_of`], kept for who asks next for it or adds to it.
+    /// [`Self::state_of`], cached for the next read or append of the chain.
     pub(super) async fn state_at(
         &self,
         key: &SessionKey,

@@ -1,11 +1,11 @@
-//! Page cursors: where a listing goes on, opaque to the client. They carry no secret and no right:
-//! whoever changes one only reads another page of what they may read.
+//! Page cursors: where the next page of a listing begins, opaque to the client. They contain no
+//! secret and give no right: a client that changes one only reads another page of what it may read.
 
 use std::fmt::Write as _;
 
 use super::{ServiceError, ServiceResult};
 
-/// Hex of `kind`, a version and the parts, so that nobody is tempted to build one by hand.
+/// Hex of `kind`, a version and the parts; opaque, so that clients do not build their own.
 pub(super) fn seal(kind: &str, parts: &[&str]) -> String {
     let text = format!("{kind}1 {}", parts.join(" "));
     text.bytes().fold(String::with_capacity(text.len() * 2), |mut hex, byte| {

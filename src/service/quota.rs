@@ -22,7 +22,7 @@ const EVENT_BYTES: u64 = 256;
 /// How long a full tenant stays full before the store is asked again.
 const RECOUNT: Duration = Duration::from_secs(1);
 
-/// Limits of what each tenant may keep; 0 stands for none.
+/// Limits of what each tenant may store; 0 means no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Quotas {
     /// Sessions.
@@ -121,7 +121,7 @@ impl Service {
     }
 
     async fn recount(&self, tenant: &TenantId, kept: &Kept) {
-        // What the server keeps for itself is nobody's to pay for.
+        // The server's own sessions count against no quota.
         let own = UserId::new(AUDIT_USER).expect("a constant that is a name");
         let usage = self.store.usage(tenant, &own).await;
         kept.sessions.store(usage.sessions, Ordering::Release);

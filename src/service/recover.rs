@@ -1,5 +1,5 @@
-//! `get_research_session`: what a session is about and where it stands, one step of it, the rest
-//! of a list, or what matches some words, for a reader that lost its context. It must not write.
+//! `get_research_session`: the subject and state of a session, one step of it, the rest of a list,
+//! or the matches of a query, for a reader that lost its context. It must not write.
 
 use super::{BoundBy, Caller, Code, Found, Service, ServiceError, ServiceResult, Via};
 use crate::{
@@ -31,7 +31,7 @@ pub struct RecoverCall {
     pub step: Option<u64>,
     /// The step's branch, when several have that number.
     pub branch: Option<String>,
-    /// Where an earlier answer said to go on.
+    /// The cursor of an earlier answer.
     pub cursor: Option<Cursor>,
     /// As of this position instead of now.
     pub at: Option<Position>,
@@ -59,7 +59,7 @@ pub struct Past {
     pub info: SessionInfo,
     /// What it is for.
     pub goal: String,
-    /// Where it stands.
+    /// The state in a text.
     pub summary: String,
     /// Steps recorded.
     pub steps: u64,
@@ -74,15 +74,15 @@ pub struct Past {
 pub enum Recovered {
     /// The session.
     Overview(Box<Overview>),
-    /// One step; the cursor goes on with its text.
+    /// One step; the cursor continues its text.
     Step(Box<StepView>, Option<Cursor>),
-    /// The rest of a list; the cursor goes on with it.
+    /// The rest of a list; the cursor continues it.
     Page(ListPage, Option<Cursor>),
     /// What matches the words.
     Found(Box<Found>),
 }
 
-/// A place in the log where a step lies.
+/// The position of a step.
 struct StepFound {
     ordinal: usize,
     extent: Range,
@@ -127,7 +127,7 @@ impl Service {
                 Recovered::Found(Box::new(self.find(&key, words, call.at, bytes_max).await?))
             }
             (Some(Cursor::Step { ordinal, byte_offset }), _) => {
-                let found = self.look(&key, call.at, |facts| place(facts, ordinal)).await?;
+                let found = self.look(&key, call.at, |facts| step_at(facts, ordinal)).await?;
                 let found = found.ok_or_else(foreign_cursor)?;
                 self.step_page(&key, found, byte_offset, bytes_max).await?
             }
@@ -150,7 +150,7 @@ impl Service {
         Ok((session, by, recovered))
     }
 
-    /// The sessions written to last, each with what it is for and where it stands.
+    /// The sessions written to last, each with its goal and state.
     ///
     /// # Errors
     /// Those of reading a session; one that is deleted meanwhile is left out.
@@ -251,7 +251,7 @@ fn past(info: SessionInfo, facts: &Facts) -> Past {
     }
 }
 
-fn place(facts: &Facts, ordinal: usize) -> Option<StepFound> {
+fn step_at(facts: &Facts, ordinal: usize) -> Option<StepFound> {
     let step = facts.research.steps().get(ordinal)?;
     let superseded_by = step.superseded_by;
     let place = StepPlace { position: step.position, at: Timestamp(0), superseded_by };
@@ -260,7 +260,7 @@ fn place(facts: &Facts, ordinal: usize) -> Option<StepFound> {
 
 fn step_of(facts: &Facts, number: u64, branch: Option<&str>) -> ServiceResult<StepFound> {
     let research = &facts.research;
-    if let Some(found) = research.find(number, branch).and_then(|at| place(facts, at)) {
+    if let Some(found) = research.find(number, branch).and_then(|at| step_at(facts, at)) {
         return Ok(found);
     }
     let on = branch.map(|name| format!(" on branch {name:?}")).unwrap_or_default();

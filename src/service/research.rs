@@ -19,7 +19,7 @@ use crate::{
     store::{Fill, Read},
 };
 
-/// How often a step is tried again because somebody else wrote in between.
+/// Retries of a step after another writer appended in between.
 const ATTEMPTS_MAX: usize = 100;
 /// Bytes of JSON of the description of a gap that a step opened or closed, in its answer.
 const GAP_BYTES_MAX: usize = 400;
@@ -28,8 +28,7 @@ const TITLE_CHARS_MAX: usize = 120;
 /// Bounds of research sessions.
 #[derive(Clone, Copy, Debug)]
 pub struct ResearchOptions {
-    /// Steps of one session; 0 (the default) for no limit. An operator who pays for storage
-    /// changes it.
+    /// Steps of one session; 0 (the default) for no limit. Set by an operator who pays for storage.
     pub steps_max: u64,
     /// Bytes of one answer's structured content; default 10 000, at least 3 000.
     pub answer_bytes_max: usize,
@@ -56,7 +55,7 @@ pub struct StepCall {
     pub gap: Option<String>,
     /// Name or text of a gap that is closed now.
     pub closes_gap: Option<String>,
-    /// Where the research stands, in the caller's words.
+    /// The state of the research, in the caller's words.
     pub summary: Option<String>,
     /// The full view (`true`), the summary view (`false`), or by the number of steps.
     pub full: Option<bool>,
@@ -75,7 +74,7 @@ pub struct StepAnswer {
     pub bound_by: BoundBy,
     /// The step's number.
     pub number: u64,
-    /// Where the step and what came with it lie.
+    /// The positions of the step and the events of its batch.
     pub extent: Range,
     /// Whether it was known already and nothing was written.
     pub repeated: bool,
@@ -365,7 +364,7 @@ impl Service {
         }
     }
 
-    /// Appends the step where the facts allow it; looks again whenever somebody wrote in between.
+    /// Appends the step where the facts allow it; retries after another writer appended in between.
     async fn append_step(
         &self,
         caller: &Caller,
@@ -405,7 +404,7 @@ impl Service {
         Err(error.action("many writers are busy with this session: send the same step again"))
     }
 
-    /// Whether what lies in the range is what the call would write.
+    /// Whether the events in the range are those the call would write.
     async fn same(&self, key: &SessionKey, extent: Range, call: &StepCall) -> ServiceResult<bool> {
         let read = Read {
             range: extent,
@@ -425,7 +424,7 @@ impl Service {
             let number = call.step.number;
             let message = format!("step {number} is recorded with other content");
             if number == 1 && call.step.branch_id.is_none() {
-                // Whoever begins anew without another goal lost its context.
+                // A caller that starts again with the same goal lost its context.
                 let recover = "this research has begun: recover it with get_research_session";
                 let mut error = conflict(&facts.research, call, message, recover);
                 let other = "other work begins with a researchGoal of its own and no sessionId, \

@@ -83,8 +83,8 @@ impl Service {
         })
     }
 
-    /// Sweeps all there is once, and answers what is to come after that. Of what was swept the
-    /// caller is told of his own.
+    /// Sweeps everything once, and returns what is due later. The counts it returns are of the
+    /// caller's own sessions.
     ///
     /// # Errors
     /// Those of [`Self::retention`] and of [`Self::sweep`].
@@ -108,8 +108,8 @@ impl Service {
         Ok(Retention { swept, ..self.retention(caller, limit).await? })
     }
 
-    /// One round of what the owner does now and then: lets sessions expire that nobody used for
-    /// too long, removes what is left of those that went, and forgets facts that nobody asked for.
+    /// One round of the owner's upkeep: expires unused sessions, removes the files of deleted ones,
+    /// and forgets unused facts.
     ///
     /// # Errors
     /// Those of the disk.

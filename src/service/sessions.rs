@@ -12,7 +12,7 @@ use crate::{
     store::{Appended, Change, Listing, NewSession, SessionInfo, StoreError},
 };
 
-/// How names of metadata begin that doors keep for themselves. They count against no limit.
+/// Prefix of the metadata names reserved for interfaces. They count against no limit.
 pub const RESERVED_METADATA: &str = "sessionlog.";
 
 /// A pair of metadata that sessions to be listed have.
@@ -54,7 +54,7 @@ pub struct SessionQuery {
 pub struct SessionPage {
     /// The sessions, in the order asked for.
     pub sessions: Vec<SessionInfo>,
-    /// Where the listing goes on, when it does.
+    /// The cursor of the next page, if there is one.
     pub next_page: Option<String>,
 }
 
@@ -230,7 +230,7 @@ impl Service {
         }
     }
 
-    /// Erases a session: nobody can read it once this is answered.
+    /// Erases a session: once this returns, no caller can read it.
     ///
     /// # Errors
     /// `session_not_found`, `session_held`; after another error, asked again, it is erased.

@@ -77,9 +77,9 @@ pub struct EventQuery {
 pub struct EventSlice {
     /// The events, in the order asked for.
     pub events: Vec<Event>,
-    /// Where paging goes on, when there is more.
+    /// The cursor of the next page, if there is more.
     pub next_page: Option<String>,
-    /// Where to go on: the next `from`, or, newest first, the next `to`.
+    /// The next `from`, or, newest first, the next `to`.
     pub next_position: Position,
     /// The position the next event of the session will get.
     pub tail: Position,
@@ -95,7 +95,7 @@ struct Plan {
     from: Position,
     /// `None` follows the live tail.
     to: Option<Position>,
-    /// Kept beside the positions: an event to come may lie outside it.
+    /// Kept beside the positions: a later event may be outside it.
     window: Window,
     limit: usize,
     bytes_max: usize,
@@ -233,8 +233,8 @@ impl Service {
         Ok(plan)
     }
 
-    /// Ends the range where the window ends, once that time has come: until then any event to
-    /// come may still lie inside.
+    /// Ends the range where the window of time ends, once that time has passed: until then a new
+    /// event may still be inside.
     async fn close(&self, key: &SessionKey, plan: &mut Plan) -> ServiceResult<()> {
         if let Some(time) = plan.window.to.filter(|time| *time <= self.now()) {
             let end = self.store.find_time(key, time).await?;
@@ -299,7 +299,7 @@ impl Service {
         Ok(page)
     }
 
-    /// Waits until the session's tail lies past `seen`, or something else became of it.
+    /// Waits until the session's tail is past `seen`, or the session ends.
     async fn moved(
         &self,
         key: &SessionKey,
@@ -318,8 +318,8 @@ impl Service {
         }
     }
 
-    /// A reader that goes on with the session: from `from`, or from the tail as it is now, up to
-    /// `until` or for ever.
+    /// A reader that follows the session: from `from`, or from the current tail, up to `until` or
+    /// without end.
     ///
     /// # Errors
     /// `point_not_found`, and those of the session.
@@ -372,7 +372,7 @@ fn fill(
     }
 }
 
-/// Sets the page to go on with; names each gap the page accounts for once.
+/// Sets the cursor of the next page; reports each gap of the page once.
 fn finish(page: &mut EventSlice, plan: &Plan, end: Position) {
     let next = page.next_position;
     page.gaps.sort_by_key(|gap| gap.range.from);
@@ -383,7 +383,7 @@ fn finish(page: &mut EventSlice, plan: &Plan, end: Position) {
         }
         same
     });
-    // The window's beginning lies behind; its end may be to come.
+    // The window's beginning is passed; its end may be in the future.
     let until = plan.window.to.map(|time| time.0.to_string()).unwrap_or_default();
     if plan.descending {
         page.gaps.retain(|gap| gap.range.to > next);
@@ -427,7 +427,7 @@ pub enum Step {
     End,
 }
 
-/// A reader that goes on with a session as it grows.
+/// A reader that follows a session as it grows.
 pub struct Follow {
     service: Service,
     key: SessionKey,
@@ -449,7 +449,7 @@ impl Follow {
         self
     }
 
-    /// Where the reader goes on.
+    /// The next position to read.
     #[must_use]
     pub fn next_position(&self) -> Position {
         self.next

@@ -1,6 +1,6 @@
-//! How a session stands, in the words of the Managed Agents wire: what its harness said of it last.
-//! It is kept beside the session, so that a listing reads no event. It must not judge whether
-//! anybody still works.
+//! The status of a session, in the words of the Managed Agents wire: the last one its harness
+//! reported. It is stored beside the session, so that a listing reads no event. It must not judge
+//! whether a harness still runs.
 
 use super::{RESERVED_METADATA, Service, ServiceResult, store_error::unwritten};
 use crate::{
@@ -8,10 +8,10 @@ use crate::{
     store::{Change, SessionInfo},
 };
 
-/// Where a session stands.
+/// The status of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
-    /// Waits for somebody to say something.
+    /// Waits for input.
     Idle,
     /// Its agent is at work.
     Running,
@@ -38,7 +38,7 @@ impl Status {
     /// The status of a session.
     #[must_use]
     pub fn of(info: &SessionInfo) -> Self {
-        match told(info) {
+        match recorded(info) {
             _ if info.archived_at.is_some() => Self::Terminated,
             Some((status, _)) => status,
             None => Self::Idle,
@@ -57,8 +57,8 @@ impl Status {
     }
 }
 
-/// The last event of a batch that says how the session stands, and what it says. A transcript tells
-/// how another one stood.
+/// The last event of a batch that reports a status, and that status. Imported events are skipped:
+/// they report another session's status.
 pub(super) fn last(batch: &Batch) -> Option<(usize, Status)> {
     let said = batch.events.iter().enumerate().filter(|(_, event)| event.origin != Origin::Import);
     said.filter_map(|(at, event)| Some((at, Status::said(event.kind.as_str())?))).next_back()
@@ -69,7 +69,7 @@ fn name() -> String {
     format!("{RESERVED_METADATA}status")
 }
 
-fn told(info: &SessionInfo) -> Option<(Status, Position)> {
+fn recorded(info: &SessionInfo) -> Option<(Status, Position)> {
     let (status, position) = info.metadata.get(&name())?.split_once('@')?;
     let status = Status::ALL.into_iter().find(|known| known.as_str() == status)?;
     Some((status, Position(position.parse().ok()?)))
@@ -87,7 +87,7 @@ impl Service {
         let slot = self.slot(key);
         let _alone = slot.lock().await;
         let info = self.store.info(key).await?;
-        if told(&info).is_some_and(|(_, at)| at >= position) {
+        if recorded(&info).is_some_and(|(_, at)| at >= position) {
             return Ok(());
         }
         let value = format!("{}@{position}", status.as_str());

@@ -19,14 +19,14 @@ const BRANCH_CHARS_MAX: usize = 64;
 
 /// What a look at the facts says about a step.
 pub(super) enum Verdict {
-    /// Its number is taken by what lies there.
+    /// Another step has its number, at these positions.
     Taken(Range),
     /// It can be written at that position.
     Write(Position, Option<String>),
 }
 
-/// Whether a recorded event is the one the call would write. A closed gap is told by either of its
-/// names: which of them the call used does not matter.
+/// Whether a recorded event is the one the call would write. A closed gap may be named by its id or
+/// its text: both are equal.
 pub(super) fn alike(found: &Event, wanted: &NewEvent, call: &StepCall) -> bool {
     if found.kind != wanted.kind {
         return false;
@@ -111,7 +111,7 @@ pub(super) fn judge(facts: &Facts, call: &StepCall, steps_max: u64) -> ServiceRe
     Ok(Verdict::Write(facts.position, closes))
 }
 
-/// Where the step lies that has the call's number.
+/// The positions of the step with the call's number.
 pub(super) fn first_of(research: &Research, call: &StepCall) -> Option<Range> {
     let at = research.find_on(call.step.number, call.step.branch_id.as_deref())?;
     research.steps().get(at).map(|step| step.extent)

@@ -105,7 +105,7 @@ fn archived(session: &SessionId) -> ServiceError {
     )
 }
 
-/// `lease_held`: who writes must show its token, wait, or take it over.
+/// `lease_held`: the caller must show its token, wait, or take the lease over.
 fn held(message: String, session: &SessionId, seconds: u64) -> ServiceError {
     let error = ServiceError::new(Code::LeaseHeld, message).action(format!(
         "send the Fencing-Token of the lease; or take it over: `sessionlog wake {session} \
@@ -135,7 +135,7 @@ fn prefix_erased(message: String, range: Range) -> ServiceError {
     error
 }
 
-/// `session_damaged`: what is missing as the store found it, and what lies whole between.
+/// `session_damaged`: the gaps as the store found them, and the intact ranges between.
 fn damaged(message: String, gaps: Vec<Gap>, tail: Position) -> ServiceError {
     let mut error = ServiceError::new(Code::SessionDamaged, message).action(
         "read the whole ranges, or ask again with allow_gaps=true; to write again an operator \

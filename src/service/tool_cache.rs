@@ -1,6 +1,6 @@
-//! Remembered answers of tools: the one that stands for a call, and those a model may be reminded
-//! of, under a budget of tokens. It must not call a tool, nor write: who answers a call from here
-//! records it like any other.
+//! Reuse of tools' results: the result that answers a call, and those a model gets as a reminder,
+//! under a budget of tokens. It must not call a tool, nor write: a caller that answers from here
+//! records the call itself.
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ pub struct ToolLookup {
     pub tokens_max: Option<usize>,
 }
 
-/// Why no remembered answer stands for a call.
+/// Why no result can be reused for a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Miss {
     /// The call was not made, or its answer is not in.
@@ -71,7 +71,7 @@ pub struct ToolHit {
     pub result: Event,
     /// How old it is.
     pub age: Duration,
-    /// How often it stood for a call before.
+    /// How many calls it answered before.
     pub hits: u64,
 }
 
@@ -86,7 +86,7 @@ pub struct ToolMemory {
     pub tokens_max: usize,
     /// Answers that the budget left out.
     pub trimmed: usize,
-    /// How often an answer stood for a call.
+    /// How many calls were answered from here.
     pub hits: u64,
 }
 
@@ -102,7 +102,7 @@ pub struct ToolOutput {
 }
 
 impl Service {
-    /// The answer that stands for a call, or why none does.
+    /// The result to reuse for a call, or why there is none.
     ///
     /// # Errors
     /// `invalid_request`, `session_damaged`, and those of the session.

@@ -52,7 +52,7 @@ impl Service {
         Ok(self.store.verify_scopes().await?)
     }
 
-    /// [`Self::verify`] of one session, and how it stands to a receipt that was kept elsewhere.
+    /// [`Self::verify`] of one session, and a comparison with a receipt that the caller kept.
     ///
     /// # Errors
     /// `session_not_found`, `session_deleted`.
@@ -83,7 +83,7 @@ impl Service {
         Ok(repaired)
     }
 
-    /// What the store wants of master keys, and what there is of them; `None` in plaintext.
+    /// The master keys that the store needs and those it has; `None` in plaintext.
     ///
     /// # Errors
     /// Those of the disk.
@@ -91,16 +91,16 @@ impl Service {
         Ok(self.store.keys().await?)
     }
 
-    /// Goes on with the rotation to the master key that was given as the current one.
+    /// Continues the rotation to the current master key.
     ///
     /// # Errors
-    /// `invalid_request` in plaintext, and those of the disk: asked again, it goes on.
+    /// `invalid_request` in plaintext, and those of the disk: a retry continues the rotation.
     pub async fn rotate_keys(&self) -> ServiceResult<KeyReport> {
         self.durable(self.store.rotate_keys(KEYS_AT_ONCE)).await.map_err(unwritten)
     }
 
-    /// Hands out a copy of the whole store, of all tenants, as it was at one moment. It waits for
-    /// whoever takes the parts.
+    /// Writes a copy of the whole store, of all tenants, as of one moment. It blocks while `take`
+    /// does.
     ///
     /// # Errors
     /// Those of the disk; `invalid_request` by an engine that is backed up by means of its own.

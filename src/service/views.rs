@@ -1,5 +1,5 @@
-//! Views that are folds of a session, now or as of a point: overview, summary, a step, how to go
-//! on, usage, compactions. It must not write: continuing does.
+//! Views that are folds of a session, now or as of a point: overview, summary, a step,
+//! continuation, usage, compactions. It must not write: continuing does.
 
 use super::{
     Caller, Found, Monitor, RecoverCall, Recovered, Service, ServiceError, ServiceResult, Via,
@@ -13,7 +13,7 @@ use crate::{
     projection::{Compactions, Facts, Level, Usage},
 };
 
-/// Bytes that a token of an overview stands for at least: its texts are words.
+/// Bytes of a token of an overview, at least: its texts are words.
 const TOKEN_BYTES: usize = 3;
 /// The largest view that is dressed.
 const VIEW_TOKENS_MAX: usize = 200_000;
@@ -148,7 +148,7 @@ impl Service {
         Ok(recovered)
     }
 
-    /// How to go on with a session.
+    /// What an agent needs to continue a session.
     ///
     /// # Errors
     /// `invalid_request`, `point_not_found`, `session_damaged`, and those of the session.

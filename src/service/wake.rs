@@ -19,7 +19,7 @@ const SEARCH_EVENTS: usize = 1_000;
 /// Bytes of bodies held while they are searched.
 const SEARCH_BYTES: usize = 8 << 20;
 
-/// A lease as its harness is told of it.
+/// A lease as returned to its harness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Granted {
     /// Its token.
@@ -57,7 +57,7 @@ pub struct Unfinished {
 /// How a lease is to be had.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WakeCall {
-    /// Take it from who has it.
+    /// Take it from its holder.
     pub steal: bool,
     /// How long it is to hold.
     pub ttl_seconds: Option<u64>,
@@ -66,9 +66,9 @@ pub struct WakeCall {
 /// How a session is to be taken up again.
 #[derive(Clone, Debug, Default)]
 pub struct TakeUp {
-    /// The checkpoint to go on from; the last one when none is named.
+    /// The checkpoint to resume from; the last one when none is named.
     pub checkpoint: Option<String>,
-    /// To have the lease, too; or to keep it, for who shows its token.
+    /// Acquires the lease too; or extends it, when its token is shown.
     pub wake: Option<WakeCall>,
     /// A retry with the same key has the same lease and makes no second checkpoint.
     pub key: Option<BatchKey>,
@@ -81,14 +81,14 @@ pub struct TakenUp {
     pub lease: Option<Granted>,
     /// With the lease: what an earlier harness left.
     pub unfinished: Option<Unfinished>,
-    /// What goes on from a checkpoint; `None` when a session was woken that has none.
+    /// The resumed checkpoint; `None` when the session has none.
     pub resumed: Option<Resumed>,
     /// The tail of the session.
     pub tail: Position,
 }
 
 impl Service {
-    /// Goes on from a checkpoint, with the lease when it is asked for.
+    /// Resumes from a checkpoint, with the lease when requested.
     ///
     /// # Errors
     /// Those of [`Self::wake`] and of [`Self::resume`]; with the latter no lease is taken.
@@ -133,7 +133,7 @@ impl Service {
         Ok(TakenUp { lease: Some(lease), unfinished, resumed, tail })
     }
 
-    /// Takes a session up: its lease, where it stands, and what is left to do.
+    /// Resumes a session: its lease, its state, and what is left to do.
     ///
     /// # Errors
     /// `lease_held` unless it is to be taken away, `invalid_request`, and those of the session.
@@ -153,7 +153,7 @@ impl Service {
         let call = LeaseCall::Take { steal, ttl, key };
         let (lease, info) =
             self.durable(self.store.lease(&session_key, call)).await.map_err(unwritten)?;
-        // From here on nobody else writes: what is read now stays so.
+        // The lease is held from here on: what is read now stays valid.
         let last_checkpoint = self.checkpoint_state(&session_key, None).await?;
         let lease_kept = before.work.until.is_some() && !again;
         let unfinished = self.unfinished_of(&session_key, &info, lease_kept).await?;

@@ -13,7 +13,7 @@ pub const WINDOW_TOKENS_MAX: usize = 4_000_000;
 /// Events among which the task is looked for, and bytes of their bodies.
 const HEAD_EVENTS: usize = 64;
 const HEAD_BYTES: usize = 1 << 20;
-/// Events read at first from the end; twice as many each time the budget wants more.
+/// Events read at first from the end; doubled each time the budget has room for more.
 const NEWEST_EVENTS: usize = 256;
 const NEWEST_BYTES: usize = 4 << 20;
 /// Events and bytes of bodies looked at for one window at most.
@@ -31,7 +31,7 @@ pub struct WindowQuery {
     pub transforms: Vec<Transform>,
     /// What comes out.
     pub shape: Shape,
-    /// Nothing before this: a window that goes on where an earlier one was left.
+    /// The first position of the window: where an earlier window ended.
     pub from: Option<Point>,
     /// As of then; now when not said.
     pub at: Option<Point>,
@@ -144,7 +144,7 @@ impl Service {
     }
 }
 
-/// The window, on a thread that nobody else waits for: counting tokens takes its time.
+/// Builds the window on a blocking thread: counting tokens takes time.
 async fn built(events: Vec<Event>, at: Position, plan: Plan) -> ServiceResult<Window> {
     let build = move || harness::window(&events, at, &plan);
     tokio::task::spawn_blocking(build).await.map_err(|_| {

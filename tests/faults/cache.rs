@@ -1,5 +1,5 @@
 //! A device below a real file system: a write to it fails while the page cache keeps the good
-//! bytes, or its power is cut at any moment. A start must believe the device, and what was
+//! bytes, or its power is cut at any moment. A start must read the device, and what was
 //! acknowledged or shown must be on it.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};

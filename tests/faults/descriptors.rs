@@ -1,5 +1,5 @@
-//! Limits of the process: file descriptors that run out, files that may not grow. Told by name, and
-//! over when there is room again, without a restart.
+//! Limits of the process: file descriptors that run out, files that may not grow. Errors name the
+//! cause, and end when there is room again, without a restart.
 
 use std::{collections::BTreeMap, io::Write as _, net::TcpStream, sync::mpsc, time::Duration};
 
@@ -16,7 +16,7 @@ const DESCRIPTORS: usize = 40;
 /// Requests by which one has needed a new descriptor.
 const FULL: u64 = 400;
 
-/// What a refusal for want of something may say.
+/// The typed refusals of a missing resource.
 fn is_typed(verdict: &(u16, String)) -> bool {
     let known = [
         (429, "limit_reached"),
@@ -75,7 +75,7 @@ fn descriptors_that_run_out_are_told_by_name_and_come_back() {
     };
     let streams: Vec<TcpStream> = (0..60).map_while(|_| stream()).collect();
     eventually("the last descriptor", || (server.descriptors() >= DESCRIPTORS - 1).then_some(()));
-    // Whoever comes now is heard once there is a descriptor again, not before.
+    // A connection made now is accepted once there is a descriptor again, not before.
     let (tell, told) = mpsc::channel();
     let address = server.address;
     std::thread::spawn(move || {
@@ -162,7 +162,7 @@ fn a_file_that_may_not_grow_is_told_by_name_and_kills_nobody() {
     assert_eq!(server.wire().get("/healthz").unwrap().status, 200);
     server.kill();
 
-    // Without the limit it goes on; with it, what is there is read.
+    // Without the limit it accepts writes; with it, reads work.
     let mut server = setup.up();
     assert_eq!(requests(&server, &mut ledger, 3..30, 1), []);
     pause(Duration::from_millis(50));

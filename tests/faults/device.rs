@@ -1,7 +1,7 @@
 //! A block device with faults: a file that this process serves through FUSE, made a device by the
 //! loop driver. It keeps what was written since the last flush apart, so that its image at any
-//! moment is what a power cut would leave, and it fails the writes it is told to fail. It must not
-//! know a file system.
+//! moment is what a power cut would leave, and it fails the writes chosen by the test. It must not
+//! depend on a file system.
 //!
 //! Spoken here is the smallest part of the kernel's protocol: one regular file, the root, without
 //! names, opened past the page cache.
@@ -18,7 +18,7 @@ use std::{
 use super::machine::{Dice, Loop, run, text};
 
 const SECTOR: usize = 512;
-/// The largest write the kernel is allowed to send, and room for what stands before it.
+/// The largest write the kernel may send, with room for its header.
 const WRITE_BYTES_MAX: usize = 128 << 10;
 const REQUEST_BYTES_MAX: usize = WRITE_BYTES_MAX + 8192;
 
@@ -107,7 +107,7 @@ impl Device {
         let channel = fs::File::options().read(true).write(true).open("/dev/fuse").unwrap();
         let file = home.join("device");
         fs::File::create(&file).unwrap();
-        // The kernel takes the descriptor from whoever mounts: `mount` inherits this copy.
+        // The kernel takes the descriptor from the mounting process: `mount` inherits this copy.
         let inherited = rustix::io::dup(&channel).unwrap();
         let number = inherited.as_raw_fd();
         let options = format!("fd={number},rootmode=100000,user_id=0,group_id=0,allow_other");

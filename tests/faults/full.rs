@@ -1,5 +1,5 @@
-//! A disk that is full to the last block: appends are refused by name, reads go on, a start works,
-//! and appends go on when there is room, without another start.
+//! A disk that is full to the last block: appends are refused with a named error, reads continue, a
+//! start works, and appends resume when there is room, without another start.
 
 use std::{collections::BTreeMap, fs, io::Write as _, path::Path};
 

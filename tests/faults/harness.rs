@@ -19,7 +19,7 @@ const FORKS_MAX: usize = 12;
 /// Every event of a writer has this in it, and no name of a file or an id.
 pub const CANARY: &str = "test.mark";
 
-/// What one harness knows.
+/// The state of one harness.
 pub struct Harness {
     board: Arc<Board>,
     /// No other harness has it.
@@ -53,7 +53,7 @@ impl Harness {
         }
     }
 
-    /// Works until the board stops; itself, with what it knows.
+    /// Works until the board stops; returns itself with its state.
     pub fn work(mut self) -> Self {
         let create = json!({"id": self.sessions[0]});
         if self.ask("/v1/sessions", None, &create).is_some() {
@@ -154,7 +154,7 @@ impl Harness {
         Some(())
     }
 
-    /// Who writes to one of the sessions: nobody else does, so that a text is found only once.
+    /// The only writer of one of the sessions, so that a text is found only once.
     fn writer(&self, which: usize) -> u64 {
         self.number * 100 + which as u64
     }

@@ -1,5 +1,5 @@
-//! A client of HTTP that does what it is told and nothing else: no retry, no pool, a time-out on
-//! every wait. It must not know what an answer means.
+//! An HTTP client without retries or a pool, with a time-out on every wait. It must not interpret
+//! an answer.
 
 use std::{
     io::{self, BufRead, BufReader, Read, Write},

@@ -1,7 +1,7 @@
-//! One system call after another is the one that does not happen: the process dies there, or the
-//! call fails, once or from then on, or a write takes only a part. Points are counted for each
-//! thread on its own, as the tracer does. What was acknowledged must be there after each. It must
-//! not judge what a call that lies leaves: nobody keeps what a write only claims to have written.
+//! One system call after another does not happen: the process dies there, or the call fails, once
+//! or from then on, or a write takes only a part. Points are counted for each thread on its own, as
+//! the tracer does. What was acknowledged must be there after each. It must not judge a call that
+//! reports a false success: what a write only claims to have written is lost.
 
 use std::{
     collections::BTreeMap,
@@ -131,7 +131,7 @@ struct Deaths<'a> {
 }
 
 impl Deaths<'_> {
-    /// The process dies at this point, if a thread reaches it; what it answered stands.
+    /// The process dies at this point, if a thread reaches it; what it acknowledged must be kept.
     fn at(&mut self, Point { call, fault, succeeds }: &Point) {
         let before = self.before;
         let (copy, setup) = before.under(&tracer(call, fault));
@@ -161,8 +161,8 @@ fn kind(call: &str) -> &'static str {
     CHANGING.iter().find(|(_, calls)| calls.contains(&call)).unwrap().0
 }
 
-/// The process dies at one call after another; what it answered stands, and is counted. It must
-/// have died at calls of these kinds that change something.
+/// The process dies at one call after another; what it acknowledged must be kept, and is counted.
+/// It must have died at calls of these kinds that change something.
 fn dies_anywhere(plot: Plot, kinds: &[&str]) {
     let before = Before::new(plot);
     let calls = counted(&before);
@@ -394,7 +394,7 @@ fn files_that_cannot_be_opened_are_told_by_name_and_heal() {
         injected += attached.injected();
         refused += story.refused.len();
         drop(attached);
-        // The same process goes on once files open again.
+        // The same process continues once files open again.
         let goal = story.next + 3;
         story.tell(&mut server, goal);
         assert_eq!(story.next, goal, "{call} {fault} does not heal: {:?}", story.refused);

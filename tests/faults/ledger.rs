@@ -1,6 +1,6 @@
-//! What the clients of a server know, and whether a session agrees with it. What a writer sends is
-//! a function of who it is and how often it has written: so the ledger knows every event that can
-//! exist, and tells a lost one from a phantom. It must not talk to anybody.
+//! The ledger of a server's clients, compared with sessions. What a writer sends is a function of
+//! its number and the count of its writes: so the ledger can tell every event that can exist, and a
+//! lost one from a phantom. It must not do I/O.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -75,17 +75,17 @@ pub fn body(writer: u64, request: u64, ids: bool) -> String {
 /// What clients know of one session.
 #[derive(Clone, Debug, Default)]
 pub struct Ledger {
-    /// Acknowledged or seen: what stands where for ever.
+    /// Acknowledged or seen: the event of a position, for ever.
     known: BTreeMap<u64, Mark>,
     /// The last request each writer sent.
     sent: BTreeMap<u64, u64>,
-    /// Events whose body somebody asked to have taken away, and whether that was answered.
+    /// Events whose body was to be redacted, and whether that was acknowledged.
     taken: BTreeMap<Mark, bool>,
     /// Events acknowledged.
     pub acked: u64,
     /// The end of what is known to exist.
     tail: u64,
-    /// Where it goes on from its parent, which may be within a batch.
+    /// Its position in its parent, which may be within a batch.
     base: u64,
 }
 
@@ -162,7 +162,7 @@ impl Ledger {
         self.taken.iter().filter(|(_, answered)| **answered).map(|(mark, _)| *mark)
     }
 
-    /// Events known to stand somewhere.
+    /// Events with a known position.
     pub fn marks(&self) -> impl Iterator<Item = Mark> {
         self.known.values().copied()
     }
@@ -173,12 +173,12 @@ impl Ledger {
         Self { known, acked: 0, tail: at, base: at, ..self.clone() }
     }
 
-    /// The end of what must exist for whoever reads from now on.
+    /// The tail that every later read must reach.
     pub fn tail(&self) -> u64 {
         self.tail
     }
 
-    /// A reader got events from position `from` on; what it saw stands from now on. `floor` is
+    /// A reader got events from position `from` on; they are permanent from now on. `floor` is
     /// [`Self::tail`] from before the read began.
     pub fn saw(&mut self, from: u64, slice: &Value, floor: u64, tally: &mut Tally) {
         tally.reads += 1;
@@ -194,7 +194,7 @@ impl Ledger {
         }
     }
 
-    /// An event as served, checked for what the ledger can tell from it alone.
+    /// An event as served, checked against its own content.
     fn read(&self, position: u64, event: &Value) -> Result<Mark, String> {
         let found = event["position"].as_u64();
         if found != Some(position) {

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-/// Longest wait for what must come; who meets it has failed.
+/// Longest wait for a condition; a test that reaches it has failed.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// What a test may need of the machine.
@@ -32,7 +32,7 @@ pub enum Need {
     Tool(&'static str),
 }
 
-/// Whether the machine has all that; says which test is skipped for want of what when not.
+/// Whether the machine has all that; if not, reports which test is skipped and what is missing.
 pub fn has(test: &str, needs: &[Need]) -> bool {
     let missing = needs.iter().find_map(|need| lacks(*need));
     if let Some(why) = &missing {
@@ -110,7 +110,7 @@ impl Mounted {
         Self::new(&["-o", options, &device.device], path)
     }
 
-    /// Unmounts; waits while somebody still lets go of it.
+    /// Unmounts; waits while a process still uses it.
     pub fn unmount(self) {
         drop(self);
     }

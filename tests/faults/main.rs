@@ -1,6 +1,7 @@
 //! The real binary on a real system that fails: processes killed between any two calls, syncs that
-//! fail or lie, disks that are full, read-only or slow, descriptors that run out, files cut under
-//! readers. Everything goes through HTTP, as a client would. It must not know the engine's insides.
+//! fail or report a false success, disks that are full, read-only or slow, descriptors that run
+//! out, files cut under readers. Everything is requested over HTTP, as by a client. It must not
+//! depend on the engine's internals.
 //!
 //! Most of it needs Linux, root or a tool; what cannot run here says `SKIPPED` and why.
 //! `SESSIONLOG_BINARY` names another build to attack, `SESSIONLOG_KILLS` how many kills,
@@ -17,7 +18,7 @@
     unreachable_pub
 )]
 
-// What the tests stand on: the machine, the server, its clients, and what those know.
+// The parts of the tests: the machine, the server, its clients, and their ledger.
 mod device;
 mod harness;
 mod http;

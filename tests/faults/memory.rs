@@ -1,7 +1,7 @@
-//! A server in little memory before clients that want much: large batches from many connections,
-//! large answers, more sessions than it should keep open. It must live on. The limit is the
-//! kernel's, on the memory that the process may write to: who asks for more is refused, and a
-//! program that is refused memory ends.
+//! A server in little memory with demanding clients: large batches from many connections, large
+//! answers, more sessions than it should keep open. It must not die. The limit is the kernel's, on
+//! the memory that the process may write to: an allocation beyond it fails, and a failed allocation
+//! ends the program.
 
 use std::{
     io::{Read, Write},

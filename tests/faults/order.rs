@@ -248,7 +248,7 @@ fn where_no_call_writes_and_syncs_in_one_it_is_written_and_then_synced() {
     }
 }
 
-/// Whoever made the directory may have died between making it and syncing its name.
+/// The process that made the directory may have died between making it and syncing its name.
 #[test]
 fn every_start_syncs_the_name_of_its_directory() {
     if !has("the syncs of a start", &[Need::Strace]) {

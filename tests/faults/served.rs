@@ -1,5 +1,5 @@
-//! The program under test as a process: started with whatever stands before it (a tracer, a limit,
-//! another user), asked over HTTP, killed. It must not know a fault.
+//! The program under test as a process: started under a wrapper (a tracer, a limit, another user),
+//! requested over HTTP, killed. It must not depend on a fault.
 
 use std::{
     fs,
@@ -76,7 +76,7 @@ impl Setup {
         self
     }
 
-    /// What stands before the program on its command line.
+    /// The wrapper's command line.
     pub fn before(mut self, words: &[&str]) -> Self {
         self.before = words.iter().map(|word| (*word).to_owned()).collect();
         self
@@ -112,7 +112,7 @@ impl Setup {
         let address = said["listening"].as_str().and_then(|url| url.strip_prefix("http://"));
         let pid = said["pid"].as_u64().and_then(|pid| u32::try_from(pid).ok());
         let Some((address, pid)) = address.zip(pid) else {
-            // Who says something else has failed to start, and ends.
+            // A program that prints anything else failed to start, and ends.
             let code = child.wait().unwrap().code();
             let ended = Ended { code, err: read(&err) + &line };
             let _ = fs::remove_file(&err);

@@ -1,5 +1,5 @@
-//! A disk that takes its time: the server goes on reading, says that it is not ready, lets nobody
-//! wait without end, keeps no more in memory than it may, and goes on when the disk does.
+//! A slow disk: the server keeps serving reads, reports that it is not ready, limits every wait and
+//! its memory, and continues when the disk does.
 
 use std::{
     collections::BTreeMap,
@@ -64,8 +64,8 @@ fn a_silent_disk_is_not_ready_keeps_nobody_waiting_and_comes_back() {
         sent += 1;
         assert!(sent < 500, "no sync was slow");
     };
-    // Behind the one that syncs, others wait; they are told that the outcome is unknown, whichever
-    // door they came by.
+    // Behind the one that syncs, others wait; their answer is that the outcome is unknown, in every
+    // interface.
     let address = server.address;
     let tool = std::thread::spawn(move || {
         let event = r#"{"sessionId":"t","event":{"type":"a.b","n":1}}"#;
@@ -87,7 +87,7 @@ fn a_silent_disk_is_not_ready_keeps_nobody_waiting_and_comes_back() {
     assert_eq!(read.status, 200);
     ledger.saw(0, &read.json(), ledger.tail(), &mut tally);
 
-    // The disk answers: who waited is answered, a retry finds out.
+    // The disk answers: waiting requests are answered, a retry finds the outcome.
     let (request, reply) = waits.recv_timeout(Duration::from_secs(120)).unwrap();
     assert_eq!((request, reply.status), (stuck, 200), "{reply:?}");
     let first = reply.json()["first_position"].as_u64().unwrap();

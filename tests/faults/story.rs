@@ -1,6 +1,6 @@
-//! One story told to a server that may die or fail at any call of it: appends to two sessions, and,
-//! where the plot has it, bodies taken away and the master key changed. Its client remembers what
-//! it was answered, and judges what the next start says. It must not know a fault.
+//! One story of a server that may die or fail at any of its calls: appends to two sessions, and, in
+//! some plots, redactions and a change of the master key. Its client records the answers, and
+//! judges what the next start serves. It must not depend on a fault.
 
 use std::{collections::BTreeMap, fs, path::Path, time::Duration};
 
@@ -137,7 +137,7 @@ impl Before {
         search(&copy.join("data"), &words, tally);
     }
 
-    /// The rotation goes on to its end; then the store opens without the key before.
+    /// The rotation ends; then the store opens without the earlier key.
     fn let_go(
         &self,
         mut server: Server,
@@ -167,7 +167,7 @@ fn is_rotated(reply: &Reply) -> bool {
     told["previous"].is_null() && told["behind"] == 0
 }
 
-/// A client that goes on until it is told, and remembers.
+/// A client that retries until it is answered, and records the answers.
 pub struct Story<'a> {
     plot: Plot,
     known: &'a mut BTreeMap<String, Ledger>,

@@ -54,7 +54,7 @@ impl<'a> Call<'a> {
     }
 }
 
-/// Tells of each call twice: when it begins, and when it has ended.
+/// Calls back twice for each call: when it begins, and when it has ended.
 pub fn each<'a>(trace: &'a str, mut tell: impl FnMut(Call<'a>)) {
     let mut open: BTreeMap<&str, Call<'a>> = BTreeMap::new();
     for (at, line) in trace.lines().enumerate() {

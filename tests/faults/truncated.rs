@@ -1,5 +1,5 @@
-//! Segment files that somebody cuts while readers read them: the process lives, what cannot be read
-//! is told by name, and sessions beside it are whole.
+//! Segment files that are cut while they are read: the process lives, an error names what cannot be
+//! read, and sessions beside it are whole.
 
 use std::{
     collections::BTreeMap,

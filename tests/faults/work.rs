@@ -1,6 +1,6 @@
-//! Processes that die while harnesses work: sessions are forked, marked, leased, bodies are taken
-//! away, and in an encrypted store master keys are changed, one after the other. What was answered
-//! stands after each death, and what was begun goes on with the next start.
+//! Processes that die while harnesses work: sessions are forked, marked, leased, bodies are
+//! redacted, and in an encrypted store master keys are changed, one after the other. What was
+//! acknowledged is there after each death, and what was begun continues with the next start.
 
 use std::{
     fs,
@@ -53,7 +53,7 @@ impl Keys {
     }
 }
 
-/// Goes on with the rotation of whatever server there is until the board stops.
+/// Continues the rotation of the running server until the board stops.
 fn rotate(board: &Board, keys: &Mutex<Keys>) {
     while let Some(address) = board.address() {
         let asked = Wire::new(address).patient(Duration::from_secs(20));

@@ -1,6 +1,6 @@
-//! A backup holds all that was acknowledged before it began, whoever writes, settles, seals and
-//! deletes while it is made; cut anywhere it is no backup; changed anywhere it is refused; and what
-//! is brought back is a store that goes on. It must not look into the engine.
+//! A backup holds all that was acknowledged before it began, whatever is written, settled, sealed
+//! and deleted while it is made; cut anywhere it is refused; changed anywhere it is refused; and a
+//! restored store works. It must not look into the engine.
 
 use std::{
     collections::BTreeMap,
@@ -127,7 +127,7 @@ impl Filled {
     }
 }
 
-/// Tells a figure, past the harness that hides what passing tests print.
+/// Prints a figure, past the harness that hides what passing tests print.
 fn told(figure: &str) {
     let _ = writeln!(io::stderr(), "FIGURE: {figure}");
 }
@@ -148,7 +148,8 @@ fn everything_acknowledged_before_a_backup_is_in_it_whoever_writes_meanwhile() {
         let made = filled.back_up(&to, &mut |filled, part| {
             parts += 1;
             (0..4).for_each(|_| filled.live());
-            // Files that a backup names go once nobody needs them: not before it has them.
+            // Files that a backup names are deleted once they are not needed: not before it has
+            // them.
             filled.store.settle().unwrap();
             if part == 2 {
                 let gone = Change { discard: true, ..Change::default() };
@@ -171,14 +172,14 @@ fn everything_acknowledged_before_a_backup_is_in_it_whoever_writes_meanwhile() {
             let kept = bodies(&store, key);
             assert_eq!(kept, known[..], "{seed} {key:?}: the moment is the one it began at");
             events += kept.len();
-            // It goes on, and does so as another.
+            // It takes writes, under another store id.
             let appended = append(&store, key, batch([event("{}")]));
             let appended = runtime().block_on(appended).unwrap();
             assert_eq!(appended.first_position, Position(known.len() as u64));
         }
         store.settle().unwrap();
         assert_eq!(store.verify_all().unwrap().damage, []);
-        // The store it was made of goes on as well, and what was held back is unlinked.
+        // The original store works as well, and the files that were held back are unlinked.
         (0..3).for_each(|_| filled.store.settle().unwrap());
         filled.store.scrub();
         assert_eq!(filled.store.recovery().scrub.found, Vec::<String>::new());
@@ -417,7 +418,7 @@ fn a_backup_goes_where_nothing_is_and_needs_its_key() {
         assert!(matches!(error, NoBackup::Open(OpenError::Key { .. })), "{error}");
         assert_eq!(restored.files(), Vec::<String>::new());
     }
-    // What a server sends is not believed to be a path of a store.
+    // Paths sent by a server are validated.
     let to = Places::new(17, true);
     let mut incoming = to.begin();
     for path in ["../x", "/etc/x", "LOCK", "BACKUP", "owner.sock", "segments/../../x", "keys/"] {
@@ -433,7 +434,7 @@ fn a_lease_from_before_a_restore_is_good_for_nothing_after_it() {
     let fence = leased.unwrap().0.fence;
     let to = Places::new(23, false);
     filled.back_up(&to, &mut |_, _| {}).unwrap();
-    // What goes on gives tokens of its own.
+    // The running store draws its own tokens.
     let stolen = LeaseCall::Take { steal: true, ttl: Duration::from_secs(3_600), key: None };
     let later = runtime().block_on(filled.store.lease(&key("s1"), stolen)).unwrap().0.fence;
     let restored = Sim::new(23);
@@ -450,7 +451,7 @@ fn a_lease_from_before_a_restore_is_good_for_nothing_after_it() {
     runtime().block_on(append(&store, &key("s1"), fenced)).unwrap();
 }
 
-/// A backup that nobody reads back.
+/// A backup that is not restored.
 fn copy(store: &Local, to: &Places) {
     let mut incoming = to.begin();
     let made =
@@ -459,7 +460,7 @@ fn copy(store: &Local, to: &Places) {
     incoming.seal().unwrap();
 }
 
-/// Sessions that a lease cannot be ended of by who asks for it: expired, damaged, archived.
+/// Sessions whose lease cannot be ended by request: expired, damaged, archived.
 #[test]
 fn a_lease_of_a_session_that_takes_no_writes_now_is_good_for_nothing_after_a_restore() {
     let take =
@@ -509,7 +510,7 @@ fn a_lease_of_a_session_that_takes_no_writes_now_is_good_for_nothing_after_a_res
     });
 }
 
-/// Nobody can write to one whose key is gone: its lease is no reason to bring nothing back.
+/// A session whose key is lost cannot be written: its lease does not block a restore.
 #[test]
 fn a_leased_session_that_lost_its_key_stops_no_restore() {
     let take =

@@ -17,7 +17,7 @@ use crate::program::Place;
 fn bench(arguments: &[&str]) -> Value {
     let place = Place::new();
     let home = tempfile::tempdir().unwrap();
-    // A peer may run as another user, who must get through.
+    // A peer may run as another user, who needs access.
     fs::set_permissions(home.path(), Permissions::from_mode(0o711)).unwrap();
     let directory = home.path().to_str().unwrap();
     let tiny = ["bench", "--quick", "--json", "--seconds", "0.02", "--sessions", "70", "--dir"];

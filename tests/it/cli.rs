@@ -577,7 +577,7 @@ fn inspect_shows_what_the_files_hold_and_tells_bad_places() {
     assert_eq!(place.run(&["inspect", "absent"]).code, 4);
 }
 
-/// What lies behind the frames of a whole file is no fault of it.
+/// Bytes after the frames of a whole file are not reported.
 #[test]
 fn inspect_tells_what_is_whole_in_a_directory_that_is_hurt() {
     let place = with_trip();

@@ -1,6 +1,6 @@
 //! The embedded engine on a disk that breaks: whatever was acknowledged is there afterwards,
-//! batches are whole, and nothing is there that nobody sent. A seed in a message reproduces its
-//! failure: `SESSIONLOG_SEED=n cargo test --test it crash::`.
+//! batches are whole, and every event was sent. A seed in a message reproduces its failure:
+//! `SESSIONLOG_SEED=n cargo test --test it crash::`.
 
 use std::panic::AssertUnwindSafe;
 
@@ -121,7 +121,7 @@ fn every_call_of_a_run_may_be_the_one_that_fails() {
     }
 }
 
-/// A sync fails; a start after a kill believes what the device has, and so does the next.
+/// A sync fails; a start after a kill serves what the device has, and so does the next.
 pub async fn believed(seed: u64, flaw: Option<Flaw>) {
     let mut run = Run::flawed(seed, flaw, ROOMY);
     let store = run.judge().await;

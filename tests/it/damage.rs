@@ -21,11 +21,11 @@ use image::{ERASED, FORKS, Image, SESSIONS};
 use judge::{Damage, Fate};
 
 const SECTOR: usize = 512;
-/// Bytes after which nothing of a file lies where a frame or a sector may begin.
+/// Bytes after which no frame and no sector of a file begins where it did.
 const ODD: usize = 7;
 
-/// Whether a byte lies where nothing is said: zeros of the journal behind its frames, padding and
-/// the second half of a page behind a header.
+/// Whether a byte carries no information: zeros of the journal after its frames, padding, and the
+/// second half of a page after a header.
 fn silent(bytes: &[u8], at: usize) -> bool {
     bytes[at.saturating_sub(8)..(at + 8).min(bytes.len())].iter().all(|byte| *byte == 0)
 }
@@ -135,7 +135,7 @@ pub async fn flipped(seed: u64) {
     }
 }
 
-/// Generations of a settled file, as docs/format.md says where they lie.
+/// Generations of a settled file, at the offsets in docs/format.md.
 fn generations(bytes: &[u8]) -> Vec<u64> {
     let (mut at, mut generations) = (64, Vec::new());
     while let Some(head) = bytes.get(at..at + 16) {

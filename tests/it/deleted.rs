@@ -166,7 +166,7 @@ async fn a_full_disk_takes_deletions_and_they_make_room() {
         sim.set_capacity(Some(sim.used() + (600 << 10)));
         let count = fill_up(&sim, &store).await;
         assert!(count > 3, "{told}: {count}");
-        // To the last byte: whoever else fills it leaves nothing for a deletion.
+        // To the last byte, so that a deletion finds no space.
         sim.set_capacity(Some(sim.used()));
         if restart {
             sim.power_loss();

@@ -1,6 +1,6 @@
-//! A store under a key: nothing of it can be read without, nothing moves within it unseen, and a
-//! key that is wrong or missing changes no byte. What a crash leaves is told in `crash`: odd seeds
-//! run encrypted. It must not look into the engine.
+//! A store under a key: nothing of it can be read without the key, nothing moves within it
+//! undetected, and a wrong or missing key changes no byte. Crashes are in `crash`: odd seeds run
+//! encrypted. It must not look into the engine.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -151,7 +151,7 @@ fn no_word_of_a_client_is_on_disk_in_clear() {
         let mut canaries = Canaries(SeededEntropy::new(seed ^ 0xc0ffee), Vec::new());
         for round in 0..6 {
             runtime().block_on(async {
-                // Compressed, a text would hide from whoever looks for it.
+                // A compressed text would not be found by a search.
                 let options = Options { compression: false, ..small() };
                 let store = Local::open_local(&sim.env(), options).unwrap();
                 for session in 0..3 {
@@ -163,7 +163,7 @@ fn no_word_of_a_client_is_on_disk_in_clear() {
                 match round % 3 {
                     0 => store.close().await,
                     1 => store.idle(),
-                    // A damaged segment is copied to quarantine when somebody reads it.
+                    // A read copies a damaged segment to quarantine.
                     _ => {
                         store.settle().unwrap();
                         let paths = sim.files().into_iter().filter(|path| path.ends_with(".seg"));
@@ -183,7 +183,7 @@ fn no_word_of_a_client_is_on_disk_in_clear() {
                 scanned += bytes.len();
                 for canary in &canaries.1 {
                     assert!(!path.contains(canary.as_str()), "{canary} names {path}");
-                    // Half of it, since a text may lie across what is compressed.
+                    // Half of it, since a text may be split across compressed blocks.
                     let part = &canary.as_bytes()[canary.len() - 16..];
                     assert!(!holds(bytes, part), "{canary} is in {path} after round {round}");
                 }
@@ -194,7 +194,7 @@ fn no_word_of_a_client_is_on_disk_in_clear() {
     eprintln!("{scanned} bytes scanned, no canary found");
 }
 
-/// The encrypted frames of a file: header and payload, and where each lies.
+/// The encrypted frames of a file: header, payload and range.
 fn frames(path: &str, bytes: &[u8]) -> Vec<(u64, FrameHeader, Bytes)> {
     let bytes = Bytes::copy_from_slice(bytes);
     let (salt, from) = if path.starts_with("journal") {
@@ -257,8 +257,8 @@ fn no_nonce_comes_twice_over_a_thousand_crashes() {
     eprintln!("{} crashes, {seen} nonces, none twice", machines * lives);
 }
 
-/// A file with these frames behind its header, their checksums made to fit: what somebody can do
-/// who may write to the disk and has no key.
+/// A file with these frames after its header, their checksums made to fit: what an attacker without
+/// the key can write to the disk.
 fn forged(bytes: &[u8], frames: &[(FrameHeader, Bytes)]) -> Vec<u8> {
     let salt = SegmentHeader::decode(bytes).unwrap().salt;
     let mut out = bytes[..192].to_vec();
@@ -279,12 +279,12 @@ fn segments(image: &Image) -> Vec<Segment> {
         let frames = frames(path, bytes).into_iter().map(|(_, header, payload)| (header, payload));
         (path.clone(), bytes.clone(), frames.collect::<Vec<_>>())
     };
-    // Beside what a session consists of lie files that were replaced, and nobody reads them.
+    // Beside a session's files are replaced ones, which are not read.
     let used = |path: &str| survive(image, |sim| sim.remove_durable(path)) != Fate::Whole;
     files.map(read).filter(|(path, _, frames)| frames.len() > 2 && used(path)).collect()
 }
 
-/// What was done, and whether it was told, refused or harmless.
+/// What was done, and whether it was reported, refused or harmless.
 #[derive(Default)]
 struct Table(BTreeMap<&'static str, (u64, BTreeSet<String>)>);
 
@@ -306,14 +306,15 @@ fn whoever_moves_frames_about_without_a_key_is_found_out() {
     let segments = segments(image);
     assert!(segments.len() > 1, "{} segments", segments.len());
     for (nth, (path, bytes, frames)) in segments.iter().enumerate() {
-        // What follows the frames of a sealed segment is cut off: it would tell by itself.
+        // Bytes after the frames of a sealed segment are cut off: they would be detected by
+        // themselves.
         for at in [0, frames.len() / 2, frames.len() - 2] {
             let mut swapped = frames.clone();
             swapped.swap(at, at + 1);
             table.judge(image, "swap", path, &forged(bytes, &swapped));
             let mut renamed = swapped.clone();
             for (place, other) in [(at, at + 1), (at + 1, at)] {
-                // The header stays in its place, so that nothing but the cipher can tell.
+                // The header stays in its place, so that only the cipher can detect it.
                 let (encrypted, length) = (frames[other].0.encrypted, frames[other].0.length);
                 renamed[place].0 = FrameHeader { encrypted, length, ..frames[place].0 };
             }

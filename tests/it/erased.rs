@@ -1,6 +1,6 @@
-//! What is left of a session that was erased: nothing that can be read, whatever it lay in before,
-//! whenever the machine died, and whatever is put back; and nothing of any other is touched. It
-//! must not look into the engine.
+//! What is left of an erased session: nothing that can be read, wherever it was stored, whenever
+//! the machine died, and whatever is put back; and no other session is touched. It must not look
+//! into the engine.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -127,7 +127,7 @@ fn an_erased_session_is_in_no_file_and_stays_so_over_every_stop() {
     }
 }
 
-/// Somebody kept copies of everything but of `keys/`, and puts them back.
+/// An operator kept copies of everything but `keys/`, and puts them back.
 pub async fn put_back(seed: u64) {
     let age = AGES[usize::try_from(seed).unwrap() % AGES.len()];
     let sim = machine(62 + seed, true);
@@ -219,7 +219,7 @@ fn interrupted(encrypted: bool, age: Age, case: Option<Nth>) -> u64 {
         assert!(gone || answer.is_err(), "{told}: it was answered");
         other_is_whole(&store).await;
         if gone {
-            // The start knows of it and finishes what was begun.
+            // The start finds it and finishes what was begun.
             store.settle().unwrap();
         } else {
             store.erase(&key("gone")).await.unwrap();
@@ -243,7 +243,7 @@ fn an_erasure_that_is_cut_off_leaves_a_session_whole_or_erased() {
     }
 }
 
-/// What a fork is told of the events that its parent wrote itself.
+/// What a fork returns of the events that its parent wrote itself.
 async fn own_part(store: &Local, leaf: &str) -> Result<usize, StoreError> {
     let range = Range::new(Position(1), Position(3));
     let read = Read { range, ..crate::engines::everything() };

@@ -1,6 +1,6 @@
-//! What a stop, a kill or a power loss may do to sessions that expire, are brought back, and go:
-//! nothing expires early, nothing comes back that went, nothing goes with what went, and whatever
-//! was cut short is done by a later sweep. It must not know a door.
+//! What a stop, a kill or a power loss may do to sessions that expire, are restored, and are
+//! deleted: none expires early, none comes back after its deletion, none is deleted with another,
+//! and a later sweep completes what was cut short. It must not depend on an interface.
 
 use std::{collections::BTreeSet, panic::AssertUnwindSafe, time::Duration};
 
@@ -48,7 +48,7 @@ async fn is_gone(store: &dyn Store, session: &str) -> bool {
     matches!(store.info(&key(session)).await, Err(StoreError::SessionNotFound { .. }))
 }
 
-/// Days in which nobody comes, with the sweeps and the rest of each, until a session is gone.
+/// Days without requests, with the sweeps and the rest of each, until a session is gone.
 async fn until_gone(sim: &Sim, store: &Local, session: &str) {
     for _ in 0..40 {
         if is_gone(store, session).await {
@@ -261,9 +261,9 @@ fn hashes(sim: &Sim) -> BTreeSet<String> {
     sim.files().iter().filter_map(|path| hash_of(path)).map(str::to_owned).collect()
 }
 
-/// Sessions that expire, are held, brought back, deleted, and go; the names of those that went are
-/// used again. Whatever is cut short is done again, after a start where the machine died. Where it
-/// is told with a fork, that one is held, and what it goes on from stays for it.
+/// Sessions that expire, are held, restored, deleted, and reclaimed; their names are used again.
+/// What is cut short is done again, after a start where the machine died. In a variant with a fork,
+/// the fork is held, and its parent stays for it.
 struct Story {
     sim: Sim,
     store: Local,
@@ -322,7 +322,7 @@ impl Story {
         }
     }
 
-    /// Does it until it is done and nobody died.
+    /// Retries an act until it completes without a crash.
     async fn act(&mut self, act: impl AsyncFn(&Local) -> StoreResult<()>) {
         let mut refused = None;
         for _ in 0..3 {

@@ -1,4 +1,4 @@
-//! What the folds tell of real work: transcripts of Claude Code and of Codex, told line by line as
+//! What the folds return for real work: transcripts of Claude Code and of Codex, line by line as
 //! those programs write them, and real conversations with tools. It must not test a view.
 
 use serde_json::{Value, json};

@@ -1,7 +1,7 @@
-//! Bytes that nobody wrote under checksums that fit: numbers that cannot be true, names spelled in
-//! another way, files whose names jump. Whatever a start or a reader makes of them, it ends, takes
-//! no more memory than the files have bytes, and serves nothing that nobody wrote. It must not
-//! expect an engine to mend anything; changes that fit no checksum are in `tamper` and `damage`.
+//! Invalid content under valid checksums: impossible numbers, names in another spelling, files
+//! whose names jump. A start and a reader end, take no more memory than the files have bytes, and
+//! serve nothing that was not written. It must not expect an engine to repair anything; changes
+//! that fit no checksum are in `tamper` and `damage`.
 
 use std::collections::BTreeMap;
 
@@ -49,7 +49,7 @@ fn with(image: &Image, files: &[(&str, &[u8])]) -> Fate {
     })
 }
 
-/// Fields of a frame header that count something, and where they lie.
+/// Fields of a frame header that count something, and their offsets.
 const FRAME_FIELDS: [(&str, &[(usize, usize)]); 5] = [
     ("events", &[(20, 4)]),
     ("count and events", &[(16, 4), (20, 4)]),
@@ -85,7 +85,7 @@ fn a_frame_that_counts_what_it_has_not_ends_nothing() {
     }
 }
 
-/// Fields of an entry of an index, where they lie, and how wide they are.
+/// Fields of an entry of an index, their offsets, and their widths.
 const INDEX_FIELDS: [(&str, usize, usize); 6] = [
     ("byte offset", 0, 8),
     ("first position", 8, 8),

@@ -1,6 +1,6 @@
 //! Forks in the store: they read as their parent's prefix and then their own, at any depth and over
-//! any stop; no byte is copied; a parent stays for them whatever becomes of it, and goes with the
-//! last of them. It must not know a door.
+//! any stop; no byte is copied; a parent stays for its forks, and is removed with the last of them.
+//! It must not depend on an interface.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::{
     nth::{Nth, cases},
 };
 
-/// A session that goes on from a position of another one.
+/// A session that continues from a position of another one.
 pub async fn fork(
     store: &dyn Store,
     parent: &str,
@@ -81,7 +81,7 @@ async fn a_fork_reads_as_its_parents_prefix_and_then_its_own_on_every_engine() {
             assert_eq!(words(store, child).await, [prefix, &["x", "y"]].concat(), "{name}");
         }
         say(store, "root", &["e"]).await;
-        // Above, at and below where the parent itself goes on.
+        // Above, at and below the position where the parent's own events begin.
         for (at, expected) in [(1, "a"), (2, "ab"), (3, "abx"), (4, "abxy")] {
             let child = format!("of2at{at}");
             fork(store, "at2", at, &child).await.unwrap();
@@ -126,7 +126,7 @@ async fn a_fork_has_the_ids_of_its_prefix_and_no_keys_of_batches() {
             let part = batch([named("one", "1"), named("new", "9")]);
             let part = append(store, &key(child), part).await;
             assert!(matches!(part, Err(StoreError::KnownInPart { .. })), "{told}: {part:?}");
-            // What lies above the fork is not its own, and neither is a batch's key.
+            // The parent's events above the fork are not its own, and neither is a batch's key.
             let mine = append(store, &key(child), batch([named("three", "mine")])).await.unwrap();
             assert_eq!((mine.repeated, mine.first_position), (false, Position(2)), "{told}");
             let keyed = append(store, &key(child), keyed(batch([event("k")]))).await.unwrap();
@@ -152,7 +152,7 @@ async fn a_fork_that_is_asked_for_again_with_its_key_is_the_same_fork() {
         };
         let (first, _) = store.create(&Scope::local(), ask(1)).await.unwrap();
         say(store, "root", &["c"]).await;
-        // A point that is counted from the end lies further on by now.
+        // A point counted from the end is at a later position by now.
         for at in [1, 2] {
             let (again, _) = store.create(&Scope::local(), ask(at)).await.unwrap();
             assert_eq!((again.key, again.tail), (first.key.clone(), Position(1)), "{name}");
@@ -202,7 +202,7 @@ async fn an_erased_parent_takes_what_it_wrote_from_its_forks_and_nothing_else() 
     }
 }
 
-/// Days in which nobody comes, with the sweeps and settlings of each.
+/// Days without requests, with the sweeps and settlings of each.
 async fn days(sim: &Sim, store: &Local, count: u32) {
     for _ in 0..count * 4 {
         sim.clock().advance(6 * HOUR);
@@ -418,7 +418,7 @@ fn forks_are_read_while_their_parents_are_written_settled_sealed_and_deleted() {
             }
             let at =
                 (12 * round + 1 + round % 12).min(store.info(&key(&parent)).await.unwrap().tail.0);
-            // One goes on and is deleted itself, the other is read and stays.
+            // One is written to and deleted, the other is read and stays.
             let child = format!("r{round}");
             fork(&*store, &parent, at, &format!("p{}", round + 1)).await.unwrap();
             fork(&*store, &parent, at, &child).await.unwrap();
@@ -565,7 +565,7 @@ impl Twins {
         };
         let mine = self.local.read(&key(session), read).await;
         let theirs = self.model.read(&key(session), read).await;
-        // The engine meets what was erased only when it gets there.
+        // The engine finds the erased part only when it reaches it.
         let early = matches!(theirs, Err(StoreError::PrefixErased { .. })) && mine.is_ok();
         if !early {
             let told = format!("{told}, {session}: {read:?}");

@@ -73,10 +73,10 @@ const STOPS: [(&str, Stop); 6] = [
     ("encrypted-killed", Stop::Killed),
 ];
 
-/// The master key of the encrypted ones, as somebody may set it.
+/// The master key of the encrypted ones, in the form of a setting.
 const KEY: &str = "a1c3e5f708192a3b4c5d6e7f8091a2b3c4d5e6f70819fa0b1c2d3e4f50617283";
 
-/// The keys that a directory wants: by its name, since another test may have copied it anywhere.
+/// The keys that a directory needs: by its name, since another test may have copied it anywhere.
 fn keys_of(name: &str) -> Option<Arc<MasterKeys>> {
     let current = Secret::parse(KEY).unwrap();
     name.starts_with("encrypted").then(|| Arc::new(MasterKeys { current, previous: None }))
@@ -99,8 +99,8 @@ fn open(name: &str, directory: &Path) -> (Local, Arc<ManualClock>) {
     (free(&env.with_keys(keys_of(name))), clock)
 }
 
-/// A store that nobody owns any more. A child that another test just forks holds the lock of this
-/// one until it is another program.
+/// Opens a store once its lock is free. A child that another test just forked holds the lock until
+/// it executes its program.
 fn free(env: &Env) -> Local {
     let mut tries = (0..10_000).map(|_| {
         std::thread::yield_now();
@@ -308,7 +308,7 @@ async fn old_data_directories_open_and_say_what_they_said() {
         let found = (recovery.clean, recovery.frames_replayed > 0, recovery.torn_bytes > 0);
         assert_eq!(found, (stop == Stop::Clean, stop != Stop::Clean, stop == Stop::Torn), "{name}");
         assert_eq!(recovery.damage, Vec::<String>::new(), "{name}");
-        // It goes on from there, and nothing of before moves.
+        // It takes writes, and nothing of before moves.
         append(&store, &key("open"), batch([event("{\"new\":1}")])).await.unwrap();
         store.close().await;
         assert_eq!(versions(&data), versions_of_a_new_store(name).await, "{name}: it is upgraded");

@@ -180,7 +180,7 @@ async fn sessions_that_cannot_be_settled_are_bounded_together() {
     append(&store, &key("s0"), batch([event("{}")])).await.unwrap();
 }
 
-/// Nobody appends: the only write is that of the start itself.
+/// Without appends, the only write is that of the start itself.
 #[tokio::test]
 async fn a_start_that_cannot_be_written_is_told() {
     let sim = Sim::new(10);
@@ -292,7 +292,7 @@ fn a_session_that_cannot_be_settled_loses_nothing_over_crashes() {
     }
 }
 
-/// The copy is the only one left: a byte of it that goes bad is told, header or payload.
+/// The copy is the only one left: a bad byte of it is reported, in the header or the payload.
 #[tokio::test]
 async fn a_damaged_copy_is_told() {
     let (sim, store) = stuck(7).await;

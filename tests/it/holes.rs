@@ -1,6 +1,6 @@
-//! Faults of the surroundings that once lost events, connections or memory, against the real
-//! program: a lock file that is removed, a standard error that nobody reads, readers of streams
-//! that never read. It must not reach into the engine.
+//! Faults of the environment that once lost events, connections or memory, against the real
+//! program: a lock file that is removed, a standard error without a reader, readers of streams that
+//! never read. It must not reach into the engine.
 
 use std::{
     fs,

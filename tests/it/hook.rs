@@ -1,6 +1,6 @@
-//! `hook` as Claude Code and Codex run it: each event lands in the words of the log, nothing an
-//! owner or a disk does hurts the agent or loses an event, and a model that lost its context, comes
-//! back or starts is told where the work stands.
+//! `hook` as Claude Code and Codex run it: each event is recorded in the log's types, no failure of
+//! an owner or a disk hurts the agent or loses an event, and a model that lost its context, resumes
+//! or starts gets the state of the work.
 
 mod answered;
 mod events;
@@ -52,7 +52,7 @@ pub fn of(session: &str, mut event: Value) -> Value {
     event
 }
 
-/// A machine may be slow; who tests what a hook does when it has waited long enough says so.
+/// A machine may be slow; a test of a shorter wait sets its own.
 pub const PATIENT: &str = "60s";
 
 /// Runs the hook; it must end with 0, whatever happened.
@@ -76,7 +76,7 @@ pub fn quiet(place: &Place, event: &Value) {
     assert_eq!((&*ran.out, &*ran.err), ("", ""), "{event}");
 }
 
-/// What the hook tells the model, and the data in it.
+/// The context that the hook prints for the model, and the data in it.
 #[track_caller]
 pub fn told_to_model(place: &Place, event: &Value) -> (String, Value) {
     let ran = hook(place, event);

@@ -1,5 +1,5 @@
-//! What a client of a store knows: which batches it sent, which were acknowledged, which are in
-//! doubt. After a crash it is the judge. It must not know how an engine keeps its bytes.
+//! What a client of a store recorded: which batches it sent, which were acknowledged, which are in
+//! doubt. After a crash it is the judge. It must not depend on how an engine keeps its bytes.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use crate::engines::{batch, event, events_of, key, named};
 pub enum Known {
     /// Acknowledged, or seen by a read: there for ever, from this position on.
     At(Position),
-    /// Sent, and no answer, or the answer that nobody knows.
+    /// Sent, without an answer or with an unknown outcome.
     InDoubt,
     /// Refused, or found missing: it must not turn up unless it is sent again.
     Absent,
@@ -27,7 +27,7 @@ pub enum Known {
 struct Sent {
     batch: Batch,
     known: Known,
-    /// An earlier try of it is in doubt: a refusal of a later one says nothing of that.
+    /// An earlier try of it is in doubt: a refusal of a later one does not decide it.
     tried: bool,
 }
 
@@ -42,7 +42,7 @@ struct History {
     tried: bool,
     deleted: Known,
     batches: Vec<Sent>,
-    /// The title last acknowledged, and those whose outcome nobody knows.
+    /// The title last acknowledged, and those whose outcome is unknown.
     titles: Vec<Option<String>>,
 }
 
@@ -82,13 +82,13 @@ fn outcome(error: &StoreError, crashed: bool) -> Known {
         _ if crashed => Known::InDoubt,
         StoreError::OutcomeUnknown { .. } => Known::InDoubt,
         StoreError::DiskFull | StoreError::Io { .. } | StoreError::ReadOnly { .. } => Known::Absent,
-        // Of what the device gave nobody when its reads failed, nothing is added.
+        // While reads of the device fail, nothing is appended.
         StoreError::SessionDamaged { gaps, .. } if gaps.iter().any(is_unread) => Known::Absent,
         other => panic!("an answer that nothing explains: {other}: {other:?}"),
     }
 }
 
-/// What tells an event from every other: its body, since a store may have given it its id.
+/// What identifies an event: its body, since a store may have given it its id.
 fn body(event: &NewEvent) -> &[u8] {
     &event.body
 }
@@ -109,7 +109,7 @@ impl Ledger {
         self.enter(name, events, None, Vec::new())
     }
 
-    /// A request for a session that goes on where a reader saw that much of another one.
+    /// A request for a session that continues from events that a reader saw of another one.
     pub fn fork(&mut self, parent: &str, shared: Vec<Event>) -> (String, NewSession) {
         let name = format!("s{}", self.sessions.len());
         let at = Position(shared.len() as u64);
@@ -163,7 +163,7 @@ impl Ledger {
         Some((name.clone(), history.first.clone()))
     }
 
-    /// Takes the answer to a creation. `crashed` tells whether the machine is gone.
+    /// Takes the answer to a creation. `crashed` returns whether the machine is gone.
     pub fn created(
         &mut self,
         name: &str,
@@ -304,7 +304,7 @@ impl Ledger {
         }
     }
 
-    /// Deletes a session: nobody speaks to it again.
+    /// Deletes a session: no request names it again.
     pub async fn delete(&mut self, store: &dyn Store, session: &str, crashed: impl Fn() -> bool) {
         let change = Change { discard: true, ..Change::default() };
         let history = self.sessions.get_mut(session).unwrap();
@@ -315,8 +315,8 @@ impl Ledger {
         };
     }
 
-    /// Compares what a session holds with what is known of it. Batches in doubt that are there are
-    /// there for ever; with `settled` those that are not there must never turn up by themselves.
+    /// Compares what a session holds with the record of it. Batches in doubt that are there must
+    /// stay; with `settled` those that are not there must never appear later.
     pub fn judge(&mut self, session: &str, found: &[Event], settled: bool) {
         let history = self.sessions.get_mut(session).unwrap();
         let mut wanted: BTreeMap<&[u8], (usize, usize)> = BTreeMap::new();
@@ -363,7 +363,7 @@ impl Ledger {
         }
     }
 
-    /// After a start: every session is what this client knows of it, and nothing is damaged.
+    /// After a start: every session equals this client's record of it, and nothing is damaged.
     pub async fn judge_all(&mut self, store: &dyn Store) {
         self.judge_with(store, &BTreeMap::new()).await;
     }

@@ -53,7 +53,7 @@ pub struct Tally {
     pub failures: u64,
     pub acknowledged: u64,
     pub repeated: u64,
-    /// Sessions that go on from another one.
+    /// Sessions that continue from another one.
     pub forks: u64,
     /// Sessions that expired, were brought back, and went.
     pub expired: u64,
@@ -89,7 +89,7 @@ pub fn runtime() -> &'static Runtime {
     })
 }
 
-/// A number that somebody asks for in the environment.
+/// A number set in the environment.
 pub fn asked(name: &str) -> Option<u64> {
     std::env::var(name).ok().and_then(|text| text.parse().ok())
 }
@@ -110,7 +110,7 @@ pub fn sweep<F: Future<Output = ()>>(usual: u64, run: impl Fn(u64) -> F) {
     }
 }
 
-/// One machine, what its client knows, and the dice that decide what the client does.
+/// One machine, its client's record, and the random choices of the client.
 pub struct Run {
     pub sim: Sim,
     pub ledger: Ledger,
@@ -179,7 +179,7 @@ impl Run {
         let opened = self.try_open();
         let struck = self.sim.strikes() > strikes;
         let opened = opened.map_err(|error| assert!(struck, "the store does not open: {error}"));
-        // What it could not read such a start tells, and serves the rest: a later one has all.
+        // Such a start reports what it could not read, and serves the rest: a later one has all.
         opened.ok().filter(|store| !struck || store.recovery().damage.is_empty())
     }
 
@@ -295,7 +295,7 @@ impl Run {
         }
     }
 
-    /// A request for a new session: now and then for one that goes on from another.
+    /// A request for a new session: sometimes for a fork of another.
     async fn newcomer(&mut self, store: &Local, sessions: &[String]) -> (String, NewSession) {
         if self.forks
             && let Some(parent) = sessions.get(self.nth() % (sessions.len() + 1))

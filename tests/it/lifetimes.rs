@@ -1,6 +1,5 @@
-//! Sessions that nobody uses: they expire, can be brought back for a while, and go. On every
-//! engine, with clocks that jump. What a crash may do to it is told in `expiry`. It must not know a
-//! door.
+//! Unused sessions: they expire, can be restored for a while, and are deleted. On every engine,
+//! with clocks that jump. Crashes are in `expiry`. It must not depend on an interface.
 
 use std::time::Duration;
 

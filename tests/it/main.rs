@@ -1,5 +1,5 @@
-//! Every integration test in one binary, one `mod` line each with what it shows: it links once and
-//! runs in parallel. A test that needs no door belongs into the room it tests.
+//! Every integration test in one binary, one `mod` line each with its subject: it links once and
+//! runs in parallel. A test that needs no interface belongs into the room it tests.
 
 #![allow(
     clippy::unwrap_used,
@@ -12,10 +12,10 @@
 // The engines, and the words tests of a store are written in.
 mod bytes;
 mod engines;
-// What a client knows, what a crash does with it, and defects that these tests must see.
+// The client's record, crashes, and defects that these tests must detect.
 mod crash;
 mod expiry;
-// Sessions that go on from others.
+// Forks.
 mod forks;
 mod ledger;
 mod lifetimes;
@@ -23,9 +23,9 @@ mod mortal;
 mod notes;
 // A fault at the n-th call, once and for ever.
 mod nth;
-// One session that cannot be settled, and the journal that goes on.
+// One session that cannot be settled, and a journal that continues.
 mod forward;
-// What is read back while nobody asks; what is read again.
+// Reading back without requests; reading again.
 mod scrub;
 mod strays;
 mod unreadable;
@@ -41,13 +41,13 @@ mod mended;
 mod mutants;
 mod proof;
 mod witness;
-// Sessions that nobody uses.
+// Unused sessions.
 mod rest;
 // Files cut, gone, put back from before or copied over each other.
 mod tamper;
-// Numbers and names that nobody wrote, under checksums that fit.
+// Invalid numbers and names under valid checksums.
 mod forged;
-// Copies of a store, and what lies on disk under a key.
+// Copies of a store, and encryption on disk.
 mod backup;
 mod encrypted;
 mod erased;
@@ -59,7 +59,7 @@ mod rotated;
 mod format;
 // What the fuzzer was given and what it found.
 mod fuzz_seeds;
-// Research sessions as a model meets them.
+// Research sessions over MCP.
 #[cfg(feature = "cli")]
 mod mcp;
 // Other people's servers, wrapped.
@@ -99,7 +99,7 @@ mod terminal;
 // The command line: every verb, its exit codes, its refusals.
 #[cfg(feature = "cli")]
 mod cli;
-// What somebody meets who does not know the program yet.
+// First use of the program.
 #[cfg(feature = "cli")]
 mod newcomer;
 // Transcripts of agents' programs, in and out.
@@ -123,7 +123,7 @@ mod owner;
 // Faults of the surroundings that once lost something.
 #[cfg(feature = "cli")]
 mod holes;
-// What people who tried the program ran into.
+// Findings of people who tried the program.
 #[cfg(feature = "cli")]
 mod tried;
 // A data directory under a key, and copies of one through its owner.
@@ -137,12 +137,12 @@ mod readme;
 // Credentials, tenants, limits, and clients that mean harm.
 #[cfg(feature = "cli")]
 mod access;
-// What the folds tell of real work.
+// Folds of real work.
 #[cfg(feature = "cli")]
 mod facts;
 // Views of a session within a budget.
 #[cfg(feature = "cli")]
 mod views;
-// The HTTP door: routes, refusals, tails, limits.
+// The HTTP interface: routes, refusals, tails, limits.
 #[cfg(feature = "cli")]
 mod http;

@@ -1,8 +1,8 @@
 //! The main job on real input: fifty conversations imported and served, one tailed while others
-//! append, the owner killed in the middle, everything acknowledged back through every door. And
-//! the demo, which shows the same to a person.
+//! append, the owner killed in the middle, everything acknowledged read back through every
+//! interface. And the demo, which shows the same to a person.
 //!
-//! The conversations lie beside the project (`../shared/data`); without them the first test says
+//! The conversations are beside the project (`../shared/data`); without them the first test reports
 //! that it is skipped.
 
 use std::{
@@ -38,7 +38,7 @@ pub fn conversations() -> Option<PathBuf> {
     path.exists().then_some(path)
 }
 
-/// What each writer was told is durable: session to contents by position.
+/// The acknowledged events of each writer: session to contents by position.
 type Acknowledged = Mutex<BTreeMap<String, BTreeMap<u64, String>>>;
 
 #[test]
@@ -162,7 +162,7 @@ fn follow(place: &Place, session: &str, start: u64) -> std::thread::JoinHandle<V
     })
 }
 
-/// One process that appends; notes what it is told is durable.
+/// One process that appends; records what is acknowledged.
 fn write(place: &Place, session: &str, acknowledged: &Acknowledged, count: &AtomicUsize) {
     let mut child =
         place.command(&["append", session, "--json"]).stdin(Stdio::piped()).spawn().unwrap();

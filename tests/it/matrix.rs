@@ -1,7 +1,7 @@
-//! Everything that somebody may do who can write to the disk and has no key, as a table: a record,
-//! a segment, a session or a tenant, swapped, moved, replayed, dropped, duplicated or rolled back,
-//! with every checksum made to fit. What is served is what was written, or it is told. It must not
-//! count a change as found that took no effect, nor one as harmless that took something away.
+//! Every attack by a writer to the disk without a key, as a table: a record, a segment, a session
+//! or a tenant, swapped, moved, replayed, dropped, duplicated or rolled back, with every checksum
+//! made to fit. What is served is what was written, or the change is reported. It must not count a
+//! change without effect as found, nor one that removed something as harmless.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -93,7 +93,8 @@ async fn make() -> Image {
     let mut last = 64;
     write(&store, 56, last).await;
     store.idle();
-    // At the end of a file there may be no room for a watermark: then nobody vouches for the last.
+    // At the end of a file there may be no room for a watermark: then the last frame has no
+    // witness.
     while !is_witnessed(&files(&sim)) {
         write(&store, last, last + 1).await;
         last += 1;
@@ -139,8 +140,8 @@ enum Fate {
     Undetected,
 }
 
-/// Opens a store of these files and judges what it serves; with `receipts` everybody has the newest
-/// one of his sessions.
+/// Opens a store of these files and judges what it serves; with `receipts` every client has the
+/// newest receipt of its sessions.
 async fn judge(image: &Image, files: &Files, receipts: bool) -> Fate {
     let sim = Sim::encrypted(81);
     files.iter().for_each(|(path, bytes)| sim.write_durable(path, 0, bytes));
@@ -175,7 +176,7 @@ async fn judge(image: &Image, files: &Files, receipts: bool) -> Fate {
                     (true, ..) => Fate::Undetected,
                 }
             }
-            // Where somebody has a receipt, a session that is not there is told by that.
+            // A receipt shows that a missing session existed.
             Err(StoreError::SessionNotFound { .. }) if !receipts && !told => Fate::Undetected,
             Err(_) => Fate::Told,
         };
@@ -462,8 +463,8 @@ async fn rolled_back(image: &Image, table: &mut Table) {
             assert_eq!(with_receipts, Fate::Told, "{chosen:b}: a receipt tells");
         }
     }
-    // What nobody can tell without something kept elsewhere: the journal and what says how far it
-    // was settled, both from before, whatever goes with them.
+    // Not detectable without a copy elsewhere: the journal and its settled position, both from
+    // before, whatever else is changed with them.
     assert!(silent.iter().all(|kinds| kinds.contains(&"settled/") && kinds.contains(&"journal/")));
     assert!(!silent.is_empty(), "a store put back whole is the store it was");
     eprintln!("told by a receipt alone: {silent:?}");

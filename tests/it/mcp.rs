@@ -1,5 +1,5 @@
-//! Research sessions as a model meets them: tools called by name with JSON, answers checked as
-//! JSON. What a fold or a view decides is tested where it is decided.
+//! Research sessions over MCP: tools called by name with JSON, answers checked as JSON. What a fold
+//! or a view decides is tested where it is decided.
 
 pub mod desk;
 pub mod door;

@@ -1,6 +1,6 @@
-//! A frame of the journal that goes bad while a segment holds the same one: it is served from
-//! there, and only the very same one is. The journal's files themselves: one that is cut, gone or
-//! there twice is told before anything is written.
+//! A frame of the journal goes bad while a segment holds the same one: it is served from there, and
+//! only if it is equal. And the journal's files: one that is cut, missing or duplicated is reported
+//! before anything is written.
 
 use sessionlog::{
     env::sim::{Fault, Op, Sim},

@@ -37,7 +37,7 @@ enum Known {
     InDoubt,
 }
 
-/// A session as its client knows it.
+/// A session as its client recorded it.
 #[derive(Debug)]
 struct One {
     /// Which session of its name.
@@ -50,7 +50,7 @@ struct One {
     shared: Vec<String>,
     /// Bodies sent, in that order, and whether they are there.
     sent: Vec<(String, Known)>,
-    /// When it was used last for certain, and when somebody read it, which a crash may forget.
+    /// When it was last used for certain, and when it was read, which a crash may forget.
     used_at: Duration,
     read_at: Duration,
     /// What its hold may be.
@@ -74,7 +74,7 @@ struct Mortals {
     watched: BTreeMap<String, Watch>,
 }
 
-/// What an error says of what was asked for, in a life that went on or ended.
+/// What an error says of a request, in a run that continued or ended.
 fn outcome(error: &StoreError, died: bool) -> Known {
     match error {
         _ if died => Known::InDoubt,
@@ -84,7 +84,7 @@ fn outcome(error: &StoreError, died: bool) -> Known {
         | StoreError::SessionDeleted { .. }
         | StoreError::SessionNotFound { .. }
         | StoreError::SessionHeld { .. } => Known::No,
-        // Of what the device gave nobody when its reads failed, nothing is added.
+        // While reads of the device fail, nothing is appended.
         StoreError::SessionDamaged { gaps, .. } if gaps.iter().any(is_unread) => Known::No,
         other => panic!("an answer that nothing explains: {other}"),
     }
@@ -229,7 +229,7 @@ impl Mortals {
         self.sent(name, number, known);
     }
 
-    /// A session of that name that goes on where another one is now, or was.
+    /// A session of that name that continues from the current or an earlier tail of another one.
     async fn fork(&mut self, store: &Local, name: &str, died: impl Fn() -> bool) -> bool {
         let parent = format!("s{}", self.run.below(NAMES));
         if !self.run.forks || parent == name || self.run.below(3) == 0 {
@@ -337,7 +337,7 @@ impl Mortals {
         }
     }
 
-    /// A sweep, and somebody who comes while it waits for its sync: what he is told holds.
+    /// A sweep, and a request while it waits for its sync: the answer must hold.
     async fn sweep_and_come(&mut self, store: &Arc<Local>, name: &str, died: impl Fn() -> bool) {
         let reads = self.run.below(2) == 0;
         let number = if reads { None } else { Some(self.send(name)) };
@@ -476,7 +476,7 @@ impl Mortals {
         store
     }
 
-    /// In the end nobody comes any more: everything goes, and its name is free.
+    /// In the end there are no requests: every session is deleted, and its name is free.
     async fn end(&mut self) {
         let store = self.judge().await;
         let names: Vec<String> = self.sessions.keys().cloned().collect();

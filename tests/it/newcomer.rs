@@ -1,5 +1,5 @@
-//! What somebody meets who does not know the program yet: it says what it did and what is lost, and
-//! leaves nothing where it was not asked to.
+//! First use of the program: it reports what it did and what is lost, and leaves no file where it
+//! was not asked to.
 
 use std::{
     collections::BTreeSet,

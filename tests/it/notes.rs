@@ -266,7 +266,7 @@ async fn what_nobody_asked_for_slides_no_lifetime() {
     .await;
 }
 
-/// A session's notes as its client knows them.
+/// A session's notes as its client recorded them.
 #[derive(Default)]
 struct Known {
     acknowledged: Vec<String>,
@@ -358,7 +358,7 @@ async fn notes_and_leases_survive_stops_kills_and_power_losses_in_turn() {
     }
 }
 
-/// Other sessions write in between, so that numbers of a sealed frame lie far apart.
+/// Other sessions write in between, so that numbers of a sealed frame are far apart.
 #[test]
 fn a_note_is_found_by_its_number_wherever_it_lies() {
     let sim = Sim::new(3);

@@ -5,7 +5,7 @@ use sessionlog::env::sim::{Fault, Sim};
 
 use crate::life::seeds;
 
-/// Every fault that a call may meet.
+/// Every fault of a call.
 pub const FAULTS: [Fault; 5] =
     [Fault::Io, Fault::Full, Fault::Short, Fault::Kill, Fault::PowerLoss];
 
@@ -37,8 +37,8 @@ fn kinds(call: u64) -> impl Iterator<Item = Nth> {
     once.chain(lasting).map(move |(fault, lasting)| Nth { call, fault, lasting })
 }
 
-/// One case in `usual` of all there are; every one when somebody asks for seeds. The number must be
-/// odd, or some kinds would never have their turn.
+/// One case in `usual` of all; every one when seeds are requested. The number must be odd, or some
+/// kinds would never have their turn.
 pub fn cases(calls: u64, usual: usize) -> impl Iterator<Item = Nth> {
     assert!(!usual.is_multiple_of(2), "{usual} shares a factor with the 8 kinds");
     let stride = if seeds(0).is_empty() { usual } else { 1 };

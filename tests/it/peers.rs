@@ -147,7 +147,7 @@ async fn a_request_that_is_given_up_leaves_no_reader_behind() {
         watch.borrow_and_update();
         assert!(watch.changed().now_or_never().is_none(), "nothing moved");
         drop(watch);
-        // An append that nobody waits for: it happens, whole, or not.
+        // An append whose answer is not awaited: it happens, whole, or not.
         let sent = batch([named(&format!("e{n}"), "{}")]);
         drop(append(&*store, &key("s"), sent.clone()).now_or_never());
         let session = key("s");

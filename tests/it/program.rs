@@ -11,7 +11,7 @@ use std::{
 use serde_json::{Value, json};
 use sessionlog::client::{Client, OwnerTarget, Target};
 
-/// Longest wait for a condition that must come; a test that meets it has failed.
+/// Longest wait for a condition; a test that reaches it has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What a run of the program left.

@@ -1,5 +1,5 @@
-//! What somebody knows who keeps a receipt where nobody who writes to the disk can change it: that
-//! a session is no shorter than it was, and has no other past. It must not look into the engine.
+//! Receipts kept out of reach of writers to the disk: a session is no shorter than it was, and has
+//! no other past. It must not look into the engine.
 
 use std::collections::BTreeMap;
 

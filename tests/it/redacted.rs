@@ -1,6 +1,6 @@
-//! What is left of an event that was redacted: its place, id, type and chain, and nowhere its body,
-//! whatever it lay in before, whenever the machine died, and whatever is put back; nothing of any
-//! other event is touched. It must not look into the engine, but it reads every file with its keys.
+//! What is left of a redacted event: its place, id, type and chain, and nowhere its body, wherever
+//! it was stored, whenever the machine died, and whatever is put back; no other event is touched.
+//! It must not look into the engine, but it reads every file with its keys.
 
 use std::collections::BTreeMap;
 
@@ -36,7 +36,7 @@ const GONE: &str = r#"{"redacted":true}"#;
 const AT: usize = 13;
 const EVENTS: usize = 30;
 
-/// In plaintext nothing is compressed, so that a body lies there as it is.
+/// In plaintext nothing is compressed, so that a body is stored as it is.
 fn open(sim: &Sim) -> Local {
     let compression = sim.env().keys.is_some();
     Local::open_local(&sim.env(), Options { compression, ..small() }).unwrap()
@@ -127,7 +127,7 @@ fn digest() -> [u8; 32] {
     record::batch_digest(&events.collect::<Vec<_>>())
 }
 
-/// Every file that has the body, or what tells whether a guess at it is right: as it lies there,
+/// Every file that has the body, or a value by which a guess at it can be checked: as stored,
 /// compressed, or encrypted.
 pub fn holding(sim: &Sim) -> Vec<String> {
     let (ciphers, digest) = (ciphers(sim), digest());
@@ -135,7 +135,7 @@ pub fn holding(sim: &Sim) -> Vec<String> {
         let within = |frame: Frame| {
             let number = frame.header.encrypted.map(|encrypted| encrypted.key);
             let cipher = number.and_then(|number| ciphers.get(&number));
-            // What is not readable under any key is nobody's.
+            // A frame that no key opens is skipped.
             let records = frame.decrypt(cipher).and_then(|frame| frame.records());
             records.unwrap_or_default().iter().any(|(_, record)| match &record.body {
                 RecordBody::Whole { body, .. } => holds(body, CANARY) || holds(body, digest),
@@ -229,7 +229,7 @@ fn a_redacted_body_is_in_no_file_and_stays_so_over_every_stop() {
                 assert_eq!(store.recovery().scrub.found, Vec::<String>::new(), "{told}");
                 for (stop, clean) in [false, true, false, true].into_iter().enumerate() {
                     sim.power_loss();
-                    // Either settled file knows.
+                    // Each settled file has it.
                     sim.remove_durable(&format!("settled/{}", stop % 2));
                     let store = open(&sim);
                     assert_eq!(store.recovery().damage, Vec::<String>::new(), "{told}");
@@ -319,7 +319,7 @@ fn whoever_redacts_event_after_event_loses_no_other() {
     }
 }
 
-/// Ids and batch keys go on answering: nobody can tell any more whether the content is the same.
+/// Ids and batch keys still answer: it cannot be checked any more whether the content is the same.
 #[test]
 fn a_redacted_event_answers_any_retry() {
     for age in AGES {
@@ -398,7 +398,7 @@ fn what_is_held_damaged_or_nobodys_is_not_redacted() {
     });
 }
 
-/// Somebody kept copies of everything but of `settled/`.
+/// An operator kept copies of everything but `settled/`.
 #[test]
 fn what_is_put_back_of_a_redacted_body_is_not_served() {
     for encrypted in [false, true] {
@@ -437,7 +437,7 @@ fn what_is_put_back_of_a_redacted_body_is_not_served() {
     }
 }
 
-/// The redaction is durable, and taking the body away fails: nobody is served it all the same.
+/// The redaction is durable, and removing the body fails: the body is not served all the same.
 pub async fn not_taken_away_yet(seed: u64) {
     let sim = machine(76 + seed, seed % 2 == 1);
     let store = fill(&sim, Age::Settled).await;
@@ -600,7 +600,7 @@ fn interrupted(encrypted: bool, age: Age, case: Option<Nth>) -> u64 {
         let gone = is_redacted(&store).await;
         assert!(gone || answer.is_err(), "{told}: it was answered");
         if gone {
-            // The start knows of it and finishes what was begun.
+            // The start finds it and finishes what was begun.
             store.settle().unwrap();
         } else {
             store.redact(&key("s"), &id(AT)).await.unwrap();
@@ -653,7 +653,7 @@ fn copies_of_it_in_quarantine_go_with_it() {
     });
 }
 
-/// In plaintext somebody who may write to the disk can take a body away, and the chain still fits.
+/// In plaintext a writer to the disk can remove a body, and the chain still fits.
 #[test]
 fn a_body_that_is_gone_and_that_nobody_redacted_is_damage() {
     let sim = machine(79, false);

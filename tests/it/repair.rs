@@ -1,5 +1,5 @@
 //! Damage that a person gives up: what is lost is named before and stays a gap for ever, nothing
-//! else is lost, appends go on behind it, copies are kept, and no crash in the middle matters.
+//! else is lost, appends continue after it, copies are kept, and no crash in the middle matters.
 
 use sessionlog::{
     env::sim::{Fault, Sim},
@@ -159,8 +159,7 @@ async fn a_loss_that_is_accepted_stays_a_gap_and_appends_go_on_behind_it() {
     }
 }
 
-/// A segment of several blocks knows its keys when a block is gone; what they stand for is no
-/// answer.
+/// A segment of several blocks has its keys when a block is gone; their events cannot be returned.
 #[tokio::test]
 async fn a_retry_of_what_was_given_up_is_not_answered_as_if_it_were_there() {
     let keyed = |n: u64| {

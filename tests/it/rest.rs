@@ -1,4 +1,4 @@
-//! Sessions that nobody uses: what stays of them in memory and on disk, and that nobody can tell.
+//! Unused sessions: what stays of them in memory and on disk, and that clients see no difference.
 
 use std::{
     io,
@@ -274,8 +274,8 @@ async fn a_session_that_cannot_be_sealed_keeps_no_other_open() {
     assert_eq!((files(&sim, ".seg"), files(&sim, ".sealed")), (0, 3), "{:?}", sim.files());
 }
 
-/// Whoever asked for something that changed nothing is no writer: a retry, a position that was
-/// taken, a frame that failed.
+/// A request that changed nothing is no write: a retry, a position that was taken, a frame that
+/// failed.
 #[tokio::test]
 async fn what_changed_nothing_keeps_no_session_from_its_rest() {
     let sim = Sim::new(24);
@@ -422,8 +422,8 @@ async fn an_id_is_found_whether_or_not_its_segment_has_a_table() {
     assert_eq!((files(&sim, ".seg"), files(&sim, ".sealed")), (0, 2), "{:?}", sim.files());
 }
 
-/// A base names every session, and the older file was not written since: a start cannot know what
-/// the older one lacks, and writes it anew.
+/// A base names every session, and the older file was not written since: a start cannot determine
+/// what the older one is missing, and writes it anew.
 #[tokio::test]
 async fn the_file_beside_a_new_base_is_written_anew_after_a_kill() {
     let sim = Sim::new(19);

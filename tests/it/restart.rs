@@ -148,7 +148,8 @@ async fn settling_that_fails_between_writers_loses_nothing() {
         while !writers.iter().all(tokio::task::JoinHandle::is_finished) {
             turn += 1;
             if turn % 3 == 0 {
-                // Strikes a segment, a settled file or the journal, whoever comes next.
+                // Fails the next write to a segment, a settled file or the journal, whichever comes
+                // first.
                 sim.fail_next(if turn % 2 == 0 { Op::Sync } else { Op::SyncDir }, Fault::Io, false);
             }
             let settling = Arc::clone(&store);

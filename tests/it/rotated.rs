@@ -121,7 +121,7 @@ fn a_rotation_wraps_every_key_anew_and_the_key_before_may_go() {
         let first = store.rotate_keys(3).await.unwrap();
         assert_eq!(vec![first.current, first.previous.unwrap()], ids(&from_to(1, 2)));
         assert!(first.behind > 0 && first.behind < before.keys, "{first:?}");
-        // Life goes on meanwhile: sessions come and go.
+        // Sessions are created and deleted meanwhile.
         let (fresh, brief) = (named("acme", "fresh"), named("zeta", "brief"));
         for key in [&fresh, &brief] {
             create(&store, key).await;
@@ -185,7 +185,7 @@ fn half_way_both_keys_are_wanted_and_nothing_changes_without_either() {
             }
             sim.kill();
         }
-        // Whichever of the two is called the current one: the rotation that began goes on.
+        // Whichever of the two is the current one, the rotation that began continues.
         let (done, _) = rotate(&open(&sim), 4).await.unwrap();
         assert_eq!(vec![done.current], key_ids(&keys(2)));
     });

@@ -1,5 +1,5 @@
-//! What every test may need, whichever door it goes through: a file's text, a word about a test
-//! that could not run. It must not start anything.
+//! Shared by tests of every interface: a file's text, a report about a test that could not run. It
+//! must not start anything.
 
 use std::{io::Write, path::Path};
 
@@ -13,14 +13,14 @@ pub fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap()
 }
 
-/// A client that says what it is told, in clear or over TLS.
+/// An HTTP client, in clear or over TLS.
 #[cfg(feature = "cli")]
 pub fn http_client() -> reqwest::ClientBuilder {
     let _ = rustls::crypto::ring::default_provider().install_default();
     reqwest::Client::builder().no_proxy()
 }
 
-/// Tells a figure, past the harness that hides what passing tests print.
+/// Prints a figure, past the harness that hides what passing tests print.
 #[cfg(feature = "cli")]
 pub fn told(figure: &str) {
     let _ = writeln!(std::io::stderr(), "FIGURE: {figure}");

@@ -1,5 +1,5 @@
-//! Rot in a live store: found by reading everything back from the device, told with its session,
-//! and nobody else is hurt.
+//! Rot in a live store: found by reading everything back from the device, reported with its
+//! session, and no other session is affected.
 
 use std::time::Duration;
 
@@ -93,7 +93,7 @@ async fn a_damaged_settled_file_is_written_anew() {
 enum Place {
     /// The payload of a frame that no segment has.
     Payload,
-    /// Its header: nobody could say whose it was.
+    /// Its header: without it the session is unknown.
     Header,
     /// The last frame, which nothing behind vouches for.
     Last,
@@ -167,7 +167,7 @@ async fn rot_in_the_journal_is_found_and_made_good_from_memory() {
     }
 }
 
-/// The scrubber and a close want the same lock. It ends, however often they meet.
+/// The scrubber and a close need the same lock. Each of them ends, however often they collide.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_store_that_is_closed_while_it_scrubs_ends() {
     let sim = Sim::new(45);
@@ -180,7 +180,7 @@ async fn a_store_that_is_closed_while_it_scrubs_ends() {
     }
 }
 
-/// Nobody reads, nobody asks: the thread of the store finds it.
+/// Without a read or a request, the thread of the store finds it.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_thread_that_scrubs_finds_rot_that_nobody_read() {
     let sim = Sim::new(44);

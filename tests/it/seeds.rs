@@ -1,4 +1,4 @@
-//! The stories of the reference systems, told through a door from beginning to end.
+//! The stories of the reference systems, through an interface from beginning to end.
 
 mod continues_seamlessly;
 mod is_the_context_object;

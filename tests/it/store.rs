@@ -1,5 +1,5 @@
-//! The conformance suite: what a `Store` promises, run against every engine. It must not know how
-//! an engine keeps its bytes; what survives a stop is told in `reopen` and `crash`.
+//! The conformance suite: what a `Store` promises, run against every engine. It must not depend on
+//! how an engine keeps its bytes; stops are in `reopen` and `crash`.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 

@@ -20,7 +20,7 @@ fn open(sim: &Sim) -> Local {
     Local::open_local(&sim.env(), small()).unwrap()
 }
 
-/// The header of a frame in the journal goes bad, so that nobody knows whose it was.
+/// The header of a frame in the journal goes bad, so that its session is unknown.
 #[tokio::test]
 async fn a_store_that_lost_what_names_no_session_is_repaired_by_a_person() {
     type Change = fn(&Sim);

@@ -74,7 +74,7 @@ async fn go_on(store: &Local) {
     (0..4).for_each(|_| store.settle().unwrap());
 }
 
-/// Every file there is is needed: without it something is told to be lost.
+/// Every file is needed: without it a loss is reported.
 async fn check_all_needed(sim: &Sim, told: &str) {
     for path in segments(sim) {
         let bytes = sim.read_durable(&path).unwrap_or_default();

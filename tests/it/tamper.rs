@@ -1,6 +1,6 @@
-//! Files of a stopped store that are cut, gone, put back from before or copied over each other: no
-//! event is served that nobody wrote, and no session calls itself whole while it is shorter. It
-//! must not expect an engine to mend anything. Single bytes are flipped in `damage`.
+//! Files of a stopped store that are cut, missing, put back from before or copied over each other:
+//! every event that is served was written, and no session is reported as whole while it is shorter.
+//! It must not expect an engine to repair anything. Single bytes are flipped in `damage`.
 
 use sessionlog::env::sim::Sim;
 

@@ -1,5 +1,5 @@
 //! Transcripts of agents' programs through the real program: in, out, again, and what readers see.
-//! The files are written after the programs' contracts; nobody's session is in them.
+//! The files are written after the programs' contracts; no user's session is in them.
 
 use serde_json::{Value, json};
 
@@ -34,7 +34,7 @@ fn a_transcript_grows_is_repeated_and_comes_back_as_it_was() {
         let (_, again) = imported(&place, &name, text, &[]);
         assert_eq!((&again["added"], &again["known"]), (&json!(0), &json!(all)), "{again}");
         assert_eq!(place.run(&["export", session, "--format", format]).ok(), text);
-        // A file that goes on from it repeats it, as another session's.
+        // A file that resumes it repeats it, as another session's.
         let more = text.lines().last().unwrap().replace("2026-11-20", "2026-11-21");
         let moved = format!("{}{more}\n", text.replace(session, "another-session"));
         let (_, resumed) = imported(&place, "resumed.jsonl", &moved, &["--session", session]);
@@ -190,7 +190,7 @@ fn a_session_that_hooks_recorded_has_its_transcript_beside_it() {
     let file = place.path(&format!("{CLAUDE_SESSION}.jsonl"));
     let said = place.run(&["import", file.to_str().unwrap()]);
     assert!(said.err.contains(&beside), "{said:?}");
-    // Who names the session means that one.
+    // A session named by the caller is used.
     let (code, refused) = imported(&place, "x.jsonl", CLAUDE, &["--session", CLAUDE_SESSION]);
     assert_eq!((code, &refused["beside"]), (1, &Value::Null), "{refused}");
     // Where nothing was recorded nothing is beside.

@@ -1,5 +1,5 @@
-//! What people who tried the program ran into: an import that meets a deleted session, a store of
-//! several tenants that is damaged, a receipt over a damaged past.
+//! Findings of people who tried the program: an import into a deleted session, a damaged store of
+//! several tenants, a receipt over a damaged past.
 
 use std::{
     fs,

@@ -1,7 +1,6 @@
 //! Sectors that the device cannot read: each one of the journal, of segments, of `settled/` and of
-//! `keys/` in turn, live and at a start. What lay there is named or made good, what did not lie
-//! there is served and written on, nothing is deleted, and once the sector reads again nothing was
-//! harmed.
+//! `keys/` in turn, live and at a start. What was stored there is named or recovered, the rest is
+//! served and writable, nothing is deleted, and once the sector reads again nothing was harmed.
 
 mod erased;
 mod keys;
@@ -93,7 +92,7 @@ struct Seen {
     hurt: usize,
     /// The store takes no writes.
     frozen: bool,
-    /// Somebody was told.
+    /// Whether it was reported.
     told: bool,
 }
 
@@ -186,8 +185,8 @@ impl Image {
         }
     }
 
-    /// Every page of some files at a start; answers how many hurt nobody, hurt one who was named,
-    /// and left a store that only reads.
+    /// Every page of some files at a start; returns how many changed nothing, affected one named
+    /// session, and left a store read-only.
     async fn starts(&self, under: &str) -> [u32; 3] {
         let mut counts = [0; 3];
         for (path, sector) in self.pages(under) {
@@ -229,8 +228,8 @@ impl Image {
 
 #[tokio::test]
 async fn a_start_opens_whatever_sector_of_the_journal_cannot_be_read() {
-    // Behind the place of a clean stop nothing was acknowledged. Else only a person knows what lay
-    // where a header, or the last frame's successor, would be.
+    // After the place of a clean stop nothing was acknowledged. Elsewhere only a person can decide
+    // what was stored where a header, or the last frame's successor, would be.
     for (left, expected) in
         [(Left::Busy, [8, 3, 5]), (Left::Idle, [8, 3, 5]), (Left::Clean, [16, 0, 0])]
     {

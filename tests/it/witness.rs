@@ -1,7 +1,7 @@
-//! Stands between an engine and its disk: it reads sessions from within the calls the engine makes
-//! of its journal, as a reader does at that very moment; it lets requests arrive while a sync is in
-//! flight, so that they share the next one; and it may spoil what the engine asks of the disk. It
-//! must not judge what a crash leaves; the ledger does.
+//! A disk between an engine and its disk: it reads sessions from within the engine's calls to its
+//! journal, as a reader at that very moment; it lets requests arrive while a sync is in flight, so
+//! that they share the next one; and it may spoil the engine's calls to the disk. It must not judge
+//! what a crash leaves; the ledger does.
 
 use std::{
     collections::BTreeMap,
@@ -29,7 +29,7 @@ pub enum Flaw {
     NoSync,
     /// A sync comes after the answer that waits for it.
     AcknowledgeBeforeSync,
-    /// A failed sync is asked for again, and its second answer believed.
+    /// A failed sync is repeated, and its second result accepted.
     RetrySync,
     /// No name is made durable.
     NoDirectorySync,

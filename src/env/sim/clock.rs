@@ -13,7 +13,7 @@ use crate::{
 /// Where a manual clock starts: 2026-01-01T00:00:00Z.
 const START_MICROS: i64 = 1_767_225_600_000_000;
 
-/// A clock that stands still until it is moved.
+/// A clock that moves only when a test moves it.
 #[derive(Debug)]
 pub struct ManualClock {
     wall_micros: AtomicI64,
@@ -35,7 +35,7 @@ impl ManualClock {
         self.monotonic_nanos.fetch_add(nanos, Ordering::SeqCst);
     }
 
-    /// Lets the wall clock jump, either way; the monotonic one goes on.
+    /// Sets the wall clock, forward or back; the monotonic clock continues.
     pub fn set(&self, now: Timestamp) {
         self.wall_micros.store(now.0, Ordering::SeqCst);
     }

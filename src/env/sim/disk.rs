@@ -39,7 +39,7 @@ impl Planned {
     }
 }
 
-/// What a name stands for. Files are numbered; a number is never used again.
+/// What a name refers to. Files are numbered; a number is never used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Node {
     Directory,
@@ -84,7 +84,7 @@ fn parent(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(parent, _)| parent)
 }
 
-/// What a process that is no more would be told.
+/// The error that a process gets after its simulated end.
 fn gone() -> io::Error {
     io::Error::new(io::ErrorKind::BrokenPipe, "the simulated process is gone")
 }

@@ -1,5 +1,5 @@
-//! The simulated disk: what tests break so that the engine may be believed. One seed decides every
-//! outcome, so a failing seed is a bug report. It must not be kinder than a disk.
+//! The simulated disk: the faults that tests run the engine on. One seed decides every outcome, so
+//! a failing seed is a bug report. It must not be kinder than a real disk.
 //!
 //! What it does to its user:
 //! - At a power loss every 512-byte sector written and not synced is old or new, each on its own;
@@ -14,8 +14,8 @@
 //! - Bits rot, sectors turn to zeros, change places or cannot be read, files vanish: by hand, on
 //!   the durable image.
 //!
-//! What it does not do: reorder bytes within a sector, lie about a sync that succeeded, or lose a
-//! sector nobody was writing.
+//! What it does not simulate: bytes reordered within a sector, a sync that reports success and did
+//! not happen, or the loss of a sector that was not being written.
 
 mod clock;
 mod disk;

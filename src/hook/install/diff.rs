@@ -1,10 +1,11 @@
-//! What changes in a text, line by line, for a person who decides. It must not be applied.
+//! The change of a text, line by line, for a person to confirm. It must not be applied.
 
 use std::fmt::Write as _;
 
 /// Lines around a change.
 const AROUND: usize = 3;
-/// Lines of two middles that are compared one by one, multiplied; beyond, one stands for the other.
+/// Bound on the product of two changed regions' line counts that are compared line by line; beyond
+/// it, one replaces the other.
 const COMPARED_MAX: usize = 4_000_000;
 
 #[derive(Clone, Copy, PartialEq)]

@@ -15,7 +15,7 @@ use json::Document;
 
 /// The name we go by in other people's files.
 const NAME: &str = "sessionlog";
-/// The tools that are set up: what a model is told names tools of both.
+/// The toolsets that are set up: the answers of hooks name tools of both.
 pub(super) const TOOLSETS: &str = "research,events";
 /// Seconds that an agent's program waits for a hook at most; ours answers long before.
 const TIMEOUT_SECONDS: u64 = 10;
@@ -47,12 +47,12 @@ pub enum Agent {
     Codex,
 }
 
-/// For whom.
+/// The users of a setup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// For everything this user does.
     User,
-    /// For everybody who works in this directory.
+    /// All users of this directory.
     Project,
 }
 
@@ -72,7 +72,7 @@ pub struct Places {
 pub struct Command {
     /// The program.
     pub program: String,
-    /// Arguments before the verb: settings that somebody gave as flags.
+    /// Arguments before the verb: settings given as flags.
     pub arguments: Vec<String>,
 }
 
@@ -126,7 +126,7 @@ impl Agent {
         }
     }
 
-    /// The events it tells us.
+    /// The events it calls a hook for.
     fn events(self) -> impl Iterator<Item = &'static str> {
         EVENTS.iter().filter(move |(_, agents)| agents.contains(&self)).map(|(event, _)| *event)
     }
@@ -170,7 +170,7 @@ impl Command {
         words.chain([verb.to_owned()]).collect::<Vec<_>>().join(" ")
     }
 
-    /// The words that start our tools: those that what a hook tells a model names.
+    /// The arguments that start the MCP server: its tools are named in the answers of hooks.
     fn server(&self) -> Vec<String> {
         let verb = ["mcp", "--toolsets", TOOLSETS].map(str::to_owned);
         self.arguments.iter().cloned().chain(verb).collect()
@@ -220,7 +220,7 @@ pub fn with_us(
             for event in agent.events() {
                 let list = ["hooks", event];
                 match ours_in(&document.entries(&list)).first() {
-                    // What somebody set beside it stays.
+                    // Members that the user added stay.
                     Some((entry, hook)) => {
                         let path = ["hooks", event, entry, "hooks", hook, "command"];
                         document.put(&path, &json!(line))?;
@@ -276,8 +276,8 @@ pub fn without_us(text: &str, holds: Holds) -> Result<String, PlanError> {
     }
 }
 
-/// Which of an event's entries, and which of their hooks, run us at each of these events. Who runs
-/// us at some of them alone, by a matcher, wrote that himself.
+/// Indexes of an event's entries, and of the hooks in them, that run this program. An entry with a
+/// matcher was written by the user and is skipped.
 fn ours_in(entries: &[Value]) -> Vec<(String, String)> {
     let mut found = Vec::new();
     for (at, entry) in entries.iter().enumerate().filter(|(_, one)| one.get("matcher").is_none()) {
@@ -336,7 +336,7 @@ mod tests {
             json!({ "type": "command", "command": line, "timeout": TIMEOUT_SECONDS })
         };
         for (written, after, left) in [
-            // At some events alone: his own, whatever it runs.
+            // With a matcher: the user's own, whatever it runs.
             (
                 r#"[{"matcher":"Bash","hooks":[{"command":"/a/sessionlog hook"}]}]"#,
                 json!([
@@ -345,7 +345,7 @@ mod tests {
                 ]),
                 json!([{ "matcher": "Bash", "hooks": [{ "command": "/a/sessionlog hook" }] }]),
             ),
-            // Among others, with a time of his own.
+            // Among others, with a timeout that the user set.
             (
                 r#"[{"hooks":[{"command":"afplay x"},{"command":"/a/sessionlog hook","timeout":3}]}]"#,
                 json!([{ "hooks": [

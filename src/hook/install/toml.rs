@@ -1,5 +1,5 @@
-//! A TOML text that names a server or does not; all else stays to the byte. It must not know who
-//! reads it.
+//! A TOML text with or without the entry of a server; all else stays to the byte. It must not
+//! depend on which program reads it.
 
 use toml_edit::{Array, DocumentMut, Item, Table, value};
 
@@ -67,7 +67,7 @@ fn with_server(
     };
     match servers.get_mut(name) {
         Some(found) if same(found) => return Ok(text.to_owned()),
-        // What somebody set beside it stays.
+        // Members that the user added stay.
         Some(found) if found.is_table_like() => {
             if let Some(found) = found.as_table_like_mut() {
                 found.insert("command", value(program));
@@ -95,7 +95,7 @@ fn without_server(text: &str, name: &str) -> Result<String, PlanError> {
     if servers.is_empty() {
         document.remove(SERVERS);
     }
-    // What somebody wrote above it is his.
+    // A comment above it is the user's.
     let above = gone.as_table().and_then(|table| table.decor().prefix()?.as_str());
     if let Some(above) = above.filter(|above| above.contains('#')) {
         let behind = document.trailing().as_str().unwrap_or_default();

@@ -1,6 +1,6 @@
-//! What the log knows of earlier calls: the answer that stands for one, and what a client is
-//! reminded of. It must not wait for the store longer than a moment, nor give one caller what
-//! another was answered.
+//! Earlier results in the log: the one that may answer a call, and those a client gets as a
+//! reminder. It must not block on the store beyond a short timeout, nor give one caller another's
+//! result.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ impl Desk {
         let event: Value = serde_json::from_str(found.result?.get()).ok()?;
         let position = event.get("position")?.as_u64()?;
         let content = event.get("content")?.clone();
-        if call.stand.caller().is_some() {
+        if call.site.caller().is_some() {
             // Another's answer to the same call may be newer.
             let own = self.state().answered.get(call.open.same.as_ref()?)?.call_id.clone();
             event.get("call_id").filter(|id| **id == own)?;
@@ -87,7 +87,7 @@ impl Desk {
         // The log may not have heard yet of what changed since an answer; the desk has. Records
         // become durable in order: with an answer, everything before it is.
         match recorded.filter(|record| record.number > changed) {
-            // Longer than anybody waits for us: who takes so long does not answer.
+            // Longer than any caller waits; a slower store counts as no answer.
             Some(record) => {
                 let _ = self.recorder.durable(&record, 2 * self.options.patience).await;
             }
@@ -129,7 +129,7 @@ impl Desk {
             return None;
         };
         let answer: OutputsAnswer = serde_json::from_value(answer).ok()?;
-        let here = format!("{}{}-", self.options.name, call.stand.tag);
+        let here = format!("{}{}-", self.options.name, call.site.tag);
         let outputs = answer.outputs.iter().filter_map(|output| {
             let call: Value = serde_json::from_str(output.call.get()).ok()?;
             let result: Value = serde_json::from_str(output.result.get()).ok()?;
@@ -144,7 +144,7 @@ impl Desk {
 }
 
 fn given(call: &Call) -> (String, SessionId) {
-    (call.stand.tag.clone(), call.open.home.session.clone())
+    (call.site.tag.clone(), call.open.home.session.clone())
 }
 
 /// The words of a result.

@@ -1,5 +1,5 @@
-//! Who answers a call: the server, the log, or we, whose tools stand beside the server's. It must
-//! not take one of the server's tools for one of ours.
+//! Chooses who answers a call: the server, the log, or one of the tools that the proxy adds. It
+//! must not take one of the server's tools for its own.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ use crate::{
 const OWN_PATIENCE: Duration = Duration::from_secs(30);
 /// Pages of a list that are asked for at most.
 const PAGES_MAX: usize = 100;
-/// In a call's `_meta`: the client wants earlier outputs beside the answer.
+/// In a call's `_meta`: the client asks for earlier outputs with the answer.
 const META_CONTEXT: &str = "sessionlog/context";
 /// In the `_meta` of requests of the newer generation.
 const META_REVISION: &str = "io.modelcontextprotocol/protocolVersion";
@@ -34,7 +34,7 @@ pub(in crate::proxy) enum Decision {
     Server,
     /// We do, with this line.
     Answer(String),
-    /// Nobody: it was cancelled.
+    /// No answer: the call was cancelled.
     Nobody,
 }
 
@@ -48,8 +48,8 @@ impl Desk {
             Own::perhaps(&call.open.name)
         };
         let repeats = call.open.same.as_ref().is_some_and(|same| {
-            // What only this proxy wrote, or may give to this caller, it knows of.
-            let others = !call.open.home.temporary && call.stand.caller().is_none();
+            // Only results that this proxy recorded, or that this caller may see, are used.
+            let others = !call.open.home.temporary && call.site.caller().is_none();
             others || state.answered.contains(same)
         });
         own || wants_context || repeats
@@ -65,8 +65,8 @@ impl Desk {
         self.options.context != Context::Off && (asked == Some(true) || first())
     }
 
-    /// Says who answers a call, and records it when it is not the server; `ask` says a line of ours
-    /// to the server, whose answer comes back like any other.
+    /// Decides who answers a call, and records the call when it is not the server; `ask` sends a
+    /// line of the proxy's own to the server, whose answer comes back like any other.
     pub(in crate::proxy) async fn decide<F: Future<Output = ()>>(
         &self,
         mut call: Box<Call>,
@@ -175,7 +175,7 @@ impl Desk {
         self.state().answered.take(|(session, ..)| *session == home.session);
         self.give(call);
         if home.temporary {
-            self.begin_afresh(&call.stand);
+            self.begin_afresh(&call.site);
         }
         json!({
             "clearedSessionId": home.session.as_str(),
@@ -190,7 +190,7 @@ impl Desk {
             Request::post("/v1/tools/get_research_session").that_only_reads().json(&call.input);
         let via = via::Via {
             session: Some(call.open.home.session.clone()),
-            connection: Some(format!("{}{}", self.options.name, call.stand.tag)),
+            connection: Some(format!("{}{}", self.options.name, call.site.tag)),
             remembered: None,
             directory: self.options.directory.clone(),
             root: None,

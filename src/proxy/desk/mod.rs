@@ -1,6 +1,5 @@
-//! What a proxy knows of the connections it stands in: which calls are under way, which tools the
-//! server has, what goes where. It looks at messages and says what becomes of them. It must not
-//! touch a stream.
+//! The proxy's state for its connections: calls under way, the server's tools, routes. It inspects
+//! messages and returns what to do with them. It must not touch a stream.
 
 mod answers;
 mod decide;
@@ -19,7 +18,7 @@ use tokio::sync::oneshot;
 
 pub(super) use self::{decide::Decision, place::Whence};
 use self::{
-    place::{Places, Stand},
+    place::{CallSite, Places},
     tools::Tools,
 };
 use super::{
@@ -48,7 +47,7 @@ pub(super) struct Call {
     input: Value,
     input_text: String,
     meta: Option<Value>,
-    stand: Stand,
+    site: CallSite,
     age_max: Option<Duration>,
     open: Open,
 }
@@ -61,7 +60,7 @@ struct Open {
     name: String,
     home: Home,
     began: Duration,
-    /// What its answer may stand for.
+    /// The call that its answer may be reused for.
     same: Option<Same>,
     /// Earlier outputs that go with the answer.
     more: Option<String>,
@@ -71,7 +70,7 @@ struct Open {
 enum Pending {
     /// The page of a list behind this cursor.
     List(Option<String>),
-    /// The same, asked by us; who hears of it is told which page comes next.
+    /// The same, sent by the proxy; the receiver gets the next page's cursor.
     Probe(Option<String>, oneshot::Sender<Option<String>>),
     Call(Box<Open>),
 }
@@ -85,7 +84,7 @@ struct Answered {
 
 struct State {
     pending: Recent<String, Pending>,
-    /// Calls of which it is not known yet who answers. Somebody sees to each of them.
+    /// Calls whose answerer is not decided yet. Each has a task that decides it.
     deciding: HashSet<String>,
     tools: Tools,
     server: Option<String>,
@@ -94,7 +93,7 @@ struct State {
     /// The number of the last record that may have made earlier answers stale.
     changed: u64,
     answered: Recent<Same, Answered>,
-    /// Sessions whose earlier outputs somebody was given.
+    /// Sessions whose earlier outputs were given to a client.
     given: Recent<(String, SessionId), ()>,
     /// Until when the store is not asked, because it did not answer.
     silent_until: Duration,
@@ -103,7 +102,7 @@ struct State {
 /// What becomes of a client's message.
 #[derive(Debug, Default)]
 pub(super) struct Noted {
-    /// It must be seen who answers this call; without one, it goes on as it is.
+    /// The call that must be decided; without one, the message is forwarded as it is.
     pub(super) decide: Option<Box<Call>>,
     /// What answers are expected to because of it.
     pub(super) keys: Vec<String>,
@@ -112,7 +111,7 @@ pub(super) struct Noted {
 /// What becomes of a server's message.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Back {
-    /// What goes on instead; `None`: what came.
+    /// Forwarded instead; `None` for the message unchanged.
     pub(super) changed: Option<String>,
     /// It was for us.
     pub(super) ours: bool,
@@ -120,7 +119,7 @@ pub(super) struct Back {
     pub(super) records: Vec<Record>,
 }
 
-/// The connections of one server, as the proxy knows them.
+/// The proxy's state for the connections of one server.
 pub(super) struct Desk {
     options: Options,
     client: Client,
@@ -200,22 +199,22 @@ impl Desk {
 
     fn call(&self, key: String, id: String, from: &Whence<'_>, params: CallParams<'_>) -> Call {
         let input_text = params.arguments.map_or("{}", RawValue::get).to_owned();
-        let (home, stand) = self.home(params.meta.as_ref(), from);
+        let (home, site) = self.home(params.meta.as_ref(), from);
         let age_max = self.age_max(&params.name).filter(|_| !params.is_more_than_a_call());
         let input: Value = serde_json::from_str(&input_text).unwrap_or_default();
         let mut state = self.state();
         state.calls += 1;
         let digest = digest(Some(self.server(&state)), &params.name, &input);
-        let same = (home.session.clone(), digest, stand.caller());
+        let same = (home.session.clone(), digest, site.caller());
         let open = Open {
-            call_id: format!("{}{}-{}", self.options.name, stand.tag, state.calls),
+            call_id: format!("{}{}-{}", self.options.name, site.tag, state.calls),
             name: params.name,
             home,
             began: self.options.clock.monotonic(),
             same: age_max.map(|_| same),
             more: None,
         };
-        Call { key, id, input, input_text, meta: params.meta, stand, age_max, open }
+        Call { key, id, input, input_text, meta: params.meta, site, age_max, open }
     }
 
     fn age_max(&self, name: &str) -> Option<Duration> {
@@ -265,7 +264,7 @@ impl Desk {
         back
     }
 
-    /// Learns what the server is called, from its answer to `initialize` or `server/discover`.
+    /// Records the server's name, from its answer to `initialize` or `server/discover`.
     fn learn_name(&self, message: &Message<'_>) {
         #[derive(serde::Deserialize)]
         struct Named {
@@ -283,13 +282,13 @@ impl Desk {
         }
     }
 
-    /// Learns the tools of a page; the cursor of the next one.
+    /// Records the tools of a page; returns the cursor of the next one.
     fn learned(&self, message: &Message<'_>, cursor: Option<&str>) -> Option<Option<String>> {
         let page: ListResult<'_> = serde_json::from_str(message.result?.get()).ok()?;
         self.state().tools.learn(cursor, &page)
     }
 
-    /// Learns the tools of a page, and adds ours behind the last one.
+    /// Records the tools of a page, and adds the proxy's own after the last one.
     fn listed(&self, text: &str, message: &Message<'_>, cursor: Option<&str>) -> Option<Insertion> {
         if self.learned(message, cursor)?.is_some() {
             return None;
@@ -312,7 +311,7 @@ impl Desk {
         }
     }
 
-    /// Nobody hears the answers to these any more.
+    /// The client no longer waits for the answers to these.
     pub(super) fn given_up(&self, keys: &[String]) {
         let pending: Vec<Pending> = {
             let mut state = self.state();

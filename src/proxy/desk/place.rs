@@ -1,5 +1,5 @@
-//! Who says something, and which session that belongs to. Clients that name no session get one of
-//! their own each, which goes by itself. It must not let one client see another's.
+//! The client of a message, and the session it belongs to. A client that names no session gets a
+//! temporary one of its own, which expires. It must not let one client see another's.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ const META_SESSION: [&str; 5] =
 /// Where a client's message comes from.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::proxy) struct Whence<'a> {
-    /// Tells requests apart that have the same id.
+    /// Distinguishes requests with the same id.
     pub(in crate::proxy) channel: &'a str,
     /// The session of ours that the transport names.
     pub(in crate::proxy) session: Option<&'a str>,
@@ -37,7 +37,7 @@ pub(in crate::proxy) struct Whence<'a> {
 
 /// One client, by its messages.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct PlaceState {
     /// No other place has it, ever; 0 where there is one client.
     number: u64,
     /// Temporary sessions begun here.
@@ -50,21 +50,21 @@ type Key = (String, Option<u64>);
 
 /// Where a call was made.
 #[derive(Clone, Debug)]
-pub(super) struct Stand {
+pub(super) struct CallSite {
     key: Key,
-    /// What tells its names from those of other places of this proxy.
+    /// Distinguishes its event names from those of other clients of this proxy.
     pub(super) tag: String,
 }
 
-impl Stand {
+impl CallSite {
     pub(super) fn caller(&self) -> Option<u64> {
         self.key.1
     }
 }
 
-/// Those who say something.
+/// The clients of a proxy.
 pub(super) struct Places {
-    known: Recent<Key, Place>,
+    known: Recent<Key, PlaceState>,
     made: u64,
 }
 
@@ -76,11 +76,11 @@ impl Default for Places {
 
 impl Places {
     /// Uses a place: it is the newest then. A temporary session may have gone since the last time.
-    fn used(&mut self, from: &Whence<'_>, now: Timestamp) -> Place {
+    fn used(&mut self, from: &Whence<'_>, now: Timestamp) -> PlaceState {
         let key = (from.place.to_owned(), from.caller);
         let mut place = self.known.remove(&key).unwrap_or_else(|| {
             self.made += u64::from(!from.place.is_empty());
-            Place { number: self.made, begun: 0, used: now }
+            PlaceState { number: self.made, begun: 0, used: now }
         });
         let idle = now.0.saturating_sub(place.used.0).max(0).unsigned_abs();
         place.begun += u64::from(Duration::from_micros(idle) > IDLE_MAX);
@@ -98,9 +98,9 @@ impl Places {
 }
 
 impl Desk {
-    /// The session of a call, and the place it comes from: the session that its `_meta` names, or
-    /// its transport, or who started us; else a temporary one of the place.
-    pub(super) fn home(&self, meta: Option<&Value>, from: &Whence<'_>) -> (Home, Stand) {
+    /// The session of a call, and its origin: the session named in its `_meta`, by its transport,
+    /// or in the options; else a temporary one of the client.
+    pub(super) fn home(&self, meta: Option<&Value>, from: &Whence<'_>) -> (Home, CallSite) {
         let place = self.state().places.used(from, self.options.clock.now());
         let tag = if place.number == 0 { String::new() } else { format!("-{}", place.number) };
         let of_meta = || META_SESSION.iter().find_map(|name| meta?.get(name)?.as_str());
@@ -113,16 +113,16 @@ impl Desk {
                 Home { session, temporary: true }
             }
         };
-        (home, Stand { key: (from.place.to_owned(), from.caller), tag })
+        (home, CallSite { key: (from.place.to_owned(), from.caller), tag })
     }
 
-    /// Whoever stands there leaves its temporary session.
-    pub(super) fn begin_afresh(&self, stand: &Stand) {
-        self.state().places.begin_afresh(&stand.key);
+    /// Ends the client's use of its temporary session.
+    pub(super) fn begin_afresh(&self, site: &CallSite) {
+        self.state().places.begin_afresh(&site.key);
     }
 }
 
-/// A session's id from what a client calls its session; what cannot stand in one is a dash.
+/// A session id from the client's name for its session; invalid characters become dashes.
 fn named(text: &str) -> Option<SessionId> {
     let fits = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '-' };
     let text: String = text.trim().chars().map(fits).take(128).collect();

@@ -79,7 +79,7 @@ impl Tools {
         self.listed
     }
 
-    /// Whether a tool says of itself that it only reads; one that nobody listed yet says nothing.
+    /// Whether a tool declares itself read-only; false for one that was not listed yet.
     pub(super) fn reads(&self, tool: &str) -> bool {
         let said = self.begun.newest().find_map(|table| table.get(tool));
         said.or(self.whole.get(tool)).copied().flatten() == Some(true)
@@ -122,7 +122,7 @@ mod tests {
         assert!(tools.listed() && tools.reads("a") && tools.reads("clear_session"));
         assert_eq!(tools.own("clear_session"), None);
         assert_eq!(tools.own("sessionlog_clear_session"), Some(Own::Clear));
-        // Another list begins: until it is whole, the names of the last one stand.
+        // Another list begins: until it is whole, the names of the last one remain.
         let writes = r#"{"tools":[{"name":"a"}],"nextCursor":"x"}"#;
         learn(&mut tools, None, writes);
         assert_eq!(tools.own("clear_session"), None);

@@ -66,7 +66,7 @@ async fn what_is_ruled_deleted_and_refused_is_in_the_tenants_audit_log() {
     assert!(log.iter().all(|line| line["position"].is_u64()), "in order, for ever");
     let text = Value::from(log).to_string();
     assert!(!text.contains("canary") && !text.contains(&ada) && !text.contains(&reader[12..]));
-    // It is of its tenant, and of nobody's sessions.
+    // The record is of its tenant, and in no session of a user.
     let other = walled.admin(("other", "eve"));
     assert_eq!(lines(&walled, &other).await, Vec::<Value>::new());
     let listed = walled.get(&ada, "/v1/sessions?include_archived=true").await.json();

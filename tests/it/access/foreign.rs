@@ -13,7 +13,7 @@ use crate::{engines, http::house::Reply, say};
 /// As long as each other: no length gives one away.
 const FOREIGN: &str = "foreign-session-1";
 const UNKNOWN: &str = "unknown-session-1";
-/// What all who ask may do.
+/// Every grant.
 const ALL: &[Grant] = &Grant::ALL;
 const RECORDED: &str = "canary-of-ada";
 
@@ -54,7 +54,7 @@ struct Asked {
     body: Option<String>,
 }
 
-/// Everything the HTTP door can be asked about one session.
+/// Every HTTP request about one session.
 fn asked(document: &Value, id: &str) -> Vec<Asked> {
     let json = || vec![("content-type", "application/json".to_owned())];
     let mut all = Vec::new();
@@ -171,8 +171,8 @@ async fn fill(walled: &Walled, ada: &str) {
     }
 }
 
-/// Guarantee G11: one who may do everything in a tenant of her own learns nothing of another's,
-/// nor of another user's of her tenant.
+/// Guarantee G11: a principal with every grant in its own tenant learns nothing of another tenant's
+/// sessions, nor of another user's of its tenant.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_anothers_is_as_what_is_not_there_on_every_route_and_tool() {
     let (mut compared, mut names) = (0, std::collections::BTreeSet::new());
@@ -337,7 +337,7 @@ async fn mcp_keeps_to_its_principal_with_tools_resources_prompts_and_connections
     assert!(!listed.text.contains(FOREIGN) && listed.status == 200, "{}", listed.text);
     let (own, _) = say_mcp(&walled, &ada, Some(&of_ada), &list).await;
     assert!(own.text.contains(FOREIGN), "its own are listed: {}", own.text);
-    // A tool that writes needs the scope, through this door as through the other.
+    // A tool that writes needs the grant, in each interface.
     let reader = walled.token(("acme", "ada"), &[Grant::Read]);
     let connection = connected(&walled, &reader).await;
     let arguments = json!({"sessionId": FOREIGN, "searchStep": "x", "stepNumber": 4,

@@ -46,7 +46,7 @@ impl Walled {
     pub async fn over(store: Arc<dyn Store>, clock: Arc<ManualClock>, wall: Wall) -> Self {
         let home = tempfile::tempdir().unwrap();
         let tokens = home.path().join("tokens.json");
-        // A server starts with a file, whoever is in it.
+        // A server starts with a file, whatever tokens it holds.
         token(&tokens, &clock, ("nobody", "nobody"), &[Grant::Read]);
         let options =
             AccessOptions { tokens: Some(tokens.clone()), jwt: wall.jwt, limits: wall.limits };

@@ -1,4 +1,4 @@
-//! JWTs of somebody else's, and what is made to look like one.
+//! JWTs of a foreign issuer, and forgeries.
 
 use std::{path::Path, time::Duration};
 
@@ -27,7 +27,7 @@ fn text(bytes: &[u8]) -> String {
     BASE64_URL_SAFE_NO_PAD.encode(bytes)
 }
 
-/// Somebody who signs.
+/// An issuer that signs.
 struct Issuer {
     ed: Ed25519KeyPair,
     ec: EcdsaKeyPair,
@@ -183,7 +183,7 @@ async fn a_jwt_ends_with_its_time_and_with_its_key() {
     assert_eq!(walled.get(&leeway, "/v1/sessions").await.status, 200);
     walled.clock.advance(Duration::from_secs(631));
     assert_eq!(walled.get(&good, "/v1/sessions").await.status, 401, "its time is over");
-    // A key that is taken out of the file is believed no more.
+    // A key that is removed from the file is not accepted any more.
     let fresh = issuer.sign("ed", &eddsa, &claims(&walled.clock));
     assert_eq!(walled.get(&fresh, "/v1/sessions").await.status, 200);
     std::fs::write(&path, Issuer::new().keys().to_string()).unwrap();

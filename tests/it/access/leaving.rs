@@ -9,7 +9,7 @@ use sessionlog::{env::sim::Sim, store::local::Local};
 use super::house::{Wall, Walled};
 use crate::{engines::small, life::machine};
 
-/// Those who have sessions of the same names; the first one leaves.
+/// Users with sessions of the same names; the first one is deleted.
 const USERS: [(&str, &str); 3] = [("acme", "ada"), ("acme", "bob"), ("other", "ada")];
 const SESSIONS: [&str; 2] = ["one", "two"];
 

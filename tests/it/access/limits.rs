@@ -1,4 +1,4 @@
-//! What one tenant may take, while another goes on.
+//! Limits of one tenant, while another is served.
 
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ async fn a_tenant_keeps_as_much_as_it_may_and_deleting_makes_room() {
     let tool = walled.post(&ada, "/v1/tools/sequential_search", &step).await;
     assert_eq!(tool.code(), "quota_exceeded", "through a tool as well: {}", tool.text);
     assert_eq!(create(&eve, "a").await.status, 201, "another tenant has its own");
-    // Bytes: whichever door they come through, and a refusal writes nothing.
+    // Bytes: in each interface, and a refusal writes nothing.
     let large = event(&"x".repeat(3_000));
     assert_eq!(walled.post(&ada, "/v1/sessions/a/events", &large).await.status, 200);
     assert_eq!(walled.post(&bob, "/v1/sessions/b/events", &large).await.status, 200);

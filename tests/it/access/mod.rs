@@ -1,5 +1,5 @@
-//! Who is let in, and that nobody meets what is another's: tokens, scopes, JWTs, TLS, limits, the
-//! audit log, and clients that mean harm. Each through a door.
+//! Access: no caller reads what belongs to another. Tokens, scopes, JWTs, TLS, limits, the audit
+//! log, and malicious clients, each through an interface.
 
 mod audit;
 mod foreign;

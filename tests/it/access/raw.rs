@@ -1,7 +1,6 @@
-//! Bytes that no honest client sends: heads and bodies that lie about their size, floods, names
-//! that are traps on every route there is. Whatever they are answered, nothing breaks, nothing
-//! comes into being and the next client is served. The routes are those of the published
-//! description, so that one that comes is in them.
+//! Malicious bytes: heads and bodies with a wrong size, floods, names that are traps on every
+//! route. Whatever the answer is, nothing breaks, nothing is created and the next client is served.
+//! The routes are those of the published description, so that a new one is included.
 
 use serde_json::{Value, json};
 use tokio::{
@@ -19,7 +18,7 @@ const ONE: &str = "{\"events\":[{\"type\":\"a.b\"}]}";
 /// Sends bytes and reads to the end; a reset counts as one. What is `cut` ends with them.
 async fn said(house: &House, bytes: &[u8], cut: bool) -> String {
     let mut stream = TcpStream::connect(&house.address).await.unwrap();
-    // Who is refused in the middle need not be listened to.
+    // A server that refuses early may stop reading.
     let _ = stream.write_all(bytes).await;
     if cut {
         let _ = stream.shutdown().await;
@@ -36,8 +35,8 @@ fn statuses(said: &str) -> Vec<u16> {
     heads.map(|head| head.get(..3).and_then(|code| code.parse().ok()).unwrap_or(0)).collect()
 }
 
-/// A head of a request, what is wrong with it, and the statuses that refuse it; no status stands
-/// for a connection that is closed without a word.
+/// A head of a request, what is wrong with it, and the statuses that refuse it; no status means a
+/// connection closed without an answer.
 fn heads() -> Vec<(String, Vec<u16>)> {
     let with = |line: &str| format!("{HEAD}{line}\r\ncontent-length: 27\r\n\r\n{ONE}");
     let many = |count: usize| (0..count).map(|n| format!("x-{n}: y\r\n")).collect::<String>();
@@ -73,7 +72,7 @@ fn heads() -> Vec<(String, Vec<u16>)> {
     ]
 }
 
-/// Bodies that lie about their size, and the statuses that they may be answered with.
+/// Bodies with a wrong size, and the statuses of their answers.
 fn bodies() -> Vec<(String, Vec<u16>)> {
     let length = |text: &str| format!("{HEAD}content-length: {text}\r\n\r\n{ONE}");
     let chunked = |body: &str| format!("{HEAD}transfer-encoding: chunked\r\n\r\n{body}");
@@ -91,7 +90,7 @@ fn bodies() -> Vec<(String, Vec<u16>)> {
         (length("27\r\ncontent-length: 28"), bad()),
         (length("99999999999999999999999"), bad()),
         (length("18446744073709551615"), vec![400, 413, 431]),
-        // More than comes, and nothing of it is believed.
+        // More than arrives: none of it is used.
         (length("28"), vec![400, 408]),
         (length("1000000"), vec![400, 408]),
         // Two lengths at once are a smuggler's.
@@ -163,7 +162,7 @@ async fn a_thousand_requests_in_one_write_are_answered_in_order() {
     assert!(ids.eq((0..1_000).map(|n| json!(format!("p{n}")))), "in the order they were sent");
 }
 
-/// Names that are traps, as they stand in a path.
+/// Names that are traps, as they appear in a path.
 fn traps() -> Vec<String> {
     let mut traps: Vec<String> = [
         "..",

@@ -1,7 +1,7 @@
-//! Recorded text is data: whoever wrote it and whatever it says, every answer that carries it says
-//! what it is, it stays inside its JSON string, and it is in no description of a tool. The tools
-//! are those that are offered, so that one that comes is asked, too. And each event says through
-//! which door it came, whatever its body claims.
+//! Recorded text is data: whatever it contains, every answer that carries it labels it, it stays
+//! inside its JSON string, and it is in no description of a tool. The tools are those that are
+//! offered, so that a new one is included. And each event has the origin of its interface, whatever
+//! its body claims.
 
 use serde_json::{Value, json};
 use sessionlog::{
@@ -107,7 +107,7 @@ async fn every_tool_that_answers_recorded_text_says_that_it_is_data() {
             }
             if carries(result) {
                 is_marked(&result["structuredContent"], &what);
-                // The text is that very object: nothing of it stands outside a string.
+                // The text is that very object: nothing of it is outside a string.
                 let read: Value = serde_json::from_str(text).unwrap();
                 assert_eq!(read, result["structuredContent"], "{what}");
             }
@@ -121,7 +121,7 @@ async fn every_tool_that_answers_recorded_text_says_that_it_is_data() {
     assert!(!carries(&after), "{after}");
 }
 
-/// MCP's door with every tool there is.
+/// The MCP interface with every tool.
 fn everything() -> String {
     format!("/mcp?toolsets={}", Toolset::ALL.map(Toolset::as_str).join(","))
 }
@@ -185,7 +185,7 @@ async fn prompts_resources_and_refusals_say_what_recorded_text_is() {
         let about = resource["description"].as_str().unwrap_or_default();
         assert!(about.contains(NOTICE), "{resource}");
     }
-    // Nobody is bound: the candidates are named by their titles.
+    // No connection is bound: the candidates are named by their titles.
     let call = json!({"name": "get_research_session", "arguments": {}});
     let refused = ask("tools/call", call).await;
     let text = refused["result"]["content"][0]["text"].as_str().unwrap();

@@ -1,4 +1,4 @@
-//! Tokens, through the HTTP door and the command line.
+//! Tokens, through HTTP and the command line.
 
 use std::time::Duration;
 
@@ -135,7 +135,7 @@ async fn a_token_that_is_revoked_or_has_expired_is_refused_at_the_next_request()
     walled.clock.advance(Duration::from_secs(60));
     assert_eq!(walled.get(&token, "/v1/sessions").await.status, 401);
 
-    // A file that cannot be read lets nobody in, and is heard again when it can.
+    // While the file cannot be read no token is accepted; once it can, tokens are accepted again.
     let good = walled.token(("acme", "ada"), &[Grant::Read]);
     assert_eq!(walled.get(&good, "/v1/sessions").await.status, 200, "it is known by now");
     let text = std::fs::read(&walled.tokens).unwrap();
@@ -209,7 +209,7 @@ fn tokens_are_made_listed_and_revoked_on_the_command_line_while_a_server_runs() 
     assert_eq!(sessions(&token).refused(1), "unauthenticated");
     assert_eq!(tokens(&["list"]).json()["data"][0]["state"], "revoked");
     assert_eq!(tokens(&["revoke", "nobody"]).refused(1), "invalid_request");
-    // The user of this machine needs none, and is told apart from every tenant.
+    // The user of this machine needs none, and is separate from every tenant.
     place.run_with(&["append", "--create", "mine"], "{\"type\":\"user.message\"}\n").ok();
     served.stop();
 }

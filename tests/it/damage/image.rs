@@ -31,7 +31,7 @@ use crate::{
 
 /// Sessions that answer, each behind those it reads from.
 pub const SESSIONS: [&str; 5] = ["sealed", "open", "journal", "fork", "young"];
-/// Each fork, its parent and where it goes on from.
+/// Each fork, its parent and its position.
 pub const FORKS: [(&str, &str, u64); 2] = [("fork", "sealed", 12), ("young", "journal", 2)];
 /// The one that was erased.
 pub const ERASED: &str = "erased";
@@ -51,7 +51,7 @@ pub struct Image {
     /// The journal file that was written to last; it was used before.
     pub last: String,
     encrypted: bool,
-    /// Where whose frames lie in files of the journal.
+    /// By session, the ranges of its frames in files of the journal.
     frames: BTreeMap<String, Vec<(Range<usize>, &'static str)>>,
     names: BTreeMap<SessionHash, &'static str>,
     keys: BTreeMap<u64, &'static str>,
@@ -98,7 +98,7 @@ pub fn used(bytes: &[u8]) -> Option<JournalHeader> {
     JournalHeader::decode(bytes).ok()
 }
 
-/// Whole frames under a salt: where each lies, whose it is, and the number of its key.
+/// Whole frames under a salt: the range, the session, and the number of its key.
 pub fn frames(salt: u64, bytes: &[u8]) -> Vec<(Range<usize>, SessionHash, u64)> {
     let region = Bytes::copy_from_slice(&bytes[FRAMES_AT..]);
     let pieces = scan(salt, &region, FRAMES_AT as u64).pieces;
@@ -132,7 +132,7 @@ fn journals(files: &BTreeMap<String, Vec<u8>>) -> impl Iterator<Item = (&String,
 }
 
 impl Making {
-    /// Gives the session that was made last its name: nobody else wrote to the journal.
+    /// Names the session that was made last: no other session wrote to the journal.
     fn name(&mut self, name: &'static str) {
         for (_, bytes) in journals(&durable(&self.sim)) {
             let Some(header) = used(bytes) else { continue };
@@ -191,7 +191,7 @@ impl Making {
     }
 }
 
-/// The youngest journal file, where frames of an earlier use lie whole behind its own.
+/// The youngest journal file, where whole frames of an earlier use follow its own.
 fn recycled(
     files: &BTreeMap<String, Vec<u8>>,
     older: &[BTreeMap<String, Vec<u8>>],
@@ -267,9 +267,9 @@ impl Image {
         sim
     }
 
-    /// Whether anything in the directory can tell that something is missing. Of what the journal's
-    /// last file had lately nothing does where all that was written behind it is changed, too, in
-    /// more than one place: docs/guarantees.md, G6, the two windows.
+    /// Whether the directory shows that something is missing. The latest frames of the journal's
+    /// last file are not witnessed when all that was written after them is changed too, in more
+    /// than one place: docs/guarantees.md, G6, the two windows.
     pub fn is_witnessed(&self, changes: &BTreeMap<String, Option<Vec<u8>>>) -> bool {
         let old = &self.files[&self.last];
         let Some(Some(new)) = changes.get(&self.last) else { return true };
@@ -293,7 +293,7 @@ impl Image {
         pieces.iter().any(behind)
     }
 
-    /// Who has frames in the two journal files that were written to last.
+    /// Sessions with frames in the two journal files that were written to last.
     pub fn unsettled(&self) -> BTreeSet<&'static str> {
         let order = |path: &str| used(&self.files[path]).map(|header| header.order);
         let mut files: Vec<&String> = self.frames.keys().collect();

@@ -15,7 +15,7 @@ use sessionlog::{
 use super::image::{ERASED, FORKS, Image, SESSIONS, notes_of, options, say};
 use crate::engines::{everything, key};
 
-/// One damage: what files hold afterwards, and what is told when it goes wrong.
+/// One damage: what files hold afterwards, and its name in messages.
 pub struct Damage {
     pub told: String,
     /// `None` takes a file away.
@@ -27,7 +27,7 @@ pub struct Damage {
 pub enum Fate {
     /// Nothing is missing, and nothing was said.
     Whole,
-    /// Nothing is missing, and it was told.
+    /// Nothing is missing, and the damage was reported.
     Told,
     /// Sessions are not whole.
     Degraded,
@@ -84,7 +84,7 @@ impl Image {
     }
 }
 
-/// What a session is found to lack.
+/// What a session is found to be missing.
 #[derive(Default)]
 struct Lacks {
     positions: BTreeSet<u64>,
@@ -96,10 +96,10 @@ struct Start<'a> {
     image: &'a Image,
     sim: &'a Sim,
     owners: &'a BTreeSet<&'static str>,
-    /// Something in the directory can tell what is missing.
+    /// Whether the directory shows what is missing.
     witnessed: bool,
     told: String,
-    /// Nobody starts after it: it may be written to.
+    /// No start follows it: it may be written to.
     last: bool,
 }
 
@@ -165,7 +165,7 @@ impl Start<'_> {
         if end < expected.len() {
             silent(&format!("ends at {end} without a word"));
         }
-        // Before anything else is read: what it finds it tells itself.
+        // First, because a read would report what it finds.
         let notes = match notes_of(store, session).await {
             Err(StoreError::SessionDamaged { .. }) => Vec::new(),
             notes => notes.unwrap_or_else(|error| panic!("{told}: {session}: {error}")),
@@ -248,7 +248,7 @@ impl Start<'_> {
         assert!(served.is_err(), "{}: an erased session is served: {served:?}", self.told);
     }
 
-    /// A fork lacks of its prefix what its parent lacks, and nothing else.
+    /// A fork is missing the part of its prefix that its parent is missing, and nothing else.
     fn forks(&self, hurt: &BTreeSet<&str>, missing: &BTreeMap<&str, Lacks>) {
         for (child, parent, at) in FORKS {
             let below =

@@ -101,7 +101,7 @@ async fn an_old_backup_is_brought_back_and_says_what_it_said() {
 
 #[tokio::test]
 async fn a_decoder_written_from_the_document_reads_an_old_backup_and_a_new_one() {
-    // What says what the directory held lies beside it, and is not of it.
+    // The expectations are beside the directory, not in it.
     let home = tempfile::tempdir().unwrap();
     let [old, new] = ["old", "new"].map(|name| home.path().join(name));
     copy(&fixture(NAME), &old);

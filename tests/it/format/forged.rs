@@ -48,7 +48,7 @@ async fn a_frame_whose_numbers_cannot_be_true_is_none_to_the_decoder_and_to_the_
         write_forged(home.path(), forge);
         let Some(document) = decoded(home.path()) else { return };
         assert_eq!(document["problems"] != json!([]), believed, "{told}: {document:#}");
-        // Nor is it a torn tail: nobody knows that anything was written.
+        // Nor is it a torn tail: nothing shows that anything was written.
         assert_eq!(document["notes"], json!([]), "{told}");
         let session = &document["sessions"][0];
         assert_eq!([&session["tail"], &session["chain"]], [&expected["tail"], &expected["chain"]]);

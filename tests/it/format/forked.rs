@@ -54,7 +54,7 @@ async fn fill(name: &str, directory: &Path) -> Value {
     store.change(&key("hidden"), delete).await.unwrap();
     store.erase(&key("erased")).await.unwrap();
     (0..3).for_each(|_| store.settle().unwrap());
-    // These stand in the journal only.
+    // These are in the journal only.
     fork(&store, "middle", 20, "leaf").await.unwrap();
     append(&store, &key("leaf"), batch([event("{\"leaf\":1}")])).await.unwrap();
     note(&store, "leaf", NoteKind::Cursor, "reader").await;

@@ -73,7 +73,7 @@ async fn a_directory_with_redacted_events_says_what_it_said_to_the_decoder_too()
             let text = serde_json::to_string_pretty(&expected).unwrap();
             fs::write(fixture(name).join("expected.json"), text + "\n").unwrap();
         }
-        // As it lies there, and as it is written now.
+        // As it is stored there, and as it is written now.
         let expected = expected(name);
         check_decoder(&fixture(name).join("data"), &expected, name);
         let written = fill(name, &home.path().join("now")).await;

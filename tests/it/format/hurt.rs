@@ -131,7 +131,7 @@ async fn an_old_damaged_directory_answers_what_is_whole_and_names_what_is_lost()
         {
             let told = format!("{name}, start {start}");
             assert_eq!(said(&store, &key(name)).await, *expected, "{told}");
-            // Each gap lies between what is served, and nothing is left out without one.
+            // Each gap is between served events, and nothing is left out without one.
             let gaps = expected["gaps"].as_array().unwrap();
             assert_eq!(gaps.len(), usize::from(*name != "whole"), "{told}");
             let lost = |gap: &Value| gap["to"].as_u64().unwrap() - gap["from"].as_u64().unwrap();

@@ -128,7 +128,7 @@ const SEGMENT: &[&str] = &[
 const LIFE: &[&str] =
     &["150000fd1080408c908e0c000000005a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a08", "0000000001010001"];
 
-/// The record of a checkpoint that nobody asked for.
+/// The record of a checkpoint made by the server.
 const NOTE: &[&str] =
     &["170000fd1280408c908e0c000000005c5c5c5c5c5c5c5c5c5c5c5c5c5c5c5c0a", "02070363686b027b7d01"];
 
@@ -484,7 +484,7 @@ fn a_settled_file_lies_as_it_is_drawn() {
     assert!(read.is_current());
 }
 
-/// What an entry says that knew no work.
+/// The work of an entry written before that field existed.
 const NO_WORK: &str = ", work: Work { fence: 0, until: None, key: None, notes: 0, checkpoint: None }, lineage: None }";
 
 #[test]

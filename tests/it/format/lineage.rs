@@ -158,7 +158,7 @@ async fn a_record_of_a_kind_that_is_reserved_is_kept_and_means_nothing() {
             _ => store.close().await,
         }
     }
-    // It says no more than it did: who writes behind it is not refused, and a delete counts.
+    // It means what it did: later writers are not refused, and a delete counts.
     let store = open_anew("plain", &data, 7);
     append(&store, &key(SESSION), batch([event("{}")])).await.unwrap();
     let delete = sessionlog::store::Change { discard: true, ..Default::default() };

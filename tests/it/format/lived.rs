@@ -66,7 +66,7 @@ async fn fill(directory: &Path) -> Value {
     clock.advance(Duration::from_millis(3_600_500));
     store.used(&key("idle")).await.unwrap();
     (0..2).for_each(|_| store.settle().unwrap());
-    // These stand in the journal only.
+    // These are in the journal only.
     change(&store, "back", Change { restore: true, ..Change::default() }).await;
     change(&store, "late_hold", hold()).await;
     store.idle();
@@ -125,7 +125,7 @@ async fn an_old_directory_knows_what_is_held_expired_and_gone() {
         let again = expected["is"] == "unknown" && found["is"] == "expired";
         assert!(again || found == expected, "{found} {expected}");
     }
-    // It goes on: what expired is brought back, what was deleted goes, what is held stays.
+    // It works: what expired is restored, what was deleted is removed, what is held stays.
     change(&store, "expired", Change { restore: true, ..Change::default() }).await;
     assert_eq!(events_of(&store, &key("expired")).await.len(), 2);
     for _ in 0..12 {

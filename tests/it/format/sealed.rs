@@ -207,7 +207,7 @@ fn a_segment_of_several_blocks_has_a_table_of_ids_in_order() {
     }
 }
 
-/// Whoever takes one version for the other would find no ids, in silence.
+/// A reader that confused the versions would silently find no ids.
 #[test]
 fn a_footer_is_of_one_version_only() {
     for (bytes, other) in [(unhex(SEALED).to_vec(), 1), (two_blocks(), 2), (two_blocks(), 3)] {

@@ -1,6 +1,5 @@
-//! What the answers of a store mean for an event, each for itself: it is recorded, waits, is put
-//! aside or let go of; and what a hook asks before it tells a model something. It must not start
-//! an owner: the store is a script.
+//! What the answers of a store mean for an event: recorded, waits, put aside or dropped; and what a
+//! hook requests before it answers a model. It must not start an owner: the store is a script.
 
 use std::{
     io::{BufReader, Write as _},
@@ -47,7 +46,7 @@ impl Scripted {
                 let length = body.len();
                 let close = format!("connection: close\r\ncontent-length: {length}");
                 let head = format!("HTTP/1.1 {status} Said\r\n{close}\r\n\r\n");
-                // Who asked may be gone.
+                // The client may be gone.
                 let _ = stream.get_mut().write_all((head + &body).as_bytes());
             }
         });
@@ -175,7 +174,7 @@ fn what_one_session_refuses_holds_up_no_other_and_what_it_will_take_later_keeps_
         // Its later event is not even tried.
         (423, "session_damaged", &["held", "other", "other"], 2, 0),
         (409, "lease_held", &["held", "other", "other"], 2, 0),
-        // Whoever refuses all is not asked for each.
+        // A store that refuses all is not asked for each.
         (429, "rate_limited", &["held"], 4, 0),
         (503, "overloaded", &["held"], 4, 0),
     ] {
@@ -191,7 +190,7 @@ fn what_one_session_refuses_holds_up_no_other_and_what_it_will_take_later_keeps_
             }
             _ => (200, json!({ "next_position": 1 })),
         });
-        // A pause stops nobody who is answered.
+        // A pause does not stop a hook that expects an answer.
         assert!(spool(home.path()).join("failed").exists());
         let resumed = of("other", claude("SessionStart", &json!({ "source": "resume" })));
         told(Ok(store.client()), home.path(), None, 400, bytes(&resumed));

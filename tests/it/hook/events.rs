@@ -161,7 +161,7 @@ fn calls_results_and_words_have_the_members_that_folds_read() {
         .collect();
     assert_eq!(labels, ["final", "compaction", "prompt"], "{checkpoints}");
     assert_eq!(checkpoints["data"][0]["final"], true);
-    // Each stands right behind its event.
+    // Each comes right after its event.
     let behind: Vec<&Value> = checkpoints["data"]
         .as_array()
         .unwrap()
@@ -284,7 +284,7 @@ fn a_secret_in_an_event_is_on_no_disk_and_its_taking_is_told() {
         let told = event["redactions"].as_object().unwrap();
         assert_eq!(told.len(), 1, "{event}");
     }
-    // Who wants them kept says so.
+    // Kept only on request.
     let event = claude("Notification", &json!({ "message": secret })).to_string();
     let ran = place.run_with(&["hook", "--hook-wait", PATIENT, "--secrets", "off"], &event);
     assert_eq!((ran.code, &*ran.err), (0, ""));

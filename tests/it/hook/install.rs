@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::program::{Place, Ran};
 
-/// Settings as somebody has them.
+/// A user's settings.
 const CLAUDE: &str = r#"{
     "model" :   "opus",
     "permissions": {"allow": ["Bash(ls:*)"], "max": 1.0e3},
@@ -32,7 +32,7 @@ fn read(place: &Place, name: &str) -> Option<String> {
     std::fs::read_to_string(place.path(name)).ok()
 }
 
-/// The files of each agent, with what somebody has in them.
+/// The files of each agent, with a user's content.
 fn files(agent: &str) -> [(&'static str, &'static str); 2] {
     match agent {
         "claude-code" => [(".claude/settings.json", CLAUDE), (".claude.json", STATE)],
@@ -164,7 +164,7 @@ fn the_program_is_named_as_it_was_called_and_not_as_its_version() {
     let mut by_name = std::process::Command::new(&link);
     by_name.arg0("sessionlog");
     assert_eq!(installed(by_name), expected);
-    // Whoever goes by another's name is who he is.
+    // A program run under another name writes that name.
     let mut by_another = std::process::Command::new(&version);
     by_another.arg0("/bin/sh");
     assert_eq!(installed(by_another), format!("{} hook", version.display()));

@@ -1,6 +1,5 @@
-//! What is made of an event beside what it is called: who told it, of which thread it is, whether
-//! a tool failed, what was cut or taken out of it; and what is said of what waits. It must not test
-//! what a store answers.
+//! What is made of an event besides its type: its program, its thread, whether a tool failed, what
+//! was cut or removed; and reports about waiting events. It must not test what a store answers.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! What a model is told at a start, a resumption and after a compaction.
+//! Context for a model at a start, a resumption and after a compaction.
 
 use serde_json::{Value, json};
 
@@ -37,7 +37,7 @@ fn after_a_compaction_and_a_resumption_a_model_is_told_where_its_work_stands() {
         assert_eq!(text.matches("</sessionlog>").count(), 1, "nothing recorded ends the frame");
         assert!(text.chars().count() < 9_500);
     }
-    // Who cleared the context, or branched off, wants none of it.
+    // A model whose context was cleared, or that branched off, gets none.
     for source in ["clear", "fork", "unheard of"] {
         quiet(&place, &claude("SessionStart", &json!({ "source": source })));
     }
@@ -84,7 +84,7 @@ fn a_start_is_told_what_was_done_last_and_what_nobody_ended() {
     assert_eq!(last["continuation"]["task"]["text"], "Measure the wall", "{data}");
     assert_eq!(data["unfinished"], Value::Null, "{data}");
     assert!(text.contains("untrusted-external-content"), "{text}");
-    // The second one is killed: its end is never told.
+    // The second one is killed: its end is never reported.
     work(&place, "second", "Paint the wall");
     let (_, data) = told_to_model(&place, &start("third"));
     assert_eq!(data["unfinished"][0]["session"], "second", "{data}");

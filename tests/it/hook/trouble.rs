@@ -53,7 +53,7 @@ fn an_owner_that_is_stopped_costs_a_moment_once_and_every_event_comes_in_order()
     signal(owner, Signal::STOP);
     let first = waiting_for(&place, &call(1), "100ms");
     assert!(first.err.contains("waits in"), "{}", first.err);
-    // From then on nobody tries again for a while, however patient he is.
+    // From then on no hook retries for a while, however long its wait.
     let second = hook(&place, &call(2));
     assert_eq!(second.err, "");
     for n in 3..6 {
@@ -125,7 +125,7 @@ fn holding(directory: &Path, text: &str) -> Vec<PathBuf> {
     paths.filter(holds).collect()
 }
 
-/// A clock that takes a step each time somebody looks at it.
+/// A clock that advances at each reading.
 struct Steps {
     seconds: u64,
     looks: AtomicU64,
@@ -230,7 +230,7 @@ fn what_waits_is_beside_the_store_and_under_its_key_when_other_settings_are_wron
         let config = place.write("settings.toml", &format!("key_file = \"key\"\n{file}\n"));
         sealed(&place, &[("SESSIONLOG_CONFIG", config.to_str().unwrap())]);
     }
-    // Whoever wants a key and gives none that is one does not want it in the clear.
+    // A setting with an invalid key must not fall back to plaintext.
     let lost = |place: &Place, variable: (&str, &str)| {
         let ran = run_as(place, &[variable], &["hook"], &event);
         assert!(ran.code == 0 && ran.err.contains("this event is lost: "), "{}", ran.err);
@@ -256,7 +256,7 @@ fn what_others_put_in_a_spools_place_is_not_read_and_nothing_is_put_there() {
         std::fs::set_permissions(spool(&place), mode).unwrap();
     };
     let refused = || {
-        // What lies there is never delivered, and what fails now waits elsewhere.
+        // Files there are never delivered, and new failures wait elsewhere.
         quiet(&place, &call(1));
         assert_eq!(numbers(&place.events(SESSION)), [1]);
         let owner = eventually("an owner", || place.owner_pid());
@@ -440,7 +440,7 @@ fn what_waits_is_delivered_to_the_store_it_was_for_alone() {
     let variables = [("SESSIONLOG_URL", &*server.url), ("SESSIONLOG_TTL", "soon")];
     let ran = run_as(&place, &variables, &["hook"], &of("far", call(3)).to_string());
     assert!(ran.code == 0 && ran.err.contains("waits in"), "{}", ran.err);
-    // An address that is none is nobody's, and not the data directory's either.
+    // An invalid address names no spool, not even that of the data directory.
     let variables = [("SESSIONLOG_URL", "nowhere")];
     let ran = run_as(&place, &variables, &["hook"], &of("none", call(4)).to_string());
     assert!(ran.code == 0 && ran.err.contains("waits in"), "{}", ran.err);

@@ -1,5 +1,5 @@
-//! What the server adds behind a batch: sources that results of tools name. What it costs the
-//! answer, and what it means to who counts positions.
+//! What the server adds after a batch: sources that results of tools name. Its cost for the answer,
+//! and its meaning for clients that count positions.
 
 use std::sync::Arc;
 
@@ -202,7 +202,7 @@ async fn a_stream_that_counts_its_own_events_does_not_conflict_with_itself() {
     };
     over_every_engine(async |house| {
         house.session("s", 0).await;
-        // A guard that was wrong from the start, and one that skips a line, are still told.
+        // A guard that was wrong from the start, and one that skips a line, are still reported.
         let mut lines = line(99, Some(7));
         lines.extend((0..20).map(|n| line(n, own(n))));
         lines += &line(98, Some(38));
@@ -219,7 +219,7 @@ async fn a_stream_that_counts_its_own_events_does_not_conflict_with_itself() {
         let expected: Vec<String> =
             (0..20).flat_map(|n| [format!("n{n}"), format!("n{n}")]).collect();
         assert_eq!(calls.collect::<Vec<_>>(), expected);
-        // Who reads the answers goes on from there.
+        // A client that reads the answers continues from there.
         let next = answers[20]["next_position"].as_u64();
         assert_eq!(stream(house, line(20, next)).await[0]["type"], "appended");
     })

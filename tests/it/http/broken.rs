@@ -160,7 +160,7 @@ async fn a_retried_creation_answers_the_same_session() {
     assert_eq!(house.get("/v1/sessions").await.json()["data"].as_array().unwrap().len(), 2);
 }
 
-/// What is lost for good stands where it was, whatever the answer is written in.
+/// Gaps are reported at their positions, in each format.
 async fn gaps_are_named_everywhere(house: &House, slice: &Value) {
     let mut gap = slice["gaps"][0].clone();
     let from = gap["from"].as_u64().unwrap();
@@ -197,7 +197,7 @@ async fn a_damaged_session_is_written_again_once_a_person_accepts_the_loss() {
     let house = house(&sim, small()).await;
     let more = json!({"events": [{"type": "a.b", "n": 1}]});
     let refused = house.post(EVENTS, &more).await;
-    // Nobody read it yet: what is damaged is found by whoever asks.
+    // It was not read yet: the first request finds the damage.
     let looked = house.post("/v1/admin/repair", &json!({"session": "s"})).await.json();
     assert_eq!(looked["accepted"], false);
     let lost = looked["events_lost"].as_u64().unwrap();

@@ -1,5 +1,5 @@
-//! Forks through the door: made, read across the boundary in every way there is, related, compared,
-//! and what erasing a parent takes from them.
+//! Forks over HTTP: made, read across the boundary in every way, related, compared, and what
+//! erasing a parent takes from them.
 
 use serde_json::{Value, json};
 
@@ -292,7 +292,7 @@ async fn a_difference_tells_the_events_and_the_facts_between_two_points() {
             let refused = diff(query).await;
             assert_eq!((refused.status, &*refused.code()), (status, code), "{query}");
         }
-        // A fork's facts go on over the boundary.
+        // A fork's facts continue over the boundary.
         house.post("/v1/sessions/r/fork", &json!({"at": "step:2", "id": "rf"})).await;
         let ask = json!({"sessionId": "rf"});
         let overview = house.post("/v1/tools/get_research_session", &ask).await.json();

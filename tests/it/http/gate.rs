@@ -43,7 +43,7 @@ impl Gate {
         self.open.send_replace(true);
     }
 
-    /// Returns when an append stands at the closed gate.
+    /// Returns when an append waits at the closed gate.
     pub async fn reached(&self) {
         self.arrived.subscribe().wait_for(|count| *count > 0).await.unwrap();
     }
@@ -85,7 +85,7 @@ impl Store for Gate {
     fn info<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, StoreResult<SessionInfo>> {
         Box::pin(async move {
             let info = self.store.info(key).await;
-            // Others go on before it is heard.
+            // Other tasks run before it is heard.
             tokio::task::yield_now().await;
             info
         })

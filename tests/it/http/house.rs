@@ -1,4 +1,4 @@
-//! A server over an engine, and a client that sends exactly what it is told. It must not assert
+//! A server over an engine, and a client that sends exactly what it is given. It must not assert
 //! more than that an answer is HTTP.
 
 use std::{sync::Arc, time::Duration};
@@ -118,7 +118,7 @@ impl House {
         format!("http://{}{path}", self.address)
     }
 
-    /// Sends a request as told.
+    /// Sends a request unchanged.
     pub async fn send(
         &self,
         method: &str,

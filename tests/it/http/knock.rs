@@ -1,4 +1,4 @@
-//! Who may knock, what a connection may cost, and how the server ends.
+//! Which connections are accepted, what one may cost, and how the server ends.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! How long sessions live, through the door: held, expired, brought back, and told beforehand.
+//! Lifetimes of sessions over HTTP: held, expired, restored, and announced.
 
 use std::time::Duration;
 

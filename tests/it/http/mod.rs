@@ -1,5 +1,5 @@
-//! The HTTP door through a real loopback connection, over every engine: each route, each refusal,
-//! tails, protobuf, who may knock, and how the server starts and ends. What a slice holds is
+//! The HTTP interface through a real loopback connection, over every engine: each route, each
+//! refusal, tails, protobuf, access, and how the server starts and ends. What a slice holds is
 //! decided in service; here a client sees it.
 
 mod added;

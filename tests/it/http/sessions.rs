@@ -246,7 +246,7 @@ async fn a_session_stands_as_its_harness_said_last() {
         };
         assert_eq!(listed("statuses[]=running&order=asc").await, ["s", "t"]);
         assert_eq!(listed("statuses[]=idle").await, Vec::<Value>::new());
-        // A fork is run by nobody yet, and a transcript tells of another's.
+        // A fork has no harness yet, and a transcript reports another session's status.
         house.post("/v1/sessions/s/fork", &json!({"at": "end", "id": "f"})).await;
         let headers = [("content-type", "application/json"), ("sessionlog-origin", "import")];
         let body = json!({"events": [of("running")]}).to_string().into_bytes();

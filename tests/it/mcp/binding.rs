@@ -1,4 +1,4 @@
-//! Which session a caller without an id means, and what one gets who means none.
+//! The session of a caller without an id, and the answer when there is none.
 
 use serde_json::json;
 use sessionlog::{

@@ -182,7 +182,7 @@ async fn of_two_live_sessions_none_is_chosen_until_one_has_ended() {
     }
     tells(&desk, "two", "session.status_terminated").await;
     assert_eq!(session_of(&starts(&desk).ok("sequential_search", step(1)).await), "one");
-    // It goes on: its harness says so.
+    // It is running: its harness reports so.
     tells(&desk, "two", "session.status_running").await;
     assert_eq!(found(&starts(&desk)).await, "one", "the other holds no research");
 }
@@ -197,7 +197,7 @@ async fn a_first_step_with_a_goal_of_its_own_begins_a_session_beside_several() {
     };
     let one = session_of(&starts(&desk).ok("sequential_search", about("organs")).await);
     let two = session_of(&starts(&desk).ok("sequential_search", about("bells")).await);
-    // Research that goes on beside its continuation is meant as well.
+    // Research that continues beside its continuation counts too.
     let mut more = step(2);
     more["sessionId"] = json!(one);
     starts(&desk).ok("sequential_search", more).await;
@@ -223,7 +223,7 @@ async fn what_ended_rests_or_is_no_agent_s_is_not_bound() {
             "ended" => tells(&desk, case, "session.status_terminated").await,
             "cold" => {
                 desk.clock.advance(HOUR * 5);
-                // Who reads it uses it; nobody writes.
+                // A read is a use; it writes nothing.
                 desk.ok("get_research_session", json!({ "sessionId": case })).await;
             }
             "forked" => {
@@ -351,7 +351,7 @@ async fn a_first_step_is_a_retry_a_lost_context_or_other_work() {
         assert_eq!(info.metadata.get("sessionlog.continues").map(String::as_str), Some("begun"));
         assert_eq!(info.workspace.as_deref(), Some(PROJECT));
         assert_eq!(session_of(&other.ok("sequential_search", step(2)).await), next);
-        // A restarted front end goes on with the end of the line, whatever hooks tell of its begin.
+        // A restarted front end continues the end of the line, whatever hooks report of its begin.
         tells(&desk, "begun", "user.message").await;
         assert_eq!(session_of(&caller().ok("sequential_search", step(3)).await), next, "{started}");
         assert_eq!(found(&caller()).await, next);

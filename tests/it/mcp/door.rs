@@ -1,5 +1,5 @@
-//! The doors that tools are served at, each with a connection of its own, and what a caller of any
-//! of them does: call, follow a hint, read a list to its end. It must not know what a test expects.
+//! The interfaces that serve tools, each with a connection of its own, and what a caller does with
+//! them: call, follow a hint, read a list to its end. It must not depend on what a test expects.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

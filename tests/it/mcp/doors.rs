@@ -1,6 +1,6 @@
-//! What tools promise, through each door they are served at: a front end's streams, the two
+//! What tools promise, in each interface that serves them: a front end's streams, the two
 //! generations of streamable HTTP, and plain HTTP. What a verb decides is tested where it is
-//! decided; here it is shown that no door loses it.
+//! decided; here each interface is shown to keep it.
 
 use std::time::Duration;
 
@@ -72,8 +72,8 @@ async fn paging_yields_every_step_once_through_each_door() {
     server.stop().await;
 }
 
-/// Sends step 2 through all of them at once, each in its own words; checks that one won, that the
-/// others were told so, and that all of them can read who it was.
+/// Sends step 2 through all of them at once, each with its own text; checks that one won, that the
+/// others got the conflict, and that all of them can read the winner.
 async fn race(which: &str, doors: Vec<Door>, session: &str) {
     let mut calls = Vec::new();
     for (caller, mut door) in doors.into_iter().enumerate() {
@@ -158,8 +158,8 @@ async fn a_retry_answers_the_same_through_each_door_and_through_another() {
     server.stop().await;
 }
 
-/// Calls that are refused, and how, in a session of two steps, one of them on a branch, too, and an
-/// event called `message`; `gone` names a session nobody has.
+/// Calls that are refused, and how, in a session of two steps, one of them also on a branch, and an
+/// event called `message`; `gone` names a session that does not exist.
 fn refusals() -> Vec<(&'static str, Value, &'static str)> {
     let message =
         |id: &str, content: &str| json!({"type": "user.message", "id": id, "content": content});

@@ -1,5 +1,5 @@
-//! The front end on a pair of streams: it answers at once, forwards calls to whoever owns the
-//! store, and goes on when that one is replaced.
+//! The front end on a pair of streams: it answers at once, forwards calls to the owner of the
+//! store, and continues when the owner is replaced.
 
 use serde_json::{Value, json};
 use sessionlog::{

@@ -1,5 +1,5 @@
-//! Sessions that nobody uses any more, and such as take no steps any more, through each door: what
-//! is offered, what is refused, and that the way out that is named works.
+//! Unused sessions, and closed ones, in each interface: what is offered, what is refused, and that
+//! the named way out works.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use super::{
 };
 
 const HOUR: Duration = Duration::from_secs(3_600);
-/// Longer than a session is kept that nobody uses.
+/// Longer than an unused session is kept.
 const LONG: Duration = Duration::from_secs(31 * 24 * 3_600);
 
 /// A first step in words of its own; answers the session.
@@ -63,7 +63,7 @@ async fn the_call_that_leads_out_of_an_expired_session_works_through_each_door()
                 None => assert_eq!(found["clearedSessionId"], *session, "{case}"),
             }
         }
-        // Another session is there to go on with; which one is not for the hint to say.
+        // Another session could be continued; the hint does not choose it.
         let other = started(&mut Door::open(which, &server).await, "another matter").await;
         for (door, session, tool, arguments) in &mut doors {
             let case = format!("{which}: {tool}");

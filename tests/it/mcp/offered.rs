@@ -1,5 +1,5 @@
-//! Clients that show who they are in a request or not at all, and clients that are offered a part
-//! of the tools: each is told only what it can do.
+//! Clients that identify themselves in a request or not at all, and clients that get a part of the
+//! tools: each is offered only what it can do.
 
 use serde_json::{Value, json};
 use sessionlog::{

@@ -78,7 +78,7 @@ async fn a_harness_wakes_a_session_and_a_stale_one_is_refused_by_every_tool() {
                 assert_eq!(kind(answer), code, "{which}: {tool} with {token:?}");
             }
         }
-        // To fork is to read; who shows a token is told when it is none any more.
+        // A fork is a read; an expired token is refused.
         for (token, code) in [(None, "done"), (Some(1), "lease_lost"), (Some(2), "done")] {
             let shown = token.map_or(json!({}), |token| json!({"fencingToken": token}));
             let fork = with(of(json!({"at": "checkpoint:first"})), shown);

@@ -97,7 +97,7 @@ async fn a_fresh_start_forgets_the_answers_and_keeps_the_log() {
     wrapped.tools().await;
     let again = wrapped.call("read", json!({})).await;
     assert_eq!(mark(&again)["position"], 4, "{again}");
-    // A session that nobody named is left behind.
+    // A session without a name is left behind.
     let mut wrapped = Wrapped::of(&store, options());
     wrapped.tools().await;
     wrapped.call("read", json!({})).await;
@@ -128,7 +128,7 @@ async fn earlier_outputs_go_to_who_asks_and_never_twice_to_who_has_them() {
     assert!(text.contains("early") && text.contains("later") && text.contains("data"), "{text}");
     let answer = second.call("plain", json!({"q": "newer"})).await;
     assert_eq!(answer["content"].as_array().unwrap().len(), 1, "it has them");
-    // Who lost them asks, and is given all there is.
+    // The model that lost them asks, and gets all of them.
     let recovered = second.call("get_research_session", json!({})).await;
     assert_eq!(recovered["structuredContent"]["sessionId"], "long");
     let text = recovered["content"][1]["text"].as_str().unwrap();
@@ -156,7 +156,7 @@ async fn what_stands_for_no_call_is_made_again() {
     assert_eq!(wrapped.calls("read"), 2, "the newest is kept");
     wrapped.call("read", json!({"n": 1})).await;
     assert_eq!(wrapped.calls("read"), 3, "the oldest is not");
-    // Who wants a task wants no answer.
+    // A client that asks for a task gets no reused result.
     let task = json!({"name": "read", "arguments": {"n": 1}, "task": {"ttl": 1}});
     wrapped.ask("tools/call", task).await;
     assert_eq!(wrapped.calls("read"), 4);

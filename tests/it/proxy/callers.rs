@@ -1,5 +1,5 @@
-//! Several clients behind one proxy on HTTP: none is given what another was, none shares another's
-//! session without naming it, and who leaves is let go.
+//! Several clients behind one proxy on HTTP: none gets what another got, none shares another's
+//! session without naming it, and a client that leaves is dropped.
 
 use futures_util::{FutureExt as _, StreamExt as _};
 use serde_json::{Value, json};
@@ -32,11 +32,11 @@ async fn nobody_is_answered_with_what_another_caller_was() {
     assert_eq!(said(4, "b").await, "for b: 2");
     assert_eq!(said(5, "b").await, "for b: 2 again");
     assert_eq!(said(6, "a").await, "for a: 3", "the log's newest is another's");
-    // The same by what stands in the address.
+    // The same by a key in the address.
     let keyed = format!("{}?key=1", proxy.address);
     let headers = [("authorization", "a"), ("sessionlog-session", "s")];
     assert_eq!(text(&say(&http, &keyed, &call(7, "read"), &headers).await), "for a: 4");
-    // Nor is who shows nothing given what somebody was.
+    // A client without credentials gets no other client's result.
     let bare = [("sessionlog-session", "s")];
     assert_eq!(text(&say(&http, &proxy.address, &call(8, "read"), &bare).await), "for nobody: 5");
     let from = [("origin", "http://localhost:1")];
@@ -45,7 +45,7 @@ async fn nobody_is_answered_with_what_another_caller_was() {
     assert_eq!(last.query.as_deref(), Some("key=1"), "the server is asked for what we were");
     assert!(!last.headers.contains_key("origin"), "which is our name, not the server's");
     proxy.stop().await;
-    // Nor what an earlier proxy recorded for who knows whom.
+    // Nor one that an earlier proxy recorded for an unknown caller.
     let later = sessionlog::proxy::Options { name: "p1".to_owned(), ..options() };
     let proxy = Listening::start(&store, server.upstream(), later).await;
     say(&http, &proxy.address, &request(1, "tools/list", json!({})), &[]).await;

@@ -1,4 +1,4 @@
-//! How a proxy on streams ends: nobody is left without the answer that is due.
+//! How a proxy on streams ends: every call that is due an answer gets one.
 
 use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
@@ -40,7 +40,7 @@ async fn calls_that_are_being_decided_are_answered_when_the_client_has_said_all(
     assert!(wrapped.ended().await, "the client was first");
 }
 
-/// Says something when it hears that nobody asks any more.
+/// Prints a line at the end of its input.
 const SERVER: &str = r#"while read -r line; do
 case $line in
 *tools/call*) echo '{"jsonrpc":"2.0","id":1,"result":{"content":[]}}' ;;

@@ -5,7 +5,7 @@ use tokio::io::AsyncWriteExt as _;
 
 use super::wrapped::{Store, Wrapped, options};
 
-/// Where nobody listens.
+/// An address without a listener.
 const NOWHERE: &str = "http://127.0.0.1:9/";
 
 #[tokio::test(flavor = "multi_thread")]
@@ -82,7 +82,7 @@ async fn our_tools_stand_beside_the_servers_and_take_none_of_its_names() {
         };
         Some(vec![json!({"jsonrpc": "2.0", "id": message["id"], "result": result}).to_string()])
     };
-    // Nobody has listed the tools: the proxy asks before it takes a call for its own.
+    // The tools were not listed: the proxy lists them before it takes a call for its own.
     let mut wrapped = Wrapped::new(&store.server.url("/"), options(), Box::new(script));
     let theirs = wrapped.call("clear_session", json!({})).await;
     assert_eq!(theirs["content"][0]["text"], "the server's");

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::program::Place;
 
-/// A server in a shell: one tool, which ends the server when it is told to.
+/// A server in a shell: one tool, which ends the server on request.
 const SERVER: &str = r#"while read -r line; do
 case $line in
 *die*) exit 7 ;;
@@ -44,7 +44,7 @@ fn a_program_is_wrapped_and_its_end_is_the_proxys() {
         .stdin(Stdio::piped())
         .spawn()
         .unwrap();
-    // The client stays: it is the server who leaves.
+    // The client stays: the server leaves.
     let mut client = proxy.stdin.take().unwrap();
     client.write_all(call("die").as_bytes()).unwrap();
     assert_eq!(proxy.wait().unwrap().code(), Some(7));

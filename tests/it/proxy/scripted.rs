@@ -1,4 +1,4 @@
-//! Servers on HTTP that say what a test wants, and the proxy in front of one.
+//! Servers on HTTP that answer by a test's script, and the proxy in front of one.
 
 use std::sync::{Arc, Mutex};
 
@@ -93,8 +93,8 @@ pub fn open_stream(events: String) -> Response {
     ([("content-type", "text/event-stream")], body).into_response()
 }
 
-/// A server with one tool that only reads, `read`, which says who asked and for the how manieth
-/// time; `wait` is never answered.
+/// A server with one tool that only reads, `read`, which returns the caller and the number of the
+/// call; `wait` is never answered.
 pub fn reader() -> impl Fn(Asked) -> BoxFuture<'static, Response> + Clone + Send + Sync + 'static {
     let count = Arc::new(Mutex::new(0));
     move |asked| {

@@ -1,5 +1,4 @@
-//! A store in trouble: what it costs, whom it holds up, and what is said of it. The store here says
-//! what a test wants.
+//! A store in trouble: its cost, what it blocks, and the reports. The store here is a script.
 
 use std::{
     io::{BufRead as _, BufReader, Write as _},
@@ -30,7 +29,7 @@ fn refusal(status: StatusCode, code: &str) -> Response {
     (status, [("content-type", "application/json")], error.to_string()).into_response()
 }
 
-/// Everything a store was told to append to a session.
+/// Every event that a store got for a session.
 fn told(store: &Scripted, session: &str) -> Vec<Value> {
     let asked = store.asked.lock().unwrap();
     let path = format!("/v1/sessions/{session}/events");
@@ -175,7 +174,7 @@ done"#;
             answered.send(from.next().unwrap().unwrap()).unwrap();
         }
     });
-    // Who cannot record any more says so, to nobody.
+    // A proxy that cannot record reports so, without a reader.
     for _ in 0..100 {
         answers.recv_timeout(Duration::from_secs(60)).unwrap();
     }

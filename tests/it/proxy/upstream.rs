@@ -42,7 +42,7 @@ impl Linked {
     }
 }
 
-/// Opens a session, on streams that stay open; answers calls when it is told that nobody asks.
+/// Opens a session, on streams that stay open; answers calls once the client is gone.
 async fn lingering() -> Scripted {
     let script = |asked: Asked| {
         async move {

@@ -25,7 +25,7 @@ use tokio::{
 use crate::mcp::{desk::Desk, server::Server};
 
 const STREAM_BYTES: usize = 1 << 20;
-/// Longest wait for what must come; a test that meets it has failed.
+/// Longest wait for a condition; a test that reaches it has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A store behind a server of ours.
@@ -113,7 +113,7 @@ type Script = Box<dyn FnMut(&str) -> Option<Vec<String>> + Send>;
 pub struct Wrapped {
     to: Option<DuplexStream>,
     from: Lines<BufReader<DuplexStream>>,
-    /// What the server was told.
+    /// The lines that the server received.
     pub told: Arc<Mutex<Vec<String>>>,
     proxy: JoinHandle<bool>,
     asked: u64,
@@ -147,7 +147,7 @@ impl Wrapped {
         to.write_all(format!("{line}\n").as_bytes()).await.unwrap();
     }
 
-    /// The way to the proxy, for who says more than fits while nobody hears.
+    /// The stream to the proxy, for a test that writes more than fits without reading.
     pub fn take_to(&mut self) -> DuplexStream {
         self.to.take().unwrap()
     }

@@ -1,4 +1,4 @@
-//! Everything a research session holds, told through a door and had back through another, before
+//! Everything of a research session, written through one interface and read through another, before
 //! and after the server is replaced.
 
 use serde_json::{Value, json};
@@ -190,7 +190,7 @@ fn check_outcomes(found: &Value) {
     assert_eq!(sources[1..], [page(2), page(5)], "the pages of the calls that went well");
 }
 
-/// Steps nine and ten: the answers change their form, unless told otherwise.
+/// Steps nine and ten: the answers change their form, unless a mode is set.
 async fn check_modes(door: &Door) {
     let ninth = door.ok("sequential_search", step(8, "the ninth", json!({}))).await;
     assert_eq!((&ninth["stepCount"], &ninth["responseMode"]), (&json!(9), &json!("summary")));

@@ -1,5 +1,5 @@
 //! Forty facts planted in two hundred steps: how many an overview of ten thousand bytes still
-//! tells, beside the rule of the program that clients come from, on the same sessions.
+//! shows, beside the rule of the program that clients come from, on the same sessions.
 
 use serde_json::{Value, json};
 use sessionlog::{
@@ -125,7 +125,7 @@ fn whole_answer(session: &Session) -> Vec<String> {
     lines
 }
 
-/// How many facts are told, of each place and in all.
+/// The number of facts shown, of each place and in all.
 fn count(told: &[&Fact]) -> String {
     use Place::{Description, Gap, Reasoning, Rejected, Source};
     let of = |place: Place| told.iter().filter(|fact| fact.place == place).count();

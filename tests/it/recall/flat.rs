@@ -20,7 +20,7 @@ use sessionlog::{
 
 use crate::engines;
 
-/// A store that rotates, settles and seals only when told to, and the disk below it.
+/// A store that rotates, settles and seals only on request, and the disk below it.
 struct Counted {
     disk: Sim,
     env: Env,
@@ -87,7 +87,7 @@ impl Counted {
         let (since, mut opened, mut payload) = (self.disk.calls(), None, 0);
         for number in numbers {
             payload += self.step(number).await;
-            // The first step opens what lies at rest.
+            // The first step opens the resting session.
             opened.get_or_insert(self.disk.calls());
         }
         let (_, read) = self.moved(opened.unwrap());

@@ -1,5 +1,5 @@
-//! Facts looked up by words: the sentence that tells one must come first, whatever it is part of,
-//! and four words of a message must find that message. Measured on planted facts and on real
+//! Facts found by a query: the sentence with the fact must come first, whatever it is part of, and
+//! four words of a message must find that message. Measured on planted facts and on real
 //! conversations.
 
 use std::collections::HashMap;
@@ -103,7 +103,7 @@ fn a_planted_fact_is_found_by_its_subject_and_aspect() {
     assert!(score.third * 100 >= score.asked * 98, "{score:?}");
 }
 
-/// How a subject is told of, and how one asks for it: in another form of the word.
+/// The words for an aspect in a text, and in a query: in another form of the word.
 const ASPECTS: [(&str, &str); 6] = [
     ("was last calibrated in", "calibration of"),
     ("is limited to", "which limits has"),
@@ -113,8 +113,8 @@ const ASPECTS: [(&str, &str); 6] = [
     ("was donated by", "donation of"),
 ];
 
-/// A session in which every subject is spoken of four times as often as it is told of, and every
-/// aspect is told of several subjects.
+/// A session in which every subject is mentioned four times as often as a fact of it, and every
+/// aspect has several subjects.
 fn talkative(seed: usize) -> (Vec<String>, Vec<(String, String)>) {
     const ONE: [&str; 6] = ["harbour", "northern", "staging", "municipal", "coastal", "orbital"];
     const OTHER: [&str; 5] = ["ledger", "gateway", "turbine", "registry", "pipeline"];

@@ -1,6 +1,6 @@
-//! Research sessions made up from a seed, with facts planted in them: two hundred steps of the
-//! usual going to and fro, and among them forty things worth knowing, each with a subject and a
-//! value that comes nowhere else. The generator knows nothing of how a summary is made.
+//! Research sessions generated from a seed, with facts planted in them: two hundred ordinary steps,
+//! and among them forty facts, each with a subject and a value that occurs nowhere else. The
+//! generator does not depend on how a summary is made.
 
 use serde_json::{Value, json};
 use sessionlog::env::sim::SeededEntropy;
@@ -24,7 +24,7 @@ pub enum Place {
     Gap,
 }
 
-/// Something worth knowing: known to whoever sees both in one line.
+/// A fact: shown when both subject and value are in one line.
 #[derive(Clone, Debug)]
 pub struct Fact {
     pub place: Place,
@@ -51,7 +51,7 @@ pub struct Shape {
     goal: &'static str,
     subjects: &'static [&'static str],
     aspects: &'static [&'static str],
-    /// How a fact is told: `{s}` has `{a}` `{v}`.
+    /// The sentence of a fact: `{s}` has `{a}` `{v}`.
     told: &'static [&'static str],
     values: fn(&Dice) -> String,
     /// What is written between the facts.
@@ -452,7 +452,7 @@ impl Shape {
 
     fn filled(&self, dice: &Dice, templates: &'static [&'static str]) -> String {
         let text = self.words(dice, dice.of(templates));
-        // A third of what is of no use names somebody or something all the same.
+        // A third of the useless sentences contains a name too.
         if !dice.percent(33) {
             return text;
         }
@@ -487,7 +487,7 @@ impl Shape {
     }
 }
 
-/// A name nobody has.
+/// A name without an owner.
 fn name(dice: &Dice) -> String {
     const PARTS: [&str; 12] =
         ["Bar", "ton", "Mel", "vik", "Sor", "end", "Kal", "ish", "Dru", "lon", "Pet", "ova"];

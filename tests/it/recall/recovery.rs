@@ -1,4 +1,4 @@
-//! The evaluation of recovery on fixed seeds: no view tells less than it did, what must stay below
+//! The evaluation of recovery on fixed seeds: no view shows less than it did, what must stay below
 //! a limit does, and a seed gives the same figures again. It must not be what views are tuned on.
 
 use std::{ops::RangeInclusive, path::Path};
@@ -10,8 +10,8 @@ use crate::{program::Place, say};
 /// An odd and an even seed: research in the run-on and in the short style.
 const SEEDS: [&str; 2] = ["11", "16"];
 
-/// What each row may be, of every one of the seeds: at least what was told when this was last
-/// changed. Raise the floors, and lower the limits, when the views get better.
+/// Bounds of each row, for every seed: at least what was shown when this was last changed. Raise
+/// the floors, and lower the limits, when the views get better.
 const BOUNDS: &[(&str, RangeInclusive<u64>)] = &[
     ("overview.facts", 32..=40),
     ("overview.last", 3..=3),

@@ -1,6 +1,6 @@
 //! An agent with a context window far too small for its task, hundreds of calls of tools on real
-//! files long: it is killed at random, its server is killed under it, and each time it goes on
-//! with the same session, until it ends with what a run without any of that ends with.
+//! files: it is killed at random, its server is killed under it, and each time it continues the
+//! same session, until it ends with the result of an undisturbed run.
 
 #[allow(dead_code, reason = "the program's own main")]
 #[path = "../../../examples/agent.rs"]
@@ -133,7 +133,7 @@ fn an_agent_killed_at_random_ends_with_the_result_of_one_that_was_not() {
 struct Api {
     asked: AtomicU64,
     busy: AtomicU64,
-    /// How often it was asked where it stands.
+    /// How often its state was requested.
     stood: AtomicU64,
     refused: Mutex<Option<String>>,
 }

@@ -44,7 +44,7 @@ async fn a_session_is_the_object_that_harnesses_ask_for_context() {
         first.extend(turns(0, 40));
         let read = emit(house, &first).await;
 
-        // Another harness picks up where the last read ended, while the first goes on.
+        // Another harness starts where the last read ended, while the first continues.
         emit(house, &turns(40, 60)).await;
         let page = get(house, &format!("events?from={read}&limit=5")).await;
         assert_eq!(page["data"][0]["id"], "use-40");

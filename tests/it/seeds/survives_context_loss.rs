@@ -1,6 +1,6 @@
 //! An assistant searches, reads and discovers for twelve steps and more; in the middle its context
-//! is compacted, the server is replaced, the context is lost again. It goes on from what the store
-//! gives back, without ever having been told an id, and ends where a run that lost nothing ends.
+//! is compacted, the server is replaced, the context is lost again. It continues from what the
+//! store returns, without ever having received an id, and ends where an undisturbed run ends.
 
 use serde_json::{Value, json};
 
@@ -45,7 +45,7 @@ fn research() -> Vec<Value> {
     steps.into_iter().enumerate().map(call).collect()
 }
 
-/// What the assistant still does once it knows again where it is.
+/// The rest of the assistant's work after it recovered.
 fn rest() -> Vec<Value> {
     let steps = ["read the letter of 1928: it is about Y", "so G, 1929, is the first"];
     let call = |(number, text): (usize, &&str)| {

@@ -1,5 +1,5 @@
-//! Sectors of `keys/`: each file stands in for the other, and only whose key lies in neither goes
-//! without.
+//! Sectors of `keys/`: each file replaces the other, and only sessions whose key is in neither are
+//! lost.
 
 use std::collections::BTreeMap;
 
@@ -97,7 +97,7 @@ async fn whose_key_is_in_neither_file_goes_without_and_the_others_are_served() {
     for page in 0..PAGES {
         let told = format!("page {page}");
         let (sim, events) = lived().await;
-        // Everything is in segments: what lies in the journal under a lost key is damage.
+        // Everything is in segments: frames in the journal under a lost key are damage.
         open(&sim).close().await;
         sim.spoil_sector("keys/0", page * 8);
         sim.spoil_sector("keys/1", page * 8);
@@ -120,7 +120,7 @@ async fn whose_key_is_in_neither_file_goes_without_and_the_others_are_served() {
             }
         }
         assert!(served >= COUNT - 4 && !gone.is_empty(), "{told}: {served} served");
-        // Whoever looks is told, by session and by file; nothing is held against anybody.
+        // A verification reports it by session and by file; no session is marked as damaged.
         let verified = store.verify_all().unwrap();
         let damaged: Vec<String> =
             verified.damage.iter().map(|(owner, _)| owner.session.as_str().to_owned()).collect();

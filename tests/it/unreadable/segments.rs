@@ -1,6 +1,5 @@
-//! Sectors of segments: what is whole is served, what is missing is named by whoever reads, and
-//! nothing is held against the session that the device may give another time; a person may give
-//! it up.
+//! Sectors of segments: what is whole is served, a read reports what is missing, and the session is
+//! not marked as damaged, because the device may return it another time; a person may give it up.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -57,7 +56,8 @@ async fn around(store: &Local, session: &SessionKey) -> Slice {
     store.read(session, Read { allow_gaps: true, ..everything() }).await.unwrap()
 }
 
-/// What is missing of each session, as a reader is told; who needs everything is told the same.
+/// What is missing of each session, as a read reports it; a verb that needs everything reports the
+/// same.
 async fn missing(store: &Local, told: &str) -> BTreeSet<(&'static str, u64)> {
     let mut missing = BTreeSet::new();
     for session in SESSIONS {
@@ -121,7 +121,7 @@ async fn a_sector_of_a_segment_that_cannot_be_read_is_a_gap_until_it_reads_again
             assert!(!found.is_empty(), "{told}: the scrubber says nothing");
             hurt += usize::from(!lacks.is_empty());
             told_only += usize::from(lacks.is_empty());
-            // Nobody else is held up, and nothing is held against its session.
+            // No other session is blocked, and the session is not marked as damaged.
             let owner = lacks.first().map(|(session, _)| *session);
             for session in SESSIONS.into_iter().filter(|session| Some(*session) != owner) {
                 let _ = append(&store, &key(session), batch([event("{}")])).await;
@@ -152,7 +152,7 @@ async fn a_sector_of_a_segment_that_cannot_be_read_is_a_gap_until_it_reads_again
     assert!(hurt > 4 && told_only > 0, "{hurt} lack events, {told_only} do not");
 }
 
-/// A retry of what lies where nobody can read is not taken for something new.
+/// A retry whose first outcome cannot be read is not taken for something new.
 #[tokio::test]
 async fn a_session_with_names_that_cannot_be_read_takes_no_appends() {
     let image = lived(false).await;
@@ -172,7 +172,7 @@ async fn a_session_with_names_that_cannot_be_read_takes_no_appends() {
                 }
             }
         }
-        // Who was refused asks again.
+        // The refused writer retries.
         sim.restore_sector(&path, sector);
         for session in SESSIONS {
             let _ = append(&store, &key(session), batch([event("{}")])).await;
@@ -242,8 +242,8 @@ async fn a_sector_of_a_segment_that_cannot_be_read_is_given_up_by_a_person() {
     assert!(given_up > 4, "{given_up} were given up");
 }
 
-/// A settling that was cut short wrote what the journal lost. A page of the segment that cannot be
-/// read takes only what lies in it.
+/// A settling that was cut short wrote what the journal lost. An unreadable page of the segment
+/// takes only what is in it.
 #[tokio::test]
 async fn what_the_journal_lost_is_taken_from_a_segment_that_is_not_all_there() {
     let interrupted = || async {

@@ -74,7 +74,7 @@ fn every_view_is_had_from_the_command_line_as_http_answers_it() {
         let body = reqwest_text(&format!("{}/v1/sessions/s/views/{path}", server.url));
         assert_eq!(serde_json::from_str::<Value>(&body).unwrap(), answer);
     }
-    // The level of the report: it came before this server had a limit, so nobody was told.
+    // The level of the report: it came before this server had a limit, so no event records it.
     assert_eq!(view(&["usage"]).0["tokens"], 90);
     let refused = ["view", "s", "window", "--transform", "squash", "--json"];
     assert_eq!(place.run(&refused).refused(1), "invalid_request");

@@ -1,5 +1,5 @@
-//! `continue_session` and the prompt: the way on at the limit, through every door that serves it,
-//! once for each call, and always with the same session.
+//! `continue_session` and the prompt: past the limit, in every interface that serves it, once for
+//! each call, and always with the same session.
 
 use serde_json::json;
 
@@ -54,7 +54,7 @@ async fn a_session_is_continued_through_each_door_and_stays_the_same() {
         // Called again with nothing new, it writes nothing.
         let again = door.ok("continue_session", json!({})).await;
         assert_eq!((&again["pagedOut"], &again["position"]), (&json!(null), &answer["position"]));
-        // And the research goes on where it was.
+        // And the research continues where it was.
         let next = json!({"searchStep": "a window", "stepNumber": 2, "nextStepNeeded": true});
         assert_eq!(door.ok("sequential_search", next).await["sessionId"], id);
         let looked = door.ok("continue_session", json!({"pageOut": false})).await;

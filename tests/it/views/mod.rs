@@ -1,5 +1,5 @@
-//! Views of a session: windows that keep their budget and are always valid conversations, and
-//! what is told beside them.
+//! Views of a session: windows that keep their budget and are always valid conversations, and their
+//! figures.
 
 mod command;
 mod continued;

@@ -1,6 +1,6 @@
-//! A view as of a point is the view of a session that stopped there: told by that session itself
-//! while it was no longer, by a fork at the point, and by forks of forks whose point lies in what
-//! they share. For every view, over generated sessions and every engine. It must not know what a
+//! A view as of a point is the view of a session that stopped there: of that session itself while
+//! it was no longer, of a fork at the point, and of forks of forks whose point is in what they
+//! share. For every view, over generated sessions and every engine. It must not depend on what a
 //! view says.
 
 use std::sync::Mutex;
@@ -117,7 +117,7 @@ async fn looked_back(house: &House, name: &str, batches: &[Vec<Value>], points: 
         assert_eq!(replayed(house, name, *tail).await, *events, "{name}: replayed up to {tail}");
     }
     // A fork of a fork of a fork, each at some stop of the one before, grown in between, so that
-    // later points lie in what is shared, at its edge, and behind it.
+    // later points are in what is shared, at its edge, and after it.
     let mut parent = name.to_owned();
     for (depth, point) in points.iter().enumerate() {
         let shared = &stops[..=*point % stops.len()];

@@ -53,7 +53,7 @@ fn content() -> impl Strategy<Value = Value> {
     ]
 }
 
-/// Ids of calls: few, so that they meet, miss and repeat; some that no API takes.
+/// Ids of calls: few, so that they collide, miss and repeat; some that no API accepts.
 fn id() -> impl Strategy<Value = String> {
     prop_oneof![
         4 => "c[0-5]",

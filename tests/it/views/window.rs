@@ -1,4 +1,4 @@
-//! The window through its doors: parameters, refusals, points, the log it pages back into.
+//! Windows in each interface: parameters, refusals, points, the log it pages back into.
 
 use serde_json::{Value, json};
 use sessionlog::harness::Tokenizer;

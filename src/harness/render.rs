@@ -66,7 +66,7 @@ pub struct PlanView {
     pub total: u64,
 }
 
-/// A class of which a view does not tell all.
+/// A class with items that a view left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeftOut {
     /// The class, by its name in the view.
@@ -155,7 +155,7 @@ impl Known<'_> {
         }
     }
 
-    /// The words of an item that somebody said, in a form.
+    /// The text of an item that is a quotation, in a form.
     pub(super) fn quote(&self, class: Class, place: usize, form: Form) -> Option<Quote> {
         let (facts, progress) = (self.facts, &self.facts.progress);
         let said = |text: &str, position: Option<Position>, bytes_max: usize| {
@@ -253,7 +253,7 @@ impl Known<'_> {
         quotes
     }
 
-    /// What a view does not tell of each class it has a row for.
+    /// Items left out, for each class of the recipe.
     pub(super) fn left_out(&self, selection: &Selection, classes: &[Class]) -> Vec<LeftOut> {
         let mut made: Vec<LeftOut> = Vec::new();
         for class in classes {
