@@ -93,7 +93,6 @@ const CONFINED: &[(&str, &[&str])] = &[
             "event/id.rs",
             "log/",
             "store/model.rs",
-            "store/local/append.rs",
             "hook/",
             "import/",
             "wire/hosted.rs",

@@ -4,547 +4,34 @@
 mod error;
 pub mod lifetime;
 pub mod local;
+mod maintain;
 #[cfg(feature = "sim")]
 pub mod model;
 mod rules;
+mod values;
 mod work;
 
-use std::{collections::BTreeMap, io, time::Duration};
-
-use bytes::Bytes;
 use futures_util::future::BoxFuture;
 
 pub use error::{StoreError, StoreResult};
 pub use lifetime::Lifetimes;
+pub use maintain::Maintain;
+pub use values::{
+    Aging, Appended, Backup, Change, Family, Fill, ForkPoint, Gap, Head, Health, Keeps, KeyReport,
+    Listing, NewSession, Part, Placed, Read, Receipt, Recovery, Relative, Repaired, Scrub,
+    SessionInfo, Slice, Stage, Survival, Swept, Usage, Verified, Watch,
+};
 pub use work::{Lease, LeaseCall, Mark, Notes, Work};
 
 use crate::event::{
-    Batch, BatchKey, Event, EventId, Fence, NewNote, Note, Position, Range, Scope, SessionId,
-    SessionKey, TenantId, Timestamp, UserId,
+    Batch, EventId, Fence, NewNote, Note, Position, Scope, SessionId, SessionKey, TenantId,
+    Timestamp, UserId,
 };
 pub use crate::log::keyring::KeyId;
 
-/// What a new session is told about itself.
-#[derive(Clone, Debug, Default)]
-pub struct NewSession {
-    /// The client's id for it; the store mints an unguessable one when absent.
-    pub id: Option<SessionId>,
-    /// A line for people.
-    pub title: Option<String>,
-    /// Pairs of the client's.
-    pub metadata: BTreeMap<String, String>,
-    /// What it belongs to, for example a directory or a project.
-    pub workspace: Option<String>,
-    /// Retention of this session, idle seconds; `None` follows the store, 0 keeps it for ever.
-    pub ttl_seconds: Option<u64>,
-    /// Appended in the same frame: the session exists with them or not at all.
-    pub events: Batch,
-    /// A retry with the same key answers the same session for 24 h.
-    pub key: Option<BatchKey>,
-    /// It goes on from there: a fork. What lies below is read where it was written.
-    pub parent: Option<ForkPoint>,
-}
-
-/// A position of another session of the same scope.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ForkPoint {
-    /// The session.
-    pub session: SessionId,
-    /// What lies below it is common to both.
-    pub at: Position,
-}
-
-impl ForkPoint {
-    /// Whether a request for a fork at `first` may be asked again with `again`: a point that is
-    /// counted from the end lies further on by then.
-    #[must_use]
-    pub fn repeats(first: Option<&Self>, again: Option<&Self>) -> bool {
-        match (first, again) {
-            (Some(first), Some(again)) => first.session == again.session && first.at <= again.at,
-            (first, again) => first == again,
-        }
-    }
-}
-
-/// A change of what a session says about itself. `None` leaves a field; an inner `None` clears it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Change {
-    /// New title.
-    pub title: Option<Option<String>>,
-    /// Pairs to set, or to remove.
-    pub metadata: BTreeMap<String, Option<String>>,
-    /// Archive it (`true`); there is no way back.
-    pub archive: bool,
-    /// Delete it (`true`): hidden at once, `session_deleted` until its grace ends, when its bytes
-    /// are removed; until then it can be restored.
-    pub delete: bool,
-    /// Delete it (`true`), and remove its bytes at once: it cannot be restored. An expired session,
-    /// and one that was deleted before, take this too.
-    pub discard: bool,
-    /// Hold it (`true`): it neither expires nor is deleted; or let it go (`false`).
-    pub hold: Option<bool>,
-    /// Bring it back (`true`) when it has expired, or was deleted and not discarded.
-    pub restore: bool,
-}
-
-/// What a session says about itself; listing needs no more.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SessionInfo {
-    /// Whose session it is, and its name.
-    pub key: SessionKey,
-    /// A line for people.
-    pub title: Option<String>,
-    /// Pairs of the client's.
-    pub metadata: BTreeMap<String, String>,
-    /// What it belongs to.
-    pub workspace: Option<String>,
-    /// Its own retention, idle seconds.
-    pub ttl_seconds: Option<u64>,
-    /// When it was created.
-    pub created_at: Timestamp,
-    /// When it was last written to.
-    pub updated_at: Timestamp,
-    /// When it was archived.
-    pub archived_at: Option<Timestamp>,
-    /// Since when it is held.
-    pub held_at: Option<Timestamp>,
-    /// When it was used last, by the store's count of time: see [`Store::counted`].
-    pub used_at: Timestamp,
-    /// The position the next event will get; everything below it is durable.
-    pub tail: Position,
-    /// Place and chain value of the last durable event.
-    pub receipt: Receipt,
-    /// Bytes of its own records before compression.
-    pub bytes: u64,
-    /// Damaged ranges; an empty list is a whole session.
-    pub damage: Vec<Gap>,
-    /// What is known of the work on it.
-    pub work: Work,
-    /// Where it goes on from, when it is a fork.
-    pub forked_from: Option<ForkPoint>,
-}
-
-/// Proof of what was acknowledged: the chain value after the event before `position`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Receipt {
-    /// The tail when the receipt was given.
-    pub position: Position,
-    /// The chain value there.
-    pub chain: [u8; 32],
-}
-
-impl Receipt {
-    /// Reads `POSITION:CHAIN`, the chain value as 64 hex digits.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        let (position, chain) = text.split_once(':')?;
-        let digits = position.bytes().all(|byte| byte.is_ascii_digit());
-        let position = position.parse().ok().filter(|_| digits)?;
-        let mut bytes = [0; 32];
-        for (byte, pair) in bytes.iter_mut().zip(chain.as_bytes().chunks_exact(2)) {
-            let mut digits = pair.iter().map(|digit| (*digit as char).to_digit(16));
-            let (high, low) = (digits.next()??, digits.next()??);
-            *byte = u8::try_from(high << 4 | low).ok()?;
-        }
-        let whole = chain.len() == 2 * bytes.len();
-        whole.then_some(Self { position: Position(position), chain: bytes })
-    }
-}
-
-/// How a session stands to a receipt that was kept outside of the store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Head {
-    /// Everything that the receipt saw is there, in its order.
-    Holds,
-    /// It is shorter than it was: an earlier state was put back.
-    Shorter {
-        /// Where it ends now.
-        tail: Position,
-    },
-    /// It has another past than it had.
-    Differs {
-        /// The chain value at the receipt's position.
-        chain: [u8; 32],
-    },
-    /// What lay there is lost.
-    Lost,
-}
-
-/// Answer to an append; the events are durable.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Appended {
-    /// One per event of the batch, in its order: id, position and time as stored.
-    pub events: Vec<Placed>,
-    /// Position of the batch's first event (the tail for an empty batch).
-    pub first_position: Position,
-    /// The tail after the batch.
-    pub next_position: Position,
-    /// Proof of the append.
-    pub receipt: Receipt,
-    /// Whether the batch was known already and nothing was written.
-    pub repeated: bool,
-}
-
-/// Where an event went.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Placed {
-    /// Its id, the client's or minted.
-    pub id: EventId,
-    /// Its position.
-    pub position: Position,
-    /// The store's clock.
-    pub processed_at: Timestamp,
-}
-
-/// A part of a session that is not whole.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Gap {
-    /// Positions that cannot be served.
-    pub range: Range,
-    /// What was found, for a person.
-    pub reason: String,
-    /// When a person gave it up: it is named for ever and refuses nothing any more.
-    pub accepted_at: Option<Timestamp>,
-}
-
-/// Which end of the range a bounded read fills from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fill {
-    /// From its first event on: a bound cuts the end.
-    Forward,
-    /// From its last event back: a bound cuts the start.
-    Backward,
-}
-
-/// A positional read.
-#[derive(Clone, Copy, Debug)]
-pub struct Read {
-    /// Positions wanted; cut to what is durable.
-    pub range: Range,
-    /// Events at most.
-    pub events_max: usize,
-    /// Bytes of bodies at most; the first event comes whatever its size.
-    pub bytes_max: usize,
-    /// Which end a bound leaves out.
-    pub fill: Fill,
-    /// Serve what is whole of a damaged range and name the gaps, instead of refusing.
-    pub allow_gaps: bool,
-}
-
-/// Answer to a read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Slice {
-    /// The events, always in ascending order of position.
-    pub events: Vec<Event>,
-    /// The positions this slice accounts for, gaps included.
-    pub covered: Range,
-    /// What is missing within `covered`.
-    pub gaps: Vec<Gap>,
-    /// The durable tail when the slice was read.
-    pub tail: Position,
-}
-
-/// Which sessions to list. Order is by creation, the newest first unless `ascending`.
-#[derive(Clone, Debug)]
-pub struct Listing {
-    /// Sessions at most in one page.
-    pub limit: usize,
-    /// Where the page before ended: creation time and id of its last session.
-    pub after: Option<(Timestamp, SessionId)>,
-    /// Oldest first.
-    pub ascending: bool,
-    /// Only of this workspace.
-    pub workspace: Option<String>,
-    /// Also archived ones.
-    pub include_archived: bool,
-    /// Created at or after.
-    pub created_from: Option<Timestamp>,
-    /// Created before.
-    pub created_to: Option<Timestamp>,
-}
-
-impl Default for Listing {
-    fn default() -> Self {
-        Self {
-            limit: 100,
-            after: None,
-            ascending: false,
-            workspace: None,
-            include_archived: false,
-            created_from: None,
-            created_to: None,
-        }
-    }
-}
-
-impl Listing {
-    /// Whether a session of the scope belongs on the page, order and limit aside.
-    #[must_use]
-    pub fn admits(&self, info: &SessionInfo) -> bool {
-        let (id, workspace) = (info.key.session.as_str(), info.workspace.as_deref());
-        self.takes(info.created_at, id, workspace, info.archived_at.is_some())
-    }
-
-    /// [`Self::admits`] for an engine that does not build a [`SessionInfo`] to find out.
-    #[must_use]
-    pub fn takes(
-        &self,
-        created_at: Timestamp,
-        session: &str,
-        workspace: Option<&str>,
-        archived: bool,
-    ) -> bool {
-        let after = self.after.as_ref().is_none_or(|(time, last)| {
-            let (place, end) = ((created_at, session), (*time, last.as_str()));
-            if self.ascending { place > end } else { place < end }
-        });
-        after
-            && self.workspace.as_deref().is_none_or(|name| workspace == Some(name))
-            && (self.include_archived || !archived)
-            && self.created_from.is_none_or(|from| created_at >= from)
-            && self.created_to.is_none_or(|to| created_at < to)
-    }
-}
-
-/// What a verification found.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Verified {
-    /// Sessions read.
-    pub sessions: u64,
-    /// Events read, each frame's checksum and each chain value checked.
-    pub events: u64,
-    /// Bytes read from disk.
-    pub bytes: u64,
-    /// Every damage found, with its session.
-    pub damage: Vec<(SessionKey, Gap)>,
-    /// Losses that were accepted, with their sessions.
-    pub accepted: Vec<(SessionKey, Gap)>,
-}
-
-/// What a repair gives up, or would.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Repaired {
-    /// What is lost of the session.
-    pub gaps: Vec<Gap>,
-    /// What is lost of the store that names no session.
-    pub unnamed: Vec<String>,
-    /// Names in `quarantine/` of copies of what could not be read.
-    pub copies: Vec<String>,
-    /// Whether it was given up; `false` for a look, and when nothing is lost.
-    pub accepted: bool,
-}
-
-/// A part of a file of a backup.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Part {
-    /// The file's place, `/`-separated; the parts of a file come one behind the other.
-    pub path: String,
-    /// The bytes behind those of the part before; none for a file that is empty.
-    pub bytes: Bytes,
-}
-
-/// What a backup holds.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Backup {
-    /// The store's id.
-    pub store: [u8; 16],
-    /// The moment it shows, by the store's clock: what was acknowledged before it began is in it.
-    pub at: Timestamp,
-    /// Sessions in it.
-    pub sessions: u64,
-    /// Of these, such as have damage that nobody gave up: it is in the copy as in the store.
-    pub damaged: u64,
-    /// The id of the master key that opens it.
-    pub key: Option<[u8; 8]>,
-}
-
-/// What the last start found and did; kept for `recovery-report`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Recovery {
-    /// Whether the store was stopped cleanly before.
-    pub clean: bool,
-    /// Sessions known.
-    pub sessions: u64,
-    /// Journal frames replayed.
-    pub frames_replayed: u64,
-    /// Bytes of torn tails, never acknowledged; copied to quarantine.
-    pub torn_bytes: u64,
-    /// Bad places of the journal that took nothing with them: a segment had what lay there.
-    pub made_good: u64,
-    /// Damage to acknowledged bytes, for a person.
-    pub damage: Vec<String>,
-    /// Copies of refused bytes in `quarantine/`, of this start and of earlier ones.
-    pub quarantined: Vec<String>,
-    /// How long it took, in microseconds.
-    pub micros: u64,
-    /// What reading everything back found since.
-    pub scrub: Scrub,
-}
-
-/// What reading everything back in the background found, the last time.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Scrub {
-    /// Times everything was read since the start.
-    pub rounds: u64,
-    /// Sessions read the last time.
-    pub sessions: u64,
-    /// Bytes read the last time.
-    pub bytes: u64,
-    /// Damage found the last time, for a person.
-    pub found: Vec<String>,
-}
-
-/// What an encrypted store wants of master keys, and what is wrapped under which.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeyReport {
-    /// The id of the master key in force.
-    pub current: KeyId,
-    /// That of the one before, while a rotation is under way: a start wants both.
-    pub previous: Option<KeyId>,
-    /// Those that were given.
-    pub given: Vec<KeyId>,
-    /// Whether it opens with the keys given.
-    pub opens: bool,
-    /// Keys of sessions, those made ahead included.
-    pub keys: u64,
-    /// Of these not yet under the master key in force, in either file.
-    pub behind: u64,
-    /// Keys that were destroyed: of sessions that were erased, or are gone.
-    pub destroyed: u64,
-    /// Keys that neither file has whole.
-    pub unreadable: u64,
-}
-
-/// What a tenant keeps.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Usage {
-    /// Sessions that are there, those of all its users.
-    pub sessions: u64,
-    /// Bytes of their records before compression.
-    pub bytes: u64,
-}
-
-/// Where a session stands on its way out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
-    /// It answers.
-    Alive,
-    /// It was idle for too long; it can be restored.
-    Expired,
-    /// Somebody deleted it.
-    Deleted,
-}
-
-/// What is left of a session for those that read from it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Survival {
-    /// It answers.
-    Alive,
-    /// It was idle for too long; its forks read from it all the same.
-    Expired,
-    /// Somebody deleted it; its forks read from it all the same.
-    Deleted,
-    /// Nobody reads what it wrote.
-    Erased,
-}
-
-/// A session that another one reads from, or that reads from it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Relative {
-    /// Its id.
-    pub session: SessionId,
-    /// A line for people, while it answers.
-    pub title: Option<String>,
-    /// What is left of it.
-    pub survival: Survival,
-    /// The position where the younger of the two goes on from the older.
-    pub at: Position,
-    /// The position its next event will get.
-    pub tail: Position,
-    /// Bytes of its own records before compression.
-    pub bytes: u64,
-}
-
-/// The sessions that one has positions in common with.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Family {
-    /// Those it reads from, the nearest first.
-    pub ancestors: Vec<Relative>,
-    /// How many there are.
-    pub depth: u64,
-    /// Its own forks, by their ids.
-    pub children: Vec<Relative>,
-    /// How many there are.
-    pub forks: u64,
-}
-
-/// What keeps a session from expiring.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Keeps {
-    /// Somebody holds it, since then.
-    Hold(Timestamp),
-    /// Something of it cannot be read, and nobody gave that up.
-    Damage,
-}
-
-/// A session with an end in sight. Its times are by [`Store::counted`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Aging {
-    /// Its id.
-    pub session: SessionId,
-    /// A line for people.
-    pub title: Option<String>,
-    /// Where it stands.
-    pub stage: Stage,
-    /// When it was used last; when it went, for one that did.
-    pub used_at: Timestamp,
-    /// When it expires, unless it is used again; when its files are removed, for one that expired
-    /// or was deleted; `None` for one that expired and is kept for ever.
-    pub ends_at: Option<Timestamp>,
-    /// Its own limit, idle seconds.
-    pub ttl_seconds: Option<u64>,
-    /// Why it does not expire all the same.
-    pub kept: Option<Keeps>,
-}
-
-impl Aging {
-    /// The order in which sessions end; those that never do come last.
-    pub(crate) fn soonest(&self, other: &Self) -> std::cmp::Ordering {
-        let place = |one: &Self| one.ends_at.map_or(i64::MAX, |at| at.0);
-        place(self).cmp(&place(other)).then_with(|| self.session.cmp(&other.session))
-    }
-}
-
-/// What one round of sweeping did.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Swept {
-    /// Sessions that expired.
-    pub expired: Vec<SessionKey>,
-    /// Sessions whose files are gone.
-    pub reclaimed: Vec<SessionKey>,
-    /// Sessions with a step to take that could not take it; the log says why.
-    pub failed: u64,
-    /// Some sessions were not looked at: the next round goes on with them.
-    pub more: bool,
-}
-
-/// Whether the store can do its work now.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Health {
-    /// Reads and writes.
-    Ready,
-    /// Reads only, and why.
-    ReadOnly(String),
-    /// The disk has owed an answer for so long: appends wait.
-    Silent(Duration),
-}
-
-/// Tells a reader that the durable tail of a session moved. Cheap to hold.
-pub type Watch = tokio::sync::watch::Receiver<Position>;
-
 /// An engine that keeps sessions. Every answer rests on durable bytes only. A session of another
 /// scope is not found: unknown and foreign are the same to every method.
-pub trait Store: Send + Sync {
+pub trait Store: Maintain {
     /// Creates a session, with its first events, all or nothing. With a parent it is a fork: it has
     /// the parent's events below that position without a copy of them, and no key of a batch.
     ///
@@ -702,14 +189,6 @@ pub trait Store: Send + Sync {
         session: Option<&'a SessionId>,
     ) -> BoxFuture<'a, StoreResult<Verified>>;
 
-    /// [`Self::verify`] of every session of every scope.
-    ///
-    /// # Errors
-    /// Those of [`Self::verify`]; [`StoreError::NotOffered`] by an engine that lists no scopes.
-    fn verify_scopes(&self) -> BoxFuture<'_, StoreResult<Verified>> {
-        Box::pin(async { Err(StoreError::NotOffered { what: "a verification of all scopes" }) })
-    }
-
     /// [`Self::verify`] of one session, and how it stands to a receipt that was given before.
     ///
     /// # Errors
@@ -719,17 +198,6 @@ pub trait Store: Send + Sync {
         key: &'a SessionKey,
         expected: Receipt,
     ) -> BoxFuture<'a, StoreResult<(Verified, Head)>>;
-
-    /// Hands out a copy of everything as it was at one moment, while others write. It takes as long
-    /// as whoever takes the parts: call it where waiting is allowed.
-    ///
-    /// # Errors
-    /// What the disk, or `take`, said; [`StoreError::NotOffered`] by an engine that is backed up by
-    /// means of its own.
-    fn backup(&self, take: &mut dyn FnMut(Part) -> io::Result<()>) -> StoreResult<Backup> {
-        let _ = take;
-        Err(StoreError::NotOffered { what: "a backup" })
-    }
 
     /// Makes a session unreadable for ever, whatever lies in files: not what a deletion does, which
     /// hides it. Its id answers [`StoreError::SessionDeleted`] until the grace of a deletion ends.
@@ -754,24 +222,6 @@ pub trait Store: Send + Sync {
         event: &'a EventId,
     ) -> BoxFuture<'a, StoreResult<Option<Position>>>;
 
-    /// What is damaged of a session; with `accept` gives it up for good: the loss is recorded, its
-    /// positions stay gaps for ever, and appends go on behind them. Copies come first.
-    ///
-    /// # Errors
-    /// [`StoreError::SessionNotFound`], and those of an append.
-    fn repair<'a>(
-        &'a self,
-        key: &'a SessionKey,
-        accept: bool,
-    ) -> BoxFuture<'a, StoreResult<Repaired>>;
-
-    /// What of the store is damaged and names no session, so that it takes no writes; with `accept`
-    /// gives that up and takes writes again. Copies come first.
-    ///
-    /// # Errors
-    /// Those of the disk.
-    fn repair_store(&self, accept: bool) -> BoxFuture<'_, StoreResult<Repaired>>;
-
     /// How long sessions live here.
     fn lifetimes(&self) -> Lifetimes;
 
@@ -795,25 +245,8 @@ pub trait Store: Send + Sync {
         limit: usize,
     ) -> BoxFuture<'a, StoreResult<Vec<Aging>>>;
 
-    /// What the store wants of master keys, and what there is of them; `None` in plaintext.
-    ///
-    /// # Errors
-    /// What the disk said.
-    fn keys(&self) -> BoxFuture<'_, StoreResult<Option<KeyReport>>>;
-
-    /// Goes on with the rotation to the master key that was given as the current one: at most
-    /// `keys_max` keys are wrapped anew. It has ended when nothing is behind and nothing of the key
-    /// before is wanted.
-    ///
-    /// # Errors
-    /// [`StoreError::Plaintext`], and what the disk said; the next call goes on.
-    fn rotate_keys(&self, keys_max: usize) -> BoxFuture<'_, StoreResult<KeyReport>>;
-
     /// What a tenant keeps, counted session by session, those of one user left out.
     fn usage<'a>(&'a self, tenant: &'a TenantId, but: &'a UserId) -> BoxFuture<'a, Usage>;
-
-    /// What the last start found and did.
-    fn recovery(&self) -> Recovery;
 
     /// Whether the store can do its work now.
     fn health(&self) -> Health;

@@ -19,8 +19,8 @@ use known::{created_before, known_ids, same_batch};
 
 use super::{
     Aging, Appended, Change, Family, Fill, Gap, Head, Health, Keeps, KeyReport, Lease, LeaseCall,
-    Lifetimes, Listing, NewSession, Notes, Placed, Read, Receipt, Recovery, Repaired, SessionInfo,
-    Slice, Stage, Store, StoreError, StoreResult, Swept, Usage, Verified, Watch, Work,
+    Lifetimes, Listing, Maintain, NewSession, Notes, Placed, Read, Receipt, Recovery, Repaired,
+    SessionInfo, Slice, Stage, Store, StoreError, StoreResult, Swept, Usage, Verified, Watch, Work,
     lifetime::Count,
 };
 use crate::{
@@ -205,6 +205,45 @@ fn gone(session: &Session) -> StoreResult<()> {
         (true, restorable) => Err(StoreError::SessionDeleted { session: id(), restorable }),
         (_, true) => Err(StoreError::SessionExpired { session: id() }),
         _ => Ok(()),
+    }
+}
+
+impl Maintain for Model {
+    fn verify_scopes(&self) -> BoxFuture<'_, StoreResult<Verified>> {
+        async move {
+            let mut verified = Verified::default();
+            for found in self.sessions().values().filter(|found| gone(found).is_ok()) {
+                verified.sessions += 1;
+                verified.events += found.info.tail.0;
+                verified.bytes += found.info.bytes;
+            }
+            Ok(verified)
+        }
+        .boxed()
+    }
+
+    fn repair<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        _accept: bool,
+    ) -> BoxFuture<'a, StoreResult<Repaired>> {
+        async move { self.with(key, |_| Ok(Repaired::default())) }.boxed()
+    }
+
+    fn repair_store(&self, _accept: bool) -> BoxFuture<'_, StoreResult<Repaired>> {
+        async { Ok(Repaired::default()) }.boxed()
+    }
+
+    fn keys(&self) -> BoxFuture<'_, StoreResult<Option<KeyReport>>> {
+        async move { Ok(None) }.boxed()
+    }
+
+    fn rotate_keys(&self, _: usize) -> BoxFuture<'_, StoreResult<KeyReport>> {
+        async move { Err(StoreError::Plaintext) }.boxed()
+    }
+
+    fn recovery(&self) -> Recovery {
+        Recovery { clean: true, ..Recovery::default() }
     }
 }
 
@@ -593,31 +632,6 @@ impl Store for Model {
         .boxed()
     }
 
-    fn verify_scopes(&self) -> BoxFuture<'_, StoreResult<Verified>> {
-        async move {
-            let mut verified = Verified::default();
-            for found in self.sessions().values().filter(|found| gone(found).is_ok()) {
-                verified.sessions += 1;
-                verified.events += found.info.tail.0;
-                verified.bytes += found.info.bytes;
-            }
-            Ok(verified)
-        }
-        .boxed()
-    }
-
-    fn repair<'a>(
-        &'a self,
-        key: &'a SessionKey,
-        _accept: bool,
-    ) -> BoxFuture<'a, StoreResult<Repaired>> {
-        async move { self.with(key, |_| Ok(Repaired::default())) }.boxed()
-    }
-
-    fn repair_store(&self, _accept: bool) -> BoxFuture<'_, StoreResult<Repaired>> {
-        async { Ok(Repaired::default()) }.boxed()
-    }
-
     fn lifetimes(&self) -> Lifetimes {
         self.lifetimes
     }
@@ -688,14 +702,6 @@ impl Store for Model {
         .boxed()
     }
 
-    fn keys(&self) -> BoxFuture<'_, StoreResult<Option<KeyReport>>> {
-        async move { Ok(None) }.boxed()
-    }
-
-    fn rotate_keys(&self, _: usize) -> BoxFuture<'_, StoreResult<KeyReport>> {
-        async move { Err(StoreError::Plaintext) }.boxed()
-    }
-
     fn usage<'a>(&'a self, tenant: &'a TenantId, but: &'a UserId) -> BoxFuture<'a, Usage> {
         async move {
             let sessions = self.sessions();
@@ -709,10 +715,6 @@ impl Store for Model {
             })
         }
         .boxed()
-    }
-
-    fn recovery(&self) -> Recovery {
-        Recovery { clean: true, ..Recovery::default() }
     }
 
     fn health(&self) -> Health {

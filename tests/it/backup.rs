@@ -16,7 +16,7 @@ use sessionlog::{
     },
     event::{Batch, Position, Scope, SessionId, SessionKey},
     store::{
-        Backup, Change, LeaseCall, NewSession, Store, StoreError,
+        Backup, Change, LeaseCall, Maintain, NewSession, Store, StoreError,
         local::{self, Incoming, Local, NoBackup, OpenError, Restored},
     },
 };

@@ -7,7 +7,7 @@ use std::panic::AssertUnwindSafe;
 use futures_util::FutureExt;
 use sessionlog::{
     env::sim::{Fault, Op, Sim},
-    store::{Store, local::Local},
+    store::{Maintain, Store, local::Local},
 };
 
 use crate::{

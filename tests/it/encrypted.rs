@@ -19,7 +19,7 @@ use sessionlog::{
         segment::SegmentHeader,
     },
     store::{
-        Change, NewSession, Store,
+        Change, Maintain, NewSession, Store,
         local::{KeyProblem, Local, OpenError, Options},
     },
 };

@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, time::Duration};
 use sessionlog::{
     env::sim::{Call, Fault, Op, Sim},
     event::{Position, Range, SessionId},
-    store::{Change, NewSession, Read, Store, StoreError, local::Local},
+    store::{Change, Maintain, NewSession, Read, Store, StoreError, local::Local},
 };
 
 use crate::{

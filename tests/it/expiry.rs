@@ -12,7 +12,7 @@ use sessionlog::{
     },
     event::{Event, Scope},
     store::{
-        Change, Health, Lifetimes, NewSession, Store, StoreError, StoreResult,
+        Change, Health, Lifetimes, Maintain, NewSession, Store, StoreError, StoreResult,
         local::{Local, Options},
     },
 };

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use sessionlog::{
     env::sim::Sim,
     log::FrameHeader,
-    store::{Health, Store, local::Local},
+    store::{Health, Maintain, Store, local::Local},
 };
 
 use crate::{

@@ -8,8 +8,8 @@ use sessionlog::{
     env::sim::{SeededEntropy, Sim},
     event::{Batch, BatchKey, Event, EventId, Position, Range, Scope, SessionId, Timestamp},
     store::{
-        Change, Fill, ForkPoint, NewSession, Read, SessionInfo, Store, StoreError, StoreResult,
-        Survival, local::Local, model::Model,
+        Change, Fill, ForkPoint, Maintain, NewSession, Read, SessionInfo, Store, StoreError,
+        StoreResult, Survival, local::Local, model::Model,
     },
 };
 

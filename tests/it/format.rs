@@ -34,7 +34,7 @@ use sessionlog::{
     },
     event::{BatchKey, EventId, EventType, NewEvent, Origin, Scope, SessionKey, Timestamp},
     store::{
-        Change, NewSession, Store, StoreError,
+        Change, Maintain, NewSession, Store, StoreError,
         local::{Local, OpenError},
     },
 };

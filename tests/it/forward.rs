@@ -6,7 +6,7 @@ use std::panic::AssertUnwindSafe;
 use futures_util::FutureExt;
 use sessionlog::{
     env::sim::{Fault, Op, SeededEntropy, Sim},
-    store::{Health, Store, StoreError, local::Local},
+    store::{Health, Maintain, Store, StoreError, local::Local},
 };
 
 use crate::{

@@ -15,7 +15,7 @@ use sessionlog::{
     env::sim::{Call, Fault, Op, SeededEntropy, Sim},
     event::{Batch, Position, SessionKey},
     store::{
-        Appended, Health, NewSession, Store, StoreError, StoreResult,
+        Appended, Health, Maintain, NewSession, Store, StoreError, StoreResult,
         local::{Local, OpenError, Options},
     },
 };

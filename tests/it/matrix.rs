@@ -15,7 +15,7 @@ use sessionlog::{
         scan::{Piece, scan},
         segment::SegmentHeader,
     },
-    store::{Head, Health, NewSession, Read, Receipt, Store, StoreError, local::Local},
+    store::{Head, Health, Maintain, NewSession, Read, Receipt, Store, StoreError, local::Local},
 };
 
 use crate::{

@@ -5,7 +5,7 @@
 use sessionlog::{
     env::sim::{Fault, Op, Sim},
     event::Event,
-    store::{Health, Store, local::Local},
+    store::{Health, Maintain, Store, local::Local},
 };
 
 use crate::engines::{append, batch, create, event, events_of, key, small, whole_of};

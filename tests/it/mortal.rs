@@ -13,7 +13,7 @@ use sessionlog::{
     env::sim::Fault,
     event::{Event, Position, Scope},
     store::{
-        Change, ForkPoint, NewSession, Store, StoreError, StoreResult, Watch,
+        Change, ForkPoint, Maintain, NewSession, Store, StoreError, StoreResult, Watch,
         local::{Local, Options},
     },
 };

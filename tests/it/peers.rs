@@ -12,7 +12,7 @@ use sessionlog::{
     env::sim::{Fault, Op, Sim},
     event::{BatchKey, Lsn, Position, SessionHash},
     log::{Chain, Frame, FrameHeader, FrameKind},
-    store::{Change, Health, Store, StoreError, local::Local},
+    store::{Change, Health, Maintain, Store, StoreError, local::Local},
 };
 
 use crate::{

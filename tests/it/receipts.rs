@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use sessionlog::{
     env::sim::Sim,
     event::EventId,
-    store::{Head, Receipt, Store, StoreError, local::Local},
+    store::{Head, Maintain, Receipt, Store, StoreError, local::Local},
 };
 
 use crate::{

@@ -17,7 +17,7 @@ use sessionlog::{
         segment::SegmentHeader,
     },
     store::{
-        Change, Read, Store, StoreError,
+        Change, Maintain, Read, Store, StoreError,
         local::{Local, Options},
     },
 };

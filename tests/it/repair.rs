@@ -4,7 +4,7 @@
 use sessionlog::{
     env::sim::{Fault, Sim},
     event::{Batch, BatchKey, Event, Position, Range},
-    store::{Fill, Read, Repaired, Slice, Store, StoreError, local::Local},
+    store::{Fill, Maintain, Read, Repaired, Slice, Store, StoreError, local::Local},
 };
 
 use crate::{

@@ -13,7 +13,7 @@ use sessionlog::{
     },
     event::{Batch, Position, Scope},
     store::{
-        Change, Listing, NewSession, Store,
+        Change, Listing, Maintain, NewSession, Store,
         local::{Local, Options},
     },
 };

@@ -7,7 +7,7 @@ use sessionlog::{
     env::{MasterKeys, secrets::Secret, sim::Sim},
     event::{Scope, SessionId, SessionKey, TenantId, UserId},
     store::{
-        KeyReport, NewSession, Store, StoreError,
+        KeyReport, Maintain, NewSession, Store, StoreError,
         local::{KeyProblem, Local, OpenError, key_ids, key_report},
     },
 };

@@ -6,7 +6,7 @@ use std::time::Duration;
 use sessionlog::{
     env::sim::Sim,
     store::{
-        Health, Store, StoreError,
+        Health, Maintain, Store, StoreError,
         local::{Local, Options},
     },
 };

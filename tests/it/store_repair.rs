@@ -5,7 +5,7 @@ use sessionlog::{
     env::sim::{Fault, Op, Sim},
     event::{Event, EventId},
     store::{
-        Health, Repaired, Store, StoreError,
+        Health, Maintain, Repaired, Store, StoreError,
         local::{Local, OpenError},
     },
 };

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use sessionlog::{
     env::sim::Sim,
     event::Event,
-    store::{Health, Read, Store, StoreError, local::Local},
+    store::{Health, Maintain, Read, Store, StoreError, local::Local},
 };
 
 use crate::engines::{append, batch, create, event, events_of, everything, key, named, small};

@@ -5,7 +5,7 @@ use sessionlog::{
     env::sim::Sim,
     event::{Event, Position, Range},
     store::{
-        Fill, Read, Store, StoreError,
+        Fill, Maintain, Read, Store, StoreError,
         local::{Local, Options},
     },
 };

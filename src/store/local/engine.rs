@@ -34,7 +34,7 @@ use crate::{
     log,
     store::{
         Aging, Appended, Backup, Change, Family, Head, Health, KeyReport, Lease, LeaseCall,
-        Lifetimes, Listing, NewSession, Notes, Part, Read, Receipt, Recovery, Repaired,
+        Lifetimes, Listing, Maintain, NewSession, Notes, Part, Read, Receipt, Recovery, Repaired,
         SessionInfo, Slice, Store, StoreError, StoreResult, Swept, Usage, Verified, Watch,
         rules::Ask,
     },
@@ -212,6 +212,50 @@ fn change_of(change: Change) -> log::Change {
             expire: change.delete && !change.discard,
             restore: change.restore,
         },
+    }
+}
+
+impl Maintain for Local {
+    fn verify_scopes(&self) -> BoxFuture<'_, StoreResult<Verified>> {
+        async move { self.verify_all() }.boxed()
+    }
+
+    fn backup(&self, take: &mut dyn FnMut(Part) -> io::Result<()>) -> StoreResult<Backup> {
+        blocking(|| self.upkeep.backup(take))
+    }
+
+    fn repair<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        accept: bool,
+    ) -> BoxFuture<'a, StoreResult<Repaired>> {
+        async move {
+            let session = self.sessions.session(key)?;
+            self.upkeep.repair(&session, accept).await
+        }
+        .boxed()
+    }
+
+    fn repair_store(&self, accept: bool) -> BoxFuture<'_, StoreResult<Repaired>> {
+        async move { blocking(|| self.upkeep.repair_store(accept)) }.boxed()
+    }
+
+    fn keys(&self) -> BoxFuture<'_, StoreResult<Option<KeyReport>>> {
+        async move {
+            let report = blocking(|| rotate::key_report(&self.base.env));
+            let failed = |error| io::Error::other(format!("{error}"));
+            let doing = "reading keys/";
+            report.map_err(failed).map_err(|source| StoreError::Io { doing, source })
+        }
+        .boxed()
+    }
+
+    fn rotate_keys(&self, keys_max: usize) -> BoxFuture<'_, StoreResult<KeyReport>> {
+        async move { blocking(|| self.upkeep.rotate_keys(keys_max)) }.boxed()
+    }
+
+    fn recovery(&self) -> Recovery {
+        Recovery { scrub: self.upkeep.scrubbed.lock().clone(), ..self.upkeep.recovery.clone() }
     }
 }
 
@@ -411,10 +455,6 @@ impl Store for Local {
         .boxed()
     }
 
-    fn verify_scopes(&self) -> BoxFuture<'_, StoreResult<Verified>> {
-        async move { self.verify_all() }.boxed()
-    }
-
     fn verify_head<'a>(
         &'a self,
         key: &'a SessionKey,
@@ -425,10 +465,6 @@ impl Store for Local {
             blocking(|| self.segments.verify_head(&session, expected))
         }
         .boxed()
-    }
-
-    fn backup(&self, take: &mut dyn FnMut(Part) -> io::Result<()>) -> StoreResult<Backup> {
-        blocking(|| self.upkeep.backup(take))
     }
 
     fn erase<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, StoreResult<()>> {
@@ -451,22 +487,6 @@ impl Store for Local {
         .boxed()
     }
 
-    fn repair<'a>(
-        &'a self,
-        key: &'a SessionKey,
-        accept: bool,
-    ) -> BoxFuture<'a, StoreResult<Repaired>> {
-        async move {
-            let session = self.sessions.session(key)?;
-            self.upkeep.repair(&session, accept).await
-        }
-        .boxed()
-    }
-
-    fn repair_store(&self, accept: bool) -> BoxFuture<'_, StoreResult<Repaired>> {
-        async move { blocking(|| self.upkeep.repair_store(accept)) }.boxed()
-    }
-
     fn lifetimes(&self) -> Lifetimes {
         self.base.options.lifetimes
     }
@@ -487,26 +507,8 @@ impl Store for Local {
         async move { Ok(self.upkeep.aging(scope, limit)) }.boxed()
     }
 
-    fn keys(&self) -> BoxFuture<'_, StoreResult<Option<KeyReport>>> {
-        async move {
-            let report = blocking(|| rotate::key_report(&self.base.env));
-            let failed = |error| io::Error::other(format!("{error}"));
-            let doing = "reading keys/";
-            report.map_err(failed).map_err(|source| StoreError::Io { doing, source })
-        }
-        .boxed()
-    }
-
-    fn rotate_keys(&self, keys_max: usize) -> BoxFuture<'_, StoreResult<KeyReport>> {
-        async move { blocking(|| self.upkeep.rotate_keys(keys_max)) }.boxed()
-    }
-
     fn usage<'a>(&'a self, tenant: &'a TenantId, but: &'a UserId) -> BoxFuture<'a, Usage> {
         async move { blocking(|| self.upkeep.usage(tenant, but)) }.boxed()
-    }
-
-    fn recovery(&self) -> Recovery {
-        Recovery { scrub: self.upkeep.scrubbed.lock().clone(), ..self.upkeep.recovery.clone() }
     }
 
     fn health(&self) -> Health {

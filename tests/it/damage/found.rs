@@ -3,7 +3,7 @@
 use sessionlog::{
     env::{MasterKeys, secrets::Secret, sim::Sim},
     event::Position,
-    store::{Health, Read, Store, StoreError, local::Local},
+    store::{Health, Maintain, Read, Store, StoreError, local::Local},
 };
 
 use super::image::{frames, used};

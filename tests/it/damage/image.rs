@@ -19,7 +19,7 @@ use sessionlog::{
         scan::{Piece, scan},
     },
     store::{
-        Appended, LeaseCall, Notes, Store, StoreResult, Work,
+        Appended, LeaseCall, Maintain, Notes, Store, StoreResult, Work,
         local::{Local, Options},
     },
 };

@@ -7,7 +7,7 @@ use sessionlog::{
     env::sim::Sim,
     event::{Event, EventId, Position, Scope},
     store::{
-        Health, Read, Slice, Store, StoreError,
+        Health, Maintain, Read, Slice, Store, StoreError,
         local::{Local, OpenError},
     },
 };

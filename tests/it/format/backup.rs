@@ -13,7 +13,7 @@ use sessionlog::{
     },
     event::Timestamp,
     store::{
-        Change, NewSession, Store,
+        Change, Maintain, NewSession, Store,
         local::{self, Incoming, Local},
     },
 };

@@ -7,7 +7,7 @@ use serde_json::json;
 use sessionlog::{
     event::{Lsn, Position},
     log::FrameHeader,
-    store::Store,
+    store::Maintain,
 };
 
 use super::{

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 use sessionlog::{
     event::{Lsn, NewNote, NoteKind},
-    store::{Change, LeaseCall, Notes, Read, Store, StoreError, local::Local},
+    store::{Change, LeaseCall, Maintain, Notes, Read, Store, StoreError, local::Local},
 };
 
 use super::{copy, decoded, expected, fixture, open, varied, versions};

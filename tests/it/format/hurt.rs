@@ -7,7 +7,7 @@ use std::{fs, path::Path};
 use serde_json::{Value, json};
 use sessionlog::{
     event::SessionKey,
-    store::{Store, StoreError, local::Local},
+    store::{Maintain, Store, StoreError, local::Local},
 };
 
 use super::{copy, decoded, expected, files, fixture, open_anew, varied};

@@ -15,7 +15,7 @@ use sessionlog::{
         record,
         scan::{Piece, scan},
     },
-    store::{Store, StoreError},
+    store::{Maintain, Store, StoreError},
 };
 
 use super::{copy, decoded, expected, files, fixture, open_anew, varied};

@@ -14,8 +14,8 @@ use sessionlog::{
     },
     store::{
         Aging, Appended, Change, Family, Head, Health, KeyReport, Lease, LeaseCall, Lifetimes,
-        Listing, NewSession, Notes, Read, Receipt, Recovery, Repaired, SessionInfo, Slice, Store,
-        StoreResult, Swept, Usage, Verified, Watch,
+        Listing, Maintain, NewSession, Notes, Read, Receipt, Recovery, Repaired, SessionInfo,
+        Slice, Store, StoreResult, Swept, Usage, Verified, Watch,
     },
 };
 use tokio::sync::watch;
@@ -66,6 +66,19 @@ macro_rules! passed_on {
             self.store.$name($($argument),*)
         })*
     };
+}
+
+impl Maintain for Gate {
+    passed_on! {
+        repair(key: &'a SessionKey, accept: bool) -> StoreResult<Repaired>;
+        keys() -> StoreResult<Option<KeyReport>>;
+        rotate_keys(keys_max: usize) -> StoreResult<KeyReport>;
+        repair_store(accept: bool) -> StoreResult<Repaired>;
+    }
+
+    fn recovery(&self) -> Recovery {
+        self.store.recovery()
+    }
 }
 
 impl Store for Gate {
@@ -121,10 +134,6 @@ impl Store for Gate {
         watch(key: &'a SessionKey) -> StoreResult<Watch>;
         verify(scope: &'a Scope, session: Option<&'a SessionId>) -> StoreResult<Verified>;
         verify_head(key: &'a SessionKey, expected: Receipt) -> StoreResult<(Verified, Head)>;
-        repair(key: &'a SessionKey, accept: bool) -> StoreResult<Repaired>;
-        keys() -> StoreResult<Option<KeyReport>>;
-        rotate_keys(keys_max: usize) -> StoreResult<KeyReport>;
-        repair_store(accept: bool) -> StoreResult<Repaired>;
         close() -> ();
     }
 
@@ -138,10 +147,6 @@ impl Store for Gate {
 
     fn usage<'a>(&'a self, tenant: &'a TenantId, but: &'a UserId) -> BoxFuture<'a, Usage> {
         self.store.usage(tenant, but)
-    }
-
-    fn recovery(&self) -> Recovery {
-        self.store.recovery()
     }
 
     fn health(&self) -> Health {

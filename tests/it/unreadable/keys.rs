@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use sessionlog::{
     env::sim::Sim,
     event::{Event, SessionId},
-    store::{NewSession, Store, StoreError, local::Local},
+    store::{Maintain, NewSession, Store, StoreError, local::Local},
 };
 
 use crate::engines::{append, batch, create, event, events_of, everything, key, small};

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use sessionlog::{
     env::sim::{Fault, Sim},
     event::{Event, SessionKey},
-    store::{Gap, Health, Read, Slice, Store, StoreError, local::Local},
+    store::{Gap, Health, Maintain, Read, Slice, Store, StoreError, local::Local},
 };
 
 use super::{Image, Left, Lived, SESSIONS, machine};

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use sessionlog::{
     env::sim::Sim,
     event::SessionId,
-    store::{NewSession, Store, local::Local},
+    store::{Maintain, NewSession, Store, local::Local},
 };
 
 use super::{Image, Left, Lived, SESSIONS, machine};

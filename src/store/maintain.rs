@@ -1,0 +1,80 @@
+//! What a person does to a store as a whole: verify, back up, repair, rotate keys. An engine may lack
+//! any of it: a database has means of its own. It must not be on the path of a request for events.
+
+use std::io;
+
+use futures_util::{FutureExt, future::BoxFuture};
+
+use super::{Backup, KeyReport, Part, Recovery, Repaired, StoreError, StoreResult, Verified};
+use crate::event::SessionKey;
+
+/// The upkeep of a store by a person. What an engine does not override answers
+/// [`StoreError::NotOffered`].
+pub trait Maintain: Send + Sync {
+    /// [`Self::verify`] of every session of every scope.
+    ///
+    /// # Errors
+    /// Those of [`Self::verify`]; [`StoreError::NotOffered`] by an engine that lists no scopes.
+    fn verify_scopes(&self) -> BoxFuture<'_, StoreResult<Verified>> {
+        Box::pin(async { Err(StoreError::NotOffered { what: "a verification of all scopes" }) })
+    }
+
+    /// Hands out a copy of everything as it was at one moment, while others write. It takes as long
+    /// as whoever takes the parts: call it where waiting is allowed.
+    ///
+    /// # Errors
+    /// What the disk, or `take`, said; [`StoreError::NotOffered`] by an engine that is backed up by
+    /// means of its own.
+    fn backup(&self, take: &mut dyn FnMut(Part) -> io::Result<()>) -> StoreResult<Backup> {
+        let _ = take;
+        Err(StoreError::NotOffered { what: "a backup" })
+    }
+
+    /// What is damaged of a session; with `accept` gives it up for good: the loss is recorded, its
+    /// positions stay gaps for ever, and appends go on behind them. Copies come first.
+    ///
+    /// # Errors
+    /// [`StoreError::SessionNotFound`], and those of an append.
+    fn repair<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        accept: bool,
+    ) -> BoxFuture<'a, StoreResult<Repaired>> {
+        let _ = (key, accept);
+        async { Err(StoreError::NotOffered { what: "repairs" }) }.boxed()
+    }
+
+    /// What of the store is damaged and names no session, so that it takes no writes; with `accept`
+    /// gives that up and takes writes again. Copies come first.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    fn repair_store(&self, accept: bool) -> BoxFuture<'_, StoreResult<Repaired>> {
+        let _ = accept;
+        async { Err(StoreError::NotOffered { what: "repairs" }) }.boxed()
+    }
+
+    /// What the store wants of master keys, and what there is of them; `None` in plaintext.
+    ///
+    /// # Errors
+    /// What the disk said.
+    fn keys(&self) -> BoxFuture<'_, StoreResult<Option<KeyReport>>> {
+        async { Err(StoreError::NotOffered { what: "keys" }) }.boxed()
+    }
+
+    /// Goes on with the rotation to the master key that was given as the current one: at most
+    /// `keys_max` keys are wrapped anew. It has ended when nothing is behind and nothing of the key
+    /// before is wanted.
+    ///
+    /// # Errors
+    /// [`StoreError::Plaintext`], and what the disk said; the next call goes on.
+    fn rotate_keys(&self, keys_max: usize) -> BoxFuture<'_, StoreResult<KeyReport>> {
+        let _ = keys_max;
+        async { Err(StoreError::NotOffered { what: "keys" }) }.boxed()
+    }
+
+    /// What the last start found and did.
+    fn recovery(&self) -> Recovery {
+        Recovery::default()
+    }
+}
