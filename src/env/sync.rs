@@ -1,7 +1,6 @@
 //! Locks, and threads that wait for them: the standard library's, or with `--cfg shuttle` those of
-//! a scheduler that tries one interleaving after another (`tests/shuttle.rs`). The engine takes
-//! them from here and nowhere else; a lock of another kind would stop the scheduler. It must not
-//! wrap anything.
+//! a scheduler that tries one interleaving after another (`tests/shuttle.rs`). The engine must use
+//! no others; a lock of another kind would block the scheduler. It must not wrap anything.
 
 #[cfg(not(shuttle))]
 pub use std::{
