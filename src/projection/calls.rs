@@ -158,7 +158,7 @@ impl Calls {
         let (server, tool) = tools::split(server.as_deref(), &name);
         let members = tools::members(call.input);
         let does = tools::does(server, tool, &members, call.read_only);
-        let told = call.input.map_or("", RawValue::get);
+        let input = call.input.map_or("", RawValue::get);
         let script = if does == Does::Runs { script(&members) } else { None };
         let command = script.as_ref().map(|script| Command::of(script));
         let mut files = match does {
@@ -177,9 +177,9 @@ impl Calls {
         let runs = command.zip(script).filter(|(_, script)| !script.contains(PATCH));
         let line = |script: &str| one_line(script, INPUT_CHARS_MAX).into();
         let command = runs.map(|(command, script)| Box::new((line(&script), command)));
-        let goes_on = members.get("session_id").filter(|_| tool == "write_stdin");
-        let goes_on = goes_on.and_then(|id| self.end(id.get().trim_matches('"')));
-        let does = if goes_on.is_some() { Does::Runs } else { does };
+        let continued = members.get("session_id").filter(|_| tool == "write_stdin");
+        let continued = continued.and_then(|id| self.end(id.get().trim_matches('"')));
+        let does = if continued.is_some() { Does::Runs } else { does };
         let mut id = call.call_id.unwrap_or_else(|| event.id.to_string());
         id.truncate(id.floor_char_boundary(ID_BYTES_MAX));
         let id = id.into();
@@ -188,13 +188,13 @@ impl Calls {
             position: event.position,
             tool: tool.into(),
             input: match does {
-                Does::Changes => compact(told, INPUT_CHARS_MAX).into(),
-                _ => one_line(told, INPUT_CHARS_MAX).into(),
+                Does::Changes => compact(input, INPUT_CHARS_MAX).into(),
+                _ => one_line(input, INPUT_CHARS_MAX).into(),
             },
             does,
             files: files.into_iter().take(FILES_MAX).map(|file| self.relative(&file)).collect(),
-            command: command.or(goes_on),
-            plan: (does == Does::Plan && told.len() <= PLAN_BYTES_MAX).then(|| told.into()),
+            command: command.or(continued),
+            plan: (does == Does::Plan && input.len() <= PLAN_BYTES_MAX).then(|| input.into()),
             is_aside: call.session_thread_id.is_some(),
         })
     }
@@ -213,8 +213,8 @@ impl Calls {
         let mut text = result.content.map(words).unwrap_or_default();
         let mut code = None;
         if call.does == Does::Runs {
-            let (told, output) = report::exit_code(&text);
-            code = told.or_else(|| result.result.and_then(structured_code));
+            let (reported, output) = report::exit_code(&text);
+            code = reported.or_else(|| result.result.and_then(structured_code));
             if let Some(id) = report::still_runs(&text).filter(|_| code.is_none()) {
                 self.begin(id, call.command.take());
                 call.files = Box::default();

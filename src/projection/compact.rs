@@ -81,18 +81,18 @@ fn pairs_of(value: &Value, chars: usize) -> Vec<String> {
     let mut left = VALUES_MAX;
     match value {
         Value::Object(members) => {
-            let told = |(name, value): (&String, &Value)| {
-                let text = told(value, chars, true, &mut left);
+            let pair = |(name, value): (&String, &Value)| {
+                let text = text_of(value, chars, true, &mut left);
                 (!text.is_empty()).then(|| format!("{name}: {text}"))
             };
-            members.iter().filter_map(told).collect()
+            members.iter().filter_map(pair).collect()
         }
-        other => vec![told(other, chars, true, &mut left)],
+        other => vec![text_of(other, chars, true, &mut left)],
     }
 }
 
 /// A value with the names of what is in it, or without.
-fn told(value: &Value, chars: usize, named: bool, left: &mut usize) -> String {
+fn text_of(value: &Value, chars: usize, named: bool, left: &mut usize) -> String {
     if *left == 0 {
         return String::new();
     }
@@ -105,17 +105,17 @@ fn told(value: &Value, chars: usize, named: bool, left: &mut usize) -> String {
         Value::Null => String::new(),
         Value::String(text) => one_line(text, chars),
         Value::Array(values) => {
-            let all = values.iter().map(|value| told(value, chars, false, left)).collect();
+            let all = values.iter().map(|value| text_of(value, chars, false, left)).collect();
             if named { format!("[{}]", joined(all, "; ")) } else { joined(all, " ") }
         }
         Value::Object(members) if named => {
             let pair = |(name, value): (&String, &Value)| {
-                format!("{name}: {}", told(value, chars, true, left))
+                format!("{name}: {}", text_of(value, chars, true, left))
             };
             format!("{{{}}}", joined(members.iter().map(pair).collect(), ", "))
         }
         Value::Object(members) => {
-            let all = members.values().map(|value| told(value, chars, false, left)).collect();
+            let all = members.values().map(|value| text_of(value, chars, false, left)).collect();
             joined(all, " ")
         }
         other => other.to_string(),

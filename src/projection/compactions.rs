@@ -123,15 +123,15 @@ fn read(event: &Event) -> Option<Compaction> {
         union(&[], &cut)
     };
     let kept = ranges(body.kept);
-    let told = body.dropped.is_some();
-    let dropped = if told { ranges(body.dropped) } else { without(&[before], &kept) };
+    let is_told = body.dropped.is_some();
+    let dropped = if is_told { ranges(body.dropped) } else { without(&[before], &kept) };
     let trigger = body.trigger.map(|text| one_line(&text, TRIGGER_CHARS_MAX));
     let summary = body.summary.map(|text| clip(text.trim(), SUMMARY_CHARS_MAX));
     Some(Compaction {
         trigger,
         dropped: without(&dropped, &kept),
         kept,
-        is_told: told,
+        is_told,
         summary: summary.filter(|text| !text.is_empty()),
         ..everything(event)
     })

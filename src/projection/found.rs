@@ -109,13 +109,13 @@ impl Findable {
         }
     }
 
-    /// A source that the log says: it waits no longer.
+    /// Removes a waiting source that the log now contains.
     pub fn fold_recorded(&mut self, event: &Event) {
         if event.kind.as_str() == kind::SOURCE
-            && let Some(told) = body::read::<SourceBody>(&event.body)
-            && told.found_by.as_deref() == Some("server")
+            && let Some(source) = body::read::<SourceBody>(&event.body)
+            && source.found_by.as_deref() == Some("server")
         {
-            let name = normalised(&told.url).unwrap_or_default();
+            let name = normalised(&source.url).unwrap_or_default();
             self.waiting.retain(|found| found.name != name);
         }
     }
@@ -421,11 +421,11 @@ mod tests {
             findable.fold(&event(2 * n + 1, "agent.tool_result", result.to_string()));
         }
         assert_eq!(findable.waiting().count(), WAITING_MAX);
-        let told = findable.waiting().next().expect("one").source.clone();
+        let source = findable.waiting().next().expect("one").source.clone();
         findable.fold_recorded(&event(
             999,
             kind::SOURCE,
-            String::from_utf8(body::write(&told).to_vec()).expect("JSON"),
+            String::from_utf8(body::write(&source).to_vec()).expect("JSON"),
         ));
         assert_eq!(findable.waiting().count(), WAITING_MAX - 1);
     }

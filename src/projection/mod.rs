@@ -88,11 +88,11 @@ impl Facts {
             if let Some(said) = self.conversation.fold(event) {
                 self.findings.fold_message(event.position, &said);
             }
-            let mut told = self.calls.fold(event);
-            if let Some(told) = &mut told {
-                self.work.fold(told);
+            let mut tool_event = self.calls.fold(event);
+            if let Some(tool_event) = &mut tool_event {
+                self.work.fold(tool_event);
             }
-            self.progress.fold(event, told.as_ref());
+            self.progress.fold(event, tool_event.as_ref());
             self.compactions.fold(event);
             self.usage.fold(event);
             self.remembered.fold(event);

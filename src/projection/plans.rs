@@ -224,7 +224,7 @@ mod tests {
         serde_json::from_str(json).expect("JSON")
     }
 
-    fn told(plans: &Plans) -> String {
+    fn shown(plans: &Plans) -> String {
         let plan = plans.plan().expect("a plan");
         let steps = plan.steps.iter().map(|step| format!("{}:{}", step.text, step.state));
         let current = plan.current.clone().unwrap_or_default();
@@ -253,9 +253,9 @@ mod tests {
             let mut plans = Plans::default();
             plans.call(Position(1), tool, &raw(r#"{"todos":[{"content":"old"}]}"#));
             plans.call(Position(7), tool, &raw(input));
-            assert_eq!(told(&plans), "7 a:completed b:in_progress now b", "{tool}");
+            assert_eq!(shown(&plans), "7 a:completed b:in_progress now b", "{tool}");
             plans.call(Position(8), tool, &raw(r#"{"x":1}"#));
-            assert!(told(&plans).starts_with("7 "), "no list changes nothing");
+            assert!(shown(&plans).starts_with("7 "), "no list changes nothing");
         }
     }
 
@@ -267,7 +267,7 @@ mod tests {
         plans.created(Position(2), &task("a"), "Task #4 created successfully: a");
         plans.created(Position(4), &task("b"), r#"{"task":{"id":"5","subject":"b"}}"#);
         plans.created(Position(6), &task("c"), "done");
-        assert_eq!(told(&plans), "6 a:pending b:pending c:pending now ");
+        assert_eq!(shown(&plans), "6 a:pending b:pending c:pending now ");
         let update = |plans: &mut Plans, at, json: &str| {
             plans.call(Position(at), "TaskUpdate", &raw(json)).is_some()
         };
@@ -275,7 +275,7 @@ mod tests {
         assert!(update(&mut plans, 8, r#"{"taskId":"5","status":"in_progress","subject":"B"}"#));
         assert!(update(&mut plans, 9, r#"{"taskId":"6","status":"deleted"}"#));
         assert!(!update(&mut plans, 10, r#"{"taskId":"99","status":"completed"}"#));
-        assert_eq!(told(&plans), "9 a:completed B:in_progress now B");
+        assert_eq!(shown(&plans), "9 a:completed B:in_progress now B");
         for n in 0..300 {
             plans.created(Position(11), &task("x"), &format!("Task #{} created", 100 + n));
         }
@@ -292,6 +292,6 @@ mod tests {
         let list = r#"{"merge":true,"todos":[{"id":"1","status":"completed"},
             {"id":"3","content":"c","status":"in_progress"}]}"#;
         plans.call(Position(2), "todo_write", &raw(list));
-        assert_eq!(told(&plans), "2 a:completed b:pending c:in_progress now c");
+        assert_eq!(shown(&plans), "2 a:completed b:pending c:in_progress now c");
     }
 }

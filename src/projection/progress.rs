@@ -322,7 +322,7 @@ mod tests {
             ("agent.tool_result", r#"{"call_id":"4","content":"(in this log already)"}"#),
             ("agent.tool_result", r#"{"name":"mcp__sessionlog__resume","content":"x"}"#),
         ]);
-        let tool_event: Vec<_> = progress.outputs().map(|one| (&*one.tool, one.is_error)).collect();
-        assert_eq!(tool_event, [("get_user", false)], "a read that says no is an answer");
+        let outputs: Vec<_> = progress.outputs().map(|one| (&*one.tool, one.is_error)).collect();
+        assert_eq!(outputs, [("get_user", false)], "a read that says no is an answer");
     }
 }

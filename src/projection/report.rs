@@ -241,13 +241,13 @@ impl<'a> Report<'a> {
     /// What went wrong: the tests that failed, and why, or the last line.
     pub(super) fn error(&self) -> String {
         let mut names = String::new();
-        for (told, name) in self.failing.iter().enumerate() {
+        for (listed, name) in self.failing.iter().enumerate() {
             let name = one_line(name, NAME_CHARS_MAX);
-            if names.len() + name.len() > NAMES_CHARS_MAX && told > 0 {
-                names.push_str(&format!(", {} more", self.failing.len() - told));
+            if names.len() + name.len() > NAMES_CHARS_MAX && listed > 0 {
+                names.push_str(&format!(", {} more", self.failing.len() - listed));
                 break;
             }
-            if told > 0 {
+            if listed > 0 {
                 names.push_str(", ");
             }
             names.push_str(&name);

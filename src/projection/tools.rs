@@ -374,13 +374,13 @@ fn views(input: &Members<'_>) -> bool {
 /// Whether the words of a name say that something is changed: the first sure one decides.
 fn says_change(words: &[String]) -> bool {
     let sure = |word: &&String| !UNSURE.contains(&&***word);
-    let told = |word: &String| {
+    let direction = |word: &String| {
         let word = word.as_str();
         if CHANGES.contains(&word) { Some(true) } else { READS.contains(&word).then_some(false) }
     };
-    let first = words.iter().filter(sure).find_map(told);
+    let first = words.iter().filter(sure).find_map(direction);
     first
-        .or_else(|| words.iter().find_map(told))
+        .or_else(|| words.iter().find_map(direction))
         .unwrap_or_else(|| words.iter().any(|word| UNSURE_CHANGES.contains(&word.as_str())))
 }
 
