@@ -112,15 +112,16 @@ pub fn passages(event: &Event, mut visit: impl FnMut(Passage<'_>)) {
         kind::SOURCE => {
             let Some(source) = body::read::<SourceBody>(&event.body) else { return };
             let title = source.title.as_deref().map(str::trim).filter(|title| !title.is_empty());
-            let told = title.map_or_else(|| source.url.clone(), |t| format!("{t} {}", source.url));
-            say(Field::Source, &told);
+            let source =
+                title.map_or_else(|| source.url.clone(), |t| format!("{t} {}", source.url));
+            say(Field::Source, &source);
         }
         other => {
             let Some(body) = body::read::<Value>(&event.body) else { return };
             if !is_own(&body) {
-                let mut told = String::new();
-                read(None, &body, &mut told);
-                say(field_of(other), &told);
+                let mut text = String::new();
+                read(None, &body, &mut text);
+                say(field_of(other), &text);
             }
         }
     }
@@ -145,22 +146,22 @@ fn is_own(body: &Value) -> bool {
 }
 
 /// Appends strings and numbers of a value, those with a name behind it, a line each.
-fn read(name: Option<&str>, value: &Value, told: &mut String) {
+fn read(name: Option<&str>, value: &Value, out: &mut String) {
     let mut line = |text: &dyn std::fmt::Display| {
         // Writing to a string cannot fail.
         let _ = match name.filter(|name| !matches!(*name, "content" | "text" | "name")) {
-            Some(name) => writeln!(told, "{name}: {text}"),
-            None => writeln!(told, "{text}"),
+            Some(name) => writeln!(out, "{name}: {text}"),
+            None => writeln!(out, "{text}"),
         };
     };
     match value {
         Value::String(text) if !text.trim().is_empty() => line(text),
         Value::Number(number) => line(number),
-        Value::Array(values) => values.iter().for_each(|value| read(name, value, told)),
+        Value::Array(values) => values.iter().for_each(|value| read(name, value, out)),
         Value::Object(members) => {
             for (name, value) in members {
                 if !NOT_READ.contains(&name.as_str()) && !name.ends_with("_id") {
-                    read(Some(name), value, told);
+                    read(Some(name), value, out);
                 }
             }
         }
@@ -173,13 +174,13 @@ mod tests {
     use super::*;
     use crate::projection::tests::event;
 
-    fn told(kind: &str, body: &str) -> Vec<(Field, String)> {
-        let mut told = Vec::new();
+    fn passages_of(kind: &str, body: &str) -> Vec<(Field, String)> {
+        let mut found = Vec::new();
         passages(&event(0, kind, body), |passage| {
-            assert_eq!(passage.ordinal as usize, told.len());
-            told.push((passage.field, passage.text.to_owned()));
+            assert_eq!(passage.ordinal as usize, found.len());
+            found.push((passage.field, passage.text.to_owned()));
         });
-        told
+        found
     }
 
     #[test]
@@ -221,7 +222,7 @@ mod tests {
             ("deploy.done", "not JSON", &[]),
             ("research.step", r#"{"number":"x"}"#, &[]),
         ] {
-            let found = told(kind, body);
+            let found = passages_of(kind, body);
             let found: Vec<(Field, &str)> =
                 found.iter().map(|(field, text)| (*field, text.as_str())).collect();
             assert_eq!(found, expected, "{kind} {body}");

@@ -174,12 +174,12 @@ impl Ranking {
             if !texts.insert(text) {
                 continue;
             }
-            let told = of_event.entry(found.position).or_default();
-            if *told == OF_EVENT_MAX || best.matches.len() == most {
+            let shown = of_event.entry(found.position).or_default();
+            if *shown == OF_EVENT_MAX || best.matches.len() == most {
                 best.is_all = false;
                 continue;
             }
-            *told += 1;
+            *shown += 1;
             best.matches.push(found);
         }
         best
@@ -405,8 +405,8 @@ mod tests {
         ranking.add_event(&said(0, &lines.join(" ")));
         (1..900).for_each(|at| ranking.add_event(&said(at, "ledger ledger")));
         let best = ranking.best(9, |_, _| 1.0);
-        let told: Vec<u64> = best.matches.iter().map(|found| found.position.0).collect();
-        assert_eq!((told, best.is_all), (vec![899, 0, 0, 0], false));
+        let shown: Vec<u64> = best.matches.iter().map(|found| found.position.0).collect();
+        assert_eq!((shown, best.is_all), (vec![899, 0, 0, 0], false));
     }
 
     #[test]
