@@ -466,8 +466,8 @@ pub fn why(chosen: &Chosen) -> String {
     }
     match chosen.repeats {
         0 => {}
-        1 => words.push("much of it is told already, so it counts half".to_owned()),
-        _ => words.push("it is told twice already, so it counts a quarter".to_owned()),
+        1 => words.push("much of it is shown already, so it counts half".to_owned()),
+        _ => words.push("it is shown twice already, so it counts a quarter".to_owned()),
     }
     words.join("; ")
 }

@@ -164,9 +164,9 @@ pub fn window(events: &[Event], at: Position, plan: &Plan) -> Window {
     if plan.from > Position::ZERO {
         dropped.insert(0, (Range::new(Position::ZERO, plan.from), Reason::Before));
     }
-    let told = chosen.units.iter().flat_map(|unit| &unit.said);
+    let chosen_items = chosen.units.iter().flat_map(|unit| &unit.said);
     let shortened: BTreeSet<Position> =
-        told.filter(|one| one.cut).map(|one| one.position).collect();
+        chosen_items.filter(|one| one.cut).map(|one| one.position).collect();
     if annotates && plan.shape != Shape::Events {
         note_gap(&mut chosen.units, &dropped);
     }
@@ -461,8 +461,8 @@ fn note_gap(units: &mut Vec<Unit>, dropped: &[(Range, Reason)]) {
 }
 
 fn shown_events(units: &[Unit], events: &[Event]) -> Vec<Event> {
-    let told = units.iter().flat_map(|unit| &unit.said);
-    let by_position: BTreeMap<Position, Event> = told
+    let chosen_items = units.iter().flat_map(|unit| &unit.said);
+    let by_position: BTreeMap<Position, Event> = chosen_items
         .filter_map(|one| {
             let event = events.get(one.event?)?;
             Some((one.position, Event { body: body_of(one, event), ..event.clone() }))
