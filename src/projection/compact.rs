@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::text::one_line;
 
-/// Values of one JSON text that are looked at.
+/// Most values of one JSON text that are read.
 const VALUES_MAX: usize = 400;
 /// Characters that every text keeps before whole pairs are left out.
 const TEXT_CHARS_MIN: usize = 24;
@@ -57,7 +57,7 @@ fn fitted(value: &Value, chars_max: usize) -> String {
     one_line(&pairs.join(", "), chars_max)
 }
 
-/// A pair whose value is a list with the ids and the amounts in it alone.
+/// A pair whose value is a list, reduced to the ids and the amounts in it.
 fn without_plain_words(pair: &str) -> String {
     let list =
         pair.split_once(": [").and_then(|(name, list)| Some((name, list.strip_suffix(']')?)));
@@ -91,7 +91,7 @@ fn pairs_of(value: &Value, chars: usize) -> Vec<String> {
     }
 }
 
-/// A value with the names of what is in it, or without.
+/// The text of a value, with or without the names of its members.
 fn text_of(value: &Value, chars: usize, named: bool, left: &mut usize) -> String {
     if *left == 0 {
         return String::new();

@@ -54,7 +54,7 @@ pub struct Facts {
     pub times: Option<(Timestamp, Timestamp)>,
     /// The research in it.
     pub research: Research,
-    /// The sentences of its steps and messages that say most.
+    /// The best sentences of its steps and messages.
     pub findings: Findings,
     /// How its tools fared.
     pub outcomes: Outcomes,
@@ -62,7 +62,7 @@ pub struct Facts {
     pub conversation: Conversation,
     /// How far its work is.
     pub progress: Progress,
-    /// What was done in it: files, commands, changes.
+    /// Its work: files, commands, changes.
     pub work: Work,
     /// The phases of the work.
     pub phases: Phases,
@@ -72,13 +72,13 @@ pub struct Facts {
     pub usage: Usage,
     /// What its tools answered.
     pub remembered: Remembered,
-    /// Sources that results name and the log does not say yet.
+    /// Sources in results that the log does not contain yet.
     pub findable: Findable,
     calls: calls::Calls,
 }
 
 impl Facts {
-    /// Folds one event in. Events come in ascending order of position.
+    /// Folds one event. Events come in ascending order of position.
     pub fn fold(&mut self, event: &Event) {
         self.position = event.position.plus(1);
         let first = self.times.map_or(event.processed_at, |(first, _)| first);
@@ -133,7 +133,7 @@ impl Facts {
         self.phases.fold(at, event.processed_at, &mark);
     }
 
-    /// About how many bytes of memory the facts take.
+    /// Approximate bytes of memory of the facts.
     #[must_use]
     pub fn weight(&self) -> usize {
         size_of::<Self>()

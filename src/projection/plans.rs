@@ -1,6 +1,6 @@
-//! The plan of a session: as harnesses record it (`plan.updated`) and as agents keep it themselves
-//! with tools (`TodoWrite`, `TaskCreate` and `TaskUpdate`, `update_plan`). It must not change what
-//! a step says beyond shortening it.
+//! The plan of a session: as harnesses record it (`plan.updated`) and as agents keep it with tools
+//! (`TodoWrite`, `TaskCreate` and `TaskUpdate`, `update_plan`). It must not change the text of a
+//! step except shortening it.
 
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
@@ -18,9 +18,9 @@ const LISTS: [&str; 7] = ["todos", "plan", "todoList", "todo_list", "steps", "it
 /// A step of a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlanStep {
-    /// What is to be done.
+    /// The text.
     pub text: String,
-    /// How far it is, in the harness's word; empty when it does not say.
+    /// Its state, in the harness's word; empty when absent.
     pub state: String,
 }
 
@@ -31,7 +31,7 @@ impl PlanStep {
         matches!(&*self.state, "done" | "completed" | "complete" | "finished" | "success")
     }
 
-    /// Whether it is being done.
+    /// Whether it is in progress.
     #[must_use]
     pub fn is_under_way(&self) -> bool {
         matches!(&*self.state, "in_progress" | "in-progress" | "doing" | "active" | "running")
@@ -63,7 +63,7 @@ struct PlanBody {
     current: Option<Value>,
 }
 
-/// What `TaskCreate` and `TaskUpdate` are given.
+/// The input of `TaskCreate` and `TaskUpdate`.
 #[derive(Deserialize)]
 struct TaskInput {
     #[serde(rename = "taskId", alias = "task_id", alias = "id")]
@@ -77,7 +77,7 @@ impl Plans {
         self.plan.as_ref()
     }
 
-    /// Takes in what a harness recorded.
+    /// Folds a recorded plan.
     pub(super) fn fold(&mut self, event: &Event) -> Option<()> {
         let plan: PlanBody = body::read(&event.body)?;
         let current = plan.current.as_ref().and_then(name_of);
@@ -87,7 +87,7 @@ impl Plans {
         Some(())
     }
 
-    /// Takes in a call of a tool that keeps a plan.
+    /// Folds a call of a tool that keeps a plan.
     pub(super) fn call(&mut self, position: Position, tool: &str, input: &RawValue) -> Option<()> {
         if tool.eq_ignore_ascii_case("TaskUpdate") {
             return self.update(position, serde_json::from_str(input.get()).ok()?);
@@ -112,7 +112,7 @@ impl Plans {
         Some(())
     }
 
-    /// Takes in that `TaskCreate` was answered: the answer says the id.
+    /// Folds the result of `TaskCreate`, which has the id.
     pub(super) fn created(&mut self, position: Position, input: &str, answer: &str) -> Option<()> {
         let task: TaskInput = serde_json::from_str(input).ok()?;
         let text = one_line(&task.subject?, LINE_CHARS_MAX);
@@ -124,7 +124,7 @@ impl Plans {
         let next = || last.unwrap_or(0).saturating_add(1).to_string();
         let id = id.filter(|id| !id.is_empty()).unwrap_or_else(next);
         if self.ids.iter().all(String::is_empty) {
-            // What is there is a list of another kind.
+            // The current list is of another kind.
             self.plan = None;
             self.ids.clear();
         }
@@ -156,7 +156,7 @@ impl Plans {
     /// Puts a step in its place by its id, or at the end.
     fn put(&mut self, id: &str, step: PlanStep) {
         let plan = self.plan.get_or_insert_default();
-        // Without ids so far, none is known by one.
+        // The current steps have no ids so far.
         self.ids.resize(plan.steps.len(), String::new());
         let at = self.ids.iter().position(|known| !id.is_empty() && known == id);
         if let Some(known) = at.and_then(|at| plan.steps.get_mut(at)) {
@@ -180,7 +180,7 @@ impl Plans {
         }
     }
 
-    /// Says where the plan was changed, and which of its steps is under way.
+    /// Sets the position of the change, and the current step.
     fn settle(&mut self, position: Position) {
         let plan = self.plan.get_or_insert_default();
         plan.position = position;
