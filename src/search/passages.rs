@@ -1,6 +1,6 @@
-//! What an event says, field by field and piece by piece: steps, reasons, gaps, sources, what was
-//! said, what tools were asked and answered, and any other event by its strings and numbers. It
-//! must not rank.
+//! The passages of an event, field by field and piece by piece: steps, reasons, gaps, sources,
+//! messages, calls and results of tools, and the strings and numbers of any other event. It must
+//! not rank.
 
 use std::fmt::Write as _;
 
@@ -30,7 +30,7 @@ pub enum Field {
     Reason,
     /// An approach that a step ruled out.
     Rejected,
-    /// Something that is, or was, not known.
+    /// A knowledge gap.
     Gap,
     /// A source: its title and address.
     Source,
@@ -38,9 +38,9 @@ pub enum Field {
     Call,
     /// What a tool answered.
     Result,
-    /// What a user said.
+    /// A user's message.
     Instruction,
-    /// What the agent said.
+    /// The agent's message.
     Answer,
     /// Anything else.
     Event,
@@ -64,27 +64,27 @@ impl Field {
         }
     }
 
-    /// Whether people or models wrote it: it is cut into sentences.
+    /// Whether it is prose, which is cut into sentences.
     fn is_prose(self) -> bool {
         !matches!(self, Self::Call | Self::Result | Self::Event)
     }
 }
 
-/// A piece of what an event says.
+/// A piece of an event's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Passage<'a> {
-    /// What it is part of.
+    /// Its field.
     pub field: Field,
     /// Its place among the passages of the event, from 0.
     pub ordinal: u32,
-    /// Whether it begins a text: the passage before it is part of another one.
+    /// Whether it is the first piece of a text.
     pub is_first: bool,
     /// Its text: one sentence, or some lines.
     pub text: &'a str,
 }
 
-/// Calls `visit` with every passage of the event, in the same order each time. An event that says
-/// nothing, and a call of one of this program's own tools, has none.
+/// Calls `visit` with every passage of the event, in the same order each time. An event without
+/// text, and a call of one of this program's own tools, has none.
 pub fn passages(event: &Event, mut visit: impl FnMut(Passage<'_>)) {
     let mut ordinal = 0;
     let mut say = |field: Field, text: &str| {
@@ -107,7 +107,7 @@ pub fn passages(event: &Event, mut visit: impl FnMut(Passage<'_>)) {
             let Some(gap) = body::read::<GapBody>(&event.body) else { return };
             say(Field::Gap, gap.description.as_deref().unwrap_or_default());
         }
-        // The gap says it.
+        // The text is in the event that opened the gap.
         kind::GAP_CLOSED => {}
         kind::SOURCE => {
             let Some(source) = body::read::<SourceBody>(&event.body) else { return };
@@ -145,7 +145,7 @@ fn is_own(body: &Value) -> bool {
     tools::is_own(server, text("name").unwrap_or_default())
 }
 
-/// Appends strings and numbers of a value, those with a name behind it, a line each.
+/// Appends the strings and numbers of a value, a line each, after their names.
 fn read(name: Option<&str>, value: &Value, out: &mut String) {
     let mut line = |text: &dyn std::fmt::Display| {
         // Writing to a string cannot fail.
