@@ -96,7 +96,7 @@ fn newest<T>(
     (items, None)
 }
 
-fn go_on(list: List, before: Option<usize>) -> Option<Cursor> {
+fn rest_cursor(list: List, before: Option<usize>) -> Option<Cursor> {
     before.map(|before| Cursor::List { list, before })
 }
 
@@ -111,7 +111,7 @@ pub fn steps_page(
     let made =
         |ordinal| Some((index_line(research, ordinal)?, index_line_bytes(research, ordinal)?));
     let (lines, next) = newest((0..end).rev(), purse, made, before.is_some());
-    (lines, go_on(List::Steps, next))
+    (lines, rest_cursor(List::Steps, next))
 }
 
 /// Open gaps before an ordinal, or the newest.
@@ -127,7 +127,7 @@ pub fn gaps_page(
         Some((gap_line(gap), gap_bytes(gap)))
     };
     let (lines, next) = newest(open, purse, made, before.is_some());
-    (lines, go_on(List::Gaps, next))
+    (lines, rest_cursor(List::Gaps, next))
 }
 
 /// Sources before an ordinal, or the newest.
@@ -144,7 +144,7 @@ pub fn sources_page(
         Some((source_line(source), source_bytes(source)))
     };
     let (lines, next) = newest((0..end).rev(), purse, made, before.is_some());
-    (lines, go_on(List::Sources, next))
+    (lines, rest_cursor(List::Sources, next))
 }
 
 /// Rejected approaches before an ordinal, or the newest.
@@ -158,7 +158,7 @@ pub fn rejected_page(
     let made =
         |ordinal| Some((rejected_line(research, ordinal)?, rejected_bytes(research, ordinal)?));
     let (lines, next) = newest((0..end).rev(), purse, made, before.is_some());
-    (lines, go_on(List::Rejected, next))
+    (lines, rest_cursor(List::Rejected, next))
 }
 
 /// The step of that ordinal in the index.

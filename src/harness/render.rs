@@ -263,7 +263,7 @@ impl Known<'_> {
             if let Some(known) = made.iter_mut().find(|one| one.class == name) {
                 known.count += count;
             } else if count > 0 {
-                let cursor = self.go_on(*class, &shown);
+                let cursor = self.rest_cursor(*class, &shown);
                 made.push(LeftOut { class: name, count, cursor });
             }
         }
@@ -287,7 +287,7 @@ impl Known<'_> {
     }
 
     /// The cursor of the items left out: after the newest of them.
-    fn go_on(&self, class: Class, shown: &[(usize, Form)]) -> Option<Cursor> {
+    fn rest_cursor(&self, class: Class, shown: &[(usize, Form)]) -> Option<Cursor> {
         let research = &self.facts.research;
         let is_shown = |at: usize| shown.binary_search_by_key(&at, |(place, _)| *place).is_ok();
         let newest = |count: usize| (0..count).rev().find(|at| !is_shown(*at));

@@ -168,8 +168,8 @@ fn judged(error: ClientError) -> Undelivered {
     }
 }
 
-/// Delivers spooled events, oldest first. A session that refuses for now blocks its own events only;
-/// an owner that does not answer stops the drain. After `share` no further delivery starts, but the
+/// Delivers spooled events, oldest first. A session that refuses for now blocks only its own
+/// events; an owner that does not answer ends the drain. After `share` no delivery starts, but the
 /// first always starts and one in progress completes, so that a slow network makes progress. The
 /// future may be dropped at any await: `drained` counts what was delivered.
 ///

@@ -239,7 +239,8 @@ impl<'a> Run<'a> {
         self.report.bad.push(BadLine { line, problem, session: None });
     }
 
-    /// Whether a conversation was accepted. Refused content becomes a bad line, and the import continues.
+    /// Whether a conversation was accepted. Refused content becomes a bad line, and the import
+    /// continues.
     fn whole(
         &mut self,
         line: u64,
