@@ -101,7 +101,8 @@ fn comments(text: &str) -> String {
         let taken = literal(rest, before);
         let (head, tail) = rest.split_at(taken.unwrap_or(first.len_utf8()));
         if head.starts_with("//") {
-            lines[line] = head.trim_start_matches('/').trim_start_matches('!').trim();
+            let comment = head.trim_start_matches('/').trim_start_matches('!').trim();
+            *lines.get_mut(line).unwrap() = comment;
         }
         line += head.matches('\n').count();
         before = if taken.is_some() { Some(' ') } else { Some(first) };
