@@ -1,7 +1,7 @@
 //! sessionlog keeps what happened while an agent worked: one append-only, crash-safe log of events
 //! per session, outside the model's context window, and views of it under a budget.
 //!
-//! The rooms, bottom to top; each sees only what lies beneath it (docs/architecture.md):
+//! The rooms, bottom to top; each uses only those below it (docs/architecture.md):
 //! event, secrets, env, access, log, store | projection, search, harness | service | wire |
 //! client | http, mcp, hook, import, proxy | cli.
 

@@ -1,7 +1,7 @@
 //! The engine's threads under a scheduler that tries one interleaving after another: writers,
-//! readers, the committer, the settler and a close. A wake-up that is lost, a leadership that
-//! nobody holds, a lock held both ways show as a deadlock: here no timer ever fires. It must be
-//! built with `RUSTFLAGS="--cfg shuttle"`; without it there is nothing to see.
+//! readers, the committer, the settler and a close. A lost wake-up, a leadership that no thread
+//! holds, and two locks taken in both orders are reported as a deadlock: no timer fires here. It
+//! must be built with `RUSTFLAGS="--cfg shuttle"`; without it no test runs.
 
 #![cfg(shuttle)]
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr)]
@@ -94,7 +94,7 @@ fn side_by_side(fails: bool) {
         kept.iter_mut().filter(|(name, _)| *name == session).for_each(|(_, all)| *all += done);
     }
     gone.join().unwrap();
-    // What a writer left behind is there or not, and nobody's frame but its own depends on that.
+    // A frame of a writer that died is there or not, and no other frame depends on it.
     match block_on(store.append(&key("b"), one_event())) {
         Ok(_) => kept[1].1 += 1,
         Err(error) => assert!(fails, "{error}"),

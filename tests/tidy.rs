@@ -1,6 +1,6 @@
-//! The house rules as a test: who may see whom, which room may touch what, what a file looks like,
-//! and that every test a document names exists. It reads text and links nothing of the crate, so
-//! it must not try to understand Rust better than a careful reader of one line does.
+//! The house rules as a test: which room may use which, the form of a file, and that every test a
+//! document names exists. It reads text and links nothing of the crate, so it must not try to
+//! understand Rust better than a careful reader of one line does.
 //!
 //! A rule is a function from one source file to faults. Each is run over a planted fault too: a
 //! rule that cannot fail is no rule.
@@ -101,7 +101,7 @@ const CONFINED: &[(&str, &[&str])] = &[
     // How words are compared.
     ("frostem", &["search/"]),
     ("unicode_normalization", &["search/"]),
-    // What proves who somebody is.
+    // Credentials.
     ("rustls", &["access/tls.rs", "client/"]),
     ("tokio_rustls", &["http/serve.rs"]),
     // How they look to a client, and the programs around the core.

@@ -1,7 +1,7 @@
 //! Changes the files of a store that was stopped, then opens it: it may refuse to open, and it may
-//! name what it lost; it must not serve an event nobody wrote, nor call a shortened session whole.
-//! A journal whose last frames lose every byte that speaks of them has no witness; single changed
-//! bytes never do that.
+//! name what it lost; it must not serve an event that was not written, nor call a shortened session
+//! whole. A journal whose last frames lose every byte about them has no witness; single changed
+//! bytes never cause that.
 
 use std::sync::{Arc, OnceLock};
 

@@ -7,7 +7,7 @@ use std::fmt;
 pub enum Grant {
     /// Reading sessions and listing them.
     Read,
-    /// Creating sessions, appending, changing what a session says about itself.
+    /// Creating sessions, appending, changing a session's title and metadata.
     Write,
     /// Deleting, erasing and redacting.
     Delete,
@@ -39,7 +39,7 @@ impl Grant {
         Self::ALL.into_iter().find(|grant| grant.as_str() == name)
     }
 
-    /// What calling a tool of a model needs: one that writes answers with what is kept, too.
+    /// The grants for calling a tool of a model: a tool that writes also returns what is stored.
     #[must_use]
     pub fn of_tool(read_only: bool) -> &'static [Self] {
         if read_only { &[Self::Read] } else { &[Self::Read, Self::Write] }

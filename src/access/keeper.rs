@@ -34,7 +34,7 @@ pub struct AccessOptions {
     pub tokens: Option<PathBuf>,
     /// The rules for accepting JWTs; `None` refuses all.
     pub jwt: Option<JwtRules>,
-    /// What each tenant may take at once.
+    /// Limits of each tenant.
     pub limits: PerTenant<Limits>,
 }
 
@@ -43,14 +43,14 @@ pub struct AccessOptions {
 pub struct Denied {
     /// The error text for the client.
     pub problem: &'static str,
-    /// Whose it is, when it is a token of ours that is not valid any more, and its id.
+    /// The tenant and id of a token that is not valid any more.
     pub known: Option<(Arc<Tenant>, Arc<str>)>,
 }
 
 /// What became of a token since the file was read before.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TokenChange {
-    /// Whose it is.
+    /// Its tenant.
     pub tenant: TenantId,
     /// Its id.
     pub id: String,
@@ -118,7 +118,7 @@ impl Access {
     /// Returns the principal of a credential.
     ///
     /// # Errors
-    /// [`Denied`]; what is unknown and what is wrong look the same.
+    /// [`Denied`]; an unknown and a wrong credential give the same error.
     pub fn authenticate(&self, credential: &str) -> Result<Arc<Principal>, Denied> {
         let stranger = |problem| Denied { problem, known: None };
         if credential.len() > CREDENTIAL_BYTES_MAX {
@@ -142,7 +142,7 @@ impl Access {
             problem: "the tokens of this server cannot be read now",
             known: None,
         })?;
-        // Hashed whether its name is known or not, so that both take as long.
+        // Hashed whether its name is known or not, so that both take the same time.
         let hash = TokenHash::of(credential);
         let entry = token::name_of(credential).and_then(|name| table.by_id.get(name));
         let Some(entry) = entry.filter(|entry| entry.hash == hash) else { return Err(stranger()) };
@@ -159,7 +159,7 @@ impl Access {
         Ok(Arc::clone(&entry.principal))
     }
 
-    /// Changes of tokens that were seen since this was asked for; they happened outside.
+    /// Returns and clears the changes of tokens that were seen in the file.
     #[must_use]
     pub fn changes(&self) -> Vec<TokenChange> {
         let changed = &self.tenants.changed;

@@ -5,17 +5,17 @@ use std::sync::Arc;
 use super::{Grant, Grants, Limits, Tenant};
 use crate::event::{Scope, TenantId, UserId};
 
-/// The user in whose name a tenant's audit log is kept. No credential has it.
+/// The user that owns a tenant's audit log. No credential has it.
 pub const AUDIT_USER: &str = "sessionlog.audit";
-/// Users whose names begin so are the server's own.
+/// Prefix of the server's own users.
 const RESERVED: &str = "sessionlog.";
 
 /// An authenticated caller.
 #[derive(Clone, Debug)]
 pub struct Principal {
-    /// On whose behalf.
+    /// The scope it acts in.
     pub scope: Scope,
-    /// What it may do.
+    /// Its grants.
     pub grants: Grants,
     /// What the credential is called in logs: a token's id, a JWT's user, or `local`.
     pub name: Arc<str>,
@@ -55,7 +55,7 @@ pub fn is_reserved(user: &UserId) -> bool {
     user.as_str().starts_with(RESERVED)
 }
 
-/// The scope of a credential; `None` when a name is none, or is the server's own.
+/// The scope of a credential; `None` when a name is invalid or reserved.
 #[must_use]
 pub fn scope(tenant: &str, user: &str) -> Option<Scope> {
     let (tenant, user) = (TenantId::new(tenant).ok()?, UserId::new(user).ok()?);

@@ -40,19 +40,19 @@ pub struct Record {
     pub id: String,
     /// Hash of the whole token.
     hash: String,
-    /// Whose it is.
+    /// Its tenant.
     pub tenant: String,
     /// The user of the tenant.
     pub user: String,
-    /// What it may do.
+    /// Its grants.
     pub scopes: Vec<String>,
     /// What a person calls it.
     pub label: Option<String>,
     /// When it was made.
     pub created_at: String,
-    /// From when on it is refused.
+    /// When it expires.
     pub expires_at: Option<String>,
-    /// Since when it is refused.
+    /// When it was revoked.
     pub revoked_at: Option<String>,
 }
 
@@ -68,15 +68,15 @@ pub(super) struct Checked {
 /// What a new token is to be.
 #[derive(Clone, Debug)]
 pub struct NewToken {
-    /// Whose it is.
+    /// Its tenant.
     pub tenant: String,
     /// The user of the tenant.
     pub user: String,
-    /// What it may do.
+    /// Its grants.
     pub scopes: Vec<Grant>,
     /// What a person calls it.
     pub label: Option<String>,
-    /// From when on it is refused.
+    /// When it expires.
     pub expires_at: Option<Timestamp>,
 }
 
@@ -86,7 +86,7 @@ pub enum TokensError {
     /// The file cannot be used.
     #[error("tokens file {0}")]
     File(#[from] Unusable),
-    /// What is asked for makes no sense.
+    /// An invalid parameter.
     #[error("{0}: {1}")]
     Wrong(&'static str, &'static str),
     /// No token has that name.
@@ -200,7 +200,7 @@ pub fn create(
 /// Revokes a token, by its id or by the beginning of the token that shows it. Twice is once.
 ///
 /// # Errors
-/// [`TokensError`]; then the token is as it was.
+/// [`TokensError`]; the token is unchanged then.
 pub fn revoke(path: &Path, name: &str, now: Timestamp) -> Result<Record, TokensError> {
     let _alone = files::lock_beside(path).map_err(|error| Unusable::new(path, error))?;
     let mut tokens = list(path)?;

@@ -1,6 +1,5 @@
-//! What a tenant may take of the server at once: requests under way, readers, and requests in a
-//! second. Counted by atomics of the tenant's own, so that tenants never wait for each other. It
-//! must not know what a request does.
+//! Limits of a tenant: concurrent requests, readers, and requests per second. Counted by atomics of
+//! each tenant, so that tenants never wait for each other. It must not interpret a request.
 
 use std::{
     collections::HashMap,
@@ -20,7 +19,7 @@ pub struct Limits {
     pub requests_max: u32,
     /// Streams, long polls, exports and append streams at once.
     pub readers_max: u32,
-    /// Requests in a second, on average; a second's worth may come at once.
+    /// Requests per second, on average; bursts of one second's worth are accepted.
     pub requests_per_second: u32,
 }
 
@@ -72,7 +71,7 @@ pub enum Full {
     Requests(u32),
     /// Too many readers are connected.
     Readers(u32),
-    /// They come too fast; one may come after this time.
+    /// Too many requests; one is accepted after this time.
     Pace(u32, Duration),
 }
 
@@ -95,7 +94,7 @@ impl Tenant {
         &self.id
     }
 
-    /// Lets a request in, until what is answered is dropped.
+    /// Counts a request until the result is dropped.
     ///
     /// # Errors
     /// The limit that is reached.
@@ -108,7 +107,7 @@ impl Tenant {
         }
     }
 
-    /// Lets a reader in, until what is answered is dropped.
+    /// Counts a reader until the result is dropped.
     ///
     /// # Errors
     /// [`Full::Readers`].
@@ -146,7 +145,7 @@ impl Tenant {
     }
 }
 
-/// A place among a tenant's requests or readers, given back when dropped.
+/// A counted request or reader of a tenant; released when dropped.
 #[derive(Debug)]
 pub struct Reading {
     tenant: Arc<Tenant>,
@@ -154,7 +153,7 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// `None` when all are taken; an inner `None` where nothing is counted.
+    /// `None` at the limit; an inner `None` without a limit.
     #[expect(clippy::option_option, reason = "no place and no count are different answers")]
     fn take(
         tenant: &Arc<Tenant>,

@@ -1,5 +1,5 @@
 //! The server's certificate and its key, read again when they change, so that a renewal needs no
-//! restart. It must not offer what is broken: TLS 1.2 and 1.3 by rustls, with ring.
+//! restart. It must not offer weak versions: TLS 1.2 and 1.3 by rustls, with ring.
 
 use std::{
     path::{Path, PathBuf},
@@ -25,10 +25,10 @@ pub struct Certificates {
 }
 
 impl Certificates {
-    /// Reads both files, in PEM. A renewal that cannot be used leaves what was in force.
+    /// Reads both files, in PEM. After an invalid renewal the previous certificate stays in use.
     ///
     /// # Errors
-    /// What is wrong with which file.
+    /// The file and its problem.
     pub fn open(certificate: PathBuf, key: PathBuf) -> Result<Self, Unusable> {
         let paths = vec![certificate.clone(), key.clone()];
         let make = Box::new(move |_: Option<&Arc<_>>| load(&certificate, &key));

@@ -15,7 +15,7 @@ const CHECK_CHARS: usize = 4;
 /// Digits and small letters without those that look like others.
 const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 
-/// What is kept of a token. Compared in constant time.
+/// The stored hash of a token. Compared in constant time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TokenHash(blake3::Hash);
 
@@ -36,12 +36,12 @@ impl TokenHash {
     }
 }
 
-/// Whether a credential is meant to be a token of ours.
+/// Whether a credential has the form of a token.
 pub(super) fn is_one(credential: &str) -> bool {
     credential.starts_with(MARK)
 }
 
-/// The name of a token that is whole; `None` for anything else.
+/// The name of a well-formed token; `None` for anything else.
 pub(super) fn name_of(token: &str) -> Option<&str> {
     let (name, rest) = token.strip_prefix(MARK)?.split_once('_')?;
     let fits = name.len() == NAME_CHARS && rest.len() == SECRET_CHARS + CHECK_CHARS;
@@ -116,7 +116,7 @@ mod tests {
         let access = Access::open(options, clock).expect("opened");
         assert_eq!(&*access.authenticate(&token).expect("let in").name, &*record.id);
         for _ in 0..100 {
-            // Whole in every way, and its name is known: only the secret is another.
+            // Well-formed, and its name is known: only the secret differs.
             let (other, name) = mint(&SystemEntropy);
             let body = other[..other.len() - CHECK_CHARS].replace(&name, &record.id);
             let forged = format!("{body}{}", checked(&body));

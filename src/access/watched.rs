@@ -17,7 +17,7 @@ use crate::env::files::{self, Identity};
 pub struct Unusable {
     /// The file.
     pub path: PathBuf,
-    /// What is wrong with it.
+    /// The problem.
     pub problem: String,
 }
 
@@ -61,7 +61,7 @@ type Make<T> = Box<dyn Fn(Option<&Arc<T>>) -> Result<T, Unusable> + Send + Sync>
 pub(super) struct Watched<T> {
     paths: Vec<PathBuf>,
     make: Make<T>,
-    /// Whether what the files said before stays in force while they cannot be used.
+    /// Whether the previous value stays in use while the files cannot be read.
     lenient: bool,
     seen: ArcSwap<Seen<T>>,
     making: Mutex<()>,
@@ -85,7 +85,7 @@ impl<T> Watched<T> {
         Ok(Self { paths, make, lenient, seen, making: Mutex::new(()) })
     }
 
-    /// The value of the files as they are; `None` while they cannot be used.
+    /// The value of the files; `None` while they cannot be used.
     pub(super) fn current(&self) -> Option<Arc<T>> {
         let seen = self.seen.load();
         if seen.identities == identities(&self.paths) {
@@ -97,7 +97,7 @@ impl<T> Watched<T> {
     fn make_again(&self) -> Option<Arc<T>> {
         let _one_at_a_time = self.making.lock().unwrap_or_else(PoisonError::into_inner);
         let seen = self.seen.load_full();
-        // Asked before the files are read: a change in between is seen the next time.
+        // Taken before the files are read: a change in between is detected at the next use.
         let identities = identities(&self.paths);
         if seen.identities == identities {
             return seen.value.clone();

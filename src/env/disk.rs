@@ -37,11 +37,11 @@ pub struct DataDir {
 }
 
 impl DataDir {
-    /// Opens a data directory; creates it, mode 0700, when it is absent. What exists keeps its
-    /// mode: warning about a shared directory is the caller's business.
+    /// Opens a data directory; creates it, mode 0700, when it is absent. An existing one keeps its
+    /// mode: the caller warns about a shared directory.
     ///
     /// # Errors
-    /// What the file system said.
+    /// The error of the file system.
     pub fn open(path: &Path) -> io::Result<Self> {
         create_durably(path)?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -55,8 +55,8 @@ impl DataDir {
         Self { lock_rule, ..self }
     }
 
-    /// Locks the directory itself. `None` when another process holds it; `Some(None)` when the
-    /// file system cannot lock a directory and the rule accepts that.
+    /// Locks the directory itself. `None` when another process holds it; `Some(None)` when the file
+    /// system cannot lock a directory and the rule accepts that.
     ///
     /// The descriptor is read-only, which `flock` takes and an open-file-description lock does
     /// not. The lock belongs to the directory's inode, so that it holds across bind mounts, process
@@ -97,7 +97,7 @@ impl DataDir {
     }
 
     /// Opens an existing file in one call that follows no link at any depth; `None` where the
-    /// system has none (Linux before 5.6, a sandbox), or a new file is asked for.
+    /// system lacks the call (Linux before 5.6, a sandbox), or when a new file is requested.
     fn existing(&self, path: &str, flags: OFlags) -> Option<io::Result<OwnedFd>> {
         if flags.contains(OFlags::CREATE) {
             return None;
@@ -142,7 +142,7 @@ impl DataDir {
     }
 }
 
-/// What a file system means that cannot lock a directory: NFS asks for a writable descriptor
+/// The error of a file system that cannot lock a directory: NFS requires a writable descriptor
 /// (`EBADF`), others have no locks.
 fn no_directory_lock(error: Errno) -> io::Error {
     let why = format!(
@@ -322,7 +322,7 @@ impl File for DiskFile {
                     at += written as u64;
                     rest = rest.get(written..).unwrap_or_default();
                 }
-                // The signal came before the first byte was taken, so nothing was synced in vain.
+                // The signal came before the first byte was written, so no sync is lost.
                 Err(Errno::INTR) => {}
                 // A file system without the flag, a kernel or a sandbox without the call: nothing
                 // was written.
@@ -337,8 +337,7 @@ impl File for DiskFile {
     }
 
     fn hurry(&self, byte_offset: u64, bytes: u64) {
-        // Dirty pages of the range are sent off; only clean ones would be dropped, and what was
-        // just written is not.
+        // Writes dirty pages of the range back first: only clean ones can be dropped.
         if let Some(bytes) = std::num::NonZeroU64::new(bytes) {
             let _ = rustix::fs::fadvise(&self.file, byte_offset, Some(bytes), Advice::DontNeed);
         }

@@ -1,12 +1,12 @@
-//! The only randomness. It must not be asked for anywhere else.
+//! The only source of randomness. No other file may draw any.
 
 use std::cell::RefCell;
 
 use super::Entropy;
 
-/// Bytes asked of the kernel at a time: every event takes some, and each question is a system call.
+/// Bytes read from the kernel at a time: every event needs some, and each read is a system call.
 const POOL_BYTES: usize = 4096;
-/// More than this is asked of the kernel directly.
+/// Larger requests go to the kernel directly.
 const POOLED_BYTES_MAX: usize = 64;
 
 /// The kernel's generator, through a pool of each thread's own. Bytes are handed out once and

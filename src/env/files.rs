@@ -23,7 +23,7 @@ pub struct Input {
 /// Opens a file for reading.
 ///
 /// # Errors
-/// What the file system said; `IsADirectory` for a directory.
+/// The error of the file system; `IsADirectory` for a directory.
 pub fn open(path: &Path) -> io::Result<Input> {
     let file = fs::File::open(path)?;
     let metadata = file.metadata()?;
@@ -37,7 +37,7 @@ pub fn open(path: &Path) -> io::Result<Input> {
 /// Reads a whole file of at most `bytes_max` bytes.
 ///
 /// # Errors
-/// What the file system said; `FileTooLarge` for a larger one.
+/// The error of the file system; `FileTooLarge` for a larger one.
 pub fn read(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     fs::File::open(path)?.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes)?;
@@ -87,7 +87,7 @@ pub struct Output {
 /// Starts writing `path`, mode 0600. An existing file stays as it is until [`Output::finish`].
 ///
 /// # Errors
-/// What the file system said.
+/// The error of the file system.
 pub fn create(path: &Path) -> io::Result<Output> {
     let mut name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_owned();
     name.push(format!(".part-{}", std::process::id()));
@@ -108,10 +108,10 @@ impl Write for Output {
 }
 
 impl Output {
-    /// Makes the bytes durable and gives the file its name.
+    /// Makes the bytes durable and renames the file.
     ///
     /// # Errors
-    /// What the file system said; the name is untouched then.
+    /// The error of the file system; the name is untouched then.
     pub fn finish(mut self) -> io::Result<()> {
         self.writer.flush()?;
         self.writer.get_ref().sync_all()?;
@@ -124,17 +124,17 @@ impl Output {
 impl Drop for Output {
     fn drop(&mut self) {
         if !self.finished {
-            // What is left of a failed export is of no use to anybody.
+            // The rest of a failed export is useless.
             let _ = fs::remove_file(&self.part);
         }
     }
 }
 
-/// Puts a text where a file is, or none yet: whole or not at all. A link stays one, a file that is
-/// there keeps its rights; a new one has `mode`.
+/// Replaces or creates a file: whole or not at all. A link stays a link, an existing file keeps its
+/// rights; a new one has `mode`.
 ///
 /// # Errors
-/// What the file system said; the file is as it was then.
+/// The error of the file system; the file is as it was then.
 pub fn replace(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     let (path, mode) = match look(path)? {
         Some(found) => (canonical(path)?, found.mode),
@@ -149,7 +149,7 @@ pub fn replace(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
 /// Appends to a file, created with mode 0600, and makes it durable: for a spool.
 ///
 /// # Errors
-/// What the file system said; a part of the bytes may have been written.
+/// The error of the file system; a part of the bytes may have been written.
 pub fn append(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let created = !path.exists();
     let mut file = fs::OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
@@ -161,7 +161,7 @@ pub fn append(path: &Path, bytes: &[u8]) -> io::Result<()> {
 /// Creates a directory and what is missing above it, mode 0700.
 ///
 /// # Errors
-/// What the file system said.
+/// The error of the file system.
 pub fn create_dir(path: &Path) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
@@ -169,7 +169,7 @@ pub fn create_dir(path: &Path) -> io::Result<()> {
 /// Paths in a directory, sorted.
 ///
 /// # Errors
-/// What the file system said.
+/// The error of the file system.
 pub fn list(directory: &Path) -> io::Result<Vec<PathBuf>> {
     let mut paths: Vec<PathBuf> =
         fs::read_dir(directory)?.map(|entry| entry.map(|e| e.path())).collect::<Result<_, _>>()?;
@@ -180,7 +180,7 @@ pub fn list(directory: &Path) -> io::Result<Vec<PathBuf>> {
 /// Removes a file; an absent one is success.
 ///
 /// # Errors
-/// What the file system said.
+/// The error of the file system.
 pub fn remove(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -188,19 +188,19 @@ pub fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Takes every right from group and others, for a socket just bound.
+/// Removes all rights of group and others from a socket just bound.
 ///
 /// # Errors
-/// What the file system said.
+/// The error of the file system.
 pub fn make_private(path: &Path) -> io::Result<()> {
     let mode = fs::metadata(path)?.permissions().mode() & 0o700;
     fs::set_permissions(path, fs::Permissions::from_mode(mode))
 }
 
-/// Lets other users pass through a directory to what is theirs in it, and see nothing of it.
+/// Lets other users traverse a directory to their own files in it, without listing it.
 ///
 /// # Errors
-/// What the file system said.
+/// The error of the file system.
 pub fn make_passable(directory: &Path) -> io::Result<()> {
     fs::set_permissions(directory, fs::Permissions::from_mode(0o711))
 }
@@ -208,7 +208,7 @@ pub fn make_passable(directory: &Path) -> io::Result<()> {
 /// Changes the owner of the file at a path; only root may.
 ///
 /// # Errors
-/// What the file system said.
+/// The error of the file system.
 pub fn give(path: &Path, uid: u32, gid: u32) -> io::Result<()> {
     std::os::unix::fs::chown(path, Some(uid), Some(gid))
 }
@@ -228,10 +228,10 @@ pub struct PathInfo {
     pub uid: u32,
 }
 
-/// Looks at a path; `None` when nothing is there.
+/// Metadata of a path; `None` when it does not exist.
 ///
 /// # Errors
-/// What the file system said.
+/// The error of the file system.
 pub fn look(path: &Path) -> io::Result<Option<PathInfo>> {
     let metadata = match fs::metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -256,11 +256,11 @@ pub fn is_own_dir(path: &Path) -> bool {
     })
 }
 
-/// The number of the user that a path belongs to, links followed; `None` when it is this user's, or
-/// when nothing is there.
+/// The user id of a path's owner, links followed; `None` when it is this user, or when the path
+/// does not exist.
 ///
 /// # Errors
-/// What the file system said.
+/// The error of the file system.
 pub fn other_user(path: &Path) -> io::Result<Option<u32>> {
     let own = rustix::process::geteuid().as_raw();
     Ok(look(path)?.map(|found| found.uid).filter(|uid| *uid != own))
@@ -272,10 +272,10 @@ pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// Gives a file another name in the same file system; what had that name is gone.
+/// Renames a file within its file system; replaces the target.
 ///
 /// # Errors
-/// What the file system said.
+/// The error of the file system.
 pub fn rename(from: &Path, to: &Path) -> io::Result<()> {
     fs::rename(from, to)
 }
@@ -292,7 +292,7 @@ pub struct Identity {
 /// What a path names now, links followed.
 ///
 /// # Errors
-/// What the file system said.
+/// The error of the file system.
 pub fn identity(path: &Path) -> io::Result<Identity> {
     let about = fs::metadata(path)?;
     Ok(Identity {
@@ -306,7 +306,7 @@ pub fn identity(path: &Path) -> io::Result<Identity> {
 /// Bytes that this user can still write to the file system of a path.
 ///
 /// # Errors
-/// What the system said.
+/// The error of the system.
 pub fn free_bytes(path: &Path) -> io::Result<u64> {
     let about = rustix::fs::statvfs(path)?;
     Ok(about.f_bavail.saturating_mul(about.f_frsize))
@@ -316,7 +316,7 @@ pub fn free_bytes(path: &Path) -> io::Result<u64> {
 /// is on a file beside it, `NAME.lock`, because the file itself is replaced.
 ///
 /// # Errors
-/// What the file system said.
+/// The error of the file system.
 pub fn lock_beside(path: &Path) -> io::Result<impl Sized + use<>> {
     let file = lock_file(path)?;
     file.lock()?;
@@ -326,7 +326,7 @@ pub fn lock_beside(path: &Path) -> io::Result<impl Sized + use<>> {
 /// The same lock, or `None` while another process holds it.
 ///
 /// # Errors
-/// What the file system said.
+/// The error of the file system.
 pub fn try_lock_beside(path: &Path) -> io::Result<Option<impl Sized + use<>>> {
     let file = lock_file(path)?;
     match file.try_lock() {
@@ -347,7 +347,7 @@ fn lock_file(path: &Path) -> io::Result<fs::File> {
 /// The one absolute spelling of an existing path: links, `.` and `..` resolved.
 ///
 /// # Errors
-/// What the file system said.
+/// The error of the file system.
 pub fn canonical(path: &Path) -> io::Result<PathBuf> {
     fs::canonicalize(path)
 }

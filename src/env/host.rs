@@ -1,6 +1,6 @@
-//! The machine around a data directory: the owner's socket and log file, a process that leaves
-//! its terminal, a scratch directory. It must not touch what a data
-//! directory holds: that is `disk`, under the lock.
+//! The machine around a data directory: the owner's socket and log file, a process that leaves its
+//! terminal, a scratch directory. It must not touch the content of a data directory: that is
+//! `disk`, under the lock.
 
 #![expect(clippy::disallowed_types, reason = "one of the rooms of the file system")]
 
@@ -32,7 +32,7 @@ use super::{Entropy, disk::DataDir, entropy::SystemEntropy, files};
 const SOCKET_FILE: &str = "owner.sock";
 /// Bytes a unix socket's address has room for on Linux, its final zero left out.
 const SOCKET_PATH_BYTES_MAX: usize = 107;
-/// The longest name made beside `SOCKET_FILE` (while it is being bound).
+/// The longest name derived from `SOCKET_FILE` (while it is being bound).
 const SOCKET_NEW_FILE: &str = "owner.sock.new";
 
 /// Sent to a process that lets a file grow beyond its limit; without a handler it ends the process.
@@ -43,7 +43,7 @@ pub const FILE_SIZE_SIGNAL: i32 = rustix::process::Signal::XFSZ.as_raw();
 pub struct OwnerSocket {
     /// A path short enough to bind and connect to.
     pub path: PathBuf,
-    /// Keeps `path` alive: a data directory whose path is too long for a socket's address is
+    /// Keeps `path` valid: a data directory whose path is too long for a socket's address is
     /// reached through this descriptor.
     pub directory: Option<OwnedFd>,
     /// Device and inode of the socket that was bound here.
@@ -55,7 +55,7 @@ impl OwnerSocket {
     /// created when absent, because only an open directory gives it a short name.
     ///
     /// # Errors
-    /// What the file system said.
+    /// The error of the file system.
     pub fn of(data_dir: &Path) -> io::Result<Self> {
         let plain = data_dir.join(SOCKET_FILE);
         if data_dir.join(SOCKET_NEW_FILE).as_os_str().len() <= SOCKET_PATH_BYTES_MAX {
@@ -73,7 +73,7 @@ impl OwnerSocket {
     /// holder of the data directory's lock may call this: it would cut a living owner off.
     ///
     /// # Errors
-    /// What the system said.
+    /// The error of the system.
     pub fn bind(&self) -> io::Result<UnixListener> {
         let new = self.path.with_file_name(SOCKET_NEW_FILE);
         files::remove(&new)?;
@@ -100,18 +100,18 @@ impl OwnerSocket {
         }
     }
 
-    /// Takes the socket's name away, so that the next client starts an owner at once. Another
-    /// owner's socket under the same name stays.
+    /// Removes the socket's name, so that the next client starts an owner at once. Another owner's
+    /// socket under the same name stays.
     ///
     /// # Errors
-    /// What the file system said.
+    /// The error of the file system.
     pub fn remove(&self) -> io::Result<()> {
         if self.is_ours()? { files::remove(&self.path) } else { Ok(()) }
     }
 }
 
-/// What a command prints. Its words are its arguments: no shell reads them, and none of our own
-/// variables is handed on.
+/// The output of a command. It is split into arguments without a shell, and gets none of this
+/// program's variables.
 ///
 /// # Errors
 /// When it cannot be run, fails, or prints more than so many bytes or no text.
@@ -144,7 +144,7 @@ fn is_ours(name: &OsStr) -> bool {
 /// Disables core dumps of this process and lets only root read its memory: it holds keys.
 ///
 /// # Errors
-/// What the system said.
+/// The error of the system.
 pub fn keep_memory_private() -> io::Result<()> {
     let nothing = Rlimit { current: Some(0), maximum: Some(0) };
     rustix::process::setrlimit(Resource::Core, nothing)?;
@@ -158,10 +158,10 @@ fn identity(path: &Path) -> io::Result<(u64, u64)> {
     Ok((about.dev(), about.ino()))
 }
 
-/// Opens a log file for appending, mode 0600; starts it anew once it is larger than `bytes_max`.
+/// Opens a log file for appending, mode 0600; truncates it once it is larger than `bytes_max`.
 ///
 /// # Errors
-/// What the file system said.
+/// The error of the file system.
 pub fn open_log(path: &Path, bytes_max: u64) -> io::Result<impl Write + Send + 'static> {
     let large = fs::metadata(path).is_ok_and(|about| about.len() > bytes_max);
     let mut options = fs::OpenOptions::new();
@@ -174,14 +174,14 @@ pub fn open_log(path: &Path, bytes_max: u64) -> io::Result<impl Write + Send + '
     options.open(path)
 }
 
-/// Makes this process the leader of a process session of its own and closes every descriptor it
-/// inherited beside the standard three: a terminal that closes does not end it, and no lock or
-/// pipe of the program that started it stays open because of it.
+/// Makes this process the leader of a process session and closes every inherited descriptor except
+/// the standard three: a terminal that closes does not end it, and no lock or pipe of the parent
+/// stays open.
 ///
 /// Call it first in `main`, before anything opens a file.
 ///
 /// # Errors
-/// What the system said.
+/// The error of the system.
 pub fn leave_parent() -> io::Result<()> {
     let numbers: Vec<i32> = fs::read_dir("/proc/self/fd")?
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
@@ -212,14 +212,14 @@ mod allocator {
 
     #[expect(unsafe_code, reason = "a function of a library in C")]
     unsafe extern "C" {
-        /// Gives what is free to the system; with `force` at once.
+        /// Returns free memory to the system; with `force` at once.
         pub(super) safe fn mi_collect(force: bool);
-        /// Gives an option a value, unless its variable in the environment has.
+        /// Sets an option, unless its environment variable does.
         pub(super) safe fn mi_option_set_default(option: c_int, value: c_long);
     }
 
-    /// Milliseconds until what is free goes back to the system by itself; ten times as many for
-    /// what was free in one piece.
+    /// Milliseconds until free memory is returned to the system; ten times as many for memory freed
+    /// in one piece.
     pub(super) const PURGE_DELAY: c_int = 15;
 }
 
@@ -241,13 +241,13 @@ pub fn give_memory_back() {
 /// Redirects standard output to `/dev/null`, so that its reader gets end of file.
 ///
 /// # Errors
-/// What the system said.
+/// The error of the system.
 pub fn close_stdout() -> io::Result<()> {
     let nothing = fs::OpenOptions::new().write(true).open("/dev/null")?;
     Ok(rustix::stdio::dup2_stdout(nothing)?)
 }
 
-/// A directory of our own that goes away with its contents when dropped.
+/// A private directory that is removed with its contents when dropped.
 #[derive(Debug)]
 pub struct Scratch {
     path: PathBuf,
@@ -258,7 +258,7 @@ impl Scratch {
     /// Creates an empty directory, mode 0700, in the machine's place for temporary files.
     ///
     /// # Errors
-    /// What the file system said.
+    /// The error of the file system.
     pub fn new(prefix: &str) -> io::Result<Self> {
         Self::new_in(&std::env::temp_dir(), prefix)
     }
@@ -266,7 +266,7 @@ impl Scratch {
     /// Creates an empty directory, mode 0700, in `parent`.
     ///
     /// # Errors
-    /// What the file system said.
+    /// The error of the file system.
     pub fn new_in(parent: &Path, prefix: &str) -> io::Result<Self> {
         let mut random = [0; 8];
         SystemEntropy.fill(&mut random);
@@ -276,13 +276,13 @@ impl Scratch {
         Ok(Self { path, kept: false })
     }
 
-    /// Where it is.
+    /// Its path.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Leaves it where it is.
+    /// Disables the removal.
     #[must_use]
     pub fn keep(mut self) -> PathBuf {
         self.kept = true;

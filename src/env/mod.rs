@@ -1,6 +1,6 @@
 //! OUTSIDE WORLD: files, clock and randomness behind small object-safe traits, so that one seed
-//! replays a whole run. It must not know what a file holds. Nothing outside this room may name
-//! `std::fs`, read a clock or ask for randomness.
+//! replays a whole run. It must not depend on the content of a file. Nothing outside this room may
+//! name `std::fs`, read a clock or draw randomness.
 
 pub mod clock;
 pub mod disk;
@@ -25,54 +25,54 @@ pub trait File: Send + Sync {
     /// them may have been written.
     ///
     /// # Errors
-    /// What the file system said; `ErrorKind::StorageFull` for a full disk.
+    /// The error of the file system; `ErrorKind::StorageFull` for a full disk.
     fn write_at(&self, byte_offset: u64, bytes: &[u8]) -> io::Result<()>;
 
-    /// Reads until `buffer` is full or the file ends; answers how many bytes were read.
+    /// Reads until `buffer` is full or the file ends; returns the number of bytes.
     ///
     /// # Errors
-    /// What the file system said.
+    /// The error of the file system.
     fn read_at(&self, byte_offset: u64, buffer: &mut [u8]) -> io::Result<usize>;
 
     /// Reads what can be had without waiting for a device, from the front of `buffer` on: it may
     /// be less than there is.
     ///
     /// # Errors
-    /// What the file system said; then, too, [`Self::read_at`] may have better news.
+    /// The error of the file system; [`Self::read_at`] may still succeed.
     fn read_cached(&self, byte_offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
         let _ = (byte_offset, buffer);
         Ok(0)
     }
 
-    /// Makes content and size durable (`fdatasync`). After an error nothing is known of any byte
-    /// written since the last success, and asking again proves nothing.
+    /// Makes content and size durable (`fdatasync`). After an error the state of every byte written
+    /// since the last success is unknown, and a second sync proves nothing.
     ///
     /// # Errors
-    /// What the file system said.
+    /// The error of the file system.
     fn sync(&self) -> io::Result<()>;
 
     /// Writes all bytes at `byte_offset` and makes them and the size durable, as `write_at` and
-    /// `sync` would in one call; bytes written otherwise may stay volatile. After an error nothing
-    /// is known of any of them, and asking again proves nothing.
+    /// `sync` would in one call; bytes written otherwise may stay volatile. After an error the
+    /// state of all of them is unknown, and a second sync proves nothing.
     ///
     /// # Errors
-    /// What the file system said.
+    /// The error of the file system.
     fn write_durably(&self, byte_offset: u64, bytes: &[u8]) -> io::Result<()>;
 
-    /// Asks for bytes to be on their way to the device, so that a later sync finds less to do. A
-    /// hint: it waits for nothing and promises nothing.
+    /// Starts writing bytes back to the device, so that a later sync has less to do. A hint: it
+    /// does not block and promises nothing.
     fn hurry(&self, byte_offset: u64, bytes: u64);
 
     /// Size in bytes.
     ///
     /// # Errors
-    /// What the file system said.
+    /// The error of the file system.
     fn len(&self) -> io::Result<u64>;
 
     /// Whether the file has no byte.
     ///
     /// # Errors
-    /// What the file system said.
+    /// The error of the file system.
     fn is_empty(&self) -> io::Result<bool> {
         self.len().map(|bytes| bytes == 0)
     }
@@ -80,7 +80,7 @@ pub trait File: Send + Sync {
     /// Drops clean cached pages, so that the next read comes from the device.
     ///
     /// # Errors
-    /// What the file system said.
+    /// The error of the file system.
     fn evict(&self) -> io::Result<()>;
 }
 
@@ -91,7 +91,7 @@ pub struct Entry {
     pub name: String,
     /// Whether it is a directory.
     pub is_dir: bool,
-    /// Whether it is a file: no link, no pipe.
+    /// Whether it is a regular file.
     pub is_file: bool,
 }
 
@@ -118,63 +118,63 @@ pub trait Storage: Send + Sync {
     /// durable only after `sync_dir` of its directory.
     ///
     /// # Errors
-    /// What the file system said.
+    /// The error of the file system.
     fn create(&self, path: &str) -> io::Result<Box<dyn File>>;
 
     /// Opens an existing file for reading and writing; never follows a symbolic link.
     ///
     /// # Errors
-    /// What the file system said.
+    /// The error of the file system.
     fn open(&self, path: &str) -> io::Result<Box<dyn File>>;
 
     /// Opens an existing file for reading; never follows a symbolic link.
     ///
     /// # Errors
-    /// What the file system said.
+    /// The error of the file system.
     fn open_read(&self, path: &str) -> io::Result<Box<dyn File>>;
 
     /// The names in a directory, sorted.
     ///
     /// # Errors
-    /// What the file system said.
+    /// The error of the file system.
     fn list(&self, directory: &str) -> io::Result<Vec<Entry>>;
 
     /// Creates a directory, mode 0700; an existing one is success.
     ///
     /// # Errors
-    /// What the file system said.
+    /// The error of the file system.
     fn create_dir(&self, directory: &str) -> io::Result<()>;
 
     /// Renames a file over another, atomically.
     ///
     /// # Errors
-    /// What the file system said.
+    /// The error of the file system.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
 
     /// Unlinks a file.
     ///
     /// # Errors
-    /// What the file system said.
+    /// The error of the file system.
     fn remove(&self, path: &str) -> io::Result<()>;
 
     /// Makes the names in a directory durable; `""` is the data directory itself.
     ///
     /// # Errors
-    /// What the file system said.
+    /// The error of the file system.
     fn sync_dir(&self, directory: &str) -> io::Result<()>;
 
     /// Makes everything written to this file system durable (`syncfs`), through a descriptor held
     /// open since start, so that no writeback error is missed.
     ///
     /// # Errors
-    /// What the file system said.
+    /// The error of the file system.
     fn sync_all(&self) -> io::Result<()>;
 
     /// Takes the exclusive lock of the data directory: of the directory and of the file `LOCK`,
     /// created when absent. `None` when another process holds one of them.
     ///
     /// # Errors
-    /// What the file system said.
+    /// The error of the file system.
     fn lock(&self) -> io::Result<Option<Box<dyn Lock>>>;
 }
 
@@ -186,7 +186,7 @@ pub fn out_of_descriptors(error: &io::Error) -> bool {
     error.raw_os_error().is_some_and(|code| codes.contains(&code))
 }
 
-/// Whether the device could not read what was asked for: other parts of the file may be well.
+/// Whether the device could not read the requested bytes: other parts of the file may be intact.
 #[must_use]
 pub fn unreadable(error: &io::Error) -> bool {
     error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error())
@@ -197,7 +197,7 @@ pub trait Clock: Send + Sync {
     /// Wall time; may jump either way.
     fn now(&self) -> Timestamp;
 
-    /// Time since some fixed instant; never goes back.
+    /// Time since a fixed instant; monotonic.
     fn monotonic(&self) -> Duration;
 }
 
@@ -207,8 +207,8 @@ pub trait Entropy: Send + Sync {
     /// for ids and salts, not for keys and nonces.
     fn fill(&self, bytes: &mut [u8]);
 
-    /// Fills `bytes` with random bytes that no pool ever held, for keys and nonces: a copy of this
-    /// process's memory (a snapshot of the machine, a core dump) foretells none of them.
+    /// Fills `bytes` with random bytes that were in no pool, for keys and nonces: a copy of this
+    /// process's memory (a snapshot of the machine, a core dump) predicts none of them.
     fn fill_secret(&self, bytes: &mut [u8]);
 }
 
@@ -229,7 +229,7 @@ impl Env {
     /// The real machine, with `data_dir` (created when absent, mode 0700) as data directory.
     ///
     /// # Errors
-    /// What the file system said.
+    /// The error of the file system.
     pub fn real(data_dir: &Path) -> io::Result<Self> {
         Self::locked_by(data_dir, LockRule::default())
     }
@@ -237,7 +237,7 @@ impl Env {
     /// The same under a rule for the lock of the data directory.
     ///
     /// # Errors
-    /// What the file system said.
+    /// The error of the file system.
     pub fn locked_by(data_dir: &Path, rule: LockRule) -> io::Result<Self> {
         Ok(Self {
             storage: Arc::new(disk::DataDir::open(data_dir)?.with_lock_rule(rule)),

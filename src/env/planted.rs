@@ -1,8 +1,8 @@
-//! Defects planted on purpose: with one of them a test proves that the tests would see it. Without
-//! the feature `sim` the question costs nothing and the answer is no. It must not plant anything by
-//! itself, and no defect may be asked for in more than one place.
+//! Planted defects: each proves that the tests detect it. Without the feature `sim` the check is
+//! always false and costs nothing. It must not plant anything by itself, and each defect is checked
+//! in one place only.
 
-/// A defect of the protocol, in the engine. What the disk is asked for is spoiled around it.
+/// A defect of the protocol, in the engine. Defects of disk calls are planted around the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Defect {
     /// A request is written into the journal file that the last start ended.
@@ -17,7 +17,7 @@ pub enum Defect {
     ForgetShared,
     /// The key of an erased session stays.
     KeepErasedKey,
-    /// The checksum of a payload is not looked at.
+    /// The checksum of a payload is not checked.
     HeaderOnlyChecksum,
     /// A key is not made durable before something is written under it.
     LateKey,
@@ -29,7 +29,8 @@ pub enum Defect {
     RecycleBeforeSettling,
     /// Journal files are free that the older settled file needs.
     RecyclePastOlder,
-    /// The end of a poisoned file is named behind what failed, whose positions are given again.
+    /// The end of a poisoned file is recorded after the failed frame, so its positions are used
+    /// again.
     ReuseAfterPoison,
     /// One nonce for everything.
     SameNonce,

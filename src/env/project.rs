@@ -69,7 +69,7 @@ mod tests {
             assert_eq!((found.root.is_some(), found.shared), (root, directory == "home"));
         }
         assert!(Project::of(Path::new("/"), Some(&home)).shared);
-        // A home directory that is not known stops no search.
+        // An unknown home directory does not stop the search.
         let found = Project::of(&top.join("home/plain/sub"), None);
         assert_eq!(found.root, Some(home));
     }

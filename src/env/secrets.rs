@@ -13,7 +13,7 @@ use zeroize::Zeroizing;
 /// Bytes of a master key.
 pub const KEY_BYTES: usize = 32;
 
-/// A key that is wiped from memory when it is dropped, and shows nothing of itself.
+/// A key that is wiped from memory when it is dropped, and never printed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Zeroizing<[u8; KEY_BYTES]>);
 
@@ -50,9 +50,9 @@ impl fmt::Debug for Secret {
 /// The keys a store is opened with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MasterKeys {
-    /// What is written is written under this one.
+    /// Encrypts what is written.
     pub current: Secret,
-    /// What was written under the one before can still be read.
+    /// Decrypts what was written under the previous key.
     pub previous: Option<Secret>,
 }
 

@@ -1,5 +1,5 @@
-//! An event as it is emitted and as it is kept. Bodies are opaque bytes here: JSON text without
-//! the reserved members, cut by wire. It must not parse a body.
+//! Events as emitted and as stored. Bodies are opaque bytes here: JSON text without the reserved
+//! members, cut by wire. It must not parse a body.
 
 use bytes::Bytes;
 
@@ -33,7 +33,7 @@ pub struct Event {
     pub kind: EventType,
     /// Who caused the event.
     pub origin: Origin,
-    /// The client's clock, when it said so.
+    /// The client's time, if given.
     pub created_at: Option<Timestamp>,
     /// The store's clock; never decreases in a session.
     pub processed_at: Timestamp,
@@ -65,16 +65,16 @@ pub struct Batch {
     pub events: Vec<NewEvent>,
     /// Compare and append: the batch's first event must get this position.
     pub if_position: Option<Position>,
-    /// The client's name for the batch: a retry within 24 h answers the same positions.
+    /// The client's key of the batch: a retry within 24 h returns the same positions.
     pub key: Option<BatchKey>,
     /// The token of the writer's lease.
     pub fence: Option<Fence>,
-    /// Kept with the events, in the same frame. A batch that is known already keeps none.
+    /// Stored with the events, in the same frame; not stored when the batch is a retry.
     pub note: Option<NewNote>,
 }
 
 impl Batch {
-    /// Whether it is a note alone that the server made by itself.
+    /// Whether it is only a note that the server made by itself.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.events.is_empty() && self.note.as_ref().is_some_and(|note| note.idle)

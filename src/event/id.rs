@@ -114,7 +114,7 @@ id!(
     check_name
 );
 id!(
-    /// Name of an event, unique in its session for ever; minted by the store when the client gives
+    /// Id of an event, unique in its session for ever; drawn by the store when the client gives
     /// none. Any printable text of at most 128 bytes.
     EventId,
     check_text
@@ -135,7 +135,7 @@ impl BatchKey {
     }
 }
 
-/// Tenant and user on whose behalf a verb runs.
+/// The tenant and user that a verb acts for.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Scope {
     /// The tenant.
@@ -155,7 +155,7 @@ impl Scope {
 /// A session of a scope.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionKey {
-    /// Whose session it is.
+    /// The session's scope.
     pub scope: Scope,
     /// Its name in that scope.
     pub session: SessionId,

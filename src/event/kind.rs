@@ -1,5 +1,5 @@
-//! The type of an event: `{domain}.{action}`, an open set. Unknown types are kept and served
-//! untouched. It must not hold a closed enum of types: docs/events.md lists the known ones.
+//! The type of an event: `{domain}.{action}`, an open set. Unknown types are stored and served
+//! unchanged. It must not hold a closed enum of types: docs/events.md lists the known ones.
 
 use std::{fmt, sync::Arc};
 
@@ -31,8 +31,8 @@ impl EventType {
         }
     }
 
-    /// The type of an event that is kept already: checks are for what comes in, and a rule made
-    /// since must not make what was acknowledged unreadable.
+    /// The type of a stored event, unchecked: a rule added later must not make what was
+    /// acknowledged unreadable.
     #[must_use]
     pub fn kept(text: &str) -> Self {
         Self(text.into())

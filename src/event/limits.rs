@@ -6,7 +6,7 @@ pub const ID_BYTES_MAX: usize = 128;
 pub const EVENT_ID_BYTES_MAX: usize = 128;
 /// Bytes of an event type.
 pub const EVENT_TYPE_BYTES_MAX: usize = 128;
-/// Bytes of one event without its reserved members, as it is kept.
+/// Bytes of one event without its reserved members, as stored.
 pub const EVENT_BYTES_MAX: usize = 4 << 20;
 /// Events in one batch.
 pub const BATCH_EVENTS_MAX: usize = 1_000;
@@ -29,11 +29,11 @@ pub const METADATA_VALUE_CHARS_MAX: usize = 512;
 pub const TITLE_CHARS_MAX: usize = 512;
 /// Characters of the name of a workspace.
 pub const WORKSPACE_CHARS_MAX: usize = 512;
-/// Sessions of a page when the client does not say.
+/// Default sessions of a page.
 pub const PAGE_SESSIONS_DEFAULT: usize = 100;
 /// Sessions of a page at most.
 pub const PAGE_SESSIONS_MAX: usize = 1_000;
-/// Events of a page when the client does not say.
+/// Default events of a page.
 pub const PAGE_EVENTS_DEFAULT: usize = 1_000;
 /// Events of a page at most.
 pub const PAGE_EVENTS_MAX: usize = 10_000;
@@ -45,13 +45,13 @@ pub const READERS_MAX: usize = 10_000;
 pub const WAIT_MS_MAX: u64 = 60_000;
 /// How long a batch key is remembered, in microseconds.
 pub const BATCH_KEY_MICROS: i64 = 24 * 3_600 * 1_000_000;
-/// Bytes of what a checkpoint says of an agent's state, as it is kept.
+/// Bytes of the agent's state in a checkpoint, as stored.
 pub const STATE_BYTES_MAX: usize = 4 << 20;
 /// Characters of a checkpoint's label, of the name of its thread, and of a cursor's name.
 pub const NOTE_NAME_CHARS_MAX: usize = 128;
 /// Named cursors of one session.
 pub const CURSORS_MAX: usize = 1_000;
-/// How long a lease holds when its harness does not say, in seconds.
+/// Default duration of a lease, in seconds.
 pub const LEASE_SECONDS_DEFAULT: u64 = 300;
 /// How long a lease holds at most without being renewed, in seconds.
 pub const LEASE_SECONDS_MAX: u64 = 24 * 3_600;

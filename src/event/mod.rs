@@ -1,5 +1,5 @@
-//! VOCABULARY: the words every other room speaks. Plain values, parsed once and then trusted.
-//! It must not import another room, do I/O, or know how a value looks on disk or on the wire.
+//! VOCABULARY: the types that every other room uses. Plain values, parsed once and then trusted. It
+//! must not import another room, do I/O, or depend on how a value looks on disk or on the wire.
 
 #[expect(clippy::module_inception, reason = "the room is named after its first word")]
 mod event;

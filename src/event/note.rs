@@ -15,12 +15,12 @@ pub enum NoteKind {
     Cursor,
     /// A position to resume from.
     Checkpoint,
-    /// A place to come back to, and the work is done there.
+    /// A position to resume from, with the work done.
     Final,
 }
 
 impl NoteKind {
-    /// Whether it is a place to come back to.
+    /// Whether it is a checkpoint.
     #[must_use]
     pub fn is_checkpoint(self) -> bool {
         self != Self::Cursor
@@ -30,11 +30,11 @@ impl NoteKind {
 /// A note to be kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewNote {
-    /// What it is.
+    /// Its kind.
     pub kind: NoteKind,
-    /// What it is called: at most as long as an event's id.
+    /// Its name: at most as long as an event's id.
     pub name: String,
-    /// The place it is about; the tail behind the events it comes with when absent.
+    /// Its position; when absent, the tail after the events it comes with.
     pub position: Option<Position>,
     /// The client's.
     pub body: Bytes,
@@ -43,16 +43,16 @@ pub struct NewNote {
     pub idle: bool,
 }
 
-/// A note as it is kept.
+/// A note as stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
     /// Its place among all records of the store: a later note has a higher one.
     pub number: Lsn,
-    /// What it is.
+    /// Its kind.
     pub kind: NoteKind,
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// The place it is about.
+    /// Its position.
     pub position: Position,
     /// The store's clock when it was written.
     pub at: Timestamp,

@@ -45,7 +45,7 @@ pub enum Point {
      step:<n>[@branch], checkpoint:<id>, cursor:<name> or action:<type>[/n]"
 )]
 pub struct PointError {
-    /// What was given.
+    /// The given text.
     pub text: String,
 }
 
@@ -99,7 +99,7 @@ impl Point {
     }
 }
 
-/// Decimal digits only: `u64::from_str` would take a sign.
+/// Decimal digits only: `u64::from_str` would accept a sign.
 fn number(digits: &str) -> Option<u64> {
     digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok())?
 }

@@ -7,7 +7,7 @@ use std::fmt;
 pub struct Timestamp(pub i64);
 
 impl Timestamp {
-    /// Parses RFC 3339, for example `2026-11-21T10:00:00Z`; `None` when the text is not one.
+    /// Parses RFC 3339, for example `2026-11-21T10:00:00Z`; `None` for any other text.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         text.parse::<jiff::Timestamp>().ok().map(|instant| Self(instant.as_microsecond()))

@@ -1,5 +1,5 @@
-//! What an answer costs a reader: bytes of JSON. Views take from a purse until it is empty. It must
-//! not count tokens: that needs a model's tokenizer.
+//! The cost of an answer: bytes of JSON. Views spend a purse until it is empty. It must not count
+//! tokens: that needs a model's tokenizer.
 
 use crate::projection::text::{ELLIPSIS, shortened, whole_graphemes};
 
@@ -25,7 +25,7 @@ fn escaped(text: &str) -> usize {
     text.bytes().map(price).sum()
 }
 
-/// What a byte of a text takes in a JSON string.
+/// Bytes of a text's byte in a JSON string.
 fn price(byte: u8) -> usize {
     match byte {
         b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 0x08 | 0x0c => 2,
@@ -37,7 +37,7 @@ fn price(byte: u8) -> usize {
 /// A text, and whether something of it was left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cut {
-    /// What is shown.
+    /// The shown text.
     pub text: String,
     /// Whether there is more.
     pub truncated: bool,
@@ -102,7 +102,7 @@ impl Purse {
         self.left
     }
 
-    /// Pays, or says that it cannot; then nothing is spent.
+    /// Spends bytes; returns false and spends nothing when there are not enough.
     pub fn pay(&mut self, bytes: usize) -> bool {
         match self.left.checked_sub(bytes) {
             Some(left) => {
@@ -113,7 +113,7 @@ impl Purse {
         }
     }
 
-    /// A purse with `percent` of `whole`, taken out of this one as far as it goes.
+    /// Moves `percent` of `whole` from this purse into a new one, as far as it has them.
     #[must_use]
     pub fn share(&mut self, whole: usize, percent: usize) -> Self {
         let bytes = (whole * percent / 100).min(self.left);

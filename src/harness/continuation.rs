@@ -14,7 +14,7 @@ use crate::{
     projection::{Facts, Output},
 };
 
-/// Tokens of a continuation when the caller does not say.
+/// Default tokens of a continuation.
 pub const CONTINUATION_TOKENS: usize = 2_000;
 /// The least a continuation is built for.
 pub const CONTINUATION_TOKENS_MIN: usize = 400;
@@ -70,15 +70,15 @@ const CONTINUATION: Recipe = Recipe {
 /// What an agent needs to continue the session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Continuation {
-    /// What the user asked for first; without a word of a user what the research is for.
+    /// The user's first request; without one, the goal of the research.
     pub task: Option<Quote>,
     /// What the research is for, where the task is another text.
     pub goal: Option<Quote>,
-    /// What the user said after the task, oldest first.
+    /// The user's later messages, oldest first.
     pub instructions: Vec<Quote>,
     /// The plan.
     pub plan: Option<PlanView>,
-    /// What to do next: as the last outcome says, else the next steps of the plan.
+    /// Next steps: from the last outcome, else from the plan.
     pub next: Vec<String>,
     /// Commands and tests that failed and were not mended, the latest last.
     pub failures: Vec<String>,
@@ -92,35 +92,35 @@ pub struct Continuation {
     pub last_steps: Vec<StepView>,
     /// The steps before these in a line each.
     pub steps: Vec<String>,
-    /// Sentences of steps and messages that say most.
+    /// The best sentences of steps and messages.
     pub findings: Vec<String>,
     /// Approaches that were ruled out.
     pub rejected: Vec<String>,
-    /// What is not known yet.
+    /// Open questions.
     pub gaps: Vec<String>,
     /// Sources.
     pub sources: Vec<String>,
     /// Branches of the research.
     pub branches: Vec<String>,
-    /// What is done and what worked, the newest last.
+    /// Completed work, the newest last.
     pub done: Vec<String>,
-    /// What was tried, the newest last.
+    /// Attempts, the newest last.
     pub tried: Vec<String>,
-    /// What failed, as the agent said, the newest last.
+    /// Failures in the agent's words, the newest last.
     pub failed: Vec<String>,
     /// The last results of tools, oldest first.
     pub results: Vec<Output>,
     /// The caller's own summary.
     pub summary: String,
-    /// What the agent said last.
+    /// The agent's last message.
     pub answer: Option<Quote>,
     /// Items left out, by class.
     pub left_out: Vec<LeftOut>,
     /// Why each item was chosen, in the order of choice.
     pub why: Vec<Why>,
-    /// It is of everything before this position.
+    /// The view covers everything before this position.
     pub position: Position,
-    /// What it costs at most.
+    /// Its cost in tokens, at most.
     pub tokens: usize,
     /// The budget.
     pub tokens_max: usize,

@@ -8,7 +8,7 @@ use url::Url;
 use super::budget::fit;
 use crate::projection::Research;
 
-/// Bytes a coverage takes in an answer at most.
+/// Most bytes of a coverage in an answer.
 pub const COVERAGE_BYTES: usize = 2_000;
 /// A site with more than this share of the sources, in percent, is reported.
 const SHARE_MAX: usize = 60;
@@ -33,13 +33,13 @@ pub struct Coverage {
     pub dominant: Option<String>,
     /// How many of each kind, the most frequent first.
     pub kinds: Vec<(String, u64)>,
-    /// What is lacking, in sentences.
+    /// What is missing, in sentences.
     pub lacks: Vec<String>,
     /// What to look for: the open gaps, the newest first.
     pub queries: Vec<String>,
 }
 
-/// What the sources cover and what is open.
+/// The coverage of the sources, and the open gaps.
 #[must_use]
 pub fn coverage(research: &Research) -> Coverage {
     let (mut domains, mut kinds) = (BTreeMap::new(), BTreeMap::new());
@@ -50,7 +50,7 @@ pub fn coverage(research: &Research) -> Coverage {
         }
         *kinds.entry(source.kind.as_deref().unwrap_or("other")).or_insert(0_u64) += 1;
     }
-    // The first of equals by name, so that the same sources always give the same answer.
+    // Of equals the first by name, so that the same sources always give the same answer.
     let most = domains.iter().rev().max_by_key(|(_, count)| **count);
     let dominant = most
         .filter(|(_, count)| sources.len() > 1 && **count * 100 > sources.len() * SHARE_MAX)

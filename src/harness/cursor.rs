@@ -49,7 +49,7 @@ pub enum Cursor {
 }
 
 impl Cursor {
-    /// Parses what an answer gave; `None` for anything else.
+    /// Parses a cursor of an answer; `None` for any other text.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let (name, rest) = text.split_once(':')?;

@@ -22,13 +22,13 @@ const URL_BYTES: usize = 900;
 /// A text that may have changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Changed {
-    /// What it was.
+    /// The earlier value.
     pub from: Option<String>,
-    /// What it is.
+    /// The later value.
     pub to: Option<String>,
 }
 
-/// A list of what is new, the oldest first.
+/// New items of a list, the oldest first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct News<T> {
     /// What fits.
@@ -48,7 +48,7 @@ pub struct FactsDiff {
     pub goal: Option<Changed>,
     /// The caller's summary, when that changed.
     pub summary: Option<Changed>,
-    /// Whether its latest step said it was the last, when that changed.
+    /// Whether its latest step is marked as the last, when that changed.
     pub complete: Option<bool>,
     /// Steps recorded.
     pub steps: News<IndexLine>,

@@ -15,7 +15,7 @@ use crate::{
     },
 };
 
-/// Items of a class that are the newest of their list, beside those that say most.
+/// The newest items of a list that are offered, besides its best.
 const NEWEST: usize = 32;
 /// Lines of steps that are offered, for each kilobyte of the budget and at least.
 const LINES_OF_KILOBYTE: usize = 12;
@@ -31,9 +31,9 @@ const BYTES_OF_CHAR: usize = 50;
 /// paid for.
 pub(super) const STEP_BYTES: usize = 1_500;
 pub(super) const TEXT_BYTES: usize = 600;
-/// What is left of the worth of a change that failed.
+/// Share of the worth of a failed change, in percent.
 const IN_VAIN_PERCENT: usize = 30;
-/// Worth of what is not judged by its words.
+/// Worth of an item that is not judged by its words.
 const WORTH: usize = 500;
 
 /// The facts of a session as items.
@@ -124,7 +124,7 @@ impl<'a> Known<'a> {
         }
     }
 
-    /// What a person, the caller or the agent said.
+    /// Messages of a person, the caller or the agent.
     fn words(&mut self, class: Class) {
         let (facts, progress) = (self.facts, &self.facts.progress);
         let task = progress.task();
@@ -158,7 +158,7 @@ impl<'a> Known<'a> {
     }
 
     fn findings(&mut self) {
-        // A short answer that is shown as such is no finding beside.
+        // A short last answer is shown as such, and not also as a finding.
         let answer = self.facts.conversation.last_answer.as_ref();
         let answer = answer.filter(|line| line.text.len() <= LINE_CHARS_MAX);
         let answer = answer.map(|line| Said::At(line.position));
@@ -221,7 +221,7 @@ impl<'a> Known<'a> {
         }
     }
 
-    /// Open steps so that the next one is the newest; done steps as they come.
+    /// Open steps in reverse, so that the next one is the newest; done steps in order.
     fn plan(&mut self, class: Class) {
         let Some(plan) = self.facts.progress.plan() else { return };
         let count = plan.steps.len();
@@ -234,7 +234,7 @@ impl<'a> Known<'a> {
         places.into_iter().for_each(|at| self.listed(class, at, at, count));
     }
 
-    /// A list with a pool of those that say most, and its newest.
+    /// A list: its best and its newest items.
     fn list(&mut self, class: Class) {
         let (facts, research) = (self.facts, &self.facts.research);
         let (pool, newest): (&[Finding], Vec<usize>) = match class {
@@ -269,7 +269,7 @@ impl<'a> Known<'a> {
         for (ordinal, judged) in of_list {
             let base = item(class, ordinal, (ordinal, count));
             let Some(one) = judged else {
-                // What has no words of its own says little.
+                // An item without words is worth little.
                 self.item(Item { worth: WORTH / 5, bytes: LINE_CHARS_MAX, ..base });
                 continue;
             };
@@ -389,7 +389,7 @@ fn item(class: Class, place: usize, (at, count): (usize, usize)) -> Item {
     Item { class, place, bytes: 0, worth: WORTH, recency, status: 100, mark: None, signature: None }
 }
 
-/// What to do next: as the last outcome says, else the next steps of the plan.
+/// Next steps: from the last outcome, else from the plan.
 fn next(facts: &Facts) -> Vec<&str> {
     let next: Vec<&str> = facts.progress.next().map(String::as_str).collect();
     if !next.is_empty() {
@@ -426,7 +426,7 @@ pub(super) fn formed(text: &str, form: Form, bytes_max: usize, line_chars: usize
                 text.get(..whole_graphemes(text, text.floor_char_boundary(bytes_max * 2 / 3)));
             let from = text.ceil_char_boundary(text.len() - bytes_max / 3);
             let tail = text.get(from..).unwrap_or_default();
-            // A word that is cut says nothing.
+            // A word that is cut has no meaning.
             let tail = tail.split_once(char::is_whitespace).map_or(tail, |(_, rest)| rest);
             let head = head.unwrap_or_default().trim_end();
             let left_out = text.len() - head.len() - tail.len();

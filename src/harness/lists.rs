@@ -30,7 +30,7 @@ pub struct IndexLine {
 pub struct GapLine {
     /// Its name, to close it with.
     pub id: String,
-    /// What is not known.
+    /// The open question.
     pub description: String,
     /// The step that opened it.
     pub step: Option<u64>,
@@ -39,17 +39,17 @@ pub struct GapLine {
 /// A source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceLine {
-    /// Where it is.
+    /// Its address.
     pub url: String,
-    /// What it is called.
+    /// Its title.
     pub title: Option<String>,
-    /// What it is.
+    /// Its kind.
     pub kind: Option<String>,
     /// The step that met it first.
     pub step: Option<u64>,
     /// Whether the server recorded it itself.
     pub by_server: bool,
-    /// The tool whose result named it.
+    /// The tool whose result contained it.
     pub tool: Option<String>,
 }
 
@@ -74,7 +74,7 @@ pub struct BranchLine {
 }
 
 /// Takes items from the newest ordinal below `before` down until the purse is empty; at least one,
-/// so that paging gets on. Answers them in ascending order and the ordinal of the oldest taken.
+/// so that paging advances. Returns them in ascending order with the ordinal of the oldest.
 fn newest<T>(
     ordinals: impl Iterator<Item = usize>,
     purse: &mut Purse,
@@ -96,7 +96,7 @@ fn newest<T>(
     (items, None)
 }
 
-fn go_on(list: List, before: Option<usize>) -> Option<Cursor> {
+fn rest_cursor(list: List, before: Option<usize>) -> Option<Cursor> {
     before.map(|before| Cursor::List { list, before })
 }
 
@@ -111,7 +111,7 @@ pub fn steps_page(
     let made =
         |ordinal| Some((index_line(research, ordinal)?, index_line_bytes(research, ordinal)?));
     let (lines, next) = newest((0..end).rev(), purse, made, before.is_some());
-    (lines, go_on(List::Steps, next))
+    (lines, rest_cursor(List::Steps, next))
 }
 
 /// Open gaps before an ordinal, or the newest.
@@ -127,7 +127,7 @@ pub fn gaps_page(
         Some((gap_line(gap), gap_bytes(gap)))
     };
     let (lines, next) = newest(open, purse, made, before.is_some());
-    (lines, go_on(List::Gaps, next))
+    (lines, rest_cursor(List::Gaps, next))
 }
 
 /// Sources before an ordinal, or the newest.
@@ -144,7 +144,7 @@ pub fn sources_page(
         Some((source_line(source), source_bytes(source)))
     };
     let (lines, next) = newest((0..end).rev(), purse, made, before.is_some());
-    (lines, go_on(List::Sources, next))
+    (lines, rest_cursor(List::Sources, next))
 }
 
 /// Rejected approaches before an ordinal, or the newest.
@@ -158,7 +158,7 @@ pub fn rejected_page(
     let made =
         |ordinal| Some((rejected_line(research, ordinal)?, rejected_bytes(research, ordinal)?));
     let (lines, next) = newest((0..end).rev(), purse, made, before.is_some());
-    (lines, go_on(List::Rejected, next))
+    (lines, rest_cursor(List::Rejected, next))
 }
 
 /// The step of that ordinal in the index.
@@ -174,7 +174,7 @@ pub(super) fn index_line(research: &Research, ordinal: usize) -> Option<IndexLin
     })
 }
 
-/// A gap as it is shown.
+/// The line of a gap.
 #[must_use]
 pub fn gap_line(gap: &Gap) -> GapLine {
     GapLine {
@@ -184,7 +184,7 @@ pub fn gap_line(gap: &Gap) -> GapLine {
     }
 }
 
-/// A source as it is shown.
+/// The line of a source.
 #[must_use]
 pub(super) fn source_line(source: &Source) -> SourceLine {
     let text = |text: &Option<Box<str>>| text.as_deref().map(str::to_owned);
@@ -198,7 +198,7 @@ pub(super) fn source_line(source: &Source) -> SourceLine {
     }
 }
 
-/// The rejected approach of that ordinal as it is shown.
+/// The line of the rejected approach of that ordinal.
 #[must_use]
 pub(super) fn rejected_line(research: &Research, ordinal: usize) -> Option<RejectedLine> {
     let (step, text) = research.rejected().get(ordinal)?;
@@ -206,7 +206,7 @@ pub(super) fn rejected_line(research: &Research, ordinal: usize) -> Option<Rejec
     Some(RejectedLine { text: text.to_string(), step })
 }
 
-/// A branch as it is shown.
+/// The line of a branch.
 #[must_use]
 pub(super) fn branch_line(branch: &Branch) -> BranchLine {
     BranchLine { id: branch.id.to_string(), from: branch.from, last: branch.last }
@@ -217,17 +217,17 @@ fn digits(number: u64) -> usize {
     number.checked_ilog10().unwrap_or(0) as usize + 1
 }
 
-/// Bytes of a member with a number, when there is one.
+/// Bytes of a member with a number, if present.
 fn numbered(name: &str, number: Option<u64>) -> usize {
     number.map_or(0, |number| name.len() + 4 + digits(number))
 }
 
-/// Bytes of a member with a text, when there is one.
+/// Bytes of a member with a text, if present.
 fn named(name: &str, text: Option<&str>) -> usize {
     text.map_or(0, |text| name.len() + 4 + json_bytes(text))
 }
 
-/// What a step of that ordinal takes in the index, in the longest of its wire forms, in bytes.
+/// Bytes of a step's index line, in its longest wire form.
 #[must_use]
 pub(super) fn index_line_bytes(research: &Research, ordinal: usize) -> Option<usize> {
     let step = research.steps().get(ordinal)?;
@@ -238,7 +238,7 @@ pub(super) fn index_line_bytes(research: &Research, ordinal: usize) -> Option<us
     Some(bytes + confidence + numbered("supersededBy", step.superseded_by))
 }
 
-/// What a gap takes in the longest of its wire forms, in bytes.
+/// Bytes of a gap in its longest wire form.
 #[must_use]
 pub(super) fn gap_bytes(gap: &Gap) -> usize {
     bytes_of_gap(&gap.id, &gap.description, gap.opened_by)
@@ -250,14 +250,14 @@ fn bytes_of_gap(id: &str, description: &str, step: Option<u64>) -> usize {
 }
 
 impl GapLine {
-    /// What it takes in the longest of its wire forms, in bytes.
+    /// Bytes in the longest wire form.
     #[must_use]
     pub fn bytes(&self) -> usize {
         bytes_of_gap(&self.id, &self.description, self.step)
     }
 }
 
-/// What a source takes in the longest of its wire forms, in bytes.
+/// Bytes of a source in its longest wire form.
 #[must_use]
 pub(super) fn source_bytes(source: &Source) -> usize {
     let text = r#"{"url":,"foundBy":"server"},"#.len();
@@ -272,7 +272,7 @@ pub(super) fn source_bytes(source: &Source) -> usize {
         + numbered("foundInStep", source.step)
 }
 
-/// What a rejected approach takes in the longest of its wire forms, in bytes.
+/// Bytes of a rejected approach in its longest wire form.
 #[must_use]
 pub(super) fn rejected_bytes(research: &Research, ordinal: usize) -> Option<usize> {
     let (step, text) = research.rejected().get(ordinal)?;
@@ -282,7 +282,7 @@ pub(super) fn rejected_bytes(research: &Research, ordinal: usize) -> Option<usiz
 }
 
 impl BranchLine {
-    /// What it takes in the longest of its wire forms, in bytes.
+    /// Bytes in the longest wire form.
     pub(super) fn bytes(&self) -> usize {
         let text = r#"{"branchId":},"#.len() + json_bytes(&self.id);
         text + numbered("fromStep", self.from) + numbered("lastStep", Some(self.last))

@@ -1,4 +1,4 @@
-//! Units as a strict conversation, which every model's API takes: the roles alternate, a person
+//! Units as a strict conversation, which every model's API accepts: the roles alternate, a person
 //! begins, each call is answered by the very next message and each result follows its call, no
 //! message is empty. It must not leave anything out: the window has chosen.
 
@@ -8,10 +8,10 @@ use super::{
 };
 use crate::projection::text::ELLIPSIS;
 
-/// What opens a conversation whose beginning is left out.
+/// The first message of a conversation whose beginning is left out.
 const OPENING: &str = "(What came before is not shown.)";
 
-/// Whose turn it is.
+/// The role of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// A person's, or a tool's.
@@ -34,7 +34,7 @@ pub enum Part {
 /// One turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// Whose.
+    /// Its role.
     pub role: Role,
     /// What, never nothing.
     pub parts: Vec<Part>,

@@ -1,5 +1,5 @@
-//! VIEWS: facts dressed for a reader under a budget. Pure functions: no I/O, no clock, no failure,
-//! the same facts give the same view. It must not know how a view looks on a wire.
+//! VIEWS: facts rendered for a reader under a budget. Pure functions: no I/O, no clock, no failure,
+//! the same facts give the same view. It must not depend on the wire form of a view.
 
 mod budget;
 mod continuation;

@@ -17,7 +17,7 @@ const URLS_MAX: usize = 5;
 /// A kind of failure that keeps coming.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PatternLine {
-    /// What goes wrong.
+    /// The kind of the failure.
     pub trouble: Trouble,
     /// How often it did.
     pub count: u64,
@@ -36,7 +36,7 @@ pub struct ProviderLine {
     pub name: String,
     /// Calls that have ended.
     pub attempts: u64,
-    /// Those that went well.
+    /// Successful calls.
     pub successes: u64,
 }
 
@@ -50,7 +50,7 @@ pub struct OutcomesView {
 }
 
 impl PatternLine {
-    /// What it takes on the wire, in bytes.
+    /// Bytes on the wire.
     pub(super) fn bytes(&self) -> usize {
         let urls: usize = self.urls.iter().map(|url| 1 + json_bytes(url)).sum();
         150 + self.suggestion.len() + urls
@@ -58,7 +58,7 @@ impl PatternLine {
 }
 
 impl ProviderLine {
-    /// What it takes on the wire, in bytes.
+    /// Bytes on the wire.
     pub(super) fn bytes(&self) -> usize {
         45 + json_bytes(&self.name)
     }

@@ -1,6 +1,6 @@
-//! The index view and its relatives: what a model gets back after it lost its context, within a
-//! budget of bytes. It is a recipe over [`select`]: the table below says what comes first and what
-//! the rest is worth. It must not cost more for a longer session.
+//! The overview and its relatives: what a model gets after it lost its context, within a budget of
+//! bytes. It is a recipe over [`select`]: the table below orders the indispensable items and weighs
+//! the rest. It must not cost more for a longer session.
 
 use std::collections::HashMap;
 
@@ -23,10 +23,10 @@ use crate::{
     projection::{Facts, Line},
 };
 
-/// Steps up to which the full view is given without being asked for.
+/// Most steps of a session whose full view is the default.
 pub const FULL_STEPS_MAX: usize = 8;
 
-/// Bytes for what is always there: ids, times, marker, notice, cursors, names of lists.
+/// Bytes of the constant parts: ids, times, marker, notice, cursors, names of lists.
 const FRAME_BYTES: usize = 700;
 /// Bytes of the name of a class, of how many of it are left out, and of its cursor.
 const CLASS_BYTES: usize = 24;
@@ -115,7 +115,7 @@ const FULL: Recipe = Recipe {
     first_percent: 75,
 };
 
-/// What happened beside the research, and in a session without any.
+/// Messages and events besides the research, and in a session without any.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TalkView {
     /// Events that are not of research.
@@ -142,15 +142,15 @@ pub struct More {
 /// The overview of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Overview {
-    /// What the research is for; without research what the user asked for.
+    /// The goal of the research; without research, the user's request.
     pub goal: Cut,
-    /// What the user asked for, where the goal is another text.
+    /// The user's request, where the goal is another text.
     pub task: Option<Quote>,
-    /// What the user said after that, oldest first.
+    /// The user's later messages, oldest first.
     pub instructions: Vec<Quote>,
     /// The plan.
     pub plan: Option<PlanView>,
-    /// What is to be done next.
+    /// Next steps.
     pub next: Vec<String>,
     /// Commands and tests that failed and were not mended.
     pub failures: Vec<String>,
@@ -166,7 +166,7 @@ pub struct Overview {
     pub started_at: Option<Timestamp>,
     /// When the last event came.
     pub updated_at: Option<Timestamp>,
-    /// When its latest step said it was the last.
+    /// When its latest step was marked as the last.
     pub completed_at: Option<Timestamp>,
     /// The next position of the session.
     pub position: Position,
@@ -194,7 +194,7 @@ pub struct Overview {
     pub talk: Option<TalkView>,
     /// Cursors of the lists that are cut.
     pub more: More,
-    /// What is not shown, by class.
+    /// Items left out, by class.
     pub left_out: Vec<LeftOut>,
     /// Why each item is shown, in the order in which they were chosen.
     pub why: Vec<Why>,
@@ -208,7 +208,7 @@ pub fn overview(facts: &Facts, full: bool, bytes_max: usize) -> Overview {
     explained(facts, full, bytes_max, false)
 }
 
-/// The overview, with why each item is shown when that is asked for.
+/// The overview; with `explain`, why each item is shown.
 #[must_use]
 pub fn explained(facts: &Facts, full: bool, bytes_max: usize, explain: bool) -> Overview {
     let recipe = if full { &FULL } else { &OVERVIEW };
@@ -307,8 +307,8 @@ fn assembled(known: &Known<'_>, chosen: &Selection, recipe: &Recipe) -> Overview
     }
 }
 
-/// The summary of an overview: what its other members do not say; with the latest step where none
-/// is shown.
+/// The summary of an overview: what its other members do not contain; with the latest step where
+/// none is shown.
 fn summary_beside(known: &Known<'_>, chosen: &Selection, with_latest: bool) -> String {
     let beside = [
         Section::words("The agent said", &[Class::Answer]),
@@ -340,7 +340,7 @@ fn talk_of(known: &Known<'_>, chosen: &Selection) -> Option<TalkView> {
     })
 }
 
-/// What a session is for: as said, or the first thing that a person said in it.
+/// The goal of a session: as given, or the first message of a person.
 #[must_use]
 pub fn goal(facts: &Facts, bytes_max: usize) -> Cut {
     let task = || facts.progress.task().map(|task| task.text.as_str());
@@ -350,7 +350,7 @@ pub fn goal(facts: &Facts, bytes_max: usize) -> Cut {
 /// What items cost in the longest of their wire forms.
 struct WireBytes<'k, 'f> {
     known: &'k Known<'f>,
-    /// Prices of the last steps by their places and forms: each is asked for several times.
+    /// Prices of the last steps by index and form: each is used several times.
     last_steps: HashMap<(usize, Form), Option<usize>>,
 }
 

@@ -20,7 +20,7 @@ const FRAME_BYTES: usize = 700;
 /// How fine a summary is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
-    /// Every step that fits, and what is worth most.
+    /// Every step that fits, and the items worth most.
     Step,
     /// A text for each phase.
     Phase,
@@ -50,18 +50,18 @@ impl Level {
     }
 }
 
-/// A phase as it is shown.
+/// A phase, rendered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PhaseView {
-    /// Its first position, and the first one behind it.
+    /// Its first position, and the position after it.
     pub range: (Position, Position),
     /// When it began and when its last event came.
     pub times: (Timestamp, Timestamp),
-    /// What ended it; `None` for the one that is under way.
+    /// What ended it; `None` for the current one.
     pub ended: Option<Ended>,
     /// Research steps recorded in it.
     pub steps: u64,
-    /// What was asked, finished, found and said in it, a sentence a line.
+    /// Its request, finished steps, findings and messages, a sentence a line.
     pub text: String,
 }
 
@@ -70,7 +70,7 @@ pub struct PhaseView {
 pub struct Levelled {
     /// The level.
     pub level: Level,
-    /// The overview, whose summary is of that level.
+    /// The overview, with the summary of that level.
     pub overview: Overview,
     /// The phases, oldest first, on their level.
     pub phases: Vec<PhaseView>,

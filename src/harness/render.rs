@@ -1,5 +1,5 @@
-//! How chosen items are worded: the parts that views have in common, and what is left out of each
-//! class. It must not choose, and it must not know what a word costs.
+//! Rendering of chosen items: the parts that views have in common, and what is left out of each
+//! class. It must not choose, and it must not depend on the price of a text.
 
 use super::{
     budget::Cut,
@@ -23,7 +23,7 @@ const INPUT_BYTES: usize = 200;
 /// Characters of the result of a change in its line.
 const RESULT_CHARS_MAX: usize = 40;
 
-/// A command that fails: what is wrong, where, and how often it was.
+/// A failing command: the error, its position, and how often it failed.
 fn failure(known: &Known<'_>, one: &CommandFact, form: Form) -> String {
     let line = known.formed(&one.line, form, INPUT_BYTES).text;
     let error = known.formed(&one.error, form, INPUT_BYTES).text;
@@ -32,7 +32,7 @@ fn failure(known: &Known<'_>, one: &CommandFact, form: Form) -> String {
     format!("{line}: {error} (@{}{times})", one.last)
 }
 
-/// A call that changed something: what was asked and answered, and where.
+/// A call that changed something: input, result, and position.
 fn change(known: &Known<'_>, one: &Effect, form: Form) -> String {
     // The fold keeps the ids and amounts of an input in a line: no part of it can be spared.
     let input = &one.input;
@@ -44,12 +44,12 @@ fn change(known: &Known<'_>, one: &Effect, form: Form) -> String {
     format!("{} {input} ->{failed} {result} (@{})", one.tool, one.position)
 }
 
-/// A text that may be shown in part, and where it was said.
+/// A text that may be cut, and its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Quote {
     /// The text.
     pub cut: Cut,
-    /// Where, when one event says it.
+    /// The position, when the text is of one event.
     pub position: Option<Position>,
 }
 
@@ -82,20 +82,20 @@ pub struct LeftOut {
 pub struct Why {
     /// Its class, by its name in the view.
     pub class: &'static str,
-    /// Where it was said, when one event says it.
+    /// The position, when the text is of one event.
     pub position: Option<Position>,
     /// Its beginning.
     pub text: String,
     /// `line`, `short` or `whole`.
     pub form: &'static str,
-    /// Its score; 0 for what is indispensable.
+    /// Its score; 0 for an indispensable item.
     pub score: u64,
     /// The reason in words.
     pub why: String,
 }
 
 impl Known<'_> {
-    /// The words of an item on a line of their own, with the step or position that says them.
+    /// The text of an item on a line of its own, with its step or position.
     pub(super) fn line(&self, class: Class, place: usize, form: Form) -> String {
         let (facts, research) = (self.facts, &self.facts.research);
         let made = match class {
@@ -145,7 +145,7 @@ impl Known<'_> {
         made.unwrap_or_default()
     }
 
-    /// A text with the number of the step that says it.
+    /// A text with the number of its step.
     fn labelled(&self, ordinal: usize, text: &str) -> String {
         let research = &self.facts.research;
         let Some(step) = research.steps().get(ordinal) else { return text.to_owned() };
@@ -246,7 +246,7 @@ impl Known<'_> {
         chosen.filter_map(|(place, form)| self.quote(class, place, form)).collect()
     }
 
-    /// What the user said after the task, oldest first, as far as it was chosen.
+    /// The user's later messages that were chosen, oldest first.
     pub(super) fn instructions(&self, selection: &Selection) -> Vec<Quote> {
         let mut quotes = self.quotes(selection, Class::OlderInstruction);
         quotes.extend(self.quotes(selection, Class::Instruction));
@@ -263,7 +263,7 @@ impl Known<'_> {
             if let Some(known) = made.iter_mut().find(|one| one.class == name) {
                 known.count += count;
             } else if count > 0 {
-                let cursor = self.go_on(*class, &shown);
+                let cursor = self.rest_cursor(*class, &shown);
                 made.push(LeftOut { class: name, count, cursor });
             }
         }
@@ -274,7 +274,7 @@ impl Known<'_> {
     fn total(&self, class: Class) -> u64 {
         let research = &self.facts.research;
         let count = match class {
-            // A list of lines that begins behind the last steps leaves these out for good.
+            // The list of steps starts before the last steps, which are shown whole.
             Class::StepLine => research.steps().len() - self.lines_hidden,
             Class::Gap => research.gaps_open().len(),
             Class::Source => research.sources().len(),
@@ -286,8 +286,8 @@ impl Known<'_> {
         count as u64
     }
 
-    /// The cursor from which on a list holds all that is not shown: behind its newest such item.
-    fn go_on(&self, class: Class, shown: &[(usize, Form)]) -> Option<Cursor> {
+    /// The cursor of the items left out: after the newest of them.
+    fn rest_cursor(&self, class: Class, shown: &[(usize, Form)]) -> Option<Cursor> {
         let research = &self.facts.research;
         let is_shown = |at: usize| shown.binary_search_by_key(&at, |(place, _)| *place).is_ok();
         let newest = |count: usize| (0..count).rev().find(|at| !is_shown(*at));

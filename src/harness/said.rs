@@ -87,7 +87,7 @@ pub struct Said {
     pub at: Timestamp,
     /// What.
     pub speech: Speech,
-    /// Which of the events it is of; none for what only the window says.
+    /// Index of its event; `None` for a line of the window itself.
     pub event: Option<usize>,
     /// Whether a transform changed it.
     pub changed: bool,
@@ -129,7 +129,7 @@ pub const READ_TYPES: [&str; 11] = [
     "context.compacted",
 ];
 
-/// What the `index`-th event says.
+/// The content of the `index`-th event.
 #[must_use]
 pub(super) fn said(index: usize, event: &Event) -> Said {
     Said {
@@ -236,7 +236,7 @@ fn image(block: &Value) -> Option<Image> {
 }
 
 impl Said {
-    /// Something that only the window says.
+    /// A line of the window itself.
     #[must_use]
     pub fn made(like: &Self, speech: Speech) -> Self {
         Self { speech, event: None, changed: true, ..like.clone() }
@@ -275,7 +275,7 @@ impl Said {
         }
     }
 
-    /// Rewrites its texts; what comes out empty is left out, but for a result.
+    /// Rewrites its texts; an empty text is dropped, except for a result.
     pub fn rewrite(&mut self, rewrite: impl Fn(&str) -> Option<String>) {
         let mut changed = false;
         if let Some(blocks) = self.blocks_mut() {

@@ -12,7 +12,7 @@ use crate::projection::Signature;
 /// Bytes that every item costs on top of its own when items are ranked: without it one word would
 /// beat a sentence.
 const RANKED_BYTES: usize = 100;
-/// Forms left in a budget below which no item is looked at any more, in the view's unit.
+/// Budget, in the view's unit, below which no further item is tried.
 const LEAST: usize = 8;
 /// From this mark of a user on (1 to 10) an item counts twice.
 const MARK_HIGH: u8 = 8;
@@ -22,11 +22,11 @@ const REPEATS_MAX: u8 = 2;
 /// The kind of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Class {
-    /// What the user asked for first.
+    /// The user's first request.
     Task,
     /// What the research is for.
     Goal,
-    /// What the user said after that.
+    /// The user's later messages.
     Instruction,
     /// An instruction that is kept as a line only.
     OlderInstruction,
@@ -34,7 +34,7 @@ pub enum Class {
     Plan,
     /// A step of the plan that is done.
     PlanDone,
-    /// What is to be done next.
+    /// Next steps.
     Next,
     /// One of the last steps, whole.
     LastStep,
@@ -44,7 +44,7 @@ pub enum Class {
     Failure,
     /// A command or test that failed and was mended.
     Mended,
-    /// What the agent said last.
+    /// The agent's last message.
     Answer,
     /// A gap that is open.
     Gap,
@@ -58,11 +58,11 @@ pub enum Class {
     File,
     /// A source.
     Source,
-    /// What failed, as the agent said.
+    /// Failures in the agent's words.
     Failed,
-    /// What was done, as the agent said.
+    /// Completed work in the agent's words.
     Done,
-    /// What was tried, as the agent said.
+    /// Attempts in the agent's words.
     Tried,
     /// A result of a tool.
     Result,
@@ -84,7 +84,7 @@ impl Class {
     /// Number of classes.
     pub const COUNT: usize = Self::Count as usize + 1;
 
-    /// Whether a longer form of its items says more, and costs more.
+    /// Whether its items have longer forms, which cost more.
     fn has_forms(self) -> bool {
         matches!(
             self,
@@ -149,7 +149,7 @@ impl Class {
 pub enum Form {
     /// One line.
     Line,
-    /// As much as its class is given: whole when it is short, else its beginning and its end.
+    /// The bytes of its class: whole when it is short, else its beginning and its end.
     Short,
     /// All of it.
     Whole,
@@ -162,17 +162,17 @@ pub struct Item {
     pub class: Class,
     /// Its place in the list of its kind.
     pub place: usize,
-    /// About how many bytes its shortest form takes.
+    /// Approximate bytes of its shortest form.
     pub bytes: usize,
-    /// How much it says, from 0 to about 1 000: the rarity of its words, 500 when not judged.
+    /// Its worth, from 0 to about 1 000: the rarity of its words, 500 when not judged.
     pub worth: usize,
-    /// How recent it is, from 0 (the beginning of the session) to 100 (its end).
+    /// Its recency, from 0 (the beginning of the session) to 100 (its end).
     pub recency: usize,
-    /// What its state leaves of its worth, in percent: less for what is closed or superseded.
+    /// Share of the worth that its state leaves, in percent: less for closed or superseded items.
     pub status: usize,
     /// The user's mark, from 1 to 10.
     pub mark: Option<u8>,
-    /// What it says, where a repeat of it is worth less.
+    /// Its signature, where repeats are worth less.
     pub signature: Option<Signature>,
 }
 
@@ -196,7 +196,7 @@ pub struct Row {
 pub struct Recipe {
     /// Its classes, in the order in which the indispensable are served.
     pub rows: &'static [Row],
-    /// Share of the budget that the indispensable take at most, in percent, while others wait.
+    /// Most of the budget for the indispensable items, in percent, while others wait.
     pub first_percent: usize,
 }
 
@@ -211,7 +211,7 @@ pub struct Chosen {
     pub cost: usize,
     /// Its score when it was chosen.
     pub score: usize,
-    /// How often what it says was chosen before, up to 2.
+    /// How many equal items were chosen before, up to 2.
     pub repeats: u8,
     /// Whether it is indispensable.
     pub is_first: bool,
@@ -222,11 +222,11 @@ pub struct Chosen {
 pub struct Selection {
     /// The chosen, in the order in which they were chosen.
     pub chosen: Vec<Chosen>,
-    /// What is left of the budget.
+    /// The unspent budget.
     pub left: usize,
     /// Whether something indispensable was shortened or left out.
     pub is_cut: bool,
-    /// How many items were looked at: the cost of the selection.
+    /// Items visited: the cost of the selection.
     pub visits: usize,
 }
 
@@ -249,7 +249,7 @@ pub trait Price {
 
 /// Chooses the items of a view. Items of one class come in ascending order: the newest last.
 ///
-/// Every item is looked at a bounded number of times, whatever the session's length.
+/// Each item is visited a bounded number of times, whatever the session's length.
 #[must_use]
 pub fn select(items: &[Item], recipe: &Recipe, budget: usize, price: &mut dyn Price) -> Selection {
     let mut choice = Choice {
@@ -288,7 +288,8 @@ impl Choice<'_> {
             let of_row = of_row.map(|(at, _)| at).take(row.first.min(row.max));
             firsts.extend((0..).zip(of_row));
         }
-        // The newest of each class first, then the next of each: none takes all there is.
+        // The newest of each class first, then the next of each, so that no class takes the whole
+        // budget.
         firsts.sort_by_key(|(turn, _): &(usize, usize)| *turn);
         let firsts: Vec<usize> = firsts.into_iter().map(|(_, at)| at).collect();
         let all = firsts.len() == self.items.len();
@@ -320,8 +321,7 @@ impl Choice<'_> {
         self.purse.pay((cap - purse.left()).min(self.purse.left()));
     }
 
-    /// Takes the others by what they are worth for their cost, until the budget is spent or none is
-    /// left.
+    /// Takes the other items by worth per cost, until the budget is spent or none is left.
     fn worthwhile(&mut self, recipe: &Recipe) {
         let mut rows: [Option<&Row>; Class::COUNT] = [None; Class::COUNT];
         for row in recipe.rows {
@@ -368,7 +368,7 @@ impl Choice<'_> {
         }
     }
 
-    /// Spends what is left on longer forms: of the indispensable first, then of the best.
+    /// Spends the rest of the budget on longer forms: of the indispensable first, then of the best.
     fn grow(&mut self) {
         let mut order: Vec<usize> = (0..self.made.chosen.len()).collect();
         order.sort_by_key(|at| {
@@ -384,7 +384,7 @@ impl Choice<'_> {
         self.purse = purse;
     }
 
-    /// Gives a chosen item a longer form, if the purse has what it costs more.
+    /// Gives a chosen item a longer form, if the purse has the difference.
     fn lengthen(&mut self, at: usize, form: Form, purse: &mut Purse) {
         let Some(one) = self.made.chosen.get(at).copied().filter(|one| one.form < form) else {
             return;
@@ -401,7 +401,7 @@ impl Choice<'_> {
         }
     }
 
-    /// How often what an item says is among the chosen: only where all its names and numbers are.
+    /// How many chosen items repeat an item: with all of its names and numbers.
     fn repeats(&self, item: &Item) -> u8 {
         let Some(own) = item.signature else { return 0 };
         let chosen = self.made.chosen.iter().filter_map(|one| one.item.signature);
@@ -442,7 +442,7 @@ fn score(item: &Item, row: &Row, repeats: u8) -> usize {
     (row.weight * item.worth * marked / 1_000 * recency / 100 * item.status / 100) >> repeats
 }
 
-/// The order in which items are looked at: what they are worth for their cost.
+/// The order in which items are visited: worth per cost.
 fn rank(item: &Item, row: &Row, repeats: u8) -> usize {
     score(item, row, repeats).pow(2) / (item.bytes + RANKED_BYTES)
 }
@@ -466,8 +466,8 @@ pub fn why(chosen: &Chosen) -> String {
     }
     match chosen.repeats {
         0 => {}
-        1 => words.push("much of it is told already, so it counts half".to_owned()),
-        _ => words.push("it is told twice already, so it counts a quarter".to_owned()),
+        1 => words.push("much of it is shown already, so it counts half".to_owned()),
+        _ => words.push("it is shown twice already, so it counts a quarter".to_owned()),
     }
     words.join("; ")
 }

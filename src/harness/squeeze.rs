@@ -1,5 +1,5 @@
-//! Texts made shorter without a word less: white space that says nothing, JSON laid out for eyes,
-//! whole lines of comments in code. It must not know where a text is from.
+//! Shortens texts without removing words: meaningless white space, indented JSON, whole lines of
+//! comments in code. It must not depend on where a text is from.
 
 /// Marks that begin a comment line, by what a file's name ends in.
 const HASHES: &[&str] = &["py", "sh", "bash", "zsh", "rb", "toml", "yaml", "yml", "r", "pl", "mk"];
@@ -37,7 +37,7 @@ impl Comments {
 }
 
 /// The text without blanks at the ends of lines, with at most one empty line in a row and single
-/// blanks within a line; JSON on one line without blanks. `None` when that changes nothing.
+/// blanks within a line; JSON on one line without blanks. `None` when nothing changes.
 pub(super) fn whitespace(text: &str) -> Option<String> {
     let whole = text.trim();
     let made = match minified(whole) {
@@ -63,7 +63,7 @@ fn squeezed(text: &str) -> String {
             }
         }
         blank = 0;
-        // What a line begins with means something in code and in lists.
+        // Indentation has a meaning in code and in lists.
         let words = line.trim_start();
         made.push_str(line.get(..line.len() - words.len()).unwrap_or_default());
         let mut space = false;
@@ -99,7 +99,7 @@ fn minified(text: &str) -> Option<String> {
     Some(made)
 }
 
-/// A file of code without its lines of comments; `None` when it has none.
+/// Source code without its lines of comments; `None` when it has none.
 pub(super) fn comments(text: &str, language: Comments) -> Option<String> {
     let mut block = false;
     let made: Vec<&str> = text

@@ -21,18 +21,18 @@ const BRANCH_BYTES_MAX: usize = 300;
 /// Bytes of JSON around each rejected approach.
 const ITEM_BYTES: usize = 1;
 
-/// A step, as far as the budget went.
+/// A step within the budget.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StepView {
     /// Its number.
     pub number: u64,
-    /// What was done and found.
+    /// Work and findings.
     pub description: String,
     /// Why.
     pub reasoning: Option<String>,
     /// How sure.
     pub confidence: Option<Confidence>,
-    /// What was ruled out.
+    /// Rejected approaches.
     pub rejected: Vec<String>,
     /// Whether it revises.
     pub is_revision: bool,
@@ -44,7 +44,7 @@ pub struct StepView {
     pub branch_id: Option<String>,
     /// Where its branch left.
     pub branch_from: Option<u64>,
-    /// Whether it was said to be the last.
+    /// Whether it is marked as the last.
     pub is_final: bool,
     /// The position of its event.
     pub position: Position,
@@ -102,7 +102,7 @@ pub(super) fn brief(body: &StepBody, place: StepPlace, form: Form, line_chars: u
 }
 
 impl StepView {
-    /// What it takes in the longest of its wire forms, in bytes.
+    /// Bytes in the longest wire form.
     pub(super) fn bytes(&self) -> usize {
         let text = |name: &str, text: Option<&str>| {
             text.map_or(0, |text| name.len() + 4 + json_bytes(text))

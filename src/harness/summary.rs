@@ -58,7 +58,7 @@ impl Section {
         Self { heading, classes, is_list: true }
     }
 
-    /// One text behind the heading.
+    /// One text after the heading.
     pub(super) const fn words(heading: &'static str, classes: &'static [Class]) -> Self {
         Self { heading, classes, is_list: false }
     }
@@ -73,7 +73,7 @@ pub fn summary(facts: &Facts, bytes_max: usize) -> String {
     let latest = facts.research.full().next_back();
     let is_whole = latest.is_some_and(|(step, body, _)| *step.line == *body.description.trim());
     if let Some(last) = facts.research.steps().len().checked_sub(1).filter(|_| is_whole) {
-        // The first line says it.
+        // The first line contains it.
         known.without_findings_of(&[last]);
     }
     let items = std::mem::take(&mut known.items);
@@ -150,7 +150,7 @@ pub(super) fn sections(
     text
 }
 
-/// The parts that have something chosen, each below or behind its heading.
+/// The parts with chosen items, each below or after its heading.
 fn worded(known: &Known<'_>, chosen: &Selection, parts: &[Section]) -> String {
     let mut text = String::new();
     for part in parts {

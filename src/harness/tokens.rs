@@ -1,5 +1,5 @@
-//! What a text costs a model, by the tokenizer of its family. A tokenizer is loaded when it is
-//! first asked. It must not know a message: what surrounds a text is priced by the window.
+//! Token counts of texts, by the tokenizer of a model's family. A tokenizer is loaded at its first
+//! use. It must not depend on messages: what surrounds a text is priced by the window.
 
 /// Counts the tokens of a text, and never too few.
 pub trait Counter {
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn a_tokenizer_counts_what_its_makers_published() {
-        // Counts that the makers' own tools give.
+        // Counts of the vendors' own tools.
         for (text, o200k) in [
             ("", 0),
             ("hello world", 2),

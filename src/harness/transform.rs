@@ -12,10 +12,10 @@ use super::{
 };
 use crate::event::Position;
 
-/// Exchanges whose outputs stay whole, at least, and tokens of an older one's.
+/// Fewest exchanges whose outputs stay whole, and tokens of an older one's.
 const KEEP: usize = 3;
 const TOKENS: usize = 100;
-/// Tokens of what a shortened text says of itself.
+/// Tokens of a shortened text's note.
 const NOTE_TOKENS: usize = 40;
 /// Part of the budget that a window may leave free so that it begins where the one before began.
 const SLACK_PERCENT: usize = 25;
@@ -28,15 +28,15 @@ pub enum Transform {
     Compress(Compress),
     /// Leaves units out.
     Filter(Filter),
-    /// What never changes comes first, and the window begins where the one before began as long as
-    /// it can: a cache of prompts is hit.
+    /// Constant texts come first, and the window keeps the previous beginning as long as it can, so
+    /// that a prompt cache is hit.
     Reorder {
         /// Percent of the budget that may stay free for it.
         slack: usize,
     },
-    /// Says where each thing was recorded, and what is not shown.
+    /// Adds the position of each message, and what is not shown.
     Annotate {
-        /// Whether to say when, too.
+        /// Whether to add the time, too.
         times: bool,
     },
 }
@@ -44,7 +44,7 @@ pub enum Transform {
 /// What makes texts shorter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Compress {
-    /// White space that says nothing.
+    /// Meaningless white space.
     pub whitespace: bool,
     /// Lines of comments in code, in results of tools or in fenced blocks.
     pub comments: bool,
@@ -61,7 +61,7 @@ pub struct Filter {
     pub types: Vec<String>,
     /// Types that go.
     pub drop: Vec<String>,
-    /// Whether a call that was made again with the same result goes.
+    /// Whether to drop a repeated call with the same result.
     pub duplicates: bool,
 }
 
@@ -72,7 +72,7 @@ pub struct Filter {
      filter[:types=A|B,drop=A|B,duplicates], reorder[:slack=PERCENT] or annotate[:times]"
 )]
 pub struct TransformError {
-    /// What was given.
+    /// The given text.
     pub text: String,
 }
 
@@ -207,14 +207,14 @@ fn whole_from(units: &[Unit], keep: usize) -> Position {
     let last = |count: usize| exchanges.len().checked_sub(count).and_then(|at| exchanges.get(at));
     match (last(keep.saturating_mul(2)), last(keep)) {
         (Some(from), Some(to)) => aligned(*from, *to),
-        // None at all stays whole.
+        // With none to keep, all outputs are shortened.
         (_, None) if keep == 0 => Position(u64::MAX),
         _ => Position::ZERO,
     }
 }
 
-/// The position of `from..=to` that the highest power of two divides: as the range moves on, it
-/// stays where it is until the range has left it.
+/// The position in `from..=to` that is divisible by the highest power of two: as the range
+/// advances, it stays the same until the range has left it.
 pub(super) fn aligned(from: Position, to: Position) -> Position {
     let multiple = |power: u32| (to.0 >> power) << power;
     let highest = (0..u64::BITS).rev().map(multiple).find(|multiple| *multiple >= from.0);
@@ -270,7 +270,7 @@ fn matches(name: &str, kind: &str) -> bool {
     }
 }
 
-/// What is the same in two exchanges that say the same.
+/// The part that is equal in two equal exchanges.
 fn essence(unit: &Unit) -> String {
     let parts = unit.said.iter().map(|one| match &one.speech {
         Speech::Call(call) => format!("{:?} {:?}", call.name, call.input),

@@ -13,7 +13,7 @@ const UNANSWERED: &str = "(no result was recorded)";
 /// Something that is kept or left out whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unit {
-    /// One thing said; or calls, and then their results in the calls' order.
+    /// One message; or calls, and then their results in the calls' order.
     pub said: Vec<Said>,
 }
 
@@ -24,7 +24,7 @@ impl Unit {
         self.said.first().map_or(Position::ZERO, |one| one.position)
     }
 
-    /// Whether it is calls and results.
+    /// Whether it holds calls and results.
     #[must_use]
     pub fn is_exchange(&self) -> bool {
         matches!(self.said.first(), Some(Said { speech: Speech::Call(_), .. }))
@@ -36,7 +36,7 @@ impl Unit {
         matches!(self.said.first(), Some(Said { speech: Speech::System(_), .. }))
     }
 
-    /// Whether a person says it.
+    /// Whether it is a person's message.
     #[must_use]
     pub fn is_user(&self) -> bool {
         matches!(self.said.first(), Some(Said { speech: Speech::User(_), .. }))
@@ -48,7 +48,7 @@ impl Unit {
     }
 }
 
-/// A call whose result has not come.
+/// A call without a result so far.
 struct Waiting {
     /// What its result names it by.
     called: String,
@@ -58,8 +58,8 @@ struct Waiting {
     unit: usize,
 }
 
-/// Puts what belongs together together. A call gets another id where its own is none that every
-/// model takes: letters, digits, `_` and `-`, at most `id_chars_max`, and no other call's.
+/// Groups messages into units. A call gets another id where its own is not accepted by every model:
+/// letters, digits, `_` and `-`, at most `id_chars_max`, and unique.
 #[must_use]
 pub(super) fn units(said: impl IntoIterator<Item = Said>, id_chars_max: usize) -> Vec<Unit> {
     let mut units: Vec<Unit> = Vec::new();
@@ -116,7 +116,7 @@ fn answered(waiting: &mut Vec<Waiting>, result: &ToolResult) -> Option<Waiting> 
 }
 
 impl Unit {
-    /// Says that a call has no result.
+    /// Adds a placeholder result.
     fn answer(&mut self, id: &str) {
         let of = |one: &&Said| matches!(&one.speech, Speech::Call(call) if call.id == id);
         let Some(call) = self.said.iter().find(of) else { return };

@@ -1,7 +1,7 @@
-//! The window: what of a session a model sees now. Units are kept whole, the task first and then
-//! the newest, as far as a budget of tokens goes; what does not fit is left out or shortened, and
-//! named. It must not exceed its budget, nor give a sequence of messages that a model's API
-//! refuses, whatever was recorded.
+//! The window: the part of a session that a model sees. Units are kept whole, the task first and
+//! then the newest, as far as a budget of tokens goes; what does not fit is left out or shortened,
+//! and named. It must not exceed its budget, nor return messages that a model's API refuses,
+//! whatever was recorded.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -23,24 +23,24 @@ use crate::{
 /// The least a window is built for.
 pub const WINDOW_TOKENS_MIN: usize = 64;
 
-/// What surrounds a conversation, and the line that opens one whose beginning is left out.
+/// Tokens around a conversation, and of the first line when its beginning is left out.
 const FRAME_TOKENS: usize = 24;
-/// The line that says what is not shown.
+/// Tokens of the line that names what is not shown.
 const GAP_TOKENS: usize = 48;
 /// What surrounds a message, a block, a call and a result, at most.
 const MESSAGE_TOKENS: usize = 6;
 const BLOCK_TOKENS: usize = 2;
 const CALL_TOKENS: usize = 12;
 const RESULT_TOKENS: usize = 12;
-/// What a picture of the size that models take costs at most.
+/// Most tokens of a picture of the size that models accept.
 const IMAGE_TOKENS: usize = 1_600;
-/// The reserved members of an event as it is served, but its id and type.
+/// Tokens of an event's reserved members, except its id and type.
 const EVENT_TOKENS: usize = 100;
 /// The member that holds what an event was imported from.
 const RAW: &[u8] = b"\"raw\"";
 /// Bytes of a call's arguments that are never left out.
 const INPUT_BYTES_MAX: usize = 80;
-/// Units among which the task is looked for.
+/// Units among which the task is searched.
 const HEAD_UNITS_MAX: usize = 8;
 
 /// What a window is made of.
@@ -55,7 +55,7 @@ pub enum Shape {
 }
 
 impl Shape {
-    /// Characters of a call's id that every server of the API takes.
+    /// Characters of a call's id that every server of the API accepts.
     fn id_chars_max(self) -> usize {
         match self {
             Self::Events | Self::Anthropic => 64,
@@ -69,13 +69,13 @@ impl Shape {
 pub struct Plan {
     /// The budget.
     pub tokens_max: usize,
-    /// By whose count.
+    /// The tokenizer that counts.
     pub tokenizer: Tokenizer,
-    /// What is done on the way, in this order.
+    /// The transforms, in order.
     pub transforms: Vec<Transform>,
-    /// What comes out.
+    /// The shape of the messages.
     pub shape: Shape,
-    /// Nothing before this is looked at.
+    /// The first position that is read.
     pub from: Position,
 }
 
@@ -88,7 +88,7 @@ pub enum Reason {
     Budget,
     /// A transform left them out.
     Filtered,
-    /// They say nothing that a model reads as a message.
+    /// They have no text for a model.
     NotAMessage,
 }
 
@@ -117,7 +117,7 @@ pub enum Shown {
 /// A window.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Window {
-    /// What it shows.
+    /// The content.
     pub shown: Shown,
     /// What that costs at most.
     pub tokens: usize,
@@ -164,9 +164,9 @@ pub fn window(events: &[Event], at: Position, plan: &Plan) -> Window {
     if plan.from > Position::ZERO {
         dropped.insert(0, (Range::new(Position::ZERO, plan.from), Reason::Before));
     }
-    let told = chosen.units.iter().flat_map(|unit| &unit.said);
+    let chosen_items = chosen.units.iter().flat_map(|unit| &unit.said);
     let shortened: BTreeSet<Position> =
-        told.filter(|one| one.cut).map(|one| one.position).collect();
+        chosen_items.filter(|one| one.cut).map(|one| one.position).collect();
     if annotates && plan.shape != Shape::Events {
         note_gap(&mut chosen.units, &dropped);
     }
@@ -194,8 +194,8 @@ fn positions(units: &[Unit]) -> impl Iterator<Item = Position> {
     units.iter().flat_map(|unit| &unit.said).map(|one| one.position)
 }
 
-/// Takes out blocks without a word, and says whether anything is left to say. A result without
-/// output says so.
+/// Drops blocks without text; returns whether anything is left. A result without output gets a
+/// placeholder.
 fn still_speaks(unit: &mut Unit) -> bool {
     for one in &mut unit.said {
         let is_result = matches!(one.speech, Speech::Result(_));
@@ -212,7 +212,7 @@ fn still_speaks(unit: &mut Unit) -> bool {
 /// What things cost.
 struct Prices<'a> {
     tokenizer: Tokenizer,
-    /// The events, when they are what is shown.
+    /// The events, when the window shows events.
     events: Option<&'a [Event]>,
 }
 
@@ -291,7 +291,7 @@ fn choose(mut all: Vec<Unit>, prices: &Prices<'_>, room: usize, slack: usize) ->
     if start > 0
         && let Some(unit) = rest.next()
     {
-        // One that is too large for what is left is shown in part, when that is much, or when
+        // A unit that is too large for the rest is shown in part, when the rest is large, or when
         // nothing else is shown.
         let left = room - spent;
         if spent == 0 || slack == 0 && left * 4 >= room {
@@ -305,7 +305,7 @@ fn choose(mut all: Vec<Unit>, prices: &Prices<'_>, room: usize, slack: usize) ->
 }
 
 impl Chosen {
-    /// Takes a unit, as far as it fits.
+    /// Takes a unit, or the part that fits.
     fn take(&mut self, unit: Unit, cost: usize, room: usize, prices: &Prices<'_>) {
         let left = room.saturating_sub(self.tokens);
         let (unit, cost) = match cost <= left {
@@ -344,7 +344,7 @@ fn newest(units: &[Unit], costs: &[usize], room: usize, slack: usize) -> (usize,
     (start, costs.iter().skip(start).sum())
 }
 
-/// The unit within `room` tokens, its long texts cut; `None` when it cannot be.
+/// The unit within `room` tokens, its long texts cut; `None` when that is impossible.
 fn shrunk(mut unit: Unit, room: usize, prices: &Prices<'_>) -> Option<(Unit, usize)> {
     let mut bare = unit.clone();
     for one in &mut bare.said {
@@ -372,8 +372,7 @@ fn shrunk(mut unit: Unit, room: usize, prices: &Prices<'_>) -> Option<(Unit, usi
     (cost <= room).then_some((unit, cost))
 }
 
-/// How much each may have so that all together have no more than `room`, and none less than it
-/// needs to.
+/// The most that each may have so that all together fit `room`, and none gets more than it needs.
 fn share(mut needs: Vec<usize>, room: usize) -> usize {
     needs.sort_unstable();
     let (mut left, mut count) = (room, needs.len());
@@ -443,7 +442,7 @@ fn dropped(
     all
 }
 
-/// Says between the task and the rest what is not shown.
+/// Adds a line between the task and the rest about what is not shown.
 fn note_gap(units: &mut Vec<Unit>, dropped: &[(Range, Reason)]) {
     let budget = dropped.iter().filter(|(_, reason)| *reason == Reason::Budget);
     let gap = budget.max_by_key(|(range, _)| range.len()).map(|(range, _)| *range);
@@ -461,8 +460,8 @@ fn note_gap(units: &mut Vec<Unit>, dropped: &[(Range, Reason)]) {
 }
 
 fn shown_events(units: &[Unit], events: &[Event]) -> Vec<Event> {
-    let told = units.iter().flat_map(|unit| &unit.said);
-    let by_position: BTreeMap<Position, Event> = told
+    let chosen_items = units.iter().flat_map(|unit| &unit.said);
+    let by_position: BTreeMap<Position, Event> = chosen_items
         .filter_map(|one| {
             let event = events.get(one.event?)?;
             Some((one.position, Event { body: body_of(one, event), ..event.clone() }))
@@ -471,7 +470,7 @@ fn shown_events(units: &[Unit], events: &[Event]) -> Vec<Event> {
     by_position.into_values().collect()
 }
 
-/// The event's body, with what was changed in place of what was recorded.
+/// The event's body, with the changed texts.
 fn body_of(one: &Said, event: &Event) -> Bytes {
     let has_raw = event.body.windows(RAW.len()).any(|part| part == RAW);
     if !one.changed && !has_raw {
@@ -479,7 +478,7 @@ fn body_of(one: &Said, event: &Event) -> Bytes {
     }
     let read = body::read::<BTreeMap<String, Box<RawValue>>>(&event.body);
     let Some(mut members) = read else { return event.body.clone() };
-    // What it was imported from says the same again, and is in the log. Alone it is all there is.
+    // The original repeats it, and is in the log; kept when it is the only member.
     if members.len() > 1 {
         members.remove("raw");
     }

@@ -1,5 +1,5 @@
-//! An event on its way into its session, now or out of the spool: the same call either way, so that
-//! what may have arrived is sent again and arrives once. It must not decide what is spooled.
+//! Delivery of an event to its session, directly or from the spool. Both send the same request with
+//! the same ids, so a retry is stored once. It must not decide what is spooled.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -18,16 +18,16 @@ use crate::{
 pub struct Delivery {
     /// The session.
     pub(super) session: String,
-    /// What the session says about itself when this event brings it into being; an event that only
-    /// ends one brings none.
+    /// Title and metadata of the session that this event may create; an event that only ends a
+    /// session creates none.
     pub(super) about: Option<About>,
     /// The events, each with an id.
     pub(super) events: Vec<Value>,
-    /// A checkpoint behind them.
+    /// A checkpoint after the events.
     pub(super) mark: Option<Mark>,
 }
 
-/// What a session says about itself.
+/// Title and metadata of a session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct About {
     pub(super) title: String,
@@ -81,7 +81,7 @@ impl Delivery {
     }
 }
 
-/// Records an event. Sent again it is known.
+/// Records an event. The store recognises a retry by its ids.
 pub(super) async fn deliver(client: &Client, delivery: &Delivery) -> Result<(), Undelivered> {
     let session = match SessionId::new(&delivery.session) {
         Ok(session) => session,
@@ -94,7 +94,7 @@ pub(super) async fn deliver(client: &Client, delivery: &Delivery) -> Result<(), 
             None => return Ok(()),
         },
         Err(error) if error.code() == "idempotency_conflict" => {
-            // One of them is known, with another time of day.
+            // One of them is stored already, with another time.
             for event in &delivery.events {
                 match append(client, &session, std::slice::from_ref(event)).await {
                     Err(error) if error.code() != "idempotency_conflict" => {
@@ -118,7 +118,7 @@ pub(super) async fn deliver(client: &Client, delivery: &Delivery) -> Result<(), 
     client.send(request).await.map(drop).map_err(judged)
 }
 
-/// Answers the position behind the events.
+/// Returns the position after the events.
 async fn append(
     client: &Client,
     session: &SessionId,
@@ -168,13 +168,13 @@ fn judged(error: ClientError) -> Undelivered {
     }
 }
 
-/// Delivers spooled events, oldest first. A session that refuses for now blocks its own events only;
-/// an owner that does not answer stops the drain. After `share` no further delivery starts, but the
+/// Delivers spooled events, oldest first. A session that refuses for now blocks only its own
+/// events; an owner that does not answer ends the drain. After `share` no delivery starts, but the
 /// first always starts and one in progress completes, so that a slow network makes progress. The
 /// future may be dropped at any await: `drained` counts what was delivered.
 ///
 /// # Errors
-/// What the file system said of the spool.
+/// The error of the file system.
 pub async fn drain(
     client: &Client,
     spool: &Spool,
@@ -190,7 +190,7 @@ pub async fn drain(
             Some(right) => break Some(right),
             None if spool.is_empty() => break None,
             None if is_over() => {
-                drained.stopped = Some("somebody else delivers what waits".to_owned());
+                drained.stopped = Some("another process delivers the waiting events".to_owned());
                 return Ok(());
             }
             None => tokio::time::sleep(PAUSE).await,

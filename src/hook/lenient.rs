@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 const BOUNDS: Bounds = Bounds { bytes_max: 64 << 20, text_bytes_max: 8 << 20 };
 /// Bytes read at most: bounds the input of a program that never stops.
 const INPUT_BYTES_MAX: u64 = 4 << 30;
-/// Levels at most: what comes around an event has its own, up to what the store takes.
+/// Most levels of nesting: the event adds its own, up to the limit of the store.
 pub(super) const LEVELS_MAX: usize = 100;
 
 /// How much is kept of an input.
@@ -20,14 +20,14 @@ pub(super) const LEVELS_MAX: usize = 100;
 struct Bounds {
     /// Bytes of it at most, once its longest texts are cut.
     bytes_max: usize,
-    /// Bytes of a text in one that is longer than that: more than the store takes of any.
+    /// Bytes of one text within an input that is too long: more than the store accepts.
     text_bytes_max: usize,
 }
 
 /// What an agent's program wrote.
 #[derive(Debug, Default)]
 pub struct Input {
-    /// All of it, or what is kept of it.
+    /// The input, or what is kept of it.
     pub bytes: Vec<u8>,
     /// How long it was, when something was left out.
     pub cut_from: Option<u64>,
@@ -40,15 +40,15 @@ impl From<Vec<u8>> for Input {
 }
 
 impl Input {
-    /// Reads to the end, or until nothing more can be read: what came is an event or is none. Where
-    /// it is too long, its longest texts lose their ends first.
+    /// Reads to the end, or to the first error; either may be a whole event. When the input is too
+    /// long, its longest texts are cut first.
     pub fn read(source: impl Read) -> Self {
         Self::within(source, BOUNDS)
     }
 
     fn within(mut source: impl Read, bounds: Bounds) -> Self {
         let mut bytes = Vec::new();
-        // What was read before an error stays.
+        // What was read before an error is kept.
         let _ = source.by_ref().take(bounds.bytes_max as u64 + 1).read_to_end(&mut bytes);
         if bytes.len() <= bounds.bytes_max {
             return bytes.into();
@@ -67,7 +67,7 @@ impl Input {
 struct Shortened {
     bounds: Bounds,
     bytes: Vec<u8>,
-    /// Bytes of the text that it is in.
+    /// Bytes of the text that contains it.
     text: Option<usize>,
     escaped: bool,
 }
@@ -101,7 +101,7 @@ impl Shortened {
     }
 }
 
-/// What a text says that is an object as far as it goes; `None` for one that is none.
+/// Reads an object as far as it goes; `None` for a text that is not an object.
 pub(super) fn object(text: &str) -> Option<Map<String, Value>> {
     let mut reader = Reader { rest: text.trim_start_matches('\u{feff}').trim_start() };
     match reader.rest.starts_with('{').then(|| reader.value(0)) {
@@ -119,7 +119,7 @@ pub(super) fn levels(value: &Value) -> usize {
     }
 }
 
-/// Takes a value at a time off a text. Each step takes something, or is at the end.
+/// Reads one value at a time. Each step consumes something, or is at the end.
 struct Reader<'a> {
     rest: &'a str,
 }
@@ -131,7 +131,7 @@ impl<'a> Reader<'a> {
         taken
     }
 
-    /// What comes next, blanks aside.
+    /// The next character after blanks.
     fn next(&mut self) -> Option<char> {
         self.rest = self.rest.trim_start();
         self.rest.chars().next()
@@ -192,16 +192,16 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A string: what its escapes mean, as far as they mean something.
+    /// A string with its valid escapes decoded.
     fn string(&mut self) -> String {
         let (inside, whole) = self.quoted();
         let inside = mended(inside);
-        // What is left is unescaped control characters, and escapes that are none.
+        // Left are unescaped control characters and invalid escapes.
         let read = serde_json::from_str(&format!("\"{inside}\"")).ok().filter(|_| whole);
         read.unwrap_or_else(|| serde_json::from_str(&spelt(&inside)).unwrap_or(inside.into_owned()))
     }
 
-    /// What is between the quotes, and whether it was closed.
+    /// The text between the quotes, and whether it was closed.
     fn quoted(&mut self) -> (&'a str, bool) {
         self.take(1);
         let mut escaped = false;
@@ -215,7 +215,7 @@ impl<'a> Reader<'a> {
         (inside, end.is_some())
     }
 
-    /// An object or list as it is written, up to where it ends.
+    /// The source text of an object or list, up to its end.
     fn nested(&mut self) -> &'a str {
         let begun = self.rest;
         let mut open = 0_usize;
@@ -261,7 +261,7 @@ fn mended(inside: &str) -> Cow<'_, str> {
                 done = at + 6;
                 6
             }
-            // The backslash and what it escapes.
+            // The backslash and the character it escapes.
             _ => 1 + rest.chars().nth(1).map_or(0, char::len_utf8),
         };
     }
@@ -367,7 +367,7 @@ mod tests {
         let members = object(std::str::from_utf8(&read.bytes).expect("text")).expect("an object");
         assert_eq!(members["c"], json!([1, "y"]));
         assert!(members["a"].as_str().expect("a text").starts_with("\"xxx"));
-        // As long as it may be it is left alone; beyond it in many small parts it ends somewhere.
+        // At the bound it is unchanged; beyond it, small parts are dropped at the end.
         let exact = text(b'x', 1_000);
         let read = Input::within(&*exact, bounds);
         assert_eq!((read.bytes.len(), read.cut_from), (1_000, None));

@@ -30,8 +30,7 @@ pub use lenient::Input;
 pub use payload::{Payload, Unreadable};
 pub use spool::{Keys, Spool, SpoolError};
 
-/// How much longer than for another event an agent waits where it is answered: at a start, a
-/// resumption, the end of a compaction.
+/// Factor of the wait for events that are answered: a start, a resumption, the end of a compaction.
 const ANSWER_TIMES: u32 = 3;
 /// The part of its time in which a hook begins to deliver what others could not.
 const DRAIN_PART: u32 = 2;
@@ -50,15 +49,15 @@ pub struct Hook {
     pub spool: Spool,
     /// The clock.
     pub clock: Arc<dyn Clock>,
-    /// Randomness, for names of events that have none.
+    /// Source of ids for events without one.
     pub entropy: Arc<dyn Entropy>,
-    /// The project's directory, when the agent's program says it apart from where it works now.
+    /// The project's directory, when the program reports it apart from the current directory.
     pub directory: Option<String>,
     /// The user's home directory.
     pub home: Option<PathBuf>,
     /// How long the agent waits at an event; beyond it the event is spooled.
     pub wait: Duration,
-    /// Tokens that an answer pages back in at most; 0 for none.
+    /// Most tokens of an answer; 0 for no answer.
     pub tokens_max: usize,
 }
 
@@ -67,7 +66,7 @@ pub struct Hook {
 pub struct Done {
     /// The agent's session.
     pub session: String,
-    /// Events recorded or known already.
+    /// Events recorded now or earlier.
     pub recorded: usize,
     /// Events that wait in the spool.
     pub spooled: usize,
@@ -115,8 +114,8 @@ impl Hook {
             }
         }
         if drained.aside > 0 {
-            let told = done.trouble.take().map_or_else(String::new, |trouble| trouble + "; ");
-            let aside = format!("{told}what nobody can read is in {}/refused now", self.spool);
+            let before = done.trouble.take().map_or_else(String::new, |trouble| trouble + "; ");
+            let aside = format!("{before}unreadable events are in {}/refused now", self.spool);
             done.trouble = Some(aside);
         }
         if let Some(client) = self.client.as_ref().ok().filter(|_| wants) {
@@ -124,10 +123,8 @@ impl Hook {
             let asked = recovery::recover(client, self.tokens_max, payload, workspace.as_deref());
             match tokio::time::timeout(left, asked).await {
                 Ok(Ok(text)) => done.answer = text.map(|text| answer(payload, &text)),
-                Ok(Err(error)) => {
-                    done.trouble = Some(format!("the model is told nothing: {error}"))
-                }
-                Err(_) => done.trouble = Some("the model is told nothing: too slow".to_owned()),
+                Ok(Err(error)) => done.trouble = Some(format!("no context for the model: {error}")),
+                Err(_) => done.trouble = Some("no context for the model: too slow".to_owned()),
             }
         }
         done
@@ -150,7 +147,7 @@ impl Hook {
         }
     }
 
-    /// Delivers what waits, and then the event; an event that waits comes first.
+    /// Delivers the spooled events, and then this one.
     async fn record(
         &self,
         client: &Client,
@@ -180,7 +177,7 @@ impl Hook {
     fn spool_it(&self, delivery: &Delivery, why: Option<String>, failed: bool, done: &mut Done) {
         let place = self.spool.put(delivery, self.clock.now());
         if failed {
-            // Whether it is noted or not: the next event finds out for itself.
+            // An error is ignored: the next event finds out for itself.
             let _ = self.spool.pause(self.clock.now());
         }
         done.trouble = match (place, why) {

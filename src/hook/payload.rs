@@ -1,5 +1,5 @@
-//! What an agent's program writes to a hook: one JSON object. Members that a client may leave out
-//! or add are never asked for. It must not know what an event means.
+//! The input of a hook: one JSON object. Members that a client may leave out or add are optional.
+//! It must not interpret an event.
 
 use std::borrow::Cow;
 
@@ -11,13 +11,13 @@ use crate::{
     secrets::{Recogniser, Report},
 };
 
-/// Why an event cannot be recorded by anybody.
+/// Why an event cannot be recorded at all.
 #[derive(Debug, thiserror::Error)]
 pub enum Unreadable {
-    /// It is no JSON.
+    /// It is not JSON.
     #[error("standard input is not a hook's event: {0}")]
     Json(#[from] serde_json::Error),
-    /// It is JSON without what every event has.
+    /// A member that every event has is missing.
     #[error("standard input is not a hook's event: it has no {0}")]
     Lacks(&'static str),
 }
@@ -28,11 +28,11 @@ pub struct Payload {
     members: Map<String, Value>,
     session: SessionId,
     name: String,
-    /// Which secrets were taken out of it, and how many.
+    /// Which secrets were removed, and how many.
     redactions: Option<Value>,
-    /// Why it was read as far as it went.
+    /// Why the input was read only in part.
     mended: Option<String>,
-    /// How long it was, when not all of it is here.
+    /// The original length, when the input was cut.
     cut_from: Option<u64>,
 }
 
@@ -69,7 +69,7 @@ fn levels_fit(value: &Value) -> bool {
     lenient::levels(value) <= LEVELS_MAX
 }
 
-/// What a text says, without its secrets.
+/// The text without its secrets.
 fn clean(
     text: &str,
     secrets: Option<&Recogniser>,
@@ -80,8 +80,8 @@ fn clean(
 }
 
 impl Payload {
-    /// Reads an event. The secrets that are known as such go before anybody sees one. What is no
-    /// JSON, and begins as an event does, is one as far as it goes.
+    /// Reads an event, with its secrets removed. Input that is not JSON but begins like an event is
+    /// read as far as possible.
     ///
     /// # Errors
     /// [`Unreadable`].
@@ -136,12 +136,12 @@ impl Payload {
         &self.members
     }
 
-    /// Which secrets were taken out of it, and how many.
+    /// Which secrets were removed, and how many.
     pub(super) fn redactions(&self) -> Option<&Value> {
         self.redactions.as_ref()
     }
 
-    /// Why it is here as far as it could be read, when it was no JSON.
+    /// Why the input was read leniently, when it was not JSON.
     pub(super) fn mended(&self) -> Option<&str> {
         self.mended.as_deref()
     }

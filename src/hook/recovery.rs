@@ -12,11 +12,11 @@ use crate::{
 
 /// Characters of an answer at most: beyond some ten thousand, programs cut it.
 const CHARS_MAX: usize = 9_500;
-/// The least a view is asked for.
+/// The smallest budget of a view.
 const TOKENS_MIN: usize = 400;
 /// Sessions that are offered.
 const OFFERED_MAX: usize = 3;
-/// Sessions of a history that are looked at.
+/// Sessions of a history that are considered.
 const HISTORY: usize = 8;
 /// Characters of a goal.
 const GOAL_CHARS: usize = 160;
@@ -30,7 +30,7 @@ pub(super) enum Wanted {
     Before,
 }
 
-/// What an event asks for.
+/// The context that an event needs.
 pub(super) fn wanted(payload: &Payload) -> Option<Wanted> {
     match (payload.name(), payload.text("source")) {
         ("SessionStart", Some("compact" | "resume")) => Some(Wanted::Own),
@@ -164,7 +164,7 @@ async fn continuation(
     members.retain(|name, value| {
         !matches!(&**name, "tokens" | "tokens_max") && value != &json!([]) && value != &json!("")
     });
-    // A position and whether anything was cut say nothing by themselves.
+    // A view of only a position and a flag has no content.
     Ok((members.len() > 2).then_some(view))
 }
 

@@ -27,12 +27,12 @@ pub(super) fn seal(keys: &MasterKeys, entropy: &dyn Entropy, text: &str) -> Vec<
     [MARK, &nonce, &body].concat()
 }
 
-/// Whether it is under a key.
+/// Whether the bytes are encrypted.
 pub(super) fn is_sealed(bytes: &[u8]) -> bool {
     bytes.starts_with(MARK)
 }
 
-/// The text; `None` when it is under no key that is here.
+/// The text; `None` when no available key opens it.
 pub(super) fn open(keys: Option<&MasterKeys>, bytes: Vec<u8>) -> Option<String> {
     let Some(rest) = bytes.strip_prefix(MARK) else { return String::from_utf8(bytes).ok() };
     let (nonce, sealed) = rest.split_first_chunk::<NONCE_BYTES>()?;

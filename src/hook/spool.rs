@@ -45,9 +45,9 @@ pub type Keys = Box<dyn Fn() -> io::Result<Known> + Send + Sync>;
 pub(super) enum Unread {
     /// Another process delivered it.
     Gone,
-    /// It is under a key, and none is here.
+    /// Encrypted, and no key is available.
     Sealed,
-    /// It never will be: it is none, or under another key.
+    /// It cannot become readable: it is no spooled event, or under an unknown key.
     Broken,
 }
 
@@ -110,10 +110,10 @@ impl Spool {
         all
     }
 
-    /// Keeps an event until it can be delivered; it is durable then. Answers the place.
+    /// Stores an event durably until it is delivered. Returns its path.
     ///
     /// # Errors
-    /// What the first place said, when none takes it.
+    /// The error of the first directory, when all of them fail.
     pub fn put(&self, delivery: &Delivery, at: Timestamp) -> Result<PathBuf, SpoolError> {
         self.write(delivery, &format!("{:020}-{}.json", at.0, delivery.name()), None)
     }
@@ -121,7 +121,7 @@ impl Spool {
     /// Keeps an event that was refused for good, for a person to look at.
     ///
     /// # Errors
-    /// What the first place said, when none takes it.
+    /// The error of the first directory, when all of them fail.
     pub fn refuse(&self, delivery: &Delivery) -> Result<PathBuf, SpoolError> {
         self.write(delivery, &format!("{}.json", delivery.name()), Some(REFUSED))
     }
@@ -179,7 +179,7 @@ impl Spool {
     /// Forgets an event that was delivered.
     ///
     /// # Errors
-    /// What the file system said.
+    /// The error of the file system.
     pub fn forget(&self, path: &Path) -> io::Result<()> {
         files::remove(path)
     }
@@ -187,7 +187,7 @@ impl Spool {
     /// Notes that delivering failed.
     ///
     /// # Errors
-    /// What the first place said.
+    /// The error of the first directory.
     pub fn pause(&self, at: Timestamp) -> io::Result<()> {
         let Some(place) = self.own().next() else { return Ok(()) };
         files::remove(&place.join(FAILED))?;
@@ -215,7 +215,7 @@ impl Spool {
     /// The right to deliver, until it is dropped; `None` while another process has it.
     ///
     /// # Errors
-    /// What the file system said.
+    /// The error of the file system.
     pub fn take(&self) -> io::Result<Option<impl Sized + use<>>> {
         match self.own().next() {
             Some(place) => files::try_lock_beside(&place.join(DRAIN)),

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::event::{Timestamp, limits};
 
-/// Bytes of an event: what the store takes, and room for what comes around a body.
+/// Most bytes of an event: the limit of the store, less room for what surrounds a body.
 const EVENT_BYTES: usize = limits::EVENT_BYTES_MAX - (64 << 10);
 /// This program's own tools: their calls and results are in the log already.
 const OWN_SERVER: &str = "sessionlog";
@@ -21,7 +21,7 @@ const SHELLS: [&str; 5] = ["Bash", "shell", "local_shell", "exec_command", "shel
 /// Type and body of an event.
 type Draft = (&'static str, Map<String, Value>);
 
-/// What is to be recorded of an event.
+/// The events and metadata to record for a hook's event.
 pub(super) fn delivery(
     payload: &Payload,
     workspace: Option<&str>,
@@ -134,7 +134,7 @@ fn subagent(payload: &Payload) -> Map<String, Value> {
     picked(payload, &names)
 }
 
-/// A tool's name, and the server it is of: `mcp__server__tool` is how hooks spell both.
+/// A tool's name and its server: hooks write both as `mcp__server__tool`.
 fn tool_of(payload: &Payload) -> (&str, Option<&str>) {
     let name = payload.text("tool_name").unwrap_or("unknown");
     match name.strip_prefix("mcp__").and_then(|rest| rest.split_once("__")) {
@@ -165,7 +165,7 @@ fn tool_result(payload: &Payload) -> Map<String, Value> {
     body
 }
 
-/// Whether the members of an answer say that the tool failed.
+/// Whether the members of a response mark a failure.
 fn has_failed(response: &Value) -> bool {
     let says = |name: &str, said: bool| response.get(name) == Some(&json!(said));
     let code = |name: &&str| response.get(*name).and_then(Value::as_i64).is_some_and(|c| c != 0);
@@ -176,8 +176,8 @@ fn has_failed(response: &Value) -> bool {
         || response.get("metadata").is_some_and(has_failed)
 }
 
-/// Whether a shell that answers a text says there that the command failed: in JSON, or in a line
-/// before the output.
+/// Whether a shell's text response reports a failed command: in JSON, or in a line before the
+/// output.
 fn output_has_failed(response: &Value) -> bool {
     const MARKS: [&str; 3] = ["Exit code: ", "Exit code ", "Process exited with code "];
     let Some(text) = response.as_str() else { return false };
@@ -200,8 +200,8 @@ fn tool_failure(payload: &Payload) -> Map<String, Value> {
     body
 }
 
-/// A tool's answer as text or blocks. Tools answer in shapes of their own: what a reader would see
-/// is taken out of those that are known, any other is shown as the JSON it is.
+/// A response as text or blocks. Tools respond in shapes of their own: known shapes are reduced to
+/// what a reader would see, any other is kept as JSON.
 fn content(response: &Value) -> Value {
     let is_block = |block: &Value| block.get("type").is_some_and(Value::is_string);
     if let Some(patch) = patch(response) {
@@ -247,8 +247,8 @@ fn patch(response: &Value) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-/// The event as far as the store takes it. The original gives way first, then the longest texts;
-/// what is cut says so, with how large it was.
+/// Cuts the event to the limit of the store. The original is dropped first, then the longest texts
+/// are cut; each cut is marked with the original size.
 fn fitting(mut event: Map<String, Value>, payload: &Payload) -> Map<String, Value> {
     if is_own(payload) {
         own(&mut event);
@@ -269,7 +269,7 @@ fn fitting(mut event: Map<String, Value>, payload: &Payload) -> Map<String, Valu
         longest /= 4;
     }
     if size(&event) > EVENT_BYTES {
-        // Many small things: none of them is worth more than another.
+        // Many small members: none is preferred.
         event.retain(|_, value| value.to_string().len() < 4096);
     }
     event
@@ -297,7 +297,7 @@ fn is_own(payload: &Payload) -> bool {
     tool_of(payload).1 == Some(OWN_SERVER)
 }
 
-/// A call of a tool of ours: that it was made is worth a line, what it said is in the log.
+/// A call of one of this program's tools is kept in a line: its content is in the log.
 fn own(event: &mut Map<String, Value>) {
     let elsewhere = || json!("(in this log already)");
     for name in ["content", "input"] {

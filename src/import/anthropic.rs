@@ -1,6 +1,5 @@
-//! Messages of Anthropic's API to events and back, and the blocks that agents' transcripts have in
-//! common with them. A message without blocks of its own kind looks like any other chat message and
-//! is read as one. It must not do I/O.
+//! Messages of Anthropic's API to events and back, and the blocks that they share with agents'
+//! transcripts. A message without such blocks is read as a common chat message. It must not do I/O.
 
 use serde_json::value::RawValue;
 
@@ -15,7 +14,7 @@ pub(super) type Bodies = Vec<(&'static str, Object)>;
 /// The name of the format, where an event's `raw` needs one.
 pub(super) const FORMAT: &str = "anthropic";
 
-/// The events of a message that only this API has; `None` for any other.
+/// The events of a message with blocks of this API; `None` for any other.
 pub(super) fn message(message: &Members) -> Option<Bodies> {
     let role = message.text("role")?;
     let content = message.some("content")?;
@@ -26,7 +25,7 @@ pub(super) fn message(message: &Members) -> Option<Bodies> {
 /// What a block is.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// Part of what is said: a text, an image, a document.
+    /// Part of a text: a text, an image, a document.
     Said,
     Thought,
     Call,
@@ -44,7 +43,7 @@ impl Kind {
     }
 }
 
-/// The events of a content: a text, or blocks. What is said between calls stays together.
+/// The events of a content: a text, or blocks. Texts between calls stay together.
 pub(super) fn bodies(role: &str, content: &RawValue) -> Bodies {
     let kind = match role {
         "assistant" => "agent.message",
@@ -140,8 +139,8 @@ pub(super) fn messages(events: &[Members]) -> (Vec<String>, Option<String>) {
     (made.messages, system)
 }
 
-/// Whether a message that was imported is one of this API: not a system message, and without calls
-/// or blocks in the other API's way.
+/// Whether an imported message is one of this API: not a system message, and without calls or
+/// blocks of the other API.
 fn speaks_it(raw: &RawValue) -> bool {
     const THEIRS: [&str; 7] =
         ["image_url", "input_audio", "file", "refusal", "input_text", "input_image", "output_text"];

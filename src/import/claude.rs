@@ -1,5 +1,5 @@
-//! Lines of a Claude Code transcript to the events they mean. It must not name events, and must not
-//! lose a line: what means nothing here is kept whole by the caller.
+//! Lines of a Claude Code transcript to events. It must not name events, and must not lose a line:
+//! the caller keeps a line without events whole.
 
 use serde_json::value::RawValue;
 
@@ -11,9 +11,9 @@ use super::{
 /// What of earlier lines matters to later ones.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Claude {
-    /// What caused the compaction whose summary is to come.
+    /// The cause of the compaction whose summary follows.
     trigger: Option<String>,
-    /// Lines whose messages it leaves in the context.
+    /// Lines that it keeps in the context.
     preserved: Vec<Preserved>,
     /// Where they are.
     kept: Vec<(u64, u64)>,
@@ -27,7 +27,7 @@ pub(super) struct Preserved {
 }
 
 impl Claude {
-    /// The events of a line; none when it means nothing to a reader of the session.
+    /// The events of a line; empty when it has no meaning for a reader of the session.
     pub(super) fn bodies(&mut self, line: &Members) -> Bodies {
         let message = line.some("message").and_then(|message| Members::read(message.get()).ok());
         let content = message.as_ref().and_then(|message| message.some("content"));
@@ -52,7 +52,7 @@ impl Claude {
         }
     }
 
-    /// The line before a summary says what caused it.
+    /// The line before a summary has its cause.
     fn note(&mut self, line: &Members) {
         if line.text("subtype").as_deref() == Some("compact_boundary") {
             let about =
@@ -63,13 +63,13 @@ impl Claude {
         }
     }
 
-    /// What the compaction whose summary a line is leaves in the context, once.
+    /// The lines that a compaction keeps in the context, returned once with its summary.
     pub(super) fn preserved(&mut self, line: &Members) -> Vec<Preserved> {
         let is_summary = says(line, "isCompactSummary") && !says(line, "isSidechain");
         if is_summary { std::mem::take(&mut self.preserved) } else { Vec::new() }
     }
 
-    /// Says at which positions that is.
+    /// Sets the positions of these lines.
     pub(super) fn keep(&mut self, kept: Vec<(u64, u64)>) {
         self.kept = kept;
     }
@@ -93,7 +93,7 @@ fn says(line: &Members, name: &str) -> bool {
     line.raw(name).is_some_and(|value| value.get() == "true")
 }
 
-/// The lines that a boundary says stay: each one of a list, or all of a segment.
+/// The lines that a boundary keeps: each one of a list, or all of a segment.
 fn preserved(about: &Members) -> Vec<Preserved> {
     let read = |name: &str| Members::read(about.some(name)?.get()).ok();
     let listed = read("preservedMessages")
@@ -108,8 +108,8 @@ fn preserved(about: &Members) -> Vec<Preserved> {
     segment.into_iter().collect()
 }
 
-/// What a subagent says and hears is no word of the conversation with the user; what its tools are
-/// asked and answer is work like any other.
+/// A subagent's messages are not part of the conversation with the user; its calls and results are
+/// work like any other.
 fn aside(line: &Members, (kind, mut body): (&'static str, Object)) -> (&'static str, Object) {
     let thread = line.text("agentId").unwrap_or_else(|| "sidechain".to_owned());
     body.add("session_thread_id", &quote(&thread));

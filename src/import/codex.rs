@@ -18,7 +18,7 @@ const PREAMBLES: [&str; 5] = [
     "<INSTRUCTIONS>",
 ];
 
-/// The events of a line; none when it means nothing to a reader of the session.
+/// The events of a line; empty when it has no meaning for a reader of the session.
 pub(super) fn bodies(line: &Members) -> Bodies {
     let payload = line.some("payload").and_then(|payload| Members::read(payload.get()).ok());
     let Some(payload) = payload else { return Vec::new() };
@@ -102,7 +102,7 @@ fn output(item: &Members) -> Object {
         body.add("call_id", id.get());
     }
     let Some(output) = item.some("output") else { return body };
-    // Older rollouts say whether it went well beside the content.
+    // Older rollouts have the status beside the content.
     let parts = Members::read(output.get()).ok();
     let content = parts.as_ref().and_then(|parts| parts.some("content")).unwrap_or(output);
     body.add("content", content.get());

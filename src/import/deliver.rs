@@ -1,10 +1,9 @@
 //! Events of one conversation into their session: only those that are not there, in batches, each
 //! durable before the next, and never two conversations into one session. It must not read lines.
 //!
-//! The id of a message names everything before it. So of the ids of a conversation those that are
-//! known come first, where they end is found by halving, and the session must end there too. The
-//! id of an event of ours or of a program's line names that event alone: each is known or not for
-//! itself.
+//! The id of a message depends on everything before it. So the stored ids of a conversation form a
+//! prefix, whose end is found by bisection, and the session must end there too. The id of a native
+//! event or of a program's line depends on that event alone: each is stored or not by itself.
 
 use serde_json::{Map, Value, json};
 
@@ -18,9 +17,9 @@ use crate::{
     event::{SessionId, limits},
 };
 
-/// Times a part is tried again because another import of the same conversation went ahead.
+/// Most retries of a part after another import of the same conversation was faster.
 const RACES_MAX: u32 = 5;
-/// Room in a request for what is around the events.
+/// Room in a request besides the events.
 const BATCH_BYTES: usize = limits::BATCH_BYTES_MAX - (64 << 10);
 const TITLE_CHARS: usize = 80;
 
@@ -35,16 +34,16 @@ pub(super) struct Done {
 pub(super) struct Delivery<'a> {
     client: &'a Client,
     session: SessionId,
-    /// Where it goes instead when the session holds something else.
+    /// The session to use when this one holds something else.
     beside: Option<SessionId>,
     found: Option<Existing>,
-    /// Events of this conversation that are there, as far as it was read.
+    /// Events of this conversation in the session, up to the last one read.
     there: u64,
-    /// Whether an event was added: none after it can be known.
+    /// Whether an event was added: later ones cannot be stored already.
     adding: bool,
-    /// Whether events brought ids of their own, so that positions say nothing.
+    /// Whether events have ids of their own, so that positions cannot be compared.
     native: bool,
-    /// The form of its lines that a session to be gone on with must have.
+    /// The form of lines that a continued session must have.
     shape: Option<&'static str>,
     title: Option<String>,
     workspace: Option<String>,
@@ -71,7 +70,7 @@ pub(super) fn parts(drafts: &[Sent]) -> Vec<&[Sent]> {
                 bytes <= BATCH_BYTES
             })
             .count();
-        // One event alone may be too large; the owner says so better than we could.
+        // A single event may be too large; the owner's error is better than one from here.
         let (part, after) = rest.split_at(fits.max(1));
         parts.push(part);
         rest = after;
@@ -99,7 +98,7 @@ impl<'a> Delivery<'a> {
         }
     }
 
-    /// Names the session, before anything was asked of it, and the one beside it.
+    /// Renames the session and its alternative, before the first request.
     pub(super) fn rename(&mut self, session: SessionId, beside: SessionId) {
         (self.session, self.beside) = (session, Some(beside));
     }
@@ -116,7 +115,7 @@ impl<'a> Delivery<'a> {
         self.title = about.title.or_else(|| drafts.iter().find_map(first_words));
     }
 
-    /// Says whose transcript it is, and where the program worked.
+    /// Sets the transcript's program, and its directory.
     pub(super) fn transcript(&mut self, program: Program, drafts: &[Sent], place: Option<String>) {
         let about = About::transcript(program);
         self.shape = Some(about.shape());
@@ -126,7 +125,7 @@ impl<'a> Delivery<'a> {
         self.workspace = place.filter(fits);
     }
 
-    /// Appends what is not there of one part.
+    /// Appends the missing events of one part.
     pub(super) async fn deliver(&mut self, drafts: &[Sent]) -> Result<Done, ImportError> {
         self.native |= drafts.iter().any(|(_, draft)| draft.named != Named::ByAllBefore);
         if self.native {
@@ -180,8 +179,8 @@ impl<'a> Delivery<'a> {
         ImportError::Taken { session: self.session.clone(), other }
     }
 
-    /// Appends events whose ids say nothing of the others: together when all are new or all are
-    /// known, otherwise in halves.
+    /// Appends events with independent ids: together when all are new or all are stored, otherwise
+    /// in halves.
     async fn deliver_each(&mut self, drafts: &[Sent]) -> Result<Done, ImportError> {
         self.enter().await?;
         while self.holds_another_shape() {
@@ -197,7 +196,7 @@ impl<'a> Delivery<'a> {
             match (self.append(part, None).await, part) {
                 (Ok(true), _) => done.known += size,
                 (Ok(false), _) => done.added += size,
-                // The same line, said by another session.
+                // The same line, from another session.
                 (Err(error), [(_, Draft { named: Named::ByItself, .. })])
                     if is(&error, "idempotency_conflict") =>
                 {
@@ -302,8 +301,7 @@ impl<'a> Delivery<'a> {
         if let Some(position) = at {
             request = request.header("If-Position", position.to_string());
         }
-        /// The rest of the answer says the events again: numbers in them may be larger than any
-        /// that can be read.
+        /// The other members repeat the events, whose numbers may be too large to parse.
         #[derive(serde::Deserialize)]
         struct Appended {
             repeated: bool,
@@ -377,7 +375,7 @@ fn from_here(request: Request) -> Request {
     request.header("Sessionlog-Origin", "import")
 }
 
-/// Whether a refusal is about what was sent, not about the session or the store.
+/// Whether a refusal is about the content, not about the session or the store.
 pub(super) fn is_about_content(error: &ClientError) -> bool {
     match error {
         ClientError::Refused(refusal) => {

@@ -16,7 +16,7 @@ pub const LINE_BYTES_MAX: u64 = 64 << 20;
 pub struct BadLine {
     /// The line, from 1.
     pub line: u64,
-    /// What is wrong with it.
+    /// The problem.
     pub problem: String,
     /// The session of a whole conversation that was left out.
     pub session: Option<SessionId>,
@@ -45,7 +45,7 @@ pub(super) enum Content {
 pub(super) struct Lines<'a> {
     reader: Box<dyn BufRead + Send + 'a>,
     name: String,
-    /// The name of the only conversation, until one has taken it.
+    /// The id of the only conversation, until it is used.
     session: Option<SessionId>,
     conversations: u64,
     /// The program whose lines these are, once one was recognised.
@@ -173,8 +173,9 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// A session's id made from a text: the text itself where it may be one; otherwise what may stay
-/// of it and a hash of the whole, so that two texts never share a session. Says whether it stayed.
+/// A session id made from a text: the text itself where it is valid; otherwise its valid characters
+/// and a hash of the whole, so that two texts never share a session. Also returns whether it is
+/// unchanged.
 pub(super) fn session_id(text: &str) -> (SessionId, bool) {
     if let Ok(id) = SessionId::new(text) {
         return (id, true);

@@ -1,5 +1,5 @@
-//! The members of a JSON object as they were written: order, numbers and escapes survive. It must
-//! not look into a value further than asked.
+//! The members of a JSON object in their source form: order, numbers and escapes are kept. It must
+//! not parse a value before it is used.
 
 use std::fmt;
 
@@ -22,13 +22,13 @@ impl Members {
         serde_json::from_str(text)
     }
 
-    /// The value of that name as it was written.
+    /// The source text of a member.
     #[must_use]
     pub fn raw(&self, name: &str) -> Option<&RawValue> {
         self.0.iter().find(|(key, _)| key == name).map(|(_, value)| &**value)
     }
 
-    /// The value of that name when it is a text.
+    /// The value of a member that is a string.
     #[must_use]
     pub fn text(&self, name: &str) -> Option<String> {
         serde_json::from_str(self.raw(name)?.get()).ok()
@@ -40,7 +40,7 @@ impl Members {
         serde_json::from_str(self.raw(name)?.get()).ok()
     }
 
-    /// The value of that name, unless it is absent or null.
+    /// The value of a member, unless it is absent or null.
     pub(super) fn some(&self, name: &str) -> Option<&RawValue> {
         self.raw(name).filter(|value| value.get() != "null")
     }
@@ -109,7 +109,7 @@ pub(super) fn quote(text: &str) -> String {
     Value::from(text).to_string()
 }
 
-/// JSON text with sorted names and without spaces: equal for texts that mean the same.
+/// JSON text with sorted names and without spaces: equal for equivalent texts.
 pub(super) fn canonical(value: &Value) -> String {
     match value {
         Value::Object(members) => {

@@ -1,6 +1,6 @@
 //! TRANSCRIPTS: other programs' conversations to events and back, without loss. The original of
-//! every message is kept under `raw`, so that what was imported is exported deep-equal. It must
-//! not open files, print, or know where an owner is.
+//! every message is kept under `raw`, so that an export is deep-equal to the imported file. It must
+//! not open files, print, or locate an owner.
 
 mod anthropic;
 mod claude;
@@ -46,7 +46,7 @@ pub enum ImportError {
 }
 
 impl ImportError {
-    /// Whether it is about one conversation, and others may still be imported.
+    /// Whether it concerns one conversation only, so that others may still be imported.
     fn is_about_content(&self) -> bool {
         match self {
             Self::Taken { .. } => true,
@@ -73,7 +73,7 @@ pub struct Report {
     pub bad: Vec<BadLine>,
     /// Whether the last line was incomplete and left out: its writer had not finished it.
     pub torn: bool,
-    /// The session that held something else, and the one beside it that holds the transcript.
+    /// The session that held something else, and the alternative that holds the transcript.
     pub beside: Option<(SessionId, SessionId)>,
 }
 
@@ -82,7 +82,7 @@ pub struct Report {
 pub struct Progress {
     /// Bytes read.
     pub bytes: u64,
-    /// Events acknowledged or known.
+    /// Events acknowledged now or earlier.
     pub events: u64,
 }
 
@@ -90,7 +90,7 @@ pub struct Progress {
 pub struct Source<'a> {
     /// JSON lines.
     pub reader: Box<dyn BufRead + Send + 'a>,
-    /// Names sessions whose conversation has no id.
+    /// Prefix of the ids of conversations without one.
     pub name: String,
     /// The session of a source that holds one conversation without an id.
     pub session: Option<SessionId>,
@@ -127,7 +127,7 @@ pub async fn import(
 const PART_EVENTS: usize = 1_000;
 const PART_BYTES: usize = 8 << 20;
 
-/// An event and the line it comes from.
+/// An event and its line.
 type Sent = (u64, Draft);
 
 struct Run<'a> {
@@ -144,7 +144,7 @@ struct Run<'a> {
 struct Single<'a> {
     delivery: Delivery<'a>,
     conversation: Conversation,
-    /// The session that the transcript says it is of.
+    /// The session named in the transcript.
     wanted: Option<SessionId>,
     /// The lines of a program's transcript and its directory, until the session has them.
     transcript: Option<Transcript>,
@@ -153,7 +153,7 @@ struct Single<'a> {
     bytes: usize,
     /// Whether the session's metadata names the transcript.
     described: bool,
-    /// Whether a part was refused: what comes after it is left out.
+    /// Whether a part was refused: later parts are skipped.
     refused: bool,
 }
 
@@ -196,8 +196,8 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Takes one line of a program's transcript. None is left out: what means nothing, or is too
-    /// much for one event, is kept all the same.
+    /// Takes one line of a program's transcript. None is dropped: a line without events, or too
+    /// large for one event, is stored all the same.
     async fn entry(
         &mut self,
         number: u64,
@@ -206,7 +206,7 @@ impl<'a> Run<'a> {
         text: &str,
     ) -> Result<(), ImportError> {
         let mut single = self.single.take().unwrap_or_else(|| self.new_single());
-        // The first line that says whose session it is names it, unless events were sent before.
+        // The first line with a session id names the session, unless events were sent before.
         let name = self.name.as_ref().filter(|_| !single.described);
         if let Some(session) = name.and_then(|name| transcript_name(program, name, line)) {
             self.name = None;
@@ -217,7 +217,7 @@ impl<'a> Run<'a> {
         let transcript = single.transcript.get_or_insert_with(|| Transcript::new(program));
         let preserved = transcript.preserved(line);
         if !preserved.is_empty() && !single.refused {
-            // Where events are is known when they are there.
+            // Stored events are recognised by their positions.
             self.single = Some(single);
             self.flush().await?;
             let Some(back) = self.single.take() else { return Ok(()) };
@@ -239,7 +239,8 @@ impl<'a> Run<'a> {
         self.report.bad.push(BadLine { line, problem, session: None });
     }
 
-    /// Whether a conversation was accepted. Refused content becomes a bad line, and the import continues.
+    /// Whether a conversation was accepted. Refused content becomes a bad line, and the import
+    /// continues.
     fn whole(
         &mut self,
         line: u64,
@@ -257,8 +258,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Takes one line of the source's only conversation. A line that does not fit is left out as
-    /// if it were not there: what comes after is named without it.
+    /// Takes one line of the source's only conversation. An invalid line is skipped, and later ids
+    /// do not depend on it.
     async fn collect(
         &mut self,
         line: u64,
@@ -354,8 +355,8 @@ impl<'a> Run<'a> {
     }
 }
 
-/// The session of a transcript: what the file is named after, where that is a session's id; else
-/// what a line says. A subagent's own file makes a session beside its parent's.
+/// The session of a transcript: from the file's name, where that is a session's id; else from a
+/// line. A subagent's own file gets a session beside its parent's.
 fn transcript_name(program: Program, name: &str, line: &Members) -> Option<SessionId> {
     let said = program.session(line);
     let is_id = name.len() == 36 && name.split('-').count() == 5;
@@ -367,8 +368,8 @@ fn transcript_name(program: Program, name: &str, line: &Members) -> Option<Sessi
     Some(lines::session_id(&name).0)
 }
 
-/// Writes a session's events back as messages, those that were imported as they were: the lines of
-/// a file. `metadata` reads a session's metadata by name.
+/// Writes a session's events as messages, imported ones unchanged: the lines of a file. `metadata`
+/// reads a session's metadata by name.
 #[must_use]
 pub fn to_chat(
     chat: Chat,
@@ -379,7 +380,7 @@ pub fn to_chat(
     openai::export(chat, session, metadata, events)
 }
 
-/// The same without what the session's metadata says: one object with the messages.
+/// The same without the session's metadata: one object with the messages.
 #[must_use]
 pub fn to_messages(chat: Chat, events: &[Members]) -> String {
     openai::messages(chat, events)

@@ -1,6 +1,6 @@
 //! OpenAI chat messages to events and back. One message is one event or several (a text and its
-//! tool calls); the first carries the message whole under `raw`, the others name it in `raw_in`.
-//! It must not do I/O.
+//! tool calls); the first has the message whole under `raw`, the others refer to it in `raw_in`. It
+//! must not do I/O.
 
 use serde_json::{Value, value::RawValue};
 
@@ -12,7 +12,7 @@ use super::{
 };
 use crate::event::{SessionId, limits};
 
-/// Metadata that holds what a conversation's line said beside its messages.
+/// Metadata with the other members of a conversation's line.
 const FIELDS_KEY: &str = "import.fields";
 /// Metadata that holds the form of the conversation's lines.
 pub(super) const SHAPE_KEY: &str = "import.shape";
@@ -24,23 +24,23 @@ pub struct Draft {
     pub id: String,
     /// The whole event as JSON.
     pub text: String,
-    /// What the id says.
+    /// What the id depends on.
     pub named: Named,
 }
 
-/// What the id of an event to be appended says.
+/// What the id of an event depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Named {
     /// The event and everything before it.
     ByAllBefore,
-    /// What is said, and how often it was before.
+    /// Its content, and how often that occurred before.
     ByItself,
     /// It came with the event.
     Given,
 }
 
 impl Draft {
-    /// Why no store takes it; `None` when it fits.
+    /// Why every store would refuse it; `None` when it fits.
     #[must_use]
     pub fn too_much(&self) -> Option<String> {
         if self.text.len() > limits::EVENT_BYTES_MAX {
@@ -96,11 +96,11 @@ impl Shape {
     }
 }
 
-/// What is known of a conversation beside its messages.
+/// The data of a conversation besides its messages.
 #[derive(Clone, Debug)]
 pub(super) struct About {
     shape: Shape,
-    /// JSON object: the members of the line beside `messages`.
+    /// JSON object: the members of the line except `messages`.
     fields: Option<String>,
     pub(super) title: Option<String>,
 }
@@ -210,8 +210,8 @@ impl Conversation {
         drafts
     }
 
-    /// The next event of our own format: its own id when it has one. Its position and times are
-    /// the old session's; the new one gives its own.
+    /// The next native event, with its own id if it has one. Its position and times are the old
+    /// session's; the new session assigns its own.
     #[must_use]
     pub fn event(&mut self, members: &Members) -> Draft {
         let kind = members.text("type").unwrap_or_default();
@@ -229,7 +229,7 @@ impl Conversation {
     }
 
     fn name(&mut self, text: &str) -> String {
-        // Texts that mean the same get the same name; what does not parse names itself.
+        // Equivalent texts get the same id; an invalid one is hashed as it is.
         let meaning =
             serde_json::from_str(text).map_or_else(|_| text.to_owned(), |v| canonical(&v));
         let mut hasher = blake3::Hasher::new_derive_key("sessionlog v1 imported message");
@@ -259,7 +259,7 @@ pub(super) fn event(id: &str, kind: &str, body: &str) -> Draft {
     Draft { id: id.to_owned(), text, named: Named::ByAllBefore }
 }
 
-/// Types and bodies of a message; empty when it is none we know.
+/// Types and bodies of a message; empty when its form is unknown.
 fn bodies(message: &Members) -> Vec<(&'static str, Object)> {
     let mut bodies = Vec::new();
     match message.text("role").as_deref() {
@@ -341,7 +341,7 @@ fn tool_use(function: &Members, id: Option<&RawValue>) -> Object {
     body
 }
 
-/// Whose messages are written.
+/// The chat format to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Chat {
     /// `OpenAI`'s chat format.
@@ -350,8 +350,7 @@ pub enum Chat {
     Anthropic,
 }
 
-/// Lines of a chat format, as they were imported; events of other clients become the messages
-/// they mean.
+/// Lines of a chat format: imported ones unchanged; events of other clients as messages.
 pub(super) fn export(
     chat: Chat,
     session: &SessionId,
@@ -404,9 +403,9 @@ fn object_with(fields: &str, messages: &[String]) -> String {
     format!("{head}{comma}\"messages\":[{}]}}", messages.join(","))
 }
 
-/// What events say in the chat format.
+/// Events in the chat format.
 struct Written {
-    /// What the line said beside the messages, where an event holds it.
+    /// The other members of the line, where an event has them.
     fields: Option<String>,
     messages: Vec<String>,
 }
@@ -460,7 +459,7 @@ impl Assistant {
     }
 }
 
-/// The message an event of another client means; nothing when it is none.
+/// The message of another client's event; `None` for an event of another kind.
 fn native(event: &Members, open: &mut Option<Assistant>, messages: &mut Vec<String>) {
     let content = content_of(event.some("content"));
     let mut message = Object::new();
@@ -507,7 +506,7 @@ fn native(event: &Members, open: &mut Option<Assistant>, messages: &mut Vec<Stri
     messages.push(message.finish());
 }
 
-/// A content as this format has it: a text as it is, blocks under its own names.
+/// A content in this format: a text as it is, blocks under its own names.
 fn content_of(content: Option<&RawValue>) -> String {
     if let Some(text) = content.filter(|content| content.get().starts_with('"')) {
         return text.get().to_owned();

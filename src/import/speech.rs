@@ -1,11 +1,11 @@
-//! What events of any client say in a conversation, for the chat formats they are written in: whose
-//! thread, which call, which parts. It must not know a message of either format.
+//! The conversation in events of any client, for chat formats: thread, call, parts. It must not
+//! depend on the messages of a format.
 
 use serde_json::value::RawValue;
 
 use super::members::{Members, Object, quote};
 
-/// Whether an event is a subagent's: its conversation is another one.
+/// Whether an event is a subagent's, and so of another conversation.
 pub(super) fn is_aside(event: &Members) -> bool {
     event.some("session_thread_id").is_some()
 }
@@ -23,7 +23,7 @@ pub(super) enum Part {
 }
 
 impl Part {
-    /// What an event says, under each of the names that clients have for it.
+    /// The content of an event, under each of the names that clients use.
     pub(super) fn of(event: &Members) -> Self {
         if is_aside(event) {
             return Self::Nothing;
@@ -57,7 +57,7 @@ pub(super) enum Block {
     Text(String),
     /// An address, or the media type and the bytes in base64.
     Image(Image),
-    /// Something else, as it is.
+    /// Any other block, unchanged.
     Other,
 }
 
@@ -77,7 +77,7 @@ pub(super) fn blocks(content: Option<&RawValue>) -> Vec<(Block, String)> {
     }
 }
 
-/// A text, or whatever it is as a text.
+/// A text, or any other value as a text.
 fn text_of(content: &RawValue) -> String {
     if content.get().starts_with('"') { content.get().to_owned() } else { quote(content.get()) }
 }

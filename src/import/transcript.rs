@@ -16,10 +16,10 @@ use crate::event::{Timestamp, limits};
 /// Bytes of one piece of a line that is too much for one event. Escaped as a text it may double.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// Latest lines of which it is known which events they are: a compaction keeps some of them.
+/// Most latest lines whose events are remembered: a compaction may keep some of them.
 const RECENT_MAX: usize = 10_000;
 
-/// Whose transcript it is.
+/// The program of a transcript.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Program {
     /// JSON lines of Claude Code.
@@ -38,7 +38,7 @@ impl Program {
         }
     }
 
-    /// Whose a line is that is none of ours.
+    /// The program of a line that is not native.
     pub(super) fn of(line: &Members) -> Option<Self> {
         line.text("type")?;
         let has = |name: &&str| line.raw(name).is_some();
@@ -48,7 +48,7 @@ impl Program {
         has(&"payload").then_some(Self::Codex)
     }
 
-    /// The id a line gives its session.
+    /// The session id in a line.
     pub(super) fn session(self, line: &Members) -> Option<String> {
         match self {
             Self::ClaudeCode => line.text("sessionId"),
@@ -56,7 +56,7 @@ impl Program {
         }
     }
 
-    /// The directory a line says the program works in.
+    /// The working directory in a line.
     pub(super) fn directory(self, line: &Members) -> Option<String> {
         match self {
             Self::ClaudeCode => line.text("cwd"),
@@ -94,7 +94,7 @@ impl Transcript {
         Self { program, claude: Claude::default(), seen: HashMap::new(), recent: VecDeque::new() }
     }
 
-    /// Whose it is.
+    /// Its program.
     #[must_use]
     pub fn program(&self) -> Program {
         self.program
@@ -127,7 +127,7 @@ impl Transcript {
         runs.into_iter().filter_map(ids).collect()
     }
 
-    /// Says at which positions that is, before the line is taken.
+    /// Sets the positions of kept lines, before the line is taken.
     pub(super) fn keep(&mut self, kept: Vec<(u64, u64)>) {
         self.claude.keep(kept);
     }
@@ -187,7 +187,7 @@ impl Transcript {
         if *times == 1 { format!("line-{hex}") } else { format!("line-{hex}-{times}") }
     }
 
-    /// A line that is kept without being read: whole, or as a text in pieces when it is too much.
+    /// A line stored without events: whole, or as a text in pieces when it is too large.
     fn entry(&self, line: &Members, text: &str, id: &str) -> Vec<Draft> {
         const KIND: &str = "transcript.entry";
         let head = || {
@@ -219,7 +219,7 @@ fn named(draft: Draft) -> Draft {
     Draft { named: Named::ByItself, ..draft }
 }
 
-/// What every event of a line says: when it was, and which line it follows.
+/// Members of every event of a line: its time, and the line it follows.
 fn head(line: &Members) -> Object {
     let mut head = Object::new();
     let time = line.text("timestamp").filter(|time| Timestamp::parse(time).is_some());
@@ -272,7 +272,7 @@ impl TranscriptLines {
         Self { program, text: String::new() }
     }
 
-    /// The line that ends with an event, as it was imported.
+    /// The line that ends with an event, as imported.
     pub fn take(&mut self, event: &Members) -> Option<String> {
         if event.text("raw_format").as_deref() != Some(self.program.as_str()) {
             return None;

@@ -1,6 +1,6 @@
-//! Bodies of the research events and of checkpoints, read and written at one place so that they
-//! cannot drift apart. Reading is lenient about what it does not know and strict about what it
-//! does: a body that does not fit is `None`, never a panic. It must not know positions or sessions.
+//! Bodies of the research events and of checkpoints, read and written in one place so that both
+//! stay equal. Reading ignores unknown members and is strict about known ones: a body that does not
+//! fit is `None`, never a panic. It must not depend on positions or sessions.
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -13,9 +13,9 @@ pub mod kind {
     pub const GOAL: &str = "research.goal";
     /// A numbered step.
     pub const STEP: &str = "research.step";
-    /// Something that is not known yet.
+    /// A gap in the knowledge was found.
     pub const GAP_OPENED: &str = "research.gap_opened";
-    /// It is known now, or no longer matters.
+    /// A gap was closed, or no longer matters.
     pub const GAP_CLOSED: &str = "research.gap_closed";
     /// The state of the research, in the caller's words.
     pub const SUMMARY: &str = "research.summary";
@@ -96,7 +96,7 @@ pub struct StepBody {
     /// What was tried or considered and ruled out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rejected: Vec<String>,
-    /// Whether it revises, when the caller said so.
+    /// Whether it is a revision, if the caller set it.
     #[serde(default, skip_serializing_if = "is_false")]
     pub is_revision: bool,
     /// Number of the step it supersedes.
@@ -111,7 +111,7 @@ pub struct StepBody {
     /// How many steps the caller expects in all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total_steps_estimate: Option<u64>,
-    /// Whether the caller says it is the last.
+    /// Whether the caller marks it as the last.
     #[serde(default, rename = "final", skip_serializing_if = "is_false")]
     pub is_final: bool,
 }
@@ -122,7 +122,7 @@ pub struct GapBody {
     /// Name of the gap, unique in the session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gap_id: Option<String>,
-    /// What is not known.
+    /// The open question.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// The step that opened or closed it.
@@ -149,12 +149,12 @@ pub struct SummaryBody {
 /// `source.found`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SourceBody {
-    /// Where it is.
+    /// Its address.
     pub url: String,
-    /// What it is called.
+    /// Its title.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// What it is, for example `scraped` or `academic`.
+    /// Its kind, for example `scraped` or `academic`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
     /// The step that met it.
@@ -168,8 +168,8 @@ pub struct SourceBody {
     pub tool: Option<String>,
 }
 
-/// Ranges of positions as clients write them: `{"from": 1, "to": 5}` or `[1, 5]`, one or a list.
-/// What is none of these is left out.
+/// Ranges of positions in the clients' notations: `{"from": 1, "to": 5}` or `[1, 5]`, one or a
+/// list. Anything else is skipped.
 #[must_use]
 pub fn ranges(json: &str) -> Vec<Range> {
     #[derive(Deserialize)]
@@ -198,7 +198,7 @@ pub fn ranges(json: &str) -> Vec<Range> {
 pub struct ThresholdBody {
     /// Tokens in the context.
     pub tokens: u64,
-    /// What the model takes.
+    /// The model's limit.
     pub limit: u64,
     /// Which level was crossed: `threshold` or `limit`.
     pub level: String,
@@ -241,11 +241,11 @@ impl From<Range> for RangeBody {
 pub struct MemoryBody {
     /// `episodic`, `semantic`, `procedural` or `working`.
     pub kind: String,
-    /// What is to be remembered.
+    /// The text to remember.
     pub text: String,
-    /// What it is found by.
+    /// Its tags, for lookups.
     pub tags: Vec<String>,
-    /// What it is about.
+    /// Its topic.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub topic: Option<String>,
     /// 1 to 10.
@@ -265,7 +265,7 @@ pub struct CompactedBody {
     pub kept: Vec<RangeBody>,
     /// What left it.
     pub dropped: Vec<RangeBody>,
-    /// What is in its place.
+    /// The text in its place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,
 }
@@ -301,7 +301,7 @@ impl Trigger {
     }
 }
 
-/// Body of a checkpoint's note. What is absent is as the checkpoint before it on its thread.
+/// Body of a checkpoint's note. Absent members are those of the previous checkpoint of its thread.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CheckpointBody {
@@ -335,13 +335,13 @@ fn is_false(value: &bool) -> bool {
     !value
 }
 
-/// The body, when it is one of that shape.
+/// The body, if it has that shape.
 #[must_use]
 pub fn read<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Option<T> {
     serde_json::from_slice(body).ok()
 }
 
-/// The body as it is stored. The same value gives the same bytes, which is how a retry is known.
+/// The body as stored. Equal values give equal bytes, by which a retry is recognised.
 #[must_use]
 pub fn write<T: Serialize>(body: &T) -> Bytes {
     let text = serde_json::to_vec(body).expect("research bodies hold no map with foreign keys");

@@ -18,14 +18,14 @@ use super::{
 };
 use crate::event::{Event, Position};
 
-/// Calls remembered until their result comes.
+/// Most calls that wait for their result.
 const CALLS_MAX: usize = 256;
 /// Bytes of an id that are compared.
 const ID_BYTES_MAX: usize = 200;
 /// Characters kept of a tool's name, of an input and of a command.
 const NAME_CHARS_MAX: usize = 80;
 const INPUT_CHARS_MAX: usize = 300;
-/// Bytes kept of what a tool that keeps the plan was asked.
+/// Most bytes stored of the input of a tool that keeps the plan.
 const PLAN_BYTES_MAX: usize = 4_000;
 /// Commands that keep running while other calls are made.
 const RUNNING_MAX: usize = 16;
@@ -45,34 +45,34 @@ const PLACEHOLDERS: [&str; 5] = [
     "Tool ran without output or errors",
 ];
 
-/// A command in a line, and what is known of it.
+/// A command in a line, parsed.
 pub(super) type Script = Box<(Box<str>, Command)>;
 
-/// A call whose result has not come.
+/// A call without a result so far.
 #[derive(Clone, Debug)]
 pub(super) struct Call {
     id: Box<str>,
     pub(super) position: Position,
     pub(super) tool: Box<str>,
-    /// What it was asked, in a line.
+    /// Its input, in a line.
     pub(super) input: Box<str>,
     pub(super) does: Does,
     /// The files it changes when it succeeds.
     pub(super) files: Box<[Box<str>]>,
     pub(super) command: Option<Script>,
-    /// What a tool that keeps the plan was asked, as JSON.
+    /// The input of a tool that keeps the plan, as JSON.
     pub(super) plan: Option<Box<str>>,
     /// Whether a subagent made it.
     pub(super) is_aside: bool,
 }
 
-/// What a result says.
+/// A result.
 #[derive(Clone, Debug)]
 pub(super) struct Answer {
     pub(super) position: Position,
     /// The output of a command, or the words of any other tool.
     pub(super) text: String,
-    /// Whether it failed, as far as anything says so.
+    /// Whether it failed, as far as the result shows it.
     pub(super) failed: bool,
     /// The exit code, when the result has one.
     pub(super) code: Option<i64>,
@@ -81,23 +81,23 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// Whether it only says that something was left out.
+    /// Whether it only marks a text that was left out.
     pub(super) fn is_placeholder(&self) -> bool {
         let text = self.text.trim();
         text.is_empty() || PLACEHOLDERS.contains(&text.trim_end_matches('.'))
     }
 }
 
-/// What an event says of a tool.
+/// An event about a tool.
 #[derive(Debug)]
 pub(super) enum ToolEvent<'a> {
     /// It was called, with that input.
     Call(&'a Call, Option<&'a RawValue>),
-    /// It answered. What was not seen being called has no input and does nothing.
+    /// A result. Without its call it has no input and no effect.
     Result(Call, Answer),
 }
 
-/// The calls whose results have not come.
+/// The calls without results so far.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Calls {
     open: VecDeque<Call>,
@@ -131,7 +131,7 @@ struct ToolBody<'a> {
 }
 
 impl Calls {
-    /// What an event says of a tool; nothing when it is of none.
+    /// The tool event of an event; `None` when it is of no tool.
     pub(super) fn fold<'a>(&'a mut self, event: &'a Event) -> Option<ToolEvent<'a>> {
         let kind = event.kind.as_str();
         if body::is_call(kind) {
@@ -158,7 +158,7 @@ impl Calls {
         let (server, tool) = tools::split(server.as_deref(), &name);
         let members = tools::members(call.input);
         let does = tools::does(server, tool, &members, call.read_only);
-        let told = call.input.map_or("", RawValue::get);
+        let input = call.input.map_or("", RawValue::get);
         let script = if does == Does::Runs { script(&members) } else { None };
         let command = script.as_ref().map(|script| Command::of(script));
         let mut files = match does {
@@ -177,9 +177,9 @@ impl Calls {
         let runs = command.zip(script).filter(|(_, script)| !script.contains(PATCH));
         let line = |script: &str| one_line(script, INPUT_CHARS_MAX).into();
         let command = runs.map(|(command, script)| Box::new((line(&script), command)));
-        let goes_on = members.get("session_id").filter(|_| tool == "write_stdin");
-        let goes_on = goes_on.and_then(|id| self.end(id.get().trim_matches('"')));
-        let does = if goes_on.is_some() { Does::Runs } else { does };
+        let continued = members.get("session_id").filter(|_| tool == "write_stdin");
+        let continued = continued.and_then(|id| self.end(id.get().trim_matches('"')));
+        let does = if continued.is_some() { Does::Runs } else { does };
         let mut id = call.call_id.unwrap_or_else(|| event.id.to_string());
         id.truncate(id.floor_char_boundary(ID_BYTES_MAX));
         let id = id.into();
@@ -188,13 +188,13 @@ impl Calls {
             position: event.position,
             tool: tool.into(),
             input: match does {
-                Does::Changes => compact(told, INPUT_CHARS_MAX).into(),
-                _ => one_line(told, INPUT_CHARS_MAX).into(),
+                Does::Changes => compact(input, INPUT_CHARS_MAX).into(),
+                _ => one_line(input, INPUT_CHARS_MAX).into(),
             },
             does,
             files: files.into_iter().take(FILES_MAX).map(|file| self.relative(&file)).collect(),
-            command: command.or(goes_on),
-            plan: (does == Does::Plan && told.len() <= PLAN_BYTES_MAX).then(|| told.into()),
+            command: command.or(continued),
+            plan: (does == Does::Plan && input.len() <= PLAN_BYTES_MAX).then(|| input.into()),
             is_aside: call.session_thread_id.is_some(),
         })
     }
@@ -213,8 +213,8 @@ impl Calls {
         let mut text = result.content.map(words).unwrap_or_default();
         let mut code = None;
         if call.does == Does::Runs {
-            let (told, output) = report::exit_code(&text);
-            code = told.or_else(|| result.result.and_then(structured_code));
+            let (reported, output) = report::exit_code(&text);
+            code = reported.or_else(|| result.result.and_then(structured_code));
             if let Some(id) = report::still_runs(&text).filter(|_| code.is_none()) {
                 self.begin(id, call.command.take());
                 call.files = Box::default();
@@ -277,7 +277,7 @@ impl Calls {
     }
 }
 
-/// The call of a result that was not seen being made: of it, only the name may be known.
+/// The call of a result whose call event is missing: at most its name is known.
 fn unknown(position: Position, result: &ToolBody<'_>) -> Call {
     let name = one_line(result.name.as_deref().unwrap_or_default(), NAME_CHARS_MAX);
     let (server, tool) = tools::split(result.server.as_deref(), &name);
@@ -306,7 +306,7 @@ fn structured_code(result: &RawValue) -> Option<i64> {
     report::exit_code(result.structured?.get()).0
 }
 
-/// The script a shell is given: a text, or a list of words of which the last may be one.
+/// The script of a shell call: a text, or a list of words whose last may be one.
 fn script(members: &Members<'_>) -> Option<String> {
     let value = members.get("command").or_else(|| members.get("cmd"))?;
     if let Some(text) = tools::text(value) {

@@ -1,6 +1,6 @@
-//! Cursors and checkpoints, folded from a session's notes: which there are, how they hang
-//! together, and which notes make up the state of an agent at one of them. Pure; a body that does
-//! not fit folds to a checkpoint that says nothing but its place. It must not read a note again.
+//! Cursors and checkpoints, folded from a session's notes: which exist, their parents, and the
+//! notes that make up an agent's state at a checkpoint. Pure; a body that does not fit folds to a
+//! checkpoint without a state. It must not read a note again.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -30,7 +30,7 @@ pub struct Checkpoint {
     pub thread: Option<String>,
     /// The one it follows.
     parent: Option<usize>,
-    /// The last one up to it that says something of the state.
+    /// The latest checkpoint up to it with a change of the state.
     state: Option<usize>,
     /// Those to read for its state, from the last whole one on.
     depth: usize,
@@ -65,7 +65,7 @@ pub struct Checkpoints {
 }
 
 impl Checkpoints {
-    /// Folds a note in. Notes come in ascending order of their numbers.
+    /// Folds a note. Notes come in ascending order of their numbers.
     pub fn fold(&mut self, note: &Note) {
         self.count += 1;
         self.last = note.number;
@@ -152,7 +152,7 @@ impl Checkpoints {
     }
 
     /// Numbers of the notes that make up the state at a checkpoint, the oldest first; the first is
-    /// a whole state, or follows none.
+    /// a whole state, or has no parent.
     #[must_use]
     pub fn chain(&self, of: &Checkpoint) -> Vec<Lsn> {
         let mut numbers = Vec::with_capacity(of.depth);
@@ -166,8 +166,8 @@ impl Checkpoints {
         numbers
     }
 
-    /// Whether the next state of a checkpoint that follows this one is better kept whole: what is
-    /// read for it stays bounded, and what is written grows with what changes, not with its square.
+    /// Whether the next state after a checkpoint should be stored whole: this bounds the notes of a
+    /// read, and what is written grows linearly with the changes.
     #[must_use]
     pub fn wants_base(before: &Checkpoint, delta_bytes: usize) -> bool {
         let since = before.bytes.saturating_sub(before.base_bytes) + delta_bytes;
@@ -186,7 +186,7 @@ impl Checkpoints {
         &self.cursors
     }
 
-    /// About how many bytes of memory they take.
+    /// Approximate bytes of memory.
     #[must_use]
     pub fn weight(&self) -> usize {
         let each = size_of::<Checkpoint>() + 4 * size_of::<usize>() + 48;
@@ -199,7 +199,7 @@ const CHAIN_MAX: usize = 512;
 /// Bytes of changes that are kept as changes whatever the size of the whole.
 const CHAIN_BYTES: usize = 4 << 10;
 
-/// Applies what a checkpoint says to the state before it.
+/// Applies a checkpoint's change to the previous state.
 pub fn apply(state: &mut Map<String, Value>, body: CheckpointBody) {
     if let Some(base) = body.base {
         *state = base;
@@ -228,8 +228,7 @@ pub fn merge(state: &mut Map<String, Value>, patch: Map<String, Value>) {
     }
 }
 
-/// The merge patch that makes `new` of `old`; `None` when there is none, because `new` holds a
-/// null.
+/// The merge patch from `old` to `new`; `None` when `new` holds a null, which no patch can express.
 #[must_use]
 pub fn diff(old: &Map<String, Value>, new: &Map<String, Value>) -> Option<Map<String, Value>> {
     let mut patch = Map::new();
@@ -242,7 +241,7 @@ pub fn diff(old: &Map<String, Value>, new: &Map<String, Value>) -> Option<Map<St
             (Some(Value::Object(before)), Value::Object(after)) => {
                 Value::Object(diff(before, after)?)
             }
-            // Nothing is there to merge with: what is merged is what comes.
+            // Without an old value the new one is inserted as it is.
             (_, after) if holds_null(after) => return None,
             (_, after) => after.clone(),
         };
@@ -251,7 +250,7 @@ pub fn diff(old: &Map<String, Value>, new: &Map<String, Value>) -> Option<Map<St
     Some(patch)
 }
 
-/// Whether a merge patch cannot say this value: a null of an object takes its member away.
+/// Whether a merge patch cannot express this value: a null in an object removes the member.
 fn holds_null(value: &Value) -> bool {
     match value {
         Value::Null => true,

@@ -8,7 +8,7 @@ const BYTES_MAX: usize = 16 << 10;
 const PARTS_MAX: usize = 64;
 const WORDS_MAX: usize = 64;
 
-/// Programs that run another one.
+/// Programs that run another program.
 const WRAPPERS: [&str; 12] = [
     "sudo", "time", "nice", "env", "npx", "bunx", "nohup", "exec", "command", "xvfb-run", "stdbuf",
     "timeout",
@@ -26,12 +26,12 @@ const LONG_WRAPPERS: [[&str; 2]; 10] = [
     ["python", "-m"],
     ["python3", "-m"],
 ];
-/// Programs that run tests whatever they are given.
+/// Programs that always run tests.
 const RUNNERS: [&str; 15] = [
     "pytest", "py.test", "unittest", "vitest", "jest", "mocha", "ava", "ctest", "rspec", "phpunit",
     "tox", "nox", "nextest", "bats", "tap",
 ];
-/// Programs that run tests when a word after them says so.
+/// Programs that run tests after a certain word.
 const DRIVERS: [&str; 25] = [
     "cargo",
     "npm",
@@ -59,17 +59,17 @@ const DRIVERS: [&str; 25] = [
     "stack",
     "manage.py",
 ];
-/// Words that say so.
+/// These words.
 const TEST_WORDS: [&str; 8] = ["test", "tests", "t", "check", "verify", "nextest", "spec", "e2e"];
 /// Programs that build; `cargo` and others above do too.
 const BUILDERS: [&str; 8] = ["tsc", "rustc", "cmake", "ninja", "gcc", "g++", "clang", "javac"];
-/// Programs whose exit code 1 only says that nothing was found, or that something differs.
+/// Programs whose exit code 1 only means that nothing was found, or that something differs.
 const ASKERS: [&str; 12] =
     ["grep", "egrep", "fgrep", "rg", "ag", "diff", "cmp", "test", "[", "pgrep", "which", "command"];
-/// Programs that only show what another one wrote.
+/// Programs that only print another one's output.
 const FILTERS: [&str; 10] =
     ["tail", "head", "cat", "tee", "less", "grep", "sed", "sort", "wc", "awk"];
-/// Arguments that leave a run as it is.
+/// Arguments that do not restrict a run.
 const HARMLESS: [&str; 20] = [
     "-q",
     "-v",
@@ -97,18 +97,18 @@ const HARMLESS: [&str; 20] = [
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Part {
     words: Vec<String>,
-    /// Files its output goes to.
+    /// Files that its output is written to.
     writes: Vec<String>,
     /// Whether it reads what the one before it wrote.
     piped: bool,
 }
 
-/// What is known of a command.
+/// The parsed form of a command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Command {
     /// Equal for commands that do the same.
     pub(super) key: u64,
-    /// What it runs and with what, when it runs tests.
+    /// The runner and its arguments, when it runs tests.
     pub(super) test: Option<Test>,
     /// Whether it builds something.
     pub(super) builds: bool,
@@ -128,7 +128,8 @@ pub(super) struct Test {
 }
 
 impl Test {
-    /// Whether the success of this run speaks for another one: it ran the same with fewer limits.
+    /// Whether the success of this run covers another one: it ran the same tests with fewer
+    /// restrictions.
     pub(super) fn covers(&self, other: &Self) -> bool {
         let within = |limit: &str, one: &str| {
             let rest = one.strip_prefix(limit.trim_end_matches("..."));
@@ -181,7 +182,7 @@ fn matters(part: &Part) -> bool {
     !(prepares && part.writes.is_empty() || part.piped && FILTERS.contains(&program))
 }
 
-/// The words without assignments and programs that run another one.
+/// The words without assignments and wrapper programs.
 fn bare(words: &[String]) -> &[String] {
     let mut words = words;
     loop {
@@ -219,7 +220,7 @@ fn program(words: &[String]) -> &str {
     words.first().and_then(|word| word.rsplit('/').next()).unwrap_or_default()
 }
 
-/// A run of tests, when a simple command is one.
+/// The test run of a simple command, if it is one.
 fn test_of(words: &[String]) -> Option<Test> {
     let words = bare(words);
     let program = program(words);
@@ -318,7 +319,7 @@ fn is_file(word: &str) -> bool {
     !word.is_empty() && !word.contains(special) && !aside && !word.ends_with('/')
 }
 
-/// The simple commands of a text, and the texts given to them in it (`<<EOF`).
+/// The simple commands of a text, and its here-documents (`<<EOF`).
 fn parts(text: &str) -> (Vec<Part>, Vec<&str>) {
     let mut reader = Reader { rest: text, parts: vec![Part::default()], ..Reader::default() };
     while reader.parts.len() <= PARTS_MAX && reader.step() {}
@@ -336,7 +337,7 @@ enum Next {
     Target,
     /// A file that is read, or a number.
     Other,
-    /// What ends a text given in the command.
+    /// The end of a here-document.
     End,
 }
 
@@ -408,7 +409,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// After `>`: where the output goes, and whether that is what matters.
+    /// After `>`: the target of the output, and whether it counts as a file.
     fn target(&mut self) {
         let number = self.word.take_if(|word| word.bytes().all(|b| b.is_ascii_digit()));
         self.end_word();
@@ -451,7 +452,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Skips the texts that the line before asked for.
+    /// Skips the here-documents of the previous line.
     fn given(&mut self) {
         for end in std::mem::take(&mut self.ends) {
             let mut length = 0;

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::text::one_line;
 
-/// Values of one JSON text that are looked at.
+/// Most values of one JSON text that are read.
 const VALUES_MAX: usize = 400;
 /// Characters that every text keeps before whole pairs are left out.
 const TEXT_CHARS_MIN: usize = 24;
@@ -57,7 +57,7 @@ fn fitted(value: &Value, chars_max: usize) -> String {
     one_line(&pairs.join(", "), chars_max)
 }
 
-/// A pair whose value is a list with the ids and the amounts in it alone.
+/// A pair whose value is a list, reduced to the ids and the amounts in it.
 fn without_plain_words(pair: &str) -> String {
     let list =
         pair.split_once(": [").and_then(|(name, list)| Some((name, list.strip_suffix(']')?)));
@@ -81,18 +81,18 @@ fn pairs_of(value: &Value, chars: usize) -> Vec<String> {
     let mut left = VALUES_MAX;
     match value {
         Value::Object(members) => {
-            let told = |(name, value): (&String, &Value)| {
-                let text = told(value, chars, true, &mut left);
+            let pair = |(name, value): (&String, &Value)| {
+                let text = text_of(value, chars, true, &mut left);
                 (!text.is_empty()).then(|| format!("{name}: {text}"))
             };
-            members.iter().filter_map(told).collect()
+            members.iter().filter_map(pair).collect()
         }
-        other => vec![told(other, chars, true, &mut left)],
+        other => vec![text_of(other, chars, true, &mut left)],
     }
 }
 
-/// A value with the names of what is in it, or without.
-fn told(value: &Value, chars: usize, named: bool, left: &mut usize) -> String {
+/// The text of a value, with or without the names of its members.
+fn text_of(value: &Value, chars: usize, named: bool, left: &mut usize) -> String {
     if *left == 0 {
         return String::new();
     }
@@ -105,17 +105,17 @@ fn told(value: &Value, chars: usize, named: bool, left: &mut usize) -> String {
         Value::Null => String::new(),
         Value::String(text) => one_line(text, chars),
         Value::Array(values) => {
-            let all = values.iter().map(|value| told(value, chars, false, left)).collect();
+            let all = values.iter().map(|value| text_of(value, chars, false, left)).collect();
             if named { format!("[{}]", joined(all, "; ")) } else { joined(all, " ") }
         }
         Value::Object(members) if named => {
             let pair = |(name, value): (&String, &Value)| {
-                format!("{name}: {}", told(value, chars, true, left))
+                format!("{name}: {}", text_of(value, chars, true, left))
             };
             format!("{{{}}}", joined(members.iter().map(pair).collect(), ", "))
         }
         Value::Object(members) => {
-            let all = members.values().map(|value| told(value, chars, false, left)).collect();
+            let all = members.values().map(|value| text_of(value, chars, false, left)).collect();
             joined(all, " ")
         }
         other => other.to_string(),

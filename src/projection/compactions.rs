@@ -1,6 +1,6 @@
-//! What a client's compactions took out of its context, and what of it is still out: the answer to
-//! "what did I lose?". A compaction that does not say what it dropped dropped everything before
-//! it but what it kept. It must not judge a summary.
+//! What a client's compactions removed from its context, and what of it is still missing. A
+//! compaction without a list of dropped ranges dropped everything before it except what it kept. It
+//! must not judge a summary.
 
 use std::collections::VecDeque;
 
@@ -28,13 +28,13 @@ pub struct Compaction {
     pub position: Position,
     /// When.
     pub at: Timestamp,
-    /// What caused it, as the client says.
+    /// Its cause, in the client's word.
     pub trigger: Option<String>,
     /// What stayed in the context.
     pub kept: Vec<Range>,
     /// What left it.
     pub dropped: Vec<Range>,
-    /// Whether the client said what it dropped; else it is worked out.
+    /// Whether the client reported what it dropped; else it is computed.
     pub is_told: bool,
     /// What the client put in its place.
     pub summary: Option<String>,
@@ -70,7 +70,8 @@ impl Compactions {
         self.latest.iter()
     }
 
-    /// What was dropped and not kept by a later one: ranges in order, none touching another.
+    /// Positions that were dropped and not kept by a later compaction: ranges in order, none
+    /// touching another.
     #[must_use]
     pub fn out(&self) -> &[Range] {
         &self.out
@@ -79,7 +80,7 @@ impl Compactions {
     pub(super) fn fold(&mut self, event: &Event) {
         let made = match event.kind.as_str() {
             "context.compacted" => read(event),
-            // The hosted wire says only that there was one.
+            // The hosted wire only reports that there was one.
             "agent.thread_context_compacted" => Some(everything(event)),
             _ => return,
         };
@@ -123,15 +124,15 @@ fn read(event: &Event) -> Option<Compaction> {
         union(&[], &cut)
     };
     let kept = ranges(body.kept);
-    let told = body.dropped.is_some();
-    let dropped = if told { ranges(body.dropped) } else { without(&[before], &kept) };
+    let is_told = body.dropped.is_some();
+    let dropped = if is_told { ranges(body.dropped) } else { without(&[before], &kept) };
     let trigger = body.trigger.map(|text| one_line(&text, TRIGGER_CHARS_MAX));
     let summary = body.summary.map(|text| clip(text.trim(), SUMMARY_CHARS_MAX));
     Some(Compaction {
         trigger,
         dropped: without(&dropped, &kept),
         kept,
-        is_told: told,
+        is_told,
         summary: summary.filter(|text| !text.is_empty()),
         ..everything(event)
     })

@@ -1,6 +1,5 @@
-//! What an ordinary session was about, for a session that no research step ever described: the
-//! first and last things said, counts by type, and the latest events in a line each. It must not
-//! keep a body.
+//! The summary of a session without research steps: the first and last messages, counts by type,
+//! and the latest events in a line each. It must not keep a body.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -16,10 +15,10 @@ const KINDS_MAX: usize = 64;
 const RECENT_MAX: usize = 8;
 /// Characters of such a line.
 const LINE_CHARS_MAX: usize = 160;
-/// Characters kept of what was said first and last.
+/// Most characters of the first and last messages.
 const SAID_CHARS_MAX: usize = 500;
 
-/// Something that was said or done, in a line.
+/// An event in a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
     /// Where.
@@ -32,7 +31,7 @@ pub struct Line {
     pub at: Timestamp,
 }
 
-/// What is known of a conversation.
+/// The summary of a conversation.
 #[derive(Clone, Debug, Default)]
 pub struct Conversation {
     /// Events in all.
@@ -41,11 +40,11 @@ pub struct Conversation {
     pub counts: BTreeMap<EventType, u64>,
     /// How many of further types.
     pub other: u64,
-    /// The first thing a person said.
+    /// The first message of a person.
     pub first_said: Option<Line>,
-    /// The latest thing a person said.
+    /// The latest message of a person.
     pub last_said: Option<Line>,
-    /// The latest thing the agent said.
+    /// The latest message of the agent.
     pub last_answer: Option<Line>,
     /// The latest events, oldest first.
     pub recent: VecDeque<Line>,
@@ -128,7 +127,7 @@ struct Block {
     text: Option<String>,
 }
 
-/// The text of an event for a reader: its words, the tool and its input, or the body as it is.
+/// The text of an event: its words, the tool and its input, or the body as it is.
 fn line_of(body: &[u8], chars_max: usize) -> String {
     let as_is = || one_line(&String::from_utf8_lossy(body), chars_max);
     let Some(shape) = super::body::read::<Shape<'_>>(body) else { return as_is() };

@@ -1,9 +1,9 @@
-//! What a session says, in its own sentences: those of steps and of the agent's messages,
-//! approaches that were ruled out, open gaps and titles of sources, and of each kind the best,
-//! bounded. No model: words and pairs of words say the more the fewer of the session's sentences
-//! have them, so that what recurs in every step ("opened the next page") yields to what was said
-//! once. It must not know a language beyond where sentences and words end; the same events give the
-//! same findings on every machine.
+//! The most informative sentences of a session, as recorded: from steps, the agent's messages,
+//! rejected approaches, open gaps and titles of sources; of each kind the best, bounded. No model:
+//! a word or pair of words counts more the fewer sentences of the session contain it, so that
+//! repeated phrases ("opened the next page") rank below unique ones. It must not depend on a
+//! language beyond the ends of sentences and words; the same events give the same findings on every
+//! machine.
 
 use super::{
     body::{Confidence, StepBody},
@@ -19,7 +19,7 @@ const OF_REASONING_MAX: usize = 1;
 const OF_MESSAGE_MAX: usize = 2;
 /// Approaches that one step may rule out here.
 const OF_REJECTED_MAX: usize = 8;
-/// Sentences and bytes looked at in one text: a longer text is judged by its beginning.
+/// Most sentences and bytes judged of one text: a longer text is judged by its beginning.
 const SENTENCES_MAX: usize = 64;
 const TEXT_BYTES_MAX: usize = 16 << 10;
 /// Characters kept of a sentence.
@@ -28,31 +28,32 @@ const CHARS_MAX: usize = 220;
 const PIECE_BYTES: usize = 160;
 /// Words and pairs by which a sentence is judged.
 const WORDS_MAX: usize = 64;
-/// Words of no worth that every sentence is taken to have: a short one says little, however rare.
+/// Worthless words added to every sentence, so that a short one scores low, however rare its words
+/// are.
 const WORDS_AROUND: usize = 12;
 /// Words and pairs that are counted apart; others share a count.
 const VOCABULARY_NAMES: u32 = 1 << 14;
 const VOCABULARY: usize = VOCABULARY_NAMES as usize;
-/// Marks a word with a digit: a new number is expected, so its rarity says less.
+/// Marks a word with a digit: a new number is expected, so its rarity counts less.
 const NUMBER: u16 = 1 << 15;
-/// Sentences for each time that a word may come and still count as rare as it gets.
+/// Sentences per occurrence up to which a word counts as unique.
 const UNIQUE_OF: u16 = 128;
 /// Share of a rare word's worth that a rare number has, in percent.
 const NUMBER_PERCENT: usize = 60;
 /// Sentences after which all counts are halved: in a full vocabulary every word is common, and no
 /// sentence ranks above another.
 const SENTENCES_COUNTED: u16 = 1 << 14;
-/// Score of a sentence whose words are all new.
+/// Score of a sentence of only new words.
 const SCORE_MAX: usize = 1_000;
 
-/// Where a finding was said.
+/// The source of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Said {
     /// In the step of that ordinal.
     Step(usize),
     /// In the message at that position.
     At(Position),
-    /// It is the item of that ordinal in its own list: of gaps, sources or rejected approaches.
+    /// The item of that ordinal in its own list: of gaps, sources or rejected approaches.
     Listed(usize),
 }
 
@@ -90,11 +91,11 @@ impl Signature {
 /// A sentence worth remembering.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// Where it was said.
+    /// Its source.
     pub said: Said,
     /// The sentence, on one line.
     pub text: Box<str>,
-    /// How much it says, as of when it was last judged; at most some thousands.
+    /// Its score when it was last judged; at most some thousands.
     pub score: usize,
     /// Its signature, to find repeats.
     pub signature: Signature,
@@ -102,7 +103,7 @@ pub struct Finding {
     percent: usize,
 }
 
-/// The sentences of a session that say most.
+/// The best sentences of a session.
 #[derive(Clone, Debug, Default)]
 pub struct Findings {
     found: Pool,
@@ -110,7 +111,7 @@ pub struct Findings {
     gaps: Pool,
     sources: Pool,
     counts: Counts,
-    /// What the latest step or message says most, with its score, until it is taken.
+    /// The best sentence of the latest step or message, with its score, until it is taken.
     latest: Option<(usize, Box<str>)>,
     /// Sentences at which all are judged anew: words that were rare may have become common.
     judged_again_at: u16,
@@ -141,7 +142,7 @@ impl Findings {
         &self.sources.all
     }
 
-    /// Drops what a superseded step says; what it ruled out stays.
+    /// Drops the findings of a superseded step, except its rejected approaches.
     pub(super) fn forget_step(&mut self, step: usize) {
         self.found.all.retain(|finding| finding.said != Said::Step(step));
     }
@@ -151,7 +152,7 @@ impl Findings {
         self.gaps.all.retain(|finding| finding.said != Said::Listed(gap));
     }
 
-    /// Folds a step in; `rejected` are the approaches it is the first to rule out, with their
+    /// Folds a step; `rejected` are the approaches that it is the first to reject, with their
     /// ordinals.
     pub(super) fn fold_step(&mut self, step: usize, body: &StepBody, rejected: &[(usize, &str)]) {
         let description = sentences(&body.description);
@@ -198,7 +199,7 @@ impl Findings {
         self.sources.offer(Said::Listed(source), 100, judged, 1);
     }
 
-    /// Takes what the latest step or message says most, with its score.
+    /// Takes the best sentence of the latest step or message, with its score.
     pub(super) fn take_latest(&mut self) -> Option<(usize, Box<str>)> {
         self.latest.take()
     }
@@ -236,7 +237,7 @@ impl Findings {
 /// A sentence with its score.
 type Judged<'a> = (usize, Sentence<'a>);
 
-/// The sentence that says most of these lists, each with the best first; with its score.
+/// The best sentence of these lists, each with the best first; with its score.
 fn best<const LISTS: usize>(lists: [&Vec<Judged<'_>>; LISTS]) -> Option<(usize, Box<str>)> {
     let firsts = lists.into_iter().filter_map(|judged| judged.first());
     let (score, one) = firsts.max_by_key(|(score, _)| *score)?;
@@ -247,13 +248,12 @@ fn best<const LISTS: usize>(lists: [&Vec<Judged<'_>>; LISTS]) -> Option<(usize, 
 #[derive(Clone, Debug, Default)]
 struct Pool {
     all: Vec<Finding>,
-    /// Score of the least of a full pool when that was last looked at: what is below stays out.
+    /// Lowest score of a full pool when it was last computed: lower ones are rejected.
     least: usize,
 }
 
 impl Pool {
-    /// Takes the best of these sentences, which come best first, where they are better than what
-    /// there is.
+    /// Adds these sentences, which come best first, where they are better than those in the pool.
     fn offer(&mut self, said: Said, percent: usize, judged: Vec<Judged<'_>>, taken_max: usize) {
         for (score, one) in judged.into_iter().take(taken_max) {
             let full = self.all.len() == KEPT_MAX;
@@ -271,7 +271,7 @@ impl Pool {
         }
     }
 
-    /// Drops the least of all, the oldest of equals, if it is no better than the newcomer.
+    /// Drops the lowest, the oldest of equals, if it is not better than the new one.
     fn make_room(&mut self, score: usize) -> bool {
         let places = self.all.iter().enumerate();
         let least = places.min_by_key(|(_, finding)| (finding.score, finding.said));
@@ -314,7 +314,7 @@ impl Counts {
         self.of.iter_mut().for_each(|count| *count /= 2);
     }
 
-    /// The sentences with their scores, the best first and of equals the first said.
+    /// The sentences with their scores, the best first, equals in order.
     fn judge<'a>(&self, percent: usize, sentences: Vec<Sentence<'a>>) -> Vec<Judged<'a>> {
         let score = |one: &Sentence<'a>| self.score(&one.words) * percent / 100;
         let mut judged: Vec<_> = sentences.into_iter().map(|one| (score(&one), one)).collect();
@@ -322,8 +322,8 @@ impl Counts {
         judged
     }
 
-    /// The mean of the squared rarity of the words, shrunk for the few; names and numbers count for
-    /// less. Squared, because a sentence of half-common words says much less than half.
+    /// The mean of the squared rarity of the words, reduced for few words; names and numbers count
+    /// less. Squared, because a sentence of half-common words is worth much less than half.
     fn score(&self, words: &[u16]) -> usize {
         let most = quarters(self.sentences.saturating_add(1)).max(1);
         // A word that came once is a name more often than not: no rarer than one that came a few
@@ -369,8 +369,8 @@ fn whole(text: &str) -> Option<Sentence<'_>> {
     (!words.is_empty()).then(|| Sentence { text: text.trim(), words, signature })
 }
 
-/// The sentences of a text that have words. Pieces of a long sentence overlap by half: what is said
-/// in a few words is whole in one.
+/// The sentences of a text that have words. Pieces of a long sentence overlap by half, so that a
+/// short statement is whole in one.
 fn sentences(text: &str) -> Vec<Sentence<'_>> {
     let mut found = Vec::new();
     let mut rest = text.get(..text.floor_char_boundary(TEXT_BYTES_MAX)).unwrap_or_default();
@@ -387,10 +387,10 @@ fn sentences(text: &str) -> Vec<Sentence<'_>> {
     found
 }
 
-/// Where the first sentence ends: at a new line, after a full stop that only ever is one, or after
-/// one that is followed by a space and no small letter.
+/// The end of the first sentence: at a new line, after an unambiguous full stop, or after a mark
+/// followed by a space and no small letter.
 fn end_of_sentence(text: &str) -> usize {
-    // Bytes are looked at, not characters: most begin none of the marks.
+    // Bytes are compared, not characters: most are not the first byte of a mark.
     for (at, byte) in text.bytes().enumerate() {
         let mark = match byte {
             b'\n' => return at + 1,
@@ -412,7 +412,7 @@ fn end_of_sentence(text: &str) -> usize {
     text.len()
 }
 
-/// Marks behind which a long sentence is cut, the best first.
+/// Marks after which a long sentence is cut, the best first.
 const MARKS: &[u8] = b".!?;:,";
 
 /// Where a piece of about so many bytes of a long sentence ends: after the best mark in its last
@@ -473,7 +473,7 @@ struct Word {
 struct Words {
     hashes: Vec<u16>,
     signature: Signature,
-    /// A bit for the hashes that share it: most new ones are known to be new by it.
+    /// A Bloom filter of the hashes: most new ones are recognised by it.
     seen: u64,
     before: Option<u32>,
     is_empty: bool,
@@ -487,7 +487,7 @@ impl Default for Words {
 }
 
 impl Words {
-    /// A word ends, if there is one.
+    /// Ends the current word, if there is one.
     fn end(&mut self, word: &mut Option<Word>) {
         let Some(Word { hash, is_number, is_name }) = word.take() else { return };
         self.is_empty = false;
@@ -498,7 +498,7 @@ impl Words {
         };
         *signed |= bit;
         if is_number {
-            // A pair with a number is always new and says no more than the number.
+            // A pair with a number is always new and counts like the number.
             self.push(hash, NUMBER);
             self.before = None;
             return;

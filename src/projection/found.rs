@@ -1,6 +1,6 @@
-//! Sources in what tools answered: pages that a result names, with what they are called, read from
-//! the result and not from what a model says of it. What is found waits here until the log says it
-//! as `source.found`. It must not fetch anything.
+//! Sources in results of tools: pages with an address and a title, read from the result and not
+//! from a model's text. A source waits here until the log contains it as `source.found`. It must
+//! not fetch anything.
 //!
 //! An object with an address and a title is a source wherever it is. An address in running text is
 //! one only when the tool read from the network: a file full of links was not a visit to each.
@@ -23,31 +23,31 @@ use crate::event::{Event, Origin, Position};
 /// Sources of one result at most, and those that wait at most; the oldest go first.
 const RESULT_MAX: usize = 50;
 const WAITING_MAX: usize = 200;
-/// Addresses of one result that are looked at.
+/// Most addresses read of one result.
 const LOOKED_MAX: usize = 1_000;
-/// Calls remembered until their result comes.
+/// Most calls that wait for their result.
 const CALLS_MAX: usize = 256;
-/// Bytes of a text that are looked at, and depth of JSON.
+/// Most bytes read of a text, and depth of JSON.
 const TEXT_BYTES_MAX: usize = 256 << 10;
 const DEPTH_MAX: usize = 12;
-/// Characters of a title, and bytes of an address that is one.
+/// Most characters of a title, and bytes of an address.
 const TITLE_CHARS_MAX: usize = 200;
 const URL_BYTES_MAX: usize = 2_000;
 /// Names of members that hold an address, and a title.
 const ADDRESSES: [&str; 5] = ["url", "uri", "link", "href", "source_url"];
 const TITLES: [&str; 4] = ["title", "name", "heading", "headline"];
-/// In the name of a tool or of its server that looks outside.
+/// Parts of names of tools and servers that read from the network.
 const OUTSIDE: [&str; 9] =
     ["search", "fetch", "web", "browse", "crawl", "scrape", "http", "url", "research"];
 
 /// A source that a result names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoundSource {
-    /// The source, as the log will say it.
+    /// The source, as the log will contain it.
     pub source: SourceBody,
     /// Where the result is.
     pub position: Position,
-    /// Under which its page is known.
+    /// The normalised address of its page.
     name: String,
 }
 
@@ -59,7 +59,7 @@ struct Call {
     outside: bool,
 }
 
-/// Sources that results name and the log does not say yet.
+/// Sources in results that the log does not contain yet.
 #[derive(Clone, Debug, Default)]
 pub struct Findable {
     calls: VecDeque<Call>,
@@ -96,7 +96,7 @@ impl Findable {
         self.waiting.iter()
     }
 
-    /// Folds one event in, if it is of a tool.
+    /// Folds an event, if it is of a tool.
     pub fn fold(&mut self, event: &Event) {
         match event.kind.as_str() {
             kind if body::is_call(kind) => {
@@ -109,13 +109,13 @@ impl Findable {
         }
     }
 
-    /// A source that the log says: it waits no longer.
+    /// Removes a waiting source that the log now contains.
     pub fn fold_recorded(&mut self, event: &Event) {
         if event.kind.as_str() == kind::SOURCE
-            && let Some(told) = body::read::<SourceBody>(&event.body)
-            && told.found_by.as_deref() == Some("server")
+            && let Some(source) = body::read::<SourceBody>(&event.body)
+            && source.found_by.as_deref() == Some("server")
         {
-            let name = normalised(&told.url).unwrap_or_default();
+            let name = normalised(&source.url).unwrap_or_default();
             self.waiting.retain(|found| found.name != name);
         }
     }
@@ -188,7 +188,7 @@ impl Findable {
 struct Page {
     url: String,
     title: Option<String>,
-    /// Under which it is known.
+    /// Its normalised address.
     name: String,
 }
 
@@ -421,11 +421,11 @@ mod tests {
             findable.fold(&event(2 * n + 1, "agent.tool_result", result.to_string()));
         }
         assert_eq!(findable.waiting().count(), WAITING_MAX);
-        let told = findable.waiting().next().expect("one").source.clone();
+        let source = findable.waiting().next().expect("one").source.clone();
         findable.fold_recorded(&event(
             999,
             kind::SOURCE,
-            String::from_utf8(body::write(&told).to_vec()).expect("JSON"),
+            String::from_utf8(body::write(&source).to_vec()).expect("JSON"),
         ));
         assert_eq!(findable.waiting().count(), WAITING_MAX - 1);
     }

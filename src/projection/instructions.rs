@@ -1,5 +1,5 @@
-//! What the persons of a session asked for, in their own words: the newest whole, those before in
-//! a line each. It must not decide which words are a person's; `person` does.
+//! The requests of a session's persons, in their own words: the newest whole, earlier ones in a
+//! line each. It must not decide which words are a person's; `person` does.
 
 use std::collections::VecDeque;
 
@@ -18,7 +18,7 @@ const LINE_CHARS_MAX: usize = 120;
 /// Characters kept of the task.
 const TASK_CHARS_MAX: usize = 8_000;
 
-/// Something a person said.
+/// A message of a person.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Word {
     /// Where.
@@ -32,7 +32,7 @@ pub struct Word {
 #[derive(Clone, Debug, Default)]
 pub struct Instructions {
     task: Option<Word>,
-    /// Whether the task is an answer that only agrees: the first real one takes its place.
+    /// Whether the task is an answer that only agrees: the first real one replaces it.
     task_is_trivial: bool,
     whole: VecDeque<Word>,
     lines: VecDeque<Word>,
@@ -61,7 +61,7 @@ impl Instructions {
         self.task.as_ref()
     }
 
-    /// Takes in what a person typed.
+    /// Adds what a person typed.
     pub(super) fn add(&mut self, position: Position, text: &str) {
         let trivial = person::is_trivial(text);
         if text.is_empty() || trivial && self.task.is_some() {

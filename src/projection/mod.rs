@@ -54,7 +54,7 @@ pub struct Facts {
     pub times: Option<(Timestamp, Timestamp)>,
     /// The research in it.
     pub research: Research,
-    /// The sentences of its steps and messages that say most.
+    /// The best sentences of its steps and messages.
     pub findings: Findings,
     /// How its tools fared.
     pub outcomes: Outcomes,
@@ -62,7 +62,7 @@ pub struct Facts {
     pub conversation: Conversation,
     /// How far its work is.
     pub progress: Progress,
-    /// What was done in it: files, commands, changes.
+    /// Its work: files, commands, changes.
     pub work: Work,
     /// The phases of the work.
     pub phases: Phases,
@@ -72,13 +72,13 @@ pub struct Facts {
     pub usage: Usage,
     /// What its tools answered.
     pub remembered: Remembered,
-    /// Sources that results name and the log does not say yet.
+    /// Sources in results that the log does not contain yet.
     pub findable: Findable,
     calls: calls::Calls,
 }
 
 impl Facts {
-    /// Folds one event in. Events come in ascending order of position.
+    /// Folds one event. Events come in ascending order of position.
     pub fn fold(&mut self, event: &Event) {
         self.position = event.position.plus(1);
         let first = self.times.map_or(event.processed_at, |(first, _)| first);
@@ -88,11 +88,11 @@ impl Facts {
             if let Some(said) = self.conversation.fold(event) {
                 self.findings.fold_message(event.position, &said);
             }
-            let mut told = self.calls.fold(event);
-            if let Some(told) = &mut told {
-                self.work.fold(told);
+            let mut tool_event = self.calls.fold(event);
+            if let Some(tool_event) = &mut tool_event {
+                self.work.fold(tool_event);
             }
-            self.progress.fold(event, told.as_ref());
+            self.progress.fold(event, tool_event.as_ref());
             self.compactions.fold(event);
             self.usage.fold(event);
             self.remembered.fold(event);
@@ -133,7 +133,7 @@ impl Facts {
         self.phases.fold(at, event.processed_at, &mark);
     }
 
-    /// About how many bytes of memory the facts take.
+    /// Approximate bytes of memory of the facts.
     #[must_use]
     pub fn weight(&self) -> usize {
         size_of::<Self>()

@@ -17,12 +17,12 @@ use crate::event::{Event, Position, Timestamp};
 
 /// Latest outcomes kept.
 const OUTCOMES_MAX: usize = 200;
-/// Calls remembered until their result comes.
+/// Most calls that wait for their result.
 const CALLS_MAX: usize = 256;
 /// Characters kept of a name and of a URL.
 const NAME_CHARS_MAX: usize = 80;
 const URL_CHARS_MAX: usize = 200;
-/// Characters of a result that are looked at for what went wrong.
+/// Most characters of a result that are searched for the error.
 const TEXT_CHARS_MAX: usize = 2_000;
 
 /// The kind of a failure, as far as the result shows it.
@@ -34,11 +34,11 @@ pub enum Trouble {
     Blocked,
     /// There was nothing in it.
     ContentEmpty,
-    /// No connection, or none in time.
+    /// No connection, or a timeout.
     Network,
-    /// It is not there.
+    /// Not found.
     NotFound,
-    /// None of the others.
+    /// Any other.
     Other,
     /// Too many questions.
     RateLimited,
@@ -92,7 +92,7 @@ impl Trouble {
         }
     }
 
-    /// What an error's text says: the kind it names itself, or what its words mean.
+    /// The kind that an error's text names, or that its words indicate.
     fn of(text: &str) -> Self {
         /// From the surest words to the vaguest.
         const ORDER: [Trouble; 8] = [
@@ -115,7 +115,7 @@ impl Trouble {
     }
 }
 
-/// Whether a number is one by itself: 404 is not in 14046.
+/// Whether a number occurs as a whole: 404 is not in 14046.
 fn is_whole_word(text: &str, at: usize, mark: &str) -> bool {
     if !mark.starts_with(|c: char| c.is_ascii_digit()) {
         return true;
@@ -131,9 +131,9 @@ fn is_whole_word(text: &str, at: usize, mark: &str) -> bool {
 pub struct Outcome {
     /// The tool, with its server when it has one.
     pub provider: Arc<str>,
-    /// What went wrong; nothing when it went well.
+    /// The kind of its failure; `None` on success.
     pub trouble: Option<Trouble>,
-    /// What it was asked for, when that is a URL.
+    /// The requested URL, if there is one.
     pub url: Option<Box<str>>,
     /// When the result came.
     pub at: Timestamp,
@@ -146,7 +146,7 @@ pub struct Outcomes {
     calls: VecDeque<Call>,
 }
 
-/// A call whose result has not come.
+/// A call without a result so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenCall {
     /// Its id, the client's or the event's.
@@ -211,7 +211,7 @@ impl Outcomes {
         self.latest.iter()
     }
 
-    /// The calls whose results have not come, the oldest first.
+    /// The calls without results so far, the oldest first.
     #[must_use]
     pub fn open(&self) -> Vec<OpenCall> {
         let open = self.calls.iter().map(|call| OpenCall {
@@ -222,7 +222,7 @@ impl Outcomes {
         open.collect()
     }
 
-    /// Folds one event in, if it is of a tool.
+    /// Folds an event, if it is of a tool.
     pub fn fold(&mut self, event: &Event) {
         match event.kind.as_str() {
             kind if body::is_call(kind) => {

@@ -59,7 +59,7 @@ const BEGINNINGS: [&str; 11] = [
     "(in this log already)",
 ];
 
-/// What a text holds around what was typed in an editor, and where that begins.
+/// Markers around a text typed in an editor: the beginning, and the heading of the request.
 const EDITOR: (&str, &str) = ("# Context from my IDE setup:", "## My request for Codex:");
 
 /// Words that agree or are polite, and add nothing.
@@ -143,7 +143,7 @@ const EMPTY_PHRASES: [&str; 69] = [
     "继续",
     "続けて",
 ];
-/// Words of an answer that may be empty; a longer one says something.
+/// Most words of an empty answer; a longer one has content.
 const EMPTY_WORDS_MAX: usize = 8;
 
 /// What a person typed of a content: empty when that is nothing.
@@ -192,7 +192,7 @@ fn typed_in(text: &str) -> Option<String> {
 
 fn without_elements(text: &str) -> String {
     let (mut kept, mut rest) = (String::new(), text);
-    // An element without an end is looked for once: the time is linear in the text.
+    // An element without an end is searched once: the time is linear in the text.
     let mut endless: Vec<&str> = Vec::new();
     while let Some(at) = rest.find('<') {
         let (before, tail) = rest.split_at(at);

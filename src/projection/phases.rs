@@ -1,13 +1,13 @@
 //! The phases of a session: stretches of work between two instructions of a user, finished steps of
-//! a plan, compactions, or an hour of quiet; each with what was asked, what says most in it, and
-//! what was said last. A bounded number: the oldest are joined. It must not word a view.
+//! a plan, compactions, or an hour without events; each with its request, its best sentence, and
+//! its last message. A bounded number: the oldest are joined. It must not format a view.
 
 use super::text::one_line;
 use crate::event::{Position, Timestamp};
 
 /// Phases kept; beyond that the two oldest are joined.
 const PHASES_MAX: usize = 256;
-/// Characters kept of what was asked and of each sentence.
+/// Most characters of the request and of each sentence.
 const LINE_CHARS_MAX: usize = 200;
 /// Sentences kept of a phase.
 const SENTENCES_MAX: usize = 2;
@@ -17,7 +17,7 @@ const QUIET_MICROS: i64 = 3_600_000_000;
 /// What ended a phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// The user asked for something else.
+    /// The user made another request.
     Instruction,
     /// A step of the plan was finished.
     PlanStep,
@@ -45,38 +45,38 @@ impl Ended {
 pub struct Phase {
     /// Its first position.
     pub from: Position,
-    /// The first position behind it.
+    /// The position after it.
     pub to: Position,
     /// When it began and when its last event came, by the store's clock.
     pub times: (Timestamp, Timestamp),
-    /// What ended it; `None` for the one that is under way.
+    /// What ended it; `None` for the current one.
     pub ended: Option<Ended>,
     /// Research steps recorded in it.
     pub steps: u64,
-    /// What the user asked for at its beginning.
+    /// The user's request at its beginning.
     pub asked: Option<Box<str>>,
     /// The step of the plan that was finished with it.
     pub finished: Option<Box<str>>,
-    /// The sentences of its steps and messages that say most, with their scores.
+    /// The best sentences of its steps and messages, with their scores.
     pub found: Vec<(usize, Box<str>)>,
     /// What its last step or message begins with.
     pub last: Option<Box<str>>,
 }
 
-/// What one event means for the phases.
+/// The meaning of one event for the phases.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Mark<'a> {
     /// Whether it is a research step.
     pub(super) is_step: bool,
-    /// What a user asks for.
+    /// A user's request.
     pub(super) asked: Option<&'a str>,
     /// The step of the plan that it finishes.
     pub(super) finished: Option<&'a str>,
     /// Whether it is a compaction.
     pub(super) is_compaction: bool,
-    /// The best of what it says, with its score.
+    /// Its best sentence, with its score.
     pub(super) found: Option<(usize, &'a str)>,
-    /// What it says.
+    /// Its text.
     pub(super) said: Option<&'a str>,
 }
 

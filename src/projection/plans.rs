@@ -1,6 +1,6 @@
-//! The plan of a session: as harnesses record it (`plan.updated`) and as agents keep it themselves
-//! with tools (`TodoWrite`, `TaskCreate` and `TaskUpdate`, `update_plan`). It must not change what
-//! a step says beyond shortening it.
+//! The plan of a session: as harnesses record it (`plan.updated`) and as agents keep it with tools
+//! (`TodoWrite`, `TaskCreate` and `TaskUpdate`, `update_plan`). It must not change the text of a
+//! step except shortening it.
 
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
@@ -18,9 +18,9 @@ const LISTS: [&str; 7] = ["todos", "plan", "todoList", "todo_list", "steps", "it
 /// A step of a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlanStep {
-    /// What is to be done.
+    /// The text.
     pub text: String,
-    /// How far it is, in the harness's word; empty when it does not say.
+    /// Its state, in the harness's word; empty when absent.
     pub state: String,
 }
 
@@ -31,7 +31,7 @@ impl PlanStep {
         matches!(&*self.state, "done" | "completed" | "complete" | "finished" | "success")
     }
 
-    /// Whether it is being done.
+    /// Whether it is in progress.
     #[must_use]
     pub fn is_under_way(&self) -> bool {
         matches!(&*self.state, "in_progress" | "in-progress" | "doing" | "active" | "running")
@@ -63,7 +63,7 @@ struct PlanBody {
     current: Option<Value>,
 }
 
-/// What `TaskCreate` and `TaskUpdate` are given.
+/// The input of `TaskCreate` and `TaskUpdate`.
 #[derive(Deserialize)]
 struct TaskInput {
     #[serde(rename = "taskId", alias = "task_id", alias = "id")]
@@ -77,7 +77,7 @@ impl Plans {
         self.plan.as_ref()
     }
 
-    /// Takes in what a harness recorded.
+    /// Folds a recorded plan.
     pub(super) fn fold(&mut self, event: &Event) -> Option<()> {
         let plan: PlanBody = body::read(&event.body)?;
         let current = plan.current.as_ref().and_then(name_of);
@@ -87,7 +87,7 @@ impl Plans {
         Some(())
     }
 
-    /// Takes in a call of a tool that keeps a plan.
+    /// Folds a call of a tool that keeps a plan.
     pub(super) fn call(&mut self, position: Position, tool: &str, input: &RawValue) -> Option<()> {
         if tool.eq_ignore_ascii_case("TaskUpdate") {
             return self.update(position, serde_json::from_str(input.get()).ok()?);
@@ -112,7 +112,7 @@ impl Plans {
         Some(())
     }
 
-    /// Takes in that `TaskCreate` was answered: the answer says the id.
+    /// Folds the result of `TaskCreate`, which has the id.
     pub(super) fn created(&mut self, position: Position, input: &str, answer: &str) -> Option<()> {
         let task: TaskInput = serde_json::from_str(input).ok()?;
         let text = one_line(&task.subject?, LINE_CHARS_MAX);
@@ -124,7 +124,7 @@ impl Plans {
         let next = || last.unwrap_or(0).saturating_add(1).to_string();
         let id = id.filter(|id| !id.is_empty()).unwrap_or_else(next);
         if self.ids.iter().all(String::is_empty) {
-            // What is there is a list of another kind.
+            // The current list is of another kind.
             self.plan = None;
             self.ids.clear();
         }
@@ -156,7 +156,7 @@ impl Plans {
     /// Puts a step in its place by its id, or at the end.
     fn put(&mut self, id: &str, step: PlanStep) {
         let plan = self.plan.get_or_insert_default();
-        // Without ids so far, none is known by one.
+        // The current steps have no ids so far.
         self.ids.resize(plan.steps.len(), String::new());
         let at = self.ids.iter().position(|known| !id.is_empty() && known == id);
         if let Some(known) = at.and_then(|at| plan.steps.get_mut(at)) {
@@ -180,7 +180,7 @@ impl Plans {
         }
     }
 
-    /// Says where the plan was changed, and which of its steps is under way.
+    /// Sets the position of the change, and the current step.
     fn settle(&mut self, position: Position) {
         let plan = self.plan.get_or_insert_default();
         plan.position = position;
@@ -224,7 +224,7 @@ mod tests {
         serde_json::from_str(json).expect("JSON")
     }
 
-    fn told(plans: &Plans) -> String {
+    fn shown(plans: &Plans) -> String {
         let plan = plans.plan().expect("a plan");
         let steps = plan.steps.iter().map(|step| format!("{}:{}", step.text, step.state));
         let current = plan.current.clone().unwrap_or_default();
@@ -253,9 +253,9 @@ mod tests {
             let mut plans = Plans::default();
             plans.call(Position(1), tool, &raw(r#"{"todos":[{"content":"old"}]}"#));
             plans.call(Position(7), tool, &raw(input));
-            assert_eq!(told(&plans), "7 a:completed b:in_progress now b", "{tool}");
+            assert_eq!(shown(&plans), "7 a:completed b:in_progress now b", "{tool}");
             plans.call(Position(8), tool, &raw(r#"{"x":1}"#));
-            assert!(told(&plans).starts_with("7 "), "no list changes nothing");
+            assert!(shown(&plans).starts_with("7 "), "no list changes nothing");
         }
     }
 
@@ -267,7 +267,7 @@ mod tests {
         plans.created(Position(2), &task("a"), "Task #4 created successfully: a");
         plans.created(Position(4), &task("b"), r#"{"task":{"id":"5","subject":"b"}}"#);
         plans.created(Position(6), &task("c"), "done");
-        assert_eq!(told(&plans), "6 a:pending b:pending c:pending now ");
+        assert_eq!(shown(&plans), "6 a:pending b:pending c:pending now ");
         let update = |plans: &mut Plans, at, json: &str| {
             plans.call(Position(at), "TaskUpdate", &raw(json)).is_some()
         };
@@ -275,7 +275,7 @@ mod tests {
         assert!(update(&mut plans, 8, r#"{"taskId":"5","status":"in_progress","subject":"B"}"#));
         assert!(update(&mut plans, 9, r#"{"taskId":"6","status":"deleted"}"#));
         assert!(!update(&mut plans, 10, r#"{"taskId":"99","status":"completed"}"#));
-        assert_eq!(told(&plans), "9 a:completed B:in_progress now B");
+        assert_eq!(shown(&plans), "9 a:completed B:in_progress now B");
         for n in 0..300 {
             plans.created(Position(11), &task("x"), &format!("Task #{} created", 100 + n));
         }
@@ -292,6 +292,6 @@ mod tests {
         let list = r#"{"merge":true,"todos":[{"id":"1","status":"completed"},
             {"id":"3","content":"c","status":"in_progress"}]}"#;
         plans.call(Position(2), "todo_write", &raw(list));
-        assert_eq!(told(&plans), "2 a:completed b:pending c:in_progress now c");
+        assert_eq!(shown(&plans), "2 a:completed b:pending c:in_progress now c");
     }
 }

@@ -1,5 +1,5 @@
-//! How far the work of a session is, beside its research: the task, the plan, what was tried with
-//! what outcome, what comes next, and the latest results of tools. It must not dress anything.
+//! The progress of a session's work besides its research: the task, the plan, attempts with their
+//! outcome, next steps, and the latest results of tools. It must not format anything.
 
 use std::collections::VecDeque;
 
@@ -30,9 +30,9 @@ pub struct Output {
     pub position: Position,
     /// The tool.
     pub tool: String,
-    /// What it was asked, in a line.
+    /// Its input, in a line.
     pub input: String,
-    /// What it answered, shortened.
+    /// Its text, shortened.
     pub text: String,
     /// Whether it failed.
     pub is_error: bool,
@@ -67,7 +67,7 @@ struct OutcomeBody {
 }
 
 impl Progress {
-    /// What persons asked for.
+    /// The requests of persons.
     #[must_use]
     pub fn instructions(&self) -> &Instructions {
         &self.instructions
@@ -90,7 +90,7 @@ impl Progress {
         self.outputs.iter()
     }
 
-    /// What was tried, oldest first.
+    /// Attempts, oldest first.
     pub fn tried(&self) -> impl DoubleEndedIterator<Item = &String> {
         self.tried.iter()
     }
@@ -105,7 +105,7 @@ impl Progress {
         self.failed.iter()
     }
 
-    /// What is to be done next, by the latest outcome.
+    /// Next steps, by the latest outcome.
     pub fn next(&self) -> impl DoubleEndedIterator<Item = &String> {
         self.next.iter()
     }
@@ -117,7 +117,7 @@ impl Progress {
     }
 
     pub(super) fn fold(&mut self, event: &Event, tool_event: Option<&ToolEvent<'_>>) {
-        // A body that does not fit says nothing.
+        // A body that does not fit is ignored.
         let _ = match (event.kind.as_str(), tool_event) {
             ("user.message", _) => self.fold_word(event),
             ("plan.updated", _) => self.plans.fold(event),
@@ -179,7 +179,7 @@ impl Progress {
             (&mut self.failed, outcome.failed),
         ] {
             for line in said.iter().flat_map(lines_of) {
-                // Said again it is the latest.
+                // A repeated line becomes the latest.
                 lines.retain(|known| *known != line);
                 lines.push_back(line);
                 if lines.len() > LINES_MAX {
@@ -322,7 +322,7 @@ mod tests {
             ("agent.tool_result", r#"{"call_id":"4","content":"(in this log already)"}"#),
             ("agent.tool_result", r#"{"name":"mcp__sessionlog__resume","content":"x"}"#),
         ]);
-        let tool_event: Vec<_> = progress.outputs().map(|one| (&*one.tool, one.is_error)).collect();
-        assert_eq!(tool_event, [("get_user", false)], "a read that says no is an answer");
+        let outputs: Vec<_> = progress.outputs().map(|one| (&*one.tool, one.is_error)).collect();
+        assert_eq!(outputs, [("get_user", false)], "a read that says no is an answer");
     }
 }

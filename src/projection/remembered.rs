@@ -22,7 +22,7 @@ use crate::event::{Event, Position, Timestamp};
 pub const CLEARED: &str = "context.cleared";
 /// Answers remembered at most; the oldest go first.
 const MEMORIES_MAX: usize = 1_000;
-/// Calls remembered until their result comes.
+/// Most calls that wait for their result.
 const CALLS_MAX: usize = 256;
 /// Bytes of text for each token, about.
 const TOKEN_BYTES: usize = 4;
@@ -34,10 +34,10 @@ pub struct Memory {
     pub call: Position,
     /// Where its result is.
     pub result: Position,
-    /// When the result came: by the store's clock, or before that when it says so, because it was
-    /// delivered late.
+    /// The time of the result: the store's, or an earlier one in the event, when it was delivered
+    /// late.
     pub at: Timestamp,
-    /// About how many tokens its text takes.
+    /// Approximate tokens of its text.
     pub tokens: usize,
     /// Whether it may answer the same call.
     pub answers: bool,
@@ -57,7 +57,7 @@ struct Call {
     whole: bool,
 }
 
-/// What is remembered of a session's tools.
+/// Remembered results of a session's tools.
 #[derive(Clone, Debug, Default)]
 pub struct Remembered {
     list: VecDeque<Memory>,
@@ -65,7 +65,7 @@ pub struct Remembered {
     hits: u64,
 }
 
-/// A call, as its event says it.
+/// A call, as in its event.
 #[derive(Debug, Deserialize)]
 pub struct CallBody {
     /// The tool.
@@ -73,7 +73,7 @@ pub struct CallBody {
     /// Its server.
     #[serde(alias = "mcp_server_name")]
     pub server: Option<String>,
-    /// What it was asked.
+    /// Its input.
     #[serde(default)]
     pub input: Value,
     call_id: Option<String>,
@@ -111,13 +111,13 @@ impl ResultBody<'_> {
     }
 }
 
-/// Where an answer came from that was given for another.
+/// The source of a reused result.
 #[derive(Deserialize)]
 struct Cached {
     position: u64,
 }
 
-/// Names a call: the same for the same tool and an input that means the same.
+/// Hash of a call: equal for the same tool and an equivalent input.
 #[must_use]
 pub fn digest(server: Option<&str>, name: &str, input: &Value) -> u64 {
     let mut hasher = DefaultHasher::new();
@@ -129,7 +129,7 @@ pub fn digest(server: Option<&str>, name: &str, input: &Value) -> u64 {
 fn mix(value: &Value, hasher: &mut DefaultHasher) {
     match value {
         Value::Object(members) => {
-            // Members have no order: what each says is added up.
+            // Members have no order: their hashes are added.
             let all = members.iter().filter(|(_, value)| !value.is_null()).map(|(name, value)| {
                 let mut one = DefaultHasher::new();
                 name.hash(&mut one);
@@ -185,7 +185,7 @@ impl Remembered {
         self.list.iter().rev().find(|memory| memory.digest == digest)
     }
 
-    /// Folds one event in, if it is of a tool.
+    /// Folds an event, if it is of a tool.
     pub fn fold(&mut self, event: &Event) {
         match event.kind.as_str() {
             kind if body::is_call(kind) => {
@@ -259,7 +259,7 @@ impl Remembered {
     fn mark_stale(&mut self, server: Option<&str>) {
         let its = |memory: &&mut Memory| memory.server.as_deref() == server;
         self.list.iter_mut().filter(its).for_each(|memory| memory.answers = false);
-        // What is still under way may have been read before.
+        // Calls under way may have read the state before.
         let under_way = self.calls.iter_mut().filter(|call| call.server.as_deref() == server);
         under_way.for_each(|call| call.whole = false);
     }

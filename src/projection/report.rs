@@ -1,5 +1,5 @@
-//! What the output of a command says: its exit code, which tests failed and passed, and what went
-//! wrong in a line. It must not know which command it was.
+//! The output of a command: its exit code, failed and passed tests, and the error in a line. It
+//! must not depend on which command it was.
 
 use std::collections::BTreeSet;
 
@@ -9,17 +9,17 @@ use super::text::one_line;
 
 /// Bytes at the end of an output that are read for tests and errors.
 const TAIL_BYTES: usize = 64 << 10;
-/// Lines at the beginning, and at the end, that may say the exit code.
+/// Lines at the beginning, and at the end, that may contain the exit code.
 const HEAD_LINES: usize = 8;
 const LAST_LINES: usize = 2;
 /// Failing tests that are listed by name.
 pub(super) const NAMES_MAX: usize = 32;
-/// Characters of what went wrong: of the names, of one of them, in all.
+/// Most characters of the error: of the names, of one of them, in all.
 const NAMES_CHARS_MAX: usize = 200;
 const NAME_CHARS_MAX: usize = 100;
 const ERROR_CHARS_MAX: usize = 300;
 
-/// How a line begins that says the exit code.
+/// Prefixes of a line with the exit code.
 const CODES: [&str; 9] = [
     "exit code",
     "exit_code",
@@ -31,7 +31,7 @@ const CODES: [&str; 9] = [
     "exited with code",
     "returncode",
 ];
-/// How a text begins of a call that did not do what it was asked.
+/// Prefixes of a result whose call failed.
 const FAILURES: [&str; 9] = [
     "error:",
     "error -",
@@ -61,7 +61,7 @@ const BROKEN_BUILDS: [&str; 7] = [
     "BUILD FAILURE",
     "make: ***",
 ];
-/// How a line begins that says what went wrong, the surest first.
+/// Of the prefixes below, the surest first, so many are certain.
 const SURE_REASONS: usize = 4;
 const REASONS: [&str; 16] = [
     "E   ",
@@ -82,7 +82,7 @@ const REASONS: [&str; 16] = [
     "expected",
 ];
 
-/// Whether a text says by its beginning that the call failed, where nothing else does.
+/// Whether a text begins like a failure, for results without a status.
 pub(super) fn says_failure(text: &str) -> bool {
     #[derive(Deserialize)]
     struct Said {
@@ -118,7 +118,7 @@ pub(super) fn still_runs(text: &str) -> Option<&str> {
     id.split(|c: char| !c.is_ascii_alphanumeric()).next()
 }
 
-/// Whether a text says that a person did not let the call happen.
+/// Whether a text reports that a person refused the call.
 pub(super) fn is_refusal(text: &str) -> bool {
     let text = text.trim_start();
     REFUSALS.iter().any(|mark| text.starts_with(mark))
@@ -141,7 +141,7 @@ struct Metadata {
     exit_code: Option<i64>,
 }
 
-/// The exit code that a result of a command says, and the output when that is another text.
+/// The exit code in a result of a command, and the output when that is another text.
 pub(super) fn exit_code(text: &str) -> (Option<i64>, Option<String>) {
     let text = text.trim();
     if text.starts_with('{')
@@ -165,16 +165,16 @@ fn code_of(line: &str) -> Option<i64> {
     rest.get(..end)?.parse().ok()
 }
 
-/// What an output says of tests.
+/// The report of a test run.
 #[derive(Debug, Default)]
 pub(super) struct Report<'a> {
     /// Tests that failed, in the order of the report; at most 32.
     pub(super) failing: Vec<&'a str>,
     /// Tests that passed.
     pub(super) passing: BTreeSet<&'a str>,
-    /// Whether it says that tests failed.
+    /// Whether it reports failed tests.
     pub(super) says_failed: bool,
-    /// Whether it says that a build failed.
+    /// Whether it reports a failed build.
     pub(super) says_broken: bool,
     says_passed: bool,
     reason: Option<(usize, &'a str)>,
@@ -197,7 +197,7 @@ impl<'a> Report<'a> {
                 report.reason(0, line);
             }
         }
-        // An assertion that did not hold, and nothing that says it was meant to.
+        // An assertion that failed, and no sign that it was expected.
         let asserted = report.reason.is_some_and(|(rank, _)| rank < SURE_REASONS + 2);
         report.says_failed |= asserted && !report.says_passed;
         report
@@ -238,16 +238,16 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// What went wrong: the tests that failed, and why, or the last line.
+    /// The error: the failed tests and the reason, or the last line.
     pub(super) fn error(&self) -> String {
         let mut names = String::new();
-        for (told, name) in self.failing.iter().enumerate() {
+        for (listed, name) in self.failing.iter().enumerate() {
             let name = one_line(name, NAME_CHARS_MAX);
-            if names.len() + name.len() > NAMES_CHARS_MAX && told > 0 {
-                names.push_str(&format!(", {} more", self.failing.len() - told));
+            if names.len() + name.len() > NAMES_CHARS_MAX && listed > 0 {
+                names.push_str(&format!(", {} more", self.failing.len() - listed));
                 break;
             }
-            if told > 0 {
+            if listed > 0 {
                 names.push_str(", ");
             }
             names.push_str(&name);
@@ -298,7 +298,7 @@ fn counts_failures(line: &str) -> bool {
     before || after
 }
 
-/// A test that a line says passed or failed.
+/// A test that a line reports as passed or failed.
 fn verdict(line: &str) -> Option<(bool, &str)> {
     of_cargo(line)
         .or_else(|| of_python(line))

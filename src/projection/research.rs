@@ -15,7 +15,7 @@ use super::{
 };
 use crate::event::{Event, Position, Range, Timestamp};
 
-/// Characters of the one line a step is known by.
+/// Characters of a step's one line.
 pub const LINE_CHARS_MAX: usize = 120;
 /// Latest steps kept in full.
 const FULL_MAX: usize = 3;
@@ -25,7 +25,7 @@ const GAP_CHARS_MAX: usize = 500;
 const SUMMARY_CHARS_MAX: usize = 8_000;
 const REJECTED_CHARS_MAX: usize = 200;
 const NAME_CHARS_MAX: usize = 64;
-/// Characters of a goal taken from the first step's description.
+/// Most characters of a goal taken from the first step's description.
 const GOAL_FROM_STEP_CHARS_MAX: usize = 200;
 
 /// A step, in a line.
@@ -60,12 +60,12 @@ pub struct Branch {
     pub steps: u64,
 }
 
-/// Something that is, or was, not known.
+/// A knowledge gap, open or closed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gap {
     /// Its name.
     pub id: Arc<str>,
-    /// What is not known.
+    /// The open question.
     pub description: Box<str>,
     /// The step that opened it.
     pub opened_by: Option<u64>,
@@ -78,7 +78,7 @@ pub struct Gap {
 pub struct CallerSummary {
     /// The words.
     pub text: String,
-    /// The latest step when it was given.
+    /// The latest step at that time.
     pub step: Option<u64>,
 }
 
@@ -113,7 +113,7 @@ pub struct Research {
 }
 
 impl Research {
-    /// Folds one event in; `false` when it is not of research.
+    /// Folds an event; `false` when it is not of research.
     pub(super) fn fold(&mut self, event: &Event, findings: &mut Findings) -> bool {
         let known = match event.kind.as_str() {
             kind::GOAL => self.fold_goal(event),
@@ -328,7 +328,7 @@ impl Research {
         self.started_at.is_none()
     }
 
-    /// What the research is for: as said, or the beginning of the first step.
+    /// The goal: as given, or the beginning of the first step.
     #[must_use]
     pub fn goal(&self) -> Option<&str> {
         self.goal.as_deref().or(self.goal_from_step.as_deref())
@@ -399,7 +399,7 @@ impl Research {
         &self.branches
     }
 
-    /// The highest step number on the main line; 0 when it has none.
+    /// The highest step number on the main line; 0 without steps.
     #[must_use]
     pub fn last_main(&self) -> u64 {
         self.last_main
@@ -446,7 +446,7 @@ impl Research {
         self.sources.list()
     }
 
-    /// Whether a source would say something new.
+    /// Whether a source would add something.
     #[must_use]
     pub fn wants_source(&self, found: &super::body::SourceBody) -> bool {
         self.sources.wants(found)
@@ -464,7 +464,7 @@ impl Research {
         self.started_at
     }
 
-    /// When the latest step said it was the last one.
+    /// When the latest step was marked as the last one.
     #[must_use]
     pub fn completed_at(&self) -> Option<Timestamp> {
         self.completed_at

@@ -8,27 +8,27 @@ use url::Url;
 use super::{body::SourceBody, text::one_line};
 use crate::event::Position;
 
-/// Characters kept of a URL: what is longer is no address a reader could use.
+/// Most characters of a URL: a longer one is no usable address.
 const URL_CHARS_MAX: usize = 2_000;
 /// Characters kept of a title.
 const TITLE_CHARS_MAX: usize = 200;
 /// Characters kept of a kind.
 const KIND_CHARS_MAX: usize = 40;
 
-/// A source, as first met; later meetings fill in what was missing.
+/// A source, as first found; later results fill in missing members.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
-    /// The URL as first given.
+    /// The URL as first found.
     pub url: Box<str>,
-    /// What it is called.
+    /// Its title.
     pub title: Option<Box<str>>,
-    /// What it is.
+    /// Its kind.
     pub kind: Option<Box<str>>,
     /// The step that met it first.
     pub step: Option<u64>,
     /// Whether the server recorded it itself, rather than a model reporting it.
     pub by_server: bool,
-    /// The tool whose result named it.
+    /// The tool whose result contained it.
     pub tool: Option<Box<str>>,
     /// Where it was recorded first.
     pub position: Position,
@@ -48,7 +48,7 @@ impl Sources {
         &self.list
     }
 
-    /// Whether the log would know more with it: a page that is new, or something about a known one.
+    /// Whether it would add to the log: a new page, or a missing member of a known one.
     #[must_use]
     pub fn wants(&self, found: &SourceBody) -> bool {
         let Some(name) = normalised(&found.url) else { return false };
@@ -99,8 +99,8 @@ impl Sources {
     }
 }
 
-/// The name under which a URL is known: without fragment, tracking parameters, default port and a
-/// slash at the end; scheme and host in lower case. `None` for an empty text.
+/// The normalised URL: without fragment, tracking parameters, default port and a slash at the end;
+/// scheme and host in lower case. `None` for an empty text.
 #[must_use]
 pub fn normalised(text: &str) -> Option<String> {
     let text = text.trim();

@@ -1,5 +1,6 @@
-//! What a tool does, by its name and the names of what it is given: whether it is one of ours,
-//! keeps a plan, changes files, runs commands or changes anything else. It must not read a result.
+//! What a tool does, by its name and the names of its input's members: it is one of this program's
+//! own, keeps a plan, changes files, runs commands or changes anything else. It must not read a
+//! result.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -60,7 +61,7 @@ const SHELLS: [&str; 16] = [
     "container exec",
     "power shell",
 ];
-/// Tools of agents themselves whose names sound as if they changed something.
+/// Agents' internal tools whose names suggest a change.
 const INNER: [&str; 9] = [
     "task",
     "agent",
@@ -77,7 +78,7 @@ const FILE_VERBS: [&str; 14] = [
     "write", "edit", "create", "insert", "replace", "delete", "remove", "move", "rename", "patch",
     "append", "save", "update", "modify",
 ];
-/// Words for a change, and for none.
+/// Words for a change, and for a read.
 const CHANGES: &[&str] = &[
     "book",
     "update",
@@ -235,8 +236,7 @@ const READS: &[&str] = &[
     "tail",
     "head",
 ];
-/// Words that are names of things as often as they say what is done: they decide when no other
-/// word does.
+/// Words that are nouns as often as verbs: they decide only when no other word does.
 const UNSURE_CHANGES: [&str; 7] =
     ["order", "post", "schedule", "issue", "request", "charge", "transaction"];
 const UNSURE: [&str; 16] = [
@@ -270,7 +270,7 @@ pub(super) const PATHS: [&str; 19] = [
 /// What a tool does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Does {
-    /// It is one of ours: what it said is in the log already.
+    /// One of this program's own: its result is in the log already.
     Own,
     /// It keeps the agent's plan.
     Plan,
@@ -280,25 +280,25 @@ pub(super) enum Does {
     Runs,
     /// It changes something else.
     Changes,
-    /// It reads, or nothing says what it does.
+    /// It reads, or its effect is unknown.
     Reads,
 }
 
 /// The members of an input, by name.
 pub(super) type Members<'a> = BTreeMap<Cow<'a, str>, &'a RawValue>;
 
-/// The members of an input; none when it is no object.
+/// The members of an input; empty when it is not an object.
 pub(super) fn members(input: Option<&RawValue>) -> Members<'_> {
     input.and_then(|input| serde_json::from_str(input.get()).ok()).unwrap_or_default()
 }
 
-/// A value when it is a text.
+/// The value of a string.
 pub(super) fn text(value: &RawValue) -> Option<String> {
     serde_json::from_str(value.get()).ok()
 }
 
-/// The server a tool is of, when it says so, and its name alone: `mcp__server__tool` and
-/// `server__tool` name both.
+/// A tool's server, when it is named, and its own name: `mcp__server__tool` and `server__tool`
+/// contain both.
 pub(super) fn split<'a>(server: Option<&'a str>, name: &'a str) -> (Option<&'a str>, &'a str) {
     match (server, name.strip_prefix("mcp__").unwrap_or(name).split_once("__")) {
         (None, Some((server, tool))) if !server.is_empty() && !tool.is_empty() => {
@@ -316,7 +316,7 @@ pub fn is_own(server: Option<&str>, name: &str) -> bool {
     server.map_or_else(|| OWN_TOOLS.contains(&name), |server| server == OWN_SERVER)
 }
 
-/// What a tool does. `read_only` is what its server says.
+/// What a tool does. `read_only` is the server's declaration.
 pub(super) fn does(
     server: Option<&str>,
     name: &str,
@@ -365,22 +365,22 @@ fn edits(words: &[String], is_editor: bool, input: &Members<'_>) -> bool {
     is_editor || has(&["file", "files", "notebook"]) && has(&FILE_VERBS) && names_path()
 }
 
-/// Whether an editor is only asked to show a file.
+/// Whether an editor is only used to show a file.
 fn views(input: &Members<'_>) -> bool {
     let command = input.get("command").and_then(|value| text(value));
     command.is_some_and(|command| command == "view")
 }
 
-/// Whether the words of a name say that something is changed: the first sure one decides.
+/// Whether the words of a name mean a change: the first certain one decides.
 fn says_change(words: &[String]) -> bool {
     let sure = |word: &&String| !UNSURE.contains(&&***word);
-    let told = |word: &String| {
+    let direction = |word: &String| {
         let word = word.as_str();
         if CHANGES.contains(&word) { Some(true) } else { READS.contains(&word).then_some(false) }
     };
-    let first = words.iter().filter(sure).find_map(told);
+    let first = words.iter().filter(sure).find_map(direction);
     first
-        .or_else(|| words.iter().find_map(told))
+        .or_else(|| words.iter().find_map(direction))
         .unwrap_or_else(|| words.iter().any(|word| UNSURE_CHANGES.contains(&word.as_str())))
 }
 

@@ -1,5 +1,5 @@
-//! What a harness reports of its model's requests: how full the context was at the last one, and
-//! what the token monitor has said of it. It must not know a limit: the monitor does.
+//! A harness's reports of its model's requests: how full the context was at the last one, and the
+//! level that the token monitor recorded last. It must not depend on a limit: the monitor does.
 
 use serde::Deserialize;
 
@@ -47,7 +47,7 @@ pub struct Report {
 pub struct Usage {
     /// Requests that were reported.
     pub requests: u64,
-    /// Tokens that went in, all together.
+    /// Input tokens, in total.
     pub input_tokens: u64,
     /// Tokens of these that a cache had.
     pub cached_tokens: u64,
@@ -55,13 +55,13 @@ pub struct Usage {
     pub output_tokens: u64,
     /// The latest report.
     pub latest: Option<Report>,
-    /// What the monitor said last.
-    pub told: Option<(Level, Position)>,
+    /// The level recorded last.
+    pub recorded: Option<(Level, Position)>,
     /// The least that was reported since then.
     pub least_since: Option<u64>,
 }
 
-/// The members of a report, under the names that model APIs give them.
+/// The members of a report, under the names of model APIs.
 #[derive(Deserialize)]
 struct Body {
     #[serde(alias = "usage")]
@@ -88,7 +88,7 @@ struct Details {
 
 impl Usage {
     pub(super) fn fold(&mut self, event: &Event) {
-        // A body that does not fit says nothing.
+        // A body that does not fit is ignored.
         let _ = match event.kind.as_str() {
             REPORT => self.fold_report(event),
             THRESHOLD => self.fold_threshold(event),
@@ -116,10 +116,10 @@ impl Usage {
     }
 
     fn fold_threshold(&mut self, event: &Event) -> Option<()> {
-        let told: ThresholdBody = body::read(&event.body)?;
+        let body: ThresholdBody = body::read(&event.body)?;
         let level = [Level::Threshold, Level::Limit];
-        let level = level.into_iter().find(|level| level.as_str() == told.level)?;
-        self.told = Some((level, event.position));
+        let level = level.into_iter().find(|level| level.as_str() == body.level)?;
+        self.recorded = Some((level, event.position));
         self.least_since = None;
         Some(())
     }
@@ -165,11 +165,12 @@ mod tests {
     fn what_was_told_stands_with_the_least_reported_since() {
         let report = |tokens: u64| format!(r#"{{"usage":{{"total_tokens":{tokens}}}}}"#);
         let (high, low) = (report(90), report(10));
-        let told = r#"{"level":"threshold","tokens":90,"limit":100}"#;
-        let usage = folded(&[(REPORT, &high), (THRESHOLD, told)]);
-        assert_eq!(usage.told, Some((Level::Threshold, Position(1))));
+        let crossed = r#"{"level":"threshold","tokens":90,"limit":100}"#;
+        let usage = folded(&[(REPORT, &high), (THRESHOLD, crossed)]);
+        assert_eq!(usage.recorded, Some((Level::Threshold, Position(1))));
         assert_eq!(usage.least_since, None);
-        let usage = folded(&[(REPORT, &high), (THRESHOLD, told), (REPORT, &low), (REPORT, &high)]);
+        let usage =
+            folded(&[(REPORT, &high), (THRESHOLD, crossed), (REPORT, &low), (REPORT, &high)]);
         assert_eq!((usage.least_since, usage.requests), (Some(10), 3));
         let usage = folded(&[(THRESHOLD, r#"{"level":"elsewhere"}"#), ("user.message", &high)]);
         assert_eq!(usage, Usage::default());

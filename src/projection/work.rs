@@ -33,7 +33,7 @@ pub struct FileFact {
 /// A command that failed at least once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandFact {
-    /// The command in a line, as it was run last.
+    /// The command in a line, as last run.
     pub line: Box<str>,
     /// Whether its last run failed.
     pub failed: bool,
@@ -43,8 +43,8 @@ pub struct CommandFact {
     pub failures: u64,
     /// The result of its last run, or of the run that spoke for it.
     pub last: Position,
-    /// What went wrong: the tests that failed and why, up to 300 characters; empty when its last
-    /// run succeeded.
+    /// The error: the failed tests and the reason, up to 300 characters; empty when its last run
+    /// succeeded.
     pub error: Box<str>,
     key: u64,
     test: Option<Test>,
@@ -55,20 +55,20 @@ pub struct CommandFact {
 /// A call that changed something outside of files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Effect {
-    /// Where the result is, or the call while there is none.
+    /// The position of the result, or of the call while there is none.
     pub position: Position,
     /// The tool.
     pub tool: Box<str>,
-    /// What it was asked, up to 300 characters in a line.
+    /// Its input, up to 300 characters in a line.
     pub input: Box<str>,
-    /// What it answered, up to 400 characters in a line.
+    /// Its result, up to 400 characters in a line.
     pub result: Box<str>,
     /// Whether it failed.
     pub failed: bool,
     call: Position,
 }
 
-/// What was done.
+/// The work of a session.
 #[derive(Clone, Debug, Default)]
 pub struct Work {
     files: VecDeque<FileFact>,
@@ -102,8 +102,8 @@ impl Work {
         self.effects.iter()
     }
 
-    /// Folds in what an event says of a tool. Sets whether the result of a command failed, which
-    /// its output may say where its result does not.
+    /// Folds a tool event. Sets whether a command failed, from its output where the result has no
+    /// status.
     pub(super) fn fold(&mut self, tool_event: &mut ToolEvent<'_>) {
         match tool_event {
             ToolEvent::Call(call, _) if call.does == Does::Changes => self.begin(call),
@@ -167,7 +167,7 @@ impl Work {
         self.files.push_back(file);
     }
 
-    /// Takes in the outcome of a command; whether it failed.
+    /// Folds the outcome of a command; whether it failed.
     fn ran(&mut self, line: &str, command: &Command, answer: &Answer) -> bool {
         let report = Report::of(&answer.text);
         let failed = has_failed(command, answer, &report);
@@ -251,8 +251,8 @@ impl CommandFact {
     }
 }
 
-/// Whether a command failed: by what the result says, or by an output that says so plainly where
-/// the exit code may be another program's.
+/// Whether a command failed: by the status of the result, or by a clear output where the exit code
+/// may be another program's.
 fn has_failed(command: &Command, answer: &Answer, report: &Report<'_>) -> bool {
     if answer.failed {
         return !(command.asks && answer.code == Some(1));

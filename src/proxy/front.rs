@@ -36,7 +36,7 @@ use crate::client::Client;
 
 /// Header of a session of the protocol.
 const CONNECTION: &str = "mcp-session-id";
-/// Header by which a client says which session of ours it is in.
+/// Header in which a client names its session.
 const SESSION: &str = "sessionlog-session";
 /// Headers that are of one hop.
 const OF_A_HOP: [HeaderName; 8] = [
@@ -162,7 +162,7 @@ async fn pass(
         front.desk.over(&channel);
     }
     if lasts && is_stream(&response) {
-        // It may be taken up again by another request of the session.
+        // Another request of the session may resume it.
         expected.keys.clear();
     }
     front.back(response, channel, expected).await
@@ -203,12 +203,12 @@ impl Front {
         OF_A_HOP.iter().for_each(|name| {
             headers.remove(name);
         });
-        // It means our address to the client, and nothing to the server.
+        // The header names this proxy's address, which means nothing to the server.
         headers.remove(header::ORIGIN);
         self.http.request(parts.method.clone(), url).headers(headers).body(body)
     }
 
-    /// Asks the server for its tools, as the client whose call waits for that.
+    /// Lists the server's tools, on behalf of the client whose call waits.
     async fn ask(&self, parts: &Parts, channel: &str, ask: String) {
         let mut parts = parts.clone();
         parts.headers.remove("mcp-name");
@@ -224,7 +224,7 @@ impl Front {
                 self.desk.server_says(channel, answer);
             });
         }
-        // What was not answered by now never will be.
+        // What is not answered yet never will be.
         let keys = message::read(&ask).into_iter().filter_map(|message| message.key());
         let keys: Vec<_> = keys.map(|id| format!("{channel} {id}")).collect();
         self.desk.given_up(&keys);

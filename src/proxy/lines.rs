@@ -1,20 +1,20 @@
-//! Lines of a stream, of any length: a line is given whole up to a bound, and one that is longer in
-//! parts as they come, so that nothing a peer sends fills the memory. It must not look inside.
+//! Lines of a stream, of any length. A line up to a bound is returned whole, a longer one in parts,
+//! so that no peer can fill the memory. It must not interpret a line.
 
 use std::io;
 
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
 
-/// Bytes of a message that is looked at. What is longer is passed on unseen.
+/// Most bytes of a message that is inspected; a longer one is forwarded uninspected.
 pub(super) const LINE_BYTES_MAX: usize = 32 << 20;
 const READ_BYTES: usize = 64 << 10;
 
-/// What was read, its end included.
+/// A piece of a stream, line end included.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Piece {
     /// A whole line; the last one of a stream may have no line end.
     Line(Vec<u8>),
-    /// A part of a line that is too long; `true` when it is the last.
+    /// A part of a line that is too long; `true` for the last.
     Part(Vec<u8>, bool),
 }
 
@@ -34,7 +34,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         Self { from: BufReader::with_capacity(READ_BYTES, from), within: false, bytes_max }
     }
 
-    /// The next line or part of one; `None` at the end of the stream.
+    /// The next line or part; `None` at the end of the stream.
     pub(super) async fn next(&mut self) -> io::Result<Option<Piece>> {
         let mut line = Vec::new();
         loop {

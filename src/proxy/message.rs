@@ -5,7 +5,7 @@
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
-/// A message, not looked into.
+/// A message with its parts unparsed.
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub(super) struct Message<'a> {
     #[serde(borrow, default)]
@@ -31,10 +31,10 @@ pub(super) struct CallParams<'a> {
     /// The client asks for a task, not an answer.
     #[serde(default)]
     task: Option<serde::de::IgnoredAny>,
-    /// What the server asked for in its last answer.
+    /// The client's responses to the server's last requests.
     #[serde(default, rename = "inputResponses")]
     responses: Option<serde::de::IgnoredAny>,
-    /// Where the server was when it asked.
+    /// The server's opaque state of an earlier call.
     #[serde(default, rename = "requestState")]
     state: Option<serde::de::IgnoredAny>,
 }
@@ -71,7 +71,7 @@ pub(super) struct ListResult<'a> {
     pub(super) next: Option<Value>,
 }
 
-/// A tool of a list, as far as it is looked at.
+/// The parts of a listed tool that the proxy reads.
 #[derive(Debug, Deserialize)]
 pub(super) struct ListedTool {
     pub(super) name: String,
@@ -79,7 +79,7 @@ pub(super) struct ListedTool {
     pub(super) annotations: Option<Annotations>,
 }
 
-/// What a tool says of itself.
+/// A tool's annotations.
 #[derive(Debug, Deserialize)]
 pub(super) struct Annotations {
     #[serde(default, rename = "readOnlyHint")]

@@ -2,8 +2,8 @@
 //! records calls of tools and their results. It must not depend on a revision of the protocol,
 //! decode more of a message than it needs, or fail the server's calls when the store fails.
 //!
-//! Two kinds of messages are looked at: lists of tools, to which two of ours are added, and calls
-//! of tools, of which a repeat may be answered from the log. Everything else is bytes.
+//! Two kinds of messages are inspected: lists of tools, to which two are added, and calls of tools,
+//! of which a repeat may be answered from the log. All others are forwarded as bytes.
 
 mod desk;
 mod front;
@@ -27,7 +27,7 @@ use crate::{env::Clock, event::SessionId, secrets::Recogniser};
 /// Reports to the person who started the proxy, mostly on standard error.
 pub type Notify = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// What of the earlier outputs goes to the client beside an answer.
+/// When earlier outputs are sent to a client with an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Context {
     /// Nothing.
@@ -41,7 +41,7 @@ pub enum Context {
 /// How a call may be answered from the log.
 #[derive(Clone, Debug)]
 pub struct Repeats {
-    /// How old an answer of a read-only tool may be; `None`: the log answers nothing.
+    /// Maximum age of a result that is reused; `None`: no result is.
     pub age_max: Option<Duration>,
     /// The same for single tools: `None` never. It also applies where a tool does not declare
     /// whether it only reads, and never where a tool declares that it writes.
@@ -65,11 +65,11 @@ pub struct Options {
     pub repeats: Repeats,
     /// How long a call waits for the log before it goes to the server.
     pub patience: Duration,
-    /// What of earlier outputs goes to the client.
+    /// When earlier outputs are sent to the client.
     pub context: Context,
     /// Whether an answer waits until its record is durable.
     pub durable: bool,
-    /// What is taken out before it is recorded.
+    /// Rules for removing secrets before an event is recorded.
     pub secrets: Option<Arc<Recogniser>>,
     /// Receives reports of trouble.
     pub notify: Notify,

@@ -1,6 +1,5 @@
-//! The two tools that a proxy adds to its server's: their names where no tool of the server has
-//! them, their descriptions, and what comes of a call. It must not know what a session means: the
-//! owner answers.
+//! The two tools that a proxy adds to its server's: names that no tool of the server has,
+//! descriptions, and results. It must not interpret a session: the owner answers.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +25,7 @@ impl Own {
         }
     }
 
-    /// Its name beside a server's tools.
+    /// Its name, distinct from the server's tools.
     fn beside<T>(self, theirs: &BTreeMap<String, T>) -> String {
         let mut name = self.name().to_owned();
         while theirs.contains_key(&name) {
@@ -35,12 +34,12 @@ impl Own {
         name
     }
 
-    /// The one that a name means beside a server's tools.
+    /// The tool of a name, given the server's tools.
     pub(super) fn called<T>(name: &str, theirs: &BTreeMap<String, T>) -> Option<Self> {
         Self::ALL.into_iter().find(|own| own.beside(theirs) == name)
     }
 
-    /// Whether a name could mean one, whatever the server's tools are.
+    /// Whether a name could be one, whatever the server's tools are.
     pub(super) fn perhaps(name: &str) -> bool {
         Self::ALL.into_iter().any(|own| name.trim_start_matches("sessionlog_") == own.name())
     }
@@ -76,7 +75,7 @@ pub(super) fn listed<T>(theirs: &BTreeMap<String, T>) -> Vec<String> {
     Own::ALL.into_iter().filter_map(described).collect()
 }
 
-/// A result: the answer as it is and as text, and what else is to be said.
+/// A result: the answer as JSON and as text, and an addition.
 pub(super) fn result(answer: &Value, more: Option<&str>, is_error: bool, modern: bool) -> Value {
     let text = match answer {
         Value::String(text) => text.clone(),
@@ -96,7 +95,7 @@ pub(super) fn result(answer: &Value, more: Option<&str>, is_error: bool, modern:
     result
 }
 
-/// Earlier outputs as a model reads them; `None` when there are none.
+/// Earlier outputs as text for a model; `None` when there are none.
 pub(super) fn context(outputs: &[(String, String, String)]) -> Option<String> {
     if outputs.is_empty() {
         return None;

@@ -1,5 +1,5 @@
-//! A table that forgets: so many entries, the oldest going when there is no room. It is for what a
-//! peer can make grow. It must not forget unseen: what goes is handed out.
+//! A bounded table: when it is full the oldest entry is removed. For state that a peer can make
+//! grow. It must not drop an entry silently: a removed one is returned.
 
 use std::{
     borrow::Borrow,

@@ -30,9 +30,9 @@ const BATCH_EVENTS: usize = 200;
 const BATCH_BYTES: usize = 4 << 20;
 /// Batches on their way at once.
 const SENT_MAX: usize = 8;
-/// Sessions of which it is remembered that they are there, or that something was lost.
+/// Most sessions whose existence or losses are kept.
 const SESSIONS_MAX: usize = 10_000;
-/// Bytes of one part of a body; what is longer is not kept.
+/// Most bytes of one part of a body; a longer one is not stored.
 const PART_BYTES_MAX: usize = limits::EVENT_BYTES_MAX / 2 - (64 << 10);
 /// How long to wait before a batch is sent again: at first, and at most.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -56,7 +56,7 @@ pub(super) struct Entry {
     pub(super) id: String,
     /// When it happened.
     pub(super) at: Timestamp,
-    /// Members, each JSON text. What others said may hold secrets.
+    /// Members, each JSON text, which may hold secrets.
     pub(super) members: Vec<(&'static str, String)>,
 }
 
@@ -66,7 +66,7 @@ impl Entry {
     }
 }
 
-/// An event that was queued: what is queued later has a higher number.
+/// A queued event; a later one has a higher number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Record {
     pub(super) session: SessionId,
@@ -81,7 +81,7 @@ struct Lane {
 }
 
 struct Lanes {
-    /// Each has a task, which takes it away when it is empty.
+    /// Each has a task, which removes it when it is empty.
     waiting: HashMap<SessionId, Lane>,
     bytes: usize,
     pushed: u64,
@@ -148,7 +148,8 @@ impl Recorder {
         record
     }
 
-    /// Waits until an event is durable, or for as long as that; whether it is, unless it was lost.
+    /// Waits until an event is durable, or for the time limit; true if it is durable, and false if
+    /// it was lost.
     pub(super) async fn durable(&self, record: &Record, patience: Duration) -> bool {
         let Record { session, number } = record;
         self.waits(patience, |lanes| {
@@ -175,7 +176,7 @@ impl Recorder {
         tokio::time::timeout(patience, wait).await.is_ok()
     }
 
-    /// Takes nothing more, and waits until what was queued is durable, or for as long as that.
+    /// Closes the queue, and waits until it is durable, or for the time limit.
     pub(super) async fn close(&self, patience: Duration) {
         self.shared.lanes().closed = true;
         self.waits(patience, |lanes| lanes.waiting.is_empty()).await;
@@ -206,7 +207,7 @@ impl Lanes {
     }
 }
 
-/// Whether the same may be taken later.
+/// Whether a retry may succeed.
 fn later(error: &ClientError) -> bool {
     match error {
         // A damaged session is repaired by a person.
@@ -232,7 +233,7 @@ impl Shared {
         }
     }
 
-    /// What goes next; nothing, and the lane is gone.
+    /// The next batch; `None` when there is none, and the lane is removed.
     fn batch(&self, home: &Home) -> Option<Vec<Box<RawValue>>> {
         let mut lanes = self.lanes();
         let lane = lanes.waiting.get(&home.session).filter(|lane| !lane.queue.is_empty());
@@ -294,7 +295,7 @@ impl Shared {
     }
 
     async fn try_deliver(&self, home: &Home, events: &[Box<RawValue>]) -> Result<(), ClientError> {
-        // It is never closed.
+        // The semaphore is never closed.
         let _sent = self.sent.acquire().await;
         let made = self.lanes().made.contains(&home.session);
         if !made {
@@ -324,18 +325,18 @@ impl Shared {
         }
     }
 
-    /// Says, here and in the log, what trouble cost.
+    /// Reports, to the user and in the log, how many events were lost.
     async fn recovered(&self, home: &Home, troubled: bool) {
         let lost = self.lanes().lost.remove(&home.session).unwrap_or_default();
         let notify = &self.options.notify;
         if lost == 0 {
             if troubled {
-                notify("recording goes on; nothing was lost");
+                notify("recording continues; nothing was lost");
             }
             return;
         }
         let said = format!("{lost} events were not recorded");
-        notify(&format!("recording goes on; {said}"));
+        notify(&format!("recording continues; {said}"));
         let error = json!({ "type": "recording_gap", "message": said, "events": lost });
         let event = json!({ "type": "session.error", "error": error }).to_string();
         let events: Vec<_> = RawValue::from_string(event).into_iter().collect();
@@ -345,7 +346,7 @@ impl Shared {
     }
 }
 
-/// The event as it is recorded: without secrets, which are counted, and without what is too long.
+/// The event as recorded: with secrets removed and counted, and without parts that are too long.
 fn event_text(entry: &Entry, secrets: Option<&Recogniser>) -> Box<RawValue> {
     let mut report = Report::default();
     let mut truncated = false;

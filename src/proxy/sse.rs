@@ -1,16 +1,16 @@
-//! Server-sent events out of bytes as they come, each with the bytes it was made of. It must not
-//! hold more than one event, nor look inside.
+//! Parser of server-sent events, each with its source bytes. It must not hold more than one event,
+//! nor interpret it.
 
 use std::time::Duration;
 
-/// Bytes of an event that is looked at. What is longer is handed out in parts, without data.
+/// Most bytes of an event that is parsed. A longer one is returned in parts, without data.
 const EVENT_BYTES_MAX: usize = 64 << 20;
 
 /// One event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Event {
     pub(super) data: String,
-    /// Everything it was made of, the empty line behind it included.
+    /// Its source bytes, the empty line after it included.
     pub(super) raw: Vec<u8>,
 }
 
@@ -44,7 +44,7 @@ impl Event {
 #[derive(Debug)]
 pub(super) struct Events {
     buffer: Vec<u8>,
-    /// Where the line begins that is not whole yet, and how far it was looked at.
+    /// Where the unfinished line begins, and how far it was scanned.
     line: usize,
     seen: usize,
     /// Whether a part of the event was handed out, and whether that ended within a line.
@@ -68,7 +68,7 @@ impl Events {
         Self { buffer, line, seen, within: None, last_id: None, retry: None, bytes_max }
     }
 
-    /// Takes bytes; the events that are complete now.
+    /// Adds bytes; returns the events that are complete now.
     pub(super) fn push(&mut self, bytes: &[u8]) -> Vec<Event> {
         self.buffer.extend_from_slice(bytes);
         let mut events = Vec::new();
@@ -93,7 +93,7 @@ impl Events {
         std::mem::take(&mut self.buffer)
     }
 
-    /// Where the first event ends: behind its empty line.
+    /// The end of the first event: after its empty line.
     fn end(&mut self) -> Option<usize> {
         while let Some(more) = self.buffer.get(self.seen..)?.iter().position(|byte| *byte == b'\n')
         {

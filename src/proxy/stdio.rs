@@ -19,12 +19,11 @@ use super::{
 };
 use crate::client::Client;
 
-/// How long what is being decided may take when the client has left, and then the server to say
-/// what it still has to say.
+/// Time limit of undecided calls after the client has left, and then of the server's last output.
 const GRACE: Duration = Duration::from_secs(3);
-/// How long a program may take to end when its streams are closed.
+/// Time limit for a program to end after its streams are closed.
 const END: Duration = Duration::from_secs(1);
-/// How long what was recorded may take to be durable at the end.
+/// Time limit for recorded events to become durable at the end.
 const LAST_WORDS: Duration = Duration::from_secs(10);
 /// How long an answer waits for its record, where answers wait.
 const DURABLE_PATIENCE: Duration = Duration::from_secs(10);
@@ -38,12 +37,12 @@ const CHANNEL: &str = "stdio";
 pub enum Ended {
     /// Its client left first.
     ByClient,
-    /// By itself, with this code; `None`: by a signal.
+    /// By itself, with this exit code; `None`: by a signal.
     ByItself(Option<i32>),
 }
 
-/// Wraps a program that speaks MCP on standard input and output, until one side leaves or `stop`
-/// says that the client has.
+/// Wraps a program that serves MCP on standard input and output, until one side closes or `stop`
+/// completes.
 ///
 /// # Errors
 /// The program cannot be started, or the streams of the client break.
@@ -73,7 +72,7 @@ where
     Ok(if left { Ended::ByClient } else { Ended::ByItself(ended) })
 }
 
-/// Waits for a program whose streams are closed, and ends it when it does not see that.
+/// Waits for a program whose streams are closed, and kills it after a time limit.
 async fn end(child: &mut Child) -> io::Result<Option<i32>> {
     if let Ok(status) = tokio::time::timeout(END, child.wait()).await {
         return Ok(status?.code());
@@ -109,7 +108,7 @@ where
     let mut stop = std::pin::pin!(stop.fuse());
     let mut downward = std::pin::pin!(relay.downward(Lines::new(server_side.0)));
     let mut deciding = JoinSet::new();
-    // Whatever breaks: what was said so far is recorded.
+    // Whatever breaks, earlier messages are recorded.
     let (left, read) = tokio::select! {
         read = relay.upward(Lines::new(client_side.0), &mut deciding) => (true, read),
         read = &mut downward => (false, read),
@@ -173,7 +172,8 @@ where
                 Piece::Part(part, last) => {
                     let mut server = self.to_server.lock().await;
                     if let Some(server) = &mut *server {
-                        // A server that is gone is noticed by what it no longer says.
+                        // A write error is ignored: the loss of the server ends the read of its
+                        // output.
                         let _ = pass(server, part, last, &mut lines).await?;
                     }
                 }
@@ -182,13 +182,13 @@ where
         Ok(())
     }
 
-    /// A call is answered, or goes to the server.
+    /// Answers a call, or forwards it to the server.
     async fn settle(&self, call: Box<Call>, line: &[u8]) {
         let ask =
             |ask: String| async move { self.tell_server(format!("{ask}\n").as_bytes()).await };
         match self.desk.decide(call, ask).await {
             Decision::Answer(answer) => {
-                // A client that is gone is noticed by what it no longer says.
+                // A write error is ignored: the loss of the client ends the read of its input.
                 let _ = write(&mut *self.to_client.lock().await, format!("{answer}\n").as_bytes())
                     .await;
             }
@@ -228,8 +228,8 @@ where
     }
 }
 
-/// A line that is too long to be looked at, with nothing in between: whether it could be read, and
-/// in that whether it could be written.
+/// Forwards a line that is too long to be inspected; returns whether it could be read, and whether
+/// it could be written.
 async fn pass<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
     to: &mut W,
     mut part: Vec<u8>,

@@ -1,6 +1,6 @@
-//! A server that is reached by HTTP, for a proxy whose client is on streams: each message becomes a
-//! POST, what comes back (JSON, or a stream of server-sent events) becomes lines again. It must not
-//! look at a message beyond what the transport asks for.
+//! A server reached by HTTP, for a proxy whose client is on streams: each message becomes a POST,
+//! the response (JSON, or a stream of server-sent events) becomes lines again. It must not look at
+//! a message beyond what the transport needs.
 
 use std::{
     io,
@@ -36,12 +36,13 @@ const REVISION: &str = "mcp-protocol-version";
 const LAST_EVENT: &str = "last-event-id";
 const META_REVISION: &str = "io.modelcontextprotocol/protocolVersion";
 const STREAM: &str = "text/event-stream";
-/// How long to wait before a stream that ended is taken up again, when the server does not say.
+/// The default wait before a stream that ended is opened again.
 const RETRY: Duration = Duration::from_secs(1);
-/// Times a stream is taken up again without anything new.
+/// Most times a stream is opened again without a new event.
 const RETRIES_MAX: u32 = 5;
 const LAST_WORDS: Duration = Duration::from_secs(10);
-/// How long what is under way may take when the client has left, and then the server to hear of it.
+/// Time limit of calls under way after the client has left, and then of the last request to the
+/// server.
 const GRACE: Duration = Duration::from_secs(3);
 /// How long a message that must not be overtaken may hold up the next.
 const ORDER: Duration = Duration::from_secs(30);
@@ -50,7 +51,7 @@ const CONNECT: Duration = Duration::from_secs(10);
 /// A server by HTTP.
 #[derive(Clone, Debug)]
 pub struct Upstream {
-    /// Where it is.
+    /// Its address.
     pub url: Url,
     /// Headers for every request, such as credentials.
     pub headers: Vec<(String, String)>,
@@ -79,8 +80,8 @@ impl Upstream {
     }
 }
 
-/// Wraps a server by HTTP for a client on a pair of streams, until the client leaves or `stop` says
-/// that it has.
+/// Wraps a server by HTTP for a client on a pair of streams, until the client closes or `stop`
+/// completes.
 ///
 /// # Errors
 /// The streams of the client break, or a header cannot be sent.
@@ -157,7 +158,7 @@ impl Exchange {
         Self::of("")
     }
 
-    /// Whether it opens a connection: what comes after must say which one.
+    /// Whether it opens a connection: later messages must name that connection.
     fn opens(&self) -> bool {
         self.method.as_deref() == Some("initialize")
     }
@@ -167,18 +168,18 @@ impl Exchange {
         self.id.is_some() && self.method.is_some()
     }
 
-    /// Whether what comes after it may not overtake it.
+    /// Whether later messages must wait for it.
     fn waits(&self) -> bool {
         self.opens() || !self.is_answered()
     }
 
-    /// What comes after it may be said.
+    /// Lets the next message be sent.
     fn is_through(&mut self) {
         self.gate.take();
     }
 }
 
-/// What was agreed on with the server.
+/// The session and revision agreed with the server.
 #[derive(Clone, Default)]
 struct Known {
     session: Option<String>,
@@ -193,7 +194,7 @@ struct Link<W> {
     durable: bool,
     notify: super::Notify,
     known: Mutex<Known>,
-    /// There is a connection whose stream can be listened to.
+    /// Signalled when there is a connection with a stream to read.
     opened: Notify,
 }
 
@@ -202,7 +203,7 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Link<W> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// What the client says, until it has said all.
+    /// Forwards the client's messages until it closes its side.
     async fn upward<R: AsyncRead + Unpin>(
         self: &Arc<Self>,
         mut lines: Lines<R>,
@@ -225,7 +226,7 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Link<W> {
             let exchange = Exchange { gate: Some(gate), ..Exchange::of(&text) };
             let waits = exchange.waits();
             let link = Arc::clone(self);
-            // In the order in which they came: a read behind a write is not answered from before.
+            // In order: a read after a write must not see the state before it.
             let from = Whence { channel: CHANNEL, ..Whence::default() };
             let call = self.desk.client_says(&from, &text).decide;
             under_way.spawn(async move { link.say(&text, call, exchange).await });
@@ -236,7 +237,7 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Link<W> {
         Ok(())
     }
 
-    /// Answers a message that is too long to be sent, once all of it has come.
+    /// Answers a message that is too long, once all of it was read.
     async fn refuse<R: AsyncRead + Unpin>(
         &self,
         mut part: Vec<u8>,
@@ -262,7 +263,7 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Link<W> {
         Ok(())
     }
 
-    /// One message of the client, and everything that comes of it.
+    /// Sends one message of the client, and handles its response.
     async fn say(&self, text: &str, call: Option<Box<Call>>, mut exchange: Exchange) {
         if let Some(call) = call {
             let ask = |ask: String| async move { self.post(&ask, &mut Exchange::of(&ask)).await };
@@ -333,7 +334,7 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Link<W> {
         }
     }
 
-    /// A stream of the server's, until it has answered; one that breaks off is taken up again.
+    /// Reads a stream of the server until the answer; one that breaks off is opened again.
     async fn follow(&self, response: Response, exchange: &mut Exchange) {
         let mut events = Events::default();
         let mut answered = self.read(response, &mut events, exchange).await;
@@ -370,8 +371,7 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Link<W> {
         answered
     }
 
-    /// What the server says without being asked, for as long as it does; a server without such a
-    /// stream says so at once.
+    /// Reads the server's own stream; a server without one says so at once.
     async fn listen(&self) {
         self.opened.notified().await;
         let mut events = Events::default();
@@ -390,7 +390,7 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Link<W> {
         }
     }
 
-    /// A message of the server; whether it answers the request it came for.
+    /// Forwards a message of the server; whether it answers the request.
     async fn hear(&self, text: &str, exchange: &mut Exchange) -> bool {
         let text = text.replace(['\n', '\r'], " ");
         let message: Value = serde_json::from_str(&text).unwrap_or_default();
@@ -412,7 +412,7 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Link<W> {
         if answers {
             exchange.is_through();
             if exchange.opens() && self.known().session.is_some() {
-                // What the server says unasked comes behind its answer.
+                // The server's own messages are forwarded after its answer.
                 self.opened.notify_one();
             }
         }
@@ -428,7 +428,7 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Link<W> {
 
     async fn tell(&self, line: &str) {
         let mut to = self.to_client.lock().await;
-        // A client that is gone is noticed by what it no longer says.
+        // A write error is ignored: the loss of the client ends the read of its input.
         let _ = to.write_all(format!("{line}\n").as_bytes()).await;
         let _ = to.flush().await;
     }
@@ -446,7 +446,7 @@ pub(super) fn is_stream(response: &Response) -> bool {
     response.status().is_success() && kind.is_some_and(|kind| kind.starts_with(STREAM))
 }
 
-/// A name as a header takes it: as it is, or as the protocol writes what is not.
+/// A name as a header value: as it is, or encoded as the protocol says.
 fn header_text(name: &str) -> String {
     use base64::Engine as _;
     let plain = name.bytes().all(|byte| (0x20..0x7f).contains(&byte))

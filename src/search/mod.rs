@@ -1,6 +1,6 @@
 //! SEARCH: looking up events by words. Events are cut into passages, a query and the passages into
 //! terms, and passages are ranked by BM25. Pure functions: no I/O, no clock, no failure. It must
-//! not read a store or know where passages come from: a caller feeds them in.
+//! not read a store or depend on where passages come from: a caller passes them in.
 
 mod letters;
 mod passages;

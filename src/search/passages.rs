@@ -1,6 +1,6 @@
-//! What an event says, field by field and piece by piece: steps, reasons, gaps, sources, what was
-//! said, what tools were asked and answered, and any other event by its strings and numbers. It
-//! must not rank.
+//! The passages of an event, field by field and piece by piece: steps, reasons, gaps, sources,
+//! messages, calls and results of tools, and the strings and numbers of any other event. It must
+//! not rank.
 
 use std::fmt::Write as _;
 
@@ -30,7 +30,7 @@ pub enum Field {
     Reason,
     /// An approach that a step ruled out.
     Rejected,
-    /// Something that is, or was, not known.
+    /// A knowledge gap.
     Gap,
     /// A source: its title and address.
     Source,
@@ -38,9 +38,9 @@ pub enum Field {
     Call,
     /// What a tool answered.
     Result,
-    /// What a user said.
+    /// A user's message.
     Instruction,
-    /// What the agent said.
+    /// The agent's message.
     Answer,
     /// Anything else.
     Event,
@@ -64,27 +64,27 @@ impl Field {
         }
     }
 
-    /// Whether people or models wrote it: it is cut into sentences.
+    /// Whether it is prose, which is cut into sentences.
     fn is_prose(self) -> bool {
         !matches!(self, Self::Call | Self::Result | Self::Event)
     }
 }
 
-/// A piece of what an event says.
+/// A piece of an event's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Passage<'a> {
-    /// What it is part of.
+    /// Its field.
     pub field: Field,
     /// Its place among the passages of the event, from 0.
     pub ordinal: u32,
-    /// Whether it begins a text: the passage before it is part of another one.
+    /// Whether it is the first piece of a text.
     pub is_first: bool,
     /// Its text: one sentence, or some lines.
     pub text: &'a str,
 }
 
-/// Calls `visit` with every passage of the event, in the same order each time. An event that says
-/// nothing, and a call of one of this program's own tools, has none.
+/// Calls `visit` with every passage of the event, in the same order each time. An event without
+/// text, and a call of one of this program's own tools, has none.
 pub fn passages(event: &Event, mut visit: impl FnMut(Passage<'_>)) {
     let mut ordinal = 0;
     let mut say = |field: Field, text: &str| {
@@ -107,20 +107,21 @@ pub fn passages(event: &Event, mut visit: impl FnMut(Passage<'_>)) {
             let Some(gap) = body::read::<GapBody>(&event.body) else { return };
             say(Field::Gap, gap.description.as_deref().unwrap_or_default());
         }
-        // The gap says it.
+        // The text is in the event that opened the gap.
         kind::GAP_CLOSED => {}
         kind::SOURCE => {
             let Some(source) = body::read::<SourceBody>(&event.body) else { return };
             let title = source.title.as_deref().map(str::trim).filter(|title| !title.is_empty());
-            let told = title.map_or_else(|| source.url.clone(), |t| format!("{t} {}", source.url));
-            say(Field::Source, &told);
+            let source =
+                title.map_or_else(|| source.url.clone(), |t| format!("{t} {}", source.url));
+            say(Field::Source, &source);
         }
         other => {
             let Some(body) = body::read::<Value>(&event.body) else { return };
             if !is_own(&body) {
-                let mut told = String::new();
-                read(None, &body, &mut told);
-                say(field_of(other), &told);
+                let mut text = String::new();
+                read(None, &body, &mut text);
+                say(field_of(other), &text);
             }
         }
     }
@@ -144,23 +145,23 @@ fn is_own(body: &Value) -> bool {
     tools::is_own(server, text("name").unwrap_or_default())
 }
 
-/// Appends strings and numbers of a value, those with a name behind it, a line each.
-fn read(name: Option<&str>, value: &Value, told: &mut String) {
+/// Appends the strings and numbers of a value, a line each, after their names.
+fn read(name: Option<&str>, value: &Value, out: &mut String) {
     let mut line = |text: &dyn std::fmt::Display| {
         // Writing to a string cannot fail.
         let _ = match name.filter(|name| !matches!(*name, "content" | "text" | "name")) {
-            Some(name) => writeln!(told, "{name}: {text}"),
-            None => writeln!(told, "{text}"),
+            Some(name) => writeln!(out, "{name}: {text}"),
+            None => writeln!(out, "{text}"),
         };
     };
     match value {
         Value::String(text) if !text.trim().is_empty() => line(text),
         Value::Number(number) => line(number),
-        Value::Array(values) => values.iter().for_each(|value| read(name, value, told)),
+        Value::Array(values) => values.iter().for_each(|value| read(name, value, out)),
         Value::Object(members) => {
             for (name, value) in members {
                 if !NOT_READ.contains(&name.as_str()) && !name.ends_with("_id") {
-                    read(Some(name), value, told);
+                    read(Some(name), value, out);
                 }
             }
         }
@@ -173,13 +174,13 @@ mod tests {
     use super::*;
     use crate::projection::tests::event;
 
-    fn told(kind: &str, body: &str) -> Vec<(Field, String)> {
-        let mut told = Vec::new();
+    fn passages_of(kind: &str, body: &str) -> Vec<(Field, String)> {
+        let mut found = Vec::new();
         passages(&event(0, kind, body), |passage| {
-            assert_eq!(passage.ordinal as usize, told.len());
-            told.push((passage.field, passage.text.to_owned()));
+            assert_eq!(passage.ordinal as usize, found.len());
+            found.push((passage.field, passage.text.to_owned()));
         });
-        told
+        found
     }
 
     #[test]
@@ -221,7 +222,7 @@ mod tests {
             ("deploy.done", "not JSON", &[]),
             ("research.step", r#"{"number":"x"}"#, &[]),
         ] {
-            let found = told(kind, body);
+            let found = passages_of(kind, body);
             let found: Vec<(Field, &str)> =
                 found.iter().map(|(field, text)| (*field, text.as_str())).collect();
             assert_eq!(found, expected, "{kind} {body}");

@@ -33,7 +33,7 @@ fn end_of_piece(text: &str, bytes_min: usize) -> usize {
     end
 }
 
-/// Where a sentence that is too long is cut: behind the last white space, or behind a grapheme.
+/// The cut of a sentence that is too long: after the last white space, or after a grapheme.
 fn cut(text: &str) -> usize {
     let most = text.floor_char_boundary(PIECE_BYTES_MAX);
     let head = text.get(..most).unwrap_or_default();
@@ -44,7 +44,7 @@ fn cut(text: &str) -> usize {
     }
 }
 
-/// Where the first sentence ends: behind a line, or behind the mark that ends it.
+/// The end of the first sentence: after a line end, or after the mark that ends it.
 fn end_of_sentence(text: &str) -> usize {
     // A sentence that is longer is cut whatever follows.
     for (at, byte) in text.bytes().enumerate().take(PIECE_BYTES_MAX + 1) {
@@ -66,8 +66,8 @@ fn end_of_sentence(text: &str) -> usize {
     text.len()
 }
 
-/// Whether a full stop between these ends a sentence: not within a number or a name, and not
-/// behind an abbreviation, which is short and followed by a small letter.
+/// Whether a full stop between these ends a sentence: not within a number or a name, and not after
+/// an abbreviation, which is short and followed by a small letter.
 fn ends_sentence(before: &str, after: Option<&str>) -> bool {
     let after = after.unwrap_or_default();
     if !after.starts_with(char::is_whitespace) {

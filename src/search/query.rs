@@ -1,5 +1,5 @@
-//! What is looked for: words that rank, and phrases in quotes that must be there as they are. It
-//! must not know what is searched.
+//! A query: words that rank, and phrases in quotes that must occur as they are. It must not depend
+//! on what is searched.
 
 use super::{
     stop_words::is_stop_word,
@@ -10,7 +10,7 @@ use super::{
 const QUERY_BYTES_MAX: usize = 4_096;
 /// Words of a query.
 const WORDS_MAX: usize = 64;
-/// Letters that two words have in common at least when one is taken for the beginning of the other.
+/// Fewest common letters when one word counts as the beginning of the other.
 const BEGINNING_MIN: usize = 4;
 
 /// Why a text is no query.
@@ -24,11 +24,11 @@ pub enum QueryError {
     TooLong,
 }
 
-/// What is looked for.
+/// A parsed query.
 #[derive(Clone, Debug)]
 pub struct Query {
     words: Vec<Word>,
-    /// The words as they were given, by their places in `words`.
+    /// The words in the given order, as indexes into `words`.
     given: Vec<usize>,
     /// Words in a row, by their places in `words`.
     phrases: Vec<Vec<usize>>,
@@ -43,7 +43,7 @@ struct Word {
     ranks: bool,
 }
 
-/// How a word of a text is one of the query's.
+/// How a word of a text matches one of the query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Likeness {
     /// The place of the query's word.
@@ -125,7 +125,7 @@ impl Query {
         self.words.get(word).is_some_and(|word| word.ranks)
     }
 
-    /// The words as they were given, stop words included, by their places.
+    /// The words in the given order, stop words included, as indexes.
     pub(super) fn given(&self) -> &[usize] {
         &self.given
     }

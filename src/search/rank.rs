@@ -19,12 +19,12 @@ const K1: f64 = 0.9;
 const B: f64 = 0.4;
 /// What a passage gets for having every word of the query, the best of all passages being 1.
 const WHOLE: f64 = 0.5;
-/// What the passages around it count for, how many on either side, and what it gets when they have
-/// every word together.
+/// Share of the score that neighbouring passages add, how many on either side, and the bonus when
+/// they have every word together.
 const NEARLY: f64 = 0.5;
 const NEAR: usize = 2;
 const WHOLE_NEAR: f64 = 0.25;
-/// What a passage gets for having the words as they were given, one after the other.
+/// Bonus of a passage with the words in the given order.
 const ROW: f64 = 0.5;
 /// What a word counts for, and one that only begins like it.
 const SAME: u8 = 4;
@@ -36,8 +36,8 @@ const OF_EVENT_MAX: usize = 3;
 /// Passages with a word of the query that are kept: beyond, the better half stays.
 const CANDIDATES_MAX: usize = 1 << 16;
 
-/// What a passage keeps of its score: what tools were asked and answered says less than what was
-/// concluded from it, and what was taken back says least.
+/// Share of the score by field: calls and results of tools count less than what was concluded from
+/// them, and superseded text least.
 #[must_use]
 pub fn weight(field: Field, is_superseded: bool) -> f64 {
     match field {
@@ -117,13 +117,13 @@ impl Ranking {
         Self { query, passages, words, holding, candidates, is_full: false }
     }
 
-    /// What is looked for.
+    /// The query.
     #[must_use]
     pub fn query(&self) -> &Query {
         &self.query
     }
 
-    /// Adds what an event says. Each event is added once.
+    /// Adds the passages of an event. Each event is added once.
     pub fn add_event(&mut self, event: &Event) {
         let mut scans: Vec<Scan> = Vec::new();
         passages(event, |passage| scans.push(Scan::of(&self.query, passage)));
@@ -162,8 +162,8 @@ impl Ranking {
         }
     }
 
-    /// The passages that match, `most` at most, the best first and of equals the newest; a text
-    /// once, and few of one event. `weigh` says what share of its score a passage keeps.
+    /// The matching passages, `most` at most, the best first and of equals the newest; a text once,
+    /// and few of one event. `weigh` returns the share of its score that a passage keeps.
     #[must_use]
     pub fn best(&self, most: usize, weigh: impl Fn(Position, Field) -> f64) -> Best {
         let scored = self.scored(weigh);
@@ -174,12 +174,12 @@ impl Ranking {
             if !texts.insert(text) {
                 continue;
             }
-            let told = of_event.entry(found.position).or_default();
-            if *told == OF_EVENT_MAX || best.matches.len() == most {
+            let shown = of_event.entry(found.position).or_default();
+            if *shown == OF_EVENT_MAX || best.matches.len() == most {
                 best.is_all = false;
                 continue;
             }
-            *told += 1;
+            *shown += 1;
             best.matches.push(found);
         }
         best
@@ -344,7 +344,7 @@ fn name_of(text: &str) -> u64 {
 /// The length of the longest run of consecutive words in the order of the query.
 fn longest_run(row: &[Option<usize>], given: &[usize]) -> u32 {
     let mut longest = 0;
-    // By place in `given`: how long the run is that ends there with the word before, and now.
+    // By index in `given`: the length of the run that ends there, before and at this word.
     let (mut before, mut now) = (vec![0; given.len() + 1], vec![0; given.len() + 1]);
     for word in row {
         let places = now.iter_mut().skip(1).zip(before.iter()).zip(given);
@@ -405,8 +405,8 @@ mod tests {
         ranking.add_event(&said(0, &lines.join(" ")));
         (1..900).for_each(|at| ranking.add_event(&said(at, "ledger ledger")));
         let best = ranking.best(9, |_, _| 1.0);
-        let told: Vec<u64> = best.matches.iter().map(|found| found.position.0).collect();
-        assert_eq!((told, best.is_all), (vec![899, 0, 0, 0], false));
+        let shown: Vec<u64> = best.matches.iter().map(|found| found.position.0).collect();
+        assert_eq!((shown, best.is_all), (vec![899, 0, 0, 0], false));
     }
 
     #[test]

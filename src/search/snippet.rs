@@ -1,5 +1,5 @@
-//! What of a passage is shown: all of it where it fits, else the part that has most of what is
-//! looked for, cut between graphemes. It must not change a character of the text.
+//! The shown part of a passage: all of it where it fits, else the part with most words of the
+//! query, cut between graphemes. It must not change a character of the text.
 
 use std::ops::Range;
 
@@ -13,9 +13,9 @@ const MATCHED_BYTES_MAX: usize = 64;
 /// A part of a passage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snippet {
-    /// As it is written; with an ellipsis at each end where something is left out.
+    /// The text; with an ellipsis at each end where something is left out.
     pub text: String,
-    /// The words in it that were looked for, as they are written, each once.
+    /// The words that matched, as written there, each once.
     pub matched: Vec<String>,
 }
 
@@ -68,7 +68,7 @@ fn window(text: &str, marks: &[Range<usize>], bytes_max: usize) -> Range<usize> 
             |mark: &&Range<usize>| mark.start >= first.start && mark.end <= first.start + bytes_max;
         marks.iter().filter(within).count()
     };
-    // Of equals the first: `max_by_key` answers the last.
+    // Of equals the first: `max_by_key` returns the last.
     let first = marks.iter().rev().max_by_key(|mark| marked(mark));
     let first = first.map_or(0, |mark| mark.start);
     let last = marks.iter().rev().find(|mark| mark.end <= first + bytes_max);

@@ -1,5 +1,4 @@
-//! English words that say nothing about what is looked for. Both lists of a query and of a passage
-//! must use the same ones.
+//! English words that carry no meaning for a search. Queries and passages must use the same list.
 
 /// In the order of bytes.
 const STOP_WORDS: [&str; 86] = [
@@ -12,7 +11,7 @@ const STOP_WORDS: [&str; 86] = [
     "with", "would", "you", "your", "yours",
 ];
 
-/// Whether the folded word is one.
+/// Whether the folded word is a stop word.
 pub(super) fn is_stop_word(word: &str) -> bool {
     word.len() <= 6 && STOP_WORDS.binary_search(&word).is_ok()
 }

@@ -1,6 +1,6 @@
-//! A text as terms: words in lower case without accents, identifiers and paths whole and in parts,
-//! numbers without the marks that group their digits, pairs of characters where a script writes no
-//! spaces. It must not know what is looked for.
+//! The terms of a text: words in lower case without accents, identifiers and paths whole and in
+//! parts, numbers without the marks that group their digits, pairs of characters in scripts without
+//! spaces. It must not depend on a query.
 
 use std::ops::Range;
 
@@ -14,7 +14,7 @@ const TERM_BYTES_MAX: usize = 256;
 /// A term of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Term<'a> {
-    /// What it is compared by, before its ending is cut off.
+    /// The form for comparison, before its ending is cut off.
     pub(super) word: &'a str,
     /// Its byte range in the text.
     pub(super) range: Range<usize>,
@@ -194,7 +194,7 @@ fn plain_number(word: &str) -> Option<String> {
     let other = if mark == "." { ',' } else { '.' };
     let plain = |text: &str| text.replace(['.', ','], "");
     if head.contains(mark) {
-        // Several of the same mark group digits, or it is no number.
+        // Several of the same mark group digits, or it is not a number.
         return (mark == "," && grouped(word, ',')).then(|| plain(word));
     }
     if head.contains(other) {

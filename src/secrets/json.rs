@@ -1,5 +1,5 @@
-//! Secrets in JSON text: in its strings, read as they are meant and written back only where one was
-//! found. It must not change another byte, and takes what is no JSON for text.
+//! Secrets in JSON text: searched in the decoded strings, and written back only where one was
+//! found. It must not change another byte, and treats invalid JSON as text.
 
 use std::borrow::Cow;
 
@@ -61,8 +61,8 @@ pub(super) fn redact(rules: &Recogniser, text: &str, report: &mut Report) -> Opt
     Some(out)
 }
 
-/// A string's secrets: tools answer in JSON written as text. Each level of it doubles what is
-/// written, so that there are few.
+/// A string's secrets, with JSON inside strings: results of tools are JSON written as text. Each
+/// level of nesting doubles the backslashes, so there are few.
 fn within(rules: &Recogniser, said: &str, report: &mut Report) -> Option<String> {
     let inner = match said.trim_start().starts_with(['{', '[']) {
         true => redact(rules, said, report),

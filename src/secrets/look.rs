@@ -1,5 +1,5 @@
-//! How a match must look to be a secret: what a person writes in a secret's place is none. It must
-//! not know a rule.
+//! The shape of a secret: whether a match is one, or a placeholder in its place. It must not depend
+//! on a rule.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use super::names;
 const RANDOM_CHARS_MIN: usize = 12;
 /// Entropy of a random text, in bits for each character; words of a language have less.
 const RANDOM_BITS_MIN: f64 = 3.0;
-/// Letters and digits from which on a value is one.
+/// Fewest letters and digits of a value.
 const ALNUM_MIN: usize = 3;
 
 /// What a rule requires of its match besides the pattern.
@@ -17,26 +17,26 @@ const ALNUM_MIN: usize = 3;
 pub(in crate::secrets) enum Look {
     /// Nothing: its form is enough.
     Any,
-    /// That it is no placeholder and no code.
+    /// Neither placeholder nor code.
     Meant,
-    /// That it is more than a word, too: a sentence names passwords as well.
+    /// Also more than a word: sentences name passwords as well.
     Mixed,
     /// Looks random: letters with digits, few of them alike.
     Random,
-    /// That, and that the name before it is not one of what is drawn and no secret.
+    /// Also not after a name whose random-looking values are no secrets.
     Named,
     /// That it may follow an option of a command, and is no word of a sentence about the option.
     Given,
-    /// That it is more than a word of a sentence, or the word that a setting holds.
+    /// More than a word of a sentence, or the value of a setting.
     Line,
-    /// That the name before it is one of a secret, and the value no code.
+    /// After the name of a secret, and not code.
     Assigned,
     /// That it has letters and digits: only such a word is a password in a sentence.
     Spoken,
 }
 
 impl Look {
-    /// Whether a match looks so; `before` is what the pattern has of it before the secret.
+    /// Whether a match has that shape; `before` is the part of the match before the secret.
     pub(super) fn fits(self, before: &str, text: &str) -> bool {
         match self {
             Self::Named => !names::denies(named(before).0) && Self::Random.fits("", text),

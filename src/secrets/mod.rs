@@ -1,6 +1,6 @@
-//! SECRETS: passwords, keys and tokens recognised in what other programs say, and taken out before
-//! it is stored. Pure: the same text and rules give the same result. It must not read a file, and
-//! must not keep or show what it took out: what remains is the name of the rule.
+//! SECRETS: recognises passwords, keys and tokens in other programs' output, and removes them
+//! before it is stored. Pure: the same text and rules give the same result. It must not read a
+//! file, and must not keep or print what it removed: the name of the rule remains.
 //!
 //! A rule is data: the words without which it cannot match, a pattern, and how its match must look.
 //! One pass over the text finds the words; only the rules whose words are there are run. A rule of
@@ -31,31 +31,31 @@ pub enum RulesError {
     /// A rule is left out that there is not.
     #[error("there is no rule {0:?} to leave out")]
     Unknown(String),
-    /// A word that is none of `on`, `off` and `-rule`.
+    /// A word other than `on`, `off` and `-rule`.
     #[error("{0:?}: write on, off, or the rules to leave out, as in -jwt,-url-password")]
     Word(String),
-    /// A line of a file of rules that says nothing.
+    /// An invalid line of a file of rules.
     #[error("line {line}: write NAME PATTERN, or allow PATTERN")]
     Line {
         /// The line, from 1.
         line: usize,
     },
-    /// A pattern that is none.
+    /// An invalid pattern.
     #[error("line {line}: {problem}")]
     Pattern {
         /// The line, from 1.
         line: usize,
-        /// What is wrong with it.
+        /// The problem.
         problem: String,
     },
 }
 
-/// What was taken out: how often each rule matched.
+/// How often each rule matched.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report(BTreeMap<String, u64>);
 
 impl Report {
-    /// Whether nothing was taken out.
+    /// Whether nothing was removed.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -81,14 +81,14 @@ impl Report {
 /// Rules ready to be used. Patterns are compiled when their words are met first.
 pub struct Recogniser {
     rules: Vec<Ready>,
-    /// The words of all rules, and whose each is.
+    /// The words of all rules, each with its rules.
     words: AhoCorasick,
     owners: Vec<Owner>,
-    /// What is no secret, whatever rule says so.
+    /// Matches that are no secrets, whatever rule matches.
     allowed: Vec<Regex>,
 }
 
-/// Whose a word is.
+/// The rule of a word.
 struct Owner {
     rule: usize,
     /// Whether its match begins with the word, and where a word begins.
@@ -147,7 +147,7 @@ impl Recogniser {
         wrong.into_iter().next().map_or(Ok(rules), Err)
     }
 
-    /// The same of as much as can be read, and what is wrong with the rest.
+    /// The same for the valid lines, with the errors of the others.
     #[must_use]
     pub fn salvage(setting: &str, lines: &str) -> (Option<Self>, Vec<RulesError>) {
         let setting = setting.trim();
@@ -208,7 +208,7 @@ impl Recogniser {
         Self { rules, words, owners, allowed }
     }
 
-    /// The text without its secrets; `None` when there are none.
+    /// Replaces the secrets of a text; `None` when there are none.
     #[must_use]
     pub fn text(&self, text: &str, report: &mut Report) -> Option<String> {
         let found = self.find(text);
@@ -291,7 +291,7 @@ impl Recogniser {
         format!("{MARK}{name}{MARK_END}")
     }
 
-    /// The rule for values whose member's name says what they are, when it is on.
+    /// The rule for values with the name of a secret, when it is on.
     fn by_name(&self) -> Option<usize> {
         self.rules.iter().position(|rule| rule.name == rules::MEMBER)
     }

@@ -1,5 +1,5 @@
-//! What the name of a member says of the value it holds: `password`, `apiKey` and `x-auth-token`
-//! hold secrets, `max_tokens`, `token_count` and `next_page_token` none. It must not know a rule.
+//! What a member's name says about its value: `password`, `apiKey` and `x-auth-token` hold secrets,
+//! `max_tokens`, `token_count` and `next_page_token` do not. It must not depend on a rule.
 
 use super::look::{is_placeholder, is_prose, is_random};
 
@@ -14,17 +14,17 @@ enum Kind {
     Header,
     /// A secret of one word, or few.
     Secret,
-    /// A secret when it looks like one: such names have other uses.
+    /// A secret if it looks random: such names have other uses.
     Drawn,
 }
 
-/// Words of what a person makes up at most: beyond it is a text about it.
+/// Most words of a passphrase: a longer text is about one.
 const PHRASE_WORDS_MAX: usize = 12;
-/// Words of any other secret at most: a sentence about a secret is none.
+/// Most words of any other secret: a sentence about a secret is none.
 const SECRET_WORDS_MAX: usize = 3;
 /// Characters from which on a word with letters and digits is a token.
 const TOKEN_CHARS_MIN: usize = 8;
-/// Characters from which on a word that a text gives a name is a secret.
+/// Fewest characters of a secret that a text assigns to a name.
 const WORD_CHARS_MIN: usize = 4;
 
 /// How names of secrets end, written together however they are written.
@@ -56,7 +56,7 @@ const DRAWN_WORDS: [&str; 8] = [
     "accountkey",
 ];
 const HEADERS: [&str; 4] = ["authorization", "proxyauthorization", "cookie", "setcookie"];
-/// Words behind a name that leave it what it is.
+/// Words after a name that do not change its meaning.
 const BEHIND: [&str; 24] = [
     "again",
     "backup",
@@ -113,12 +113,11 @@ const NO_SECRET: [&str; 27] = [
     "stop",
     "sync",
 ];
-/// What passes there are beside those that open something.
+/// Words before `pass` with which it is no password.
 const PASSES: [&str; 10] =
     ["boarding", "first", "last", "multi", "next", "one", "render", "second", "single", "two"];
 
-/// Whether a member of that name holds a secret, this value being what it holds, or one of the
-/// list that it holds.
+/// Whether a value, or an element of a list, in a member of that name is a secret.
 pub(super) fn is_secret(name: &str, value: &str, listed: bool) -> bool {
     let kind = kind(&words(name));
     if kind == Kind::Any || value.trim().is_empty() || is_placeholder(value) {
@@ -142,17 +141,17 @@ pub(super) fn is_secret(name: &str, value: &str, listed: bool) -> bool {
     }
 }
 
-/// How a text writes a value behind a name.
+/// How a text assigns a value to a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     Quoted,
-    /// Behind `=` without blanks, as shells, addresses and settings have it.
+    /// After `=` without blanks, as in shells, addresses and settings.
     Set,
     /// Any other way: sentences and code are written so as well.
     Bare,
 }
 
-/// Whether text that gives a name this value gives it a secret.
+/// Whether the value that a text assigns to a name is a secret.
 pub(super) fn assigns(name: &str, value: &str, form: Form) -> bool {
     let words = words(name);
     let kind = match &*words {
@@ -171,7 +170,7 @@ pub(super) fn assigns(name: &str, value: &str, form: Form) -> bool {
             count <= PHRASE_WORDS_MAX && !prose && !value.to_ascii_lowercase().contains("pass")
         }
         Kind::Phrase if mixed || form == Form::Quoted => true,
-        // A variable has the name of what it holds, and words between underscores.
+        // A variable is named after its content, with words between underscores.
         Kind::Phrase => {
             let small = value.to_ascii_lowercase();
             let variable = ["pass", "pwd", "secret", "token", "_"];
@@ -210,7 +209,7 @@ fn is_a_place(words: &[String]) -> bool {
 
 fn kind(words: &[String]) -> Kind {
     let Some((last, before)) = words.split_last() else { return Kind::Any };
-    let last = alone(last);
+    let last = singular(last);
     let plain = before.concat() + last;
     let pair = before.last().map(|word| format!("{word}{last}"));
     let ends = |list: &[&str]| list.iter().any(|end| plain.ends_with(end));
@@ -234,8 +233,8 @@ fn kind(words: &[String]) -> Kind {
     }
 }
 
-/// The last word of a name as it is of one: `password2`, `tokens`, but `pass`.
-fn alone(word: &str) -> &str {
+/// The singular of a name's last word, without digits: `password2`, `tokens`, but `pass`.
+fn singular(word: &str) -> &str {
     let base = match word.trim_end_matches(|c: char| c.is_ascii_digit()) {
         "" | "base" => word,
         base => base,

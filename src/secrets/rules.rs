@@ -7,15 +7,15 @@
 
 use super::look::Look;
 
-/// The rule for members of JSON whose name says what they hold.
+/// The rule for JSON members whose name marks a secret.
 pub(super) const MEMBER: &str = "secret-member";
 
-/// How one kind of secret is known.
+/// A rule for one kind of secret.
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {
     /// The name of the rule, written in place of the secret.
     pub name: &'static str,
-    /// What it finds, for a person; nothing for another form of the rule before.
+    /// What it finds, for people; empty for another form of the previous rule.
     pub finds: &'static str,
     pub(super) words: &'static [&'static str],
     pub(super) pattern: &'static str,

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Letters and digits without a meaning, so that no file of ours looks like a leak.
+/// Random letters and digits, so that no file of this project looks like a leak.
 fn drawn(count: usize) -> String {
     let alphabet = b"q7Zk2Lm9Xw4Rt8Vb3Nc6Hj5Gf1DsPaYe0U";
     (0..count).map(|n| alphabet[(n * 11 + n / 7) % alphabet.len()] as char).collect()
@@ -19,7 +19,7 @@ fn found(text: &str) -> Vec<String> {
     report.rules().map(|(rule, _)| rule.to_owned()).collect()
 }
 
-/// A text of each rule, with what must be gone of it.
+/// A text of each rule, and the part that must be removed.
 fn examples() -> Vec<(&'static str, String, String)> {
     let own = |rule, before: &str, secret: String, behind: &str| {
         (rule, format!("{before}{secret}{behind}"), secret)
@@ -269,7 +269,7 @@ fn rules_are_left_out_added_and_overruled_by_name() {
 
 #[test]
 fn a_long_text_without_secrets_is_read_in_one_pass() {
-    // The patterns have bounds everywhere: what would take long takes forever here.
+    // The patterns are bounded everywhere: a slow one takes forever here.
     let recogniser = Recogniser::default();
     for unit in [
         "password ",
@@ -296,8 +296,8 @@ fn a_long_text_without_secrets_is_read_in_one_pass() {
 
 #[test]
 fn a_private_key_is_sought_no_further_than_where_the_next_begins() {
-    // Each beginning looked for its end through all that follows: a text of many beginnings was
-    // read as often as it has some. What one sees must not reach over the next.
+    // A pattern that searches for its end from each beginning through all that follows is
+    // quadratic. A match must not extend over the next beginning.
     let begin = "-----BEGIN PRIVATE KEY-----";
     let unit = format!("{begin}\n{}\n", drawn(32));
     for (count, end) in [(2, ""), (50, ""), (50, "-----END PRIVATE KEY-----")] {
@@ -322,7 +322,7 @@ fn a_rule_of_many_forms_is_compiled_where_its_words_begin_alone() {
         let rules = recogniser.rules.iter().filter(|rule| rule.compiled.get().is_some());
         rules.map(|rule| rule.pattern.clone().into_owned()).collect::<Vec<_>>()
     };
-    // What every hook says.
+    // Members that every hook sends.
     let event = r#"{"session_id":"s","transcript_path":"/home/ada/.claude/projects/-p/t.jsonl",
         "cwd":"/home/ada/task-1","hook_event_name":"PostToolUse","tool_input":{"command":"ls"},
         "tool_response":{"stdout":"msg.rs ssl_x disk-2","stderr":""},"tool_use_id":"toolu_1"}"#;

@@ -36,10 +36,10 @@ pub(super) fn event(kind: &str, origin: Origin, body: Bytes) -> NewEvent {
     }
 }
 
-/// What follows a batch once it is durable.
+/// What comes after a batch once it is durable.
 #[derive(Clone, Copy)]
 pub(super) struct Follows {
-    /// Whether there may be something to add behind it. A transcript is kept as it was.
+    /// Whether events may be due after it; nothing is added to an imported transcript.
     adds: bool,
     /// The status from the event of that index on.
     status: Option<(usize, Status)>,
@@ -65,7 +65,7 @@ fn is_added(event: &Event) -> bool {
 }
 
 impl Service {
-    /// Appends a batch for a client, and what the server adds behind it.
+    /// Appends a batch for a client, and the events that are due after it.
     pub(super) async fn append_and_add(
         &self,
         caller: &Caller,
@@ -106,7 +106,7 @@ impl Service {
         follows.adds || follows.status.is_some()
     }
 
-    /// Appends a batch at a position, or behind what only the server added there since.
+    /// Appends a batch at a position, or after events that only the server added there since.
     async fn append_at(
         &self,
         caller: &Caller,
@@ -134,7 +134,7 @@ impl Service {
         Err(conflict.expect("every attempt ended in one"))
     }
 
-    /// The position behind what the server added from a position on.
+    /// The position after the server's own events from a position on.
     async fn behind_added(&self, key: &SessionKey, from: Position) -> Position {
         let read = Read {
             range: Range::new(from, Position(u64::MAX)),

@@ -1,6 +1,6 @@
-//! The audit log of a tenant: a session of the server's own, in a scope that no credential has, so
-//! that it is appended to and read here and reached by no other verb. It must not hold a body, a
-//! token or anything else a client wrote beside names.
+//! The audit log of a tenant: a session of the server in a scope that no credential has, so that
+//! only the verbs here append to it and read it. It must not hold a body, a token or any text of a
+//! client besides names.
 
 use serde_json::{Map, Value};
 
@@ -44,7 +44,7 @@ impl Audit {
         {
             body.insert(name.to_owned(), Value::from(text));
         }
-        // What is no session's id is a client's text: it stays out.
+        // A text that is no session id stays out: the client chose it.
         if let Some(session) = session.filter(|text| SessionId::new(text).is_ok()) {
             body.insert("session".to_owned(), Value::from(session));
         }
@@ -68,7 +68,7 @@ impl Audit {
     }
 }
 
-/// Whose log it is: the server's own user in the tenant.
+/// The caller that owns the log: the server's own user in the tenant.
 fn keeper(tenant: &TenantId) -> (Caller, SessionId) {
     let user = UserId::new(AUDIT_USER).expect("a constant that is a name");
     let session = SessionId::new(SESSION).expect("a constant that is a name");
@@ -77,8 +77,8 @@ fn keeper(tenant: &TenantId) -> (Caller, SessionId) {
 }
 
 impl Service {
-    /// Writes a line into a tenant's audit log, durable when this returns. A disk that takes no
-    /// line does not stop what the line is about: the process's own log has it then.
+    /// Appends a line to a tenant's audit log, durable when this returns. A disk error does not
+    /// fail the audited call: the line goes to the process's own log then.
     pub async fn audit(&self, tenant: &TenantId, audit: Audit) {
         let (kind, body) = (audit.kind, Value::Object(audit.body).to_string());
         if let Err(error) = self.audited(tenant, kind, &body).await {

@@ -21,11 +21,11 @@ use crate::{
     store::{Listing, SessionInfo},
 };
 
-/// Connections remembered; the least recently used goes first.
+/// Most connections kept; the least recently used is dropped first.
 const CONNECTIONS_MAX: usize = 10_000;
 /// Sessions offered to a caller who must choose.
 const CANDIDATES_MAX: usize = 5;
-/// Sessions looked at in one listing, and listings at most, while looking for the latest.
+/// Most sessions in one listing, and most listings, when searching for the latest.
 const LISTING_MAX: usize = 1_000;
 const LISTINGS_MAX: usize = 20;
 
@@ -49,8 +49,8 @@ pub struct Via {
 pub struct Remembered {
     /// The session; none after a fresh start.
     pub session: Option<SessionId>,
-    /// Whether it asked for a fresh start: then its own session comes before the one it was
-    /// started for, and its directory's is not its own.
+    /// Whether it asked for a fresh start: then its own session comes before the one its process
+    /// was started for, and the directory's session is not used.
     pub fresh: bool,
 }
 
@@ -63,7 +63,7 @@ pub enum BoundBy {
     Started,
     /// Its connection used it last.
     Connection,
-    /// It is the live one of the caller's working directory.
+    /// The live one of the caller's working directory.
     Directory,
     /// It was created just now.
     New,
@@ -110,7 +110,7 @@ impl Bindings {
 }
 
 impl Service {
-    /// The session a caller means, and by what it was found.
+    /// The session of a call, and how it was found.
     ///
     /// # Errors
     /// `session_required` with the latest sessions of the scope when none is bound.
@@ -145,7 +145,7 @@ impl Service {
         self.bindings.get(&caller.scope, via)
     }
 
-    /// Whether the session exists, whatever state it is in.
+    /// Whether the session exists, in any state.
     pub(super) async fn known(&self, caller: &Caller, session: &SessionId) -> ServiceResult<bool> {
         match self.store.info(&caller.key(session)).await.map_err(ServiceError::from) {
             Ok(_) => Ok(true),
@@ -182,9 +182,9 @@ impl Service {
         };
         let its_own = before.as_ref().filter(|(_, by)| *by != BoundBy::Directory);
         if let Some((session, _)) = its_own {
-            // What a session does not take is no reason to stay bound to it.
+            // The connection is unbound even if the session refuses the event.
             if let Err(error) = self.tell_cleared(caller, session).await {
-                tracing::warn!(%session, code = error.code.as_str(), "a fresh start was not told");
+                tracing::warn!(%session, code = error.code.as_str(), "a fresh start was not recorded");
             }
         }
         let before = before.map(|(session, _)| session);
@@ -195,7 +195,7 @@ impl Service {
         Ok(before)
     }
 
-    /// Says in the log that a session begins afresh, unless that was the last thing said.
+    /// Records a fresh start in the session, unless its last event is one.
     async fn tell_cleared(&self, caller: &Caller, session: &SessionId) -> ServiceResult<()> {
         let key = caller.key(session);
         let tail = self.store.info(&key).await?.tail;
@@ -234,7 +234,7 @@ impl Service {
         error
     }
 
-    /// That no session is bound to the caller, with the sessions it may mean.
+    /// The error of a caller without a session, with candidates.
     pub(super) async fn session_required(
         &self,
         caller: &Caller,
@@ -281,8 +281,8 @@ impl Service {
         Ok(error)
     }
 
-    /// The sessions a caller may mean that were used lately: those of its workspace first, of these
-    /// the live ones first.
+    /// Candidates for a caller without a session: those of its workspace first, of these the live
+    /// ones first.
     async fn candidates(
         &self,
         caller: &Caller,
@@ -349,15 +349,15 @@ pub(super) fn candidate(info: SessionInfo, here: bool) -> Candidate {
 }
 
 impl Via {
-    /// The workspace of a session that the caller begins: the root of its repository, or else its
-    /// directory; absent when it is too long for one.
+    /// The workspace of a session that the caller starts: the root of its repository, or else its
+    /// directory; absent when the path is too long.
     #[must_use]
     pub fn workspace(&self) -> Option<String> {
         let fits = |name: &String| name.chars().count() <= limits::WORKSPACE_CHARS_MAX;
         self.workspaces().pop().filter(fits)
     }
 
-    /// The workspaces whose sessions the caller may mean: its directory and those above it, up to
+    /// The workspaces that the caller's session may have: its directory and those above it, up to
     /// the root of its repository. `/` is the workspace of no session.
     #[must_use]
     pub fn workspaces(&self) -> Vec<String> {

@@ -1,6 +1,5 @@
-//! Verbs on checkpoints: a place of a session to come back to, and what the agent said of its own
-//! state there. A checkpoint is a position and what changed since the one before it; the session
-//! has the rest. It must not look at what a state means.
+//! Verbs on checkpoints. A checkpoint is a position, and the changes of the agent's state since the
+//! parent checkpoint. It must not interpret a state.
 
 use std::sync::{Arc, atomic::Ordering};
 
@@ -34,7 +33,7 @@ const MARKS_OPEN: &str = "tool_calls";
 /// The event that holds an agent's plan.
 const PLAN: &str = "plan.updated";
 
-/// What a checkpoint is to say.
+/// The content of a new checkpoint.
 #[derive(Clone, Debug, Default)]
 pub struct NewCheckpoint {
     /// What a person calls it.
@@ -68,12 +67,12 @@ pub struct CheckpointAt {
     pub tail: Position,
 }
 
-/// A checkpoint with what is known of the agent there.
+/// A checkpoint with the agent's state.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CheckpointState {
     /// The checkpoint.
     pub at: CheckpointAt,
-    /// The agent's state as it said it itself.
+    /// The agent's state.
     pub state: Arc<State>,
     /// The plan in force there: body of the last `plan.updated` before it.
     pub plan: Option<Value>,
@@ -95,10 +94,10 @@ pub struct CheckpointPage {
 pub struct Resumed {
     /// The checkpoint it resumes from.
     pub from: CheckpointState,
-    /// The checkpoint that what comes follows: the same one, or one that says that the work went
-    /// back to it.
+    /// The checkpoint that later ones follow: the same one, or a new one that records the return to
+    /// it.
     pub as_checkpoint: CheckpointAt,
-    /// Events behind the checkpoint: what is not part of the state.
+    /// Events after the checkpoint, which its state does not cover.
     pub behind: Range,
 }
 
@@ -154,7 +153,7 @@ impl Service {
         Ok(made)
     }
 
-    /// What the note of a checkpoint says, and the whole state there when it is at hand.
+    /// The body of a checkpoint's note, and the whole state when it is in memory.
     async fn body_of(
         &self,
         key: &SessionKey,
@@ -231,7 +230,7 @@ impl Service {
         }
     }
 
-    /// A page of a session's checkpoints, the newest first; of one thread when it is named.
+    /// A page of a session's checkpoints, the newest first; of one thread if given.
     ///
     /// # Errors
     /// `invalid_request` for a limit out of bounds or a foreign page, and those of the session.
@@ -285,7 +284,7 @@ impl Service {
         self.checkpoint_state(&key, Some(name)).await?.ok_or_else(|| not_found(name))
     }
 
-    /// A checkpoint with its state, or the last one when none is named.
+    /// A checkpoint with its state; by default the last one.
     pub(super) async fn checkpoint_state(
         &self,
         key: &SessionKey,
@@ -318,8 +317,8 @@ impl Service {
         Ok(events.first().and_then(|event| serde_json::from_slice(&event.body).ok()))
     }
 
-    /// Goes back to a checkpoint by its id or label, or to the last one, and says with what. When
-    /// it is not the last of its thread, what comes next follows it all the same: that is kept.
+    /// Resumes from a checkpoint by its id or label, or from the last one. When it is not the last
+    /// of its thread, a new checkpoint records that later ones follow it.
     ///
     /// # Errors
     /// `checkpoint_not_found`, `lease_held`, `lease_lost`, and those of the session.
@@ -357,13 +356,13 @@ impl Service {
         Ok(Resumed { from, as_checkpoint, behind })
     }
 
-    /// Adds a checkpoint to a batch that holds a result of a tool: both are one frame. A session
-    /// whose metadata says so has none.
+    /// Adds a checkpoint to a batch with a result of a tool: both are one frame. The session's
+    /// metadata may turn this off.
     pub(super) async fn mark_tool_calls(&self, key: &SessionKey, batch: &mut Batch) {
         if !has_result(batch) || batch.note.is_some() {
             return;
         }
-        // A session that is not there yet is marked once it is created.
+        // A session that does not exist yet is marked once it is created.
         let Ok(info) = self.store.info(key).await else { return };
         batch.note = self.mark(&info, batch.key.as_ref());
     }

@@ -19,7 +19,7 @@ use crate::{
 
 /// Retries after another writer appended in between.
 const ATTEMPTS_MAX: usize = 20;
-/// Bytes of what is remembered of a block that leaves the context.
+/// Most bytes stored of a block that leaves the context.
 const MEMORY_BYTES: usize = 2_000;
 /// Characters of the caller's own summary of it.
 const SUMMARY_CHARS_MAX: usize = 8_000;
@@ -38,11 +38,11 @@ pub struct ContinueCall {
     pub session: Option<SessionId>,
     /// Tokens of the answer.
     pub tokens_max: Option<usize>,
-    /// What was tried with what outcome, and what is next.
+    /// What was tried, its outcome, and the next steps.
     pub outcome: OutcomeBody,
     /// The state of the work, in the caller's words.
     pub summary: Option<String>,
-    /// Whether what the context held is paged out; without it nothing of it is written.
+    /// Whether to store what leaves the context.
     pub page_out: bool,
     /// The client's name for this call: a retry writes nothing more.
     pub key: Option<BatchKey>,
@@ -53,11 +53,11 @@ pub struct ContinueCall {
 pub struct Continued {
     /// The session: the same as before.
     pub session: SessionId,
-    /// By what it was found.
+    /// How the session was found.
     pub bound_by: BoundBy,
     /// What this call paged out.
     pub paged_out: Option<Range>,
-    /// Id of the checkpoint behind it, labelled `continuation`, when anything was written.
+    /// Id of the checkpoint after it, labelled `continuation`, when anything was written.
     pub checkpoint: Option<String>,
     /// What an agent needs to continue.
     pub continuation: Continuation,
@@ -110,7 +110,7 @@ impl Service {
         Ok(Continued { session, bound_by, paged_out, checkpoint, continuation })
     }
 
-    /// Writes what is to be written, all or nothing.
+    /// Writes the events of the call, all or nothing.
     async fn page_out(
         &self,
         caller: &Caller,
@@ -149,8 +149,8 @@ impl Service {
     }
 }
 
-/// What is written, by type: the outcome, the caller's own words, what is remembered of the block
-/// that leaves the context, and that it left.
+/// The events to write, by type: the outcome, the caller's own words, the stored blocks that leave
+/// the context, and the record that they left.
 fn drafts(
     facts: &Facts,
     call: &ContinueCall,

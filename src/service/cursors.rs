@@ -24,11 +24,11 @@ pub struct CursorAt {
 }
 
 impl Service {
-    /// Puts a cursor at a point. Put where it is already, nothing is written.
+    /// Sets a cursor to a point. Writes nothing if it is there already.
     ///
     /// # Errors
-    /// `invalid_request` for a name that is none, `point_not_found`, `limit_reached`, and those of
-    /// the session.
+    /// `invalid_request` for an invalid name, `point_not_found`, `limit_reached`, and those of the
+    /// session.
     pub async fn put_cursor(
         &self,
         caller: &Caller,
@@ -89,7 +89,7 @@ impl Service {
         self.notes_now(&key, all).await
     }
 
-    /// Takes a cursor away.
+    /// Deletes a cursor.
     ///
     /// # Errors
     /// `point_not_found`, and those of the session.
@@ -134,7 +134,7 @@ fn cursor_at(name: &str, cursor: Cursor, tail: Position) -> CursorAt {
     CursorAt { name: name.to_owned(), position: cursor.position, at: cursor.at, tail }
 }
 
-/// A cursor's name goes into paths and points, as a session's id does.
+/// A cursor's name is used in paths and points, so it has the form of a session id.
 fn checked(name: &str) -> ServiceResult<String> {
     match SessionId::new(name) {
         Ok(_) => Ok(name.to_owned()),

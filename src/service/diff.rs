@@ -1,6 +1,6 @@
-//! What came between two points of a session: its events by type, its facts, and what a model sees
-//! at one and not at the other. Nothing recorded goes, so the points may come in either order. It
-//! must not look inside a body.
+//! The difference between two points of a session: events by type, facts, and what a model sees at
+//! only one of them. Nothing recorded is removed, so the points may come in either order. It must
+//! not look inside a body.
 
 use std::collections::BTreeMap;
 
@@ -39,8 +39,8 @@ pub struct Difference {
 }
 
 impl Service {
-    /// What came between two points of a session; windows are built as `plan` says, but for its
-    /// own points.
+    /// The difference between two points of a session; windows are built by `plan`, except for its
+    /// points.
     ///
     /// # Errors
     /// `point_not_found`, `invalid_request` for the plan, and those of reading the session.

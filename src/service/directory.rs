@@ -1,6 +1,6 @@
-//! Which session of a working directory a caller without an id means. Several agents may work in
-//! one directory, so one session is chosen only where no other could be meant. It must not write,
-//! but for the mark that one session continues another.
+//! The session of a working directory for a caller without an id. Several agents may work in one
+//! directory, so a session is chosen only if it is unambiguous. It must not write, except for the
+//! mark that one session continues another.
 
 use super::{
     Caller, RESERVED_METADATA, Service, ServiceResult, Status, Via, store_error::unwritten,
@@ -10,7 +10,7 @@ use crate::{
     store::{Change, SessionInfo, lifetime::micros},
 };
 
-/// Sessions of a directory that are looked at, the latest.
+/// The latest sessions of a directory that are considered.
 const SESSIONS_MAX: usize = 8;
 /// Sessions of one line that are followed.
 const LINE_MAX: usize = 100;
@@ -24,13 +24,13 @@ pub(super) struct Local {
     pub(super) steps: usize,
 }
 
-/// What the sessions of a directory say about a caller without an id.
+/// The session of a directory for a caller without an id.
 pub(super) enum Meant {
     /// That one.
     One(SessionId),
-    /// One of several: none is chosen.
+    /// Ambiguous: none is chosen.
     Several,
-    /// None.
+    /// There is none.
     None,
 }
 
@@ -50,8 +50,8 @@ fn successor(info: &SessionInfo, steps: usize) -> Option<SessionId> {
     (before.parse() == Ok(steps)).then(|| SessionId::new(session).ok()).flatten()
 }
 
-/// The session that is meant among those of a directory: the only live one that holds research,
-/// or the only live one where none does. One that another live session continues is not meant.
+/// Chooses among the sessions of a directory: the only live one with research, or the only live one
+/// if none has research. A session that another live one continues is skipped.
 pub(super) fn meant(locals: &[Local]) -> Meant {
     let live = |session: &SessionId| {
         locals.iter().any(|local| local.live && local.info.key.session == *session)
@@ -87,7 +87,7 @@ impl Service {
         let mut locals = Vec::new();
         for info in found.into_iter().take(SESSIONS_MAX) {
             let live = self.is_live(&info).await;
-            // A damaged session holds no step that anybody could continue.
+            // A damaged session has no step that could be continued.
             let steps = if live { self.steps_of(&info.key).await.unwrap_or(0) } else { 0 };
             locals.push(Local { info, live, steps });
         }
@@ -131,8 +131,8 @@ impl Service {
         self.peek_facts(key, |_, facts| facts.research.steps().len()).await
     }
 
-    /// The end of the line of sessions that continue one another from this one on; `None` when
-    /// there is no such session, whatever became of it.
+    /// The last of the sessions that continue one another from this one on; `None` when this one
+    /// does not exist in any state.
     pub(super) async fn end_of_line(
         &self,
         caller: &Caller,

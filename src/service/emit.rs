@@ -19,7 +19,7 @@ pub struct Emitted {
     pub next_position: Position,
     /// Proof of the append.
     pub receipt: Receipt,
-    /// Whether the batch was known already and nothing was written.
+    /// Whether the batch was stored before and nothing was written.
     pub repeated: bool,
 }
 
@@ -45,7 +45,7 @@ impl Emitted {
 }
 
 impl Service {
-    /// Appends a batch to a session; with `create`, an unknown session comes into being with it.
+    /// Appends a batch to a session; with `create`, an unknown session is created with it.
     ///
     /// # Errors
     /// `invalid_request`, `body_too_large`, `position_conflict`, `idempotency_conflict`, those of
@@ -62,7 +62,7 @@ impl Service {
         Ok(Emitted::of(events, appended))
     }
 
-    /// Appends a batch and says where its events went.
+    /// Appends a batch and returns the positions of its events.
     pub(super) async fn append(
         &self,
         caller: &Caller,
@@ -104,7 +104,7 @@ impl Service {
     }
 }
 
-/// Checks the limits of one batch; answers the bytes of its bodies.
+/// Checks the limits of one batch; returns the bytes of its bodies.
 pub(super) fn check_batch(batch: &Batch) -> ServiceResult<usize> {
     let count = batch.events.len();
     if count == 0 {

@@ -43,17 +43,17 @@ codes! {
     EventNotFound = "event_not_found",
     /// The credential is missing a grant.
     Forbidden = "forbidden",
-    /// A known event id or batch key with other content.
+    /// An event id or batch key that was used with other content.
     IdempotencyConflict = "idempotency_conflict",
     /// A defect of ours.
     InternalError = "internal_error",
     /// Not JSON.
     InvalidJson = "invalid_json",
-    /// JSON, but not what the verb takes; the message names the field.
+    /// Valid JSON, but not a valid request; the message names the field.
     InvalidRequest = "invalid_request",
     /// Another harness holds the session.
     LeaseHeld = "lease_held",
-    /// The caller's lease was taken over.
+    /// Another caller took the lease over.
     LeaseLost = "lease_lost",
     /// A limit of the store.
     LimitReached = "limit_reached",
@@ -75,7 +75,7 @@ codes! {
     SessionDamaged = "session_damaged",
     /// Deleted, in its grace.
     SessionDeleted = "session_deleted",
-    /// The id is taken.
+    /// A session with the id exists.
     SessionExists = "session_exists",
     /// Past its retention, in its grace.
     SessionExpired = "session_expired",
@@ -96,7 +96,7 @@ codes! {
 }
 
 impl Code {
-    /// Whether it says that a session is not there, or not any more.
+    /// Whether the session does not exist, or not any more.
     #[must_use]
     pub fn is_gone(self) -> bool {
         matches!(self, Self::SessionNotFound | Self::SessionDeleted | Self::SessionExpired)
@@ -110,13 +110,13 @@ pub struct Hint {
     pub action: Option<String>,
     /// Whether the same call may succeed later, unchanged.
     pub retryable: bool,
-    /// After how many seconds, when that is known.
+    /// Seconds until a retry may succeed, when known.
     pub retry_after_seconds: Option<u64>,
     /// The position the next event will get.
     pub tail: Option<Position>,
-    /// What is whole, half-open ranges.
+    /// Intact half-open ranges.
     pub whole: Vec<crate::event::Range>,
-    /// What is missing, half-open ranges, each with its reason.
+    /// Missing half-open ranges, each with its reason.
     pub missing: Vec<(crate::event::Range, String)>,
     /// The last step of the session, where steps are the matter.
     pub last_step: Option<u64>,
@@ -124,7 +124,7 @@ pub struct Hint {
     pub next_step: Option<u64>,
     /// Sessions to choose from: those of the caller's own workspace first, then the latest.
     pub candidates: Vec<Candidate>,
-    /// The workspace whose sessions the caller may mean, when none of them is a candidate.
+    /// The workspace in which there is no candidate.
     pub workspace: Option<String>,
     /// Whether a first step would begin a session now, and hide no research of the workspace.
     pub may_begin: bool,
@@ -145,14 +145,14 @@ pub struct NextCall {
     pub others_unchanged: bool,
 }
 
-/// A session a caller without an id may mean.
+/// A session offered to a caller without an id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
     /// Its id.
     pub session: SessionId,
     /// Its goal or title.
     pub title: Option<String>,
-    /// What it belongs to.
+    /// Its workspace.
     pub workspace: Option<String>,
     /// Whether that is the caller's own workspace.
     pub here: bool,

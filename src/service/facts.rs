@@ -17,7 +17,7 @@ use crate::{
     store::{Fill, Notes, Read, SessionInfo, StoreResult},
 };
 
-/// Events folded between two looks at other work.
+/// Events folded before the lock is released for other tasks.
 const FOLD_EVENTS: usize = 1_000;
 /// Bytes of bodies held while folding.
 const FOLD_BYTES: usize = 4 << 20;
@@ -50,9 +50,9 @@ struct Slot {
 pub(super) struct Kept {
     created_at: Option<Timestamp>,
     facts: Facts,
-    /// What its notes say.
+    /// The state of its notes.
     pub(super) notes: Checkpoints,
-    /// The state at the checkpoint whose note has that number, and about how many bytes it takes.
+    /// The state at the checkpoint of a note's number, and its approximate bytes.
     pub(super) state: Option<(Lsn, Arc<State>, usize)>,
 }
 
@@ -198,7 +198,7 @@ impl Service {
         self.facts.slot(key, self.clock.monotonic())
     }
 
-    /// What the store says of a session; one it does not have has no facts.
+    /// The store's answer about a session; for an unknown one its facts are dropped.
     fn found(
         &self,
         key: &SessionKey,
@@ -210,7 +210,7 @@ impl Service {
         })
     }
 
-    /// What is kept of a session, and nothing of another life of its name.
+    /// The cached facts of a session, unless they are of another incarnation.
     async fn kept(
         &self,
         slot: &Arc<tokio::sync::Mutex<Kept>>,
@@ -231,7 +231,7 @@ impl Service {
         Ok(kept)
     }
 
-    /// Runs `look` on what the notes of a session say as of `found`, or later.
+    /// Runs `look` on the notes of a session as of `found`, or later.
     pub(super) async fn with_notes<T>(
         &self,
         key: &SessionKey,

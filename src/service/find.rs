@@ -19,7 +19,7 @@ use crate::{
 /// Events read for one query, and bytes of their bodies.
 const SEARCHED_EVENTS_MAX: usize = 10_000;
 const SEARCHED_BYTES_MAX: usize = 256 << 20;
-/// Events and bytes of bodies held at once; between slices other work goes first.
+/// Events and bytes of bodies held at once; other tasks run between slices.
 const SLICE_EVENTS: usize = 1_000;
 const SLICE_BYTES: usize = 4 << 20;
 /// Bytes of the members of an answer that are no match, and of the query in it.
@@ -39,7 +39,7 @@ pub struct Found {
     pub matches: Vec<FoundLine>,
     /// The first position that was read: 0 when the whole session was.
     pub searched_from: Position,
-    /// It is of everything before this position.
+    /// The view covers everything before this position.
     pub position: Position,
     /// Whether there are more matches than returned.
     pub truncated: bool,
@@ -48,7 +48,7 @@ pub struct Found {
 /// Something that matches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoundLine {
-    /// What it is.
+    /// The field it is in.
     pub field: Field,
     /// The step it belongs to.
     pub step: Option<u64>,
@@ -56,15 +56,15 @@ pub struct FoundLine {
     pub branch: Option<String>,
     /// The position of the event.
     pub position: Position,
-    /// The sentence or the lines, as they were recorded; with an ellipsis where it is cut.
+    /// The sentence or the lines, as recorded; with an ellipsis where it is cut.
     pub text: String,
-    /// The words in it that were looked for, as they are written.
+    /// The words that matched, as written there.
     pub matched: Vec<String>,
     /// How well it fits, in hundredths of the best match.
     pub score: u8,
     /// The step that supersedes the one it belongs to.
     pub superseded_by: Option<u64>,
-    /// Of a gap: whether it is closed.
+    /// For a gap: whether it is closed.
     pub closed: Option<bool>,
 }
 
@@ -118,7 +118,7 @@ impl Service {
         Ok(answer)
     }
 
-    /// What the events before `to` say, ranked, and the first position that was read.
+    /// Ranks the events before `to`; also returns the first position that was read.
     async fn ranked(
         &self,
         key: &SessionKey,
@@ -188,7 +188,7 @@ fn closed_gaps(facts: &Facts) -> HashSet<String> {
     gaps.map(|gap| gap.id.to_string()).collect()
 }
 
-/// What is shown of a match; `None` when the event no longer says it.
+/// The line of a match; `None` when the event has been redacted since.
 fn line(
     query: &Query,
     event: &Event,

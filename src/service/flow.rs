@@ -1,6 +1,6 @@
-//! Many batches at once: those of one session in the order they came, those of different sessions
-//! side by side. While one is under way, what comes for the same session waits and then goes
-//! together, in one frame, as the journal does it for sessions. It must not read or write a wire.
+//! A flow of batches: those of one session in order, those of different sessions concurrently.
+//! While a session's batches are being written, later ones queue and are then written together, in
+//! one frame, as the journal does for sessions. It must not read or write a wire.
 
 use std::{
     collections::{HashMap, VecDeque, hash_map::Entry},
@@ -15,19 +15,20 @@ use crate::{
     store::{Appended, Placed},
 };
 
-/// What an event weighs beside its body.
+/// Bytes counted for an event besides its body.
 const EVENT_WEIGHT: usize = 256;
-/// Sessions in which a client's own count is followed; in others it reads where its batches went.
+/// Most sessions whose client's count is tracked; in others the client reads the positions of its
+/// batches.
 const COUNTING_MAX: usize = 100_000;
 
-/// A batch, or why there is none, and the caller's name for it.
+/// A batch or an error, and the caller's tag for it.
 #[derive(Debug)]
 pub struct Asked<T> {
     /// The caller's name for it.
     pub ticket: T,
     /// Where it belongs.
     pub session: SessionId,
-    /// What is to be appended. A refusal takes its place in the session's order.
+    /// The batch. An error keeps its place in the session's order.
     pub batch: ServiceResult<Batch>,
 }
 
@@ -38,7 +39,7 @@ pub struct Answered<T> {
     pub ticket: T,
     /// Where it belongs.
     pub session: SessionId,
-    /// Where it went; durable.
+    /// Its positions, once durable.
     pub result: ServiceResult<Appended>,
 }
 
@@ -49,7 +50,7 @@ struct Ends {
     create: bool,
 }
 
-/// Batches that went together.
+/// Batches that are written together.
 struct Round<T> {
     session: SessionId,
     weight: usize,
@@ -57,8 +58,8 @@ struct Round<T> {
     counting: Counting,
 }
 
-/// How a client that sends on without waiting for answers counts the events of a session: without
-/// those that the server added behind its batches.
+/// A pipelining client's count of a session's events: without those that the server added after its
+/// batches.
 #[derive(Clone, Copy, Default)]
 struct Counting {
     /// Where its last batch ended, as it counts.
@@ -68,14 +69,14 @@ struct Counting {
 }
 
 impl Counting {
-    /// The position that a batch of so many events means, by the one it expects.
+    /// The actual position for the one that a batch expects in the client's count.
     fn position_of(&mut self, expected: Option<Position>, events: usize) -> Option<Position> {
         let place = expected.map(|at| if at == self.end { at.plus(self.added) } else { at });
         self.end = expected.unwrap_or(self.end).plus(events as u64);
         place
     }
 
-    /// What it counts after batches that began there by its count.
+    /// The count after batches that began there.
     fn after(self, expected: Option<Position>, appended: &Appended) -> Self {
         let begun = Position(appended.first_position.0.saturating_sub(self.added));
         let end = expected.unwrap_or(begun).plus(appended.events.len() as u64);
@@ -86,9 +87,9 @@ impl Counting {
 /// Batches on their way. Dropping it leaves those that are in the journal to become durable.
 pub struct Flow<T> {
     ends: Arc<Ends>,
-    /// What waits, by session; a session stays here while a round of it is under way.
+    /// Queued batches by session; a session stays here while a round of it is in progress.
     waiting: HashMap<SessionId, VecDeque<Asked<T>>>,
-    /// Sessions in which the server added something behind a batch.
+    /// Sessions in which the server added events after a batch.
     counting: HashMap<SessionId, Counting>,
     /// Sessions with something waiting and nothing under way.
     ready: Vec<SessionId>,
@@ -98,7 +99,7 @@ pub struct Flow<T> {
 }
 
 impl Service {
-    /// A flow of batches on the caller's behalf; with `create`, unknown sessions come into being.
+    /// A flow of batches of the caller; with `create`, unknown sessions are created.
     #[must_use]
     pub fn flow<T: Send + 'static>(&self, caller: &Caller, create: bool) -> Flow<T> {
         let (service, caller) = (self.clone(), caller.clone());
@@ -127,7 +128,7 @@ impl<T: Send + 'static> Flow<T> {
         self.batches == 0
     }
 
-    /// Takes a batch. It is under way when [`Self::next`] is called.
+    /// Queues a batch. It is written during [`Self::next`].
     pub fn push(&mut self, asked: Asked<T>) {
         self.batches += 1;
         self.weight += weight(&asked);
@@ -140,8 +141,8 @@ impl<T: Send + 'static> Flow<T> {
         }
     }
 
-    /// The next answers, in order for each session; `None` when nothing is under way. Nothing is
-    /// lost when the caller stops waiting.
+    /// The next answers, in order for each session; `None` when the flow is idle. Cancel-safe: no
+    /// answer is lost.
     pub async fn next(&mut self) -> Option<Vec<Answered<T>>> {
         for session in std::mem::take(&mut self.ready) {
             let Some(lane) = self.waiting.get_mut(&session) else { continue };
@@ -172,7 +173,7 @@ fn weight<T>(asked: &Asked<T>) -> usize {
     events.iter().map(|event| event.body.len() + EVENT_WEIGHT).sum()
 }
 
-/// Takes what goes into the next frame from the front of a lane.
+/// Removes the batches of the next frame from the front of a lane.
 fn together<T>(lane: &mut VecDeque<Asked<T>>) -> (Vec<Asked<T>>, usize) {
     let (mut count, mut events, mut bytes) = (0, 0, 0);
     for next in &*lane {
@@ -194,8 +195,8 @@ fn fence<T>(asked: &Asked<T>) -> Option<Fence> {
     asked.batch.as_ref().ok()?.fence
 }
 
-/// Whether a batch may share a frame: it has events, no name of its own, and says at most once
-/// which position it is to get.
+/// Whether a batch may share a frame: it has events, no key, and at most one precondition on the
+/// position.
 fn joins<T>(asked: &Asked<T>) -> bool {
     let Ok(batch) = &asked.batch else { return false };
     let first = batch.events.first();
@@ -251,7 +252,7 @@ impl Ends {
     }
 }
 
-/// One batch of all; what each says about its position stays with its first event.
+/// Joins batches into one; the precondition of each stays with its first event.
 fn joined<T>(group: &[Asked<T>], mut counting: Counting) -> Batch {
     let mut events = Vec::new();
     for batch in group.iter().filter_map(|asked| asked.batch.as_ref().ok()) {
@@ -266,7 +267,7 @@ fn joined<T>(group: &[Asked<T>], mut counting: Counting) -> Batch {
     Batch { events, fence, ..Batch::default() }
 }
 
-/// Gives each batch its share of an answer to all of them.
+/// Gives each batch its part of the common answer.
 fn spread<T>(group: Vec<Asked<T>>, appended: Appended) -> Vec<Answered<T>> {
     let Appended { events, mut first_position, next_position: end, receipt, repeated } = appended;
     let mut placed = events.into_iter();
@@ -275,7 +276,7 @@ fn spread<T>(group: Vec<Asked<T>>, appended: Appended) -> Vec<Answered<T>> {
         let events: Vec<Placed> = placed.by_ref().take(count).collect();
         first_position = events.first().map_or(first_position, |event| event.position);
         let next_position = events.last().map_or(first_position, |event| event.position.plus(1));
-        // Behind the last one is what the server added.
+        // The events that the server added come after the last one.
         let next_position = if placed.len() == 0 { end } else { next_position };
         let share = Appended { events, first_position, next_position, receipt, repeated };
         Answered { ticket, session, result: Ok(share) }

@@ -11,16 +11,16 @@ use crate::{
 /// Relatives of each kind that are named.
 const RELATIVES_MAX: usize = 1_000;
 
-/// What a fork is asked to be.
+/// The parameters of a fork.
 #[derive(Clone, Debug)]
 pub struct ForkCall {
     /// The point it starts from.
     pub at: Point,
-    /// Its id; the server gives one when absent.
+    /// Its id; generated when absent.
     pub id: Option<SessionId>,
     /// A line for people; the parent's when absent.
     pub title: Option<String>,
-    /// A retry with the same key answers the same fork.
+    /// A retry with the same key returns the same fork.
     pub key: Option<BatchKey>,
 }
 
@@ -67,8 +67,7 @@ impl Service {
         }
     }
 
-    /// Gives a session that begins at a checkpoint of another one the state there, as a checkpoint
-    /// of its own.
+    /// Copies the state of the checkpoint that a fork begins at into a checkpoint of its own.
     async fn bring_along(
         &self,
         caller: &Caller,

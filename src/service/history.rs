@@ -16,7 +16,7 @@ use crate::{
 const SESSIONS_DEFAULT: usize = 20;
 const SESSIONS_MAX: usize = 100;
 
-/// What was done lately.
+/// Recent work of a scope.
 #[derive(Clone, Debug)]
 pub struct History {
     /// The sessions written to last.
@@ -30,7 +30,7 @@ pub struct History {
 /// What a next session starts from.
 #[derive(Clone, Debug)]
 pub struct StartFrom {
-    /// Whose checkpoint it is.
+    /// The checkpoint's session.
     pub session: SessionId,
     /// The checkpoint.
     pub state: CheckpointState,
@@ -43,12 +43,12 @@ pub struct Left {
     pub info: SessionInfo,
     /// Its last checkpoint.
     pub checkpoint: Option<CheckpointAt>,
-    /// Whether a harness has it still, as far as its lease says.
+    /// Whether a harness still holds its lease.
     pub leased: bool,
 }
 
 impl Service {
-    /// What was done lately, in a workspace or in the whole scope.
+    /// Recent work in a workspace, or in the whole scope.
     ///
     /// # Errors
     /// `invalid_request` for a limit out of bounds, and those of reading a session; one that is
@@ -96,7 +96,7 @@ impl Service {
         }
         let found = found.or_else(|| marked().next().map(|past| (&past.info.key, None)));
         let Some((key, id)) = found else { return Ok(None) };
-        // Gone or damaged meanwhile: there is nothing to start from.
+        // It may be deleted or damaged meanwhile: then there is no state.
         let state = self.checkpoint_state(key, id.as_deref()).await.unwrap_or_default();
         let session = key.session.clone();
         Ok(state.map(|state| StartFrom { session, state }))

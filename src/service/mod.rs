@@ -1,5 +1,6 @@
-//! VERBS: one method per thing a client can ask. The only room that sees both the store and what
-//! events mean. It must not know HTTP, MCP or a command line, and must not format for a client.
+//! VERBS: one method for each request of a client. The only room that uses both the store and the
+//! meaning of events. It must not depend on HTTP, MCP or a command line, and must not format for a
+//! client.
 
 mod added;
 mod audit;
@@ -88,7 +89,7 @@ const WRITE_PATIENCE: Duration = Duration::from_secs(30);
 /// The caller: scope and origin, set by the interface from the credential and its own nature.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caller {
-    /// On whose behalf.
+    /// The scope it acts in.
     pub scope: Scope,
     /// The origin that the interface writes into events.
     pub origin: Origin,
@@ -104,7 +105,7 @@ impl Caller {
     }
 }
 
-/// What was appended through the verbs since the process started.
+/// Counts of appends through the verbs since the process started.
 #[derive(Debug, Default)]
 struct Counters {
     appends: AtomicU64,
@@ -112,7 +113,7 @@ struct Counters {
     bytes: AtomicU64,
     expired: AtomicU64,
     reclaimed: AtomicU64,
-    /// Names given, so that no two are alike.
+    /// Counter of generated names, so that they are unique.
     names: AtomicU64,
 }
 
@@ -185,7 +186,7 @@ impl Service {
         self.clock.now()
     }
 
-    /// Time since some fixed instant; never goes back.
+    /// Time since a fixed instant; monotonic.
     #[must_use]
     pub fn monotonic(&self) -> Duration {
         self.clock.monotonic()

@@ -34,7 +34,7 @@ impl Monitor {
         self.limit.saturating_sub(self.margin)
     }
 
-    /// The level that so many tokens reach; none without a limit.
+    /// The level reached by a number of tokens; `None` without a limit.
     #[must_use]
     pub fn level(&self, tokens: u64) -> Option<Level> {
         match tokens {
@@ -49,10 +49,10 @@ impl Monitor {
     pub(super) fn crossed(&self, usage: &Usage) -> Option<(Level, u64)> {
         let tokens = usage.latest?.tokens;
         let level = self.level(tokens)?;
-        let told = usage.told.map(|(told, _)| told);
+        let recorded = usage.recorded.map(|(level, _)| level);
         // A recorded level holds until the context has been below it again.
         let below = usage.least_since.map(|least| self.level(least));
-        let known = below.map_or(told, |below| told.min(below));
+        let known = below.map_or(recorded, |below| recorded.min(below));
         (known < Some(level)).then_some((level, tokens))
     }
 
@@ -71,10 +71,10 @@ mod tests {
         projection::usage::Report,
     };
 
-    fn usage(told: Option<Level>, least_since: Option<u64>, tokens: u64) -> Usage {
+    fn usage(recorded: Option<Level>, least_since: Option<u64>, tokens: u64) -> Usage {
         let report = Report { position: Position(9), at: Timestamp(0), tokens };
-        let told = told.map(|level| (level, Position(5)));
-        Usage { latest: Some(report), told, least_since, ..Usage::default() }
+        let recorded = recorded.map(|level| (level, Position(5)));
+        Usage { latest: Some(report), recorded, least_since, ..Usage::default() }
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::{
     store::{Notes, SessionInfo},
 };
 
-/// The state of an agent as it said it itself: a JSON object.
+/// The state of an agent: a JSON object that only the agent interprets.
 pub type State = Map<String, Value>;
 
 /// Notes read at once while a state is put together.
@@ -21,7 +21,7 @@ const READ_NOTES: usize = 256;
 const READ_BYTES: usize = 8 << 20;
 
 impl Service {
-    /// Runs `look` on what the notes of a session say now.
+    /// Runs `look` on the current notes of a session.
     pub(super) async fn notes_now<T>(
         &self,
         key: &SessionKey,
@@ -81,14 +81,14 @@ impl Service {
         Ok(state)
     }
 
-    /// Keeps the state at the checkpoint whose note has that number.
+    /// Caches the state at the checkpoint of a note's number.
     pub(super) async fn keep_state(
         &self,
         key: &SessionKey,
         number: Lsn,
         state: &Arc<State>,
     ) -> ServiceResult<()> {
-        // A tree takes several times the memory of its text.
+        // A parsed tree takes several times the memory of its text.
         let bytes = 4 * text_of(state).len();
         let kept = (number, Arc::clone(state), bytes);
         self.with_notes(key, self.store.info(key).await, |_, all| all.state = Some(kept)).await

@@ -7,7 +7,7 @@ use crate::{
     store::{Fill, Read},
 };
 
-/// Events looked at in one step while searching backwards.
+/// Events read in one step of a backward search.
 const SEARCH_EVENTS: usize = 1_000;
 /// Bytes of bodies held in one step while searching backwards.
 const SEARCH_BYTES: usize = 4 << 20;

@@ -1,6 +1,6 @@
-//! What a tenant may keep: sessions and bytes. It is counted once from the store and then by
-//! adding, in numbers of the tenant's own; the store is asked again only when they say that a
-//! limit is reached. It must not make tenants wait for each other, nor look at a body.
+//! Quotas of a tenant: sessions and bytes. They are counted once from the store and then by
+//! addition, in counters of the tenant; the store is counted again only when a limit is reached. It
+//! must not make tenants wait for each other, nor look at a body.
 
 use std::{
     collections::HashMap,
@@ -17,9 +17,9 @@ use crate::{
     event::{TenantId, UserId},
 };
 
-/// What an event takes beside its body, at most.
+/// Most bytes of an event besides its body.
 const EVENT_BYTES: u64 = 256;
-/// How long a full tenant stays full before the store is asked again.
+/// Time before the store of a full tenant is counted again.
 const RECOUNT: Duration = Duration::from_secs(1);
 
 /// Limits of what each tenant may store; 0 means no limit.
@@ -31,7 +31,7 @@ pub struct Quotas {
     pub bytes_max: u64,
 }
 
-/// What tenants keep, as far as it was asked for.
+/// Usage of tenants, as far as it was counted.
 #[derive(Default)]
 pub(super) struct Ledger {
     quotas: PerTenant<Quotas>,
@@ -42,7 +42,7 @@ pub(super) struct Ledger {
 struct Kept {
     sessions: AtomicU64,
     bytes: AtomicU64,
-    /// When the store was asked last.
+    /// When the store was counted last.
     counted: Mutex<Option<Duration>>,
 }
 
@@ -63,7 +63,7 @@ impl Ledger {
 }
 
 impl Kept {
-    /// Takes room, when there is so much.
+    /// Reserves room, if there is enough.
     fn take(&self, quotas: &Quotas, sessions: u64, bytes: u64) -> Result<(), ServiceError> {
         let over = |counter: &AtomicU64, more: u64, max: u64| {
             let sum = counter.fetch_add(more, Ordering::AcqRel) + more;
@@ -83,7 +83,7 @@ impl Kept {
         Ok(())
     }
 
-    /// Whether the store is to be asked now: at first, and now and then while a limit is reached.
+    /// Whether to count the store now: at first, and from time to time while a limit is reached.
     fn is_due(&self, now: Duration, only_first: bool) -> bool {
         let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
         let due = counted.is_none_or(|last| !only_first && now >= last + RECOUNT);
@@ -95,7 +95,7 @@ impl Kept {
 }
 
 impl Service {
-    /// Takes room for what a tenant is about to write.
+    /// Reserves room for a tenant's write.
     pub(super) async fn room_for(
         &self,
         tenant: &TenantId,
@@ -131,5 +131,5 @@ impl Service {
 
 fn full(problem: &str) -> ServiceError {
     ServiceError::new(Code::QuotaExceeded, format!("{problem}, as many as it may"))
-        .action("delete sessions that nobody needs, or ask the server's operator for more")
+        .action("delete sessions that are not needed, or ask the server's operator for more")
 }

@@ -22,7 +22,7 @@ const PAGE_FRAME_BYTES: usize = 900;
 const PAST_GOAL_BYTES: usize = 240;
 const PAST_SUMMARY_BYTES: usize = 800;
 
-/// What a reader asks for.
+/// The parameters of a read.
 #[derive(Clone, Debug, Default)]
 pub struct RecoverCall {
     /// The session, when named.
@@ -35,7 +35,7 @@ pub struct RecoverCall {
     pub cursor: Option<Cursor>,
     /// As of this position instead of now.
     pub at: Option<Position>,
-    /// Words to look up; goes with `at` alone.
+    /// A query; only with `at`.
     pub find: Option<String>,
 }
 
@@ -55,9 +55,9 @@ pub enum ListPage {
 /// A session in a history.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Past {
-    /// What the session says about itself.
+    /// The session's record.
     pub info: SessionInfo,
-    /// What it is for.
+    /// The goal.
     pub goal: String,
     /// The state in a text.
     pub summary: String,
@@ -65,7 +65,7 @@ pub struct Past {
     pub steps: u64,
     /// Gaps that are open.
     pub gaps_open: u64,
-    /// Whether its latest step said it was the last.
+    /// Whether its latest step was marked as the last.
     pub complete: bool,
 }
 
@@ -90,7 +90,7 @@ struct StepFound {
 }
 
 impl RecoverCall {
-    /// The words to look up, which go with no other way to ask.
+    /// The query, which excludes other parameters.
     fn words(&self) -> ServiceResult<&str> {
         for (field, is_there) in [
             ("stepId", self.step.is_some()),
@@ -166,7 +166,7 @@ impl Service {
             match past {
                 Ok(past) => history.push(past),
                 Err(error) if error.code.is_gone() => {}
-                // One damaged session does not hide the others: it says so itself.
+                // One damaged session does not fail the list: its entry says so.
                 Err(error) if error.code == Code::SessionDamaged => history.push(Past {
                     info,
                     goal: String::new(),
@@ -181,7 +181,7 @@ impl Service {
         Ok(history)
     }
 
-    /// Looks at the facts as of now, or as of the position asked for.
+    /// Runs a function on the facts as of now, or as of the given position.
     pub(super) async fn look<T>(
         &self,
         key: &SessionKey,

@@ -1,4 +1,4 @@
-//! Redaction: the body of one event is taken away for good. It must not answer before it is.
+//! Redaction: the body of one event is removed for good. It must not return before it is.
 
 use super::{Caller, Code, Service, ServiceError, ServiceResult, store_error::unwritten};
 use crate::{
@@ -7,12 +7,12 @@ use crate::{
 };
 
 impl Service {
-    /// Takes the body of an event away; answers the event as it is served from now on. Asked again
-    /// it answers the same.
+    /// Removes the body of an event; returns the event as served from now on. A retry returns the
+    /// same.
     ///
     /// # Errors
     /// `session_not_found`, `event_not_found`, `session_held`, `session_damaged`; after another
-    /// error, asked again, the body is gone.
+    /// error a retry completes the removal.
     pub async fn redact_event(
         &self,
         caller: &Caller,
@@ -21,7 +21,7 @@ impl Service {
     ) -> ServiceResult<Event> {
         let key = caller.key(session);
         let redacted = self.durable(self.store.redact(&key, event)).await;
-        // What was folded from the body goes, whatever became of the rest; its forks had it, too.
+        // Facts folded from the body are dropped even after an error, those of forks too.
         self.forget_facts();
         let not_found = || {
             let message = format!("session {session} has no event {event}");

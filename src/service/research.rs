@@ -1,7 +1,7 @@
 //! `sequential_search`: one numbered step, durable with its goal, gaps and summary as one batch
 //! before the answer. The same number with the same content is a retry; with other content it is a
-//! `step_conflict`: a step is never overwritten, forked or dropped. It must not word an answer:
-//! harness dresses the facts.
+//! `step_conflict`: a step is never overwritten, forked or dropped. It must not format an answer:
+//! harness renders the facts.
 
 use super::{
     BoundBy, Caller, Code, NewSession, Service, ServiceError, ServiceResult, SessionInfo, Via,
@@ -23,7 +23,7 @@ use crate::{
 const ATTEMPTS_MAX: usize = 100;
 /// Bytes of JSON of the description of a gap that a step opened or closed, in its answer.
 const GAP_BYTES_MAX: usize = 400;
-/// Characters of a session's title taken from its goal.
+/// Most characters of a title taken from the goal.
 const TITLE_CHARS_MAX: usize = 120;
 /// Bounds of research sessions.
 #[derive(Clone, Copy, Debug)]
@@ -51,7 +51,7 @@ pub struct StepCall {
     pub step: StepBody,
     /// What the research is for.
     pub goal: Option<String>,
-    /// Something that is not known.
+    /// A knowledge gap.
     pub gap: Option<String>,
     /// Name or text of a gap that is closed now.
     pub closes_gap: Option<String>,
@@ -59,7 +59,7 @@ pub struct StepCall {
     pub summary: Option<String>,
     /// The full view (`true`), the summary view (`false`), or by the number of steps.
     pub full: Option<bool>,
-    /// Whether to say what the sources cover.
+    /// Whether to report the coverage of the sources.
     pub coverage: bool,
     /// The client's name for this call: a retry that creates a session creates it once.
     pub key: Option<BatchKey>,
@@ -70,15 +70,15 @@ pub struct StepCall {
 pub struct StepAnswer {
     /// The session.
     pub session: SessionId,
-    /// By what it was found.
+    /// How the session was found.
     pub bound_by: BoundBy,
     /// The step's number.
     pub number: u64,
     /// The positions of the step and the events of its batch.
     pub extent: Range,
-    /// Whether it was known already and nothing was written.
+    /// Whether it was stored before and nothing was written.
     pub repeated: bool,
-    /// The session whose work this one continues, when the step begins it.
+    /// The session that this one continues, when the step begins it.
     pub continues: Option<SessionId>,
     /// Whether the overview is the full view.
     pub full: bool,
@@ -86,20 +86,20 @@ pub struct StepAnswer {
     pub gap_opened: Option<GapLine>,
     /// The gap this step closed.
     pub gap_closed: Option<GapLine>,
-    /// What the sources cover, when asked.
+    /// Coverage of the sources, on request.
     pub coverage: Option<Coverage>,
-    /// The session as it is now.
+    /// The session's current overview.
     pub overview: Overview,
 }
 
-/// Where a step goes.
+/// The target of a step.
 struct Target {
     /// The session; a new one under a new name when absent.
     session: Option<SessionId>,
-    /// Whether it is to be created.
+    /// Whether it must be created.
     new: bool,
     by: BoundBy,
-    /// The session whose work this one continues with another goal.
+    /// The session that this one continues with another goal.
     continues: Option<SessionId>,
 }
 
@@ -164,7 +164,7 @@ impl Service {
             tracing::warn!(%session, code = error.code.as_str(), "the session is not linked");
         }
         let whole = self.options.answer_bytes_max.min(harness::STEP_ANSWER_BYTES);
-        // An answer too small for both goes without what the sources cover.
+        // An answer with too little room for both leaves the coverage out.
         let room =
             whole.checked_sub(COVERAGE_BYTES).filter(|left| *left >= harness::ANSWER_BYTES_MIN);
         let room = room.filter(|_| call.coverage);
@@ -202,8 +202,8 @@ impl Service {
         })
     }
 
-    /// Where the step goes: the session that is named or bound. A first step without a name goes
-    /// into the bound session when that one holds no other work, and starts a session otherwise.
+    /// The target of a step: the given or bound session. A first step without a session id uses the
+    /// bound session if that holds no other work, and starts a session otherwise.
     async fn target(&self, caller: &Caller, via: &Via, call: &StepCall) -> ServiceResult<Target> {
         if call.session.is_some() || call.step.number > 1 {
             let (session, by) = self.bound(caller, via, call.session.as_ref()).await?;
@@ -242,7 +242,7 @@ impl Service {
         }
     }
 
-    /// Whether a first step says a goal that none of the directory's live research has.
+    /// Whether a first step has a goal that none of the directory's live research has.
     async fn is_new_work(
         &self,
         caller: &Caller,
@@ -264,8 +264,8 @@ impl Service {
         Ok(is_new)
     }
 
-    /// Where a first step of the caller goes whose session this is. Other work than the session
-    /// holds goes into the caller's `idle` session, or else into a new one, linked to this one.
+    /// The target of a first step, given the caller's session. If that holds other work, the step
+    /// goes to the caller's `idle` session, or else to a new one, linked to this one.
     async fn first_step(
         &self,
         caller: &Caller,
@@ -300,8 +300,8 @@ impl Service {
         })
     }
 
-    /// The refusal of a step in a session that holds none, where other sessions of the directory
-    /// hold some: they are offered, and no first step is.
+    /// The refusal of a later step in a session without steps, when other sessions of the directory
+    /// have some: these are offered.
     async fn begun_elsewhere(
         &self,
         caller: &Caller,
@@ -355,7 +355,7 @@ impl Service {
                 }
                 Ok((info.key.session, extent, emitted.repeated))
             }
-            // Another caller of the same name was first: the step goes where it is.
+            // Another caller created the same id first: the step goes there.
             (Err(error), Some(session)) if error.code == Code::SessionExists => {
                 let (extent, repeated) = self.append_step(caller, &session, call).await?;
                 Ok((session, extent, repeated))

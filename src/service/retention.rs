@@ -1,5 +1,5 @@
-//! Verbs on how long sessions live: hold and release, restore, what is to come, and the sweep that
-//! the owner does now and then. It must not decide when a session expires; the store does.
+//! Verbs on lifetimes: hold and release, restore, due dates, and the owner's periodic sweep. It
+//! must not decide when a session expires; the store does.
 
 use std::sync::atomic::Ordering;
 
@@ -9,10 +9,10 @@ use crate::{
     store::{Aging, Change, Lifetimes, SessionInfo, StoreError, Swept},
 };
 
-/// Rounds of one sweep that an operator asks for.
+/// Most rounds of one sweep by an operator.
 const ROUNDS_MAX: usize = 10_000;
 
-/// What is to come of a scope's sessions, and by which rules.
+/// Due dates of a scope's sessions, and the rules.
 #[derive(Clone, Debug)]
 pub struct Retention {
     /// Sessions with an end in sight, the soonest first.
@@ -42,8 +42,8 @@ impl Service {
         self.durable(self.store.change(&caller.key(session), change)).await.map_err(unwritten)
     }
 
-    /// Brings an expired session back, or one that was deleted and whose grace has not ended, and
-    /// says whether there was one to bring back; one that is there is used by it.
+    /// Restores an expired session, or a deleted one within its grace period; returns whether it
+    /// was restored. For a live session it counts as a use.
     ///
     /// # Errors
     /// `session_not_found`, `session_deleted` where its bytes were removed at once, and those of
@@ -64,7 +64,7 @@ impl Service {
         Ok((info, hidden))
     }
 
-    /// What is to come of the caller's sessions. Changes nothing.
+    /// Due dates of the caller's sessions. Changes nothing.
     ///
     /// # Errors
     /// `invalid_request` for a limit out of bounds.

@@ -1,5 +1,5 @@
-//! Verbs on whole sessions: create, list, get, update, archive, delete. Limits of what a session
-//! says about itself are checked here; it must not touch events.
+//! Verbs on whole sessions: create, list, get, update, archive, delete. Checks the limits of a
+//! session's title and metadata; it must not touch events.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +29,7 @@ pub struct Wanted {
 /// Which sessions to list.
 #[derive(Clone, Debug, Default)]
 pub struct SessionQuery {
-    /// Sessions at most; 100 when not said, 1 000 at most.
+    /// Most sessions of a page; 100 by default, 1 000 at most.
     pub limit: Option<usize>,
     /// `next_page` of the answer before.
     pub page: Option<String>,
@@ -52,7 +52,7 @@ pub struct SessionQuery {
 /// A page of sessions.
 #[derive(Clone, Debug)]
 pub struct SessionPage {
-    /// The sessions, in the order asked for.
+    /// The sessions, in the requested order.
     pub sessions: Vec<SessionInfo>,
     /// The cursor of the next page, if there is one.
     pub next_page: Option<String>,
@@ -140,7 +140,7 @@ impl Service {
         Ok(SessionPage { sessions, next_page })
     }
 
-    /// What a session says about itself.
+    /// A session's record.
     ///
     /// # Errors
     /// `session_not_found`, `session_deleted`.
@@ -233,10 +233,10 @@ impl Service {
     /// Erases a session: once this returns, no caller can read it.
     ///
     /// # Errors
-    /// `session_not_found`, `session_held`; after another error, asked again, it is erased.
+    /// `session_not_found`, `session_held`; after another error a retry completes it.
     pub async fn erase_session(&self, caller: &Caller, session: &SessionId) -> ServiceResult<()> {
         let erased = self.durable(self.store.erase(&caller.key(session))).await;
-        // Those of its forks hold what it wrote.
+        // Facts of its forks contain its events.
         self.forget_facts();
         erased.map_err(unwritten)
     }
@@ -262,7 +262,7 @@ impl Service {
     }
 }
 
-/// How many sessions a page has, given how many were asked for.
+/// The size of a page, given the requested one.
 pub(super) fn page_limit(limit: Option<usize>) -> ServiceResult<usize> {
     let limit = limit.unwrap_or(limits::PAGE_SESSIONS_DEFAULT);
     if limit == 0 || limit > limits::PAGE_SESSIONS_MAX {

@@ -14,9 +14,9 @@ use crate::{
 const SCAN_EVENTS: usize = 1_000;
 /// Bytes of bodies read in one step under a filter.
 const SCAN_BYTES: usize = 4 << 20;
-/// Bytes of bodies a follower takes in one step: what a slow reader keeps in memory.
+/// Bytes of bodies a follower reads in one step: bounds the memory of a slow reader.
 const FOLLOW_BYTES: usize = 256 << 10;
-/// Events at the end of a session whose types are named where a filter of types matched none.
+/// Events at the end of a session whose types are reported where a filter of types matched none.
 const TYPES_OF_EVENTS: usize = 200;
 /// How long to wait before asking for a watch again that the store has closed.
 const REWATCH: Duration = Duration::from_millis(20);
@@ -47,7 +47,7 @@ impl Window {
     }
 }
 
-/// What getEvents is asked for.
+/// The parameters of a read of events.
 #[derive(Clone, Debug, Default)]
 pub struct EventQuery {
     /// First position; the session's first when absent.
@@ -56,7 +56,7 @@ pub struct EventQuery {
     pub to: Option<Point>,
     /// Instead of `from` and `to`.
     pub around: Option<Around>,
-    /// Events at most; 1 000 when not said, 10 000 at most.
+    /// Most events of a page; 1 000 by default, 10 000 at most.
     pub limit: Option<usize>,
     /// Newest first.
     pub descending: bool,
@@ -64,9 +64,9 @@ pub struct EventQuery {
     pub types: Vec<EventType>,
     /// Only events processed in this window.
     pub window: Window,
-    /// `next_page` of the answer before; takes the place of the range.
+    /// `next_page` of the previous answer; replaces the range.
     pub page: Option<String>,
-    /// Serve what is whole of a damaged range and name the gaps.
+    /// Serve the intact events of a damaged range and report the gaps.
     pub allow_gaps: bool,
     /// How long an empty answer may wait for the first event; 60 s at most.
     pub wait: Duration,
@@ -75,7 +75,7 @@ pub struct EventQuery {
 /// Answer to getEvents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventSlice {
-    /// The events, in the order asked for.
+    /// The events, in the requested order.
     pub events: Vec<Event>,
     /// The cursor of the next page, if there is more.
     pub next_page: Option<String>,
@@ -83,7 +83,7 @@ pub struct EventSlice {
     pub next_position: Position,
     /// The position the next event of the session will get.
     pub tail: Position,
-    /// What is missing among the positions answered for.
+    /// Gaps among the positions of the page.
     pub gaps: Vec<Gap>,
     /// Where a filter of types matched no event of the range: the types of the session's last 200
     /// events, in the order of the alphabet. Empty otherwise.
@@ -93,7 +93,7 @@ pub struct EventSlice {
 /// A query with its points resolved.
 struct Plan {
     from: Position,
-    /// `None` follows the live tail.
+    /// `None` follows the tail.
     to: Option<Position>,
     /// Kept beside the positions: a later event may be outside it.
     window: Window,
@@ -135,7 +135,7 @@ impl Service {
             }
             return Ok(slice);
         }
-        // Watched before it is read, so that no event falls between.
+        // The watch begins before the read, so that no event is missed.
         let mut watch = self.store.watch(&key).await?;
         let mut plan = self.plan(&key, query).await?;
         let mut answer = self.collect(&key, &plan, query).await?;
@@ -164,7 +164,7 @@ impl Service {
         }
     }
 
-    /// The types of the last events of a session; none of what is damaged.
+    /// The types of the last events of a session; empty if they are damaged.
     async fn types_seen(&self, key: &SessionKey, tail: Position) -> Vec<EventType> {
         let read = Read {
             range: Range::new(tail.minus(TYPES_OF_EVENTS as u64), tail),
@@ -337,7 +337,7 @@ impl Service {
             Some(point) => self.position_of(&key, point, tail).await?,
             None => tail,
         };
-        // An event to come may be older than a time that has not come yet.
+        // Until a time has passed, an event yet to come may be older.
         let since = if let Some(Point::Time(time)) = from { Some(*time) } else { None };
         let window = Window { from: since, to: None };
         let (service, types, current) = (self.clone(), Vec::new(), false);
@@ -345,7 +345,7 @@ impl Service {
     }
 }
 
-/// Takes what fits the page; answers the position the page stops at, when it is full.
+/// Reads events up to the limit of the page; returns the position where a full page ends.
 fn fill(
     page: &mut Vec<Event>,
     events: Vec<Event>,
@@ -414,7 +414,7 @@ fn open_page(page: &str, limit: usize) -> ServiceResult<Plan> {
 /// What a follower got.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Events in ascending order, and what is lost for good among them.
+    /// Events in ascending order, and the gaps among them.
     Slice {
         /// At least one, or a gap.
         events: Vec<Event>,
@@ -455,7 +455,7 @@ impl Follow {
         self.next
     }
 
-    /// Goes back to `position`: the next step reads from there again.
+    /// Moves back to `position`: the next step reads from there again.
     pub fn rewind(&mut self, position: Position) {
         self.next = self.next.min(position);
         self.current = false;
@@ -467,7 +467,7 @@ impl Follow {
         self.service.now()
     }
 
-    /// The tail when the reader last looked.
+    /// The tail at the last read.
     #[must_use]
     pub fn tail(&self) -> Position {
         self.tail
@@ -485,8 +485,8 @@ impl Follow {
             if self.until.is_some_and(|until| self.next >= until) {
                 return Ok(Step::End);
             }
-            // Below what the watch says nothing is new: wait without reading. After a quiet time
-            // it reads all the same, and so hears that the session is gone.
+            // Below the watched tail there is nothing new: wait without reading. After an idle
+            // period it reads all the same, and so detects a deletion.
             if self.current && *self.watch.borrow() <= self.next {
                 self.current = false;
                 tokio::select! {

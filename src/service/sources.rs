@@ -14,16 +14,16 @@ use crate::{
 pub struct SourcesAdded {
     /// The session.
     pub session: SessionId,
-    /// By what it was found.
+    /// How the session was found.
     pub bound_by: BoundBy,
-    /// How many were not known before.
+    /// The number of new sources.
     pub added: u64,
     /// How many the session has now.
     pub total: u64,
 }
 
 impl Service {
-    /// Records sources a caller reports; known ones stay as they are.
+    /// Records sources that a caller reports; sources already recorded are unchanged.
     ///
     /// # Errors
     /// `session_required`, `invalid_request`, and those of the disk.
@@ -44,7 +44,7 @@ impl Service {
         let (session, bound_by) = self.bound(caller, via, session).await?;
         let count = |facts: &Facts| facts.research.sources().len() as u64;
         let session_key = caller.key(&session);
-        // What says nothing new is not written: the same call again changes nothing.
+        // A source without new members is not written: a repeated call changes nothing.
         let news = |facts: &Facts| {
             let new = |source: &&SourceBody| facts.research.wants_source(source);
             (count(facts), sources.iter().filter(new).cloned().collect::<Vec<_>>())

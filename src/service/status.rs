@@ -15,7 +15,7 @@ pub enum Status {
     Idle,
     /// Its agent is at work.
     Running,
-    /// What went wrong is tried again.
+    /// Retries after an error.
     Rescheduling,
     /// Ended, or archived: it can be read.
     Terminated,
@@ -45,7 +45,7 @@ impl Status {
         }
     }
 
-    /// The status that an event of that type says.
+    /// The status that a type of event reports.
     fn said(kind: &str) -> Option<Self> {
         match kind.strip_prefix("session.status_")? {
             "idle" => Some(Self::Idle),
@@ -64,7 +64,7 @@ pub(super) fn last(batch: &Batch) -> Option<(usize, Status)> {
     said.filter_map(|(at, event)| Some((at, Status::said(event.kind.as_str())?))).next_back()
 }
 
-/// Metadata that holds the status, and the position of the event that says it.
+/// Metadata with the status, and the position of the event that reported it.
 fn name() -> String {
     format!("{RESERVED_METADATA}status")
 }
@@ -76,7 +76,7 @@ fn recorded(info: &SessionInfo) -> Option<(Status, Position)> {
 }
 
 impl Service {
-    /// Keeps what the event at a position says of a session, unless a later one is kept.
+    /// Stores the status that the event at a position reports, unless a later one is stored.
     pub(super) async fn keep_status(
         &self,
         key: &SessionKey,

@@ -1,4 +1,4 @@
-//! What a step may be, judged from the facts, and what it is recorded as: its number, what it
+//! Validation of a step by the facts, and the events it is recorded as: its number, what it
 //! revises, branches from and closes. It must not read or write a session.
 
 use super::{Code, ServiceError, ServiceResult, StepCall, added::event};
@@ -17,7 +17,7 @@ const GOAL_CHARS_COMPARED: usize = 1_000;
 /// Characters of a branch's name.
 const BRANCH_CHARS_MAX: usize = 64;
 
-/// What a look at the facts says about a step.
+/// The result of the validation.
 pub(super) enum Verdict {
     /// Another step has its number, at these positions.
     Taken(Range),
@@ -39,7 +39,7 @@ pub(super) fn alike(found: &Event, wanted: &NewEvent, call: &StepCall) -> bool {
     name.is_some() && (closed.gap_id.as_deref() == name || closed.description.as_deref() == name)
 }
 
-/// Trims what is said and refuses what cannot be a step, naming the argument.
+/// Trims the texts and refuses an invalid step, naming the argument.
 pub(super) fn checked(mut call: StepCall) -> ServiceResult<StepCall> {
     let step = &mut call.step;
     if step.number == 0 {
@@ -117,8 +117,8 @@ pub(super) fn first_of(research: &Research, call: &StepCall) -> Option<Range> {
     research.steps().get(at).map(|step| step.extent)
 }
 
-/// Whether a first step begins other work than the research that is there: it says another goal,
-/// or none and that research said that it is done.
+/// Whether a first step begins other work than the recorded research: its goal differs, or it has
+/// none and the research is complete.
 pub(super) fn is_other_work(research: &Research, call: &StepCall) -> bool {
     // The beginning of a goal is what the facts keep of a long one.
     let words = |text: &str| -> String {
@@ -200,7 +200,7 @@ pub(super) fn gap_id(step: &StepBody) -> String {
     }
 }
 
-/// The batch of a step: the goal before it, gaps and summary after it, each saying whose they are.
+/// The batch of a step: the goal before it, gaps and summary after it, each with its step number.
 pub(super) fn events_of(call: &StepCall, origin: Origin, closes: Option<String>) -> Vec<NewEvent> {
     let (step, branch_id) = (Some(call.step.number), call.step.branch_id.clone());
     let mut events = Vec::new();

@@ -1,5 +1,5 @@
-//! What a store's refusal means to a client: code, sentence, and what to do next. The only place
-//! where a `StoreError` becomes a `ServiceError`.
+//! Errors of the store for clients: code, sentence, and next action. The only place where a
+//! `StoreError` becomes a `ServiceError`.
 
 use super::{Code, Gap, ServiceError};
 use crate::{
@@ -81,7 +81,7 @@ impl From<StoreError> for ServiceError {
     }
 }
 
-/// What a refused write means: a disk that fails is "no writes now", not a defect of ours.
+/// A failed write: a failing disk means "no writes now", not a defect of this program.
 pub(super) fn unwritten(error: StoreError) -> ServiceError {
     match error {
         StoreError::Io { ref source, .. } if env::out_of_descriptors(source) => error.into(),
@@ -117,7 +117,7 @@ fn held(message: String, session: &SessionId, seconds: u64) -> ServiceError {
     error
 }
 
-/// `position_conflict`, with the tail as it is.
+/// `position_conflict`, with the current tail.
 fn at_tail(message: String, tail: Position) -> ServiceError {
     let mut conflict = ServiceError::new(Code::PositionConflict, message)
         .action("read from the position you expected, then emit again at the tail");
@@ -125,7 +125,7 @@ fn at_tail(message: String, tail: Position) -> ServiceError {
     conflict
 }
 
-/// `prefix_erased`: what is gone for good, and where the rest begins.
+/// `prefix_erased`: the erased range, and where the rest begins.
 fn prefix_erased(message: String, range: Range) -> ServiceError {
     let mut error = ServiceError::new(Code::PrefixErased, message).action(format!(
         "read from position {} on, or ask again with allow_gaps=true; nothing brings it back",

@@ -16,7 +16,7 @@ use crate::{
     store::{Fill, Read},
 };
 
-/// Tokens of answers that are remembered when the caller does not say.
+/// Default tokens of remembered results.
 pub const REMEMBERED_TOKENS: usize = 4_000;
 /// The largest budget of remembered answers.
 const REMEMBERED_TOKENS_MAX: usize = 1_000_000;
@@ -30,9 +30,9 @@ pub struct ToolLookup {
     pub server: Option<String>,
     /// The tool.
     pub name: String,
-    /// What it would be asked.
+    /// The input of the call.
     pub input: Value,
-    /// How old an answer may be; any age when not said.
+    /// Maximum age of a result; unlimited when absent.
     pub age_max: Option<Duration>,
     /// Tokens of answers that are remembered.
     pub tokens_max: Option<usize>,
@@ -43,7 +43,7 @@ pub struct ToolLookup {
 pub enum Miss {
     /// The call was not made, or its answer is not in.
     Unknown,
-    /// Older than the caller takes.
+    /// Older than the caller accepts.
     TooOld,
     /// Newer answers took the budget.
     Trimmed,
@@ -69,18 +69,18 @@ impl Miss {
 pub struct ToolHit {
     /// The event of the result.
     pub result: Event,
-    /// How old it is.
+    /// Its age.
     pub age: Duration,
     /// How many calls it answered before.
     pub hits: u64,
 }
 
-/// What is remembered, in figures.
+/// Figures of remembered results.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ToolMemory {
     /// Answers within the budget.
     pub count: usize,
-    /// About how many tokens they take.
+    /// Approximate tokens of all.
     pub tokens: usize,
     /// The budget.
     pub tokens_max: usize,
@@ -90,14 +90,14 @@ pub struct ToolMemory {
     pub hits: u64,
 }
 
-/// A call and what was answered, to remind of.
+/// A call and its result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolOutput {
     /// The event of the call.
     pub call: Event,
     /// The event of the result.
     pub result: Event,
-    /// About how many tokens it takes.
+    /// Its approximate tokens.
     pub tokens: usize,
 }
 
@@ -180,7 +180,7 @@ impl Service {
         Ok((outputs, figures))
     }
 
-    /// The event at a position, when there is one.
+    /// The event at a position, if there is one.
     pub(super) async fn event_at(
         &self,
         key: &SessionKey,

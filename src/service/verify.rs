@@ -1,5 +1,5 @@
-//! Verbs of operators: verify, backup, repair, what the last start found, health, counts. Damage is
-//! an answer here, never an error, and nothing is given up unless a person says so.
+//! Verbs of operators: verify, backup, repair, the report of the last start, health, counts. Damage
+//! is part of an answer, never an error, and nothing is given up without a person's request.
 
 use std::{io, sync::atomic::Ordering};
 
@@ -12,10 +12,10 @@ use crate::{
     },
 };
 
-/// Keys that are wrapped anew before it is answered how far that is.
+/// Keys that are wrapped again before progress is reported.
 const KEYS_AT_ONCE: usize = 4096;
 
-/// What was appended through the verbs since the process started.
+/// Counts of appends through the verbs since the process started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Batches appended.
@@ -26,7 +26,7 @@ pub struct Counts {
     pub bytes: u64,
     /// Sessions that expired.
     pub expired: u64,
-    /// Sessions whose files went after their grace.
+    /// Sessions whose files were removed after their grace period.
     pub reclaimed: u64,
 }
 
@@ -65,8 +65,8 @@ impl Service {
         Ok(self.store.verify_head(&caller.key(session), expected).await?)
     }
 
-    /// What is lost of a session, or, without one, of the store where no session is named; with
-    /// `accept` it is given up for good.
+    /// The losses of a session, or of the store where no session is named; with `accept` they are
+    /// given up for good.
     ///
     /// # Errors
     /// `session_not_found`, `session_deleted`, and those of an append.
@@ -103,7 +103,7 @@ impl Service {
     /// does.
     ///
     /// # Errors
-    /// Those of the disk; `invalid_request` by an engine that is backed up by means of its own.
+    /// Those of the disk; `invalid_request` for an engine with its own means of backup.
     pub fn backup(&self, take: &mut dyn FnMut(Part) -> io::Result<()>) -> ServiceResult<Backup> {
         self.store.backup(take).map_err(|error| match error {
             StoreError::Io { ref source, .. } if !env::out_of_descriptors(source) => {
@@ -128,7 +128,7 @@ impl Service {
         self.store.health()
     }
 
-    /// What was appended through the verbs since the process started.
+    /// Counts of appends through the verbs since the process started.
     #[must_use]
     pub fn counts(&self) -> Counts {
         Counts {

@@ -21,13 +21,13 @@ const VIEW_TOKENS_MAX: usize = 200_000;
 /// How full a context window is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UsageView {
-    /// What was reported.
+    /// The reported usage.
     pub usage: Usage,
-    /// The bounds it is seen against.
+    /// The limits it is compared with.
     pub monitor: Monitor,
     /// The level it has reached.
     pub level: Option<Level>,
-    /// It is of everything before this position.
+    /// The view covers everything before this position.
     pub position: Position,
 }
 
@@ -36,12 +36,12 @@ pub struct UsageView {
 pub struct CompactionsView {
     /// The compactions.
     pub compactions: Compactions,
-    /// It is of everything before this position.
+    /// The view covers everything before this position.
     pub position: Position,
 }
 
 impl Service {
-    /// Looks at the facts of a session as of a point, or as of now.
+    /// Runs a function on the facts of a session as of a point, or as of now.
     async fn look_at<T>(
         &self,
         caller: &Caller,
@@ -115,7 +115,7 @@ impl Service {
         self.find(&key, words, at, bytes_max).await
     }
 
-    /// Bytes of a view that is as large as asked for.
+    /// Bytes of a view of the requested size.
     fn view_bytes(&self, tokens_max: Option<usize>) -> ServiceResult<usize> {
         match tokens_max {
             Some(tokens) if tokens.saturating_mul(TOKEN_BYTES) < ANSWER_BYTES_MIN => {
@@ -127,7 +127,7 @@ impl Service {
         }
     }
 
-    /// One step in full, or as much of it as one answer takes.
+    /// One step in full, or the part of it that fits one answer.
     ///
     /// # Errors
     /// `step_not_found`, `point_not_found`, `session_damaged`, and those of the session.

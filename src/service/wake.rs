@@ -1,6 +1,7 @@
-//! Verbs of a harness that takes a session up: wake, renew, give back. A lease lets one harness
-//! write at a time; its token goes up with each, so that one that was taken for dead cannot write
-//! behind the back of its successor. It must not decide whether a token is good: the store does.
+//! Verbs of a harness that resumes a session: wake, renew, release. A lease lets one harness write
+//! at a time; its fencing token increases with each, so that a harness that was presumed dead
+//! cannot write after its successor took over. It must not decide whether a token is valid: the
+//! store does.
 
 use std::time::Duration;
 
@@ -30,7 +31,7 @@ pub struct Granted {
     pub expires_at: Timestamp,
 }
 
-/// What a harness gets that takes a session up.
+/// The answer for a harness that resumes a session.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Woken {
     /// The session.
@@ -43,14 +44,14 @@ pub struct Woken {
     pub unfinished: Option<Unfinished>,
 }
 
-/// What a harness left that did not say it is done.
+/// Work that a harness left unfinished.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unfinished {
     /// Events that no checkpoint covers.
     pub since_checkpoint: Range,
     /// Calls without a result among the last events.
     pub open_calls: Vec<OpenCall>,
-    /// It had a lease and did not give it back.
+    /// Its lease was not released.
     pub lease_kept: bool,
 }
 
@@ -59,11 +60,11 @@ pub struct Unfinished {
 pub struct WakeCall {
     /// Take it from its holder.
     pub steal: bool,
-    /// How long it is to hold.
+    /// Its duration in seconds.
     pub ttl_seconds: Option<u64>,
 }
 
-/// How a session is to be taken up again.
+/// The parameters of a resumption.
 #[derive(Clone, Debug, Default)]
 pub struct TakeUp {
     /// The checkpoint to resume from; the last one when none is named.
@@ -74,10 +75,10 @@ pub struct TakeUp {
     pub key: Option<BatchKey>,
 }
 
-/// A session that was taken up again.
+/// A resumed session.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TakenUp {
-    /// The lease, when it was asked for.
+    /// The lease, if requested.
     pub lease: Option<Granted>,
     /// With the lease: what an earlier harness left.
     pub unfinished: Option<Unfinished>,
@@ -136,7 +137,7 @@ impl Service {
     /// Resumes a session: its lease, its state, and what is left to do.
     ///
     /// # Errors
-    /// `lease_held` unless it is to be taken away, `invalid_request`, and those of the session.
+    /// `lease_held` unless `steal` is set, `invalid_request`, and those of the session.
     pub async fn wake(
         &self,
         caller: &Caller,
@@ -186,7 +187,7 @@ impl Service {
         Granted { fence: lease.fence, ttl, expires_at: self.now().plus_micros(left) }
     }
 
-    /// Gives a lease back. Giving it back twice is once.
+    /// Releases a lease. A retry succeeds too.
     ///
     /// # Errors
     /// `lease_lost`, `invalid_request`, and those of the session.
@@ -198,7 +199,7 @@ impl Service {
         Ok(())
     }
 
-    /// What a harness left; `None` when everything that was begun was ended.
+    /// The unfinished work of a session; `None` when all of it was ended.
     async fn unfinished_of(
         &self,
         key: &SessionKey,

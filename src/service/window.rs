@@ -10,41 +10,41 @@ use crate::{
 
 /// The largest window that is built.
 pub const WINDOW_TOKENS_MAX: usize = 4_000_000;
-/// Events among which the task is looked for, and bytes of their bodies.
+/// Events and bytes of bodies that are searched for the task.
 const HEAD_EVENTS: usize = 64;
 const HEAD_BYTES: usize = 1 << 20;
 /// Events read at first from the end; doubled each time the budget has room for more.
 const NEWEST_EVENTS: usize = 256;
 const NEWEST_BYTES: usize = 4 << 20;
-/// Events and bytes of bodies looked at for one window at most.
+/// Most events and bytes of bodies read for one window.
 const EVENTS_MAX: usize = 50_000;
 const BYTES_MAX: usize = 64 << 20;
 
-/// What a window is asked for.
+/// The parameters of a window.
 #[derive(Clone, Debug)]
 pub struct WindowQuery {
-    /// The budget; what the token monitor leaves when not said.
+    /// The budget; by default the room that the token monitor computes.
     pub tokens_max: Option<usize>,
-    /// By whose count; by the shape when not said.
+    /// The tokenizer; by default that of the shape.
     pub tokenizer: Option<Tokenizer>,
-    /// What is done on the way, in this order.
+    /// The transforms, in order.
     pub transforms: Vec<Transform>,
-    /// What comes out.
+    /// The shape of the messages.
     pub shape: Shape,
     /// The first position of the window: where an earlier window ended.
     pub from: Option<Point>,
-    /// As of then; now when not said.
+    /// The point; now by default.
     pub at: Option<Point>,
 }
 
-/// A window, and what it is of.
+/// A window with its parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WindowView {
     /// The window.
     pub window: Window,
-    /// By whose count.
+    /// The tokenizer that counted.
     pub tokenizer: Tokenizer,
-    /// It is of everything before this position.
+    /// The window covers everything before this position.
     pub position: Position,
 }
 
@@ -126,7 +126,7 @@ impl Service {
         }
     }
 
-    /// The first events, up to the first thing a person said.
+    /// The first events, up to the first message of a person.
     async fn head(&self, key: &SessionKey, at: Position) -> ServiceResult<Vec<Event>> {
         let read = Read {
             range: Range::new(Position::ZERO, at),

@@ -1,5 +1,5 @@
-//! What a person does to a store as a whole: verify, back up, repair, rotate keys. An engine may lack
-//! any of it: a database has means of its own. It must not be on the path of a request for events.
+//! What a person does to a store as a whole: verify, back up, repair, rotate keys. An engine may
+//! lack any of it: a database has means of its own. It must not be on the path of an append.
 
 use std::io;
 
@@ -11,10 +11,11 @@ use crate::event::SessionKey;
 /// The upkeep of a store by a person. What an engine does not override answers
 /// [`StoreError::NotOffered`].
 pub trait Maintain: Send + Sync {
-    /// [`Self::verify`] of every session of every scope.
+    /// [`super::Store::verify`] of every session of every scope.
     ///
     /// # Errors
-    /// Those of [`Self::verify`]; [`StoreError::NotOffered`] by an engine that lists no scopes.
+    /// Those of [`super::Store::verify`]; [`StoreError::NotOffered`] by an engine that does not
+    /// list scopes.
     fn verify_scopes(&self) -> BoxFuture<'_, StoreResult<Verified>> {
         Box::pin(async { Err(StoreError::NotOffered { what: "a verification of all scopes" }) })
     }

@@ -1,5 +1,5 @@
-//! The values that cross the trait [`super::Store`]: what a caller asks for and what an engine says. It
-//! must not decide anything about a session.
+//! The values that cross the trait [`super::Store`]: what a caller asks for, what an engine says.
+//! It must not decide anything about a session.
 
 use std::{collections::BTreeMap, time::Duration};
 

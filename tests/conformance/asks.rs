@@ -175,7 +175,7 @@ fn able(given: &Given) -> Round {
     asked(&requests, None)
 }
 
-/// The request a fixture sends in the generations with connections, and how its result is told.
+/// The request a fixture sends in the generations with connections, and the form of its result.
 pub fn request(fixture: &str, argument: impl Fn(&str) -> String) -> Option<ServerRequest> {
     let elicit = |message: &str, schema: Value| {
         let params = json!({"mode": "form", "message": message, "requestedSchema": schema});

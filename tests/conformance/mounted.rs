@@ -33,7 +33,7 @@ type Context = RequestContext<RoleServer>;
 /// How long a fixture waits between two notifications.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// What is said to have changed, for whoever listens.
+/// Notifications of changes, for listeners.
 #[derive(Clone, Copy)]
 enum Change {
     Tools,
@@ -105,7 +105,7 @@ async fn pause() {
     let _elapsed = tokio::time::timeout(PAUSE, std::future::pending::<()>()).await;
 }
 
-/// Three lines, to whoever wants lines: the stateless generation says so with each request.
+/// Three log lines, for clients that requested them: in the stateless generation by each request.
 async fn log(context: &Context) {
     let stateless = context.protocol_version() >= Some(ProtocolVersion::V_2026_07_28);
     for line in ["Tool execution started", "Tool processing data", "Tool execution completed"] {

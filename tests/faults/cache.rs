@@ -14,8 +14,8 @@ use super::{
 
 const NEEDS: &[Need] = &[Need::Root, Need::Mount, Need::Loop, Need::Fuse];
 
-/// A file system to be made on the device: how, how large at least, and how an image of it is
-/// mounted beside the original.
+/// A file system for the device: how to make it, its least size, and how to mount an image of it
+/// beside the original.
 struct FileSystem {
     make: &'static [&'static str],
     bytes: u64,
@@ -116,7 +116,7 @@ fn a_start_believes_the_device(machine: &Machine) {
 
     let server = machine.setup().up();
     check_all(&mut server.wire(), &mut known, &mut tally);
-    // What was just served must not be a dream of the page cache.
+    // What was just served must be on the device, not only in the page cache.
     let mut dice = Dice(11);
     machine.after_power_cut(&mut known, &mut dice, &mut tally);
     let answers = requests(&server, &mut known, 20..25, &mut tally);
@@ -135,7 +135,7 @@ fn after_a_failed_sync_a_start_believes_the_device_not_the_cache() {
     }
 }
 
-/// Cuts the power again and again while writers write; what was found wrong.
+/// Cuts the power repeatedly while writers write; returns the faults found.
 fn cut_under_load(machine: &Machine, setup: &Setup, cuts: u64) -> Tally {
     let mut server = setup.up();
     let board = Arc::new(Board::default());
@@ -154,7 +154,7 @@ fn cut_under_load(machine: &Machine, setup: &Setup, cuts: u64) -> Tally {
         let before = board.ledgers.lock().unwrap().clone();
         let looped = Loop::over(&machine.device.power_cut(&mut dice)).unwrap();
         let mut known = board.ledgers.lock().unwrap().clone();
-        // What was sent meanwhile may be there; only what was acknowledged before must.
+        // What was sent meanwhile may be there; only what was acknowledged before must be.
         for (session, ledger) in &mut known {
             ledger.knows_only(before.get(session));
         }

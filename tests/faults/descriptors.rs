@@ -27,8 +27,8 @@ fn is_typed(verdict: &(u16, String)) -> bool {
     known.contains(&(verdict.0, &*verdict.1))
 }
 
-/// Sends requests of one writer until number `to`, each again while it is refused; what was
-/// refused with.
+/// Sends requests of one writer until number `to`, retrying each while it is refused; returns the
+/// refusals.
 fn requests(
     server: &Server,
     ledger: &mut Ledger,
@@ -64,7 +64,7 @@ fn descriptors_that_run_out_are_told_by_name_and_come_back() {
     let mut ledger = Ledger::default();
     assert_eq!(requests(&server, &mut ledger, 0..10, 1), []);
 
-    // More streams than descriptors, our connection before them, until none is left.
+    // More streams than descriptors, with our connection before them, until none is left.
     let mut wire = server.wire().patient(Duration::from_secs(30));
     assert_eq!(wire.get("/healthz").unwrap().status, 200);
     let stream = || {

@@ -73,8 +73,8 @@ impl Disk {
         bytes
     }
 
-    /// What a power cut leaves: of the sectors written since the last flush some, chosen by
-    /// `dice`, are as they were before.
+    /// The state after a power cut: some sectors written since the last flush, chosen by `dice`,
+    /// have their earlier content.
     fn after_power_cut(&self, dice: &mut Dice) -> HashMap<u64, Sector> {
         let mut sectors = self.sectors.clone();
         let keeps = dice.roll(3);
@@ -91,7 +91,7 @@ impl Disk {
     }
 }
 
-/// The device; gone when dropped.
+/// The device; removed when dropped.
 pub struct Device {
     disk: Arc<Mutex<Disk>>,
     bytes: u64,
@@ -133,7 +133,7 @@ impl Device {
         self.disk.lock().unwrap().failing = Failing::All;
     }
 
-    /// From now on writes succeed; answers how many failed.
+    /// From now on writes succeed; returns how many failed.
     pub fn heal(&self) -> u64 {
         let mut disk = self.disk.lock().unwrap();
         disk.failing = Failing::None;
@@ -184,7 +184,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// Answers the kernel until the file is unmounted.
+/// Answers requests of the kernel until the file is unmounted.
 fn serve(mut channel: fs::File, disk: &Mutex<Disk>, bytes: u64) {
     let mut buffer = vec![0; REQUEST_BYTES_MAX];
     while let Ok(length) = channel.read(&mut buffer) {
@@ -199,7 +199,7 @@ fn serve(mut channel: fs::File, disk: &Mutex<Disk>, bytes: u64) {
         reply.extend(error.to_le_bytes());
         reply.extend(request.unique.to_le_bytes());
         reply.extend(body);
-        // A request that was taken back needs no answer.
+        // An interrupted request needs no answer.
         let _ = channel.write(&reply);
     }
 }

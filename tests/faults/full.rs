@@ -19,7 +19,7 @@ struct Client {
 }
 
 impl Client {
-    /// One request; what it was answered.
+    /// One request; returns its answer.
     fn request(&mut self, server: &Server) -> (u16, String) {
         let ledger = self.known.entry("s".to_owned()).or_default();
         ledger.sends(0, self.next);
@@ -32,7 +32,7 @@ impl Client {
         reply.verdict()
     }
 
-    /// Requests until the disk has no room for more, as every answer from then on says.
+    /// Sends requests until the disk has no room, and every later answer is a refusal.
     fn until_refused(&mut self, server: &Server) {
         let mut verdicts = (0..2000).map(|_| self.request(server));
         let first = verdicts.find(|(status, _)| *status != 200);
@@ -46,7 +46,7 @@ impl Client {
     }
 }
 
-/// Fills what is left of a disk.
+/// Fills the rest of a disk.
 fn fill(path: &Path) {
     let mut file = fs::File::create(path).unwrap();
     for bytes in [1 << 16, 1 << 12, 1] {
@@ -115,7 +115,8 @@ fn a_full_disk_refuses_reads_starts_and_goes_on_when_there_is_room() {
         let hint = undoable.json()["error"]["recovery_hint"]["action"].to_string();
         assert!(hint.contains("/v1/sessions/gone?now=true"), "{hint}");
     }
-    // The other is taken, twice the same, and what it frees is free without another start.
+    // A permanent deletion is accepted, and again as a retry; its space is free without another
+    // start.
     for verdict in [(200, String::new()), (410, "session_deleted".to_owned())] {
         let deleted = server.wire().call("DELETE", "/v1/sessions/gone?now=true", &[], "").unwrap();
         assert_eq!(deleted.verdict(), verdict, "{}", server.said());

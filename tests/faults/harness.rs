@@ -1,7 +1,6 @@
 //! A harness at work on a session: it wakes it, writes with its token, makes checkpoints, forks it,
-//! has bodies taken away, and never gives up: after every break it asks again, with the same ids
-//! and keys. It remembers what it was answered and holds the store to it. Of the events the ledger
-//! judges.
+//! redacts events, and retries after every break, with the same ids and keys. It records the
+//! answers and compares the store with them; the ledger judges the events.
 
 use std::{sync::Arc, time::Duration};
 
@@ -62,7 +61,7 @@ impl Harness {
         self
     }
 
-    /// One piece of work; `None` when the board stopped within it.
+    /// One piece of work; `None` when the board stopped during it.
     fn step(&mut self) -> Option<()> {
         match self.dice.roll(16) {
             0 => self.wake(),
@@ -78,7 +77,7 @@ impl Harness {
         }
     }
 
-    /// Asks until there is an answer that settles it. Errors of the server do not.
+    /// Retries until an answer is final. Errors of the server are not.
     fn ask(&mut self, path: &str, token: Option<u64>, body: &Value) -> Option<Reply> {
         self.asked += 1;
         let (key, body) = (format!("{}.{}", self.sessions[0], self.asked), body.to_string());
@@ -105,7 +104,7 @@ impl Harness {
         self.board.tally.lock().unwrap().complain(format!("{}: {what}", self.sessions[0]));
     }
 
-    /// Counts what was answered as it should be; complains about the rest.
+    /// Counts expected answers; reports the others.
     fn answered(&self, what: &str, reply: &Reply) -> bool {
         let fine = (200..300).contains(&reply.status);
         if fine {
@@ -129,7 +128,7 @@ impl Harness {
         Some(())
     }
 
-    /// Appends to one of the sessions; with a `stale` token it must not be taken.
+    /// Appends to one of the sessions; with a `stale` token it must be refused.
     fn write(&mut self, which: usize, stale: Option<u64>) -> Option<()> {
         let (session, writer) = (self.sessions[which].clone(), self.writer(which));
         let request = self.next[which];
@@ -186,7 +185,7 @@ impl Harness {
         Some(())
     }
 
-    /// Takes the body of one of the events away that were written here, and looks.
+    /// Redacts one of the events written here, and reads it.
     fn redact(&mut self) -> Option<()> {
         let which = self.dice.roll(self.sessions.len() as u64) as usize;
         let (session, writer) = (self.sessions[which].clone(), self.writer(which));
@@ -216,7 +215,7 @@ impl Harness {
         }
     }
 
-    /// Holds a server that lives to what was answered, the events aside.
+    /// Compares a running server with the recorded answers, except the events.
     pub fn judge(&self, wire: &mut Wire, tally: &mut Tally) {
         let root = &self.sessions[0];
         let mut get = |path: String| wire.get(&path).unwrap().json();
@@ -257,12 +256,12 @@ impl Harness {
         }
     }
 
-    /// What no file may have: with `all` not a word of anybody, and without it what was taken away.
+    /// Texts that no file may contain: with `all` every body, and without it the redacted ones.
     pub fn canaries(&self, all: bool) -> Vec<String> {
         if all {
             return vec![CANARY.to_owned()];
         }
-        // Whatever is taken away of the family is known of the session itself.
+        // The session's ledger has every redaction of the family.
         self.board.with(&self.sessions[0], |ledger, _| ledger.gone().map(Mark::text).collect())
     }
 }

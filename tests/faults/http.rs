@@ -24,7 +24,7 @@ impl Reply {
         serde_json::from_str(&self.body).unwrap_or_else(|e| panic!("{e}: {}", self.body))
     }
 
-    /// The error's code; empty when there is none.
+    /// The error's code; empty without an error.
     pub fn code(&self) -> String {
         let json: Value = serde_json::from_str(&self.body).unwrap_or_default();
         json["error"]["type"].as_str().unwrap_or_default().to_owned()
@@ -36,7 +36,7 @@ impl Reply {
     }
 }
 
-/// One connection, opened when it is needed.
+/// One connection, opened on demand.
 pub struct Wire {
     pub address: SocketAddr,
     pub patience: Duration,

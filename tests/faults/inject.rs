@@ -20,7 +20,7 @@ use super::{
     writers::{check_all, whole},
 };
 
-/// Calls that change what is on disk, by what they do. Not every machine has all of them.
+/// Calls that change what is on disk, by kind. Not every machine has all of them.
 const CHANGING: &[(&str, &[&str])] = &[
     ("write", &["pwrite64", "pwritev2"]),
     ("sync", &["fdatasync", "fsync", "syncfs"]),
@@ -49,7 +49,7 @@ const UNOPENED: &[&str] =
 /// and no multiple of anything.
 const LARGEST: &[u64] = &[20_011, 33_333, 40_961, 50_003, 65_001];
 
-/// Points of a sweep left out between two that are tried, unless `SESSIONLOG_STRIDE` says.
+/// Points of a sweep that are skipped between two tries, unless `SESSIONLOG_STRIDE` is set.
 const STRIDE: u64 = 40;
 
 /// `strace` with one fault, writing nothing down.
@@ -145,7 +145,7 @@ impl Deaths<'_> {
             Err(ended) => ended.code,
         };
         self.tried += 1;
-        // The tracer ends as what it traced did: of the signal.
+        // The tracer ends like its program: by the signal.
         if code.is_none() {
             *self.fell.entry(if *succeeds { kind(call) } else { "other" }).or_default() += 1;
         }
@@ -156,7 +156,7 @@ impl Deaths<'_> {
     }
 }
 
-/// What a call does that changes what is on disk.
+/// The kind of a call that changes the disk.
 fn kind(call: &str) -> &'static str {
     CHANGING.iter().find(|(_, calls)| calls.contains(&call)).unwrap().0
 }
@@ -175,8 +175,8 @@ fn dies_anywhere(plot: Plot, kinds: &[&str]) {
         if at % stride == 0 { sweep.push(point) } else { left.push(point) }
     }
     sweep.iter().for_each(|point| deaths.at(point));
-    // Which thread makes which call differs from run to run, so a point may not be reached. The
-    // first call of a thread is, by whichever thread makes it: it comes last.
+    // The assignment of calls to threads varies, so a point may not be reached. The first call of
+    // some thread always is: it comes last.
     for wanted in kinds {
         while !deaths.fell.contains_key(wanted) {
             let of_kind = |point: &Point| point.succeeds && kind(&point.call) == *wanted;
@@ -290,7 +290,7 @@ fn a_write_that_takes_only_a_part_is_told_by_name_and_loses_nothing() {
     eprintln!("writes cut short {short}, refusals {refused}, acknowledged {acked}, lost 0");
 }
 
-/// The story on a server whose calls fail, then its reads, then its death.
+/// The story on a server whose calls fail, then its reads, then a kill.
 fn endure(
     mut server: Server,
     before: &Before,
@@ -307,7 +307,7 @@ fn endure(
         return (next, refused);
     }
     for session in SESSIONS {
-        // What is read while calls fail is right, or refused as a whole.
+        // A read while calls fail is right, or refused as a whole.
         let mut wire = server.wire();
         match whole(&mut wire, session) {
             Ok(slices) if !slices.is_empty() => {
@@ -329,8 +329,8 @@ struct Attached {
 }
 
 impl Attached {
-    /// Comes to a running server, writing into `trace` which calls it changed; `None` when it does
-    /// not come soon, as on a busy machine.
+    /// Attaches to a running server, writing the changed calls into `trace`; `None` when it is not
+    /// attached in time, as on a busy machine.
     fn to(server: &Server, call: &str, fault: &str, trace: PathBuf) -> Option<Self> {
         let tracer = Command::new("strace")
             .args(["-f", "-qq", "-o", text(&trace), "-e", &format!("trace={call}")])
@@ -343,7 +343,7 @@ impl Attached {
             let status = fs::read_to_string(task.path().join("status")).unwrap_or_default();
             !status.contains("TracerPid:\t0\n")
         };
-        // A thread that is born while the tracer comes may stay without it.
+        // A thread that starts during the attach may stay without it.
         let attached = Self { tracer, trace };
         let come = (0..3000).any(|_| {
             pause(Duration::from_millis(10));
@@ -428,7 +428,7 @@ fn a_device_that_failed_takes_writes_again_by_itself() {
     assert!(attached.injected() >= 2 && !story.refused.is_empty(), "{:?}", story.refused);
     drop(attached);
     let goal = story.next + 3;
-    // The disk is tried again five seconds behind the failure, and later ever more seldom.
+    // The disk is retried five seconds after the failure, and then at growing intervals.
     let healed = (0..60).any(|_| {
         pause(Duration::from_secs(1));
         story.tell(&mut server, goal);

@@ -24,7 +24,7 @@ fn kill_9_under_append_streams_keeps_acknowledged_lines_once_and_in_order() {
     killed_again_and_again("kills under streams", Board::stream);
 }
 
-/// Kills servers under clients that write in that way, and checks what is left.
+/// Kills servers while clients write in that way, and checks what is left.
 fn killed_again_and_again(what: &str, write: fn(&Board, &str, u64)) {
     let kills = number("SESSIONLOG_KILLS", 30);
     let mut dice = Dice(number("SESSIONLOG_SEED", 7) | 1);

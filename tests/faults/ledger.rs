@@ -38,7 +38,7 @@ impl Mark {
         })
     }
 
-    /// The text that goes with it: of a length and a content that its name decides.
+    /// Its text: length and content depend only on the mark.
     pub fn text(self) -> String {
         let name = self.name();
         let length = 20 + (self.writer * 7 + self.request * 31 + self.place * 13) % 900;
@@ -83,13 +83,13 @@ pub struct Ledger {
     taken: BTreeMap<Mark, bool>,
     /// Events acknowledged.
     pub acked: u64,
-    /// The end of what is known to exist.
+    /// The end of the known events.
     tail: u64,
     /// Its position in its parent, which may be within a batch.
     base: u64,
 }
 
-/// What was counted.
+/// Counts of a check.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
     pub acked: u64,
@@ -152,12 +152,12 @@ impl Ledger {
         *self = Self { sent: std::mem::take(&mut self.sent), ..before };
     }
 
-    /// A body is to be taken away, or, once `answered`, is gone.
+    /// A redaction was sent, or, once `answered`, acknowledged.
     pub fn takes_away(&mut self, mark: Mark, answered: bool) {
         *self.taken.entry(mark).or_default() |= answered;
     }
 
-    /// Events whose bodies are gone.
+    /// Events whose bodies are redacted.
     pub fn gone(&self) -> impl Iterator<Item = Mark> {
         self.taken.iter().filter(|(_, answered)| **answered).map(|(mark, _)| *mark)
     }
@@ -167,7 +167,7 @@ impl Ledger {
         self.known.values().copied()
     }
 
-    /// What is known of a fork at `at`.
+    /// The ledger of a fork at `at`.
     pub fn fork(&self, at: u64) -> Self {
         let known = self.known.range(..at).map(|(at, mark)| (*at, *mark)).collect();
         Self { known, acked: 0, tail: at, base: at, ..self.clone() }

@@ -1,5 +1,5 @@
-//! The machine as these tests use it: which tools and rights it gives, mounts and loop devices that
-//! go away with their guard. It must not know the program under test.
+//! The machine under the tests: its tools and rights, mounts and loop devices that are removed with
+//! their guard. It must not depend on the program under test.
 
 use std::{
     fs,
@@ -81,7 +81,7 @@ fn may_mount() -> bool {
     Mounted::new(&["-t", "tmpfs", "-o", "size=64k", "none"], &place.path().join("m")).is_ok()
 }
 
-/// Runs a program to its end; its standard output, or what it complained about.
+/// Runs a program to its end; returns its standard output, or its errors.
 pub fn run(program: &str, arguments: &[&str]) -> Result<String, String> {
     let output = Command::new(program).args(arguments).stdin(Stdio::null()).output();
     let output = output.map_err(|error| format!("{program}: {error}"))?;
@@ -105,7 +105,7 @@ impl Mounted {
         Ok(Self { path: path.to_owned() })
     }
 
-    /// Mounts what is on a block device.
+    /// Mounts the file system of a block device.
     pub fn device(device: &Loop, options: &str, path: &Path) -> Result<Self, String> {
         Self::new(&["-o", options, &device.device], path)
     }
@@ -131,7 +131,7 @@ impl Drop for Mounted {
     }
 }
 
-/// A file as a block device; given back when dropped.
+/// A file as a block device; detached when dropped.
 pub struct Loop {
     pub device: String,
 }

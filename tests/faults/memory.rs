@@ -28,7 +28,7 @@ const EVENTS: usize = 15;
 /// Clients that send at once and end at once: what they hold together is more than the limit.
 const HOLDING: usize = 96;
 
-/// A server of which the kernel takes no more memory than that.
+/// A server whose memory the kernel limits to that.
 fn limited(home: &std::path::Path) -> Server {
     let limit = format!("ulimit -d {LIMIT_KIB} && exec \"$@\"");
     let setup = Setup::new(home, &home.join("data"));
@@ -40,7 +40,7 @@ fn large_batch() -> String {
     format!(r#"{{"events":[{}]}}"#, vec![&*event; EVENTS].join(","))
 }
 
-/// Sends a request but for its last byte; `None` when the server leaves before it took that much.
+/// Sends a request except its last byte; `None` when the server closes before.
 fn send_most(address: SocketAddr, client: usize, body: &str) -> Option<TcpStream> {
     let mut stream = TcpStream::connect(address).unwrap();
     let patience = Some(Duration::from_secs(60));
@@ -61,7 +61,8 @@ fn requests_that_are_all_under_way_at_once_keep_to_their_room() {
     let home = tempfile::tempdir().unwrap();
     let mut server = limited(home.path());
     let (batch, address) = (large_batch(), server.address);
-    // Everybody has sent what the server takes before anybody ends: they cannot come one by one.
+    // Every client has sent what the server reads before any of them ends: they cannot be served
+    // one by one.
     let (sent, measured) = (Barrier::new(HOLDING + 1), Barrier::new(HOLDING + 1));
     let (taken, peak) = std::thread::scope(|scope| {
         let one = |client| {

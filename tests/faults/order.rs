@@ -1,8 +1,8 @@
-//! The order of things, seen from outside: no answer leaves the process before the bytes it
-//! acknowledges were written to the journal and a sync of that file, begun afterwards, succeeded,
-//! nor before the name of a new journal file was synced. An answer is a 200 with events, a 201 with
-//! a session and what it began with, and every line of an append stream. A tracer writes the calls
-//! down; here they are read. It must not ask the program.
+//! The order of system calls, observed from outside: no answer leaves the process before the bytes
+//! it acknowledges were written to the journal and a sync of that file, begun afterwards,
+//! succeeded, nor before the name of a new journal file was synced. An answer is a 200 with events,
+//! a 201 with a session and its first events, and every line of an append stream. A tracer records
+//! the calls; here they are read. It must not ask the program.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -26,14 +26,14 @@ const SENDING: &[&str] = &["write", "writev", "sendto", "sendmsg"];
 /// What the answers to be judged are.
 const KINDS: [&str; 3] = ["events", "creation", "line"];
 
-/// What a trace says.
+/// The result of a trace.
 #[derive(Debug, Default)]
 struct Verdict {
     /// Events answered, by the kind of answer.
     answers: BTreeMap<&'static str, u64>,
     syncs: u64,
     created: u64,
-    /// The kind of answer, and what is wrong with it.
+    /// The kind of answer, and the violation.
     violations: Vec<(&'static str, String)>,
 }
 
@@ -42,7 +42,7 @@ struct Verdict {
 struct Oracle<'a> {
     /// Where each event was written, and when that was done.
     written: HashMap<&'a str, (&'a str, usize)>,
-    /// Events written by a call that syncs what it writes.
+    /// Events written by a call that syncs.
     durable: HashSet<&'a str>,
     /// When the last successful sync of a file began.
     synced: HashMap<&'a str, usize>,
@@ -114,7 +114,7 @@ impl<'a> Oracle<'a> {
         match call.name() {
             _ if !call.succeeded() => {}
             "pwrite64" | "pwritev2" => {
-                // It syncs what it wrote itself, and nothing else.
+                // It syncs its own bytes, and nothing else.
                 let durable = call.begun.contains("RWF_DSYNC") || end.contains("RWF_DSYNC");
                 self.verdict.syncs += u64::from(durable);
                 let marks = after(call.begun, r#"\"mark\":\""#);

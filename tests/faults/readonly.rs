@@ -1,6 +1,6 @@
-//! A data directory that may not be written: mounted read-only, given up by its file system under a
+//! A data directory that cannot be written: mounted read-only, shut down by its file system under a
 //! running server (a mount does not turn read-only while files are open for writing), immutable, of
-//! another user. The program says so in words a person can act on, and keeps what it has.
+//! another user. The program reports it with an action, and keeps what it has.
 
 use std::{collections::BTreeMap, fs, os::unix::fs::PermissionsExt as _};
 
@@ -36,7 +36,7 @@ fn agrees(server: &Server, known: &mut BTreeMap<String, Ledger>) {
     tally.assert_nothing_wrong();
 }
 
-/// Sends request `number` until the store says that it takes no writes; it must stay so.
+/// Sends request `number` until the store refuses writes; it must keep refusing.
 fn turns_read_only(server: &Server, known: &mut BTreeMap<String, Ledger>, mut number: u64) {
     let ledger = known.get_mut("s").unwrap();
     let mut tally = Tally::default();

@@ -19,7 +19,7 @@ use super::{
     machine::{Dice, eventually, pause},
 };
 
-/// Longest wait for a server to say that it listens.
+/// Longest wait for a server to report that it listens.
 const START: Duration = Duration::from_secs(60);
 
 /// How to start a server.
@@ -31,7 +31,7 @@ pub struct Setup {
     home: PathBuf,
 }
 
-/// A server that did not start, or did not live to say so.
+/// A server that ended before it was ready.
 #[derive(Debug)]
 pub struct Ended {
     pub code: Option<i32>,
@@ -40,7 +40,7 @@ pub struct Ended {
 
 /// A running server.
 pub struct Server {
-    /// The server, or what was put before it.
+    /// The server, or its wrapper.
     child: Child,
     pub pid: u32,
     pub address: SocketAddr,
@@ -149,7 +149,7 @@ impl Server {
         Wire::new(self.address)
     }
 
-    /// What it wrote to standard error.
+    /// Its standard error.
     pub fn said(&self) -> String {
         read(&self.err)
     }
@@ -158,7 +158,7 @@ impl Server {
         self.child.try_wait().unwrap().is_none()
     }
 
-    /// Whether it is gone, or about to be: a tracer outlives what it traced for a moment.
+    /// Whether it ends soon: a tracer outlives its program for a moment.
     pub fn ends_soon(&mut self) -> bool {
         (0..200).any(|_| {
             let gone = !self.is_alive();
@@ -171,11 +171,11 @@ impl Server {
 
     fn signal(&self, signal: Signal) {
         let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw).unwrap();
-        // Gone already is as good.
+        // It may have ended already.
         let _ = kill_process(pid, signal);
     }
 
-    /// SIGKILL, and waits until it is gone.
+    /// Sends SIGKILL, and waits for its end.
     pub fn kill(&mut self) {
         self.signal(Signal::KILL);
         self.child.wait().unwrap();
@@ -197,7 +197,7 @@ impl Server {
         fs::read_dir(format!("/proc/{}/fd", self.pid)).map_or(0, Iterator::count)
     }
 
-    /// A number of `/proc/PID/status`, in KiB where it is a size.
+    /// A number of `/proc/PID/status`, in KiB for a size.
     pub fn status(&self, field: &str) -> u64 {
         let text = read(Path::new(&format!("/proc/{}/status", self.pid)));
         let line = text.lines().find_map(|line| line.strip_prefix(&format!("{field}:")));

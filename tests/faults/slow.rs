@@ -18,7 +18,7 @@ use super::{
     writers::{check_all, send},
 };
 
-/// A server of which `which` syncs of a thread take so many seconds.
+/// A server where `which` syncs of a thread take so many seconds.
 fn delayed(home: &tempfile::TempDir, seconds: u64, which: &str) -> Server {
     let fault = format!("inject=fdatasync:delay_enter={}:when={which}", seconds * 1_000_000);
     let words = ["strace", "-f", "-qq", "-o", "/dev/null", "--seccomp-bpf", "-e"];
@@ -103,15 +103,15 @@ fn a_silent_disk_is_not_ready_keeps_nobody_waiting_and_comes_back() {
     tally.assert_nothing_wrong();
 }
 
-/// Appends that come before a silent disk, and the bytes of each.
+/// Appends to a silent disk, and the bytes of each.
 const APPENDS: usize = 200;
 const APPEND_BYTES: u64 = 3 << 20;
-/// Of what waits, at most; the one that goes beyond it is taken.
+/// Most bytes that wait; the append that exceeds it is still accepted.
 const WAITING_BYTES_MAX: u64 = (64 << 20) + APPEND_BYTES;
 /// Requests at once: those that wait, and so many that are read and refused.
 const BEING_READ: u64 = 6;
 const AT_ONCE: u64 = WAITING_BYTES_MAX / APPEND_BYTES + BEING_READ;
-/// Longest wait for one of them to be answered; then all of them wait for the disk, and more come.
+/// Longest wait for the first answer; after that all of them wait for the disk, and more arrive.
 const ANSWERED_WITHIN: Duration = Duration::from_millis(300);
 
 #[test]
@@ -120,7 +120,7 @@ fn what_waits_for_a_silent_disk_is_bounded() {
         return;
     }
     let home = tempfile::tempdir().unwrap();
-    // Long enough for all of them to arrive; where a busy machine takes longer, fewer wait.
+    // Long enough for all of them to arrive; on a busy machine fewer wait.
     let server = delayed(&home, 12, "4");
     let text = "x".repeat(APPEND_BYTES as usize);
     let event = Arc::new(format!(r#"{{"events":[{{"type":"a.b","text":"{text}"}}]}}"#));
@@ -152,7 +152,7 @@ fn what_waits_for_a_silent_disk_is_bounded() {
     assert!(refused.iter().all(|(_, _, later)| *later), "{refused:?}");
     assert!(verdicts.len() > refused.len(), "nothing was taken when the disk came back");
     // Bodies take 256 MiB while they are read and until they are answered, frames 64; the rest is
-    // what a body is parsed into. Without a bound of frames as much again as the bodies.
+    // parsed bodies. Without a bound, frames would take as much again as the bodies.
     let room = (256 << 20) + WAITING_BYTES_MAX + (128 << 20);
     assert!(grown < room, "memory grew by {grown_mib} MiB of {}", room >> 20);
 }

@@ -17,7 +17,7 @@ use super::{
 pub const SESSIONS: [&str; 2] = ["a", "b"];
 /// Requests of a story to each session.
 pub const REQUESTS: u64 = 40;
-/// Requests between two bodies that are taken away.
+/// Requests between two redactions.
 const REDACTED_EVERY: u64 = 3;
 /// Requests before the master key is changed.
 const ROTATED_AFTER: u64 = 10;
@@ -28,19 +28,19 @@ pub enum Plot {
     /// To a store that has to be made first.
     Creation,
     Appends,
-    /// Bodies are taken away.
+    /// Events are redacted.
     Redactions,
-    /// In an encrypted store, too, whose master key is changed.
+    /// Also in an encrypted store, whose master key is changed.
     Rotation,
 }
 
 impl Plot {
-    /// A server under the master key that was there first, or the one that comes after it.
+    /// A server under the first master key, or the next one.
     fn setup(self, home: &Path, changed: bool) -> Setup {
         let setup = Setup::new(home, &home.join("data")).small();
         match self {
             Self::Creation | Self::Appends => setup,
-            // Uncompressed, so that what must be gone would be found.
+            // Uncompressed, so that a remaining body would be found.
             Self::Redactions => setup.with("SESSIONLOG_COMPRESSION", "off"),
             Self::Rotation if changed => {
                 setup.with("SESSIONLOG_KEY", &key(2)).with("SESSIONLOG_KEY_PREVIOUS", &key(1))
@@ -50,8 +50,7 @@ impl Plot {
     }
 }
 
-/// A data directory that a kill left with work for recovery, or none yet, and what its clients
-/// know.
+/// A data directory that a kill left with work for recovery, or none yet, and its clients' ledgers.
 pub struct Before {
     home: tempfile::TempDir,
     pub plot: Plot,
@@ -102,8 +101,7 @@ impl Before {
         copy
     }
 
-    /// After any fault: the next start must agree with what is known, and take the rest of the
-    /// story.
+    /// After any fault: the next start must agree with the ledgers, and complete the story.
     pub fn judge(
         &self,
         copy: &Path,
@@ -185,8 +183,8 @@ impl<'a> Story<'a> {
         Self { plot, known, began: next, next, rotated: false, tally, refused }
     }
 
-    /// Sends requests up to number `to`, each to both sessions; every refused one again, a few
-    /// times. Ends early when the server is gone.
+    /// Sends requests up to number `to`, each to both sessions, with a few retries. Ends early when
+    /// the server is gone.
     pub fn tell(&mut self, server: &mut Server, to: u64) {
         let mut wire = server.wire().patient(Duration::from_secs(20));
         while self.next < to {
@@ -225,7 +223,7 @@ impl<'a> Story<'a> {
         true
     }
 
-    /// Takes away a body of the first session, half as old as the session: the journal has it, an
+    /// Redacts an event of the first session, half as old as the session: it is in the journal, an
     /// open segment, or a sealed one.
     fn redact(&mut self, wire: &mut Wire) -> bool {
         let (session, mark) = (SESSIONS[0], Mark { writer: 0, request: self.next / 2, place: 0 });
@@ -247,7 +245,7 @@ impl<'a> Story<'a> {
         true
     }
 
-    /// What was answered when it was not a refusal, each of which must have a name.
+    /// The answer, unless it was a refusal, each of which must have a code.
     fn asked(&mut self, mut ask: impl FnMut() -> std::io::Result<Reply>) -> Option<Reply> {
         for _ in 0..6 {
             let reply = ask().ok()?;

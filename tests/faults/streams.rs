@@ -1,6 +1,6 @@
-//! A client of the append stream that never gives up: it keeps lines under way, takes their answers
-//! in order, and after every break sends again whatever was not answered, with the same event ids
-//! or the same key. It must not judge; the ledger does.
+//! A client of the append stream with endless retries: it keeps lines in flight, reads their
+//! answers in order, and after every break sends unanswered lines again, with the same event ids or
+//! the same key. It must not judge; the ledger does.
 
 use std::{
     io::{self, BufRead as _, BufReader, Read as _, Write as _},
@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// One append stream, both ways.
 struct Lines {
     stream: BufReader<TcpStream>,
-    /// Answers that came and were not taken, the last of them perhaps not whole.
+    /// Unread answers, the last of them perhaps incomplete.
     text: Vec<u8>,
     begun: bool,
 }

@@ -1,5 +1,5 @@
-//! What a tracer wrote down, call by call: where each began and how it ended, also where threads
-//! interrupt each other's lines. It must not know what a call means.
+//! The calls in a tracer's output: where each began and how it ended, even where threads interrupt
+//! each other's lines. It must not interpret a call.
 
 use std::collections::BTreeMap;
 
@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 #[derive(Clone, Copy, Debug)]
 pub struct Call<'a> {
     pub thread: &'a str,
-    /// Name and arguments, as far as they were known when it began.
+    /// Name and arguments, as far as they were printed at its begin.
     pub begun: &'a str,
     /// The line on which it began.
     pub since: usize,
-    /// What was written when it ended, the result last, and on which line.
+    /// The text at its end, the result last, and its line.
     pub ended: Option<(&'a str, usize)>,
 }
 
@@ -20,12 +20,12 @@ impl<'a> Call<'a> {
         self.begun.split('(').next().unwrap_or_default()
     }
 
-    /// What it returned, once it has.
+    /// Its return value, once it has ended.
     pub fn result(&self) -> Option<&'a str> {
         Some(self.ended?.0.rsplit_once(" = ")?.1)
     }
 
-    /// Whether it has ended and done what it says.
+    /// Whether it has ended with success.
     pub fn succeeded(&self) -> bool {
         let failed = |result: &str| result.starts_with(['-', '?']) || result.contains("(INJECTED)");
         self.result().is_some_and(|result| !failed(result))
@@ -39,7 +39,7 @@ impl<'a> Call<'a> {
         whole.rsplit_once(" = ").map_or(whole.clone(), |(arguments, _)| arguments.to_owned())
     }
 
-    /// Whether a write took less than it was given.
+    /// Whether a write wrote less than it was given.
     pub fn is_short_write(&self) -> bool {
         let arguments = self.arguments();
         let given = match self.name() {

@@ -46,7 +46,7 @@ fn write(server: &Server, known: &mut BTreeMap<String, Ledger>, numbers: std::op
     }
 }
 
-/// Files whose cutting hurts session `cut` alone: those that appear while only it is written.
+/// Cuts files of session `cut` only: those that appear while only it is written.
 fn cut_under_readers(extension: &str) {
     let home = tempfile::tempdir().unwrap();
     let data = home.path().join("data");
@@ -58,7 +58,7 @@ fn cut_under_readers(extension: &str) {
     let mut server = setup.up();
     let mut known = BTreeMap::new();
     write(&server, &mut known, 0..120);
-    // Settled and, for the most part, sealed: the rest comes with the timer.
+    // Settled and mostly sealed: the timer does the rest.
     eventually("segments", || (segments(&data, extension).len() >= 2).then_some(()));
     let files = segments(&data, extension);
     let hash = |path: &PathBuf| path.file_name().unwrap().to_str().unwrap()[..64].to_owned();
@@ -82,7 +82,7 @@ fn cut_under_readers(extension: &str) {
         let readers = SESSIONS.map(reader);
         pause(Duration::from_millis(100));
         let cut = |keep: u64| {
-            // Asked again each time: an open segment may be sealed meanwhile, and then goes away.
+            // Listed again each time: an open segment may be sealed meanwhile, and is then deleted.
             for file in segments(&data, extension).iter().filter(|file| hash(file) == victim) {
                 if let Ok(file) = fs::File::options().write(true).open(file) {
                     file.set_len(keep).unwrap();
@@ -106,7 +106,7 @@ fn cut_under_readers(extension: &str) {
     }
     let hurt = codes.iter().filter(|codes| codes.keys().any(|(status, _)| *status == 423)).count();
     assert_eq!(hurt, 1, "{extension}: one session is hurt and says so: {codes:?}");
-    // The other one is as it was.
+    // The other session is unchanged.
     let mut tally = Tally::default();
     let unhurt = SESSIONS.iter().zip(&codes).find(|(_, codes)| codes.len() == 1);
     let (session, _) = unhurt.unwrap();

@@ -89,7 +89,7 @@ pub fn search(directory: &Path, words: &[String], tally: &mut Tally) {
     }
 }
 
-/// One round: so many kills under harnesses, then everything is looked at.
+/// One round: so many kills under harnesses, then a check of everything.
 fn round(
     setup: &Setup,
     keys: Option<&Arc<Mutex<Keys>>>,
@@ -141,7 +141,7 @@ fn kill_9_under_forks_leases_checkpoints_redactions_and_rotations_takes_nothing_
     let kills = number("SESSIONLOG_KILLS", 30);
     let mut dice = Dice(number("SESSIONLOG_SEED", 11) | 1);
     let home = tempfile::tempdir().unwrap();
-    // Uncompressed, so that what must be gone would be found.
+    // Uncompressed, so that a remaining body would be found.
     let stores = ["plain", "encrypted"].map(|name| {
         Setup::new(home.path(), &home.path().join(name))
             .small()
@@ -150,7 +150,7 @@ fn kill_9_under_forks_leases_checkpoints_redactions_and_rotations_takes_nothing_
     let keys = Arc::new(Mutex::new(Keys::default()));
     let (mut done, mut total, mut rounds) = (0, Tally::default(), 0);
     while done < kills {
-        // Each store gets its share, whatever was asked for.
+        // Each store gets its share of the kills.
         let now = ROUND.min((kills / 2).max(1)).min(kills - done);
         let keys = (rounds % 2 == 1).then_some(&keys);
         total.add(&round(&stores[rounds % 2], keys, rounds as u64, now, &mut dice));

@@ -1,4 +1,4 @@
-//! Clients that write and read all the time and never give up: after every failure they ask again
+//! Clients that write and read all the time, with endless retries: after every failure they retry
 //! with the same event ids or the same `Idempotency-Key`. It must not judge; the ledger does.
 
 use std::{
@@ -19,7 +19,7 @@ use super::{
     machine::pause,
 };
 
-/// Where the server is now, and what is known of its sessions.
+/// The current server, and the ledgers of its sessions.
 #[derive(Default)]
 pub struct Board {
     place: Mutex<(u64, Option<SocketAddr>)>,
@@ -46,7 +46,7 @@ impl Board {
         self.stop.load(Ordering::Acquire)
     }
 
-    /// The server's address, once it is somewhere.
+    /// The server's address, while it runs.
     pub fn address(&self) -> Option<SocketAddr> {
         let mut place = self.place.lock().unwrap();
         while !self.stopped() {
@@ -130,7 +130,7 @@ pub fn send(wire: &mut Wire, session: &str, writer: u64, request: u64) -> std::i
     wire.call("POST", &path, if ids { &[] } else { &headers }, &body)
 }
 
-/// Every slice of a session; an empty list when it is not known.
+/// Every slice of a session; an empty list for an unknown one.
 pub fn whole(wire: &mut Wire, session: &str) -> Result<Vec<Value>, String> {
     let (mut slices, mut from) = (Vec::new(), 0);
     loop {
@@ -152,7 +152,7 @@ pub fn whole(wire: &mut Wire, session: &str) -> Result<Vec<Value>, String> {
     }
 }
 
-/// Compares all sessions of a server with what is known of them.
+/// Compares all sessions of a server with their ledgers.
 pub fn check_all(wire: &mut Wire, ledgers: &mut BTreeMap<String, Ledger>, tally: &mut Tally) {
     for (session, ledger) in ledgers {
         match whole(wire, session) {

@@ -1,9 +1,30 @@
-//! The words of the documents: plain ones. Which are not, and what to write instead, is a table of
-//! docs/glossary.md, "Words not to use"; this reads it. It must not judge code or names of tests.
+//! Documents, comments and names use plain words. The words not to use, and what to write instead,
+//! are a table of docs/glossary.md, "Words not to use"; this reads it. It must not judge statements
+//! or names of tests.
 
 use std::fs;
 
-use super::{PAGES, assert_none, files, page, root};
+use super::{PAGES, Source, assert_none, files, literal, page, root, sources};
+
+/// Words that comments and names must not use, besides those of the glossary's table: documents
+/// use them in their plain sense.
+const REFUSED_IN_SOURCES: [&str; 3] = ["lies", "somebody", "told"];
+
+/// Files and directories whose comments and names are not plain yet. An entry without a fault must
+/// be removed, and none may be added.
+const NOT_PLAIN_YET: [&str; 9] = [
+    "src/access/jwt.rs",
+    "src/cli/",
+    "src/client/",
+    "src/hook/install/json.rs",
+    "src/http/",
+    "src/log/",
+    "src/mcp/",
+    "src/store/",
+    "src/wire/",
+];
+/// Keywords before a name that a file declares.
+const DECLARES: [&str; 8] = ["const", "enum", "fn", "mod", "static", "struct", "trait", "type"];
 
 /// The words that documents must not use, each as its parts: the first column of the glossary's
 /// table "Words not to use".
@@ -57,9 +78,9 @@ fn prose(document: &str, text: &str) -> Vec<(usize, String)> {
     words
 }
 
-fn unplain(document: &str, text: &str) -> Vec<String> {
+fn unplain(document: &str, text: &str, refused: &[Vec<String>]) -> Vec<String> {
     let (words, mut faults) = (prose(document, text), Vec::new());
-    for refused in words_not_to_use() {
+    for refused in refused {
         let says = |at: &[(usize, String)]| at.iter().map(|(_, word)| word).eq(refused.iter());
         let found = words.windows(refused.len()).filter(|at| says(at)).filter_map(|at| at.first());
         for (line, _) in found {
@@ -67,6 +88,67 @@ fn unplain(document: &str, text: &str) -> Vec<String> {
             faults.push(format!(
                 "{document}:{line}: `{word}`: see docs/glossary.md, Words not to use"
             ));
+        }
+    }
+    faults
+}
+
+/// The comments of a file, each on its own line; `|` on the other lines ends a phrase.
+fn comments(text: &str) -> String {
+    let mut lines = vec!["|"; text.lines().count()];
+    let (mut rest, mut line, mut before) = (text, 0, None);
+    while let Some(first) = rest.chars().next() {
+        let taken = literal(rest, before);
+        let (head, tail) = rest.split_at(taken.unwrap_or(first.len_utf8()));
+        if head.starts_with("//") {
+            let comment = head.trim_start_matches('/').trim_start_matches('!').trim();
+            *lines.get_mut(line).unwrap() = comment;
+        }
+        line += head.matches('\n').count();
+        before = if taken.is_some() { Some(' ') } else { Some(first) };
+        rest = tail;
+    }
+    lines.join("\n")
+}
+
+/// The words of a name: `goes_on` and `GoesOn` have two.
+fn words_of(name: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    for c in name.chars() {
+        let begins = c == '_' || c.is_uppercase() && name.chars().any(char::is_lowercase);
+        if begins && words.last().is_some_and(|word| !word.is_empty()) {
+            words.push(String::new());
+        }
+        words.last_mut().unwrap().extend(c.to_lowercase().filter(|c| *c != '_'));
+    }
+    words
+}
+
+/// Names that the file declares outside of tests, with their lines.
+fn names_of(source: &Source) -> Vec<(usize, &str)> {
+    let mut found = Vec::new();
+    for (line, text) in source.lines() {
+        let mut parts = text.split(|c: char| !c.is_alphanumeric() && c != '_');
+        while let Some(part) = parts.next() {
+            if DECLARES.contains(&part) {
+                found.extend(parts.next().map(|name| (line, name)));
+            }
+        }
+    }
+    found
+}
+
+/// Words of a source file's comments and names that are not plain.
+fn unplain_source(source: &Source) -> Vec<String> {
+    let mut refused = words_not_to_use();
+    refused.extend(REFUSED_IN_SOURCES.map(|word| vec![word.to_owned()]));
+    let mut faults = unplain(&source.path, &comments(&source.text), &refused);
+    for (line, name) in names_of(source) {
+        let words = words_of(name);
+        let says =
+            |refused: &&Vec<String>| words.windows(refused.len()).any(|at| at == &refused[..]);
+        if refused.iter().any(|refused| says(&refused)) {
+            faults.push(format!("{}:{line}: the name `{name}` is not plain", source.path));
         }
     }
     faults
@@ -83,12 +165,62 @@ fn pages() -> Vec<(String, String)> {
 
 #[test]
 fn documents_use_plain_words() {
-    let pages = pages();
-    assert_none(&pages.iter().flat_map(|(path, text)| unplain(path, text)).collect::<Vec<_>>());
+    let (pages, refused) = (pages(), words_not_to_use());
+    let faults = pages.iter().flat_map(|(path, text)| unplain(path, text, &refused));
+    assert_none(&faults.collect::<Vec<_>>());
+}
+
+#[test]
+fn comments_and_names_use_plain_words() {
+    let (mut faults, mut unfinished) = (Vec::new(), Vec::new());
+    for source in sources() {
+        // Its planted faults are such words.
+        if source.path == "tests/tidy/words.rs" {
+            continue;
+        }
+        let of = NOT_PLAIN_YET.iter().find(|path| source.path.starts_with(*path));
+        let found = unplain_source(&source);
+        match of {
+            Some(path) if !found.is_empty() => unfinished.push(*path),
+            Some(_) => {}
+            None => faults.extend(found),
+        }
+    }
+    for path in NOT_PLAIN_YET.iter().filter(|path| !unfinished.contains(path)) {
+        faults.push(format!("{path} is plain now: remove it from NOT_PLAIN_YET"));
+    }
+    assert_none(&faults);
+}
+
+#[test]
+fn a_comment_or_name_that_is_not_plain_is_reported() {
+    for (text, expected) in [
+        ("/// Nobody reads it.\nfn a() {}", "d:1: `nobody`"),
+        ("fn a() {\n    let b = 1; // It goes\n    // on.\n}", "d:2: `goes on`"),
+        ("//! Where it lies.", "d:1: `lies`"),
+        ("fn nobody() {}", "d:1: the name `nobody`"),
+        ("pub(super) struct WasTold(u64);", "d:1: the name `WasTold`"),
+    ] {
+        let found = unplain_source(&Source::new("src/d.rs", text));
+        let expected = expected.replacen('d', "src/d.rs", 1);
+        assert!(found.len() == 1 && found[0].starts_with(&expected), "{text:?} gave {found:?}");
+    }
+    for text in [
+        "let nobody = \"// nobody goes on\";",
+        "// It goes.\nlet a = 1;\n// On time, `told` and `fn nobody()`.",
+        "#[cfg(test)]\nmod tests {\n    fn nobody_reads_it() {}\n}",
+    ] {
+        assert_eq!(
+            unplain_source(&Source::new("src/d.rs", text)),
+            Vec::<String>::new(),
+            "{text:?}"
+        );
+    }
 }
 
 #[test]
 fn a_word_that_is_not_plain_is_reported() {
+    let refused = words_not_to_use();
     for (text, expected) in [
         ("Nobody reads it.", "d:1: `nobody`"),
         ("one\n(whoever asks)", "d:2: `whoever`"),
@@ -98,7 +230,7 @@ fn a_word_that_is_not_plain_is_reported() {
         ("```\ncode\n```\nit goes on", "d:4: `goes on`"),
         ("The caller **is told** so.", "d:1: `is told`"),
     ] {
-        let found = unplain("d", text);
+        let found = unplain("d", text, &refused);
         assert!(found.len() == 1 && found[0].starts_with(expected), "{text:?} gave {found:?}");
     }
     for text in [
@@ -108,9 +240,9 @@ fn a_word_that_is_not_plain_is_reported() {
         "it goes, on the whole, well",
         "where it is. Told so",
     ] {
-        assert_eq!(unplain("d", text), Vec::<String>::new(), "{text:?}");
+        assert_eq!(unplain("d", text, &refused), Vec::<String>::new(), "{text:?}");
     }
     let row = "| nobody | `tests/a.rs::b` |";
-    assert_eq!(unplain("docs/guarantees.md", row), Vec::<String>::new());
-    assert_eq!(unplain("docs/http.md", row).len(), 1);
+    assert_eq!(unplain("docs/guarantees.md", row, &refused), Vec::<String>::new());
+    assert_eq!(unplain("docs/http.md", row, &refused).len(), 1);
 }

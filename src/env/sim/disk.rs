@@ -1,5 +1,5 @@
 //! The simulated disk's state: names, durable names, files, planned faults, trace. Every call goes
-//! through `run`, which counts it and decides its fate. It must not be reached but under its lock.
+//! through `run`, which counts it and decides its fate. It must only be accessed under its lock.
 
 use std::{collections::BTreeMap, io, sync::Arc};
 
@@ -17,7 +17,7 @@ pub(super) enum When {
     Writing(Arc<str>),
 }
 
-/// A fault to come.
+/// A planned fault.
 #[derive(Clone, Debug)]
 pub(super) struct Planned {
     pub(super) when: When,
@@ -195,7 +195,7 @@ impl Disk {
             None => act(self),
             Some(fault @ (Fault::Kill | Fault::PowerLoss)) => {
                 if self.dice.chance(50) {
-                    // The call happened and its answer was never heard.
+                    // The call took effect and its result is lost.
                     drop(act(self));
                 }
                 Err(self.crash(fault))
@@ -238,7 +238,7 @@ impl Disk {
         }
     }
 
-    /// Syncs one file, or with `None` everything; only a part of it when the call names one.
+    /// Syncs one file, or with `None` everything; only a range when the call has one.
     pub(super) fn sync(&mut self, life: u64, file: Option<usize>, call: Call) -> io::Result<()> {
         let part = call.byte_offset..call.byte_offset + call.bytes;
         let part = Some(part).filter(|part| !part.is_empty());
@@ -246,7 +246,7 @@ impl Disk {
         let succeeds = match fault {
             None => true,
             Some(Fault::Io | Fault::Spoil) => false,
-            // The crash may come after the device answered; else it decides what was kept.
+            // The crash may come after the device finished; else it decides what was kept.
             Some(_) => self.dice.chance(50),
         };
         let wanted = self.files.iter_mut().enumerate();
@@ -407,7 +407,7 @@ impl Disk {
                 change.apply(&mut self.durable);
             }
         }
-        // A name whose directory is gone is gone. Sorted, so a directory comes before its names.
+        // A name in a missing directory is missing. Sorted, so a directory comes before its names.
         let mut whole = Names::new();
         for (path, node) in std::mem::take(&mut self.durable) {
             let above = parent(&path);
@@ -430,7 +430,7 @@ impl Disk {
         gone()
     }
 
-    // -- behind the process's back -------------------------------------------------------------
+    // -- unseen by the process ----------------------------------------------------------------
 
     pub(super) fn files(&self) -> Vec<String> {
         let files = self.names.iter().filter(|(_, node)| **node != Node::Directory);

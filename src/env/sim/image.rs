@@ -15,7 +15,7 @@ pub(super) struct Image {
     cached: Vec<u8>,
     /// The device. It may be shorter: a new size is durable with the next sync.
     durable: Vec<u8>,
-    /// Sectors written since a sync last looked at them.
+    /// Sectors written since the last sync.
     dirty: BTreeSet<usize>,
     /// Sectors the device cannot read, until they are written again.
     unreadable: BTreeSet<usize>,
@@ -32,7 +32,7 @@ fn copy_sector(from: &[u8], to: &mut [u8], sector: usize) {
     }
 }
 
-/// Writes into `to`, growing it with zeros; answers the sectors touched.
+/// Writes into `to`, growing it with zeros; returns the sectors touched.
 fn write(to: &mut Vec<u8>, byte_offset: usize, bytes: &[u8]) -> std::ops::Range<usize> {
     let end = byte_offset + bytes.len();
     if to.len() < end {
@@ -86,8 +86,8 @@ impl Image {
         Some(bytes)
     }
 
-    /// Makes size and dirty sectors durable, or only the sectors of a part when it says so. What an
-    /// earlier sync lost stays lost: it is clean.
+    /// Makes size and dirty sectors durable, or only the sectors of a range. What an earlier failed
+    /// sync lost stays lost: it is clean.
     pub(super) fn sync(&mut self, part: Option<std::ops::Range<u64>>) {
         self.durable.resize(self.cached.len(), 0);
         let sectors = match part {
@@ -102,8 +102,8 @@ impl Image {
         }
     }
 
-    /// A sync that fails: every page counts as clean, and reached the device or did not. With
-    /// `spoil` none did, and one of the sectors that it tried to write is no more what it was.
+    /// A failed sync: every page counts as clean, and reached the device or did not. With `spoil`
+    /// none did, and one of the sectors that it tried to write is destroyed.
     pub(super) fn fail_sync(&mut self, dice: &Dice, spoil: bool) {
         self.strayed = true;
         let tried = std::mem::take(&mut self.dirty);

@@ -1,16 +1,18 @@
 //! The simulated disk: the faults that tests run the engine on. One seed decides every outcome, so
 //! a failing seed is a bug report. It must not be kinder than a real disk.
 //!
-//! What it does to its user:
-//! - At a power loss every 512-byte sector written and not synced is old or new, each on its own;
-//!   a file may have kept its new size without its new bytes (zeros); every name created, renamed
-//!   or removed and not made durable by `sync_dir` is there or not. Now and then a sector is
-//!   written back before anybody asked, so that an older of its unsynced contents is there.
-//! - A `kill` keeps the page cache, so what was written is still seen, and still not durable.
-//! - A failed sync marks the pages clean: reads show the new bytes, the device has the old ones or
-//!   some of the new, the next sync succeeds and means nothing. `evict` shows what the device has.
-//! - A full disk takes a part of a write; so do short writes, failed writes and a crash within one.
-//! - Any call may fail, once or for ever, by its number or by what it does.
+//! Faults that it simulates:
+//! - At a power loss every 512-byte sector written and not synced is old or new, each on its own; a
+//!   file may have kept its new size without its new bytes (zeros); every name created, renamed or
+//!   removed and not made durable by `sync_dir` is there or not. At times a sector is written back
+//!   early, so that an older version of its unsynced contents is there.
+//! - A `kill` keeps the page cache, so what was written is still visible, and still not durable.
+//! - A failed sync marks the pages clean: reads return the new bytes, the device has the old ones
+//!   or some of the new, the next sync succeeds and proves nothing. `evict` makes reads return what
+//!   the device has.
+//! - A full disk accepts a part of a write; so do short writes, failed writes and a crash within
+//!   one.
+//! - Any call may fail, once or for ever, selected by its number or its kind.
 //! - Bits rot, sectors turn to zeros, change places or cannot be read, files vanish: by hand, on
 //!   the durable image.
 //!
@@ -69,13 +71,13 @@ pub enum Op {
 /// One call as the trace keeps it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// What it did.
+    /// The operation.
     pub op: Op,
     /// To which file or directory.
     pub path: Arc<str>,
-    /// Where in the file; 0 when that means nothing.
+    /// The offset in the file; 0 when it has none.
     pub byte_offset: u64,
-    /// How many bytes; 0 when that means nothing.
+    /// The number of bytes; 0 when it has none.
     pub bytes: u64,
 }
 
@@ -86,19 +88,19 @@ impl fmt::Display for Call {
     }
 }
 
-/// What goes wrong.
+/// A fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// EIO. A write may have written a part; a sync leaves the pages clean, durable or not.
     Io,
     /// ENOSPC, on calls that need space; a write may have written a part.
     Full,
-    /// A write that stops early and says so.
+    /// A write that stops early and reports it.
     Short,
     /// EACCES, on calls that open a file.
     Denied,
-    /// EIO on a sync, and one of the sectors it tried to write is zeros now, what was durable in it
-    /// included. No engine can mend that before its next write: a test lets it make one.
+    /// EIO on a sync, and one of the sectors it tried to write is zeros now, including what was
+    /// durable in it. No engine can repair that before its next write: a test lets it make one.
     Spoil,
     /// The process is killed within the call.
     Kill,
@@ -153,7 +155,7 @@ impl Sim {
         sim
     }
 
-    /// The keys that the next start is given.
+    /// Sets the keys of the next start.
     pub fn set_keys(&self, keys: Option<MasterKeys>) {
         *lock(&self.keys) = keys.map(Arc::new);
     }
@@ -201,13 +203,13 @@ impl Sim {
         self.disk().plan(Planned { when: When::Next(op), fault, persistent });
     }
 
-    /// Lets every call that writes below `path` fail (creates, opens for writing, writes, syncs),
-    /// until it is healed: a bad place of the device, under a file or under all of a session's.
+    /// Makes every call that writes below `path` fail (creates, opens for writing, writes, syncs),
+    /// until it is healed: a bad area of the device, under a file or under all of a session's.
     pub fn fail_writing(&self, path: &str, fault: Fault) {
         self.disk().plan(Planned { when: When::Writing(path.into()), fault, persistent: true });
     }
 
-    /// How many crashes there were: a process that saw another number is gone.
+    /// The number of crashes: a process that saw another number is dead.
     #[must_use]
     pub fn lives(&self) -> u64 {
         self.disk().life()
@@ -236,7 +238,7 @@ impl Sim {
         self.disk().power_losses()
     }
 
-    /// Bytes the disk holds at most; `None` is no limit.
+    /// The capacity of the disk in bytes; `None` is unlimited.
     pub fn set_capacity(&self, bytes: Option<u64>) {
         self.disk().set_capacity(bytes);
     }
@@ -277,8 +279,8 @@ impl Sim {
         self.disk().read_durable(path)
     }
 
-    /// Puts bytes on the device behind the process's back: a file is created, with its
-    /// directories, when absent. Cached copies of the sectors go, unless they are dirty.
+    /// Writes bytes to the device without the process: a file is created, with its directories,
+    /// when absent. Cached copies of the sectors are dropped, unless they are dirty.
     pub fn write_durable(&self, path: &str, byte_offset: u64, bytes: &[u8]) {
         self.disk().rot(path, |image| image.write_durable(byte_offset, bytes));
     }
@@ -302,12 +304,12 @@ impl Sim {
         self.disk().rot(path, |image| image.swap_sectors(one, other));
     }
 
-    /// Lets every read of a 512-byte sector fail with EIO until it is written and synced.
+    /// Makes every read of a 512-byte sector fail with EIO until it is written and synced.
     pub fn spoil_sector(&self, path: &str, sector: u64) {
         self.disk().rot(path, |image| image.spoil_sector(sector));
     }
 
-    /// Lets a sector be read again, as it was.
+    /// Makes a sector readable again, unchanged.
     pub fn restore_sector(&self, path: &str, sector: u64) {
         self.disk().rot(path, |image| image.restore_sector(sector));
     }
@@ -317,7 +319,7 @@ impl Sim {
         self.disk().rot(path, |image| image.truncate(bytes));
     }
 
-    /// Takes a file away behind the process's back.
+    /// Removes a file without the process.
     pub fn remove_durable(&self, path: &str) {
         self.disk().remove_durable(path);
     }

@@ -1,4 +1,4 @@
-//! The simulated disk behind the traits of `env`. It must not decide anything: `disk` does.
+//! The `env` traits of the simulated disk. It must not decide anything: `disk` does.
 
 use std::{
     io,

@@ -1,4 +1,4 @@
-//! Each fault of the simulated disk, seen to do what its description says.
+//! Each fault of the simulated disk, compared with its description.
 
 use std::{io, time::Duration};
 

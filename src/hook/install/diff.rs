@@ -15,7 +15,7 @@ enum Line<'a> {
     More(&'a str),
 }
 
-/// The lines that go and come, each with some around it; empty when nothing changes.
+/// The removed and added lines, each with some context; empty when nothing changes.
 #[must_use]
 pub fn diff(before: &str, after: &str) -> String {
     let lines = lines(before, after);
@@ -57,7 +57,7 @@ fn lines<'a>(before: &'a str, after: &'a str) -> Vec<Line<'a>> {
     made
 }
 
-/// The longest common lines stay; what is between goes or comes.
+/// The longest common lines stay; the others are removed or added.
 fn compared<'a>(old: &[&'a str], new: &[&'a str]) -> Vec<Line<'a>> {
     if old.len().saturating_mul(new.len()) > COMPARED_MAX {
         let gone = old.iter().map(|line| Line::Less(line));
@@ -112,7 +112,7 @@ mod tests {
         let after = "1\n2\n3\n4\nnew\n5\n6\n7\n8\nother\n";
         let shown = diff(before, after);
         assert_eq!(shown, "@@ line 2 @@\n 2\n 3\n 4\n+new\n 5\n 6\n 7\n 8\n-9\n+other\n");
-        // Put together again it is either text.
+        // The parts must add up to either text.
         let side = |mark: char| -> String {
             let of = |line: &Line<'_>| match line {
                 Line::Same(text) => Some((*text).to_owned()),

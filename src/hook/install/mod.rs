@@ -1,5 +1,5 @@
-//! SETTING AGENTS UP: which files of Claude Code and Codex name us, and what each is to say. Plans
-//! are texts made of texts; what is not ours in a file stays as it is, to the byte. It must not
+//! SETUP OF AGENTS: which files of Claude Code and Codex name this program, and their new content.
+//! A plan maps a text to a text; other entries of a file stay as they are, to the byte. It must not
 //! read or write a file.
 
 mod diff;
@@ -20,7 +20,7 @@ pub(super) const TOOLSETS: &str = "research,events";
 /// Seconds that an agent's program waits for a hook at most; ours answers long before.
 const TIMEOUT_SECONDS: u64 = 10;
 
-/// The events that mean something to a fold, and those that answer, and which programs have them.
+/// The events with a meaning for a fold, and those with an answer, and the programs that have them.
 const EVENTS: [(&str, &[Agent]); 11] = {
     const BOTH: &[Agent] = &[Agent::ClaudeCode, Agent::Codex];
     [
@@ -90,16 +90,16 @@ pub enum Holds {
 /// A file that names us, or is to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// Where it is.
+    /// Its path.
     pub path: PathBuf,
-    /// What it holds of ours.
+    /// Which of our entries it holds.
     pub holds: Holds,
 }
 
 /// Why a file cannot be changed.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum PlanError {
-    /// It is not what its name says.
+    /// It is not of the format that its name says.
     #[error("{0}")]
     Broken(String),
     /// Something else is where we would be.
@@ -200,10 +200,10 @@ fn is_ours(line: &str) -> bool {
         && arguments.split(' ').next_back() == Some("hook")
 }
 
-/// What a file is to say so that it names us as `command`; the text as it is when it does.
+/// Adds our entries with `command`; returns the text unchanged when it has them.
 ///
 /// # Errors
-/// [`PlanError`] for a file that is not what its name says; nothing of it is changed then.
+/// [`PlanError`] for a file of another format; nothing is changed then.
 pub fn with_us(
     text: Option<&str>,
     holds: Holds,
@@ -248,7 +248,7 @@ pub fn with_us(
     }
 }
 
-/// What a file is to say so that it names us no more; the text as it is when it does not.
+/// Removes our entries; returns the text unchanged when it has none.
 ///
 /// # Errors
 /// Those of [`with_us`].
@@ -260,7 +260,7 @@ pub fn without_us(text: &str, holds: Holds) -> Result<String, PlanError> {
         Holds::Hooks => {
             let mut document = Document::of(text)?;
             for event in document.names(&["hooks"]) {
-                // From behind: what is left keeps its number.
+                // In reverse, so that the other indexes stay valid.
                 for (entry, hook) in ours_in(&document.entries(&["hooks", &event])).iter().rev() {
                     document.take(&["hooks", &event, entry, "hooks", hook]);
                 }

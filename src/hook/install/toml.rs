@@ -17,8 +17,7 @@ fn read(text: &str) -> Result<DocumentMut, PlanError> {
     })
 }
 
-/// What becomes of a text whose lines end as others end them, or that says how it is encoded: the
-/// same with what was made of the rest.
+/// Edits a text with LF as its line end and without its byte order mark, and restores both.
 fn plainly(
     text: &str,
     edit: impl FnOnce(&str) -> Result<String, PlanError>,

@@ -16,7 +16,7 @@ use crate::{
 
 /// How long a store that did not answer is left alone, so that not every call waits for it.
 const SILENCE: Duration = Duration::from_secs(5);
-/// In an answer's `_meta`: where it comes from.
+/// In an answer's `_meta`: the source of a reused result.
 const META_CACHE: &str = "sessionlog/cache";
 
 impl Desk {
@@ -53,7 +53,7 @@ impl Desk {
         Some(Value::Object(result))
     }
 
-    /// What the store says, if it says it at once.
+    /// The store's answer, if it comes within the timeout.
     async fn asked<T>(&self, ask: impl Future<Output = Result<T, ClientError>>) -> Option<T> {
         let clock = &self.options.clock;
         if clock.monotonic() < self.state().silent_until {
@@ -84,8 +84,8 @@ impl Desk {
                 same.and_then(|same| state.answered.get(same)).map(|one| one.record.clone());
             (self.server(&state).to_owned(), recorded, state.changed)
         };
-        // The log may not have heard yet of what changed since an answer; the desk has. Records
-        // become durable in order: with an answer, everything before it is.
+        // The log may not contain the latest changes yet; the desk knows them. Records become
+        // durable in order: once an answer is durable, so is everything before it.
         match recorded.filter(|record| record.number > changed) {
             // Longer than any caller waits; a slower store counts as no answer.
             Some(record) => {
@@ -106,18 +106,18 @@ impl Desk {
         Ok(serde_json::from_value(self.client.json(request).await?).ok())
     }
 
-    /// Whether earlier outputs of the call's session were given where it was made.
+    /// Whether this client got earlier outputs of the call's session.
     pub(super) fn was_given(&self, call: &Call) -> bool {
         self.state().given.contains(&given(call))
     }
 
-    /// Notes that they were; whether it is the first time.
+    /// Records that it did; whether it is the first time.
     pub(super) fn give(&self, call: &Call) -> bool {
         self.state().given.insert(given(call), ()).is_none()
     }
 
-    /// What tools answered in the session before, as a model reads it: what was not given where the
-    /// call was made, or, when it asks because it lost it, all that the budget takes.
+    /// Earlier results of the session as text for a model: those that this client did not get yet,
+    /// or, when it asks because it lost them, as many as the budget takes.
     pub(super) async fn earlier(&self, call: &Call, unseen: bool) -> Option<String> {
         if !self.give(call) && unseen {
             return None;

@@ -19,9 +19,9 @@ use crate::{
     },
 };
 
-/// How long a tool of ours may take, or a page of the server's list.
+/// Time limit of one of the proxy's own tools, and of a page of the server's list.
 const OWN_PATIENCE: Duration = Duration::from_secs(30);
-/// Pages of a list that are asked for at most.
+/// Most pages of a list that are requested.
 const PAGES_MAX: usize = 100;
 /// In a call's `_meta`: the client asks for earlier outputs with the answer.
 const META_CONTEXT: &str = "sessionlog/context";
@@ -103,7 +103,7 @@ impl Desk {
         }
     }
 
-    /// Asks the server for its tools, every page, before one of ours is taken for one of its.
+    /// Lists all tools of the server, so that none of its tools is taken for one of the proxy's.
     /// Without an answer it has none.
     async fn list<F: Future<Output = ()>>(&self, call: &Call, ask: impl Fn(String) -> F) {
         let mut cursor = None;
@@ -118,7 +118,7 @@ impl Desk {
             let params = params(call.meta.as_ref(), cursor);
             let method = "tools/list";
             let line = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
-            // The server may keep its stream open behind the answer.
+            // The server may keep its stream open after the answer.
             let asked = async {
                 let mut hears = hears;
                 tokio::select! {
@@ -166,7 +166,7 @@ impl Desk {
         }
     }
 
-    /// A fresh start: what was remembered is not, what was recorded stays.
+    /// A fresh start: earlier results are not reused any more, what was recorded stays.
     fn clear(&self, call: &Call) -> Value {
         let home = &call.open.home;
         let by = ("by", json!("clear_session").to_string());
@@ -184,7 +184,7 @@ impl Desk {
     }
 
     async fn recover(&self, call: &Call) -> Result<Value, ClientError> {
-        // What was queued so far belongs to the session, too.
+        // The queued events belong to the session, too.
         self.settled(call).await;
         let mut request =
             Request::post("/v1/tools/get_research_session").that_only_reads().json(&call.input);
@@ -202,7 +202,7 @@ impl Desk {
     }
 }
 
-/// Parameters of a list of ours: what the client's call says of its revision holds for it.
+/// Parameters of the proxy's own list request: the protocol revision is the client's.
 fn params(meta: Option<&Value>, cursor: Option<String>) -> Value {
     let meta = meta.and_then(Value::as_object).into_iter().flatten();
     let meta: Map<String, Value> = meta

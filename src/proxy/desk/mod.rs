@@ -29,11 +29,11 @@ use super::{
 };
 use crate::{client::Client, event::SessionId, wire::tool_cache::digest};
 
-/// Calls under way that are remembered; a client that never hears of one does not fill the memory.
+/// Most calls under way; bounds the memory of a client whose calls are never answered.
 const PENDING_MAX: usize = 10_000;
-/// Answers of this proxy that it remembers having given.
+/// Most answers that the proxy keeps as given.
 const ANSWERED_MAX: usize = 10_000;
-/// Sessions whose earlier outputs were given, by place.
+/// Most sessions with outputs given, over all clients.
 const GIVEN_MAX: usize = 10_000;
 
 /// The same call of the same caller in the same session.
@@ -52,7 +52,7 @@ pub(super) struct Call {
     open: Open,
 }
 
-/// What is kept of a call until it is answered.
+/// The state of a call until it is answered.
 #[derive(Clone, Debug)]
 struct Open {
     /// Its name in the log.
@@ -68,14 +68,14 @@ struct Open {
 
 /// Something that an answer is expected to.
 enum Pending {
-    /// The page of a list behind this cursor.
+    /// A page of a list, by its cursor.
     List(Option<String>),
     /// The same, sent by the proxy; the receiver gets the next page's cursor.
     Probe(Option<String>, oneshot::Sender<Option<String>>),
     Call(Box<Open>),
 }
 
-/// An answer that was given.
+/// An answer that the proxy forwarded.
 #[derive(Clone, Debug)]
 struct Answered {
     record: Record,
@@ -95,7 +95,7 @@ struct State {
     answered: Recent<Same, Answered>,
     /// Sessions whose earlier outputs were given to a client.
     given: Recent<(String, SessionId), ()>,
-    /// Until when the store is not asked, because it did not answer.
+    /// The store is not asked before this time, because it did not answer.
     silent_until: Duration,
 }
 
@@ -150,7 +150,7 @@ impl Desk {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Looks at what a client says.
+    /// Inspects a message of a client.
     pub(super) fn client_says(&self, from: &Whence<'_>, text: &str) -> Noted {
         let messages = message::read(text);
         let alone = messages.len() == 1 && !text.trim_start().starts_with('[');
@@ -232,7 +232,7 @@ impl Desk {
         self.unanswered(displaced);
     }
 
-    /// Looks at what the server says.
+    /// Inspects a message of the server.
     pub(super) fn server_says(&self, channel: &str, text: &str) -> Back {
         let mut back = Back::default();
         let mut insertions = Vec::new();
@@ -299,7 +299,7 @@ impl Desk {
 
     fn cancelled(&self, key: &str, reason: Option<&str>) {
         let mut state = self.state();
-        // A call whose answer is being looked for is given up there.
+        // The search for an answer ends too.
         state.deciding.remove(key);
         match state.pending.remove(key) {
             Some(Pending::Call(open)) => {
@@ -321,7 +321,7 @@ impl Desk {
         self.unanswered(pending);
     }
 
-    /// The proxy ends: what is not answered never will be.
+    /// The proxy ends: calls without an answer are recorded as such.
     pub(super) fn end(&self) {
         let pending = self.state().pending.take(|_| true);
         self.unanswered(pending);

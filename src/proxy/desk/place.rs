@@ -16,20 +16,20 @@ use crate::{
 
 /// Places that are remembered.
 const PLACES_MAX: usize = 10_000;
-/// A session that was not used for so long may be gone when it is written to.
+/// A session unused for this long may be deleted before the next write.
 const IDLE_MAX: Duration = Duration::from_secs(TEMPORARY_SECONDS - 60 * 60);
-/// Names under which clients say which session they are in.
+/// Members of `_meta` in which clients name their session.
 const META_SESSION: [&str; 5] =
     ["sessionlog/session", "session_id", "sessionId", "session", "io.sessionlog/session"];
 
-/// Where a client's message comes from.
+/// The source of a client's message.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::proxy) struct Whence<'a> {
     /// Distinguishes requests with the same id.
     pub(in crate::proxy) channel: &'a str,
     /// The session of ours that the transport names.
     pub(in crate::proxy) session: Option<&'a str>,
-    /// What its messages share a temporary session by; empty where there is one client.
+    /// Key of the temporary session; empty where there is one client.
     pub(in crate::proxy) place: &'a str,
     /// What the client shows to the server, as a digest: an answer may depend on it.
     pub(in crate::proxy) caller: Option<u64>,
@@ -38,7 +38,7 @@ pub(in crate::proxy) struct Whence<'a> {
 /// One client, by its messages.
 #[derive(Clone, Copy, Debug)]
 struct PlaceState {
-    /// No other place has it, ever; 0 where there is one client.
+    /// Unique in this proxy; 0 where there is one client.
     number: u64,
     /// Temporary sessions begun here.
     begun: u64,
@@ -75,7 +75,7 @@ impl Default for Places {
 }
 
 impl Places {
-    /// Uses a place: it is the newest then. A temporary session may have gone since the last time.
+    /// Marks a client as the one used last. Its temporary session may have expired since.
     fn used(&mut self, from: &Whence<'_>, now: Timestamp) -> PlaceState {
         let key = (from.place.to_owned(), from.caller);
         let mut place = self.known.remove(&key).unwrap_or_else(|| {

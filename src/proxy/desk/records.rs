@@ -1,5 +1,5 @@
-//! What is recorded of a call: that it was made, what came of it, and what that means for answers
-//! of before. It must not wait for the log.
+//! The records of a call: the call, its outcome, and which earlier results it makes stale. It must
+//! not wait for the log.
 
 use serde_json::{Map, Value, json, value::RawValue};
 
@@ -10,7 +10,7 @@ use crate::proxy::{
 };
 
 impl Desk {
-    /// Records that a call goes to the server, and remembers it until it is answered.
+    /// Records that a call goes to the server, and keeps it until it is answered.
     pub(super) fn forward(&self, call: Call) {
         self.record_call(&call, None);
         self.pend(call.key, Pending::Call(Box::new(call.open)));
@@ -34,7 +34,7 @@ impl Desk {
         self.note_change(!reads, &record);
     }
 
-    /// Notes a record behind which earlier answers may be stale.
+    /// Notes a record that may make earlier results stale.
     pub(super) fn note_change(&self, changes: bool, record: &Record) {
         let mut state = self.state();
         state.changed = if changes { state.changed.max(record.number) } else { state.changed };
@@ -82,7 +82,7 @@ impl Desk {
         self.record_result(open, &said, rest, true, None);
     }
 
-    /// Records an answer; what is to be added to it.
+    /// Records an answer; returns what is to be added to it.
     pub(super) fn answered(
         &self,
         text: &str,

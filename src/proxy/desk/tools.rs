@@ -1,5 +1,5 @@
-//! What a server's tools are, as far as it has said: learned from its lists, page by page. It must
-//! not take a list for whole before its last page, nor keep what the server has taken back.
+//! A server's tools, read from its lists, page by page. It must not take a list for complete before
+//! its last page, nor keep tools that the server removed.
 
 use std::collections::BTreeMap;
 
@@ -14,16 +14,16 @@ use crate::proxy::{
 /// Lists that are being read, at most.
 const LISTS_MAX: usize = 16;
 
-/// Tools by name; whether they say that they only read.
+/// Tools by name; whether they declare themselves read-only.
 type Table = BTreeMap<String, Option<bool>>;
 
 /// The server's tools.
 pub(super) struct Tools {
     /// The latest list that is whole.
     whole: Table,
-    /// Lists that are being read, by the cursor of the page that comes next.
+    /// Lists being read, by the cursor of the next page.
     begun: Recent<String, Table>,
-    /// Whether there was a whole list since the server last said that it has another.
+    /// Whether a complete list was read since the server last announced a change.
     listed: bool,
 }
 
@@ -34,8 +34,8 @@ impl Default for Tools {
 }
 
 impl Tools {
-    /// Takes the page behind a cursor; the cursor of the next page, where there is one, or `None`
-    /// when it is no page.
+    /// Reads the page of a cursor; the cursor of the next page if there is one, or `None` when it
+    /// is no page.
     pub(super) fn learn(
         &mut self,
         cursor: Option<&str>,
@@ -67,7 +67,7 @@ impl Tools {
         *self = Self::default();
     }
 
-    /// The server says no more of its tools: what it said is all there is.
+    /// Takes the tools read so far as complete.
     pub(super) fn enough(&mut self) {
         if let Some(latest) = self.begun.newest().next() {
             self.whole.extend(latest.clone());
@@ -85,7 +85,7 @@ impl Tools {
         said.or(self.whole.get(tool)).copied().flatten() == Some(true)
     }
 
-    /// The tool of ours that a name means, once the server's are known.
+    /// The proxy's own tool of a name, once the server's are known.
     pub(super) fn own(&self, name: &str) -> Option<Own> {
         Own::called(name, &self.whole).filter(|_| self.listed)
     }

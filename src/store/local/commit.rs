@@ -477,7 +477,7 @@ impl Commit {
                 }
             };
             let planned = {
-                let mut request = self.request(Ask::Create(*create), new.events.clone());
+                let mut request = self.request(Ask::Create(create), new.events.clone());
                 let mut state = session.state();
                 state.entry.key = cipher.as_ref().map_or(0, |cipher| cipher.number().0);
                 state.cipher = cipher;

@@ -16,7 +16,7 @@ use crate::{
 #[derive(Debug)]
 pub(crate) enum Ask {
     /// To create the session, with its first events.
-    Create(Create),
+    Create(Box<Create>),
     /// To append events, to note something, or both.
     Append,
     /// To change what the session says about itself.
@@ -172,7 +172,7 @@ impl Request {
     /// The control record that it puts in front of its events; `end` is the tail behind them.
     pub(super) fn control(&self, entry: &Entry, end: Position) -> Option<Control> {
         Some(match &self.ask {
-            Ask::Create(create) => Control::Create(create.clone()),
+            Ask::Create(create) => Control::Create((**create).clone()),
             Ask::Append => Control::Note(note_record(self.batch.note.as_ref()?, end)),
             Ask::Change(change) => Control::Change(change.clone()),
             Ask::GiveUp(loss) => Control::Loss(loss.clone()),

@@ -91,7 +91,8 @@ fn note(kind: NoteKind, idle: bool) -> Batch {
 /// The entry of a session with three events, written to at second 10.
 fn entry() -> Entry {
     let mut entry = Entry::begin(&create(), hash(), at(1));
-    let written = [request(Ask::Create(create()), Batch::default(), 1), append(events(&[None; 3]))];
+    let written =
+        [request(Ask::Create(Box::new(create())), Batch::default(), 1), append(events(&[None; 3]))];
     for mut request in written {
         let effect = written_effect(&entry, &mut request);
         apply(&mut entry, &effect, at(10));

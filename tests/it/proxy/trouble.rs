@@ -90,7 +90,7 @@ async fn what_is_refused_is_counted_and_told() {
     wrapped.leave().await;
     let gap = told(&store, "s").into_iter().find(|event| event["type"] == "session.error");
     assert_eq!(gap.unwrap()["error"]["events"], 4);
-    assert_eq!(said.lock().unwrap()[1], "recording goes on; 4 events were not recorded");
+    assert_eq!(said.lock().unwrap()[1], "recording continues; 4 events were not recorded");
 }
 
 #[tokio::test(flavor = "multi_thread")]
