@@ -6,6 +6,7 @@ mod append;
 mod args;
 mod backup;
 mod bench;
+
 mod checks;
 mod complete;
 mod config;
@@ -188,7 +189,10 @@ fn execute(arguments: Arguments, environment: &Environment, screen: &mut Screen)
         Verb::Completions(completions) => return complete::script(completions.shell, screen),
         Verb::Man => return reference::manual(screen),
         Verb::Inspect(wanted) => return inspect::run(&wanted.path, screen),
-        Verb::Bench(wanted) => return bench::run(wanted, screen),
+        Verb::Bench(wanted) => {
+            let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+            return runtime.block_on(bench::run(wanted, screen));
+        }
         Verb::Eval(wanted) => return eval::run(wanted, screen),
         Verb::Hook => return hook::run(&common, environment, screen),
         _ => {}

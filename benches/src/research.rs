@@ -8,13 +8,13 @@ use serde_json::{Value, json};
 
 use super::{
     cell::{Found, Group, Probe, figure},
+    failure::{Failure, Outcome},
     machine,
     runner::{float, median},
     sample::Samples,
     site::Site,
 };
-use crate::{
-    cli::failure::{Failure, Outcome},
+use sessionlog::{
     env::Clock,
     event::{Batch, EventType, NewEvent, Origin, Scope, SessionId, SessionKey},
     projection::body::{self, StepBody, kind},

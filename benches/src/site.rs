@@ -18,6 +18,7 @@ use tokio::runtime::Runtime;
 
 use super::{
     cell::Cell,
+    failure::Outcome,
     machine::Disk,
     postgres::Postgres,
     redis::Redis,
@@ -25,15 +26,12 @@ use super::{
     sample::Samples,
     server::{SETTLE_AFTER, Server},
 };
-use crate::{
-    cli::failure::Outcome,
-    env::{
-        Clock, Env, MasterKeys,
-        clock::SystemClock,
-        files,
-        host::Scratch,
-        secrets::{KEY_BYTES, Secret},
-    },
+use sessionlog::env::{
+    Clock, Env, MasterKeys,
+    clock::SystemClock,
+    files,
+    host::Scratch,
+    secrets::{KEY_BYTES, Secret},
 };
 
 /// How often something that lasts is asked whether the user wants to leave.

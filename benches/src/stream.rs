@@ -17,7 +17,7 @@ use super::{
     sample::Samples,
     site::Site,
 };
-use crate::env::Clock;
+use sessionlog::env::Clock;
 
 pub(super) const CELLS: &[Cell] = &[
     cell("http.stream.1", "1 append stream, 16 batches of 1 event under way", 1, 16, one),

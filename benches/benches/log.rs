@@ -1,6 +1,6 @@
-//! Micro-benchmarks of the log's codecs: `cargo bench`. For whoever changes one of them; what the
-//! whole program does is measured by `sessionlog bench`. They must not touch more of the disk than
-//! the index needs.
+//! Micro-benchmarks of the log's codecs: `cargo bench -p sessionlog-bench`. What the whole program
+//! does is measured by `sessionlog-bench` itself. They must not touch more of the disk than the
+//! index needs.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
 

@@ -3,16 +3,15 @@
 
 use serde_json::{Map, Value, json};
 
+use std::io::Write;
+
 use super::{
     cell::Bound,
+    failure::Outcome,
     machine,
     runner::Row,
     site::Site,
     targets::{self, Verdict},
-};
-use crate::cli::{
-    failure::Outcome,
-    screen::{Screen, Tone, drawn},
 };
 
 /// Version of the JSON report; a member is never removed within one.
@@ -32,11 +31,11 @@ impl Report<'_> {
         targets::verdicts(&self.rows).iter().all(|verdict| verdict.met != Some(false))
     }
 
-    pub(super) fn print(&self, screen: &mut Screen) -> Outcome {
+    /// Prints the figures: a table, or one line of JSON.
+    pub(super) fn print(&self, json: bool, out: &mut dyn Write) -> Outcome {
         let verdicts = targets::verdicts(&self.rows);
-        if screen.json {
-            screen.value(&self.to_json(&verdicts))?;
-            return Ok(());
+        if json {
+            return Ok(writeln!(out, "{}", self.to_json(&verdicts))?);
         }
         let mut rows: Vec<Vec<String>> = Vec::new();
         for (before, row) in std::iter::once(None).chain(self.rows.iter().map(Some)).zip(&self.rows)
@@ -46,25 +45,23 @@ impl Report<'_> {
             }
             rows.push(line(row, &verdicts));
         }
-        screen.line(drawn(&HEADS, rows))?;
-        screen.line(LEGEND)?;
-        screen.line("")?;
+        writeln!(out, "{}", drawn(rows))?;
+        writeln!(out, "{LEGEND}\n")?;
         for line in self.machine_lines() {
-            screen.line(line)?;
+            writeln!(out, "{line}")?;
         }
-        screen.line("")?;
+        writeln!(out)?;
         for verdict in verdicts {
-            let (tone, word) = match (verdict.met, verdict.unjudged) {
-                (Some(true), _) => (Tone::Good, "met   "),
-                (Some(false), _) => (Tone::Bad, "missed"),
-                (None, Some(_)) => (Tone::Strong, "open  "),
-                (None, None) => (Tone::Faint, "beside"),
+            let word = match (verdict.met, verdict.unjudged) {
+                (Some(true), _) => "met   ",
+                (Some(false), _) => "missed",
+                (None, Some(_)) => "open  ",
+                (None, None) => "beside",
             };
-            let word = screen.paint(tone, word);
-            screen.line(format!("{word} {}", sentence(&verdict)))?;
+            writeln!(out, "{word} {}", sentence(&verdict))?;
         }
         for note in &self.site.notes {
-            screen.line(format!("note   {note}"))?;
+            writeln!(out, "note   {note}")?;
         }
         Ok(())
     }
@@ -126,6 +123,14 @@ const HEADS: [&str; 9] =
     ["ROW", "MEDIAN", "SPREAD", "P50 µs", "P99 µs", "FLUSHES", "BYTES", "BEHIND", "TARGET"];
 const LEGEND: &str = " FLUSHES, BYTES: of the device, an event. BEHIND: processor µs an event for \
                       what was put off";
+
+fn drawn(rows: Vec<Vec<String>>) -> String {
+    let mut table = comfy_table::Table::new();
+    table.load_style(comfy_table::presets::NOTHING);
+    table.set_header(HEADS.to_vec());
+    table.add_rows(rows);
+    table.to_string()
+}
 
 fn line(row: &Row, verdicts: &[Verdict<'_>]) -> Vec<String> {
     let verdict = verdicts.iter().find(|verdict| verdict.target.row == row.id);

@@ -7,6 +7,7 @@ use std::{io, path::Path, sync::Arc};
 use super::{
     cell::{Found, Group, Probe, figure},
     engine,
+    failure::Outcome,
     http::get,
     machine, network,
     runner::{float, stop_here},
@@ -14,8 +15,7 @@ use super::{
     server::Server,
     site::Site,
 };
-use crate::{
-    cli::failure::Outcome,
+use sessionlog::{
     event::{Batch, SessionKey},
     store::{
         Store,

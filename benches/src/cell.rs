@@ -10,8 +10,8 @@ use std::{
     time::Duration,
 };
 
+use super::failure::Outcome;
 use super::site::Site;
-use crate::cli::failure::Outcome;
 
 /// What kind of thing a cell measures, and the word that selects it on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,15 +8,15 @@ use tokio::process::Command;
 
 use super::{
     cell::{Cell, Group, Prepare, Prepared},
+    failure::Outcome,
     http::{SLICE, session_of},
     network::{self, Manner, Network, Number, Talk},
     process::{Process, find, free_port, loopback},
     protocol::Protocol,
-    runner::cause,
     sample::Numbers,
     site::Site,
 };
-use crate::{cli::failure::Outcome, env::files};
+use sessionlog::env::files;
 
 pub(super) const CELLS: &[Cell] = &[
     append("redis.append.1", "1 connection, XADD, appendfsync always", 1, 1, append_1),
@@ -57,7 +57,7 @@ impl Redis {
     pub(super) fn start(site: &Site) -> Result<Self, String> {
         let program = find("redis-server", &["/usr/bin", "/usr/local/bin"].map(PathBuf::from))
             .ok_or("redis-server is not in PATH")?;
-        Self::run(site, &program).map_err(|error| cause(&error))
+        Self::run(site, &program).map_err(|error| error.to_string())
     }
 
     fn run(site: &Site, program: &std::path::Path) -> Outcome<Self> {

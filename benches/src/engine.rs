@@ -5,12 +5,12 @@ use std::{io, sync::Arc, time::Duration};
 
 use super::{
     cell::{Cell, Group, Kept, Limits, Load, Prepare, Prepared, Round},
+    failure::Outcome,
     machine::Processor,
     sample::{EVENT_BYTES, Numbers, Sample, Samples, TYPE},
     site::Site,
 };
-use crate::{
-    cli::failure::Outcome,
+use sessionlog::{
     env::Clock,
     event::{Batch, EventType, NewEvent, Origin, Scope, SessionId, SessionKey},
     store::{

@@ -17,10 +17,11 @@ use tokio::{
 
 use super::{
     cell::{Kept, Limits, Load, Round},
+    failure::Outcome,
     protocol::Protocol,
     server,
 };
-use crate::{cli::failure::Outcome, env::Clock};
+use sessionlog::env::Clock;
 
 /// Room for an answer before the first byte of it came.
 const ANSWER_BYTES: usize = 256 << 10;

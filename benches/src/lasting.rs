@@ -10,14 +10,12 @@ use std::{
 
 use super::{
     cell::{Cell, Group, Limits, Load, Prepared, Round},
+    failure::Outcome,
     floor::{FILE_BYTES, zeroed_file},
     sample::EVENT_BYTES,
     site::Site,
 };
-use crate::{
-    cli::failure::Outcome,
-    env::{Env, File},
-};
+use sessionlog::env::{Env, File};
 
 pub(super) const CELLS: &[Cell] = &[
     Cell::durable(Group::Floor, "floor.lasting.64", "64 events a group, then one file", 1, 1, one),

@@ -6,10 +6,10 @@ use std::{sync::atomic::Ordering, time::Duration};
 
 use super::{
     cell::{Cell, Effect, Kept, Limits, Load, Round},
+    failure::{Failure, Outcome},
     machine::Processor,
     site::Site,
 };
-use crate::cli::failure::{Failure, Outcome};
 
 /// How far below the flushes that durability needs a row may be, for rounds that end in the middle
 /// of a group.
@@ -129,28 +129,17 @@ pub(super) fn stop_here(site: &Site) -> Outcome {
 }
 
 pub(super) fn interrupted() -> Failure {
-    Failure::Refused {
-        code: "owner_unavailable",
-        message: "the benchmark was interrupted; its processes and its directory are gone"
-            .to_owned(),
-        action: "run it again; --quick takes twenty seconds".to_owned(),
-    }
+    Failure::Ended(
+        "the benchmark was interrupted; its processes and its directory are gone".to_owned(),
+        "run it again; --quick takes half a minute",
+    )
 }
 
 fn of_cell(cell: &Cell, why: &Failure) -> Failure {
-    Failure::Refused {
-        code: "owner_unavailable",
-        message: format!("{}: {}", cell.id, cause(why)),
-        action: "leave the row out by naming others, or report this".to_owned(),
-    }
-}
-
-/// What failed, in its own words: nothing here reads standard input.
-pub(super) fn cause(why: &Failure) -> String {
-    match why {
-        Failure::Stream(error) => error.to_string(),
-        other => other.to_string(),
-    }
+    Failure::Ended(
+        format!("{}: {why}", cell.id),
+        "leave the row out by naming others, or report this",
+    )
 }
 
 fn measure(site: &Site, cell: &Cell, load: &mut dyn Load, limits: &Limits) -> Outcome<Figures> {
@@ -283,8 +272,8 @@ fn percentile(round: &Round, share: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::cell::Group;
     use super::*;
-    use crate::cli::bench::cell::Group;
 
     #[test]
     fn a_median_is_the_middle() {

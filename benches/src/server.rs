@@ -19,12 +19,17 @@ use tokio::{
 };
 
 use super::{
-    engine, http::tail, machine::Work, network::Manner, process::Process, protocol::Protocol,
+    engine,
+    failure::Outcome,
+    http::tail,
+    machine::Work,
+    network::Manner,
+    process::{Process, sessionlog},
+    protocol::Protocol,
     site::Site,
 };
-use crate::{
+use ::sessionlog::{
     access::{self, Grant, NewToken},
-    cli::{connect, failure::Outcome, settings},
     env::{Clock, Entropy, Env, entropy::SystemEntropy, files, secrets::KEY_BYTES},
     event::{Scope, SessionId, SessionKey},
     store::{
@@ -102,7 +107,7 @@ impl Server {
     }
 
     fn start_with(site: &Site, data_dir: &Path, arguments: &[&OsStr]) -> Outcome<Self> {
-        let mut command = Command::new(connect::program()?);
+        let mut command = sessionlog();
         without_settings(&mut command);
         command.arg("serve").arg("--data-dir").arg(data_dir);
         command.arg("--config").arg(site.configuration());
@@ -162,7 +167,7 @@ pub(super) async fn at_rest(pid: u32, clock: &dyn Clock) -> io::Result<f64> {
 /// The user's settings are not the benchmark's.
 pub(super) fn without_settings(command: &mut Command) {
     for (name, _) in std::env::vars_os() {
-        if name.to_string_lossy().starts_with(settings::PREFIX) {
+        if name.to_string_lossy().starts_with("SESSIONLOG_") {
             command.env_remove(name);
         }
     }

@@ -11,13 +11,11 @@ use tokio::sync::oneshot;
 
 use super::{
     cell::{Cell, Group, Limits, Load, Prepare, Prepared, Round},
+    failure::Outcome,
     sample::{EVENT_BYTES, Samples},
     site::Site,
 };
-use crate::{
-    cli::failure::Outcome,
-    env::{Clock, Env, File},
-};
+use sessionlog::env::{Clock, Env, File};
 
 pub(super) const CELLS: &[Cell] = &[
     cell("floor.append.1", "1 writer, zeroed file: write, sync", 1, 1, zeroed),

@@ -1,9 +1,11 @@
-//! `bench`: the workload of docs/performance.md measured on this machine in one run: the raw disk,
-//! the engine, HTTP, and other stores beside them. It must not touch the user's sessions, and
-//! leaves no process and no directory behind.
+//! The benchmark: the workload of docs/performance.md measured on this machine in one run: the
+//! raw disk, the engine, HTTP, and other stores beside them. It must not touch the user's sessions,
+//! and leaves no process and no directory behind.
 
+mod args;
 mod cell;
 mod engine;
+mod failure;
 mod floor;
 mod fork;
 mod hook;
@@ -29,10 +31,13 @@ mod stream;
 mod targets;
 
 use std::{
+    io::{self, IsTerminal as _},
     path::PathBuf,
+    process::ExitCode,
     sync::{Arc, atomic::Ordering},
 };
 
+use clap::Parser as _;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tokio::{
     runtime::Runtime,
@@ -40,17 +45,21 @@ use tokio::{
 };
 
 use self::{
+    args::{Bench, Peers},
     cell::{Cell, Found, Group, Probe},
+    failure::{Failure, Outcome},
     report::Report,
     runner::Row,
     site::{Settings, Site},
     start::SESSIONS,
 };
-use super::{
-    args::{Bench, Peers},
-    failure::{Failure, Outcome},
-    screen::Screen,
-};
+/// The allocator of the servers that are measured, which are this program.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Under this name the program is the command line of sessionlog: the servers and hooks that are
+/// measured are built with the benchmark and cannot be of another version.
+const SESSIONLOG: &str = "sessionlog";
 
 /// Every cell that is measured in rounds, in the order of the table.
 const CELLS: [&[Cell]; 8] = [
@@ -74,19 +83,32 @@ const QUICK: (u32, f64, usize, usize) = (1, 0.2, 1_000, 2_000);
 /// A directory of the machine that is on a disk, unlike the one for temporary files on many.
 const DIRECTORY: &str = "/var/tmp";
 
-pub(super) fn run(wanted: &Bench, screen: &mut Screen) -> Outcome {
+fn main() -> ExitCode {
+    if std::env::args_os().next().is_some_and(|name| name == SESSIONLOG) {
+        return sessionlog::cli::run();
+    }
+    match run(&Bench::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            // It is lost when standard error is gone.
+            let _ = io::Write::write_fmt(&mut io::stderr(), format_args!("error: {failure}\n"));
+            ExitCode::from(failure.exit())
+        }
+    }
+}
+
+fn run(wanted: &Bench) -> Outcome {
     let plan = Plan::of(&wanted.rows)?;
     raise_descriptors();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let directory = wanted.dir.clone().unwrap_or_else(|| PathBuf::from(DIRECTORY));
-    let mut site = Site::new(&directory, settings(wanted), runtime).map_err(|why| {
-        Failure::Usage(format!("--dir {}: {}", directory.display(), runner::cause(&why)))
-    })?;
+    let mut site = Site::new(&directory, settings(wanted), runtime)
+        .map_err(|why| Failure::Usage(format!("--dir {}: {why}", directory.display())))?;
     stop_on_signals(&site.runtime, &site)?;
     warn(&mut site);
     let load_before = machine::load();
     warn_of_load(&mut site, load_before);
-    let bar = progress_bar(plan.steps(site.settings.rounds), screen);
+    let bar = progress_bar(plan.steps(site.settings.rounds), wanted.json);
     site.bar = bar.clone();
     let rows = plan.run(&mut site, &mut |what| {
         bar.inc(1);
@@ -94,8 +116,8 @@ pub(super) fn run(wanted: &Bench, screen: &mut Screen) -> Outcome {
     });
     bar.finish_and_clear();
     let report = Report { site: &site, rows: rows?, load_before };
-    report.print(screen)?;
-    if wanted.check && !report.is_good() { Err(Failure::Silent(1)) } else { Ok(()) }
+    report.print(wanted.json, &mut io::stdout())?;
+    if wanted.check && !report.is_good() { Err(Failure::Missed) } else { Ok(()) }
 }
 
 /// What is measured in a run.
@@ -233,8 +255,8 @@ fn stop_on_signals(runtime: &Runtime, site: &Site) -> Outcome {
     Ok(())
 }
 
-fn progress_bar(steps: u64, screen: &Screen) -> ProgressBar {
-    let target = match screen.terminal_errors && !screen.json {
+fn progress_bar(steps: u64, json: bool) -> ProgressBar {
+    let target = match io::stderr().is_terminal() && !json {
         true => ProgressDrawTarget::stderr(),
         false => ProgressDrawTarget::hidden(),
     };

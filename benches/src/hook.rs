@@ -2,19 +2,19 @@
 //! its end, with a running owner; and the same of a program that does nothing, which is what any
 //! hook costs. One at a time, as an agent runs them. It must not time what prepares an event.
 
-use std::{path::PathBuf, process::Stdio};
+use std::process::Stdio;
 
 use serde_json::json;
 use tokio::{io::AsyncWriteExt, process::Command};
 
 use super::{
     cell::{Found, Group, Probe, figure},
-    process,
+    failure::Outcome,
+    process::{self, sessionlog},
     runner::{median, stop_here},
     server::{Server, without_settings},
     site::Site,
 };
-use crate::cli::{connect, failure::Outcome};
 
 pub(super) const PROBE: Probe = Probe {
     group: Group::Hook,
@@ -69,8 +69,7 @@ fn run(site: &mut Site) -> Outcome<Found> {
 }
 
 fn ours(site: &Site) -> Outcome<Command> {
-    let program: PathBuf = connect::program()?;
-    let mut command = Command::new(program);
+    let mut command = sessionlog();
     without_settings(&mut command);
     command.arg("hook").arg("--data-dir").arg(site.path(DATA_DIR));
     command.arg("--config").arg(site.configuration());

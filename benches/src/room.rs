@@ -15,17 +15,13 @@ use serde_json::value::RawValue;
 use super::{
     cell::{Found, Group, Probe, figure},
     engine,
+    failure::{Failure, Outcome},
     runner::float,
     sample::Sample,
     server::Server,
     site::Site,
 };
-use crate::{
-    cli::{
-        connect,
-        failure::{Failure, Outcome},
-        screen::size,
-    },
+use sessionlog::{
     client::{Client, Target},
     env::files,
     event::Batch,
@@ -54,7 +50,7 @@ pub(super) const PROBE: Probe = Probe {
     run,
 };
 
-const SAMPLE: &str = include_str!("../../../examples/conversation.jsonl");
+const SAMPLE: &str = include_str!("../../examples/conversation.jsonl");
 /// What is as large whatever is stored: the ring of the journal, and what is kept back for
 /// deletions on a full disk.
 const FIXED: [&str; 2] = ["journal", "reserve"];
@@ -92,7 +88,7 @@ fn run(site: &mut Site) -> Outcome<Found> {
         site.notes.push(note);
     }
     let fixed = fixed_below(&site.path("messages"))?;
-    let fixed = size(fixed);
+    let fixed = indicatif::HumanBytes(fixed);
     site.notes.push(format!("disk: the ring and the reserve, {fixed}, are not counted"));
     let ratio = |kept: u64, bytes: u64| vec![float(kept) / float(bytes.max(1))];
     let values = vec![ratio(kept, messages), ratio(imported, bytes), vec![float(messages)]];
@@ -176,7 +172,7 @@ async fn append(site: &Site, conversations: &[Vec<Bytes>]) -> Outcome {
 fn import_all(site: &Site, paths: &[PathBuf]) -> Outcome<(u64, usize)> {
     let server = Server::start(site, &site.path("imported"))?;
     let url = format!("http://{}", server.address).parse().map_err(io::Error::other)?;
-    let client = Client::new(Target::Server(url), connect::random_text())?;
+    let client = Client::new(Target::Server(url), "bench")?;
     let (mut bytes, mut left_out) = (0, 0);
     for path in paths {
         let of_file = |source| Failure::File { path: path.clone(), source };

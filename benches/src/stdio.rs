@@ -14,15 +14,15 @@ use tokio::{
 
 use super::{
     cell::{Found, Group, Probe, figure},
+    failure::Outcome,
     machine,
-    process::{self, Process},
+    process::{self, Process, sessionlog},
     research::{arguments, many, step, unjudged},
     runner::{float, median},
     sample::Samples,
     server::{Server, without_settings},
     site::Site,
 };
-use crate::cli::{connect, failure::Outcome};
 
 pub(super) const PROBE: Probe = Probe {
     group: Group::Research,
@@ -213,7 +213,7 @@ struct Speaker {
 
 impl Speaker {
     fn ours(site: &Site) -> Outcome<Self> {
-        let mut command = Command::new(connect::program()?);
+        let mut command = sessionlog();
         without_settings(&mut command);
         command.arg("mcp").arg("--data-dir").arg(site.path("stdio"));
         command.arg("--config").arg(site.configuration());

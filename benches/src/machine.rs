@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::env::files;
+use sessionlog::env::files;
 
 /// Largest file of /proc that is read.
 const PROC_BYTES_MAX: u64 = 4 << 20;

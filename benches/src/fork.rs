@@ -6,13 +6,14 @@ use std::{io, sync::Arc};
 
 use super::{
     cell::{Found, Group, Probe, figure},
-    engine, machine,
+    engine,
+    failure::Outcome,
+    machine,
     research::unjudged,
     runner::{float, median},
     site::Site,
 };
-use crate::{
-    cli::failure::Outcome,
+use sessionlog::{
     event::{Position, Scope, SessionId, SessionKey},
     store::{
         ForkPoint, NewSession, Store,

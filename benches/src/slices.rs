@@ -7,12 +7,12 @@ use std::{io, sync::Arc};
 use super::{
     cell::{Cell, Group, Limits, Load, Prepare, Prepared, Round},
     engine,
+    failure::Outcome,
     http::SLICE,
     sample::Numbers,
     site::Site,
 };
-use crate::{
-    cli::failure::Outcome,
+use sessionlog::{
     env::Clock,
     event::{Position, Range, SessionKey},
     store::{

@@ -6,13 +6,13 @@ use serde_json::Value;
 
 use super::{
     cell::{Cell, Group, Prepare, Prepared},
+    failure::Outcome,
     network::{self, Manner, Network, Number, Talk},
     protocol,
     sample::{Numbers, Sample, TYPE},
     server::SEALED,
     site::Site,
 };
-use crate::cli::failure::Outcome;
 
 pub(super) const CELLS: &[Cell] = &[
     append("http.append.json.1", "1 connection, 1 event a request, JSON", 1, json_1),
@@ -329,8 +329,9 @@ fn reads(
 
 #[cfg(test)]
 mod tests {
+    use super::super::sample::Samples;
     use super::*;
-    use crate::{cli::bench::sample::Samples, event::Origin, wire::protobuf};
+    use sessionlog::{event::Origin, wire::protobuf};
 
     #[test]
     fn a_request_written_by_hand_is_what_the_server_reads() {

@@ -113,3 +113,10 @@ pub(super) fn find(program: &str, others: &[PathBuf]) -> Option<PathBuf> {
     let directories = std::env::split_paths(&path).chain(others.iter().cloned());
     directories.map(|directory| directory.join(program)).find(|file| file.is_file())
 }
+
+/// The command line of sessionlog: this very program under the other name, see `main`.
+pub(super) fn sessionlog() -> Command {
+    let mut command = Command::new("/proc/self/exe");
+    command.arg0(super::SESSIONLOG);
+    command
+}

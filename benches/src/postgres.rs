@@ -13,15 +13,15 @@ use tokio::process::Command;
 
 use super::{
     cell::{Cell, Group, Prepare, Prepared},
+    failure::Outcome,
     http::{SLICE, session_of},
     network::{self, Manner, Network, Talk},
     process::{Process, find, free_port, loopback},
     protocol::{Protocol, postgres_message},
-    runner::cause,
     sample::Numbers,
     site::Site,
 };
-use crate::{cli::failure::Outcome, env::files};
+use sessionlog::env::files;
 
 pub(super) const CELLS: &[Cell] = &[
     append("postgres.append.1", "1 connection, INSERT, a transaction each", 1),
@@ -77,7 +77,7 @@ impl Postgres {
             true => Some(unprivileged().ok_or("it does not run as root, and no user is there")?),
             false => None,
         };
-        Self::run(site, &make, &server, user).map_err(|error| cause(&error))
+        Self::run(site, &make, &server, user).map_err(|error| error.to_string())
     }
 
     fn run(site: &Site, make: &Path, server: &Path, user: Option<User>) -> Outcome<Self> {
