@@ -14,6 +14,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+#[path = "tidy/circles.rs"]
+mod circles;
 #[path = "tidy/vocabulary.rs"]
 mod vocabulary;
 #[path = "tidy/words.rs"]

@@ -6,10 +6,12 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use super::{
+    common::{Common, session},
     complete::ids,
     eval::Eval,
+    mcp::Mcp,
     proxy::Proxy,
-    settings::{EVERY_VERB, Flags, OfAnOwner},
+    settings::OfAnOwner,
 };
 use crate::{
     access::Grant,
@@ -51,28 +53,6 @@ pub(super) struct Arguments {
     pub(super) common: Common,
     #[command(subcommand)]
     pub(super) verb: Verb,
-}
-
-/// Flags of every verb.
-#[derive(Clone, Debug, Default, Args)]
-pub(super) struct Common {
-    #[command(flatten)]
-    pub(super) flags: Flags,
-    /// Print JSON, as the HTTP API answers
-    #[arg(long, global = true, help_heading = EVERY_VERB)]
-    pub(super) json: bool,
-    /// Print errors only: no remarks and no progress
-    #[arg(long, short, global = true, help_heading = EVERY_VERB, conflicts_with = "verbose")]
-    pub(super) quiet: bool,
-    /// Log at level debug to standard error
-    #[arg(long, short, global = true, help_heading = EVERY_VERB)]
-    pub(super) verbose: bool,
-    /// Do not show long output in a pager
-    #[arg(long, global = true, help_heading = EVERY_VERB)]
-    pub(super) no_pager: bool,
-    /// Read settings from this file instead of the default path
-    #[arg(long, global = true, help_heading = EVERY_VERB, value_name = "FILE")]
-    pub(super) config: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -172,17 +152,6 @@ pub(super) struct Serve {
     pub(super) on_demand: bool,
     #[command(flatten)]
     pub(super) settings: OfAnOwner,
-}
-
-#[derive(Debug, Args)]
-#[command(after_help = "Example, for Claude Code: claude mcp add sessionlog -- sessionlog mcp")]
-pub(super) struct Mcp {
-    /// Session for tool calls that name none
-    #[arg(long, value_name = "S", value_parser = session, add = ids())]
-    pub(super) session: Option<SessionId>,
-    /// Tool sets to offer, comma-separated: research (default), events, memory
-    #[arg(long, value_name = "A,B")]
-    pub(super) toolsets: Option<String>,
 }
 
 /// A program that can be set up.
@@ -986,11 +955,6 @@ pub(super) struct Completions {
     /// Shell
     #[arg(value_enum, value_name = "SHELL")]
     pub(super) shell: clap_complete::Shell,
-}
-
-pub(super) fn session(text: &str) -> Result<SessionId, String> {
-    SessionId::new(text)
-        .map_err(|error| format!("{error}; an id is [A-Za-z0-9][A-Za-z0-9._-]{{0,127}}"))
 }
 
 fn event(text: &str) -> Result<EventId, String> {

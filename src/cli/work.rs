@@ -9,11 +9,11 @@ use std::{
 use serde_json::{Map, Value, json};
 
 use super::{
+    answer::{number, text},
     args,
     failure::{Failure, Outcome},
     readable::{self, Paper},
     screen::{Screen, Tone, counted, instant, one_line, printable},
-    sessions::{number, text},
 };
 use crate::{
     client::{Client, Request, session_path},

@@ -4,6 +4,7 @@
 //! the next front end delivers it. It must not print, nor decide what a session is worth knowing.
 
 mod deliver;
+mod delivery;
 pub mod install;
 mod lenient;
 mod payload;
@@ -25,7 +26,8 @@ use crate::{
     env::{Clock, Entropy, project::Project},
     event::limits,
 };
-pub use deliver::{Delivery, Drained, drain};
+pub use deliver::{Drained, drain};
+pub use delivery::Delivery;
 pub use lenient::Input;
 pub use payload::{Payload, Unreadable};
 pub use spool::{Keys, Spool, SpoolError};

@@ -1,7 +1,7 @@
 //! What the name of a member says of the value it holds: `password`, `apiKey` and `x-auth-token`
 //! hold secrets, `max_tokens`, `token_count` and `next_page_token` none. It must not know a rule.
 
-use super::look::{is_prose, is_random, stands_for_another};
+use super::value::{is_prose, is_random, stands_for_another};
 
 /// What is expected where a name stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
