@@ -186,7 +186,11 @@ fn a_circle_is_reported() {
         ("use super::b;", "#[cfg(test)]\nmod tests {\n    use super::super::a::A;\n}", 0),
         ("", "use super::Own;", 0),
     ] {
-        assert_eq!(found(&[top, ("src/service/a.rs", a), ("src/service/b.rs", b)]), expected, "{a} {b}");
+        assert_eq!(
+            found(&[top, ("src/service/a.rs", a), ("src/service/b.rs", b)]),
+            expected,
+            "{a} {b}"
+        );
     }
     let down = ("src/service/mod.rs", "mod a;\nfn f() { a::g() }\n");
     assert_eq!(found(&[down, ("src/service/a.rs", "use super::f;")]), 0, "a part of its module");
