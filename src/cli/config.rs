@@ -337,6 +337,8 @@ fn is_number(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsString;
+
     use clap::Parser as _;
 
     use super::*;

@@ -70,3 +70,20 @@ pub(super) fn event(id: &str, kind: &str, body: &str) -> Draft {
     }
     Draft { id: id.to_owned(), text, named: Named::ByAllBefore }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_no_store_takes_is_told_before_it_is_sent() {
+        for (text, expected) in [(r#"{"a":"[[[\\\"[","b":[1,{"c":[]}]}"#, 4), ("[]", 1), ("7", 0)] {
+            assert_eq!(depth(text), expected, "{text}");
+        }
+        for (levels, fits) in [(120, true), (200, false)] {
+            let text = format!("{}{}", "[".repeat(levels), "]".repeat(levels));
+            let draft = Draft { id: String::new(), text, named: Named::ByAllBefore };
+            assert_eq!(draft.too_much().is_none(), fits, "{levels}");
+        }
+    }
+}
