@@ -6,10 +6,12 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use super::{
+    common::{Common, session},
     complete::ids,
     eval::Eval,
+    mcp::Mcp,
     proxy::Proxy,
-    settings::{EVERY_VERB, Flags, OfAnOwner},
+    settings::OfAnOwner,
 };
 use crate::{
     access::Grant,
@@ -51,28 +53,6 @@ pub(super) struct Arguments {
     pub(super) common: Common,
     #[command(subcommand)]
     pub(super) verb: Verb,
-}
-
-/// Flags of every verb.
-#[derive(Clone, Debug, Default, Args)]
-pub(super) struct Common {
-    #[command(flatten)]
-    pub(super) flags: Flags,
-    /// Print JSON, as the HTTP API answers
-    #[arg(long, global = true, help_heading = EVERY_VERB)]
-    pub(super) json: bool,
-    /// Print errors only: no remarks and no progress
-    #[arg(long, short, global = true, help_heading = EVERY_VERB, conflicts_with = "verbose")]
-    pub(super) quiet: bool,
-    /// Log at level debug to standard error
-    #[arg(long, short, global = true, help_heading = EVERY_VERB)]
-    pub(super) verbose: bool,
-    /// Do not show long output in a pager
-    #[arg(long, global = true, help_heading = EVERY_VERB)]
-    pub(super) no_pager: bool,
-    /// Read settings from this file instead of the default path
-    #[arg(long, global = true, help_heading = EVERY_VERB, value_name = "FILE")]
-    pub(super) config: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -154,7 +134,7 @@ pub(super) enum Verb {
     Config,
     /// Show in ten seconds what survives a killed process
     Demo(Demo),
-    /// Benchmark this machine: disk, engine, HTTP and other stores
+    /// Benchmark this machine: disk, engine and HTTP
     Bench(Bench),
     /// Evaluate how much of generated sessions the views preserve
     Eval(Eval),
@@ -172,17 +152,6 @@ pub(super) struct Serve {
     pub(super) on_demand: bool,
     #[command(flatten)]
     pub(super) settings: OfAnOwner,
-}
-
-#[derive(Debug, Args)]
-#[command(after_help = "Example, for Claude Code: claude mcp add sessionlog -- sessionlog mcp")]
-pub(super) struct Mcp {
-    /// Session for tool calls that name none
-    #[arg(long, value_name = "S", value_parser = session, add = ids())]
-    pub(super) session: Option<SessionId>,
-    /// Tool sets to offer, comma-separated: research (default), events, memory
-    #[arg(long, value_name = "A,B")]
-    pub(super) toolsets: Option<String>,
 }
 
 /// A program that can be set up.
@@ -964,58 +933,18 @@ pub(super) struct Demo {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  sessionlog bench --quick                         twenty seconds, a first look
-  sessionlog bench                                 every row, about three minutes
-  sessionlog bench floor engine --rounds 5         only disk and engine
-  sessionlog bench http.append redis --json        rows by prefix of their names
+  sessionlog bench                                 fifteen seconds
+  sessionlog bench --dir /data --seconds 5         another disk, longer rounds
   sudo chrt -r 1 sessionlog bench                  on a busy machine
 
-Figures vary between machines and runs: quote ratios of one run. It uses a temporary directory and
-starts PostgreSQL and Redis there if they are installed. Exit code 0 even if targets are missed,
-unless --check is given.")]
+Figures vary between machines and runs: quote ratios of one run. It uses a temporary directory.")]
 pub(super) struct Bench {
-    /// Groups (floor, engine, http, slice, peers, start, research, fork, disk) or prefixes of row
-    /// names
-    #[arg(value_name = "ROWS")]
-    pub(super) rows: Vec<String>,
-    /// Run one short round of each row
-    #[arg(long)]
-    pub(super) quick: bool,
-    /// Rounds of each row, interleaved; the median counts
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000))]
-    pub(super) rounds: Option<u32>,
-    /// Seconds per round
+    /// Seconds per round; each row has three, interleaved, and the median counts [default: 1]
     #[arg(long, value_name = "S", value_parser = seconds)]
     pub(super) seconds: Option<f64>,
-    /// Sessions in rows with many; default: 10000, or 100000 where a server is started
-    #[arg(long, value_name = "N", value_parser = sessions)]
-    pub(super) sessions: Option<usize>,
-    /// Bytes of events in the store that a server is started on, such as 10GiB
-    #[arg(long, value_name = "SIZE", value_parser = size)]
-    pub(super) fill: Option<u64>,
-    /// Directory on the disk to measure
+    /// Directory on the disk to measure [default: /var/tmp]
     #[arg(long, value_name = "DIR")]
     pub(super) dir: Option<PathBuf>,
-    /// Other stores to compare with: those installed, or none
-    #[arg(long, value_enum, value_name = "WHICH", default_value = "auto")]
-    pub(super) peers: Peers,
-    /// Conversations for the row of disk bytes: files that `import` accepts, or directories of them
-    #[arg(long, value_name = "PATH", num_args = 1..)]
-    pub(super) transcripts: Vec<PathBuf>,
-    /// Path of web-researcher-mcp, for the research rows; default: the one on PATH
-    #[arg(long, value_name = "PROGRAM")]
-    pub(super) reference: Option<PathBuf>,
-    /// Exit with code 1 if a target is missed
-    #[arg(long)]
-    pub(super) check: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum Peers {
-    /// PostgreSQL and Redis, if installed
-    Auto,
-    /// None
-    None,
 }
 
 #[derive(Debug, Args)]
@@ -1026,11 +955,6 @@ pub(super) struct Completions {
     /// Shell
     #[arg(value_enum, value_name = "SHELL")]
     pub(super) shell: clap_complete::Shell,
-}
-
-pub(super) fn session(text: &str) -> Result<SessionId, String> {
-    SessionId::new(text)
-        .map_err(|error| format!("{error}; an id is [A-Za-z0-9][A-Za-z0-9._-]{{0,127}}"))
 }
 
 fn event(text: &str) -> Result<EventId, String> {
@@ -1062,18 +986,6 @@ fn seconds(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(seconds) if (0.001..=3_600.0).contains(&seconds) => Ok(seconds),
         _ => Err("it must be a number of seconds from 0.001 to 3600".to_owned()),
-    }
-}
-
-fn size(text: &str) -> Result<u64, String> {
-    let wrong = || "it must be a size, such as 500MiB or 10GiB".to_owned();
-    super::config::size(text).ok_or_else(wrong)
-}
-
-fn sessions(text: &str) -> Result<usize, String> {
-    match text.parse::<usize>() {
-        Ok(count) if (1..=10_000_000).contains(&count) => Ok(count),
-        _ => Err("it must be a whole number from 1 to 10000000".to_owned()),
     }
 }
 

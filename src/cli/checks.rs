@@ -1,14 +1,16 @@
-//! The checks of `doctor`: each finds one thing and says what to do. It must not change anything.
+//! `doctor` and its checks: each finds one thing and says what to do. It must not change anything.
 
 use std::path::{Path, PathBuf};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{
     args,
-    config::{Config, Environment},
+    config::Config,
+    failure::{Failure, Outcome},
     health::Health,
-    screen::size,
+    screen::{Screen, Tone, counted, one_line, size},
+    values::Environment,
 };
 use crate::{
     client::ClientError,
@@ -26,6 +28,8 @@ const SETTINGS_BYTES_MAX: u64 = 64 << 20;
 const AHEAD_MICROS: i64 = 300 * 1_000_000;
 /// A clock before this was never set.
 const EARLIEST: &str = "2025-01-01T00:00:00Z";
+
+const REFUSED: u8 = 1;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
@@ -65,8 +69,46 @@ fn fail(name: &'static str, found: impl Into<String>, action: impl Into<String>)
     Check { name, state: State::Fail, found: found.into(), action: Some(action.into()) }
 }
 
+pub(super) fn doctor(config: &Config, environment: &Environment, screen: &mut Screen) -> Outcome {
+    let health = Health::of(config, environment)?;
+    let checks = all(config, environment, &health);
+    let failed = checks.iter().filter(|check| check.state == State::Fail).count();
+    let warned = checks.iter().filter(|check| check.state == State::Warn).count();
+    if screen.json {
+        let list: Vec<Value> = checks
+            .iter()
+            .map(|check| {
+                json!({
+                    "check": check.name, "state": check.state.as_str(), "found": check.found,
+                    "action": check.action,
+                })
+            })
+            .collect();
+        screen.value(&json!({ "ok": failed == 0, "checks": list }))?;
+    } else {
+        for check in &checks {
+            let tone = match check.state {
+                State::Ok => Tone::Good,
+                State::Warn => Tone::Strong,
+                State::Fail => Tone::Bad,
+            };
+            let state = screen.paint(tone, &format!("{:<5}", check.state.as_str()));
+            screen.line(format!("{state} {:<16} {}", check.name, one_line(&check.found, 400)))?;
+            if let Some(action) = &check.action {
+                screen.line(format!("{:<23}to do: {action}", ""))?;
+            }
+        }
+        let summary = match (failed, warned) {
+            (0, 0) => "No problems.".to_owned(),
+            _ => format!("{}, {}.", counted(failed, "problem"), counted(warned, "warning")),
+        };
+        screen.line(summary)?;
+    }
+    if failed == 0 { Ok(()) } else { Err(Failure::Silent(REFUSED)) }
+}
+
 /// Every check, in the order in which they are printed.
-pub(super) fn all(config: &Config, environment: &Environment, health: &Health) -> Vec<Check> {
+fn all(config: &Config, environment: &Environment, health: &Health) -> Vec<Check> {
     let mut checks = vec![ok("version", args::version())];
     let file = config.file.as_ref().map(|path| path.display().to_string());
     checks.push(ok("configuration", file.unwrap_or_else(|| "no file; defaults".to_owned())));

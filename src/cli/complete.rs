@@ -13,12 +13,12 @@ use clap_complete::{
 use serde_json::Value;
 
 use super::{
-    args::Common,
-    config::{Config, Environment},
+    common::Common,
+    config::Config,
     connect,
     failure::{DONE, Outcome, USAGE},
-    reference,
     screen::{Screen, one_line},
+    values::Environment,
 };
 use crate::client::Request;
 
@@ -32,9 +32,9 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const TITLE_CHARS: usize = 40;
 
 /// Answers a shell that asks; `None` where the program was run for something else.
-pub(super) fn answer() -> Option<ExitCode> {
+pub(super) fn answer(command: fn() -> Command) -> Option<ExitCode> {
     std::env::var_os(VARIABLE)?;
-    let asked = CompleteEnv::with_factory(reference::command).var(VARIABLE);
+    let asked = CompleteEnv::with_factory(command).var(VARIABLE);
     let directory = std::env::current_dir().ok();
     match asked.try_complete(std::env::args_os(), directory.as_deref()) {
         Ok(true) => Some(ExitCode::from(DONE)),

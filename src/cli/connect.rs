@@ -9,9 +9,10 @@ use std::{
 };
 
 use super::{
-    config::{Config, Environment},
+    config::Config,
     failure::{Failure, Outcome},
     settings::PREFIX,
+    values::Environment,
 };
 use crate::{
     client::{Client, OwnerTarget, Start, Target},

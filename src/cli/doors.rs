@@ -4,9 +4,9 @@
 use std::{path::PathBuf, sync::Arc};
 
 use super::{
-    config::{ConfigError, Typed, size},
     failure::{Failure, Outcome},
     tenants,
+    values::{ConfigError, Typed, size},
 };
 use crate::{
     access::{Access, AccessOptions, Certificates, JwtRules, Limits, PerTenant, Unusable},

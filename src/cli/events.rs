@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::{
+    answer::moment,
     args, consent,
     failure::Outcome,
     page::{Gap, Pages, Part, Query, on_one_line},
@@ -176,12 +177,6 @@ pub(super) async fn redact(client: &Client, one: &args::OneEvent, screen: &mut S
     let position = event.get("position").and_then(Value::as_u64).unwrap_or_default();
     screen.line(format!("redacted {id}, position {position} of {session}"))?;
     Ok(())
-}
-
-/// When it happened: by the client's clock when it said so.
-pub(super) fn moment(event: &Value) -> Option<Timestamp> {
-    let text = ["created_at", "processed_at"].map(|name| word(event, name));
-    text.into_iter().find(|text| !text.is_empty()).and_then(Timestamp::parse)
 }
 
 fn pause(before: Timestamp, after: Timestamp, speed: f64) -> Duration {

@@ -5,7 +5,7 @@ use std::{io, path::PathBuf};
 
 use serde_json::{Map, Value, json};
 
-use super::config::ConfigError;
+use super::values::ConfigError;
 use crate::{client::ClientError, import::ImportError};
 
 /// Result of a verb.

@@ -5,11 +5,11 @@
 use serde_json::{Value, json};
 
 use super::{
+    answer::{number, text},
     args,
     failure::{Failure, Outcome},
     readable::{self, Paper},
     screen::{Screen, one_line, size},
-    sessions::{number, text},
     view,
 };
 use crate::{

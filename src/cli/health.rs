@@ -1,4 +1,4 @@
-//! `status` and `doctor`: the store and its installation, seen from outside. It must not change
+//! `status`: the store and its installation, seen from outside. It must not change
 //! anything, except that asking a store on demand starts its owner.
 
 use std::path::Path;
@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 
 use super::{
     args,
-    checks::{self, State},
-    config::{Config, Environment},
+    config::Config,
     connect,
-    failure::{Failure, Outcome},
-    screen::{Screen, Tone, counted, one_line, size},
+    failure::Outcome,
+    screen::{Screen, Tone, one_line, size},
+    values::Environment,
 };
 use crate::{
     client::{Client, ClientError, OwnerReport, Request},
@@ -23,7 +23,6 @@ use crate::{
 const LOG_BYTES_MAX: u64 = 64 << 20;
 /// Characters of its last error that are shown.
 const ERROR_CHARS: usize = 200;
-const REFUSED: u8 = 1;
 
 /// What is known about a store.
 pub(super) struct Health {
@@ -41,7 +40,7 @@ pub(super) struct Health {
 }
 
 impl Health {
-    fn of(config: &Config, environment: &Environment) -> Outcome<Self> {
+    pub(super) fn of(config: &Config, environment: &Environment) -> Outcome<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let client = connect::client(config, environment)?;
         let here = config.url.is_none();
@@ -205,42 +204,4 @@ fn to_json(config: &Config, health: &Health) -> Value {
         "encrypted": health.keys.as_ref().and_then(|keys| Some(keys.as_ref().ok()?.0)),
         "last_error": error,
     })
-}
-
-pub(super) fn doctor(config: &Config, environment: &Environment, screen: &mut Screen) -> Outcome {
-    let health = Health::of(config, environment)?;
-    let checks = checks::all(config, environment, &health);
-    let failed = checks.iter().filter(|check| check.state == State::Fail).count();
-    let warned = checks.iter().filter(|check| check.state == State::Warn).count();
-    if screen.json {
-        let list: Vec<Value> = checks
-            .iter()
-            .map(|check| {
-                json!({
-                    "check": check.name, "state": check.state.as_str(), "found": check.found,
-                    "action": check.action,
-                })
-            })
-            .collect();
-        screen.value(&json!({ "ok": failed == 0, "checks": list }))?;
-    } else {
-        for check in &checks {
-            let tone = match check.state {
-                State::Ok => Tone::Good,
-                State::Warn => Tone::Strong,
-                State::Fail => Tone::Bad,
-            };
-            let state = screen.paint(tone, &format!("{:<5}", check.state.as_str()));
-            screen.line(format!("{state} {:<16} {}", check.name, one_line(&check.found, 400)))?;
-            if let Some(action) = &check.action {
-                screen.line(format!("{:<23}to do: {action}", ""))?;
-            }
-        }
-        let summary = match (failed, warned) {
-            (0, 0) => "No problems.".to_owned(),
-            _ => format!("{}, {}.", counted(failed, "problem"), counted(warned, "warning")),
-        };
-        screen.line(summary)?;
-    }
-    if failed == 0 { Ok(()) } else { Err(Failure::Silent(REFUSED)) }
 }

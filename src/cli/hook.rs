@@ -11,11 +11,12 @@ use std::{
 use serde_json::json;
 
 use super::{
-    args::Common,
-    config::{Config, ConfigError, Environment, StorePlace},
+    common::Common,
+    config::{Config, StorePlace},
     connect,
     failure::Outcome,
     screen::{Screen, printable},
+    values::{ConfigError, Environment},
 };
 use crate::{
     client::Client,

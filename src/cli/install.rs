@@ -9,10 +9,11 @@ use serde_json::json;
 
 use super::{
     args::{AgentName, Install, InstallScope},
-    config::{Config, Environment},
+    config::Config,
     consent,
     failure::{Failure, Outcome},
     screen::{Screen, Tone, counted},
+    values::Environment,
 };
 use crate::{
     env::files,

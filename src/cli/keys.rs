@@ -5,8 +5,8 @@
 use std::{io, path::PathBuf, sync::Arc};
 
 use super::{
-    config::{ConfigError, Environment, Found},
     failure::{Failure, Outcome},
+    values::{ConfigError, Environment, Found},
 };
 use crate::{
     env::{MasterKeys, files, host, secrets::Secret},

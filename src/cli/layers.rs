@@ -13,10 +13,10 @@ use figment::{
 };
 
 use super::{
-    args::Common,
-    config::{ConfigError, Environment},
+    common::Common,
     keys,
     settings::{PREFIX, SETTINGS, Setting},
+    values::{ConfigError, DEFAULT, ENVIRONMENT, Environment, FILE, FLAG},
 };
 use crate::env::files;
 
@@ -40,11 +40,6 @@ impl Provider for Layer {
         Ok(Map::from([(Profile::Default, self.values.clone())]))
     }
 }
-
-pub(super) const DEFAULT: &str = "default";
-pub(super) const FILE: &str = "file";
-pub(super) const ENVIRONMENT: &str = "environment";
-pub(super) const FLAG: &str = "flag";
 
 pub(super) fn defaults(environment: &Environment) -> Layer {
     let known = SETTINGS.iter().filter_map(|setting| Some((setting.name, setting.default?)));

@@ -6,12 +6,15 @@ use std::{
     path::PathBuf,
 };
 
+use clap::Args;
+
 use super::{
-    args::Mcp,
-    config::Environment,
+    common::session,
+    complete::ids,
     connect,
     failure::{Failure, Outcome},
     screen::Screen,
+    values::Environment,
 };
 use crate::{
     client::Client,
@@ -19,6 +22,17 @@ use crate::{
     mcp::{StdioOptions, stdio},
     wire::tools::Toolset,
 };
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example, for Claude Code: claude mcp add sessionlog -- sessionlog mcp")]
+pub(super) struct Mcp {
+    /// Session for tool calls that name none
+    #[arg(long, value_name = "S", value_parser = session, add = ids())]
+    pub(super) session: Option<SessionId>,
+    /// Tool sets to offer, comma-separated: research (default), events, memory
+    #[arg(long, value_name = "A,B")]
+    pub(super) toolsets: Option<String>,
+}
 
 /// The session a Claude Code process runs, in the environment of what it starts.
 const CLAUDE_CODE_SESSION: &str = "CLAUDE_CODE_SESSION_ID";

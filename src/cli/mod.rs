@@ -2,11 +2,15 @@
 //! text and an exit code. Every verb but `serve` goes through a client. It must not decide
 //! anything about sessions. The only room that prints and reads the environment.
 
+mod answer;
 mod append;
 mod args;
 mod backup;
 mod bench;
+
 mod checks;
+mod columns;
+mod common;
 mod complete;
 mod config;
 mod connect;
@@ -49,6 +53,7 @@ mod times;
 mod titles;
 mod tokens;
 mod transfer;
+mod values;
 mod verbs;
 mod verify;
 mod view;
@@ -59,9 +64,10 @@ use std::{io::Write as _, process::ExitCode};
 use clap::FromArgMatches as _;
 
 use args::{Arguments, Backup, BackupVerb, Verb};
-use config::{Config, Environment};
+use config::Config;
 use failure::{DONE, Failure, Outcome, USAGE};
 use screen::Screen;
+use values::Environment;
 
 use crate::{client::Client, env::host};
 
@@ -70,7 +76,7 @@ pub use reference::markdown as reference;
 /// Runs the program: what `main` does.
 #[must_use]
 pub fn run() -> ExitCode {
-    if let Some(code) = complete::answer() {
+    if let Some(code) = complete::answer(reference::command) {
         return code;
     }
     host::keep_freed_memory();
@@ -188,7 +194,10 @@ fn execute(arguments: Arguments, environment: &Environment, screen: &mut Screen)
         Verb::Completions(completions) => return complete::script(completions.shell, screen),
         Verb::Man => return reference::manual(screen),
         Verb::Inspect(wanted) => return inspect::run(&wanted.path, screen),
-        Verb::Bench(wanted) => return bench::run(wanted, screen),
+        Verb::Bench(wanted) => {
+            let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+            return runtime.block_on(bench::run(wanted, screen));
+        }
         Verb::Eval(wanted) => return eval::run(wanted, screen),
         Verb::Hook => return hook::run(&common, environment, screen),
         _ => {}
@@ -209,7 +218,7 @@ fn execute(arguments: Arguments, environment: &Environment, screen: &mut Screen)
         Verb::Install(wanted) => return install::install(&config, wanted, environment, screen),
         Verb::Uninstall(wanted) => return install::uninstall(wanted, environment, screen),
         Verb::Status => return health::status(&config, environment, screen),
-        Verb::Doctor => return health::doctor(&config, environment, screen),
+        Verb::Doctor => return checks::doctor(&config, environment, screen),
         Verb::Tokens(wanted) => return tokens::run(&config, &wanted.verb, screen),
         Verb::Keys(wanted) if wanted.verb == args::KeysVerb::Check && config.url.is_none() => {
             return rotate::check_here(&config, screen);

@@ -6,7 +6,7 @@ use std::{
     process::{Child, ChildStdin, Command, Stdio},
 };
 
-use super::readable::paper::columns;
+use super::columns::columns;
 
 /// Output that waits until it is known whether it fits the terminal.
 pub(super) struct Pager {

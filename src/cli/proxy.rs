@@ -17,11 +17,12 @@ use clap::{Args, ValueEnum};
 use url::Url;
 
 use super::{
-    args::session,
-    config::{Config, Environment},
+    common::session,
+    config::Config,
     connect,
     failure::{Failure, Outcome},
     mcp, signals,
+    values::Environment,
 };
 use crate::{
     client::Client,
@@ -262,7 +263,7 @@ fn header(text: &str) -> Result<(String, String), String> {
 
 fn duration(text: &str) -> Result<Duration, String> {
     let wrong = || "it must be a duration, such as 500ms, 60s or 4h".to_owned();
-    super::config::duration(text).ok_or_else(wrong)
+    super::values::duration(text).ok_or_else(wrong)
 }
 
 /// How old an answer of one tool may be.

@@ -4,10 +4,10 @@
 use serde_json::Value;
 
 use super::{
+    answer::text,
     args::{Hold, Retention},
     failure::Outcome,
     screen::{Screen, instant, one_line},
-    sessions::text,
 };
 use crate::{
     client::{Client, Request, session_path},

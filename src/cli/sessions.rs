@@ -4,6 +4,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{
+    answer::{number, state, text},
     args, consent,
     failure::Outcome,
     fork,
@@ -27,14 +28,6 @@ const TITLE_CHARS: usize = 120;
 struct List {
     data: Vec<Value>,
     next_page: Option<String>,
-}
-
-pub(super) fn text(session: &Value, name: &str) -> String {
-    session.get(name).and_then(Value::as_str).unwrap_or_default().to_owned()
-}
-
-pub(super) fn number(session: &Value, name: &str) -> u64 {
-    session.get(name).and_then(Value::as_u64).unwrap_or_default()
 }
 
 pub(super) async fn list(client: &Client, wanted: args::Sessions, screen: &mut Screen) -> Outcome {
@@ -76,30 +69,6 @@ pub(super) async fn list(client: &Client, wanted: args::Sessions, screen: &mut S
         screen.line(row(session, title, &screen.times()).join("\t"))?;
     }
     Ok(())
-}
-
-/// What is lost of a session.
-fn gaps(session: &Value) -> impl Iterator<Item = &Value> {
-    session.get("damage").and_then(Value::as_array).into_iter().flatten()
-}
-
-/// Whether a person accepted the loss: then it refuses nothing any more.
-fn is_given_up(gap: &Value) -> bool {
-    gap.get("accepted_at").is_some_and(Value::is_string)
-}
-
-/// The state of a session in a word.
-pub(super) fn state(session: &Value) -> String {
-    if gaps(session).any(|gap| !is_given_up(gap)) {
-        return "damaged".to_owned();
-    }
-    if session.get("archived_at").is_some_and(Value::is_string) {
-        return "archived".to_owned();
-    }
-    match session.get("held_at").is_some_and(Value::is_string) {
-        true => "held".to_owned(),
-        false => text(session, "status"),
-    }
 }
 
 /// Fields of a session for a pipe.

@@ -1,11 +1,11 @@
 //! A server of a command's own, on a temporary data directory and with the default settings: what
-//! `demo` and `eval` work on. It must not read the user's configuration or touch the user's
-//! sessions.
+//! `demo`, `eval` and `bench` work on. It must not read the user's configuration or touch the
+//! user's sessions.
 
 use std::{
     ffi::OsString,
     io::{self, Write as _},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::Stdio,
 };
 
@@ -33,7 +33,15 @@ pub(super) struct Stage {
 impl Stage {
     /// Makes the directory; its name begins with `prefix`.
     pub(super) fn new(prefix: &str) -> Outcome<Self> {
-        let scratch = Scratch::new(prefix)?;
+        Self::of(Scratch::new(prefix)?)
+    }
+
+    /// The same in the directory `parent`.
+    pub(super) fn new_in(parent: &Path, prefix: &str) -> Outcome<Self> {
+        Self::of(Scratch::new_in(parent, prefix)?)
+    }
+
+    fn of(scratch: Scratch) -> Outcome<Self> {
         let config = scratch.path().join("sessionlog.toml");
         let mut empty = files::create(&config)?;
         empty.write_all(b"# Nothing is set: the defaults are used.\n")?;

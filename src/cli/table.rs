@@ -6,9 +6,9 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::{
-    readable::paper::columns,
+    answer::{number, state, text},
+    columns::columns,
     screen::{Tone, one_line, size},
-    sessions::{number, state, text},
     times::Times,
 };
 

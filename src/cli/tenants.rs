@@ -11,8 +11,8 @@ use std::{collections::HashMap, path::Path};
 use serde::Deserialize;
 
 use super::{
-    config::size,
     failure::{Failure, Outcome},
+    values::size,
 };
 use crate::{
     access::{Limits, PerTenant},

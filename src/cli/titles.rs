@@ -5,8 +5,8 @@ use futures_util::{StreamExt as _, stream};
 use serde_json::Value;
 
 use super::{
+    answer::text,
     page::{Pages, Query},
-    sessions::text,
 };
 use crate::{client::Client, event::SessionId, import::Members, projection::typed_by_person};
 

@@ -5,9 +5,10 @@ use serde_json::{Map, Value, json};
 
 use super::{
     args::{Audit, NewToken, TokensVerb},
-    config::{Config, duration},
+    config::Config,
     failure::{Failure, Outcome},
     screen::{Screen, instant, one_line},
+    values::duration,
 };
 use crate::{
     access::{self, Record, TokensError},

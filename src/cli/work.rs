@@ -9,14 +9,14 @@ use std::{
 use serde_json::{Map, Value, json};
 
 use super::{
+    answer::{number, text},
     args,
     failure::{Failure, Outcome},
     readable::{self, Paper},
     screen::{Screen, Tone, counted, instant, one_line, printable},
-    sessions::{number, text},
 };
 use crate::{
-    client::{Client, Request, session_path},
+    client::{Client, Request, path_part, session_path},
     event::limits,
 };
 
@@ -35,11 +35,11 @@ pub(super) async fn checkpoints(
 ) -> Outcome {
     let path = |rest: &str| session_path(&wanted.session, &format!("/checkpoints{rest}"));
     if let Some(name) = &wanted.show {
-        let body = client.send(Request::get(path(&format!("/{}", escaped(name))))).await?.body;
+        let body = client.send(Request::get(path(&format!("/{}", path_part(name))))).await?.body;
         return place(&body, screen);
     }
     if let Some(name) = &wanted.resume {
-        let request = Request::post(path(&format!("/{}/resume", escaped(name))));
+        let request = Request::post(path(&format!("/{}/resume", path_part(name))));
         let body = client.send(held(request, wanted.fencing_token)).await?.body;
         if screen.json {
             return Ok(screen.answer(&body)?);
@@ -197,7 +197,7 @@ pub(super) async fn cursors(
     screen: &mut Screen,
 ) -> Outcome {
     let session = &wanted.session;
-    let path = |name: &str| session_path(session, &format!("/cursors/{}", escaped(name)));
+    let path = |name: &str| session_path(session, &format!("/cursors/{}", path_part(name)));
     let request = match (&wanted.put, &wanted.delete) {
         (Some(name), _) => {
             let at = wanted.at.as_deref().unwrap_or("end");
@@ -310,17 +310,4 @@ fn held(request: Request, token: Option<u64>) -> Request {
         Some(token) => request.header(FENCING_TOKEN, token.to_string()),
         None => request,
     }
-}
-
-/// A name as a part of a path.
-fn escaped(name: &str) -> String {
-    use std::fmt::Write as _;
-    name.bytes().fold(String::with_capacity(name.len()), |mut out, byte| {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            out.push(char::from(byte));
-        } else {
-            let _ = write!(out, "%{byte:02X}");
-        }
-        out
-    })
 }

@@ -4,6 +4,7 @@
 use std::{pin::Pin, sync::atomic::Ordering, time::Duration};
 
 use bytes::Bytes;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::{Method, header::CONTENT_TYPE};
 use serde_json::Value;
 use tokio::time::{Sleep, sleep};
@@ -35,14 +36,15 @@ pub fn session_path(session: &SessionId, rest: &str) -> String {
 /// Path of an event's resource; `rest` begins with `/` or is empty.
 #[must_use]
 pub fn event_path(session: &SessionId, event: &EventId, rest: &str) -> String {
-    let mut path = session_path(session, "/events/");
-    for byte in event.as_str().bytes() {
-        match byte {
-            b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' | b'-' | b'_' | b'.' => path.push(byte.into()),
-            _ => path.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    path + rest
+    session_path(session, &format!("/events/{}{rest}", path_part(event.as_str())))
+}
+
+/// A name as one part of a path.
+#[must_use]
+pub fn path_part(name: &str) -> String {
+    const ESCAPED: &AsciiSet =
+        &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+    utf8_percent_encode(name, ESCAPED).to_string()
 }
 
 /// One HTTP call.

@@ -4,6 +4,7 @@
 //! print, nor decide what of a session is shown.
 
 mod deliver;
+mod delivery;
 pub mod install;
 mod lenient;
 mod payload;
@@ -25,7 +26,8 @@ use crate::{
     env::{Clock, Entropy, project::Project},
     event::limits,
 };
-pub use deliver::{Delivery, Drained, drain};
+pub use deliver::{Drained, drain};
+pub use delivery::Delivery;
 pub use lenient::Input;
 pub use payload::{Payload, Unreadable};
 pub use spool::{Keys, Spool, SpoolError};

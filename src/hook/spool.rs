@@ -14,7 +14,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use super::{deliver::Delivery, sealed};
+use super::{delivery::Delivery, sealed};
 use crate::{
     env::{Entropy, MasterKeys, files},
     event::Timestamp,

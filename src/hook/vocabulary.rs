@@ -5,7 +5,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{
-    deliver::{About, Delivery, Mark},
+    delivery::{About, Delivery, Mark},
     payload::Payload,
 };
 use crate::event::{Timestamp, limits};

@@ -9,7 +9,8 @@ use serde_json::{Map, Value, json};
 
 use super::{
     BadLine, Draft, ImportError, Sent,
-    openai::{About, Named, SHAPE_KEY},
+    draft::Named,
+    openai::{About, SHAPE_KEY},
     transcript::Program,
 };
 use crate::{

@@ -6,6 +6,7 @@ mod anthropic;
 mod claude;
 mod codex;
 mod deliver;
+mod draft;
 mod lines;
 mod members;
 mod openai;
@@ -14,9 +15,10 @@ mod transcript;
 
 use std::io::BufRead;
 
+pub use draft::{Draft, Named};
 pub use lines::{BadLine, LINE_BYTES_MAX};
 pub use members::Members;
-pub use openai::{Chat, Conversation, Draft, Named};
+pub use openai::{Chat, Conversation};
 pub use transcript::{Program, Transcript, TranscriptLines};
 
 use crate::{

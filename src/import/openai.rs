@@ -6,6 +6,7 @@ use serde_json::{Value, value::RawValue};
 
 use super::{
     anthropic,
+    draft::{Draft, Named, event},
     members::{Members, Object, canonical, quote},
     speech::{self, Image, Part},
     transcript::Program,
@@ -16,61 +17,6 @@ use crate::event::{SessionId, limits};
 const FIELDS_KEY: &str = "import.fields";
 /// Metadata that holds the form of the conversation's lines.
 pub(super) const SHAPE_KEY: &str = "import.shape";
-
-/// An event to be appended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Draft {
-    /// Its id: names the content and everything before it, so that importing again finds it.
-    pub id: String,
-    /// The whole event as JSON.
-    pub text: String,
-    /// What the id depends on.
-    pub named: Named,
-}
-
-/// What the id of an event depends on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Named {
-    /// The event and everything before it.
-    ByAllBefore,
-    /// Its content, and how often that occurred before.
-    ByItself,
-    /// It came with the event.
-    Given,
-}
-
-impl Draft {
-    /// Why every store would refuse it; `None` when it fits.
-    #[must_use]
-    pub fn too_much(&self) -> Option<String> {
-        if self.text.len() > limits::EVENT_BYTES_MAX {
-            let (bytes, max) = (self.text.len(), limits::EVENT_BYTES_MAX);
-            return Some(format!("it makes an event of {bytes} bytes, {max} are allowed"));
-        }
-        let max = limits::JSON_DEPTH_MAX;
-        (depth(&self.text) > max).then(|| format!("it is nested deeper than {max} levels"))
-    }
-}
-
-/// Levels of arrays and objects in a JSON text.
-fn depth(json: &str) -> usize {
-    let (mut level, mut deepest) = (0_usize, 0);
-    let (mut inside, mut escaped) = (false, false);
-    for byte in json.bytes() {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' if inside => escaped = true,
-            b'"' => inside = !inside,
-            b'[' | b'{' if !inside => {
-                level += 1;
-                deepest = deepest.max(level);
-            }
-            b']' | b'}' if !inside => level = level.saturating_sub(1),
-            _ => {}
-        }
-    }
-    deepest
-}
 
 /// The form of a conversation's lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -244,19 +190,6 @@ impl Conversation {
         let short: String = hash.to_hex().chars().take(16).collect();
         format!("im-{index:06}-{short}")
     }
-}
-
-pub(super) fn event(id: &str, kind: &str, body: &str) -> Draft {
-    let mut object = Object::new();
-    object.add("id", &quote(id));
-    object.add("type", &quote(kind));
-    let mut text = object.finish();
-    if let Some(rest) = body.strip_prefix('{').filter(|rest| *rest != "}") {
-        text.pop();
-        text.push(',');
-        text.push_str(rest);
-    }
-    Draft { id: id.to_owned(), text, named: Named::ByAllBefore }
 }
 
 /// Types and bodies of a message; empty when its form is unknown.
@@ -551,18 +484,6 @@ mod tests {
     fn kinds(drafts: &[Draft]) -> Vec<String> {
         let kind = |draft: &Draft| Members::read(&draft.text).expect("object").text("type");
         drafts.iter().map(|draft| kind(draft).expect("a type")).collect()
-    }
-
-    #[test]
-    fn what_no_store_takes_is_told_before_it_is_sent() {
-        for (text, expected) in [(r#"{"a":"[[[\\\"[","b":[1,{"c":[]}]}"#, 4), ("[]", 1), ("7", 0)] {
-            assert_eq!(depth(text), expected, "{text}");
-        }
-        for (levels, fits) in [(120, true), (200, false)] {
-            let text = format!("{}{}", "[".repeat(levels), "]".repeat(levels));
-            let draft = Draft { id: String::new(), text, named: Named::ByAllBefore };
-            assert_eq!(draft.too_much().is_none(), fits, "{levels}");
-        }
     }
 
     const MESSAGES: &[(&str, &[&str])] = &[

@@ -8,8 +8,8 @@ use std::collections::{HashMap, VecDeque};
 use super::{
     claude::Claude,
     codex,
+    draft::{Draft, Named, event},
     members::{Members, Object, canonical, quote},
-    openai::{Draft, Named, event},
 };
 use crate::event::{Timestamp, limits};
 

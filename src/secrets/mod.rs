@@ -10,6 +10,7 @@ mod json;
 mod look;
 mod names;
 mod rules;
+mod value;
 
 use std::{borrow::Cow, collections::BTreeMap, sync::OnceLock};
 

@@ -1,7 +1,7 @@
 //! What a member's name says about its value: `password`, `apiKey` and `x-auth-token` hold secrets,
 //! `max_tokens`, `token_count` and `next_page_token` do not. It must not depend on a rule.
 
-use super::look::{is_placeholder, is_prose, is_random};
+use super::value::{is_placeholder, is_prose, is_random};
 
 /// What is expected after a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

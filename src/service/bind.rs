@@ -4,19 +4,18 @@
 
 use std::{
     collections::HashMap,
-    path::Path,
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
 use bytes::Bytes;
 
 use super::{
-    Caller, Candidate, Code, Service, ServiceError, ServiceResult,
+    BoundBy, Caller, Candidate, Code, Remembered, Service, ServiceError, ServiceResult, Via,
     added::event,
     directory::{Local, Meant, meant},
 };
 use crate::{
-    event::{Batch, Position, Scope, SessionId, limits},
+    event::{Batch, Position, Scope, SessionId},
     projection::remembered::CLEARED,
     store::{Listing, SessionInfo},
 };
@@ -28,46 +27,6 @@ const CANDIDATES_MAX: usize = 5;
 /// Most sessions in one listing, and most listings, when searching for the latest.
 const LISTING_MAX: usize = 1_000;
 const LISTINGS_MAX: usize = 20;
-
-/// What identifies a caller without a session id; set by the interface, never by arguments.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Via {
-    /// The session the caller was started for.
-    pub session: Option<SessionId>,
-    /// Name of its connection.
-    pub connection: Option<String>,
-    /// What its front end remembers of that connection, for an owner that started since.
-    pub remembered: Option<Remembered>,
-    /// Its working directory.
-    pub directory: Option<String>,
-    /// The root of the repository that contains the directory.
-    pub root: Option<String>,
-}
-
-/// What a connection used last.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Remembered {
-    /// The session; none after a fresh start.
-    pub session: Option<SessionId>,
-    /// Whether it asked for a fresh start: then its own session comes before the one its process
-    /// was started for, and the directory's session is not used.
-    pub fresh: bool,
-}
-
-/// By what the session of an answer was found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BoundBy {
-    /// The caller named it.
-    Argument,
-    /// The caller was started for it.
-    Started,
-    /// Its connection used it last.
-    Connection,
-    /// The live one of the caller's working directory.
-    Directory,
-    /// It was created just now.
-    New,
-}
 
 /// What connections used last.
 #[derive(Default)]
@@ -345,26 +304,5 @@ pub(super) fn candidate(info: SessionInfo, here: bool) -> Candidate {
         here,
         tail: info.tail,
         updated_at: info.updated_at,
-    }
-}
-
-impl Via {
-    /// The workspace of a session that the caller starts: the root of its repository, or else its
-    /// directory; absent when the path is too long.
-    #[must_use]
-    pub fn workspace(&self) -> Option<String> {
-        let fits = |name: &String| name.chars().count() <= limits::WORKSPACE_CHARS_MAX;
-        self.workspaces().pop().filter(fits)
-    }
-
-    /// The workspaces that the caller's session may have: its directory and those above it, up to
-    /// the root of its repository. `/` is the workspace of no session.
-    #[must_use]
-    pub fn workspaces(&self) -> Vec<String> {
-        let Some(directory) = self.directory.as_deref().map(Path::new) else { return Vec::new() };
-        let root = self.root.as_deref().map(Path::new);
-        let top = root.filter(|root| directory.starts_with(root)).unwrap_or(directory);
-        let within = |path: &&Path| path.starts_with(top) && path.parent().is_some();
-        directory.ancestors().take_while(within).map(|path| path.display().to_string()).collect()
     }
 }

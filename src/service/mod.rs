@@ -34,6 +34,7 @@ mod step;
 mod store_error;
 mod tool_cache;
 mod verify;
+mod via;
 mod views;
 mod wake;
 mod window;
@@ -44,7 +45,6 @@ use std::{
 };
 
 pub use audit::Audit;
-pub use bind::{BoundBy, Remembered, Via};
 pub use checkpoints::{CheckpointAt, CheckpointPage, CheckpointState, NewCheckpoint, Resumed};
 pub use continuing::{ContinueCall, Continued};
 pub use cursors::CursorAt;
@@ -59,14 +59,16 @@ pub use monitor::Monitor;
 pub use notes::State;
 pub use quota::Quotas;
 pub use recover::{ListPage, Past, RecoverCall, Recovered};
-pub use research::{ResearchOptions, StepAnswer, StepCall};
+pub use research::{ResearchOptions, StepAnswer};
 pub use retention::Retention;
-pub use sessions::{RESERVED_METADATA, SessionPage, SessionQuery, Wanted};
+pub use sessions::{SessionPage, SessionQuery, Wanted};
 pub use slice::{Around, EventQuery, EventSlice, Follow, Step, Window};
 pub use sources::SourcesAdded;
 pub use status::Status;
+pub use step::StepCall;
 pub use tool_cache::{Miss, REMEMBERED_TOKENS, ToolHit, ToolLookup, ToolMemory, ToolOutput};
 pub use verify::Counts;
+pub use via::{BoundBy, Remembered, Via};
 pub use views::{CompactionsView, UsageView};
 pub use wake::{Granted, TakeUp, TakenUp, Unfinished, WakeCall, Woken};
 pub use window::{WINDOW_TOKENS_MAX, WindowQuery, WindowView};
@@ -83,6 +85,8 @@ use crate::{
     store::{Store, StoreError, StoreResult},
 };
 
+/// How names of metadata begin that interfaces keep for themselves. They count against no limit.
+pub const RESERVED_METADATA: &str = "sessionlog.";
 /// How long a verb waits for a write to be durable; what becomes of it then is unknown.
 const WRITE_PATIENCE: Duration = Duration::from_secs(30);
 

@@ -8,14 +8,14 @@ use super::{
     bind::candidate,
     directory::{Local, Meant, continues, meant, without_research},
     step::{
-        Verdict, alike, checked, conflict, events_of, first_of, gap_id, gap_line, is_other_work,
-        judge,
+        StepCall, Verdict, alike, checked, conflict, events_of, first_of, gap_id, gap_line,
+        is_other_work, judge,
     },
 };
 use crate::{
-    event::{Batch, BatchKey, Origin, Range, SessionId, SessionKey, limits},
+    event::{Batch, Origin, Range, SessionId, SessionKey, limits},
     harness::{self, COVERAGE_BYTES, Coverage, FULL_STEPS_MAX, GapLine, Overview},
-    projection::{Facts, body::StepBody, text::one_line},
+    projection::{Facts, text::one_line},
     store::{Fill, Read},
 };
 
@@ -40,29 +40,6 @@ impl Default for ResearchOptions {
     fn default() -> Self {
         Self { steps_max: 0, answer_bytes_max: harness::ANSWER_BYTES, facts_bytes_max: 64 << 20 }
     }
-}
-
-/// A step as a caller brings it.
-#[derive(Clone, Debug, Default)]
-pub struct StepCall {
-    /// The session, when named.
-    pub session: Option<SessionId>,
-    /// The step.
-    pub step: StepBody,
-    /// What the research is for.
-    pub goal: Option<String>,
-    /// A knowledge gap.
-    pub gap: Option<String>,
-    /// Name or text of a gap that is closed now.
-    pub closes_gap: Option<String>,
-    /// The state of the research, in the caller's words.
-    pub summary: Option<String>,
-    /// The full view (`true`), the summary view (`false`), or by the number of steps.
-    pub full: Option<bool>,
-    /// Whether to report the coverage of the sources.
-    pub coverage: bool,
-    /// The client's name for this call: a retry that creates a session creates it once.
-    pub key: Option<BatchKey>,
 }
 
 /// What became of a step.

@@ -4,16 +4,13 @@
 use std::collections::BTreeMap;
 
 use super::{
-    Caller, Emitted, Service, ServiceError, ServiceResult, Status, added::Follows, page,
-    store_error::unwritten,
+    Caller, Emitted, RESERVED_METADATA, Service, ServiceError, ServiceResult, Status,
+    added::Follows, page, store_error::unwritten,
 };
 use crate::{
     event::{Batch, SessionId, Timestamp, limits},
     store::{Appended, Change, Listing, NewSession, SessionInfo, StoreError},
 };
-
-/// Prefix of the metadata names reserved for interfaces. They count against no limit.
-pub const RESERVED_METADATA: &str = "sessionlog.";
 
 /// A pair of metadata that sessions to be listed have.
 #[derive(Clone, Debug)]

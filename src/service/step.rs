@@ -1,9 +1,9 @@
 //! Validation of a step by the facts, and the events it is recorded as: its number, what it
 //! revises, branches from and closes. It must not read or write a session.
 
-use super::{Code, ServiceError, ServiceResult, StepCall, added::event};
+use super::{Code, ServiceError, ServiceResult, added::event};
 use crate::{
-    event::{Event, NewEvent, Origin, Position, Range},
+    event::{BatchKey, Event, NewEvent, Origin, Position, Range, SessionId},
     harness::{self, GapLine},
     projection::{
         Facts, Research,
@@ -16,6 +16,29 @@ use crate::{
 const GOAL_CHARS_COMPARED: usize = 1_000;
 /// Characters of a branch's name.
 const BRANCH_CHARS_MAX: usize = 64;
+
+/// A step as a caller brings it.
+#[derive(Clone, Debug, Default)]
+pub struct StepCall {
+    /// The session, when named.
+    pub session: Option<SessionId>,
+    /// The step.
+    pub step: StepBody,
+    /// What the research is for.
+    pub goal: Option<String>,
+    /// A knowledge gap.
+    pub gap: Option<String>,
+    /// Name or text of a gap that is closed now.
+    pub closes_gap: Option<String>,
+    /// The state of the research, in the caller's words.
+    pub summary: Option<String>,
+    /// The full view (`true`), the summary view (`false`), or by the number of steps.
+    pub full: Option<bool>,
+    /// Whether to report the coverage of the sources.
+    pub coverage: bool,
+    /// The client's name for this call: a retry that creates a session creates it once.
+    pub key: Option<BatchKey>,
+}
 
 /// The result of the validation.
 pub(super) enum Verdict {

@@ -18,10 +18,10 @@ pub use lifetime::Lifetimes;
 pub use maintain::Maintain;
 pub use values::{
     Aging, Appended, Backup, Change, Family, Fill, ForkPoint, Gap, Head, Health, Keeps, KeyReport,
-    Listing, NewSession, Part, Placed, Read, Receipt, Recovery, Relative, Repaired, Scrub,
-    SessionInfo, Slice, Stage, Survival, Swept, Usage, Verified, Watch,
+    Lease, LeaseCall, Listing, Mark, NewSession, Notes, Part, Placed, Read, Receipt, Recovery,
+    Relative, Repaired, Scrub, SessionInfo, Slice, Stage, Survival, Swept, Usage, Verified, Watch,
+    Work,
 };
-pub use work::{Lease, LeaseCall, Mark, Notes, Work};
 
 use crate::event::{
     Batch, EventId, Fence, NewNote, Note, Position, Scope, SessionId, SessionKey, TenantId,

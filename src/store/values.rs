@@ -5,9 +5,9 @@ use std::{collections::BTreeMap, time::Duration};
 
 use bytes::Bytes;
 
-use super::{KeyId, Work};
+use super::KeyId;
 use crate::event::{
-    Batch, BatchKey, Event, EventId, Position, Range, SessionId, SessionKey, Timestamp,
+    Batch, BatchKey, Event, EventId, Fence, Lsn, Position, Range, SessionId, SessionKey, Timestamp,
 };
 
 /// What a new session is told about itself.
@@ -527,3 +527,80 @@ pub enum Health {
 
 /// Tells a reader that the durable tail of a session moved. Cheap to hold.
 pub type Watch = tokio::sync::watch::Receiver<Position>;
+
+/// What is known of the work on a session.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Work {
+    /// The token of the last lease; 0 when there was none.
+    pub fence: Fence,
+    /// When the last lease ends, by [`super::Store::counted`]; `None` once it was given back.
+    pub until: Option<Timestamp>,
+    /// Digest of the key of the request that took it.
+    pub key: Option<[u8; 16]>,
+    /// How many notes it has.
+    pub notes: u64,
+    /// The last checkpoint.
+    pub checkpoint: Option<Mark>,
+}
+
+/// The last checkpoint of a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mark {
+    /// Number of its note.
+    pub number: Lsn,
+    /// The place it names.
+    pub position: Position,
+    /// Whether the work goes on, as far as anybody said who made one.
+    pub open: bool,
+}
+
+/// A lease: the right to write to a session alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lease {
+    /// Its token.
+    pub fence: Fence,
+    /// When it ends, by [`super::Store::counted`]; `None` when it was given back.
+    pub until: Option<Timestamp>,
+    /// Digest of the key of the request that took it.
+    pub key: Option<[u8; 16]>,
+}
+
+/// What is wanted of a session's lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeaseCall {
+    /// To have it, though another has it when it is to be taken away.
+    Take {
+        /// Take it from who has it.
+        steal: bool,
+        /// How long it is to hold.
+        ttl: Duration,
+        /// Digest of the request's key: asked again while the lease holds, it is the same lease.
+        key: Option<[u8; 16]>,
+    },
+    /// To keep it.
+    Renew {
+        /// Its token.
+        fence: Fence,
+        /// How long it is to hold from now on.
+        ttl: Duration,
+    },
+    /// To give it back.
+    Release {
+        /// Its token.
+        fence: Fence,
+    },
+    /// That nobody has it, and that no token given since the copy that this store is from comes
+    /// again.
+    Void,
+}
+
+/// Which notes to read, the oldest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Notes {
+    /// Only those with a higher number.
+    pub after: Lsn,
+    /// So many at most.
+    pub notes_max: usize,
+    /// Bytes of bodies at most; the first note comes whatever its size.
+    pub bytes_max: usize,
+}

@@ -3,88 +3,11 @@
 
 use std::time::Duration;
 
-use super::{StoreError, StoreResult};
-use crate::event::{Fence, Lsn, Position, SessionId, Timestamp};
-
-/// What is known of the work on a session.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Work {
-    /// The token of the last lease; 0 when there was none.
-    pub fence: Fence,
-    /// When the last lease ends, by [`super::Store::counted`]; `None` once it was given back.
-    pub until: Option<Timestamp>,
-    /// Digest of the key of the request that took it.
-    pub key: Option<[u8; 16]>,
-    /// How many notes it has.
-    pub notes: u64,
-    /// The last checkpoint.
-    pub checkpoint: Option<Mark>,
-}
-
-/// The last checkpoint of a session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mark {
-    /// Number of its note.
-    pub number: Lsn,
-    /// The place it names.
-    pub position: Position,
-    /// Whether the work goes on, as far as anybody said who made one.
-    pub open: bool,
-}
-
-/// A lease: the right to write to a session alone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lease {
-    /// Its token.
-    pub fence: Fence,
-    /// When it ends, by [`super::Store::counted`]; `None` when it was given back.
-    pub until: Option<Timestamp>,
-    /// Digest of the key of the request that took it.
-    pub key: Option<[u8; 16]>,
-}
-
-/// What is wanted of a session's lease.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LeaseCall {
-    /// To have it, though another has it when it is to be taken away.
-    Take {
-        /// Take it from who has it.
-        steal: bool,
-        /// How long it is to hold.
-        ttl: Duration,
-        /// Digest of the request's key: asked again while the lease holds, it is the same lease.
-        key: Option<[u8; 16]>,
-    },
-    /// To keep it.
-    Renew {
-        /// Its token.
-        fence: Fence,
-        /// How long it is to hold from now on.
-        ttl: Duration,
-    },
-    /// To give it back.
-    Release {
-        /// Its token.
-        fence: Fence,
-    },
-    /// That nobody has it, and that no token given since the copy that this store is from comes
-    /// again.
-    Void,
-}
+use super::{Lease, LeaseCall, StoreError, StoreResult, Work};
+use crate::event::{Fence, SessionId, Timestamp};
 
 /// How far tokens jump in a store that was brought back from a copy.
 const JUMP: u64 = 1 << 32;
-
-/// Which notes to read, the oldest first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Notes {
-    /// Only those with a higher number.
-    pub after: Lsn,
-    /// So many at most.
-    pub notes_max: usize,
-    /// Bytes of bodies at most; the first note comes whatever its size.
-    pub bytes_max: usize,
-}
 
 impl Work {
     /// Whether somebody began and did not say that he is done.

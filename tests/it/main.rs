@@ -111,7 +111,7 @@ mod work;
 // Hooks of other people's agents.
 #[cfg(feature = "cli")]
 mod hook;
-// The benchmark, with tiny counts.
+// The benchmark of this disk, in rounds of milliseconds.
 #[cfg(feature = "cli")]
 mod bench;
 // The main job on real input, and the demo.

@@ -11,9 +11,10 @@ use ratatui::{
 
 use super::{
     super::{
+        columns::columns,
         readable::{
             self,
-            paper::{Paper, columns, wrapped},
+            paper::{Paper, wrapped},
         },
         screen::{Tone, one_line, printable},
         times::{elapsed, took},

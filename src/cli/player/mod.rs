@@ -18,8 +18,8 @@ use ratatui::{
 use serde_json::Value;
 
 use super::{
+    answer::moment,
     args,
-    events::moment,
     failure::Outcome,
     page::{Gap, Pages, Query},
     readable::words,
@@ -31,8 +31,7 @@ use crate::{
     projection::body::{is_call, is_result},
 };
 use rows::{Link, PAGE_EVENTS, Row};
-use search::{Hit, Hunt};
-use state::{Key, News, Player, Shown, Want};
+use state::{Hit, Hunt, Key, News, Player, Shown, Want};
 
 /// How often the screen is drawn while nobody types.
 const TICK: Duration = Duration::from_millis(50);

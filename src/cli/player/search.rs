@@ -1,26 +1,7 @@
 //! How the player finds a place: by a point that is typed, and by a text, within an event and from
 //! one event to the next. It must not read events: it says what it wants.
 
-use super::state::{Player, Want};
-
-/// A search from a position on, over the others and around the end to that position itself.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Hunt {
-    pub(super) needle: String,
-    pub(super) at: u64,
-    pub(super) forward: bool,
-    /// The positions that are searched, half-open.
-    pub(super) from: u64,
-    pub(super) to: u64,
-}
-
-/// Where a search ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Hit {
-    pub(super) at: u64,
-    /// Whether it was found around the end.
-    pub(super) wrapped: bool,
-}
+use super::state::{Hit, Hunt, Player, Want};
 
 impl Player {
     pub(super) fn jump(&mut self, typed: String) {

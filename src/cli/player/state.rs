@@ -8,7 +8,6 @@ use serde_json::Value;
 use super::{
     pane::Pane,
     rows::{PAGE_EVENTS, Row, Rows},
-    search::{Hit, Hunt},
 };
 use crate::{
     cli::{args::WhichView, times::Times},
@@ -42,6 +41,25 @@ pub(super) enum Key {
     /// Away, whatever is being typed.
     Leave,
     Char(char),
+}
+
+/// A search from a position on, over the others and around the end to that position itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Hunt {
+    pub(super) needle: String,
+    pub(super) at: u64,
+    pub(super) forward: bool,
+    /// The positions that are searched, half-open.
+    pub(super) from: u64,
+    pub(super) to: u64,
+}
+
+/// Where a search ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Hit {
+    pub(super) at: u64,
+    /// Whether it was found around the end.
+    pub(super) wrapped: bool,
 }
 
 /// What the player needs to go on.

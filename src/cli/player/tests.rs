@@ -8,8 +8,7 @@ use serde_json::json;
 use super::{
     draw::draw,
     rows::{Link, PAGE_EVENTS, PAGES_MAX, Row},
-    search::{Hit, Hunt},
-    state::{Key, News, PAUSE_MAX, PAUSE_MIN, Player, Prompt, Shown, Want, pause},
+    state::{Hit, Hunt, Key, News, PAUSE_MAX, PAUSE_MIN, Player, Prompt, Shown, Want, pause},
 };
 use crate::event::Timestamp;
 

@@ -5,8 +5,8 @@ use serde_json::Value;
 
 use super::{
     super::{
+        answer::text,
         screen::{Tone, one_line},
-        sessions::text,
     },
     paper::Paper,
     without_goal,

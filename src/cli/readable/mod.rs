@@ -12,9 +12,9 @@ pub(in crate::cli) mod words;
 use serde_json::{Map, Value};
 
 use super::{
+    answer::text,
     args::WhichView,
     screen::{Tone, one_line},
-    sessions::text,
 };
 pub(super) use change::difference;
 pub(super) use folds::history;

@@ -1,10 +1,10 @@
 //! Lines of text within a width: headings, paragraphs and items with hanging indents. It must not
 //! know what the text is about.
 
-use ratatui::text::Span;
 use unicode_segmentation::UnicodeSegmentation as _;
 
 use crate::cli::{
+    columns::columns,
     screen::{Tone, printable},
     times::Times,
 };
@@ -74,11 +74,6 @@ impl Paper {
     pub(in crate::cli) fn faint(&mut self, text: &str) {
         self.say(Tone::Faint, "  ", text);
     }
-}
-
-/// Columns that a text takes on a terminal.
-pub(in crate::cli) fn columns(text: &str) -> usize {
-    if text.is_ascii() { text.len() } else { Span::raw(text).width() }
 }
 
 /// A text in lines of at most that many columns, broken between words where there are any. Tabs are

@@ -12,7 +12,11 @@ fn lines(fill: impl FnOnce(&mut Paper)) -> String {
     let mut paper = Paper::new(60, Times::at(now, jiff::tz::TimeZone::UTC));
     fill(&mut paper);
     let lines: Vec<String> = paper.lines().into_iter().map(|(_, text)| text).collect();
-    assert!(lines.iter().all(|line| paper::columns(line) <= 60 || line.contains("sessionlog ")));
+    assert!(
+        lines
+            .iter()
+            .all(|line| crate::cli::columns::columns(line) <= 60 || line.contains("sessionlog "))
+    );
     lines.join("\n")
 }
 

@@ -4,14 +4,13 @@
 
 use bytes::Bytes;
 
-use super::{Ahead, Effect, names::given, request::Request};
+use super::{Ahead, Effect, Next, names::given, request::Request};
 use crate::{
     event::{Lsn, Position, SessionHash, Timestamp},
     log::{
         Chain, Control, Entry, Frame, FrameHeader, FrameKind, Head, KnownBatch, Record,
         record::{self, batch_digest},
     },
-    store::{Appended, Receipt},
 };
 
 /// A frame without its log sequence numbers.
@@ -162,37 +161,5 @@ impl Draft {
         }
         effect.end_lsn = Lsn(first.0 + u64::from(self.count));
         effect
-    }
-}
-
-/// Where a queued frame moves the end of its session.
-pub(crate) struct Next {
-    pub(super) first: Position,
-    pub(super) tail: Position,
-    pub(super) chain: Chain,
-    pub(crate) control_chain: Chain,
-    pub(super) at: Timestamp,
-    pub(super) aside: bool,
-    /// Names that callers gave.
-    pub(super) given: Vec<[u8; 16]>,
-    pub(super) bars: bool,
-    pub(super) ends: bool,
-}
-
-impl Next {
-    /// The answer to the caller, once the frame is durable.
-    pub(crate) fn answer(&self, request: &mut Request) -> Appended {
-        let mut events = std::mem::take(&mut request.placed);
-        for (n, placed) in (0..).zip(&mut events) {
-            placed.position = self.first.plus(n);
-            placed.processed_at = self.at;
-        }
-        Appended {
-            events,
-            first_position: self.first,
-            next_position: self.tail,
-            receipt: Receipt { position: self.tail, chain: self.chain.0 },
-            repeated: false,
-        }
     }
 }

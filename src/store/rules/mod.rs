@@ -2,6 +2,7 @@
 //! the entry of its session, and what an entry says to callers. Pure functions of an entry, a
 //! request and a time. It must not do I/O, hold a lock, read a clock or wait.
 
+mod ahead;
 mod answer;
 mod decide;
 mod draft;
@@ -12,8 +13,9 @@ mod request;
 #[cfg(all(test, feature = "sim"))]
 mod tests;
 
-pub(crate) use decide::{Ahead, Decision, Looked, decide};
-pub(crate) use draft::{Draft, Next};
+pub(crate) use ahead::{Ahead, Next};
+pub(crate) use decide::{Decision, Looked, decide};
+pub(crate) use draft::Draft;
 pub(crate) use effect::{Effect, apply};
 pub(crate) use names::Name;
 pub(crate) use request::{Ask, Draw, Request, Sees};

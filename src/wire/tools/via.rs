@@ -2,6 +2,8 @@
 //! A directory is percent-encoded, because a path may hold any character. It must not trust a
 //! header with a right: scope comes from the credential.
 
+use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
+
 pub use crate::service::{Remembered, Via};
 use crate::{
     event::SessionId,
@@ -22,6 +24,8 @@ pub const ROOT: &str = "sessionlog-root";
 
 /// Characters of a connection's name.
 const CONNECTION_CHARS_MAX: usize = 128;
+/// What a header cannot hold, beside characters that are not ASCII.
+const ESCAPED: &AsciiSet = &CONTROLS.add(b' ').add(b'%');
 
 /// Reads the headers; `header` gives the text of one.
 ///
@@ -36,6 +40,7 @@ pub fn read(header: impl Fn(&str) -> Option<String>) -> ServiceResult<Via> {
         let problem = format!("at most {CONNECTION_CHARS_MAX} characters");
         return Err(ServiceError::invalid(CONNECTION, problem));
     }
+    let decoded = |text: String| percent_decode_str(&text).decode_utf8_lossy().into_owned();
     let remembered = header(REMEMBERED).map(|text| {
         let (fresh, text) = match text.strip_prefix('-') {
             Some(rest) => (true, rest),
@@ -48,8 +53,8 @@ pub fn read(header: impl Fn(&str) -> Option<String>) -> ServiceResult<Via> {
         session: header(SESSION).map(|text| id(SESSION, &text)).transpose()?,
         connection,
         remembered: remembered.transpose()?,
-        directory: header(DIRECTORY).map(|text| decoded(&text)),
-        root: header(ROOT).map(|text| decoded(&text)),
+        directory: header(DIRECTORY).map(decoded),
+        root: header(ROOT).map(decoded),
     })
 }
 
@@ -61,6 +66,7 @@ pub fn write(via: &Via) -> Vec<(&'static str, String)> {
         format!("{}{session}", if remembered.fresh { "-" } else { "" })
     });
     let session = via.session.as_ref().map(ToString::to_string);
+    let encoded = |text: &str| utf8_percent_encode(text, ESCAPED).to_string();
     let directory = via.directory.as_deref().map(encoded);
     let root = via.root.as_deref().map(encoded);
     [
@@ -73,38 +79,6 @@ pub fn write(via: &Via) -> Vec<(&'static str, String)> {
     .into_iter()
     .filter_map(|(name, text)| Some((name, text?)))
     .collect()
-}
-
-fn encoded(text: &str) -> String {
-    use std::fmt::Write as _;
-    text.bytes().fold(String::with_capacity(text.len()), |mut out, byte| {
-        if byte.is_ascii_graphic() && byte != b'%' {
-            out.push(char::from(byte));
-        } else {
-            let _ = write!(out, "%{byte:02X}");
-        }
-        out
-    })
-}
-
-fn decoded(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((first, after)) = rest.split_first() {
-        let pair = after.get(..2).and_then(|pair| std::str::from_utf8(pair).ok());
-        let byte = pair.and_then(|pair| u8::from_str_radix(pair, 16).ok());
-        match (first, byte) {
-            (b'%', Some(byte)) => {
-                bytes.push(byte);
-                rest = after.get(2..).unwrap_or_default();
-            }
-            _ => {
-                bytes.push(*first);
-                rest = after;
-            }
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 #[cfg(test)]

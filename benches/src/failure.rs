@@ -1,0 +1,53 @@
+//! Why a run ended without its figures, and the exit code of each reason. It must not print.
+
+use std::{io, path::PathBuf};
+
+use sessionlog::{client::ClientError, import::ImportError};
+
+/// Result of a step of a run.
+pub(super) type Outcome<T = ()> = Result<T, Failure>;
+
+/// Why a run failed.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Failure {
+    /// Our server refused a request, or did not answer.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// A conversation could not be imported.
+    #[error(transparent)]
+    Import(#[from] ImportError),
+    /// The command line names a row or a directory that does not exist.
+    #[error("{0}")]
+    Usage(String),
+    /// A row failed, or a signal ended the run; the second is what the user can do.
+    #[error("{0}\n{1}")]
+    Ended(String, &'static str),
+    /// A store lost acknowledged events.
+    #[error("{0}")]
+    Damaged(String),
+    /// A target is missed under `--check`. The report says which.
+    #[error("a target is missed")]
+    Missed,
+    /// A file could not be read or written.
+    #[error("{}: {source}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// Input or output failed.
+    #[error(transparent)]
+    Stream(#[from] io::Error),
+}
+
+impl Failure {
+    /// The exit code of the program.
+    pub(super) fn exit(&self) -> u8 {
+        match self {
+            Self::Usage(_) => 2,
+            Self::Damaged(_) => 3,
+            _ => 1,
+        }
+    }
+}

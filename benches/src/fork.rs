@@ -1,0 +1,138 @@
+//! Forks in this process: how long one takes until it is durable, of a session of its own, of the
+//! last of a hundred and of a thousand forks of each other, at the end and in the middle of what it
+//! reads, and how many bytes one writes. It must not leave out the sync.
+
+use std::{io, sync::Arc};
+
+use super::{
+    cell::{Found, Group, Probe, figure},
+    engine,
+    failure::Outcome,
+    machine,
+    research::unjudged,
+    runner::{float, median},
+    site::Site,
+};
+use sessionlog::{
+    event::{Position, Scope, SessionId, SessionKey},
+    store::{
+        ForkPoint, NewSession, Store,
+        local::{Local, Options},
+    },
+};
+
+pub(super) const PROBE: Probe = Probe {
+    group: Group::Fork,
+    figures: &[
+        figure("fork.own", "a fork at the end of a session of 10 000 events, durable", "µs"),
+        figure("fork.deep.100", "the same of the last of 100 forks of each other", "µs"),
+        figure("fork.deep.1000", "the same of the last of 1 000", "µs"),
+        figure("fork.middle", "of that one, at an event in the middle of the first", "µs"),
+        figure("fork.bytes", "bytes handed to write() for one fork, settled", "bytes"),
+        figure("fork.copied", "bytes of events that a fork has of its own", "bytes"),
+    ],
+    run,
+};
+
+const DATA_DIR: &str = "fork";
+/// Events of the session that all go on from.
+const EVENTS: usize = 10_000;
+/// Levels of forks of each other; each appends one event of its own.
+const DEPTHS: [usize; 2] = [100, 1_000];
+/// Forks of each kind in a round.
+const FORKS: usize = 200;
+
+/// So many, or as many as sessions were asked for: a tiny run is to be short.
+fn so_many(site: &Site, usual: usize) -> usize {
+    usual.min(site.settings.sessions)
+}
+
+/// Where the forks of a row begin.
+struct Place {
+    parent: String,
+    at: Option<u64>,
+}
+
+fn run(site: &mut Site) -> Outcome<Found> {
+    let env = site.env(DATA_DIR)?;
+    let local = Arc::new(Local::open_local(&env, Options::default()).map_err(io::Error::other)?);
+    fill(site, &local)?;
+    let middle = so_many(site, EVENTS) as u64 / 2 + 7;
+    let depths = DEPTHS.map(|depth| so_many(site, depth));
+    let forks = so_many(site, FORKS);
+    let mut places = vec![Place { parent: level(0), at: None }];
+    places.extend(depths.map(|depth| Place { parent: level(depth), at: None }));
+    places.push(Place { parent: level(depths[1]), at: Some(middle) });
+    let mut found = vec![Vec::new(); 6];
+    let mut made = 0;
+    let before = settled_bytes(&local)?;
+    let mut copied = 0;
+    for _ in 0..site.settings.rounds {
+        site.bar.set_message("fork: forks");
+        for (place, times) in places.iter().zip(&mut found) {
+            let mut taken = Vec::with_capacity(forks);
+            for _ in 0..forks {
+                let began = site.clock.monotonic();
+                let info = site.wait(fork(&local, &place.parent, place.at, None))??;
+                taken.push(site.clock.monotonic().saturating_sub(began).as_secs_f64() * 1e6);
+                copied += info;
+                made += 1;
+            }
+            times.push(median(&taken));
+        }
+    }
+    let after = settled_bytes(&local)?;
+    let bytes = before.zip(after).map_or(0, |(before, after)| after.saturating_sub(before));
+    let written = float(bytes) / float(made);
+    found.get_mut(4).into_iter().for_each(|values| values.push(written));
+    found.get_mut(5).into_iter().for_each(|values| values.push(float(copied)));
+    site.wait(local.close())?;
+    Ok(Found { values: found, unjudged: unjudged(site) })
+}
+
+/// Bytes handed to write() until everything so far is settled.
+fn settled_bytes(local: &Local) -> Outcome<Option<u64>> {
+    local.settle()?;
+    Ok(machine::written_bytes(std::process::id()))
+}
+
+fn level(depth: usize) -> String {
+    format!("level-{depth}")
+}
+
+fn id(name: &str) -> SessionId {
+    SessionId::new(name).expect("letters, a dash and digits are an id")
+}
+
+/// Makes the session and the forks of each other.
+fn fill(site: &mut Site, local: &Arc<Local>) -> Outcome {
+    let scope = Scope::local();
+    let new = NewSession { id: Some(id(&level(0))), ..NewSession::default() };
+    site.wait(local.create(&scope, new))?.map_err(io::Error::other)?;
+    let mut samples = site.samples.clone();
+    let key = |depth: usize| SessionKey { scope: scope.clone(), session: id(&level(depth)) };
+    let events = so_many(site, EVENTS);
+    site.wait(engine::fill(local, &key(0), &mut samples, events, false))??;
+    let depth_max = so_many(site, DEPTHS[1]);
+    for depth in 1..=depth_max {
+        site.bar.set_message(format!("fork: level {depth} of {depth_max}"));
+        site.wait(fork(local, &level(depth - 1), None, Some(&level(depth))))??;
+        site.wait(engine::fill(local, &key(depth), &mut samples, 1, false))??;
+    }
+    local.settle()?;
+    Ok(())
+}
+
+/// Makes a fork; answers the bytes of its own.
+async fn fork(local: &Local, parent: &str, at: Option<u64>, name: Option<&str>) -> Outcome<u64> {
+    let scope = Scope::local();
+    let parent = SessionKey { scope: scope.clone(), session: id(parent) };
+    let at = match at {
+        Some(at) => Position(at),
+        None => local.info(&parent).await.map_err(io::Error::other)?.tail,
+    };
+    let parent = Some(ForkPoint { session: parent.session, at });
+    let new = NewSession { id: name.map(id), parent, ..NewSession::default() };
+    let (info, _) = local.create(&scope, new).await.map_err(io::Error::other)?;
+    Ok(info.bytes)
+}

@@ -1,0 +1,114 @@
+//! What an agent waits for at each of its events: the program that is its hook, from its start to
+//! its end, with a running owner; and the same of a program that does nothing, which is what any
+//! hook costs. One at a time, as an agent runs them. It must not time what prepares an event.
+
+use std::process::Stdio;
+
+use serde_json::json;
+use tokio::{io::AsyncWriteExt, process::Command};
+
+use super::{
+    cell::{Found, Group, Probe, figure},
+    failure::Outcome,
+    process::{self, sessionlog},
+    runner::{median, stop_here},
+    server::{Server, without_settings},
+    site::Site,
+};
+
+pub(super) const PROBE: Probe = Probe {
+    group: Group::Hook,
+    figures: &[
+        figure("hook.floor", "a program that does nothing, from start to end", "ms"),
+        figure("hook.record", "one call of a tool, recorded through a running owner", "ms"),
+        figure("hook.record.p99", "the slowest of a hundred of these", "ms"),
+        figure("hook.answer", "a compaction, answered with what the model is told", "ms"),
+    ],
+    run,
+};
+
+/// Hooks in a round, and as few as will do where little is asked for.
+const HOOKS: usize = 200;
+const HOOKS_FEW: usize = 20;
+/// Sessions of a run from which on it is a whole one.
+const WHOLE: usize = 10_000;
+const DATA_DIR: &str = "hook";
+/// Does nothing.
+const NOTHING: &str = "true";
+
+fn run(site: &mut Site) -> Outcome<Found> {
+    let server = Server::start(site, &site.path(DATA_DIR))?;
+    let hooks = if site.settings.sessions >= WHOLE { HOOKS } else { HOOKS_FEW };
+    let nothing = process::find(NOTHING, &[]);
+    let (mut floor, mut record) = (Vec::new(), Vec::new());
+    let (mut slowest, mut answer) = (Vec::new(), Vec::new());
+    let mut samples = site.samples.clone();
+    for round in 0..site.settings.rounds {
+        let (mut nothings, mut records, mut answers) = (Vec::new(), Vec::new(), Vec::new());
+        for hook in 0..hooks {
+            stop_here(site)?;
+            let id = format!("{round}-{hook}");
+            let said = String::from_utf8_lossy(&samples.next().json).into_owned();
+            records.push(timed(site, ours(site)?, &result(&id, &said))?);
+            if let Some(nothing) = &nothing {
+                nothings.push(timed(site, Command::new(nothing), "")?);
+            }
+            if hook % 10 == 0 {
+                answers.push(timed(site, ours(site)?, &compaction())?);
+            }
+        }
+        floor.extend((!nothings.is_empty()).then(|| median(&nothings)));
+        record.push(median(&records));
+        slowest.push(slow(&records));
+        answer.push(median(&answers));
+    }
+    drop(server);
+    let few = || format!("with {hooks} hooks a round; the target speaks of {HOOKS}");
+    let unjudged = (hooks != HOOKS).then(few);
+    Ok(Found { values: vec![floor, record, slowest, answer], unjudged })
+}
+
+fn ours(site: &Site) -> Outcome<Command> {
+    let mut command = sessionlog();
+    without_settings(&mut command);
+    command.arg("hook").arg("--data-dir").arg(site.path(DATA_DIR));
+    command.arg("--config").arg(site.configuration());
+    Ok(command)
+}
+
+fn result(id: &str, said: &str) -> String {
+    json!({
+        "session_id": "bench", "hook_event_name": "PostToolUse", "cwd": "/", "tool_name": "Bash",
+        "tool_use_id": id, "tool_input": { "command": "cargo test" },
+        "tool_response": { "stdout": said, "stderr": "", "interrupted": false },
+    })
+    .to_string()
+}
+
+fn compaction() -> String {
+    json!({ "session_id": "bench", "hook_event_name": "SessionStart", "cwd": "/", "source": "compact" })
+        .to_string()
+}
+
+/// Milliseconds from a program's start to its end.
+fn timed(site: &Site, mut command: Command, input: &str) -> Outcome<f64> {
+    command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
+    let began = site.clock.monotonic();
+    site.runtime.block_on(async {
+        let mut child = command.spawn()?;
+        if let Some(mut stdin) = child.stdin.take() {
+            // A program that reads nothing may be gone.
+            let _ = stdin.write_all(input.as_bytes()).await;
+        }
+        child.wait().await
+    })?;
+    Ok(site.clock.monotonic().saturating_sub(began).as_secs_f64() * 1e3)
+}
+
+/// The time that all but one in a hundred stay below.
+fn slow(times: &[f64]) -> f64 {
+    let mut sorted = times.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let at = (sorted.len() * 99).div_ceil(100).saturating_sub(1);
+    sorted.get(at).copied().unwrap_or_default()
+}

@@ -1,0 +1,268 @@
+//! The benchmark: the workload of docs/performance.md measured on this machine in one run: the
+//! raw disk, the engine, HTTP, and other stores beside them. It must not touch the user's sessions,
+//! and leaves no process and no directory behind.
+
+mod args;
+mod cell;
+mod engine;
+mod failure;
+mod floor;
+mod fork;
+mod hook;
+mod http;
+mod lasting;
+mod machine;
+mod network;
+mod postgres;
+mod process;
+mod protocol;
+mod redis;
+mod report;
+mod research;
+mod room;
+mod runner;
+mod sample;
+mod server;
+mod site;
+mod slices;
+mod start;
+mod stdio;
+mod stream;
+mod targets;
+
+use std::{
+    io::{self, IsTerminal as _},
+    path::PathBuf,
+    process::ExitCode,
+    sync::{Arc, atomic::Ordering},
+};
+
+use clap::Parser as _;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use tokio::{
+    runtime::Runtime,
+    signal::unix::{SignalKind, signal},
+};
+
+use self::{
+    args::{Bench, Peers},
+    cell::{Cell, Found, Group, Probe},
+    failure::{Failure, Outcome},
+    report::Report,
+    runner::Row,
+    site::{Settings, Site},
+    start::SESSIONS,
+};
+/// The allocator of the servers that are measured, which are this program.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Under this name the program is the command line of sessionlog: the servers and hooks that are
+/// measured are built with the benchmark and cannot be of another version.
+const SESSIONLOG: &str = "sessionlog";
+
+/// Every cell that is measured in rounds, in the order of the table.
+const CELLS: [&[Cell]; 8] = [
+    floor::CELLS,
+    lasting::CELLS,
+    engine::CELLS,
+    slices::CELLS,
+    http::CELLS,
+    stream::CELLS,
+    postgres::CELLS,
+    redis::CELLS,
+];
+/// What is found once, after the rounds.
+const PROBES: [Probe; 6] =
+    [start::PROBE, research::PROBE, stdio::PROBE, fork::PROBE, hook::PROBE, room::PROBE];
+
+/// How much a run does unless told otherwise: three minutes, or twenty seconds.
+/// A session of so many events is smaller than the segments that are sealed.
+const USUAL: (u32, f64, usize, usize) = (3, 1.0, 10_000, 4_000);
+const QUICK: (u32, f64, usize, usize) = (1, 0.2, 1_000, 2_000);
+/// A directory of the machine that is on a disk, unlike the one for temporary files on many.
+const DIRECTORY: &str = "/var/tmp";
+
+fn main() -> ExitCode {
+    if std::env::args_os().next().is_some_and(|name| name == SESSIONLOG) {
+        return sessionlog::cli::run();
+    }
+    match run(&Bench::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            // It is lost when standard error is gone.
+            let _ = io::Write::write_fmt(&mut io::stderr(), format_args!("error: {failure}\n"));
+            ExitCode::from(failure.exit())
+        }
+    }
+}
+
+fn run(wanted: &Bench) -> Outcome {
+    let plan = Plan::of(&wanted.rows)?;
+    raise_descriptors();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let directory = wanted.dir.clone().unwrap_or_else(|| PathBuf::from(DIRECTORY));
+    let mut site = Site::new(&directory, settings(wanted), runtime)
+        .map_err(|why| Failure::Usage(format!("--dir {}: {why}", directory.display())))?;
+    stop_on_signals(&site.runtime, &site)?;
+    warn(&mut site);
+    let load_before = machine::load();
+    warn_of_load(&mut site, load_before);
+    let bar = progress_bar(plan.steps(site.settings.rounds), wanted.json);
+    site.bar = bar.clone();
+    let rows = plan.run(&mut site, &mut |what| {
+        bar.inc(1);
+        bar.set_message(what.to_owned());
+    });
+    bar.finish_and_clear();
+    let report = Report { site: &site, rows: rows?, load_before };
+    report.print(wanted.json, &mut io::stdout())?;
+    if wanted.check && !report.is_good() { Err(Failure::Missed) } else { Ok(()) }
+}
+
+/// What is measured in a run.
+struct Plan<'a> {
+    /// Groups, or beginnings of ids; everything when there is none.
+    wanted: &'a [String],
+    cells: Vec<&'static Cell>,
+    probes: Vec<&'static Probe>,
+}
+
+impl<'a> Plan<'a> {
+    fn of(wanted: &'a [String]) -> Outcome<Self> {
+        let cells = || CELLS.iter().copied().flatten();
+        let figures =
+            PROBES.iter().flat_map(|probe| probe.figures.iter().map(|f| (probe.group, f.id)));
+        let ids: Vec<_> = cells().map(|cell| (cell.group, cell.id)).chain(figures).collect();
+        for word in wanted {
+            if !ids.iter().any(|(group, id)| names(word, *group, id)) {
+                let groups = Group::ALL.map(Group::name).join(", ");
+                let message = format!("{word}: no row begins so; groups are {groups}");
+                return Err(Failure::Usage(message));
+            }
+        }
+        let mut plan = Self { wanted, cells: Vec::new(), probes: Vec::new() };
+        plan.cells = cells().filter(|cell| plan.names(cell.group, cell.id)).collect();
+        plan.probes = PROBES.iter().filter(|probe| plan.names_any(probe)).collect();
+        Ok(plan)
+    }
+
+    fn names(&self, group: Group, id: &str) -> bool {
+        self.wanted.is_empty() || self.wanted.iter().any(|word| names(word, group, id))
+    }
+
+    fn names_any(&self, probe: &Probe) -> bool {
+        probe.figures.iter().any(|figure| self.names(probe.group, figure.id))
+    }
+
+    /// How often progress is told.
+    fn steps(&self, rounds: u32) -> u64 {
+        self.cells.len() as u64 * (1 + u64::from(rounds)) + self.probes.len() as u64
+    }
+
+    fn run(&self, site: &mut Site, progress: &mut dyn FnMut(&str)) -> Outcome<Vec<Row>> {
+        let mut rows = runner::run(site, &self.cells, progress)?;
+        for probe in &self.probes {
+            runner::stop_here(site)?;
+            progress(probe.group.name());
+            let found = (probe.run)(site);
+            runner::stop_here(site)?;
+            let Found { values, unjudged } = found?;
+            let figures = probe.figures.iter().zip(values);
+            // What is not on this machine has no value.
+            let wanted = figures.filter(|(figure, values)| {
+                !values.is_empty() && self.names(probe.group, figure.id)
+            });
+            rows.extend(wanted.map(|(figure, values)| Row {
+                id: figure.id,
+                group: probe.group.name(),
+                what: figure.what,
+                unit: figure.unit,
+                values,
+                unjudged: unjudged.clone(),
+                ..Row::default()
+            }));
+        }
+        Ok(rows)
+    }
+}
+
+fn settings(wanted: &Bench) -> Settings {
+    let (rounds, seconds, sessions, events) = if wanted.quick { QUICK } else { USUAL };
+    Settings {
+        rounds: wanted.rounds.unwrap_or(rounds),
+        seconds: wanted.seconds.unwrap_or(seconds),
+        sessions: wanted.sessions.unwrap_or(sessions),
+        lasting_bytes: if wanted.quick { engine::QUICK_BYTES } else { engine::lasting_bytes() },
+        start_sessions: wanted.sessions.unwrap_or(if wanted.quick { sessions } else { SESSIONS }),
+        start_bytes: wanted.fill.unwrap_or(0),
+        events,
+        peers: wanted.peers == Peers::Auto,
+        transcripts: wanted.transcripts.clone(),
+        reference: wanted.reference.clone(),
+    }
+}
+
+fn names(word: &str, group: Group, id: &str) -> bool {
+    word == group.name() || id.starts_with(word)
+}
+
+/// What a reader of the figures must know about this machine.
+fn warn(site: &mut Site) {
+    let mut notes = Vec::new();
+    if cfg!(debug_assertions) {
+        notes.push("this is a debug build: the figures say nothing about speed".to_owned());
+    }
+    let disk = &site.disk;
+    if matches!(disk.file_system.as_str(), "tmpfs" | "ramfs") {
+        notes.push(format!("{} keeps nothing: name a disk with --dir", disk.file_system));
+    } else if !site.counts_flushes {
+        notes.push("this device counts no flushes: whether rows are durable is unknown".to_owned());
+    }
+    site.notes.extend(notes);
+}
+
+/// Rounds that wait for a processor measure who else wants it.
+fn warn_of_load(site: &mut Site, load: Option<f64>) {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from) as u64;
+    if let Some(load) = load.filter(|load| *load > runner::float(processors)) {
+        site.notes.push(format!(
+            "other programs want the processors (load {load:.1}): figures are lower and less sure; \
+             see docs/performance.md for real-time priority"
+        ));
+    }
+}
+
+/// Thousands of sessions and connections need more files than the usual limit allows.
+fn raise_descriptors() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    // A limit that stays shows as an error of whatever needs more.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+}
+
+/// The first signal ends the round that runs; then everything is taken down as after a failure.
+fn stop_on_signals(runtime: &Runtime, site: &Site) -> Outcome {
+    let _inside = runtime.enter();
+    for kind in [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()] {
+        let (mut signals, stop) = (signal(kind)?, Arc::clone(&site.stop));
+        runtime.spawn(async move {
+            while signals.recv().await.is_some() {
+                stop.store(true, Ordering::Relaxed);
+            }
+        });
+    }
+    Ok(())
+}
+
+fn progress_bar(steps: u64, json: bool) -> ProgressBar {
+    let target = match io::stderr().is_terminal() && !json {
+        true => ProgressDrawTarget::stderr(),
+        false => ProgressDrawTarget::hidden(),
+    };
+    let bar = ProgressBar::with_draw_target(Some(steps), target);
+    match ProgressStyle::with_template("{wide_bar} {pos}/{len} {msg:28} {elapsed}") {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
+    }
+}

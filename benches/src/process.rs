@@ -1,0 +1,122 @@
+//! Programs this benchmark starts: each is asked to stop and waited for when its owner is dropped,
+//! whatever the reason. It must not outlive the benchmark, nor touch a process it did not start.
+
+use std::{
+    io,
+    net::{Ipv4Addr, SocketAddr, TcpListener},
+    path::PathBuf,
+    process::ExitStatus,
+    time::Duration,
+};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::{
+    process::{Child, Command},
+    runtime::Handle,
+};
+
+/// How long a program may take to stop before it is killed, where nobody asks how it ended.
+const STOP: Duration = Duration::from_secs(20);
+/// How long one may take that must end as it would by itself.
+const CLEAN_STOP: Duration = Duration::from_secs(600);
+
+const START_TRIES: usize = 400;
+const START_PAUSE: Duration = Duration::from_millis(25);
+
+/// A running program.
+pub(super) struct Process {
+    child: Child,
+    runtime: Handle,
+    /// What asks it to stop.
+    polite: Signal,
+}
+
+impl Process {
+    /// Starts it, out of reach of the terminal's Ctrl-C: the benchmark stops it itself.
+    pub(super) fn start(
+        command: &mut Command,
+        polite: Signal,
+        runtime: &Handle,
+    ) -> io::Result<Self> {
+        let _inside = runtime.enter();
+        let child = command.process_group(0).kill_on_drop(true).spawn()?;
+        Ok(Self { child, runtime: runtime.clone(), polite })
+    }
+
+    pub(super) fn child(&mut self) -> &mut Child {
+        &mut self.child
+    }
+
+    pub(super) fn pid(&self) -> u32 {
+        self.child.id().unwrap_or_default()
+    }
+
+    /// Has it stop by itself.
+    ///
+    /// # Errors
+    /// It ended in another way, or not for ten minutes.
+    pub(super) fn stop(mut self) -> io::Result<()> {
+        match self.ended(CLEAN_STOP) {
+            Some(status) if status.success() => Ok(()),
+            Some(status) => Err(io::Error::other(format!("a server did not stop well: {status}"))),
+            None => Err(io::Error::other("a server does not stop")),
+        }
+    }
+
+    /// Asks it to stop and waits; how it ended, if it did.
+    fn ended(&mut self, patience: Duration) -> Option<ExitStatus> {
+        // Without an id it has ended and was waited for: the number may be somebody else's.
+        let pid = Pid::from_raw(i32::try_from(self.child.id()?).ok()?)?;
+        kill_process(pid, self.polite).ok()?;
+        let wait = async { tokio::time::timeout(patience, self.child.wait()).await };
+        self.runtime.clone().block_on(wait).ok()?.ok()
+    }
+
+    /// Tries until the program answers, or has ended, or took too long.
+    pub(super) fn wait_until(&mut self, answers: impl Fn() -> io::Result<()>) -> io::Result<()> {
+        let mut last = Ok(());
+        for _ in 0..START_TRIES {
+            last = answers();
+            if last.is_ok() || !matches!(self.child.try_wait(), Ok(None)) {
+                break;
+            }
+            self.runtime.block_on(async { tokio::time::sleep(START_PAUSE).await });
+        }
+        last
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if self.child.id().is_some() && self.ended(STOP).is_none() {
+            // Nobody can be told; the runtime kills what is still there.
+            let _ = self.runtime.clone().block_on(self.child.kill());
+        }
+    }
+}
+
+/// A free port of the loopback address. Somebody else may take it first: then the program that is
+/// told to use it does not start, and says so.
+pub(super) fn free_port() -> io::Result<u16> {
+    let listener = TcpListener::bind(loopback(0))?;
+    Ok(listener.local_addr()?.port())
+}
+
+/// An address of this machine only.
+pub(super) fn loopback(port: u16) -> SocketAddr {
+    SocketAddr::from((Ipv4Addr::LOCALHOST, port))
+}
+
+/// Where a program is, by PATH and then by `others`.
+pub(super) fn find(program: &str, others: &[PathBuf]) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let directories = std::env::split_paths(&path).chain(others.iter().cloned());
+    directories.map(|directory| directory.join(program)).find(|file| file.is_file())
+}
+
+/// The command line of sessionlog: this very program under the other name, see `main`.
+pub(super) fn sessionlog() -> Command {
+    let mut command = Command::new("/proc/self/exe");
+    command.arg0(super::SESSIONLOG);
+    command
+}

@@ -1,0 +1,279 @@
+//! Research sessions in this process: what an overview takes at any number of steps, what the first
+//! one after a start takes, and the bytes that steps are written with. The verbs are called as the
+//! doors call them. It must not help the facts along: they are folded from what the store reads.
+
+use std::{io, sync::Arc, time::Duration};
+
+use serde_json::{Value, json};
+
+use super::{
+    cell::{Found, Group, Probe, figure},
+    failure::{Failure, Outcome},
+    machine,
+    runner::{float, median},
+    sample::Samples,
+    site::Site,
+};
+use sessionlog::{
+    env::Clock,
+    event::{Batch, EventType, NewEvent, Origin, Scope, SessionId, SessionKey},
+    projection::body::{self, StepBody, kind},
+    service::{Caller, ResearchOptions, Service, Via},
+    store::{
+        NewSession, Store,
+        local::{Local, Options},
+    },
+    wire::tools,
+};
+
+pub(super) const PROBE: Probe = Probe {
+    group: Group::Research,
+    figures: &[
+        figure("research.overview.few", "get_research_session, 10 steps, server time", "µs"),
+        figure("research.overview.many", "the same, a tenth of --sessions steps", "µs"),
+        figure("research.overview.most", "the same, ten times --sessions steps", "µs"),
+        figure("research.overview.flat", "the last against the one before", "µs/µs"),
+        figure("research.overview.bytes", "the largest of these answers", "bytes"),
+        figure("research.pages", "answers until every one of the most steps was listed", "answers"),
+        figure("research.restart.many", "the first overview after a start, many steps", "ms"),
+        figure("research.restart.most", "the same, most steps", "ms"),
+        figure("research.written", "bytes handed to write(), for each byte of steps", "bytes/byte"),
+    ],
+    run,
+};
+
+const DATA_DIR: &str = "research";
+/// Sizes of the three sessions: ten, a tenth of the sessions asked for, ten times them.
+const FEW: usize = 10;
+/// --sessions of the targets: 1 000 steps are many, 100 000 most.
+const SESSIONS: usize = 10_000;
+/// Overviews of each size in a round.
+const CALLS: usize = 200;
+/// Steps in one batch while a session is made.
+const BATCH: usize = 500;
+/// Pages after which a list that does not end is given up.
+const PAGES_MAX: usize = 1_000_000;
+
+/// How many steps the longer sessions have.
+pub(super) fn many(site: &Site) -> usize {
+    (site.settings.sessions / 10).clamp(2 * FEW, 1_000)
+}
+
+fn most(site: &Site) -> usize {
+    site.settings.sessions * 10
+}
+
+fn run(site: &mut Site) -> Outcome<Found> {
+    let sizes = [FEW, many(site), most(site)];
+    let note =
+        format!("research: {} steps are few, {} many, {} most", sizes[0], sizes[1], sizes[2]);
+    site.notes.push(note);
+    let mut desk = Desk::open(site)?;
+    for steps in sizes {
+        fill(site, &desk.local, steps)?;
+    }
+    site.bar.set_message(format!("research: all {} steps", sizes[2]));
+    let (pages, largest) = site.wait(page_through(&desk, sizes[2]))??;
+    let mut found = vec![Vec::new(); 9];
+    let mut put = |at: usize, value: f64| found.get_mut(at).into_iter().for_each(|f| f.push(value));
+    for _ in 0..site.settings.rounds {
+        site.bar.set_message("research: overviews");
+        let times = site.wait(overviews(&desk, &*site.clock, sizes))??;
+        (0..).zip(times).for_each(|(at, time)| put(at, time));
+        put(3, times[2] / times[1]);
+        site.bar.set_message("research: a restart");
+        site.wait(desk.local.close())?;
+        desk = Desk::open(site)?;
+        for (at, steps) in [(6, sizes[1]), (7, sizes[2])] {
+            let began = site.clock.monotonic();
+            site.wait(desk.overview(steps))??;
+            put(at, site.clock.monotonic().saturating_sub(began).as_secs_f64() * 1e3);
+        }
+    }
+    put(4, float(largest as u64));
+    put(5, float(pages as u64));
+    site.wait(desk.local.close())?;
+    drop(desk);
+    put(8, written(site, sizes[1])?);
+    Ok(Found { values: found, unjudged: unjudged(site) })
+}
+
+/// Targets speak of the sizes that ten thousand sessions give.
+pub(super) fn unjudged(site: &Site) -> Option<String> {
+    let sessions = site.settings.sessions;
+    let other = || format!("with --sessions {sessions}; the target speaks of {SESSIONS}");
+    (sessions != SESSIONS).then(other)
+}
+
+/// A store and the verbs over it, as an owner puts them together.
+struct Desk {
+    local: Arc<Local>,
+    service: Service,
+    caller: Caller,
+}
+
+impl Desk {
+    fn open(site: &Site) -> Outcome<Self> {
+        let env = site.env(DATA_DIR)?;
+        let local =
+            Arc::new(Local::open_local(&env, Options::default()).map_err(io::Error::other)?);
+        let service = Service::new(Arc::clone(&local) as Arc<dyn Store>, Arc::clone(&env.clock));
+        // Three sessions, one of them very long, are to stay warm.
+        let options = ResearchOptions { facts_bytes_max: 1 << 30, ..ResearchOptions::default() };
+        let service = service.with_research(options);
+        let caller = Caller { scope: Scope::local(), origin: Origin::Model, fence: None };
+        Ok(Self { local, service, caller })
+    }
+
+    /// A tool's answer as the text that is sent.
+    async fn call(&self, tool: &str, arguments: Value) -> Outcome<String> {
+        let via = Via::default();
+        tools::call(&self.service, &self.caller, &via, None, tool, arguments).await.map_err(|why| {
+            io::Error::other(format!("{tool}: {} {}", why.code.as_str(), why.message)).into()
+        })
+    }
+
+    async fn overview(&self, steps: usize) -> Outcome<String> {
+        self.call("get_research_session", json!({"sessionId": name(steps)})).await
+    }
+}
+
+fn read(answer: &str) -> Outcome<Value> {
+    Ok(serde_json::from_str(answer).map_err(io::Error::other)?)
+}
+
+fn name(steps: usize) -> String {
+    format!("research-{steps}")
+}
+
+/// A step of about a kilobyte: 600 bytes of description, 300 of reasoning, two approaches of 60.
+pub(super) fn step(samples: &mut Samples, number: usize) -> StepBody {
+    let sample = samples.next();
+    let text = std::str::from_utf8(&sample.body).unwrap_or_default().replace(['"', '{', '}'], "");
+    let part = |from: usize, bytes: usize| text.get(from..from + bytes).unwrap_or_default();
+    StepBody {
+        number: number as u64,
+        description: format!("step {number}: {}", part(20, 600)),
+        reasoning: Some(part(620, 300).to_owned()),
+        rejected: vec![
+            format!("{number} {}", part(100, 60)),
+            format!("{number} {}", part(200, 60)),
+        ],
+        ..StepBody::default()
+    }
+}
+
+/// The step as the arguments of a tool call.
+pub(super) fn arguments(step: &StepBody, session: Option<&str>) -> Value {
+    let mut arguments = json!({
+        "searchStep": step.description,
+        "stepNumber": step.number,
+        "nextStepNeeded": true,
+        "reasoning": step.reasoning,
+        "rejectedApproaches": step.rejected,
+    });
+    if let (Some(session), Some(members)) = (session, arguments.as_object_mut()) {
+        members.insert("sessionId".to_owned(), json!(session));
+    }
+    arguments
+}
+
+/// Makes a session of so many steps, many in a batch: what is read does not tell.
+fn fill(site: &mut Site, local: &Local, steps: usize) -> Outcome {
+    let scope = Scope::local();
+    let id = SessionId::new(&name(steps)).expect("letters, a dash and digits are an id");
+    let key = SessionKey { scope: scope.clone(), session: id.clone() };
+    let new = NewSession { id: Some(id), ..NewSession::default() };
+    site.wait(local.create(&scope, new))?.map_err(io::Error::other)?;
+    let kind = EventType::new(kind::STEP).expect("it keeps to the alphabet");
+    let mut number = 0;
+    while number < steps {
+        let to = (number + BATCH).min(steps);
+        let event = |number: usize| NewEvent {
+            id: None,
+            kind: kind.clone(),
+            origin: Origin::Model,
+            created_at: None,
+            position: None,
+            body: body::write(&step(&mut site.samples, number)),
+        };
+        let events = (number + 1..=to).map(event).collect();
+        let batch = Batch { events, ..Batch::default() };
+        site.wait(local.append(&key, batch))?.map_err(io::Error::other)?;
+        site.bar.set_message(format!("research: {to} of {steps} steps"));
+        number = to;
+    }
+    Ok(())
+}
+
+/// Median microseconds of an overview of each size, taken in turn.
+async fn overviews(desk: &Desk, clock: &dyn Clock, sizes: [usize; 3]) -> Outcome<[f64; 3]> {
+    let mut taken = [const { Vec::new() }; 3];
+    for call in 0..=CALLS {
+        for (steps, taken) in sizes.into_iter().zip(&mut taken) {
+            let began = clock.monotonic();
+            let text = desk.overview(steps).await?;
+            let time: Duration = clock.monotonic().saturating_sub(began);
+            // The first one folds.
+            if call > 0 && !text.is_empty() {
+                taken.push(time.as_secs_f64() * 1e6);
+            }
+        }
+    }
+    Ok(taken.map(|times| median(&times)))
+}
+
+/// Reads the index to its end: how many answers it took, and the largest one's bytes.
+async fn page_through(desk: &Desk, steps: usize) -> Outcome<(usize, usize)> {
+    let mut text = desk.overview(steps).await?;
+    let mut answer = read(&text)?;
+    let mut next = answer.pointer("/cursors/steps").cloned();
+    let (mut largest, mut left) = (text.len(), steps as u64);
+    for page in 1..PAGES_MAX {
+        for line in answer.get("stepIndex").and_then(Value::as_array).into_iter().flatten().rev() {
+            if line.get("stepNumber").and_then(Value::as_u64) != Some(left) {
+                return Err(Failure::Damaged(format!("paging gave {line} where {left} follows")));
+            }
+            left -= 1;
+        }
+        let Some(cursor) = next else {
+            return match left {
+                0 => Ok((page, largest)),
+                left => Err(Failure::Damaged(format!("paging left out {left} steps"))),
+            };
+        };
+        let arguments = json!({"sessionId": name(steps), "cursor": cursor});
+        text = desk.call("get_research_session", arguments).await?;
+        answer = read(&text)?;
+        largest = largest.max(text.len());
+        next = answer.get("nextCursor").cloned();
+    }
+    Err(Failure::Damaged("paging does not end".to_owned()))
+}
+
+/// Bytes this process hands to write() for each byte of the arguments of so many steps, each a
+/// call of its own, until everything is settled: the second time, when the journal's files are
+/// made.
+fn written(site: &mut Site, steps: usize) -> Outcome<f64> {
+    let desk = Desk::open(site)?;
+    site.bar.set_message("research: bytes of steps");
+    let mut samples = site.samples.clone();
+    let (mut payload, mut session, mut before) = (0, None, None);
+    for number in 1..=2 * steps {
+        let arguments = arguments(&step(&mut samples, number), session.as_deref());
+        if number > steps {
+            payload += arguments.to_string().len();
+        }
+        let answer = read(&site.wait(desk.call("sequential_search", arguments))??)?;
+        session = answer.get("sessionId").and_then(Value::as_str).map(str::to_owned);
+        if number == steps {
+            desk.local.settle()?;
+            before = machine::written_bytes(std::process::id());
+        }
+    }
+    desk.local.settle()?;
+    let after = machine::written_bytes(std::process::id());
+    site.wait(desk.local.close())?;
+    let bytes = after.zip(before).map_or(0, |(after, before)| after.saturating_sub(before));
+    Ok(float(bytes) / float(payload as u64))
+}

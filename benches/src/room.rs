@@ -1,0 +1,228 @@
+//! What real conversations take on disk once they are at rest: each message appended as it is, and
+//! beside that imported as a user would; the store stopped, every file counted. It must not count
+//! what is there whatever is stored: the journal's ring is told beside it.
+
+use std::{
+    io::{self, BufRead as _},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use bytes::Bytes;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::{
+    cell::{Found, Group, Probe, figure},
+    engine,
+    failure::{Failure, Outcome},
+    runner::float,
+    sample::Sample,
+    server::Server,
+    site::Site,
+};
+use sessionlog::{
+    client::{Client, Target},
+    env::files,
+    event::Batch,
+    import::{self, Source},
+    store::{
+        Store,
+        local::{Local, Options},
+    },
+};
+
+pub(super) const PROBE: Probe = Probe {
+    group: Group::Disk,
+    figures: &[
+        figure(
+            "disk.ratio",
+            "bytes on disk after a stop, for each byte of the messages appended",
+            "bytes/byte",
+        ),
+        figure(
+            "disk.imported",
+            "the same transcripts imported, for each byte of their files",
+            "bytes/byte",
+        ),
+        figure("disk.payload", "bytes of the messages", "bytes"),
+    ],
+    run,
+};
+
+const SAMPLE: &str = include_str!("../../examples/conversation.jsonl");
+/// What is as large whatever is stored: the ring of the journal, and what is kept back for
+/// deletions on a full disk.
+const FIXED: [&str; 2] = ["journal", "reserve"];
+/// Messages of one append.
+const BATCH: usize = 100;
+
+fn run(site: &mut Site) -> Outcome<Found> {
+    let sample = site.path("conversation.jsonl");
+    let named = match site.settings.transcripts.as_slice() {
+        [] => {
+            let mut file = files::create(&sample)?;
+            io::Write::write_all(&mut file, SAMPLE.as_bytes())?;
+            file.finish()?;
+            vec![sample]
+        }
+        named => transcripts(named)?,
+    };
+    let read = Read::of(&named)?;
+    let unjudged = match read.left_out {
+        _ if site.settings.transcripts.is_empty() => Some(
+            "of a tiny conversation of ours; name yours, files or directories, with --transcripts"
+                .to_owned(),
+        ),
+        0 => None,
+        lines => Some(format!("of transcripts of which {lines} lines are no JSON objects")),
+    };
+    let runtime = site.runtime.handle().clone();
+    runtime.block_on(append(site, &read.conversations))?;
+    let messages = read.conversations.iter().flatten().map(|message| message.len() as u64).sum();
+    let kept = at_rest(&site.path("messages"))?;
+    let (bytes, left_out) = import_all(site, &named)?;
+    let imported = at_rest(&site.path("imported"))?;
+    if left_out > 0 {
+        let note = format!("disk: {left_out} lines were not imported; disk.imported is too small");
+        site.notes.push(note);
+    }
+    let fixed = fixed_below(&site.path("messages"))?;
+    let fixed = indicatif::HumanBytes(fixed);
+    site.notes.push(format!("disk: the ring and the reserve, {fixed}, are not counted"));
+    let ratio = |kept: u64, bytes: u64| vec![float(kept) / float(bytes.max(1))];
+    let values = vec![ratio(kept, messages), ratio(imported, bytes), vec![float(messages)]];
+    Ok(Found { values, unjudged })
+}
+
+/// Bytes of a data directory whose store was stopped, but for what is always there.
+fn at_rest(data_dir: &Path) -> Outcome<u64> {
+    Ok(bytes_below(data_dir)?.saturating_sub(fixed_below(data_dir)?))
+}
+
+fn fixed_below(data_dir: &Path) -> Outcome<u64> {
+    let of = |name: &&str| bytes_below(&data_dir.join(name));
+    Ok(FIXED.iter().map(of).sum::<io::Result<u64>>()?)
+}
+
+/// What transcripts hold.
+#[derive(Default)]
+struct Read {
+    /// Messages of each conversation, as they stand there.
+    conversations: Vec<Vec<Bytes>>,
+    /// Lines that are no JSON objects, nor lists of them.
+    left_out: usize,
+}
+
+/// A line with a whole conversation.
+#[derive(Deserialize)]
+struct Whole<'a> {
+    #[serde(borrow)]
+    messages: Vec<&'a RawValue>,
+}
+
+impl Read {
+    /// Reads lines with a conversation each, or files with a message a line, whoever wrote them.
+    fn of(paths: &[PathBuf]) -> Outcome<Self> {
+        let mut read = Self::default();
+        for path in paths {
+            let of_file = |source| Failure::File { path: path.clone(), source };
+            let mut lines = Vec::new();
+            for line in files::open(path).map_err(of_file)?.reader.lines() {
+                let line = line.map_err(of_file)?;
+                let many = serde_json::from_str::<Whole<'_>>(&line).map(|whole| whole.messages);
+                let many = many.or_else(|_| serde_json::from_str::<Vec<&RawValue>>(&line));
+                if let Ok(many) = many {
+                    let bytes = |one: &&RawValue| Bytes::copy_from_slice(one.get().as_bytes());
+                    read.conversations.push(many.iter().map(bytes).collect());
+                } else if line.starts_with('{') && serde_json::from_str::<&RawValue>(&line).is_ok()
+                {
+                    lines.push(Bytes::from(line));
+                } else if !line.trim().is_empty() {
+                    read.left_out += 1;
+                }
+            }
+            read.conversations.extend((!lines.is_empty()).then_some(lines));
+        }
+        Ok(read)
+    }
+}
+
+/// Appends each message as an event, each conversation to a session, and stops the store.
+async fn append(site: &Site, conversations: &[Vec<Bytes>]) -> Outcome {
+    let env = site.env("messages")?;
+    let local = Arc::new(Local::open_local(&env, Options::default()).map_err(io::Error::other)?);
+    let keys = engine::keys(conversations.len());
+    engine::create(&local, &keys).await.map_err(io::Error::other)?;
+    for (key, messages) in keys.iter().zip(conversations) {
+        for part in messages.chunks(BATCH) {
+            let event =
+                |body: &Bytes| engine::event(&Sample { json: Bytes::new(), body: body.clone() });
+            let events = part.iter().map(event).collect();
+            let batch = Batch { events, ..Batch::default() };
+            local.append(key, batch).await.map_err(io::Error::other)?;
+        }
+    }
+    local.close().await;
+    Ok(())
+}
+
+/// Imports transcripts through a server of their own; answers their bytes, and how many lines of
+/// them made no sense.
+fn import_all(site: &Site, paths: &[PathBuf]) -> Outcome<(u64, usize)> {
+    let server = Server::start(site, &site.path("imported"))?;
+    let url = format!("http://{}", server.address).parse().map_err(io::Error::other)?;
+    let client = Client::new(Target::Server(url), "bench")?;
+    let (mut bytes, mut left_out) = (0, 0);
+    for path in paths {
+        let of_file = |source| Failure::File { path: path.clone(), source };
+        let input = files::open(path).map_err(of_file)?;
+        bytes += input.bytes.unwrap_or_default();
+        let name = path.file_stem().and_then(|name| name.to_str()).unwrap_or("transcript");
+        let source = Source { reader: input.reader, name: name.to_owned(), session: None };
+        let mut progress = |_| {};
+        let imported = site.runtime.block_on(import::import(&client, source, &mut progress))?;
+        left_out += imported.bad.len();
+    }
+    Ok((bytes, left_out))
+}
+
+/// The files named, and those below the directories named whose names say that they are JSON lines.
+fn transcripts(named: &[PathBuf]) -> Outcome<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for path in named {
+        let of_file = |source| Failure::File { path: path.clone(), source };
+        match files::look(path).map_err(of_file)? {
+            Some(at) if at.is_dir => {
+                let below = files_below(path).map_err(of_file)?.into_iter().map(|(path, _)| path);
+                let lines = |path: &PathBuf| path.extension().is_some_and(|end| end == "jsonl");
+                found.extend(below.filter(lines));
+            }
+            _ => found.push(path.clone()),
+        }
+    }
+    if found.is_empty() {
+        return Err(Failure::Usage("--transcripts: no file there ends in .jsonl".to_owned()));
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// Bytes of all files at a path or below it.
+fn bytes_below(path: &Path) -> io::Result<u64> {
+    Ok(files_below(path)?.into_iter().map(|(_, bytes)| bytes).sum())
+}
+
+/// All files at a path or below it, each with its bytes.
+fn files_below(path: &Path) -> io::Result<Vec<(PathBuf, u64)>> {
+    let mut open = vec![path.to_path_buf()];
+    let mut found = Vec::new();
+    while let Some(at) = open.pop() {
+        match files::look(&at)? {
+            Some(look) if look.is_dir => open.extend(files::list(&at)?),
+            Some(look) => found.push((at, look.bytes)),
+            None => {}
+        }
+    }
+    Ok(found)
+}

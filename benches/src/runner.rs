@@ -1,0 +1,316 @@
+//! Runs cells in interleaved rounds, the order turned by one in each, so that what else happens on
+//! the machine meets all of them; then compares what was acknowledged with what is kept. It must
+//! not know what a cell does.
+
+use std::{sync::atomic::Ordering, time::Duration};
+
+use super::{
+    cell::{Cell, Effect, Kept, Limits, Load, Round},
+    failure::{Failure, Outcome},
+    machine::Processor,
+    site::Site,
+};
+
+/// How far below the flushes that durability needs a row may be, for rounds that end in the middle
+/// of a group.
+const FLUSHES_SLACK: f64 = 0.9;
+const MICROS: f64 = 1e6;
+
+/// A row of the table, measured.
+#[derive(Default)]
+pub(super) struct Row {
+    pub(super) id: &'static str,
+    pub(super) group: &'static str,
+    pub(super) what: &'static str,
+    pub(super) unit: &'static str,
+    /// Writers, readers or connections; none for a single figure.
+    pub(super) clients: Option<usize>,
+    /// One value a round, in its order.
+    pub(super) values: Vec<f64>,
+    pub(super) timing: Option<Timing>,
+    /// What the device did for each event, where that is known and something is written.
+    pub(super) device: Option<Device>,
+    /// What was left to be done behind the rounds, where something is put off.
+    pub(super) left: Option<Left>,
+    pub(super) kept: Option<Kept>,
+    /// Why a target must not be judged by it; `None` when it may.
+    pub(super) unjudged: Option<String>,
+}
+
+impl Row {
+    pub(super) fn median(&self) -> f64 {
+        median(&self.values)
+    }
+}
+
+/// How long operations took and what they cost; medians of the rounds.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Timing {
+    pub(super) p50_micros: f64,
+    pub(super) p99_micros: f64,
+    /// Processors that the client was busy on.
+    pub(super) client_processors: f64,
+    /// Processors that anything on the machine was busy on.
+    pub(super) machine_processors: f64,
+}
+
+/// What the device did for each event; medians of the rounds.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Device {
+    pub(super) flushes_per_event: f64,
+    pub(super) bytes_per_event: f64,
+    /// Whether there were flushes enough to acknowledge so many operations; `None` when the device
+    /// does not count them. Other programs' flushes count too, so `true` is no proof.
+    pub(super) durable: Option<bool>,
+}
+
+/// What each event of a round cost behind it; medians of the rounds.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Left {
+    /// Processor time.
+    pub(super) micros_per_event: f64,
+    /// Bytes written to the device.
+    pub(super) bytes_per_event: f64,
+}
+
+/// One round's figures.
+#[derive(Default)]
+struct Figures {
+    rate: f64,
+    timing: Timing,
+    device: Device,
+    left: Option<Left>,
+}
+
+struct Prepared<'a> {
+    cell: &'a Cell,
+    load: Box<dyn Load>,
+    rounds: Vec<Figures>,
+}
+
+/// Sets all cells up, runs their rounds and gives a row for each that could be set up.
+pub(super) fn run(
+    site: &mut Site,
+    cells: &[&Cell],
+    progress: &mut dyn FnMut(&str),
+) -> Outcome<Vec<Row>> {
+    let mut prepared = Vec::new();
+    for cell in cells {
+        stop_here(site)?;
+        progress("setting up");
+        if let Some(load) = (cell.prepare)(site, cell).map_err(|why| of_cell(cell, &why))? {
+            prepared.push(Prepared { cell, load, rounds: Vec::new() });
+        }
+    }
+    let duration = Duration::from_secs_f64(site.settings.seconds);
+    let limits = Limits { duration, stop: site.stop.clone() };
+    for one in &mut prepared {
+        stop_here(site)?;
+        one.load.warm(&limits).map_err(|why| of_cell(one.cell, &why))?;
+        one.load.finish().map_err(|why| of_cell(one.cell, &why))?;
+    }
+    for round in 0..site.settings.rounds as usize {
+        let turn = round % prepared.len().max(1);
+        let (first, last) = prepared.split_at_mut_checked(turn).unwrap_or_default();
+        for one in last.iter_mut().chain(first) {
+            progress(one.cell.id);
+            let figures = measure(site, one.cell, &mut *one.load, &limits);
+            // A server that was interrupted, too, is not a server that failed.
+            stop_here(site)?;
+            one.rounds.push(figures.map_err(|why| of_cell(one.cell, &why))?);
+        }
+    }
+    prepared.into_iter().map(|one| row(site, one)).collect()
+}
+
+/// Leaves when the user wants to.
+pub(super) fn stop_here(site: &Site) -> Outcome {
+    if site.stop.load(Ordering::Relaxed) { Err(interrupted()) } else { Ok(()) }
+}
+
+pub(super) fn interrupted() -> Failure {
+    Failure::Ended(
+        "the benchmark was interrupted; its processes and its directory are gone".to_owned(),
+        "run it again; --quick takes half a minute",
+    )
+}
+
+fn of_cell(cell: &Cell, why: &Failure) -> Failure {
+    Failure::Ended(
+        format!("{}: {why}", cell.id),
+        "leave the row out by naming others, or report this",
+    )
+}
+
+fn measure(site: &Site, cell: &Cell, load: &mut dyn Load, limits: &Limits) -> Outcome<Figures> {
+    let (counters, processor) = (site.disk.counters(), Processor::now());
+    let round = load.round(limits)?;
+    let used = Processor::now().since(processor);
+    let between = site.disk.counters();
+    let behind = load.finish()?;
+    let after = site.disk.counters();
+    let moved = between.zip(counters).map(|(now, before)| now.since(before)).unwrap_or_default();
+    let later = after.zip(between).map(|(now, before)| now.since(before)).unwrap_or_default();
+    let elapsed = round.elapsed.as_secs_f64().max(f64::MIN_POSITIVE);
+    let events = float(round.events).max(1.0);
+    let device = Device {
+        flushes_per_event: float(moved.flushes) / events,
+        bytes_per_event: float(moved.bytes) / events,
+        durable: site.counts_flushes.then(|| enough(cell, &round, moved.flushes)),
+    };
+    let left = |processor: f64| Left {
+        micros_per_event: processor * MICROS / events,
+        bytes_per_event: float(later.bytes) / events,
+    };
+    Ok(Figures {
+        rate: if cell.effect == Effect::Reads { float(round.operations) } else { events } / elapsed,
+        timing: Timing {
+            p50_micros: percentile(&round, 0.50),
+            p99_micros: percentile(&round, 0.99),
+            client_processors: used.own / elapsed,
+            machine_processors: used.all / elapsed,
+        },
+        device,
+        left: behind.map(left),
+    })
+}
+
+/// Whether so many flushes can have made every operation durable before it was acknowledged: one
+/// flush serves at most those that were under way.
+fn enough(cell: &Cell, round: &Round, flushes: u64) -> bool {
+    match cell.effect {
+        Effect::Durable { in_flight } => {
+            float(flushes) * float(in_flight) >= FLUSHES_SLACK * float(round.operations)
+        }
+        Effect::Reads => true,
+    }
+}
+
+/// The row of a cell.
+fn row(site: &Site, prepared: Prepared<'_>) -> Outcome<Row> {
+    let Prepared { cell, mut load, rounds } = prepared;
+    let middle = |of: fn(&Figures) -> f64| median(&rounds.iter().map(of).collect::<Vec<_>>());
+    let timing = Timing {
+        p50_micros: middle(|round| round.timing.p50_micros),
+        p99_micros: middle(|round| round.timing.p99_micros),
+        client_processors: middle(|round| round.timing.client_processors),
+        machine_processors: middle(|round| round.timing.machine_processors),
+    };
+    let writes = cell.effect != Effect::Reads && site.disk.device.is_some();
+    let left = |of: fn(&Left) -> f64| {
+        let all: Vec<f64> = rounds.iter().filter_map(|round| round.left.as_ref()).map(of).collect();
+        (!all.is_empty()).then(|| median(&all))
+    };
+    let micros = left(|left| left.micros_per_event);
+    let left = micros.zip(left(|left| left.bytes_per_event));
+    let left =
+        left.map(|(micros_per_event, bytes_per_event)| Left { micros_per_event, bytes_per_event });
+    let kept = load.kept().map_err(|why| of_cell(cell, &why))?;
+    if let Some(Kept { acknowledged, found }) = kept.filter(|kept| kept.acknowledged != kept.found)
+    {
+        let what = format!("{}: {acknowledged} events acknowledged, {found} found", cell.id);
+        return Err(Failure::Damaged(what));
+    }
+    let devices = rounds.iter().map(|round| round.device).collect();
+    Ok(Row {
+        id: cell.id,
+        group: cell.group.name(),
+        what: cell.what,
+        unit: if cell.effect == Effect::Reads { "answers/s" } else { "events/s" },
+        clients: Some(cell.clients),
+        values: rounds.iter().map(|round| round.rate).collect(),
+        timing: Some(timing),
+        device: writes.then(|| device(devices)),
+        left,
+        kept,
+        unjudged: load.unjudged(),
+    })
+}
+
+/// The middle of what the device did in the rounds.
+fn device(rounds: Vec<Device>) -> Device {
+    let middle = |of: fn(&Device) -> f64| median(&rounds.iter().map(of).collect::<Vec<_>>());
+    Device {
+        flushes_per_event: middle(|round| round.flushes_per_event),
+        bytes_per_event: middle(|round| round.bytes_per_event),
+        // One round without flushes is one too many.
+        durable: rounds.iter().map(|round| round.durable).min().flatten(),
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts of a benchmark are far below 2^52")]
+pub(super) fn float(count: u64) -> f64 {
+    count as f64
+}
+
+/// The middle value; the mean of the two in the middle of an even number.
+pub(super) fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let at = |index: usize| sorted.get(index).copied().unwrap_or_default();
+    let middle = sorted.len() / 2;
+    if sorted.len() % 2 == 1 {
+        at(middle)
+    } else {
+        f64::midpoint(at(middle.saturating_sub(1)), at(middle))
+    }
+}
+
+/// Microseconds that `share` of a round's operations stayed below.
+fn percentile(round: &Round, share: f64) -> f64 {
+    let mut sorted = round.latencies.clone();
+    sorted.sort_unstable();
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a share of a length is a length"
+    )]
+    let at = (float(sorted.len() as u64) * share) as usize;
+    let nanos = sorted.get(at.min(sorted.len().saturating_sub(1))).copied().unwrap_or_default();
+    Duration::from_nanos(nanos.into()).as_secs_f64() * MICROS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::cell::Group;
+    use super::*;
+
+    #[test]
+    fn a_median_is_the_middle() {
+        for (values, expected) in [
+            ([].as_slice(), 0.0),
+            (&[3.0], 3.0),
+            (&[1.0, 2.0], 1.5),
+            (&[9.0, 1.0, 5.0], 5.0),
+            (&[4.0, 1.0, 2.0, 3.0], 2.5),
+        ] {
+            assert_eq!(median(values).to_bits(), f64::to_bits(expected), "{values:?}");
+        }
+    }
+
+    #[test]
+    fn a_percentile_is_a_latency_that_occurred() {
+        let latencies = (1..=100).rev().map(|micros| micros * 1_000).collect();
+        let round = Round { latencies, ..Round::default() };
+        let near = |share, expected: f64| (percentile(&round, share) - expected).abs() < 1e-6;
+        assert!(near(0.5, 51.0) && near(0.99, 100.0) && near(1.0, 100.0));
+        assert!(percentile(&Round::default(), 0.5) < 1e-9);
+    }
+
+    #[test]
+    fn too_few_flushes_for_the_operations_under_way_are_found_out() {
+        for (in_flight, operations, flushes, expected) in [
+            (1, 1_000, 1_000, true),
+            (1, 1_000, 950, true),
+            (1, 1_000, 0, false),
+            (1, 1_000, 500, false),
+            (64, 6_400, 100, true),
+            (64, 6_400, 80, false),
+        ] {
+            let prepare = |_: &mut Site, _: &Cell| Ok(None);
+            let cell = Cell::durable(Group::Floor, "", "", 1, in_flight, prepare);
+            let round = Round { operations, ..Round::default() };
+            assert_eq!(enough(&cell, &round, flushes), expected, "{in_flight} {operations}");
+        }
+    }
+}

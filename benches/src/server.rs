@@ -1,0 +1,199 @@
+//! Our own server as a process of its own: this very program, on a data directory of the
+//! benchmark's. It must not be reachable from another machine, nor read the user's configuration.
+
+use std::{
+    ffi::OsStr,
+    io::{self, Write as _},
+    net::SocketAddr,
+    path::Path,
+    process::Stdio,
+    sync::Arc,
+    time::Duration,
+};
+
+use rustix::process::Signal;
+use serde_json::Value;
+use tokio::{
+    io::{AsyncBufReadExt, BufReader},
+    process::Command,
+};
+
+use super::{
+    engine,
+    failure::Outcome,
+    http::tail,
+    machine::Work,
+    network::Manner,
+    process::{Process, sessionlog},
+    protocol::Protocol,
+    site::Site,
+};
+use ::sessionlog::{
+    access::{self, Grant, NewToken},
+    env::{Clock, Entropy, Env, entropy::SystemEntropy, files, secrets::KEY_BYTES},
+    event::{Scope, SessionId, SessionKey},
+    store::{
+        NewSession, Store,
+        local::{Local, Options},
+    },
+};
+
+/// The session whose events lie in sealed segments.
+pub(super) const SEALED: &str = "sealed";
+/// Segments are sealed from this size on while the session above is made: as they would be from
+/// 8 MiB on.
+const SEGMENT_BYTES: u64 = 1 << 20;
+const DATA_DIR: &str = "server";
+/// The benchmark's server settles once nobody wrote for so long, in the configuration's spelling:
+/// sooner than usual, so that a row need not be waited for longer than it ran. Under load nothing
+/// changes: what presses is settled by its size.
+pub(super) const SETTLE_AFTER: &str = "200ms";
+/// A server that did nothing for so long has nothing left to do: three of its timers.
+const REST: Duration = Duration::from_millis(600);
+const REST_LOOK: Duration = Duration::from_millis(50);
+/// How long it may take until it does nothing.
+const REST_MAX: Duration = Duration::from_secs(120);
+/// How long a start may take.
+const START: Duration = Duration::from_secs(120);
+
+/// A running server.
+pub(super) struct Server {
+    pub(super) process: Process,
+    pub(super) address: SocketAddr,
+    /// The line of a request's head that it asks for; nothing when it asks for none.
+    pub(super) credential: String,
+    /// Whether [`SEALED`] has sealed segments.
+    pub(super) has_sealed: bool,
+    /// Whether the session for slices of an active segment is filled.
+    pub(super) has_active: bool,
+}
+
+impl Server {
+    /// Starts it on that data directory and waits until it listens.
+    pub(super) fn start(site: &Site, data_dir: &Path) -> Outcome<Self> {
+        Self::start_with(site, data_dir, &[])
+    }
+
+    /// Starts one that lets nobody in without a token, on a data directory of its own.
+    pub(super) fn guarded(site: &Site) -> Outcome<Self> {
+        let tokens = site.path("tokens.json");
+        let new = NewToken {
+            tenant: "bench".to_owned(),
+            user: "client".to_owned(),
+            scopes: vec![Grant::Read, Grant::Write],
+            label: None,
+            expires_at: None,
+        };
+        let made = access::create(&tokens, new, site.clock.now(), &SystemEntropy);
+        let (token, _) = made.map_err(io::Error::other)?;
+        let arguments = [OsStr::new("--tokens-file"), tokens.as_os_str()];
+        let server = Self::start_with(site, &site.path("guarded"), &arguments)?;
+        Ok(Self { credential: format!("authorization: Bearer {token}\r\n"), ..server })
+    }
+
+    /// Starts one that encrypts what it keeps, on a data directory of its own.
+    pub(super) fn encrypted(site: &Site) -> Outcome<Self> {
+        let path = site.path("key");
+        let mut file = files::create(&path)?;
+        let mut key = [0; KEY_BYTES];
+        SystemEntropy.fill(&mut key);
+        key.iter().try_for_each(|byte| write!(file, "{byte:02x}"))?;
+        file.finish()?;
+        Self::start_with(
+            site,
+            &site.path("encrypted"),
+            &[OsStr::new("--key-file"), path.as_os_str()],
+        )
+    }
+
+    fn start_with(site: &Site, data_dir: &Path, arguments: &[&OsStr]) -> Outcome<Self> {
+        let mut command = sessionlog();
+        without_settings(&mut command);
+        command.arg("serve").arg("--data-dir").arg(data_dir);
+        command.arg("--config").arg(site.configuration());
+        command.args(arguments);
+        command.args(["--json", "--listen", "127.0.0.1:0", "--log", "error"]);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut process = Process::start(&mut command, Signal::TERM, site.runtime.handle())?;
+        let said = process.child().stdout.take().ok_or_else(|| io::Error::other("no pipe"))?;
+        let line = site.runtime.block_on(async {
+            tokio::time::timeout(START, BufReader::new(said).lines().next_line()).await
+        });
+        let line = line.map_err(io::Error::other)??.unwrap_or_default();
+        let said: Value = serde_json::from_str(&line).unwrap_or_default();
+        let url = said.get("listening").and_then(Value::as_str).unwrap_or_default();
+        let address = url.strip_prefix("http://").and_then(|address| address.parse().ok());
+        let address =
+            address.ok_or_else(|| io::Error::other(format!("no server started: {line}")))?;
+        let credential = String::new();
+        Ok(Self { process, address, credential, has_sealed: false, has_active: false })
+    }
+
+    /// How it is spoken to, with no events asked for or sent.
+    pub(super) fn manner(&self) -> Manner {
+        let server = Some(self.process.pid());
+        Manner { server, ..Manner::new(self.address, Protocol::Http, tail) }
+    }
+
+    /// Starts it on a data directory that holds [`SEALED`] already.
+    pub(super) fn prepared(site: &Site) -> Outcome<Self> {
+        let env = site.env(DATA_DIR)?;
+        site.runtime.block_on(seal(site, &env))?;
+        let server = Self::start(site, &site.path(DATA_DIR))?;
+        Ok(Self { has_sealed: holds_sealed(&site.path(DATA_DIR))?, ..server })
+    }
+}
+
+/// Waits until a server does nothing any more, and answers how many processor
+/// seconds that took: it settles and seals what
+/// was appended behind the answers.
+pub(super) async fn at_rest(pid: u32, clock: &dyn Clock) -> io::Result<f64> {
+    let (began, first) = (clock.monotonic(), Work::of(pid));
+    let (mut last, mut since) = (first, began);
+    loop {
+        tokio::time::sleep(REST_LOOK).await;
+        let (work, now) = (Work::of(pid), clock.monotonic());
+        if work != last || work.waits {
+            (last, since) = (work, now);
+        } else if now.saturating_sub(since) >= REST {
+            return Ok(work.processor - first.processor);
+        }
+        if now.saturating_sub(began) > REST_MAX {
+            return Err(io::Error::other("the server does not come to rest"));
+        }
+    }
+}
+
+/// The user's settings are not the benchmark's.
+pub(super) fn without_settings(command: &mut Command) {
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("SESSIONLOG_") {
+            command.env_remove(name);
+        }
+    }
+}
+
+/// Fills the session whose segments are sealed, and closes the store.
+async fn seal(site: &Site, env: &Env) -> Outcome {
+    let options = Options { segment_bytes_max: SEGMENT_BYTES, ..Options::default() };
+    let local = Arc::new(Local::open_local(env, options).map_err(io::Error::other)?);
+    let scope = Scope::local();
+    let id = SessionId::new(SEALED).expect("a constant that is an id");
+    let key = SessionKey { scope: scope.clone(), session: id.clone() };
+    let new = NewSession { id: Some(id), ..NewSession::default() };
+    local.create(&scope, new).await.map_err(io::Error::other)?;
+    engine::fill(&local, &key, &mut site.samples.clone(), site.settings.events, true).await?;
+    local.close().await;
+    Ok(())
+}
+
+/// Whether a data directory has a sealed segment.
+fn holds_sealed(data_dir: &Path) -> io::Result<bool> {
+    for directory in files::list(&data_dir.join("segments"))? {
+        let names = files::list(&directory)?;
+        if names.iter().any(|name| name.extension().is_some_and(|end| end == "sealed")) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}

@@ -1,0 +1,155 @@
+//! What settings are made of: the environment, a value with its source, why one is refused, sizes
+//! and durations. It must not know a setting.
+
+use std::{collections::BTreeMap, ffi::OsString, path::PathBuf, time::Duration};
+
+pub(super) const DEFAULT: &str = "default";
+pub(super) const FILE: &str = "file";
+pub(super) const ENVIRONMENT: &str = "environment";
+pub(super) const FLAG: &str = "flag";
+
+/// The text of a setting, when it is what is wanted; empty when nobody said anything.
+pub(super) type Typed<'a> =
+    dyn Fn(&str, &str, &dyn Fn(&str) -> bool) -> Result<String, ConfigError> + 'a;
+
+/// What the process was started with, read once.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Environment {
+    /// Every variable.
+    pub(super) variables: BTreeMap<String, OsString>,
+}
+
+impl Environment {
+    pub(super) fn of_process() -> Self {
+        let variables = std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value)))
+            .collect();
+        Self { variables }
+    }
+
+    /// A variable that is text, and not empty.
+    pub(super) fn text(&self, name: &str) -> Option<String> {
+        let text = self.variables.get(name)?.to_str()?;
+        (!text.is_empty()).then(|| text.to_owned())
+    }
+
+    pub(super) fn directory(&self, name: &str) -> Option<PathBuf> {
+        // The XDG rules: a path that is not absolute counts as unset.
+        self.variables.get(name).map(PathBuf::from).filter(|path| path.is_absolute())
+    }
+
+    /// The directory a variable names, or else one below the home directory.
+    pub(super) fn home_or(&self, variable: &str, below_home: &str) -> Option<PathBuf> {
+        self.directory(variable).or_else(|| Some(self.directory("HOME")?.join(below_home)))
+    }
+}
+
+/// Why there is no configuration. Nothing was started.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ConfigError {
+    #[error("setting {name} from {source_name}: {value:?} is not {wanted}")]
+    Value { name: &'static str, value: String, source_name: String, wanted: String },
+    #[error("{source_name}: there is no setting {name:?} in this version; it has {known}")]
+    Unknown { name: String, source_name: String, known: String },
+    #[error("configuration file {path}: {problem}")]
+    File { path: String, problem: String },
+    #[error("{source_name}: {problem}")]
+    Key { source_name: String, problem: String },
+    #[error("setting {name} says something only together with {other}")]
+    Alone { name: &'static str, other: &'static str },
+    #[error("setting data_dir: there is no home directory; give --data-dir or SESSIONLOG_DATA_DIR")]
+    NoHome,
+}
+
+impl ConfigError {
+    /// The setting it is about.
+    pub(super) fn field(&self) -> &str {
+        match self {
+            Self::Value { name, .. } => name,
+            Self::Unknown { name, .. } => name,
+            Self::Alone { name, .. } => name,
+            Self::File { .. } => "config",
+            Self::Key { .. } => "key",
+            Self::NoHome => "data_dir",
+        }
+    }
+}
+
+/// One setting as it is in force.
+#[derive(Clone, Debug)]
+pub(super) struct Found {
+    pub(super) name: &'static str,
+    pub(super) value: Option<String>,
+    /// Where it came from, for a person.
+    pub(super) source: String,
+    pub(super) help: String,
+    pub(super) shared: bool,
+    pub(super) secret: bool,
+}
+
+impl Found {
+    /// A secret that comes from the environment alone.
+    pub(super) fn secret(name: &'static str, variable: &str, help: &str, given: bool) -> Self {
+        Self {
+            name,
+            value: given.then(String::new),
+            source: if given { format!("{ENVIRONMENT} {variable}") } else { DEFAULT.to_owned() },
+            help: help.to_owned(),
+            shared: false,
+            secret: true,
+        }
+    }
+
+    /// The value for whoever looks at the settings: a secret is only said to be there.
+    pub(super) fn shown(&self) -> Option<String> {
+        let value = self.value.clone()?;
+        Some(if self.secret { "(set, not shown)".to_owned() } else { value })
+    }
+
+    /// The value, when it is what is wanted.
+    pub(super) fn typed(
+        &self,
+        wanted: &str,
+        fits: &dyn Fn(&str) -> bool,
+    ) -> Result<String, ConfigError> {
+        let value = self.value.clone().unwrap_or_default();
+        if self.value.is_none() || fits(&value) {
+            return Ok(value);
+        }
+        Err(ConfigError::Value {
+            name: self.name,
+            value: if self.secret { "what was given".to_owned() } else { value },
+            source_name: self.source.clone(),
+            wanted: wanted.to_owned(),
+        })
+    }
+}
+
+/// Parses a number with a unit: `500ms`, `60s`, `15m`, `4h`, `30d`; a bare number is seconds.
+pub(super) fn duration(text: &str) -> Option<Duration> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let number: u64 = digits.parse().ok()?;
+    let millis = match text.strip_prefix(digits)? {
+        "ms" => 1,
+        "" | "s" => 1_000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        "d" => 86_400_000,
+        _ => return None,
+    };
+    number.checked_mul(millis).map(Duration::from_millis)
+}
+
+/// Parses a number of bytes with a unit: `4096`, `32KiB`, `8MiB`, `1GiB`.
+pub(super) fn size(text: &str) -> Option<u64> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let number: u64 = digits.parse().ok()?;
+    let unit = match text.strip_prefix(digits)? {
+        "" | "B" => 1,
+        "KiB" => 1 << 10,
+        "MiB" => 1 << 20,
+        "GiB" => 1 << 30,
+        _ => return None,
+    };
+    number.checked_mul(unit)
+}

@@ -1,0 +1,51 @@
+//! What is recorded of one event of an agent's program, as it is sent and as it is spooled. It must
+//! not send or write it.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// Everything that is to be recorded of one event of an agent's program.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Delivery {
+    /// The session.
+    pub(super) session: String,
+    /// Title and metadata of the session that this event may create; an event that only ends a
+    /// session creates none.
+    pub(super) about: Option<About>,
+    /// The events, each with an id.
+    pub(super) events: Vec<Value>,
+    /// A checkpoint after the events.
+    pub(super) mark: Option<Mark>,
+}
+
+/// Title and metadata of a session.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct About {
+    pub(super) title: String,
+    pub(super) workspace: Option<String>,
+    pub(super) client: String,
+}
+
+/// A checkpoint.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Mark {
+    pub(super) label: String,
+    /// Whether the work is done there.
+    pub(super) done: bool,
+}
+
+impl Delivery {
+    /// The name of its first event, which no other delivery has.
+    pub(super) fn name(&self) -> &str {
+        let id = self.events.first().and_then(|event| event.get("id"));
+        id.and_then(Value::as_str).unwrap_or("none")
+    }
+
+    pub(super) fn to_text(&self) -> String {
+        serde_json::to_string(self).expect("texts and JSON alone")
+    }
+
+    pub(super) fn read(text: &str) -> Option<Self> {
+        serde_json::from_str(text).ok()
+    }
+}

@@ -1,0 +1,103 @@
+//! The end of a session in front of what is durable: where the next frame continues. It must not
+//! decide what that frame holds.
+
+use std::collections::HashSet;
+
+use super::{Effect, request::Request};
+use crate::{
+    event::{Position, Timestamp},
+    log::{Chain, Entry},
+    store::{Appended, Receipt},
+};
+
+/// The end of a session as it will be when all frames in flight are durable.
+#[derive(Debug)]
+pub(crate) struct Ahead {
+    /// Frames in flight.
+    pub(crate) frames: usize,
+    pub(crate) tail: Position,
+    pub(crate) chain: Chain,
+    pub(crate) control_chain: Chain,
+    pub(crate) updated_at: Timestamp,
+    /// Ids and batch keys in flight that callers gave.
+    pub(crate) names: HashSet<[u8; 16]>,
+    /// A change of the session itself is in flight: requests that depend on it wait.
+    pub(crate) barrier: bool,
+    /// That change is its expiry or deletion.
+    pub(crate) ends: bool,
+}
+
+impl Ahead {
+    /// The end of an entry without frames in flight.
+    pub(crate) fn of(entry: &Entry) -> Self {
+        Self {
+            frames: 0,
+            tail: Position(entry.tail),
+            chain: Chain(entry.chain),
+            control_chain: Chain(entry.control_chain),
+            updated_at: Timestamp(entry.updated_at),
+            names: HashSet::new(),
+            barrier: false,
+            ends: false,
+        }
+    }
+
+    /// Moves behind a frame that was queued.
+    ///
+    /// # Panics
+    /// When the frame does not begin where this ends.
+    pub(crate) fn advance(&mut self, next: Next) {
+        assert_eq!(self.tail, next.first, "a frame continues where the one before ends");
+        self.frames += 1;
+        self.tail = next.tail;
+        self.chain = next.chain;
+        self.control_chain = next.control_chain;
+        if !next.aside {
+            self.updated_at = self.updated_at.max(next.at);
+        }
+        self.names.extend(next.given);
+        self.barrier |= next.bars;
+        self.ends |= next.ends;
+    }
+
+    /// Forgets a frame that is durable now; answers whether it was the last.
+    pub(crate) fn settle(&mut self, effect: &Effect) -> bool {
+        self.frames = self.frames.saturating_sub(1);
+        for name in effect.given() {
+            self.names.remove(&name);
+        }
+        self.frames == 0
+    }
+}
+
+/// Where a queued frame moves the end of its session.
+pub(crate) struct Next {
+    pub(super) first: Position,
+    pub(super) tail: Position,
+    pub(super) chain: Chain,
+    pub(crate) control_chain: Chain,
+    pub(super) at: Timestamp,
+    pub(super) aside: bool,
+    /// Names that callers gave.
+    pub(super) given: Vec<[u8; 16]>,
+    pub(super) bars: bool,
+    pub(super) ends: bool,
+}
+
+impl Next {
+    /// The answer to the caller, once the frame is durable.
+    pub(crate) fn answer(&self, request: &mut Request) -> Appended {
+        let mut events = std::mem::take(&mut request.placed);
+        for (n, placed) in (0..).zip(&mut events) {
+            placed.position = self.first.plus(n);
+            placed.processed_at = self.at;
+        }
+        Appended {
+            events,
+            first_position: self.first,
+            next_position: self.tail,
+            receipt: Receipt { position: self.tail, chain: self.chain.0 },
+            repeated: false,
+        }
+    }
+}
