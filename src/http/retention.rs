@@ -9,14 +9,17 @@ use super::{
     params::Params,
     refuse::Refusal,
 };
-use crate::wire::{
-    retention::{Restored, RetentionAnswer},
-    types,
+use crate::{
+    verbs::routes,
+    wire::{
+        retention::{Restored, RetentionAnswer},
+        types,
+    },
 };
 
 /// Holds a session: it neither expires nor is deleted until the hold is released.
 #[utoipa::path(
-    put, path = "/v1/sessions/{session}/hold", operation_id = "holdSession", tag = "sessions",
+    put, path = routes::HOLD_SESSION.path, operation_id = routes::HOLD_SESSION.id, tag = "sessions",
     params(("session" = String, Path, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", description = "The session's id")),
     responses((status = 200, description = "The session, held", body = types::Session), Refusals)
 )]
@@ -31,7 +34,7 @@ pub(super) async fn hold(
 
 /// Releases a hold: the session's idle time begins anew.
 #[utoipa::path(
-    delete, path = "/v1/sessions/{session}/hold", operation_id = "releaseSession", tag = "sessions",
+    delete, path = routes::RELEASE_SESSION.path, operation_id = routes::RELEASE_SESSION.id, tag = "sessions",
     params(("session" = String, Path, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", description = "The session's id")),
     responses((status = 200, description = "The session, not held", body = types::Session), Refusals)
 )]
@@ -46,7 +49,7 @@ pub(super) async fn release(
 
 /// Brings an expired session back, or one that was deleted and whose grace has not ended.
 #[utoipa::path(
-    post, path = "/v1/sessions/{session}/restore", operation_id = "restoreSession", tag = "sessions",
+    post, path = routes::RESTORE_SESSION.path, operation_id = routes::RESTORE_SESSION.id, tag = "sessions",
     params(("session" = String, Path, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", description = "The session's id")),
     responses((status = 200, description = "The session, there again", body = Restored), Refusals)
 )]
@@ -61,7 +64,7 @@ pub(super) async fn restore(
 
 /// What is to come of idle sessions: which expire, when and why. Changes nothing.
 #[utoipa::path(
-    get, path = "/v1/admin/retention", operation_id = "getRetention", tag = "operations",
+    get, path = routes::GET_RETENTION.path, operation_id = routes::GET_RETENTION.id, tag = "operations",
     params(("limit" = Option<u32>, Query, minimum = 1, maximum = 1000, description = "Sessions at most: 100 when not said, 1 000 at most")),
     responses((status = 200, description = "Sessions with an end in sight, the soonest first", body = RetentionAnswer), Refusals)
 )]
@@ -76,7 +79,7 @@ pub(super) async fn look(
 
 /// Lets sessions expire at once whose time has come, and removes what is left of those that went.
 #[utoipa::path(
-    post, path = "/v1/admin/retention", operation_id = "sweepRetention", tag = "operations",
+    post, path = routes::SWEEP_RETENTION.path, operation_id = routes::SWEEP_RETENTION.id, tag = "operations",
     responses((status = 200, description = "What was done, and what is to come", body = RetentionAnswer), Refusals)
 )]
 pub(super) async fn sweep(
