@@ -13,10 +13,10 @@ use utoipa_axum::{
 };
 
 use super::{
-    Door, admin, append, backup, events, forks, retention, sessions, stream, threads, views, work,
+    Door, admin, append, backup, events, forks, sessions, stream, threads, verb, views, work,
 };
 use crate::{
-    verbs::{Method, Registered, Route, routes},
+    verbs::{self, Method, Registered, Route, Serve, Visit, routes},
     wire::{backup::BackupLine, types},
 };
 
@@ -45,7 +45,9 @@ struct Base;
 
 /// Every route, with its description and its declaration.
 pub(super) fn routes() -> Routes {
-    let routes = Routes::new()
+    let mut routes = Routes::new();
+    verbs::each(&mut routes);
+    let routes = routes
         .hand(routes::CREATE_SESSION, routes!(sessions::create))
         .hand(routes::LIST_SESSIONS, routes!(sessions::list))
         .hand(routes::GET_SESSION, routes!(sessions::get))
@@ -56,11 +58,6 @@ pub(super) fn routes() -> Routes {
         .hand(routes::FORK_SESSION, routes!(forks::fork))
         .hand(routes::GET_LINEAGE, routes!(forks::lineage))
         .hand(routes::DIFF_SESSION, routes!(forks::diff))
-        .hand(routes::HOLD_SESSION, routes!(retention::hold))
-        .hand(routes::RELEASE_SESSION, routes!(retention::release))
-        .hand(routes::RESTORE_SESSION, routes!(retention::restore))
-        .hand(routes::GET_RETENTION, routes!(retention::look))
-        .hand(routes::SWEEP_RETENTION, routes!(retention::sweep))
         .hand(routes::EMIT_EVENT, routes!(events::emit))
         .hand(routes::GET_EVENTS, routes!(events::get))
         .hand(routes::REDACT_EVENT, routes!(events::redact))
@@ -144,12 +141,23 @@ impl Routes {
         });
         let described = operation.and_then(|operation| operation.operation_id.as_deref());
         assert_eq!(described, Some(route.id), "a handler is registered under another's route");
+        self.register(route, handler);
+        self
+    }
+
+    fn register(&mut self, route: Route, handler: UtoipaMethodRouter<Arc<Door>>) {
         self.registered.add(route);
-        Self { router: self.router.routes(handler), ..self }
+        self.router = std::mem::take(&mut self.router).routes(handler);
     }
 
     pub(super) fn into_parts(self) -> (OpenApiRouter<Arc<Door>>, Registered) {
         (self.router, self.registered)
+    }
+}
+
+impl Visit for Routes {
+    fn verb<V: Serve>(&mut self) {
+        self.register(V::ROUTE, verb::route::<V>());
     }
 }
 

@@ -16,7 +16,6 @@ mod metrics;
 mod params;
 mod progress;
 mod refuse;
-mod retention;
 mod serve;
 mod sessions;
 mod stream;
@@ -26,6 +25,7 @@ mod threads;
 mod tool_cache;
 #[cfg(feature = "mcp")]
 mod tools;
+mod verb;
 mod views;
 mod work;
 

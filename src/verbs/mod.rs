@@ -1,12 +1,141 @@
 //! VERBS: what a client can ask for, declared once. A declaration says how a verb is reached
-//! (method, path, operation id) and what its caller needs; every interface and the client read it
-//! from here. It must not know HTTP's types, MCP or a terminal.
+//! (method, path, operation id), what its caller needs, and the types of what it takes and answers;
+//! every interface reads it from here. It must not know HTTP's types, MCP or a terminal.
 
+mod place;
+mod query;
+mod retention;
 pub mod routes;
 
-use std::collections::HashMap;
+use std::{collections::HashMap, future::Future};
 
-use crate::access::Grant;
+use serde::{Serialize, de::DeserializeOwned};
+
+pub use place::{
+    AtEvent, InCheckpoint, InCursor, InSession, Named, Nowhere, Parts, Place, session_id,
+};
+pub use query::{NoQuery, read as read_query, write as write_query};
+pub use retention::{Hold, Look, Release, Restore, Sweep};
+
+use crate::{
+    access::{Grant, Principal},
+    event::BatchKey,
+    service::{Caller, Service, ServiceResult},
+};
+
+/// A verb: how it is reached, what it takes and what it answers. Place, query and body are three
+/// types, so that each refuses the names it does not have.
+pub trait Verb: Send + Sync + Sized + 'static {
+    /// Method, path, operation id and need.
+    const ROUTE: Route;
+    /// The group it is published in.
+    const TAG: &'static str;
+    /// What it does, as published.
+    const ABOUT: &'static str;
+    /// What its body is for.
+    const ASKS: Asks = Asks::Nothing;
+    /// What an idempotency key does for a retry; without it the verb takes no key.
+    const KEY: Option<&'static str> = None;
+    /// Whether it takes the token of a lease.
+    const FENCE: Fencing = Fencing::No;
+    /// The HTTP status of success.
+    const STATUS: u16 = 200;
+    /// What its answer is, as published.
+    const ANSWERS: &'static str;
+    /// The parameters of its path.
+    type Place: Place;
+    /// The parameters of its query.
+    type Query: Serialize + DeserializeOwned + Default + Send + Parameters;
+    /// Its body; `()` of a verb that [asks](Self::ASKS) for nothing.
+    type Body: Serialize + DeserializeOwned + Send + Described;
+    /// Its answer.
+    type Answer: Serialize + DeserializeOwned + Send + Described;
+}
+
+/// What a verb takes as its body.
+#[derive(Clone, Copy, Debug)]
+pub enum Asks {
+    /// No body: it is not read.
+    Nothing,
+    /// A body that may be left out, and what it says.
+    Maybe(&'static str),
+    /// A body, and what it says.
+    Body(&'static str),
+}
+
+/// Whether a verb takes the token of a lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fencing {
+    /// It does not.
+    No,
+    /// Where a lease is held.
+    WhenHeld,
+    /// Always.
+    Needed,
+}
+
+/// A verb that this program can carry out.
+pub trait Serve: Verb {
+    /// Carries it out.
+    fn serve(call: Call<'_, Self>) -> impl Future<Output = ServiceResult<Self::Answer>> + Send;
+}
+
+/// One call of a verb.
+pub struct Call<'a, V: Verb> {
+    /// What carries it out.
+    pub service: &'a Service,
+    /// On whose behalf.
+    pub caller: Caller,
+    /// What its credential allows.
+    pub who: &'a Principal,
+    /// The idempotency key, of a verb that takes one.
+    pub key: Option<BatchKey>,
+    /// What the path names.
+    pub place: V::Place,
+    /// The query.
+    pub query: V::Query,
+    /// The body.
+    pub body: V::Body,
+}
+
+/// Something that is done for every verb, such as registering it.
+pub trait Visit {
+    /// Does it for one.
+    fn verb<V: Serve>(&mut self);
+}
+
+/// Every verb that one generic handler serves. Those in [`routes`] have handlers of their own.
+pub fn each(visit: &mut impl Visit) {
+    visit.verb::<Hold>();
+    visit.verb::<Release>();
+    visit.verb::<Restore>();
+    visit.verb::<Look>();
+    visit.verb::<Sweep>();
+}
+
+#[cfg(feature = "http")]
+mod described {
+    /// A shape that the published description has a schema of.
+    pub trait Described: utoipa::ToSchema {}
+    impl<T: utoipa::ToSchema> Described for T {}
+
+    /// Parameters that the published description lists.
+    pub trait Parameters: utoipa::IntoParams {}
+    impl<T: utoipa::IntoParams> Parameters for T {}
+}
+
+#[cfg(not(feature = "http"))]
+mod described {
+    /// Without an interface that publishes a description, no shape is described.
+    pub trait Described {}
+    impl<T> Described for T {}
+
+    /// The same for parameters.
+    pub trait Parameters {}
+    impl<T> Parameters for T {}
+}
+
+pub use described::{Described, Parameters};
 
 /// The method of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -55,6 +184,17 @@ pub enum Need {
 }
 
 impl Need {
+    /// Reading.
+    pub const READ: Self = Self::Grant(Grant::Read);
+    /// Writing.
+    pub const WRITE: Self = Self::Grant(Grant::Write);
+    /// Deleting, erasing, redacting.
+    pub const DELETE: Self = Self::Grant(Grant::Delete);
+    /// The tenant's affairs.
+    pub const ADMIN: Self = Self::Grant(Grant::Admin);
+    /// The server's affairs.
+    pub const OPERATOR: Self = Self::Grant(Grant::Operator);
+
     /// The grants that the credential must have.
     #[must_use]
     pub fn grants(&self) -> &[Grant] {
