@@ -78,7 +78,7 @@ impl Named {
     }
 }
 
-/// Declares places that are a [`Named`] and differ in what the published description calls the name.
+/// Declares places that are a [`Named`]. The published description of the name differs.
 macro_rules! named {
     ($($place:ident, $about:literal, $name:literal;)*) => {$(
         #[doc = $about]
