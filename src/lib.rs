@@ -2,7 +2,7 @@
 //! per session, outside the model's context window, and views of it under a budget.
 //!
 //! The rooms, bottom to top; each uses only those below it (docs/architecture.md):
-//! event, secrets, env, access, log, store | projection, search, harness | service | wire |
+//! event, secrets, env, access, log, store | projection, search, harness | service | wire, verbs |
 //! client | http, mcp, hook, import, proxy | cli.
 
 #![deny(clippy::undocumented_unsafe_blocks)]
@@ -27,6 +27,8 @@ pub mod harness;
 pub mod service;
 
 pub mod wire;
+
+pub mod verbs;
 
 #[cfg(feature = "client")]
 pub mod client;

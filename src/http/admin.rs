@@ -19,12 +19,13 @@ use super::{
 use crate::{
     access::Grant,
     service::{Code, Health, Receipt, ServiceError},
+    verbs::routes,
     wire::{answer, types},
 };
 
 /// Who owns the data directory.
 #[utoipa::path(
-    get, path = "/v1/admin/owner", operation_id = "getOwner", tag = "operations",
+    get, path = routes::GET_OWNER.path, operation_id = routes::GET_OWNER.id, tag = "operations",
     responses((status = 200, description = "The owner", body = types::Owner), Refusals)
 )]
 pub(super) async fn owner(State(door): Shared) -> Json<types::Owner> {
@@ -40,7 +41,7 @@ pub(super) async fn owner(State(door): Shared) -> Json<types::Owner> {
 
 /// Asks an on-demand owner to drain and leave, so that another may own the directory.
 #[utoipa::path(
-    post, path = "/v1/admin/step-down", operation_id = "stepDown", tag = "operations",
+    post, path = routes::STEP_DOWN.path, operation_id = routes::STEP_DOWN.id, tag = "operations",
     responses((status = 202, description = "The owner drains and leaves", body = types::Owner), Refusals)
 )]
 pub(super) async fn step_down(State(door): Shared) -> Result<Response, Refusal> {
@@ -59,7 +60,7 @@ pub(super) async fn step_down(State(door): Shared) -> Result<Response, Refusal> 
 /// that was kept elsewhere also that nothing it saw was taken back. All are those of the caller, or
 /// of every tenant where the credential has the scope `operator`, as has the user of this machine.
 #[utoipa::path(
-    post, path = "/v1/admin/verify", operation_id = "verify", tag = "operations",
+    post, path = routes::VERIFY.path, operation_id = routes::VERIFY.id, tag = "operations",
     request_body(content = Option<types::VerifyRequest>, description = "Which session; all when absent"),
     responses((status = 200, description = "What was read and what was found", body = types::VerifyAnswer), Refusals)
 )]
@@ -92,7 +93,7 @@ pub(super) async fn verify(
 /// Answers what is lost of a session, or of the store where no session is named; gives it up when
 /// told to. A loss stays a gap for ever.
 #[utoipa::path(
-    post, path = "/v1/admin/repair", operation_id = "repair", tag = "operations",
+    post, path = routes::REPAIR.path, operation_id = routes::REPAIR.id, tag = "operations",
     request_body(content = types::RepairRequest, description = "What, and whether to give it up"),
     responses((status = 200, description = "What is lost, and whether it was given up", body = types::RepairAnswer), Refusals)
 )]
@@ -116,7 +117,7 @@ pub(super) async fn repair(
 
 /// The tenant's audit log: what was ruled, deleted and refused, in order. Nobody writes to it.
 #[utoipa::path(
-    get, path = "/v1/admin/audit", operation_id = "getAudit", tag = "operations",
+    get, path = routes::GET_AUDIT.path, operation_id = routes::GET_AUDIT.id, tag = "operations",
     params(
         ("from" = Option<String>, Query, description = "Point of the first event; 0 when not said"),
         ("to" = Option<String>, Query, description = "Point after the last event; the tail when not said"),
@@ -141,7 +142,7 @@ pub(super) async fn audit(
 
 /// What the data directory wants of master keys, and what there is of them.
 #[utoipa::path(
-    get, path = "/v1/admin/keys", operation_id = "getKeys", tag = "operations",
+    get, path = routes::GET_KEYS.path, operation_id = routes::GET_KEYS.id, tag = "operations",
     responses((status = 200, description = "Ids of keys, and how many keys of sessions are under which", body = types::KeysAnswer), Refusals)
 )]
 pub(super) async fn keys(State(door): Shared) -> Result<Json<types::KeysAnswer>, Refusal> {
@@ -151,7 +152,7 @@ pub(super) async fn keys(State(door): Shared) -> Result<Json<types::KeysAnswer>,
 /// Wraps some keys of sessions anew, under the master key that the server was given as the current
 /// one; asked again it goes on, until none is behind and the key before is wanted no more.
 #[utoipa::path(
-    post, path = "/v1/admin/keys/rotate", operation_id = "rotateKeys", tag = "operations",
+    post, path = routes::ROTATE_KEYS.path, operation_id = routes::ROTATE_KEYS.id, tag = "operations",
     responses((status = 200, description = "How far it is", body = types::KeysAnswer), Refusals)
 )]
 pub(super) async fn rotate_keys(State(door): Shared) -> Result<Json<types::KeysAnswer>, Refusal> {
@@ -160,7 +161,7 @@ pub(super) async fn rotate_keys(State(door): Shared) -> Result<Json<types::KeysA
 
 /// What the last start found and did.
 #[utoipa::path(
-    get, path = "/v1/admin/recovery-report", operation_id = "getRecoveryReport", tag = "operations",
+    get, path = routes::GET_RECOVERY_REPORT.path, operation_id = routes::GET_RECOVERY_REPORT.id, tag = "operations",
     responses((status = 200, description = "The report of the last start", body = types::RecoveryReport), Refusals)
 )]
 pub(super) async fn recovery_report(State(door): Shared) -> Json<types::RecoveryReport> {
@@ -169,7 +170,7 @@ pub(super) async fn recovery_report(State(door): Shared) -> Json<types::Recovery
 
 /// Whether the process answers.
 #[utoipa::path(
-    get, path = "/healthz", operation_id = "getHealth", tag = "operations",
+    get, path = routes::GET_HEALTH.path, operation_id = routes::GET_HEALTH.id, tag = "operations",
     responses((status = 200, description = "The process answers", body = types::Condition), Refusals)
 )]
 pub(super) async fn healthz() -> Json<types::Condition> {
@@ -178,7 +179,7 @@ pub(super) async fn healthz() -> Json<types::Condition> {
 
 /// Whether the store reads and writes.
 #[utoipa::path(
-    get, path = "/readyz", operation_id = "getReadiness", tag = "operations",
+    get, path = routes::GET_READINESS.path, operation_id = routes::GET_READINESS.id, tag = "operations",
     responses((status = 200, description = "The store reads and writes", body = types::Condition), Refusals)
 )]
 pub(super) async fn readyz(State(door): Shared) -> Result<Json<types::Condition>, Refusal> {
@@ -203,7 +204,7 @@ pub(super) async fn readyz(State(door): Shared) -> Result<Json<types::Condition>
 
 /// Counts in the Prometheus text format.
 #[utoipa::path(
-    get, path = "/metrics", operation_id = "getMetrics", tag = "operations",
+    get, path = routes::GET_METRICS.path, operation_id = routes::GET_METRICS.id, tag = "operations",
     responses((status = 200, description = "Counts since the process started", body = String, content_type = "text/plain"), Refusals)
 )]
 pub(super) async fn metrics(State(door): Shared) -> Response {
@@ -216,7 +217,7 @@ pub(super) async fn metrics(State(door): Shared) -> Response {
 
 /// This description of the API.
 #[utoipa::path(
-    get, path = "/openapi.json", operation_id = "getOpenapi", tag = "operations",
+    get, path = routes::GET_OPENAPI.path, operation_id = routes::GET_OPENAPI.id, tag = "operations",
     responses((status = 200, description = "An OpenAPI 3.1 document", body = serde_json::Value), Refusals)
 )]
 pub(super) async fn openapi(State(door): Shared) -> Response {

@@ -28,14 +28,13 @@ use crate::{
     access::Reading,
     event::Origin,
     service::{Answered, Asked, Code, Flow, ServiceError},
+    verbs::routes,
     wire::{
         answer::{self, Line},
         json,
     },
 };
 
-/// The route: its requests are read as they come, and so are never in memory whole.
-pub(super) const PATH: &str = "/v1/append";
 /// The media type of both directions.
 const MEDIA_TYPE: &str = "application/x-ndjson";
 
@@ -65,7 +64,7 @@ impl<S: Send + Sync> FromRequest<S> for Lines {
 /// Appends batches to many sessions, each answered when it is durable; one answer line for each
 /// line, in order for each session.
 #[utoipa::path(
-    post, path = "/v1/append", operation_id = "appendStream", tag = "events",
+    post, path = routes::APPEND_STREAM.path, operation_id = routes::APPEND_STREAM.id, tag = "events",
     params(("create" = Option<bool>, Query, description = "Create unknown sessions with their first batch")),
     request_body(content = String, content_type = "application/x-ndjson",
         description = "Any number of lines, each an AppendLine; a batch a line. An empty line is passed over"),

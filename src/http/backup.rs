@@ -19,6 +19,7 @@ use super::{
 };
 use crate::{
     service::{Backup, Code, Part, ServiceError},
+    verbs::routes,
     wire::{
         backup::{self, BackupLine, BackupMade, MEDIA_TYPE},
         convert,
@@ -37,7 +38,7 @@ enum Step {
 
 /// A consistent copy of the whole store, of all tenants, made while others write.
 #[utoipa::path(
-    post, path = "/v1/admin/backup", operation_id = "createBackup", tag = "operations",
+    post, path = routes::CREATE_BACKUP.path, operation_id = routes::CREATE_BACKUP.id, tag = "operations",
     responses(
         (status = 200, description = "Lines of JSON (BackupLine), each `part` followed by the bytes it announces; the last line is `complete` or `failed`, and an answer without one was cut. `sessionlog backup create` takes it", body = String, content_type = "application/vnd.sessionlog.backup"),
         Refusals

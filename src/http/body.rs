@@ -21,6 +21,7 @@ use super::{Door, gate::Asking, refuse::Refusal, strict};
 use crate::{
     event::{BatchKey, EventId, Fence, Origin, Position, SessionId},
     service::{Caller, Code, ServiceError},
+    verbs,
     wire::{json, protobuf},
 };
 
@@ -96,10 +97,7 @@ async fn in_path<S: Send + Sync>(
 
 /// A session's id, or a refusal that says what an id looks like.
 pub(super) fn session_id(text: &str) -> Result<SessionId, Refusal> {
-    SessionId::new(text).map_err(|error| {
-        let action = "session ids are [A-Za-z0-9][A-Za-z0-9._-]{0,127}";
-        ServiceError::invalid("session", error).action(action).into()
-    })
+    verbs::session_id(text).map_err(Refusal::from)
 }
 
 /// A body as it came, and whether it is protobuf.

@@ -7,12 +7,18 @@ use utoipa::{
     OpenApi,
     openapi::{Content, OpenApi as Document, Ref, RefOr, Response, ResponseBuilder},
 };
-use utoipa_axum::{router::OpenApiRouter, routes};
+use utoipa_axum::{
+    router::{OpenApiRouter, UtoipaMethodRouter},
+    routes,
+};
 
 use super::{
-    Door, admin, append, backup, events, forks, retention, sessions, stream, threads, views, work,
+    Door, admin, append, backup, events, forks, sessions, stream, threads, verb, views, work,
 };
-use crate::wire::{backup::BackupLine, types};
+use crate::{
+    verbs::{self, Method, Registered, Route, Serve, Visit, routes},
+    wire::{backup::BackupLine, types},
+};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -37,66 +43,122 @@ use crate::wire::{backup::BackupLine, types};
 )]
 struct Base;
 
-/// Every route, with its description.
-pub(super) fn routes() -> OpenApiRouter<Arc<Door>> {
-    let routes = OpenApiRouter::with_openapi(Base::openapi())
-        .routes(routes!(sessions::create, sessions::list))
-        .routes(routes!(sessions::get, sessions::update, sessions::delete))
-        .routes(routes!(sessions::archive))
-        .routes(routes!(sessions::erase))
-        .routes(routes!(forks::fork))
-        .routes(routes!(forks::lineage))
-        .routes(routes!(forks::diff))
-        .routes(routes!(retention::hold, retention::release))
-        .routes(routes!(retention::restore))
-        .routes(routes!(retention::look, retention::sweep))
-        .routes(routes!(events::emit, events::get))
-        .routes(routes!(events::redact))
-        .routes(routes!(work::put_cursor, work::get_cursor, work::delete_cursor))
-        .routes(routes!(work::list_cursors))
-        .routes(routes!(work::create_checkpoint, work::list_checkpoints))
-        .routes(routes!(work::get_checkpoint))
-        .routes(routes!(work::resume))
-        .routes(routes!(work::wake))
-        .routes(routes!(work::renew))
-        .routes(routes!(work::release))
-        .routes(routes!(work::history))
-        .routes(routes!(append::append))
-        .routes(routes!(stream::tail))
-        .routes(routes!(threads::list))
-        .routes(routes!(threads::get))
-        .routes(routes!(threads::archive))
-        .routes(routes!(threads::list_events))
-        .routes(routes!(threads::tail))
-        .routes(routes!(threads::list_resources, threads::add_resource))
-        .routes(routes!(threads::get_resource, threads::update_resource, threads::delete_resource))
-        .routes(routes!(stream::export))
-        .routes(routes!(views::index))
-        .routes(routes!(views::summary))
-        .routes(routes!(views::step))
-        .routes(routes!(views::continuation))
-        .routes(routes!(views::window))
-        .routes(routes!(views::usage))
-        .routes(routes!(views::compactions))
-        .routes(routes!(admin::owner))
-        .routes(routes!(admin::step_down))
-        .routes(routes!(admin::verify))
-        .routes(routes!(admin::repair))
-        .routes(routes!(admin::keys))
-        .routes(routes!(admin::rotate_keys))
-        .routes(routes!(backup::create))
-        .routes(routes!(admin::audit))
-        .routes(routes!(admin::recovery_report))
-        .routes(routes!(admin::healthz))
-        .routes(routes!(admin::readyz))
-        .routes(routes!(admin::metrics))
-        .routes(routes!(admin::openapi));
+/// Every route, with its description and its declaration.
+pub(super) fn routes() -> Routes {
+    let mut routes = Routes::new();
+    verbs::each(&mut routes);
+    let routes = routes
+        .hand(routes::CREATE_SESSION, routes!(sessions::create))
+        .hand(routes::LIST_SESSIONS, routes!(sessions::list))
+        .hand(routes::GET_SESSION, routes!(sessions::get))
+        .hand(routes::UPDATE_SESSION, routes!(sessions::update))
+        .hand(routes::DELETE_SESSION, routes!(sessions::delete))
+        .hand(routes::ARCHIVE_SESSION, routes!(sessions::archive))
+        .hand(routes::ERASE_SESSION, routes!(sessions::erase))
+        .hand(routes::FORK_SESSION, routes!(forks::fork))
+        .hand(routes::GET_LINEAGE, routes!(forks::lineage))
+        .hand(routes::DIFF_SESSION, routes!(forks::diff))
+        .hand(routes::EMIT_EVENT, routes!(events::emit))
+        .hand(routes::GET_EVENTS, routes!(events::get))
+        .hand(routes::REDACT_EVENT, routes!(events::redact))
+        .hand(routes::PUT_CURSOR, routes!(work::put_cursor))
+        .hand(routes::GET_CURSOR, routes!(work::get_cursor))
+        .hand(routes::DELETE_CURSOR, routes!(work::delete_cursor))
+        .hand(routes::LIST_CURSORS, routes!(work::list_cursors))
+        .hand(routes::CREATE_CHECKPOINT, routes!(work::create_checkpoint))
+        .hand(routes::LIST_CHECKPOINTS, routes!(work::list_checkpoints))
+        .hand(routes::GET_CHECKPOINT, routes!(work::get_checkpoint))
+        .hand(routes::RESUME_CHECKPOINT, routes!(work::resume))
+        .hand(routes::WAKE_SESSION, routes!(work::wake))
+        .hand(routes::RENEW_LEASE, routes!(work::renew))
+        .hand(routes::RELEASE_LEASE, routes!(work::release))
+        .hand(routes::GET_HISTORY, routes!(work::history))
+        .hand(routes::APPEND_STREAM, routes!(append::append))
+        .hand(routes::STREAM_EVENTS, routes!(stream::tail))
+        .hand(routes::LIST_THREADS, routes!(threads::list))
+        .hand(routes::GET_THREAD, routes!(threads::get))
+        .hand(routes::ARCHIVE_THREAD, routes!(threads::archive))
+        .hand(routes::GET_THREAD_EVENTS, routes!(threads::list_events))
+        .hand(routes::STREAM_THREAD, routes!(threads::tail))
+        .hand(routes::LIST_RESOURCES, routes!(threads::list_resources))
+        .hand(routes::ADD_RESOURCE, routes!(threads::add_resource))
+        .hand(routes::GET_RESOURCE, routes!(threads::get_resource))
+        .hand(routes::UPDATE_RESOURCE, routes!(threads::update_resource))
+        .hand(routes::DELETE_RESOURCE, routes!(threads::delete_resource))
+        .hand(routes::EXPORT_SESSION, routes!(stream::export))
+        .hand(routes::VIEW_INDEX, routes!(views::index))
+        .hand(routes::VIEW_SUMMARY, routes!(views::summary))
+        .hand(routes::VIEW_STEP, routes!(views::step))
+        .hand(routes::VIEW_CONTINUATION, routes!(views::continuation))
+        .hand(routes::VIEW_WINDOW, routes!(views::window))
+        .hand(routes::VIEW_USAGE, routes!(views::usage))
+        .hand(routes::VIEW_COMPACTIONS, routes!(views::compactions))
+        .hand(routes::GET_OWNER, routes!(admin::owner))
+        .hand(routes::STEP_DOWN, routes!(admin::step_down))
+        .hand(routes::VERIFY, routes!(admin::verify))
+        .hand(routes::REPAIR, routes!(admin::repair))
+        .hand(routes::GET_KEYS, routes!(admin::keys))
+        .hand(routes::ROTATE_KEYS, routes!(admin::rotate_keys))
+        .hand(routes::CREATE_BACKUP, routes!(backup::create))
+        .hand(routes::GET_AUDIT, routes!(admin::audit))
+        .hand(routes::GET_RECOVERY_REPORT, routes!(admin::recovery_report))
+        .hand(routes::GET_HEALTH, routes!(admin::healthz))
+        .hand(routes::GET_READINESS, routes!(admin::readyz))
+        .hand(routes::GET_METRICS, routes!(admin::metrics))
+        .hand(routes::GET_OPENAPI, routes!(admin::openapi));
     #[cfg(feature = "mcp")]
     let routes = routes
-        .routes(routes!(super::tool_cache::lookup))
-        .routes(routes!(super::tool_cache::outputs))
-        .routes(routes!(super::tools::call));
+        .hand(routes::LOOKUP_TOOL_CACHE, routes!(super::tool_cache::lookup))
+        .hand(routes::VIEW_OUTPUTS, routes!(super::tool_cache::outputs))
+        .hand(routes::CALL_TOOL, routes!(super::tools::call));
     routes
+}
+
+/// The routes that are registered so far. Without a declaration none can be.
+pub(super) struct Routes {
+    router: OpenApiRouter<Arc<Door>>,
+    registered: Registered,
+}
+
+impl Routes {
+    fn new() -> Self {
+        let router = OpenApiRouter::with_openapi(Base::openapi());
+        Self { router, registered: Registered::default() }
+    }
+
+    /// Registers a handler that describes itself, under the route that it is declared with.
+    ///
+    /// # Panics
+    /// When it describes another route.
+    fn hand(mut self, route: Route, handler: UtoipaMethodRouter<Arc<Door>>) -> Self {
+        let item = handler.1.paths.get(route.path);
+        let operation = item.and_then(|item| match route.method {
+            Method::Get => item.get.as_ref(),
+            Method::Post => item.post.as_ref(),
+            Method::Put => item.put.as_ref(),
+            Method::Delete => item.delete.as_ref(),
+            Method::Any => None,
+        });
+        let described = operation.and_then(|operation| operation.operation_id.as_deref());
+        assert_eq!(described, Some(route.id), "a handler is registered under another's route");
+        self.register(route, handler);
+        self
+    }
+
+    fn register(&mut self, route: Route, handler: UtoipaMethodRouter<Arc<Door>>) {
+        self.registered.add(route);
+        self.router = std::mem::take(&mut self.router).routes(handler);
+    }
+
+    pub(super) fn into_parts(self) -> (OpenApiRouter<Arc<Door>>, Registered) {
+        (self.router, self.registered)
+    }
+}
+
+impl Visit for Routes {
+    fn verb<V: Serve>(&mut self) {
+        self.register(V::ROUTE, verb::route::<V>());
+    }
 }
 
 /// The document as text.
@@ -107,7 +169,7 @@ pub(super) fn text(document: &Document) -> String {
 /// The OpenAPI document this door serves, as published in proto/openapi.json.
 #[must_use]
 pub fn document() -> String {
-    text(&routes().into_openapi())
+    text(&routes().router.into_openapi())
 }
 
 /// The answers any route may give instead of its own.

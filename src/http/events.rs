@@ -19,12 +19,13 @@ use super::{
 use crate::{
     event::{Batch, NewEvent, Origin, limits},
     service::{EventQuery, EventSlice, ServiceResult},
+    verbs::routes,
     wire::{answer, json, protobuf, types},
 };
 
 /// Appends a batch, all or nothing; the answer is durable.
 #[utoipa::path(
-    post, path = "/v1/sessions/{session}/events", operation_id = "emitEvent", tag = "events",
+    post, path = routes::EMIT_EVENT.path, operation_id = routes::EMIT_EVENT.id, tag = "events",
     params(
         ("session" = String, Path, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", description = "The session's id"),
         ("create" = Option<bool>, Query, description = "Create an unknown session with the batch"),
@@ -79,7 +80,7 @@ fn encoded(media_type: &'static str, body: impl Into<Body>) -> Response {
 
 /// A slice of a session, by position, point, time or type.
 #[utoipa::path(
-    get, path = "/v1/sessions/{session}/events", operation_id = "getEvents", tag = "events",
+    get, path = routes::GET_EVENTS.path, operation_id = routes::GET_EVENTS.id, tag = "events",
     params(
         ("session" = String, Path, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", description = "The session's id"),
         ("from" = Option<String>, Query, description = "Point of the first event; 0 when not said"),
@@ -146,7 +147,7 @@ pub(super) async fn get(
 /// Takes the body of an event away: no file has it once this is answered, and it is never served
 /// again. Place, id, type and times stay, and so does the chain.
 #[utoipa::path(
-    post, path = "/v1/sessions/{session}/events/{event}/redact", operation_id = "redactEvent", tag = "events",
+    post, path = routes::REDACT_EVENT.path, operation_id = routes::REDACT_EVENT.id, tag = "events",
     params(
         ("session" = String, Path, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", description = "The session's id"),
         ("event" = String, Path, min_length = 1, description = "The event's id"),

@@ -18,6 +18,7 @@ use super::{
 use crate::{
     event::Point,
     service::{ForkCall, ServiceError},
+    verbs::routes,
     wire::{
         fork::{DiffAnswer, ForkRequest, Lineage},
         types,
@@ -27,7 +28,7 @@ use crate::{
 /// Makes a session that goes on from a point of this one. No event is copied: what lies below the
 /// point is common to both, and what either appends is its own.
 #[utoipa::path(
-    post, path = "/v1/sessions/{session}/fork", operation_id = "forkSession", tag = "sessions",
+    post, path = routes::FORK_SESSION.path, operation_id = routes::FORK_SESSION.id, tag = "sessions",
     params(
         ("session" = String, Path, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", description = "The parent's id"),
         ("Idempotency-Key" = Option<String>, Header, min_length = 1, max_length = 128, description = "A retry with the same key within 24 h answers the same fork"),
@@ -54,7 +55,7 @@ pub(super) async fn fork(
 
 /// The sessions that this one reads from, and those that read from it.
 #[utoipa::path(
-    get, path = "/v1/sessions/{session}/lineage", operation_id = "getLineage", tag = "sessions",
+    get, path = routes::GET_LINEAGE.path, operation_id = routes::GET_LINEAGE.id, tag = "sessions",
     params(("session" = String, Path, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", description = "The session's id")),
     responses((status = 200, description = "Its ancestors and its forks", body = Lineage), Refusals)
 )]
@@ -70,7 +71,7 @@ pub(super) async fn lineage(
 /// What came between two points of a session: its events by type, what its facts have more, and
 /// what a model sees at one and not at the other. The points may come in either order.
 #[utoipa::path(
-    get, path = "/v1/sessions/{session}/diff", operation_id = "diffSession", tag = "sessions",
+    get, path = routes::DIFF_SESSION.path, operation_id = routes::DIFF_SESSION.id, tag = "sessions",
     params(
         ("session" = String, Path, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", description = "The session's id"),
         ("from" = Option<String>, Query, description = "A point; the beginning when absent"),

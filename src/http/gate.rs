@@ -1,6 +1,6 @@
 //! Who asks, and whether the route is theirs: a credential becomes a principal before a handler
-//! runs, on every route, and what a route needs is said here once. It must not look at a body; a
-//! tenant and a user come from the credential alone.
+//! runs, on every route. What a route needs is what its declaration says. It must not look at a
+//! body; a tenant and a user come from the credential alone.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,32 +11,20 @@ use axum::{
 
 use super::{Door, refuse::Refusal};
 use crate::{
-    access::{Denied, Full, Grant, Principal, Reading, Tenant},
+    access::{Denied, Full, Principal, Reading, Tenant},
     event::Origin,
     service::{Audit, Caller, Code, ServiceError},
+    verbs::{Need, Route},
 };
 
 /// A connection of this machine's user, over the owner's socket: it needs no credential.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OwnSocket;
 
-/// Paths that tell nothing of anybody, for whoever watches over the process.
-const OPEN: &[&str] = &["/healthz", "/readyz"];
 /// What the guard calls the route of a path that has none.
 pub(super) const NO_ROUTE: &str = "none";
 /// Where a key may stand beside `Authorization`.
 const API_KEY: &str = "x-api-key";
-/// Routes of the server's affairs, which are all tenants'.
-const OF_OPERATORS: &[&str] = &[
-    "/metrics",
-    "/v1/admin/backup",
-    "/v1/admin/keys",
-    "/v1/admin/keys/rotate",
-    "/v1/admin/owner",
-    "/v1/admin/recovery-report",
-    "/v1/admin/step-down",
-];
-
 /// Who was let in, and its place among its tenant's requests until it is answered.
 pub(super) struct Admitted {
     pub(super) who: Arc<Principal>,
@@ -55,52 +43,14 @@ impl FromRequestParts<Arc<Door>> for Asking {
     }
 }
 
-/// What a route needs. A route that nobody thought of needs what its method says, and every route
-/// of an administrator's more than a session's user has.
-pub(super) fn needed(method: &Method, route: &str) -> &'static [Grant] {
-    let tail = |name: &str| route.ends_with(name);
-    if OPEN.contains(&route)
-        || matches!(route, "/openapi.json" | "/mcp" | "/v1/tools/{name}" | NO_ROUTE)
-    {
-        // Tools are asked for one by one, where it is known which they are.
-        return &[];
-    }
-    if OF_OPERATORS.contains(&route) {
-        return &[Grant::Operator];
-    }
-    if route.starts_with("/v1/admin/") || tail("/hold") || tail("/restore") {
-        return &[Grant::Admin];
-    }
-    if tail("/erase") || tail("/redact") {
-        return &[Grant::Delete];
-    }
-    if tail("/lease") || tail("/cursors/{name}") && *method == Method::DELETE {
-        // What a writer or a reader took is his to give back.
-        return &[Grant::Write];
-    }
-    if tail("/tool-cache/lookup") {
-        return &[Grant::Read];
-    }
-    match *method {
-        Method::GET | Method::HEAD | Method::OPTIONS => &[Grant::Read],
-        Method::DELETE => &[Grant::Delete],
-        _ => &[Grant::Write],
-    }
-}
-
-/// Whether a call goes into the tenant's audit log: what takes something away or rules over it.
-fn audited(method: &Method, route: &str) -> bool {
-    let reads = matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS);
-    !reads && needed(method, route).iter().any(|grant| !matches!(grant, Grant::Read | Grant::Write))
-}
-
 impl Door {
     /// Lets a request in: its principal goes with it.
     pub(super) fn let_in(&self, route: &str, request: &mut Request) -> Result<Admitted, Refusal> {
-        let who = self.who(route, request)?;
+        let need = self.need(request.method(), route);
+        let who = self.who(need, request)?;
         let now = self.app.service.monotonic();
         let place = who.tenant.enter(now).map_err(|full| refused(full, &who.tenant))?;
-        if let Err(lacking) = who.require(needed(request.method(), route)) {
+        if let Err(lacking) = who.require(need.grants()) {
             let refusal = Refusal::from(ServiceError::from(lacking));
             return Err(self.noting(refusal, &who.tenant, &who.name));
         }
@@ -108,9 +58,18 @@ impl Door {
         Ok(Admitted { who, _place: place })
     }
 
-    fn who(&self, route: &str, request: &Request) -> Result<Arc<Principal>, Refusal> {
+    /// What a route needs: what it declares. A path without a route is refused to those who show a
+    /// credential; to all others it is not said that there is no such route.
+    fn need(&self, method: &Method, route: &str) -> Need {
+        if route == NO_ROUTE {
+            return Need::Credential;
+        }
+        self.registered.need(method.as_str(), route)
+    }
+
+    fn who(&self, need: Need, request: &Request) -> Result<Arc<Principal>, Refusal> {
         let Some(access) = &self.app.options.access else { return Ok(Arc::clone(&self.local)) };
-        if request.extensions().get::<OwnSocket>().is_some() || OPEN.contains(&route) {
+        if request.extensions().get::<OwnSocket>().is_some() || need == Need::Nothing {
             return Ok(Arc::clone(&self.local));
         }
         let credential = credential(request.headers())?;
@@ -134,6 +93,10 @@ impl Door {
         refusal
     }
 
+    fn audited(&self, method: &Method, route: &str) -> bool {
+        self.registered.find(method.as_str(), route).is_some_and(Route::audited)
+    }
+
     /// Writes down what was done, or refused, before it is answered.
     pub(super) async fn note(&self, noted: Noted<'_>) {
         let Some(access) = &self.app.options.access else { return };
@@ -145,7 +108,7 @@ impl Door {
         let refused_for = refusal.and_then(|refusal| refusal.noted.as_ref());
         let (tenant, name): (&Tenant, &str) = match (who, refused_for) {
             (_, Some((tenant, name))) => (tenant, name),
-            (Some(who), None) if audited(method, route) => (&who.tenant, &who.name),
+            (Some(who), None) if self.audited(method, route) => (&who.tenant, &who.name),
             _ => return,
         };
         let code = refusal.map_or("done", |refusal| refusal.code().as_str());

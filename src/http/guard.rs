@@ -18,13 +18,16 @@ use axum::{
 use futures_util::FutureExt as _;
 
 use super::{
-    Door, HttpOptions, Shared, append,
+    Door, HttpOptions, Shared,
     body::{announced, to_its_end},
     gate::{NO_ROUTE, Noted},
     hold::Held,
     refuse::{Refusal, panicked},
 };
-use crate::service::{Code, ServiceError};
+use crate::{
+    service::{Code, ServiceError},
+    verbs::routes,
+};
 
 /// Header that names a request, in and out.
 const REQUEST_ID: &str = "x-request-id";
@@ -158,7 +161,8 @@ fn knock(options: &HttpOptions, request: &Request) -> Result<(), ServiceError> {
 }
 
 /// Room for a request that says it is large, or does not say how large it is, until it is answered.
-/// One that is refused for its size is not waited for, and a stream is read as it comes.
+/// One that is refused for its size is not waited for, and an append stream is read as it comes: it
+/// is never in memory whole.
 async fn admit(door: &Door, route: &str, headers: &HeaderMap) -> Result<Option<Held>, Refusal> {
     let bytes_max = door.app.options.body_bytes_max;
     let bytes = match announced(headers) {
@@ -167,7 +171,7 @@ async fn admit(door: &Door, route: &str, headers: &HeaderMap) -> Result<Option<H
         None => 0,
     };
     let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
-    if bytes <= BODY_BYTES_SMALL || bytes > bytes_max || route == append::PATH {
+    if bytes <= BODY_BYTES_SMALL || bytes > bytes_max || route == routes::APPEND_STREAM.path {
         return Ok(None);
     }
     door.bodies.ask(bytes.saturating_mul(BODY_COPIES)).await.map(Some)

@@ -16,7 +16,6 @@ mod metrics;
 mod params;
 mod progress;
 mod refuse;
-mod retention;
 mod serve;
 mod sessions;
 mod stream;
@@ -26,6 +25,7 @@ mod threads;
 mod tool_cache;
 #[cfg(feature = "mcp")]
 mod tools;
+mod verb;
 mod views;
 mod work;
 
@@ -47,6 +47,7 @@ use crate::{
     access::{Access, Principal},
     event::{Event, Timestamp, limits},
     service::{Service, ServiceResult},
+    verbs::{Registered, routes},
 };
 
 /// Who runs this server, for the front ends of the same machine.
@@ -146,16 +147,19 @@ struct Door {
     /// Who comes in without a credential, where that is allowed.
     local: Arc<Principal>,
     document: String,
+    registered: Registered,
     queries: strict::Queries,
 }
 
 /// Shared by all handlers.
 type Shared = axum::extract::State<Arc<Door>>;
 
-/// Every route of the API. `more` is merged before the layers, so that the checks of hosts and
-/// origins, request ids, limits and logs cover it too.
+/// Every route of the API. `more` has the route [`routes::MCP`]; it is merged before the layers, so
+/// that the checks of hosts and origins, request ids, limits and logs cover it too.
 pub fn router(app: App, more: Router) -> Router {
-    let (routes, document) = describe::routes().split_for_parts();
+    let (routes, mut registered) = describe::routes().into_parts();
+    let (routes, document) = routes.split_for_parts();
+    registered.add(routes::MCP);
     let options = &app.options;
     let room = hold::Room::new;
     let door = Arc::new(Door {
@@ -169,6 +173,7 @@ pub fn router(app: App, more: Router) -> Router {
         local: Arc::new(Principal::local()),
         document: describe::text(&document),
         queries: strict::Queries::of(&document),
+        registered,
         app,
     });
     let limit = tower_http::limit::RequestBodyLimitLayer::new(door.app.options.body_bytes_max);

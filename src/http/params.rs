@@ -21,7 +21,7 @@ use crate::{
 const AROUND_DEFAULT: u64 = 5;
 
 /// The parameters of one request.
-pub(super) struct Params(Vec<(String, String)>);
+pub(super) struct Params(pub(super) Vec<(String, String)>);
 
 impl FromRequestParts<Arc<Door>> for Params {
     type Rejection = Refusal;

@@ -17,12 +17,13 @@ use super::{
 use crate::{
     event::{Batch, Origin},
     service::{NewSession, ServiceError},
+    verbs::routes,
     wire::{hosted, json, types},
 };
 
 /// Creates a session, with its first events: all or nothing.
 #[utoipa::path(
-    post, path = "/v1/sessions", operation_id = "createSession", tag = "sessions",
+    post, path = routes::CREATE_SESSION.path, operation_id = routes::CREATE_SESSION.id, tag = "sessions",
     params(("Idempotency-Key" = Option<String>, Header, min_length = 1, max_length = 128, description = "A retry with the same key within 24 h answers the same session")),
     request_body(content = Option<types::CreateSession>, description = "What the session says about itself"),
     responses((status = 201, description = "The session, durable", body = types::Session), Refusals)
@@ -67,7 +68,7 @@ fn within(place: &str, mut error: ServiceError) -> ServiceError {
 
 /// Lists sessions by creation, the newest first.
 #[utoipa::path(
-    get, path = "/v1/sessions", operation_id = "listSessions", tag = "sessions",
+    get, path = routes::LIST_SESSIONS.path, operation_id = routes::LIST_SESSIONS.id, tag = "sessions",
     params(
         ("limit" = Option<u32>, Query, minimum = 1, maximum = 1000, description = "Sessions at most: 100 when not said, 1 000 at most"),
         ("page" = Option<String>, Query, description = "next_page of the answer before"),
@@ -92,7 +93,7 @@ pub(super) async fn list(
 
 /// What a session says about itself.
 #[utoipa::path(
-    get, path = "/v1/sessions/{session}", operation_id = "getSession", tag = "sessions",
+    get, path = routes::GET_SESSION.path, operation_id = routes::GET_SESSION.id, tag = "sessions",
     params(("session" = String, Path, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", description = "The session's id")),
     responses((status = 200, description = "The session", body = types::Session), Refusals)
 )]
@@ -107,7 +108,7 @@ pub(super) async fn get(
 
 /// Changes title and metadata.
 #[utoipa::path(
-    post, path = "/v1/sessions/{session}", operation_id = "updateSession", tag = "sessions",
+    post, path = routes::UPDATE_SESSION.path, operation_id = routes::UPDATE_SESSION.id, tag = "sessions",
     params(("session" = String, Path, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", description = "The session's id")),
     request_body(content = Option<types::UpdateSession>, description = "What changes"),
     responses((status = 200, description = "The session as changed", body = types::Session), Refusals)
@@ -127,7 +128,7 @@ pub(super) async fn update(
 
 /// Archives a session: it can be read, not written.
 #[utoipa::path(
-    post, path = "/v1/sessions/{session}/archive", operation_id = "archiveSession", tag = "sessions",
+    post, path = routes::ARCHIVE_SESSION.path, operation_id = routes::ARCHIVE_SESSION.id, tag = "sessions",
     params(("session" = String, Path, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", description = "The session's id")),
     responses((status = 200, description = "The archived session", body = types::Session), Refusals)
 )]
@@ -143,7 +144,7 @@ pub(super) async fn archive(
 /// Deletes a session: hidden at once. It can be restored until its grace ends, when its bytes are
 /// removed.
 #[utoipa::path(
-    delete, path = "/v1/sessions/{session}", operation_id = "deleteSession", tag = "sessions",
+    delete, path = routes::DELETE_SESSION.path, operation_id = routes::DELETE_SESSION.id, tag = "sessions",
     params(
         ("session" = String, Path, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", description = "The session's id"),
         ("now" = Option<bool>, Query, description = "Remove its bytes at once: it cannot be restored. Takes an expired session and a deleted one too, and works on a full disk"),
@@ -165,7 +166,7 @@ pub(super) async fn delete(
 
 /// Erases a session: nothing of it can be read once this is answered, and nothing brings it back.
 #[utoipa::path(
-    post, path = "/v1/sessions/{session}/erase", operation_id = "eraseSession", tag = "sessions",
+    post, path = routes::ERASE_SESSION.path, operation_id = routes::ERASE_SESSION.id, tag = "sessions",
     params(("session" = String, Path, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", description = "The session's id")),
     responses((status = 200, description = "The session is erased", body = types::SessionDeleted), Refusals)
 )]

@@ -30,6 +30,7 @@ use crate::{
     access::{Principal, Reading},
     event::{Event, Point, SessionId},
     service::{Code, Follow, Gap, ServiceError, Step},
+    verbs::routes,
     wire::{answer, convert},
 };
 
@@ -164,7 +165,7 @@ impl Tail {
 
 /// The session as it grows: live from the tail, unless told from where.
 #[utoipa::path(
-    get, path = "/v1/sessions/{session}/events/stream", operation_id = "streamEvents", tag = "events",
+    get, path = routes::STREAM_EVENTS.path, operation_id = routes::STREAM_EVENTS.id, tag = "events",
     params(
         ("session" = String, Path, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", description = "The session's id"),
         ("from" = Option<String>, Query, description = "Point of the first event; the tail when not said"),
@@ -205,7 +206,7 @@ pub(super) async fn tail(
 
 /// A whole session: as JSON lines, one event each, or in another program's format.
 #[utoipa::path(
-    get, path = "/v1/sessions/{session}/export", operation_id = "exportSession", tag = "events",
+    get, path = routes::EXPORT_SESSION.path, operation_id = routes::EXPORT_SESSION.id, tag = "events",
     params(
         ("session" = String, Path, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", description = "The session's id"),
         ("format" = Option<String>, Query, description = "jsonl when not said, or another configured format"),

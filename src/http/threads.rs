@@ -24,6 +24,7 @@ use super::{
 use crate::{
     event::SessionId,
     service::{Caller, ServiceError},
+    verbs::routes,
     wire::hosted::{ResourceList, Thread, ThreadList},
 };
 
@@ -55,7 +56,7 @@ async fn own(
 
 /// Threads of a session: its own.
 #[utoipa::path(
-    get, path = "/v1/sessions/{session}/threads", operation_id = "listThreads", tag = "sessions",
+    get, path = routes::LIST_THREADS.path, operation_id = routes::LIST_THREADS.id, tag = "sessions",
     params(
         ("session" = String, Path, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", description = "The session's id"),
         ("statuses[]" = Option<Vec<String>>, Query, description = "Only of these statuses"),
@@ -76,7 +77,7 @@ pub(super) async fn list(
 
 /// A thread of a session.
 #[utoipa::path(
-    get, path = "/v1/sessions/{session}/threads/{name}", operation_id = "getThread", tag = "sessions",
+    get, path = routes::GET_THREAD.path, operation_id = routes::GET_THREAD.id, tag = "sessions",
     params(
         ("session" = String, Path, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", description = "The session's id"),
         ("name" = String, Path, description = "The thread's id"),
@@ -94,7 +95,7 @@ pub(super) async fn get(
 
 /// Refused: the session's own thread ends with its session.
 #[utoipa::path(
-    post, path = "/v1/sessions/{session}/threads/{name}/archive", operation_id = "archiveThread", tag = "sessions",
+    post, path = routes::ARCHIVE_THREAD.path, operation_id = routes::ARCHIVE_THREAD.id, tag = "sessions",
     params(
         ("session" = String, Path, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", description = "The session's id"),
         ("name" = String, Path, description = "The thread's id"),
@@ -114,7 +115,7 @@ pub(super) async fn archive(
 
 /// Events of a thread: those of the session.
 #[utoipa::path(
-    get, path = "/v1/sessions/{session}/threads/{name}/events", operation_id = "getThreadEvents", tag = "events",
+    get, path = routes::GET_THREAD_EVENTS.path, operation_id = routes::GET_THREAD_EVENTS.id, tag = "events",
     params(
         ("session" = String, Path, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", description = "The session's id"),
         ("name" = String, Path, description = "The thread's id"),
@@ -140,7 +141,7 @@ pub(super) async fn list_events(
 
 /// A thread as it grows: the session's events.
 #[utoipa::path(
-    get, path = "/v1/sessions/{session}/threads/{name}/stream", operation_id = "streamThread", tag = "events",
+    get, path = routes::STREAM_THREAD.path, operation_id = routes::STREAM_THREAD.id, tag = "events",
     params(
         ("session" = String, Path, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", description = "The session's id"),
         ("name" = String, Path, description = "The thread's id"),
@@ -165,7 +166,7 @@ pub(super) async fn tail(
 
 /// Resources of a session: none.
 #[utoipa::path(
-    get, path = "/v1/sessions/{session}/resources", operation_id = "listResources", tag = "sessions",
+    get, path = routes::LIST_RESOURCES.path, operation_id = routes::LIST_RESOURCES.id, tag = "sessions",
     params(("session" = String, Path, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", description = "The session's id")),
     responses((status = 200, description = "None", body = ResourceList), Refusals)
 )]
@@ -180,7 +181,7 @@ pub(super) async fn list_resources(
 
 /// Refused: nothing is mounted in a stored session.
 #[utoipa::path(
-    post, path = "/v1/sessions/{session}/resources", operation_id = "addResource", tag = "sessions",
+    post, path = routes::ADD_RESOURCE.path, operation_id = routes::ADD_RESOURCE.id, tag = "sessions",
     params(("session" = String, Path, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", description = "The session's id")),
     responses((status = 200, description = "Never", body = ResourceList), Refusals)
 )]
@@ -197,7 +198,7 @@ pub(super) async fn add_resource(
 
 /// A resource of a session: there is none.
 #[utoipa::path(
-    get, path = "/v1/sessions/{session}/resources/{name}", operation_id = "getResource", tag = "sessions",
+    get, path = routes::GET_RESOURCE.path, operation_id = routes::GET_RESOURCE.id, tag = "sessions",
     params(
         ("session" = String, Path, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", description = "The session's id"),
         ("name" = String, Path, description = "The resource's id"),
@@ -216,7 +217,7 @@ pub(super) async fn get_resource(
 
 /// The same for a change of one.
 #[utoipa::path(
-    post, path = "/v1/sessions/{session}/resources/{name}", operation_id = "updateResource", tag = "sessions",
+    post, path = routes::UPDATE_RESOURCE.path, operation_id = routes::UPDATE_RESOURCE.id, tag = "sessions",
     params(
         ("session" = String, Path, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", description = "The session's id"),
         ("name" = String, Path, description = "The resource's id"),
@@ -235,7 +236,7 @@ pub(super) async fn update_resource(
 
 /// The same for taking one away.
 #[utoipa::path(
-    delete, path = "/v1/sessions/{session}/resources/{name}", operation_id = "deleteResource", tag = "sessions",
+    delete, path = routes::DELETE_RESOURCE.path, operation_id = routes::DELETE_RESOURCE.id, tag = "sessions",
     params(
         ("session" = String, Path, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", description = "The session's id"),
         ("name" = String, Path, description = "The resource's id"),

@@ -13,6 +13,7 @@ use super::{
 };
 use crate::{
     event::Position,
+    verbs::routes,
     wire::tool_cache::{LookupAnswer, LookupRequest, OutputsAnswer},
 };
 
@@ -22,7 +23,7 @@ const TOKEN_BYTES: usize = 8;
 
 /// Asks whether a call of a tool was answered before, and with what. Nothing is written.
 #[utoipa::path(
-    post, path = "/v1/sessions/{session}/tool-cache/lookup", operation_id = "lookupToolCache", tag = "views",
+    post, path = routes::LOOKUP_TOOL_CACHE.path, operation_id = routes::LOOKUP_TOOL_CACHE.id, tag = "views",
     params(
         ("session" = String, Path, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", description = "The session's id"),
     ),
@@ -42,7 +43,7 @@ pub(super) async fn lookup(
 
 /// What tools answered in the session, the newest that fit a budget, oldest first.
 #[utoipa::path(
-    get, path = "/v1/sessions/{session}/views/outputs", operation_id = "viewOutputs", tag = "views",
+    get, path = routes::VIEW_OUTPUTS.path, operation_id = routes::VIEW_OUTPUTS.id, tag = "views",
     params(
         ("session" = String, Path, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", description = "The session's id"),
         ("from_position" = Option<u64>, Query, description = "None before this position: for a client that has the others"),

@@ -18,12 +18,13 @@ use crate::{
     access::Grant,
     event::Origin,
     service::{Caller, ServiceError},
+    verbs::routes,
     wire::tools::{self, via},
 };
 
 /// Calls a tool; proto/mcp/tools.json lists them with their schemas.
 #[utoipa::path(
-    post, path = "/v1/tools/{name}", operation_id = "callTool", tag = "tools",
+    post, path = routes::CALL_TOOL.path, operation_id = routes::CALL_TOOL.id, tag = "tools",
     params(
         ("name" = String, Path, description = "Name of the tool"),
         ("Sessionlog-Session" = Option<String>, Header, description = "The session the caller was started for"),

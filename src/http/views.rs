@@ -18,6 +18,7 @@ use super::{
 };
 use crate::{
     service::{RecoverCall, ServiceError},
+    verbs::routes,
     wire::{
         find::IndexAnswer,
         overview::{OverviewAnswer, PageAnswer, StepAnswer, SummaryAnswer},
@@ -31,7 +32,7 @@ const TOKEN_BYTES: usize = 8;
 
 /// What a model sees of the session within a budget of tokens.
 #[utoipa::path(
-    get, path = "/v1/sessions/{session}/views/window", operation_id = "viewWindow", tag = "views",
+    get, path = routes::VIEW_WINDOW.path, operation_id = routes::VIEW_WINDOW.id, tag = "views",
     params(
         ("session" = String, Path, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", description = "The session's id"),
         ("tokens_max" = Option<u32>, Query, minimum = 64, maximum = 4000000, description = "Tokens at most; what the token monitor leaves when not said"),
@@ -64,7 +65,7 @@ pub(super) async fn window(
 /// `find` instead what it says of some words: passages of steps, reasons, gaps, sources, calls,
 /// results and messages, the best match first.
 #[utoipa::path(
-    get, path = "/v1/sessions/{session}/views/index", operation_id = "viewIndex", tag = "views",
+    get, path = routes::VIEW_INDEX.path, operation_id = routes::VIEW_INDEX.id, tag = "views",
     params(
         ("session" = String, Path, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", description = "The session's id"),
         ("at" = Option<String>, Query, description = "Point: as of then"),
@@ -106,7 +107,7 @@ pub(super) async fn index(
 
 /// Where the session stands, without the lists that the summary stands for.
 #[utoipa::path(
-    get, path = "/v1/sessions/{session}/views/summary", operation_id = "viewSummary", tag = "views",
+    get, path = routes::VIEW_SUMMARY.path, operation_id = routes::VIEW_SUMMARY.id, tag = "views",
     params(
         ("session" = String, Path, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", description = "The session's id"),
         ("at" = Option<String>, Query, description = "Point: as of then"),
@@ -129,7 +130,7 @@ pub(super) async fn summary(
 
 /// One step in full, or as much of it as one answer takes.
 #[utoipa::path(
-    get, path = "/v1/sessions/{session}/views/steps/{number}", operation_id = "viewStep", tag = "views",
+    get, path = routes::VIEW_STEP.path, operation_id = routes::VIEW_STEP.id, tag = "views",
     params(
         ("session" = String, Path, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", description = "The session's id"),
         ("at" = Option<String>, Query, description = "Point: as of then"),
@@ -154,7 +155,7 @@ pub(super) async fn step(
 
 /// What is needed to go on: task, instructions, plan, last steps, failures, findings, what is next.
 #[utoipa::path(
-    get, path = "/v1/sessions/{session}/views/continuation", operation_id = "viewContinuation", tag = "views",
+    get, path = routes::VIEW_CONTINUATION.path, operation_id = routes::VIEW_CONTINUATION.id, tag = "views",
     params(
         ("session" = String, Path, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", description = "The session's id"),
         ("at" = Option<String>, Query, description = "Point: as of then"),
@@ -178,7 +179,7 @@ pub(super) async fn continuation(
 
 /// How full the model's context window is, by what the harness reports in `span.model_request_end`.
 #[utoipa::path(
-    get, path = "/v1/sessions/{session}/views/usage", operation_id = "viewUsage", tag = "views",
+    get, path = routes::VIEW_USAGE.path, operation_id = routes::VIEW_USAGE.id, tag = "views",
     params(
         ("session" = String, Path, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", description = "The session's id"),
         ("at" = Option<String>, Query, description = "Point: as of then"),
@@ -198,7 +199,7 @@ pub(super) async fn usage(
 
 /// What the client's compactions took out of its context, and what of it is out now.
 #[utoipa::path(
-    get, path = "/v1/sessions/{session}/views/compactions", operation_id = "viewCompactions", tag = "views",
+    get, path = routes::VIEW_COMPACTIONS.path, operation_id = routes::VIEW_COMPACTIONS.id, tag = "views",
     params(
         ("session" = String, Path, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", description = "The session's id"),
         ("at" = Option<String>, Query, description = "Point: as of then"),

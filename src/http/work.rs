@@ -18,6 +18,7 @@ use super::{
 use crate::{
     event::{Point, Position},
     service::{NewCheckpoint, ServiceError},
+    verbs::routes,
     wire::work::{
         Checkpoint, CheckpointList, CheckpointState, CreateCheckpoint, Cursor, CursorDeleted,
         CursorList, HistoryAnswer, Lease, LeaseReleased, PutCursor, RenewRequest, ResumeAnswer,
@@ -32,7 +33,7 @@ fn point(field: &str, text: &str) -> Result<Point, ServiceError> {
 
 /// Puts a cursor: where a reader goes on.
 #[utoipa::path(
-    put, path = "/v1/sessions/{session}/cursors/{name}", operation_id = "putCursor", tag = "events",
+    put, path = routes::PUT_CURSOR.path, operation_id = routes::PUT_CURSOR.id, tag = "events",
     params(
         ("session" = String, Path, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", description = "The session's id"),
         ("name" = String, Path, description = "The cursor's name"),
@@ -60,7 +61,7 @@ pub(super) async fn put_cursor(
 
 /// Where a cursor is.
 #[utoipa::path(
-    get, path = "/v1/sessions/{session}/cursors/{name}", operation_id = "getCursor", tag = "events",
+    get, path = routes::GET_CURSOR.path, operation_id = routes::GET_CURSOR.id, tag = "events",
     params(
         ("session" = String, Path, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", description = "The session's id"),
         ("name" = String, Path, description = "The cursor's name"),
@@ -78,7 +79,7 @@ pub(super) async fn get_cursor(
 
 /// Takes a cursor away.
 #[utoipa::path(
-    delete, path = "/v1/sessions/{session}/cursors/{name}", operation_id = "deleteCursor", tag = "events",
+    delete, path = routes::DELETE_CURSOR.path, operation_id = routes::DELETE_CURSOR.id, tag = "events",
     params(
         ("session" = String, Path, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", description = "The session's id"),
         ("name" = String, Path, description = "The cursor's name"),
@@ -97,7 +98,7 @@ pub(super) async fn delete_cursor(
 
 /// Every cursor of a session, by name.
 #[utoipa::path(
-    get, path = "/v1/sessions/{session}/cursors", operation_id = "listCursors", tag = "events",
+    get, path = routes::LIST_CURSORS.path, operation_id = routes::LIST_CURSORS.id, tag = "events",
     params(("session" = String, Path, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", description = "The session's id")),
     responses((status = 200, description = "The cursors", body = CursorList), Refusals)
 )]
@@ -112,7 +113,7 @@ pub(super) async fn list_cursors(
 
 /// Makes a checkpoint: a place to come back to, and what changed of the agent's state.
 #[utoipa::path(
-    post, path = "/v1/sessions/{session}/checkpoints", operation_id = "createCheckpoint", tag = "sessions",
+    post, path = routes::CREATE_CHECKPOINT.path, operation_id = routes::CREATE_CHECKPOINT.id, tag = "sessions",
     params(
         ("session" = String, Path, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", description = "The session's id"),
         ("Fencing-Token" = Option<u64>, Header, description = "Token of the lease, when one is held"),
@@ -145,7 +146,7 @@ pub(super) async fn create_checkpoint(
 
 /// The checkpoints of a session, the newest first, their states left out.
 #[utoipa::path(
-    get, path = "/v1/sessions/{session}/checkpoints", operation_id = "listCheckpoints", tag = "sessions",
+    get, path = routes::LIST_CHECKPOINTS.path, operation_id = routes::LIST_CHECKPOINTS.id, tag = "sessions",
     params(
         ("session" = String, Path, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", description = "The session's id"),
         ("limit" = Option<u32>, Query, minimum = 1, maximum = 1000, description = "Checkpoints at most: 100 when not said, 1 000 at most"),
@@ -168,7 +169,7 @@ pub(super) async fn list_checkpoints(
 
 /// A checkpoint by its id or label, with the state and the plan there.
 #[utoipa::path(
-    get, path = "/v1/sessions/{session}/checkpoints/{name}", operation_id = "getCheckpoint", tag = "sessions",
+    get, path = routes::GET_CHECKPOINT.path, operation_id = routes::GET_CHECKPOINT.id, tag = "sessions",
     params(
         ("session" = String, Path, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", description = "The session's id"),
         ("name" = String, Path, description = "Id or label of the checkpoint"),
@@ -188,7 +189,7 @@ pub(super) async fn get_checkpoint(
 /// Goes on from a checkpoint: its state, and what lies behind it. When it is not the last one, what
 /// comes next follows it all the same.
 #[utoipa::path(
-    post, path = "/v1/sessions/{session}/checkpoints/{name}/resume", operation_id = "resumeCheckpoint", tag = "sessions",
+    post, path = routes::RESUME_CHECKPOINT.path, operation_id = routes::RESUME_CHECKPOINT.id, tag = "sessions",
     params(
         ("session" = String, Path, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", description = "The session's id"),
         ("name" = String, Path, description = "Id or label of the checkpoint"),
@@ -210,7 +211,7 @@ pub(super) async fn resume(
 
 /// Takes a session up: its lease, where it stands, and what an earlier harness left.
 #[utoipa::path(
-    post, path = "/v1/sessions/{session}/wake", operation_id = "wakeSession", tag = "sessions",
+    post, path = routes::WAKE_SESSION.path, operation_id = routes::WAKE_SESSION.id, tag = "sessions",
     params(
         ("session" = String, Path, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", description = "The session's id"),
         ("Idempotency-Key" = Option<String>, Header, min_length = 1, max_length = 128, description = "A retry with the same key, while the lease holds, answers the same lease"),
@@ -232,7 +233,7 @@ pub(super) async fn wake(
 
 /// Keeps a lease for longer.
 #[utoipa::path(
-    post, path = "/v1/sessions/{session}/lease/renew", operation_id = "renewLease", tag = "sessions",
+    post, path = routes::RENEW_LEASE.path, operation_id = routes::RENEW_LEASE.id, tag = "sessions",
     params(
         ("session" = String, Path, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", description = "The session's id"),
         ("Fencing-Token" = u64, Header, description = "Token of the lease"),
@@ -252,7 +253,7 @@ pub(super) async fn renew(
 
 /// Gives a lease back: the harness is done with the session for now.
 #[utoipa::path(
-    delete, path = "/v1/sessions/{session}/lease", operation_id = "releaseLease", tag = "sessions",
+    delete, path = routes::RELEASE_LEASE.path, operation_id = routes::RELEASE_LEASE.id, tag = "sessions",
     params(
         ("session" = String, Path, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", description = "The session's id"),
         ("Fencing-Token" = u64, Header, description = "Token of the lease"),
@@ -271,7 +272,7 @@ pub(super) async fn release(
 
 /// What was done lately, what a next session starts from, and what nobody ended.
 #[utoipa::path(
-    get, path = "/v1/history", operation_id = "getHistory", tag = "sessions",
+    get, path = routes::GET_HISTORY.path, operation_id = routes::GET_HISTORY.id, tag = "sessions",
     params(
         ("workspace" = Option<String>, Query, description = "Only of this workspace"),
         ("limit" = Option<u32>, Query, minimum = 1, maximum = 100, description = "Sessions at most: 20 when not said, 100 at most"),

@@ -1,0 +1,329 @@
+//! VERBS: what a client can ask for, declared once. A declaration says how a verb is reached
+//! (method, path, operation id), what its caller needs, and the types of what it takes and answers;
+//! every interface reads it from here. It must not know HTTP's types, MCP or a terminal.
+
+mod place;
+mod query;
+mod retention;
+pub mod routes;
+
+use std::{collections::HashMap, future::Future};
+
+use serde::{Serialize, de::DeserializeOwned};
+
+pub use place::{
+    AtEvent, InCheckpoint, InCursor, InSession, Named, Nowhere, Parts, Place, session_id,
+};
+pub use query::{NoQuery, read as read_query, write as write_query};
+pub use retention::{Hold, Look, Release, Restore, Sweep};
+
+use crate::{
+    access::{Grant, Principal},
+    event::BatchKey,
+    service::{Caller, Service, ServiceResult},
+};
+
+/// A verb: how it is reached, what it takes and what it answers. Place, query and body are three
+/// types, so that each refuses the names it does not have.
+pub trait Verb: Send + Sync + Sized + 'static {
+    /// Method, path, operation id and need.
+    const ROUTE: Route;
+    /// The group it is published in.
+    const TAG: &'static str;
+    /// What it does, as published.
+    const ABOUT: &'static str;
+    /// What its body is for.
+    const ASKS: Asks = Asks::Nothing;
+    /// What an idempotency key does for a retry; without it the verb takes no key.
+    const KEY: Option<&'static str> = None;
+    /// Whether it takes the token of a lease.
+    const FENCE: Fencing = Fencing::No;
+    /// The HTTP status of success.
+    const STATUS: u16 = 200;
+    /// What its answer is, as published.
+    const ANSWERS: &'static str;
+    /// The parameters of its path.
+    type Place: Place;
+    /// The parameters of its query.
+    type Query: Serialize + DeserializeOwned + Default + Send + Parameters;
+    /// Its body; `()` of a verb that [asks](Self::ASKS) for nothing.
+    type Body: Serialize + DeserializeOwned + Send + Described;
+    /// Its answer.
+    type Answer: Serialize + DeserializeOwned + Send + Described;
+}
+
+/// What a verb takes as its body.
+#[derive(Clone, Copy, Debug)]
+pub enum Asks {
+    /// No body: it is not read.
+    Nothing,
+    /// A body that may be left out, and what it says.
+    Maybe(&'static str),
+    /// A body, and what it says.
+    Body(&'static str),
+}
+
+/// Whether a verb takes the token of a lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fencing {
+    /// It does not.
+    No,
+    /// Where a lease is held.
+    WhenHeld,
+    /// Always.
+    Needed,
+}
+
+/// A verb that this program can carry out.
+pub trait Serve: Verb {
+    /// Carries it out.
+    fn serve(call: Call<'_, Self>) -> impl Future<Output = ServiceResult<Self::Answer>> + Send;
+}
+
+/// One call of a verb.
+pub struct Call<'a, V: Verb> {
+    /// What carries it out.
+    pub service: &'a Service,
+    /// On whose behalf.
+    pub caller: Caller,
+    /// What its credential allows.
+    pub who: &'a Principal,
+    /// The idempotency key, of a verb that takes one.
+    pub key: Option<BatchKey>,
+    /// What the path names.
+    pub place: V::Place,
+    /// The query.
+    pub query: V::Query,
+    /// The body.
+    pub body: V::Body,
+}
+
+/// Something that is done for every verb, such as registering it.
+pub trait Visit {
+    /// Does it for one.
+    fn verb<V: Serve>(&mut self);
+}
+
+/// Every verb that one generic handler serves. Those in [`routes`] have handlers of their own.
+pub fn each(visit: &mut impl Visit) {
+    visit.verb::<Hold>();
+    visit.verb::<Release>();
+    visit.verb::<Restore>();
+    visit.verb::<Look>();
+    visit.verb::<Sweep>();
+}
+
+#[cfg(feature = "http")]
+mod described {
+    /// A shape that the published description has a schema of.
+    pub trait Described: utoipa::ToSchema {}
+    impl<T: utoipa::ToSchema> Described for T {}
+
+    /// Parameters that the published description lists.
+    pub trait Parameters: utoipa::IntoParams {}
+    impl<T: utoipa::IntoParams> Parameters for T {}
+}
+
+#[cfg(not(feature = "http"))]
+mod described {
+    /// Without an interface that publishes a description, no shape is described.
+    pub trait Described {}
+    impl<T> Described for T {}
+
+    /// The same for parameters.
+    pub trait Parameters {}
+    impl<T> Parameters for T {}
+}
+
+pub use described::{Described, Parameters};
+
+/// The method of a route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Method {
+    /// Reads.
+    Get,
+    /// Does something; a retry carries an idempotency key.
+    Post,
+    /// Sets something; sent twice it is as sent once.
+    Put,
+    /// Removes something.
+    Delete,
+    /// The route answers every method itself.
+    Any,
+}
+
+impl Method {
+    /// Its name on the wire; `None` of [`Method::Any`].
+    #[must_use]
+    pub fn as_str(self) -> Option<&'static str> {
+        match self {
+            Self::Get => Some("GET"),
+            Self::Post => Some("POST"),
+            Self::Put => Some("PUT"),
+            Self::Delete => Some("DELETE"),
+            Self::Any => None,
+        }
+    }
+
+    /// The declared method that serves a request's; a GET route serves HEAD.
+    fn serves(self, requested: &str) -> bool {
+        let requested = if requested == "HEAD" { "GET" } else { requested };
+        self.as_str().is_none_or(|name| name == requested)
+    }
+}
+
+/// What the caller of a route needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// No credential: the route says nothing about any tenant.
+    Nothing,
+    /// Any valid credential. The handler asks for more where more is needed.
+    Credential,
+    /// A credential with this grant.
+    Grant(Grant),
+}
+
+impl Need {
+    /// Reading.
+    pub const READ: Self = Self::Grant(Grant::Read);
+    /// Writing.
+    pub const WRITE: Self = Self::Grant(Grant::Write);
+    /// Deleting, erasing, redacting.
+    pub const DELETE: Self = Self::Grant(Grant::Delete);
+    /// The tenant's affairs.
+    pub const ADMIN: Self = Self::Grant(Grant::Admin);
+    /// The server's affairs.
+    pub const OPERATOR: Self = Self::Grant(Grant::Operator);
+
+    /// The grants that the credential must have.
+    #[must_use]
+    pub fn grants(&self) -> &[Grant] {
+        match self {
+            Self::Nothing | Self::Credential => &[],
+            Self::Grant(grant) => std::slice::from_ref(grant),
+        }
+    }
+}
+
+/// How a verb is reached, and what that needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// The method.
+    pub method: Method,
+    /// The path, its parameters in braces.
+    pub path: &'static str,
+    /// The operation id of the published description.
+    pub id: &'static str,
+    /// What the caller needs.
+    pub need: Need,
+}
+
+impl Route {
+    /// A route that reads.
+    #[must_use]
+    pub const fn get(path: &'static str, id: &'static str, need: Need) -> Self {
+        Self { method: Method::Get, path, id, need }
+    }
+
+    /// A route that does something.
+    #[must_use]
+    pub const fn post(path: &'static str, id: &'static str, need: Need) -> Self {
+        Self { method: Method::Post, path, id, need }
+    }
+
+    /// A route that sets something.
+    #[must_use]
+    pub const fn put(path: &'static str, id: &'static str, need: Need) -> Self {
+        Self { method: Method::Put, path, id, need }
+    }
+
+    /// A route that removes something.
+    #[must_use]
+    pub const fn delete(path: &'static str, id: &'static str, need: Need) -> Self {
+        Self { method: Method::Delete, path, id, need }
+    }
+
+    /// A route that answers every method itself.
+    #[must_use]
+    pub const fn any(path: &'static str, id: &'static str, need: Need) -> Self {
+        Self { method: Method::Any, path, id, need }
+    }
+
+    /// Whether each call goes into the tenant's audit log: it changes something, and reading and
+    /// writing sessions is not enough for it.
+    #[must_use]
+    pub fn audited(&self) -> bool {
+        let beyond = |grant: &Grant| !matches!(grant, Grant::Read | Grant::Write);
+        self.method != Method::Get && self.need.grants().iter().any(beyond)
+    }
+}
+
+/// The routes that a server has registered, by path.
+#[derive(Debug, Default)]
+pub struct Registered(HashMap<&'static str, Vec<Route>>);
+
+impl Registered {
+    /// Adds a route.
+    ///
+    /// # Panics
+    /// When its method and path are registered already.
+    pub fn add(&mut self, route: Route) {
+        let same = self.0.entry(route.path).or_default();
+        let twice = same.iter().any(|known| known.method == route.method);
+        assert!(!twice, "{} is registered twice", route.id);
+        same.push(route);
+    }
+
+    /// The route that a request's method and matched path lead to.
+    #[must_use]
+    pub fn find(&self, method: &str, path: &str) -> Option<&Route> {
+        self.0.get(path)?.iter().find(|route| route.method.serves(method))
+    }
+
+    /// What a request needs. A method that a registered path does not take needs a credential only:
+    /// it is refused by the router. A path without a declaration needs an operator, so that a
+    /// forgotten declaration opens nothing.
+    #[must_use]
+    pub fn need(&self, method: &str, path: &str) -> Need {
+        match self.find(method, path) {
+            Some(route) => route.need,
+            None if self.0.contains_key(path) => Need::Credential,
+            None => Need::Grant(Grant::Operator),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const READ: Route = Route::get("/a", "readA", Need::Grant(Grant::Read));
+    const HOLD: Route = Route::put("/a", "holdA", Need::Grant(Grant::Admin));
+
+    fn registered() -> Registered {
+        let mut all = Registered::default();
+        all.add(READ);
+        all.add(HOLD);
+        all
+    }
+
+    #[test]
+    fn what_a_request_needs_is_what_its_route_declares() {
+        for (method, path, need) in [
+            ("GET", "/a", READ.need),
+            ("HEAD", "/a", READ.need),
+            ("PUT", "/a", HOLD.need),
+            ("DELETE", "/a", Need::Credential),
+            ("GET", "/a/hold", Need::Grant(Grant::Operator)),
+        ] {
+            assert_eq!(registered().need(method, path), need, "{method} {path}");
+        }
+        assert!(HOLD.audited() && !READ.audited());
+    }
+
+    #[test]
+    #[should_panic(expected = "readA is registered twice")]
+    fn a_route_is_registered_once() {
+        registered().add(READ);
+    }
+}

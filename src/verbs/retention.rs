@@ -1,0 +1,133 @@
+//! The verbs on how long sessions live. They must not decide when one expires.
+
+#![allow(missing_docs, reason = "ABOUT says what a verb does")]
+
+use serde::{Deserialize, Serialize};
+
+use super::{Call, InSession, Need, NoQuery, Nowhere, Route, Serve, Verb};
+use crate::{
+    service::ServiceResult,
+    wire::{
+        retention::{Restored, RetentionAnswer},
+        types::Session,
+    },
+};
+
+#[derive(Debug)]
+pub struct Hold;
+
+impl Verb for Hold {
+    const ROUTE: Route = Route::put("/v1/sessions/{session}/hold", "holdSession", Need::ADMIN);
+    const TAG: &'static str = "sessions";
+    const ABOUT: &'static str =
+        "Holds a session: it neither expires nor is deleted until the hold is released.";
+    const ANSWERS: &'static str = "The session, held";
+    type Place = InSession;
+    type Query = NoQuery;
+    type Body = ();
+    type Answer = Session;
+}
+
+impl Serve for Hold {
+    async fn serve(call: Call<'_, Self>) -> ServiceResult<Session> {
+        let held = call.service.hold_session(&call.caller, &call.place.session, true).await?;
+        Ok((&held).into())
+    }
+}
+
+#[derive(Debug)]
+pub struct Release;
+
+impl Verb for Release {
+    const ROUTE: Route =
+        Route::delete("/v1/sessions/{session}/hold", "releaseSession", Need::ADMIN);
+    const TAG: &'static str = "sessions";
+    const ABOUT: &'static str = "Releases a hold: the session's idle time begins anew.";
+    const ANSWERS: &'static str = "The session, not held";
+    type Place = InSession;
+    type Query = NoQuery;
+    type Body = ();
+    type Answer = Session;
+}
+
+impl Serve for Release {
+    async fn serve(call: Call<'_, Self>) -> ServiceResult<Session> {
+        let free = call.service.hold_session(&call.caller, &call.place.session, false).await?;
+        Ok((&free).into())
+    }
+}
+
+#[derive(Debug)]
+pub struct Restore;
+
+impl Verb for Restore {
+    const ROUTE: Route =
+        Route::post("/v1/sessions/{session}/restore", "restoreSession", Need::ADMIN);
+    const TAG: &'static str = "sessions";
+    const ABOUT: &'static str =
+        "Brings an expired session back, or one that was deleted and whose grace has not ended.";
+    const ANSWERS: &'static str = "The session, there again";
+    type Place = InSession;
+    type Query = NoQuery;
+    type Body = ();
+    type Answer = Restored;
+}
+
+impl Serve for Restore {
+    async fn serve(call: Call<'_, Self>) -> ServiceResult<Restored> {
+        let place = call.place;
+        let (info, restored) = call.service.restore_session(&call.caller, &place.session).await?;
+        Ok(Restored { session: (&info).into(), restored })
+    }
+}
+
+#[derive(Debug)]
+pub struct Look;
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(utoipa::IntoParams))]
+#[serde(default)]
+pub struct LookQuery {
+    /// Sessions at most: 100 when not said, 1 000 at most
+    #[cfg_attr(feature = "http", param(value_type = Option<u32>, minimum = 1, maximum = 1000))]
+    pub limit: Option<usize>,
+}
+
+impl Verb for Look {
+    const ROUTE: Route = Route::get("/v1/admin/retention", "getRetention", Need::ADMIN);
+    const TAG: &'static str = "operations";
+    const ABOUT: &'static str =
+        "What is to come of idle sessions: which expire, when and why. Changes nothing.";
+    const ANSWERS: &'static str = "Sessions with an end in sight, the soonest first";
+    type Place = Nowhere;
+    type Query = LookQuery;
+    type Body = ();
+    type Answer = RetentionAnswer;
+}
+
+impl Serve for Look {
+    async fn serve(call: Call<'_, Self>) -> ServiceResult<RetentionAnswer> {
+        Ok(call.service.retention(&call.caller, call.query.limit).await?.into())
+    }
+}
+
+#[derive(Debug)]
+pub struct Sweep;
+
+impl Verb for Sweep {
+    const ROUTE: Route = Route::post("/v1/admin/retention", "sweepRetention", Need::ADMIN);
+    const TAG: &'static str = "operations";
+    const ABOUT: &'static str = "Lets sessions expire at once whose time has come, and removes \
+                                 what is left of those that went.";
+    const ANSWERS: &'static str = "What was done, and what is to come";
+    type Place = Nowhere;
+    type Query = NoQuery;
+    type Body = ();
+    type Answer = RetentionAnswer;
+}
+
+impl Serve for Sweep {
+    async fn serve(call: Call<'_, Self>) -> ServiceResult<RetentionAnswer> {
+        Ok(call.service.sweep_all(&call.caller, None).await?.into())
+    }
+}
