@@ -132,9 +132,4 @@ pub(crate) fn apply(entry: &mut Entry, effect: &Effect, counted: Timestamp) {
     for (lsn, said) in &effect.controls {
         entry.fold(*lsn, said, effect.at);
     }
-    debug_assert!(entry.used_at() >= used, "a use is rounded up, never down");
-    debug_assert!(
-        entry.redacted.is_sorted_by_key(|one| one.position) && entry.damage.is_sorted(),
-        "readers bisect what is redacted and damaged"
-    );
 }
