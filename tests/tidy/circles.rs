@@ -146,7 +146,8 @@ fn circles(sources: &[Source]) -> Vec<String> {
     };
     let all: BTreeMap<&Module, BTreeSet<Module>> =
         files.keys().map(|module| (module, reached(module))).collect();
-    let in_circle = |a: &Module, b: &Module| all[a].contains(b) && all[b].contains(a);
+    let reaches = |a: &Module, b: &Module| all.get(a).is_some_and(|seen| seen.contains(b));
+    let in_circle = |a: &Module, b: &Module| reaches(a, b) && reaches(b, a);
     let found: BTreeSet<String> = files
         .keys()
         .filter(|at| in_circle(at, at))
@@ -154,7 +155,7 @@ fn circles(sources: &[Source]) -> Vec<String> {
             let circle = files.iter().filter(|(other, _)| in_circle(at, other));
             let paths: Vec<&str> = circle.map(|(_, file)| file.path).collect();
             let inner = files.keys().filter(|other| in_circle(at, other)).flat_map(|from| {
-                let to = edges[from].iter().filter(|to| in_circle(at, to));
+                let to = edges.get(from).into_iter().flatten().filter(|to| in_circle(at, to));
                 to.map(|to| format!("\n    {} -> {}", from.join("::"), to.join("::")))
             });
             format!("{} use each other:{}", paths.join(", "), inner.collect::<String>())
