@@ -94,7 +94,7 @@ pub struct SessionInfo {
     pub archived_at: Option<Timestamp>,
     /// Since when it is held.
     pub held_at: Option<Timestamp>,
-    /// When it was used last, by the store's count of time: see [`Store::counted`].
+    /// When it was used last, by the store's count of time: see [`super::Store::counted`].
     pub used_at: Timestamp,
     /// The position the next event will get; everything below it is durable.
     pub tail: Position,
@@ -473,7 +473,7 @@ pub enum Keeps {
     Damage,
 }
 
-/// A session with an end in sight. Its times are by [`Store::counted`].
+/// A session with an end in sight. Its times are by [`super::Store::counted`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Aging {
     /// Its id.

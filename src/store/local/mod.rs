@@ -1,9 +1,9 @@
 //! The embedded engine: every session of one data directory, owned by one process. It must not
 //! know what an event means.
 //!
-//! The engine is made of parts; each owns its locks and calls only the parts before it: [`base`],
-//! [`sessions`] (with the journal), [`segments`], [`clearing`], [`commit`], [`upkeep`]. Above them,
-//! `engine` is the trait [`Store`].
+//! The engine is made of parts; each owns its locks and calls only the parts before it: `base`,
+//! `sessions` (with the journal), `segments`, `clearing`, `commit`, `upkeep`. Above them,
+//! `engine` is the trait `Store`.
 
 mod ancestry;
 mod backup;

@@ -10,7 +10,7 @@ mod effect;
 pub(crate) mod entry;
 pub(crate) mod names;
 mod request;
-#[cfg(all(test, feature = "sim"))]
+#[cfg(test)]
 mod tests;
 
 pub(crate) use ahead::{Ahead, Next};
