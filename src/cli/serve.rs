@@ -33,7 +33,7 @@ use crate::{
         host::{self, OwnerSocket},
     },
     event::Event,
-    http::{App, Exporter, HttpOptions, Listener, OwnerInfo, ServeOptions},
+    http::{App, Exporter, HttpOptions, Listener, ServeOptions},
     import::{self, Chat, Members, Program, TranscriptLines},
     mcp::{self, McpHttpOptions},
     service::{Quotas, ResearchOptions, Service},
@@ -41,6 +41,7 @@ use crate::{
         Lifetimes, Store,
         local::{Local, OpenError},
     },
+    verbs::OwnerInfo,
     wire::json,
 };
 

@@ -19,7 +19,7 @@ use serde_json::value::RawValue;
 
 use super::{Door, gate::Asking, refuse::Refusal, strict};
 use crate::{
-    event::{BatchKey, EventId, Fence, Origin, Position, SessionId},
+    event::{BatchKey, Fence, Origin, Position, SessionId},
     service::{Caller, Code, ServiceError},
     verbs,
     wire::{json, protobuf},
@@ -57,18 +57,6 @@ impl<S: Send + Sync> FromRequestParts<S> for InPath {
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
         session_id(&in_path(parts, state, "session").await?).map(Self)
-    }
-}
-
-/// The event a path names.
-pub(super) struct EventInPath(pub(super) EventId);
-
-impl<S: Send + Sync> FromRequestParts<S> for EventInPath {
-    type Rejection = Refusal;
-
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
-        let text = in_path(parts, state, "event").await?;
-        EventId::new(&text).map(Self).map_err(|error| Refusal::invalid("event", error))
     }
 }
 

@@ -12,9 +12,7 @@ use utoipa_axum::{
     routes,
 };
 
-use super::{
-    Door, admin, append, backup, events, forks, sessions, stream, threads, verb, views, work,
-};
+use super::{Door, admin, append, backup, events, forks, stream, threads, verb, work};
 use crate::{
     verbs::{self, Method, Registered, Route, Serve, Visit, routes},
     wire::{backup::BackupLine, types},
@@ -48,19 +46,11 @@ pub(super) fn routes() -> Routes {
     let mut routes = Routes::new();
     verbs::each(&mut routes);
     let routes = routes
-        .hand(routes::CREATE_SESSION, routes!(sessions::create))
-        .hand(routes::LIST_SESSIONS, routes!(sessions::list))
-        .hand(routes::GET_SESSION, routes!(sessions::get))
-        .hand(routes::UPDATE_SESSION, routes!(sessions::update))
-        .hand(routes::DELETE_SESSION, routes!(sessions::delete))
-        .hand(routes::ARCHIVE_SESSION, routes!(sessions::archive))
-        .hand(routes::ERASE_SESSION, routes!(sessions::erase))
         .hand(routes::FORK_SESSION, routes!(forks::fork))
         .hand(routes::GET_LINEAGE, routes!(forks::lineage))
         .hand(routes::DIFF_SESSION, routes!(forks::diff))
         .hand(routes::EMIT_EVENT, routes!(events::emit))
         .hand(routes::GET_EVENTS, routes!(events::get))
-        .hand(routes::REDACT_EVENT, routes!(events::redact))
         .hand(routes::PUT_CURSOR, routes!(work::put_cursor))
         .hand(routes::GET_CURSOR, routes!(work::get_cursor))
         .hand(routes::DELETE_CURSOR, routes!(work::delete_cursor))
@@ -86,31 +76,13 @@ pub(super) fn routes() -> Routes {
         .hand(routes::UPDATE_RESOURCE, routes!(threads::update_resource))
         .hand(routes::DELETE_RESOURCE, routes!(threads::delete_resource))
         .hand(routes::EXPORT_SESSION, routes!(stream::export))
-        .hand(routes::VIEW_INDEX, routes!(views::index))
-        .hand(routes::VIEW_SUMMARY, routes!(views::summary))
-        .hand(routes::VIEW_STEP, routes!(views::step))
-        .hand(routes::VIEW_CONTINUATION, routes!(views::continuation))
-        .hand(routes::VIEW_WINDOW, routes!(views::window))
-        .hand(routes::VIEW_USAGE, routes!(views::usage))
-        .hand(routes::VIEW_COMPACTIONS, routes!(views::compactions))
-        .hand(routes::GET_OWNER, routes!(admin::owner))
-        .hand(routes::STEP_DOWN, routes!(admin::step_down))
-        .hand(routes::VERIFY, routes!(admin::verify))
-        .hand(routes::REPAIR, routes!(admin::repair))
-        .hand(routes::GET_KEYS, routes!(admin::keys))
-        .hand(routes::ROTATE_KEYS, routes!(admin::rotate_keys))
         .hand(routes::CREATE_BACKUP, routes!(backup::create))
-        .hand(routes::GET_AUDIT, routes!(admin::audit))
-        .hand(routes::GET_RECOVERY_REPORT, routes!(admin::recovery_report))
         .hand(routes::GET_HEALTH, routes!(admin::healthz))
         .hand(routes::GET_READINESS, routes!(admin::readyz))
         .hand(routes::GET_METRICS, routes!(admin::metrics))
         .hand(routes::GET_OPENAPI, routes!(admin::openapi));
     #[cfg(feature = "mcp")]
-    let routes = routes
-        .hand(routes::LOOKUP_TOOL_CACHE, routes!(super::tool_cache::lookup))
-        .hand(routes::VIEW_OUTPUTS, routes!(super::tool_cache::outputs))
-        .hand(routes::CALL_TOOL, routes!(super::tools::call));
+    let routes = routes.hand(routes::CALL_TOOL, routes!(super::tools::call));
     routes
 }
 

@@ -9,7 +9,7 @@ use axum::{
 
 use super::{
     Shared,
-    body::{Conditions, EventInPath, InPath, Payload, Who, wants_protobuf},
+    body::{Conditions, InPath, Payload, Who, wants_protobuf},
     describe::Refusals,
     gate::Asking,
     params::Params,
@@ -142,26 +142,6 @@ pub(super) async fn get(
     } else {
         encoded("application/json", held.answer(answer::slice(&slice)))
     })
-}
-
-/// Takes the body of an event away: no file has it once this is answered, and it is never served
-/// again. Place, id, type and times stay, and so does the chain.
-#[utoipa::path(
-    post, path = routes::REDACT_EVENT.path, operation_id = routes::REDACT_EVENT.id, tag = "events",
-    params(
-        ("session" = String, Path, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", description = "The session's id"),
-        ("event" = String, Path, min_length = 1, description = "The event's id"),
-    ),
-    responses((status = 200, description = "The event as it is served from now on", body = types::Event), Refusals)
-)]
-pub(super) async fn redact(
-    State(door): Shared,
-    Who(caller): Who,
-    InPath(session): InPath,
-    EventInPath(event): EventInPath,
-) -> Result<Response, Refusal> {
-    let event = door.app.service.redact_event(&caller, &session, &event).await?;
-    Ok(encoded("application/json", json::event_text(&event)))
 }
 
 /// What most pages take.

@@ -91,6 +91,6 @@ pub(super) async fn diff(
 ) -> Result<Json<DiffAnswer>, Refusal> {
     let from = params.point("from")?.unwrap_or(Point::BEGINNING);
     let to = params.point("to")?.unwrap_or(Point::End);
-    let plan = params.view_window(false)?;
+    let plan = params.view_window()?;
     Ok(Json(door.app.service.diff(&caller, &session, (&from, &to), plan).await?.into()))
 }

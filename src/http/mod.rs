@@ -17,16 +17,12 @@ mod params;
 mod progress;
 mod refuse;
 mod serve;
-mod sessions;
 mod stream;
 mod strict;
 mod threads;
 #[cfg(feature = "mcp")]
-mod tool_cache;
-#[cfg(feature = "mcp")]
 mod tools;
 mod verb;
-mod views;
 mod work;
 
 use std::{
@@ -37,7 +33,6 @@ use std::{
 
 use axum::{Router, middleware};
 use tokio::sync::Semaphore;
-use tokio_util::sync::CancellationToken;
 
 pub use describe::document;
 pub use refuse::status;
@@ -47,23 +42,8 @@ use crate::{
     access::{Access, Principal},
     event::{Event, Timestamp, limits},
     service::{Service, ServiceResult},
-    verbs::{Registered, routes},
+    verbs::{OwnerInfo, Registered, routes},
 };
-
-/// Who runs this server, for the front ends of the same machine.
-#[derive(Clone, Debug)]
-pub struct OwnerInfo {
-    /// Version of this program.
-    pub version: String,
-    /// Whether it was started for a front end and leaves when idle.
-    pub on_demand: bool,
-    /// The data directory.
-    pub data_dir: String,
-    /// Its settings that front ends must have alike, `name=value`.
-    pub config_digest: String,
-    /// Cancelled when an on-demand owner is asked to step down.
-    pub step_down: CancellationToken,
-}
 
 /// Turns the events of a whole session into another program's format.
 pub type Exporter = Arc<dyn Fn(Vec<Event>) -> ServiceResult<Vec<u8>> + Send + Sync>;

@@ -8,13 +8,10 @@ use axum::{extract::FromRequestParts, http::request::Parts};
 
 use super::{Door, refuse::Refusal};
 use crate::{
-    event::{EventType, Point, Timestamp, limits},
-    service::{Around, EventQuery, RecoverCall, SessionQuery, Window, WindowQuery},
-    wire::{
-        hosted,
-        overview::{Cursor, Level, cursor},
-        window,
-    },
+    event::{EventType, Point, limits},
+    service::{Around, EventQuery, Window, WindowQuery},
+    verbs::{self, Times},
+    wire::window,
 };
 
 /// Events before and after a point when the client does not say how many.
@@ -39,16 +36,11 @@ impl Params {
 
     /// The value of a parameter that may come once; an empty one counts as absent.
     pub(super) fn text(&self, name: &str) -> Result<Option<&str>, Refusal> {
-        Ok(self.given(name)?.filter(|value| !value.is_empty()))
-    }
-
-    /// The value of a parameter that may come once, whatever it is.
-    pub(super) fn given(&self, name: &str) -> Result<Option<&str>, Refusal> {
         let mut found = self.0.iter().filter(|(known, _)| known == name);
         let value = found.next().map(|(_, value)| value.as_str());
         match found.next() {
             Some(_) => Err(Refusal::invalid(name, "the parameter comes twice")),
-            None => Ok(value),
+            None => Ok(value.filter(|value| !value.is_empty())),
         }
     }
 
@@ -56,11 +48,6 @@ impl Params {
     fn list(&self, name: &str) -> Vec<&str> {
         let is = |known: &str| known == name || known.strip_suffix("[]") == Some(name);
         self.0.iter().filter(|(known, _)| is(known)).map(|(_, value)| value.as_str()).collect()
-    }
-
-    /// The same of words: some clients join them with commas.
-    fn words(&self, name: &str) -> impl Iterator<Item = &str> {
-        self.list(name).into_iter().flat_map(|value| value.split(','))
     }
 
     pub(super) fn number<T: FromStr>(&self, name: &str) -> Result<Option<T>, Refusal> {
@@ -79,97 +66,37 @@ impl Params {
     }
 
     pub(super) fn point(&self, name: &str) -> Result<Option<Point>, Refusal> {
-        let Some(text) = self.text(name)? else { return Ok(None) };
-        // A plus that was not percent-encoded arrives as a blank; a time has no blank of its own.
-        let text = if text.starts_with("time:") { text.replace(' ', "+") } else { text.to_owned() };
-        Point::parse(&text).map(Some).map_err(|error| Refusal::invalid(name, error))
-    }
-
-    /// Whether `order` asks for the other order than `usual`.
-    fn order(&self, usual: &str) -> Result<bool, Refusal> {
-        match self.text("order")? {
-            None => Ok(false),
-            Some(order @ ("asc" | "desc")) => Ok(order != usual),
-            Some(_) => Err(Refusal::invalid("order", "asc or desc is expected")),
-        }
-    }
-
-    fn time(&self, name: &str) -> Result<Option<Timestamp>, Refusal> {
-        let Some(text) = self.text(name)? else { return Ok(None) };
-        let time = Timestamp::parse(&text.replace(' ', "+"));
-        time.map(Some).ok_or_else(|| Refusal::invalid(name, "an RFC 3339 time is expected"))
+        Ok(verbs::point(name, self.text(name)?)?)
     }
 
     /// `created_at[gte|gt|lt|lte]` as one half-open window.
     fn window(&self) -> Result<Window, Refusal> {
-        let after = self.time("created_at[gt]")?.map(|time| time.plus_micros(1));
-        let until = self.time("created_at[lte]")?.map(|time| time.plus_micros(1));
-        let (from, to) = (self.time("created_at[gte]")?, self.time("created_at[lt]")?);
-        Ok(Window { from: from.max(after), to: to.into_iter().chain(until).min() })
+        let times = Times {
+            gte: self.text("created_at[gte]")?,
+            gt: self.text("created_at[gt]")?,
+            lte: self.text("created_at[lte]")?,
+            lt: self.text("created_at[lt]")?,
+        };
+        Ok(times.window()?)
     }
 
     pub(super) fn types(&self) -> Result<Vec<EventType>, Refusal> {
-        let parse = |text| EventType::new(text).map_err(|error| Refusal::invalid("types[]", error));
-        self.words("types").map(parse).collect()
+        Ok(verbs::types(&self.list("types"))?)
     }
 
-    pub(super) fn sessions(&self) -> Result<SessionQuery, Refusal> {
-        let window = self.window()?;
-        Ok(SessionQuery {
-            limit: self.number("limit")?,
-            page: self.text("page")?.map(str::to_owned),
-            ascending: self.order("desc")?,
-            workspace: self.text("workspace")?.map(str::to_owned),
-            include_archived: self.flag("include_archived")?,
-            statuses: self.words("statuses").map(str::to_owned).collect(),
-            metadata: hosted::wanted(hosted::RunBy {
-                agent: self.text("agent_id")?,
-                version: self.number("agent_version")?,
-                unknown: self.text("deployment_id")?.or(self.text("memory_store_id")?),
-            }),
-            created_from: window.from,
-            created_to: window.to,
-        })
+    pub(super) fn statuses(&self) -> Vec<String> {
+        verbs::words(&self.list("statuses")).map(str::to_owned).collect()
     }
 
-    pub(super) fn view_step(&self, number: &str) -> Result<RecoverCall, Refusal> {
-        let problem = || Refusal::invalid("number", "steps are numbered from 1");
-        let step: u64 = number.parse().map_err(|_| problem())?;
-        if step == 0 {
-            return Err(problem());
-        }
-        Ok(RecoverCall {
-            step: Some(step),
-            branch: self.text("branch")?.map(str::to_owned),
-            cursor: self.cursor()?,
-            ..RecoverCall::default()
-        })
-    }
-
-    /// Where an earlier view said that a list or a step's text continues.
-    pub(super) fn cursor(&self) -> Result<Option<Cursor>, Refusal> {
-        let cursor = self.text("cursor")?.map(|text| {
-            cursor(text).ok_or_else(|| Refusal::invalid("cursor", "it is none of an answer's"))
-        });
-        cursor.transpose()
-    }
-
-    /// How fine a summary is.
-    pub(super) fn level(&self) -> Result<Level, Refusal> {
-        let problem = || Refusal::invalid("level", "step, phase, session or auto");
-        self.text("level")?.map_or(Ok(Level::Step), |name| Level::parse(name).ok_or_else(problem))
-    }
-
-    /// How a window is built; `placed` by its own points.
-    pub(super) fn view_window(&self, placed: bool) -> Result<WindowQuery, Refusal> {
-        let point = |name| if placed { self.point(name) } else { Ok(None) };
+    /// How a window is built.
+    pub(super) fn view_window(&self) -> Result<WindowQuery, Refusal> {
         Ok(window::query(window::WindowParams {
             tokens_max: self.number("tokens_max")?,
             tokenizer: self.text("tokenizer")?,
             transforms: self.list("transforms"),
             format: self.text("format")?,
-            from: point("from")?,
-            at: point("at")?,
+            from: None,
+            at: None,
         })?)
     }
 
@@ -192,7 +119,7 @@ impl Params {
             to: self.point("to")?,
             around,
             limit: self.number("limit")?,
-            descending: self.order("asc")?,
+            descending: verbs::reversed(self.text("order")?, "asc")?,
             types: self.types()?,
             window: self.window()?,
             page: self.text("page")?.map(str::to_owned),
@@ -205,6 +132,7 @@ impl Params {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::event::Timestamp;
 
     #[test]
     fn names_are_the_same_with_and_without_percent_encoding() {

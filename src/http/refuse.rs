@@ -74,6 +74,13 @@ impl Refusal {
         ServiceError::invalid(field, problem).into()
     }
 
+    /// The same with another status, where it is `invalid_request`.
+    pub(super) fn of_invalid(self, status: Option<u16>) -> Self {
+        let status = status.filter(|_| self.code() == Code::InvalidRequest);
+        let status = status.and_then(|status| StatusCode::from_u16(status).ok());
+        Self { status: status.unwrap_or(self.status), ..self }
+    }
+
     pub(super) fn code(&self) -> Code {
         self.error.code
     }

@@ -70,7 +70,7 @@ pub(super) async fn list(
     params: Params,
 ) -> Result<Json<ThreadList>, Refusal> {
     let thread = Thread::of(&door.app.service.get_session(&caller, &session).await?);
-    let statuses = params.sessions()?.statuses;
+    let statuses = params.statuses();
     let wanted = statuses.is_empty() || statuses.contains(&thread.status);
     Ok(Json(ThreadList { data: wanted.then_some(thread).into_iter().collect(), next_page: None }))
 }

@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use axum::{
-    Json,
+    body::Bytes,
     extract::{FromRequest as _, FromRequestParts as _, RawPathParams, Request, State},
-    http::StatusCode,
+    http::{StatusCode, header::CONTENT_TYPE},
     response::{IntoResponse as _, Response},
     routing::{MethodFilter, MethodRouter, on},
 };
@@ -53,7 +53,7 @@ async fn handle<V: Serve>(State(door): Shared, request: Request) -> Result<Respo
     let Who(caller) = Who::from_request_parts(&mut parts, &door).await?;
     let Asking(who) = Asking::from_request_parts(&mut parts, &door).await?;
     let place = RawPathParams::from_request_parts(&mut parts, &door).await;
-    let place = place.map_err(|_| Refusal::invalid("path", "a name in it is not UTF-8"))?;
+    let place = place.map_err(|_| Refusal::invalid(first(V::ROUTE.path), "it is not UTF-8"))?;
     let place: Vec<(String, String)> =
         place.iter().map(|(name, text)| (name.to_owned(), text.to_owned())).collect();
     let place = V::Place::read(&place)?;
@@ -69,11 +69,27 @@ async fn handle<V: Serve>(State(door): Shared, request: Request) -> Result<Respo
             JsonBody::from_request(Request::from_parts(parts, body), &door).await?.0
         }
     };
-    let service = &door.app.service;
-    let call = Call::<V> { service, caller, who: &who, key, place, query, body };
-    let answer = V::serve(call).await?;
+    let held = match V::answer_bytes(&query) {
+        Some(bytes) => Some(door.room.ask(bytes).await?),
+        None => None,
+    };
+    let (service, owner) = (&door.app.service, &door.app.owner);
+    let call = Call::<V> { service, owner, caller, who: &who, key, place, query, body };
+    let refused = |error| Refusal::from(error).of_invalid(V::INVALID_STATUS);
+    let answer = V::serve(call).await.map_err(refused)?;
+    let text = serde_json::to_vec(&answer).expect("an answer is JSON and memory takes it");
+    let text = match held {
+        Some(held) => held.answer(text),
+        None => Bytes::from(text),
+    };
     let status = StatusCode::from_u16(V::STATUS).expect("a declared status is one");
-    Ok((status, Json(answer)).into_response())
+    Ok((status, [(CONTENT_TYPE, "application/json")], text).into_response())
+}
+
+/// The name of a path's first parameter.
+fn first(path: &'static str) -> &'static str {
+    let name = path.split_once('{').and_then(|(_, rest)| rest.split_once('}'));
+    name.map_or("path", |(name, _)| name)
 }
 
 type Schemas = Vec<(String, RefOr<Schema>)>;
@@ -97,7 +113,7 @@ fn operation<V: Verb>(schemas: &mut Schemas) -> OperationBuilder {
         Asks::Nothing => None,
         Asks::Maybe(about) => {
             let nothing = ObjectBuilder::new().schema_type(Type::Null);
-            let maybe = OneOfBuilder::new().item(nothing).item(named::<V::Body>(schemas));
+            let maybe = OneOfBuilder::new().item(named::<V::Body>(schemas)).item(nothing);
             Some((about, RefOr::T(Schema::from(maybe)), None))
         }
         Asks::Body(about) => Some((about, named::<V::Body>(schemas), Some(Required::True))),
@@ -117,11 +133,15 @@ fn operation<V: Verb>(schemas: &mut Schemas) -> OperationBuilder {
 }
 
 fn not_null(parameter: &mut Parameter) {
-    if let Some(RefOr::T(Schema::Object(object))) = &mut parameter.schema
-        && let SchemaType::Array(types) = &object.schema_type
+    let schema_type = match &mut parameter.schema {
+        Some(RefOr::T(Schema::Object(object))) => &mut object.schema_type,
+        Some(RefOr::T(Schema::Array(array))) => &mut array.schema_type,
+        _ => return,
+    };
+    if let SchemaType::Array(types) = schema_type
         && let [only, Type::Null] = types.as_slice()
     {
-        object.schema_type = SchemaType::Type(only.clone());
+        *schema_type = SchemaType::Type(only.clone());
     }
 }
 

@@ -2,20 +2,28 @@
 //! (method, path, operation id), what its caller needs, and the types of what it takes and answers;
 //! every interface reads it from here. It must not know HTTP's types, MCP or a terminal.
 
+pub mod admin;
 mod place;
 mod query;
 mod retention;
 pub mod routes;
+pub mod sessions;
+mod values;
+pub mod views;
+mod written;
 
 use std::{collections::HashMap, future::Future};
 
 use serde::{Serialize, de::DeserializeOwned};
+use tokio_util::sync::CancellationToken;
 
 pub use place::{
-    AtEvent, InCheckpoint, InCursor, InSession, Named, Nowhere, Parts, Place, session_id,
+    AtEvent, AtStep, InCheckpoint, InCursor, InSession, Named, Nowhere, Parts, Place, session_id,
 };
 pub use query::{NoQuery, read as read_query, write as write_query};
 pub use retention::{Hold, Look, Release, Restore, Sweep};
+pub use values::{Times, point, reversed, types, words};
+pub use written::Written;
 
 use crate::{
     access::{Grant, Principal},
@@ -40,6 +48,8 @@ pub trait Verb: Send + Sync + Sized + 'static {
     const FENCE: Fencing = Fencing::No;
     /// The HTTP status of success.
     const STATUS: u16 = 200;
+    /// The HTTP status of `invalid_request`, where that is not what its code says.
+    const INVALID_STATUS: Option<u16> = None;
     /// What its answer is, as published.
     const ANSWERS: &'static str;
     /// The parameters of its path.
@@ -50,6 +60,12 @@ pub trait Verb: Send + Sync + Sized + 'static {
     type Body: Serialize + DeserializeOwned + Send + Described;
     /// Its answer.
     type Answer: Serialize + DeserializeOwned + Send + Described;
+
+    /// Bytes that its answer may take in memory. The interface waits until there is room for them
+    /// before it serves the call; `None` of a verb whose answers are small.
+    fn answer_bytes(_: &Self::Query) -> Option<usize> {
+        None
+    }
 }
 
 /// What a verb takes as its body.
@@ -84,6 +100,8 @@ pub trait Serve: Verb {
 pub struct Call<'a, V: Verb> {
     /// What carries it out.
     pub service: &'a Service,
+    /// The process that owns the data directory.
+    pub owner: &'a OwnerInfo,
     /// On whose behalf.
     pub caller: Caller,
     /// What its credential allows.
@@ -96,6 +114,21 @@ pub struct Call<'a, V: Verb> {
     pub query: V::Query,
     /// The body.
     pub body: V::Body,
+}
+
+/// Who runs this server, for the front ends of the same machine.
+#[derive(Clone, Debug)]
+pub struct OwnerInfo {
+    /// Version of this program.
+    pub version: String,
+    /// Whether it was started for a front end and leaves when idle.
+    pub on_demand: bool,
+    /// The data directory.
+    pub data_dir: String,
+    /// Its settings that front ends must have alike, `name=value`.
+    pub config_digest: String,
+    /// Cancelled when an on-demand owner is asked to step down.
+    pub step_down: CancellationToken,
 }
 
 /// Something that is done for every verb, such as registering it.
@@ -111,6 +144,33 @@ pub fn each(visit: &mut impl Visit) {
     visit.verb::<Restore>();
     visit.verb::<Look>();
     visit.verb::<Sweep>();
+    visit.verb::<sessions::Create>();
+    visit.verb::<sessions::List>();
+    visit.verb::<sessions::Get>();
+    visit.verb::<sessions::Update>();
+    visit.verb::<sessions::Delete>();
+    visit.verb::<sessions::Archive>();
+    visit.verb::<sessions::Erase>();
+    visit.verb::<sessions::Redact>();
+    visit.verb::<views::Index>();
+    visit.verb::<views::Summary>();
+    visit.verb::<views::Step>();
+    visit.verb::<views::Continuation>();
+    visit.verb::<views::Window>();
+    visit.verb::<views::Usage>();
+    visit.verb::<views::Compactions>();
+    #[cfg(feature = "mcp")]
+    visit.verb::<views::Outputs>();
+    #[cfg(feature = "mcp")]
+    visit.verb::<views::LookupToolCache>();
+    visit.verb::<admin::Owner>();
+    visit.verb::<admin::StepDown>();
+    visit.verb::<admin::Verify>();
+    visit.verb::<admin::Repair>();
+    visit.verb::<admin::Keys>();
+    visit.verb::<admin::RotateKeys>();
+    visit.verb::<admin::AuditLog>();
+    visit.verb::<admin::RecoveryReport>();
 }
 
 #[cfg(feature = "http")]

@@ -147,6 +147,43 @@ impl Place for AtEvent {
     }
 }
 
+/// A step of a session.
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "http", derive(utoipa::IntoParams))]
+pub struct AtStep {
+    /// The session's id
+    #[cfg_attr(
+        feature = "http",
+        param(value_type = String, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$")
+    )]
+    pub session: SessionId,
+    /// The step's number, from 1
+    #[cfg_attr(feature = "http", param(value_type = u64))]
+    pub number: String,
+}
+
+impl Place for AtStep {
+    fn read(parts: &Parts) -> ServiceResult<Self> {
+        let session = session_id(part(parts, "session"))?;
+        Ok(Self { session, number: part(parts, "number").to_owned() })
+    }
+
+    fn parts(&self) -> Vec<(&'static str, &str)> {
+        vec![("session", self.session.as_str()), ("number", &self.number)]
+    }
+}
+
+impl AtStep {
+    /// The number.
+    ///
+    /// # Errors
+    /// `invalid_request` for what is no number of a step.
+    pub fn step(&self) -> ServiceResult<u64> {
+        let step = self.number.parse().ok().filter(|step| *step != 0);
+        step.ok_or_else(|| ServiceError::invalid("number", "steps are numbered from 1"))
+    }
+}
+
 fn part<'a>(parts: &'a Parts, wanted: &str) -> &'a str {
     let found = parts.iter().find(|(name, _)| name == wanted);
     found.map(|(_, text)| text.as_str()).unwrap_or_default()

@@ -82,7 +82,7 @@ impl From<Found> for FindAnswer {
 
 /// The index view: the overview, with `cursor` a page of one of its lists, or with `find` what
 /// matches.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "http", derive(ToSchema))]
 #[serde(untagged)]
 pub enum IndexAnswer {

@@ -15,7 +15,7 @@ pub use crate::projection::remembered::digest;
 use crate::service::{Miss, ToolHit, ToolLookup, ToolMemory, ToolOutput};
 
 /// A call that need not be made again, perhaps.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "http", derive(ToSchema))]
 pub struct LookupRequest {
     /// The tool's server, as its calls were recorded.

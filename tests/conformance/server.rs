@@ -21,10 +21,11 @@ use std::{path::Path, sync::Arc};
 
 use sessionlog::{
     env::Env,
-    http::{self, App, HttpOptions, Listener, OwnerInfo, ServeOptions},
+    http::{self, App, HttpOptions, Listener, ServeOptions},
     mcp::{self, McpHttpOptions},
     service::Service,
     store::local::Local,
+    verbs::OwnerInfo,
 };
 use tokio::io::AsyncReadExt as _;
 use tokio_util::sync::CancellationToken;

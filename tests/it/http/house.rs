@@ -8,9 +8,10 @@ use reqwest::{Method, header::HeaderMap};
 use serde_json::{Value, json};
 use sessionlog::{
     env::sim::ManualClock,
-    http::{App, HttpOptions, Listener, OwnerInfo, ServeOptions, router, serve},
+    http::{App, HttpOptions, Listener, ServeOptions, router, serve},
     service::Service,
     store::Store,
+    verbs::OwnerInfo,
 };
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},

@@ -4,8 +4,9 @@ use std::{net::SocketAddr, time::Duration};
 
 use serde_json::{Value, json};
 use sessionlog::{
-    http::{self, App, HttpOptions, Listener, OwnerInfo, ServeOptions},
+    http::{self, App, HttpOptions, Listener, ServeOptions},
     mcp,
+    verbs::OwnerInfo,
 };
 use tokio_util::sync::CancellationToken;
 

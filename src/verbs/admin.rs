@@ -1,0 +1,283 @@
+//! The verbs of operators, and of front ends that look for the owner of a data directory. They must
+//! not decide what is given up.
+
+#![allow(missing_docs, reason = "ABOUT says what a verb does")]
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Asks, Call, Need, NoQuery, Nowhere, OwnerInfo, Route, Serve, Verb, Written, session_id, values,
+};
+use crate::{
+    access::Grant,
+    service::{EventQuery, Receipt, ServiceError, ServiceResult},
+    wire::{answer, types},
+};
+
+#[derive(Debug)]
+pub struct Owner;
+
+impl Verb for Owner {
+    const ROUTE: Route = Route::get("/v1/admin/owner", "getOwner", Need::OPERATOR);
+    const TAG: &'static str = "operations";
+    const ABOUT: &'static str = "Who owns the data directory.";
+    const ANSWERS: &'static str = "The owner";
+    type Place = Nowhere;
+    type Query = NoQuery;
+    type Body = ();
+    type Answer = types::Owner;
+}
+
+impl Serve for Owner {
+    async fn serve(call: Call<'_, Self>) -> ServiceResult<types::Owner> {
+        Ok(owner(call.owner))
+    }
+}
+
+fn owner(owner: &OwnerInfo) -> types::Owner {
+    types::Owner {
+        version: owner.version.clone(),
+        pid: std::process::id(),
+        on_demand: owner.on_demand,
+        data_dir: owner.data_dir.clone(),
+        config_digest: owner.config_digest.clone(),
+    }
+}
+
+#[derive(Debug)]
+pub struct StepDown;
+
+impl Verb for StepDown {
+    const ROUTE: Route = Route::post("/v1/admin/step-down", "stepDown", Need::OPERATOR);
+    const TAG: &'static str = "operations";
+    const ABOUT: &'static str =
+        "Asks an on-demand owner to drain and leave, so that another may own the directory.";
+    const STATUS: u16 = 202;
+    const INVALID_STATUS: Option<u16> = Some(409);
+    const ANSWERS: &'static str = "The owner drains and leaves";
+    type Place = Nowhere;
+    type Query = NoQuery;
+    type Body = ();
+    type Answer = types::Owner;
+}
+
+impl Serve for StepDown {
+    async fn serve(call: Call<'_, Self>) -> ServiceResult<types::Owner> {
+        if !call.owner.on_demand {
+            return Err(ServiceError::invalid("owner", "it was started by a person and stays")
+                .action("stop that server, or talk to it instead"));
+        }
+        tracing::info!("asked to step down");
+        call.owner.step_down.cancel();
+        Ok(owner(call.owner))
+    }
+}
+
+#[derive(Debug)]
+pub struct Verify;
+
+impl Verb for Verify {
+    const ROUTE: Route = Route::post("/v1/admin/verify", "verify", Need::ADMIN);
+    const TAG: &'static str = "operations";
+    const ABOUT: &'static str = "Reads every frame of one session, or of all, and checks checksums and chains; with a \
+         receipt that was kept elsewhere also that nothing it saw was taken back. All are those \
+         of the caller, or of every tenant where the credential has the scope `operator`, as has \
+         the user of this machine.";
+    const ASKS: Asks = Asks::Maybe("Which session; all when absent");
+    const ANSWERS: &'static str = "What was read and what was found";
+    type Place = Nowhere;
+    type Query = NoQuery;
+    type Body = types::VerifyRequest;
+    type Answer = types::VerifyAnswer;
+}
+
+impl Serve for Verify {
+    async fn serve(call: Call<'_, Self>) -> ServiceResult<types::VerifyAnswer> {
+        let Call { service, caller, who, body, .. } = call;
+        let session = body.session.as_deref().map(session_id).transpose()?;
+        let Some(text) = body.expect_head else {
+            let verified = match session.as_ref() {
+                None if who.require(&[Grant::Operator]).is_ok() => service.verify_store().await?,
+                session => service.verify(&caller, session).await?,
+            };
+            return Ok(types::VerifyAnswer::of(verified, &caller.scope));
+        };
+        let wrong = |problem| ServiceError::invalid("expect_head", problem);
+        let expected = Receipt::parse(&text).ok_or_else(|| {
+            wrong("POSITION:CHAIN of a receipt is expected, the chain 64 hex digits")
+        })?;
+        let session = session.ok_or_else(|| wrong("a receipt is of one session: name it"))?;
+        let (verified, head) = service.verify_head(&caller, &session, expected).await?;
+        let hurt = verified.damage.iter().chain(&verified.accepted);
+        let hurt = hurt.map(|(_, gap)| gap.range.from).any(|from| from < expected.position);
+        let head = Some(types::HeadAnswer::of(expected.position, head, hurt));
+        Ok(types::VerifyAnswer { head, ..types::VerifyAnswer::of(verified, &caller.scope) })
+    }
+}
+
+#[derive(Debug)]
+pub struct Repair;
+
+impl Verb for Repair {
+    const ROUTE: Route = Route::post("/v1/admin/repair", "repair", Need::ADMIN);
+    const TAG: &'static str = "operations";
+    const ABOUT: &'static str = "Answers what is lost of a session, or of the store where no session is named; gives it \
+         up when told to. A loss stays a gap for ever.";
+    const ASKS: Asks = Asks::Body("What, and whether to give it up");
+    const ANSWERS: &'static str = "What is lost, and whether it was given up";
+    type Place = Nowhere;
+    type Query = NoQuery;
+    type Body = types::RepairRequest;
+    type Answer = types::RepairAnswer;
+}
+
+impl Serve for Repair {
+    async fn serve(call: Call<'_, Self>) -> ServiceResult<types::RepairAnswer> {
+        let asked = call.body;
+        let session = asked.session.as_deref().map(session_id).transpose()?;
+        if session.is_some() == asked.store {
+            return Err(ServiceError::invalid("session", "name a session, or say store: true"));
+        }
+        if asked.store {
+            call.who.require(&[Grant::Operator])?;
+        }
+        let repaired = call.service.repair(&call.caller, session.as_ref(), asked.accept_loss);
+        Ok(repaired.await?.into())
+    }
+}
+
+#[derive(Debug)]
+pub struct AuditLog;
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(utoipa::IntoParams))]
+#[serde(default)]
+pub struct AuditQuery {
+    /// Point of the first event; 0 when not said
+    pub from: Option<String>,
+    /// Point after the last event; the tail when not said
+    pub to: Option<String>,
+    /// Events at most: 1 000 when not said, 10 000 at most
+    #[cfg_attr(feature = "http", param(value_type = Option<u32>, minimum = 1, maximum = 10_000))]
+    pub limit: Option<usize>,
+    /// asc, or desc for the newest first
+    pub order: Option<String>,
+    /// Only these types
+    #[serde(rename = "types[]")]
+    #[cfg_attr(feature = "http", param(value_type = Option<Vec<String>>))]
+    pub types: Vec<String>,
+    /// Processed at or after; also gt, lt, lte
+    #[serde(rename = "created_at[gte]")]
+    pub created_gte: Option<String>,
+    #[serde(rename = "created_at[gt]")]
+    #[cfg_attr(feature = "http", param(ignore))]
+    pub created_gt: Option<String>,
+    #[serde(rename = "created_at[lte]")]
+    #[cfg_attr(feature = "http", param(ignore))]
+    pub created_lte: Option<String>,
+    #[serde(rename = "created_at[lt]")]
+    #[cfg_attr(feature = "http", param(ignore))]
+    pub created_lt: Option<String>,
+    /// next_page of the answer before
+    pub page: Option<String>,
+}
+
+impl Verb for AuditLog {
+    const ROUTE: Route = Route::get("/v1/admin/audit", "getAudit", Need::ADMIN);
+    const TAG: &'static str = "operations";
+    const ABOUT: &'static str = "The tenant's audit log: what was ruled, deleted and refused, in \
+                                 order. Nobody writes to it.";
+    const ANSWERS: &'static str = "The events, where to go on, and the tail";
+    type Place = Nowhere;
+    type Query = AuditQuery;
+    type Body = ();
+    type Answer = Written<types::EventsAnswer>;
+}
+
+impl Serve for AuditLog {
+    async fn serve(call: Call<'_, Self>) -> ServiceResult<Written<types::EventsAnswer>> {
+        let asked = call.query;
+        let window = values::Times {
+            gte: asked.created_gte.as_deref(),
+            gt: asked.created_gt.as_deref(),
+            lte: asked.created_lte.as_deref(),
+            lt: asked.created_lt.as_deref(),
+        };
+        let query = EventQuery {
+            from: values::point("from", asked.from.as_deref())?,
+            to: values::point("to", asked.to.as_deref())?,
+            limit: asked.limit,
+            descending: values::reversed(asked.order.as_deref(), "asc")?,
+            types: values::types(&asked.types)?,
+            window: window.window()?,
+            page: asked.page,
+            ..EventQuery::default()
+        };
+        let slice = call.service.audit_log(&call.caller, &query).await?;
+        Ok(Written::new(answer::slice(&slice)))
+    }
+}
+
+#[derive(Debug)]
+pub struct Keys;
+
+impl Verb for Keys {
+    const ROUTE: Route = Route::get("/v1/admin/keys", "getKeys", Need::OPERATOR);
+    const TAG: &'static str = "operations";
+    const ABOUT: &'static str =
+        "What the data directory wants of master keys, and what there is of them.";
+    const ANSWERS: &'static str = "Ids of keys, and how many keys of sessions are under which";
+    type Place = Nowhere;
+    type Query = NoQuery;
+    type Body = ();
+    type Answer = types::KeysAnswer;
+}
+
+impl Serve for Keys {
+    async fn serve(call: Call<'_, Self>) -> ServiceResult<types::KeysAnswer> {
+        Ok(call.service.keys().await?.into())
+    }
+}
+
+#[derive(Debug)]
+pub struct RotateKeys;
+
+impl Verb for RotateKeys {
+    const ROUTE: Route = Route::post("/v1/admin/keys/rotate", "rotateKeys", Need::OPERATOR);
+    const TAG: &'static str = "operations";
+    const ABOUT: &'static str = "Wraps some keys of sessions anew, under the master key that the server was given as the \
+         current one; asked again it goes on, until none is behind and the key before is wanted \
+         no more.";
+    const ANSWERS: &'static str = "How far it is";
+    type Place = Nowhere;
+    type Query = NoQuery;
+    type Body = ();
+    type Answer = types::KeysAnswer;
+}
+
+impl Serve for RotateKeys {
+    async fn serve(call: Call<'_, Self>) -> ServiceResult<types::KeysAnswer> {
+        Ok(Some(call.service.rotate_keys().await?).into())
+    }
+}
+
+#[derive(Debug)]
+pub struct RecoveryReport;
+
+impl Verb for RecoveryReport {
+    const ROUTE: Route =
+        Route::get("/v1/admin/recovery-report", "getRecoveryReport", Need::OPERATOR);
+    const TAG: &'static str = "operations";
+    const ABOUT: &'static str = "What the last start found and did.";
+    const ANSWERS: &'static str = "The report of the last start";
+    type Place = Nowhere;
+    type Query = NoQuery;
+    type Body = ();
+    type Answer = types::RecoveryReport;
+}
+
+impl Serve for RecoveryReport {
+    async fn serve(call: Call<'_, Self>) -> ServiceResult<types::RecoveryReport> {
+        Ok(call.service.recovery_report().into())
+    }
+}

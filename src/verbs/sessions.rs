@@ -1,0 +1,307 @@
+//! The verbs on whole sessions, and the redaction of one event. They must not know how a session
+//! is stored.
+
+#![allow(missing_docs, reason = "ABOUT says what a verb does")]
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Asks, AtEvent, Call, InSession, Need, NoQuery, Nowhere, Route, Serve, Verb, Written,
+    session_id, values,
+};
+use crate::{
+    event::{Batch, Origin},
+    service::{NewSession, ServiceError, ServiceResult, SessionQuery},
+    wire::{hosted, json, types},
+};
+
+#[derive(Debug)]
+pub struct Create;
+
+impl Verb for Create {
+    const ROUTE: Route = Route::post("/v1/sessions", "createSession", Need::WRITE);
+    const TAG: &'static str = "sessions";
+    const ABOUT: &'static str = "Creates a session, with its first events: all or nothing.";
+    const ASKS: Asks = Asks::Maybe("What the session says about itself");
+    const KEY: Option<&'static str> =
+        Some("A retry with the same key within 24 h answers the same session");
+    const STATUS: u16 = 201;
+    const ANSWERS: &'static str = "The session, durable";
+    type Place = Nowhere;
+    type Query = NoQuery;
+    type Body = types::CreateSession;
+    type Answer = types::Session;
+}
+
+impl Serve for Create {
+    async fn serve(call: Call<'_, Self>) -> ServiceResult<types::Session> {
+        let new = new_session(call.body, call.caller.origin)?;
+        let new = NewSession { key: call.key, ..new };
+        let (info, _) = call.service.create_session(&call.caller, new).await?;
+        Ok((&info).into())
+    }
+}
+
+fn new_session(asked: types::CreateSession, origin: Origin) -> ServiceResult<NewSession> {
+    let mut events = Vec::new();
+    for (index, text) in asked.initial_events.unwrap_or_default().iter().enumerate() {
+        let event = json::event(text.get(), origin);
+        events.push(event.map_err(|error| within(&format!("initial_events[{index}]"), error))?);
+    }
+    let mut metadata = asked.metadata.unwrap_or_default();
+    hosted::check_names(metadata.keys())?;
+    metadata.extend(hosted::metadata(asked.agent, asked.environment_id)?);
+    Ok(NewSession {
+        id: asked.id.as_deref().map(session_id).transpose()?,
+        title: asked.title,
+        metadata,
+        workspace: asked.workspace,
+        ttl_seconds: asked.ttl_seconds,
+        events: Batch { events, ..Batch::default() },
+        ..NewSession::default()
+    })
+}
+
+/// Puts the event's place before the field that an error names.
+fn within(place: &str, mut error: ServiceError) -> ServiceError {
+    error.message = format!("{place}.{}", error.message);
+    error.hint.field = error.hint.field.map(|field| format!("{place}.{field}"));
+    error
+}
+
+#[derive(Debug)]
+pub struct List;
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(utoipa::IntoParams))]
+#[serde(default)]
+pub struct ListQuery {
+    /// Sessions at most: 100 when not said, 1 000 at most
+    #[cfg_attr(feature = "http", param(value_type = Option<u32>, minimum = 1, maximum = 1000))]
+    pub limit: Option<usize>,
+    /// next_page of the answer before
+    pub page: Option<String>,
+    /// desc (the newest first) or asc
+    pub order: Option<String>,
+    /// Only of this workspace
+    pub workspace: Option<String>,
+    /// Also archived sessions
+    #[cfg_attr(feature = "http", param(value_type = Option<bool>))]
+    pub include_archived: bool,
+    /// Only of these statuses
+    #[serde(rename = "statuses[]")]
+    #[cfg_attr(feature = "http", param(value_type = Option<Vec<String>>))]
+    pub statuses: Vec<String>,
+    /// Created at or after; also gt, lt, lte
+    #[serde(rename = "created_at[gte]")]
+    pub created_gte: Option<String>,
+    #[serde(rename = "created_at[gt]")]
+    #[cfg_attr(feature = "http", param(ignore))]
+    pub created_gt: Option<String>,
+    #[serde(rename = "created_at[lte]")]
+    #[cfg_attr(feature = "http", param(ignore))]
+    pub created_lte: Option<String>,
+    #[serde(rename = "created_at[lt]")]
+    #[cfg_attr(feature = "http", param(ignore))]
+    pub created_lt: Option<String>,
+    /// Only created for this agent
+    pub agent_id: Option<String>,
+    /// With agent_id: only for this version of it
+    pub agent_version: Option<u64>,
+    // The wire of Managed Agents has these; a stored session has neither.
+    #[cfg_attr(feature = "http", param(ignore))]
+    pub deployment_id: Option<String>,
+    #[cfg_attr(feature = "http", param(ignore))]
+    pub memory_store_id: Option<String>,
+}
+
+impl Verb for List {
+    const ROUTE: Route = Route::get("/v1/sessions", "listSessions", Need::READ);
+    const TAG: &'static str = "sessions";
+    const ABOUT: &'static str = "Lists sessions by creation, the newest first.";
+    const ANSWERS: &'static str = "A page of sessions";
+    type Place = Nowhere;
+    type Query = ListQuery;
+    type Body = ();
+    type Answer = types::SessionList;
+}
+
+impl Serve for List {
+    async fn serve(call: Call<'_, Self>) -> ServiceResult<types::SessionList> {
+        let asked = call.query;
+        let window = values::Times {
+            gte: asked.created_gte.as_deref(),
+            gt: asked.created_gt.as_deref(),
+            lte: asked.created_lte.as_deref(),
+            lt: asked.created_lt.as_deref(),
+        };
+        let window = window.window()?;
+        let query = SessionQuery {
+            limit: asked.limit,
+            ascending: values::reversed(asked.order.as_deref(), "desc")?,
+            include_archived: asked.include_archived,
+            statuses: values::words(&asked.statuses).map(str::to_owned).collect(),
+            metadata: hosted::wanted(hosted::RunBy {
+                agent: asked.agent_id.as_deref(),
+                version: asked.agent_version,
+                unknown: asked.deployment_id.as_deref().or(asked.memory_store_id.as_deref()),
+            }),
+            page: asked.page,
+            workspace: asked.workspace,
+            created_from: window.from,
+            created_to: window.to,
+        };
+        Ok(call.service.list_sessions(&call.caller, query).await?.into())
+    }
+}
+
+#[derive(Debug)]
+pub struct Get;
+
+impl Verb for Get {
+    const ROUTE: Route = Route::get("/v1/sessions/{session}", "getSession", Need::READ);
+    const TAG: &'static str = "sessions";
+    const ABOUT: &'static str = "What a session says about itself.";
+    const ANSWERS: &'static str = "The session";
+    type Place = InSession;
+    type Query = NoQuery;
+    type Body = ();
+    type Answer = types::Session;
+}
+
+impl Serve for Get {
+    async fn serve(call: Call<'_, Self>) -> ServiceResult<types::Session> {
+        let info = call.service.get_session(&call.caller, &call.place.session).await?;
+        Ok((&info).into())
+    }
+}
+
+#[derive(Debug)]
+pub struct Update;
+
+impl Verb for Update {
+    const ROUTE: Route = Route::post("/v1/sessions/{session}", "updateSession", Need::WRITE);
+    const TAG: &'static str = "sessions";
+    const ABOUT: &'static str = "Changes title and metadata.";
+    const ASKS: Asks = Asks::Maybe("What changes");
+    const ANSWERS: &'static str = "The session as changed";
+    type Place = InSession;
+    type Query = NoQuery;
+    type Body = types::UpdateSession;
+    type Answer = types::Session;
+}
+
+impl Serve for Update {
+    async fn serve(call: Call<'_, Self>) -> ServiceResult<types::Session> {
+        let Call { service, caller, place, body, .. } = call;
+        let metadata = body.metadata.unwrap_or_default();
+        hosted::check_names(metadata.keys())?;
+        let info = service.update_session(&caller, &place.session, body.title, metadata).await?;
+        Ok((&info).into())
+    }
+}
+
+#[derive(Debug)]
+pub struct Archive;
+
+impl Verb for Archive {
+    const ROUTE: Route =
+        Route::post("/v1/sessions/{session}/archive", "archiveSession", Need::WRITE);
+    const TAG: &'static str = "sessions";
+    const ABOUT: &'static str = "Archives a session: it can be read, not written.";
+    const ANSWERS: &'static str = "The archived session";
+    type Place = InSession;
+    type Query = NoQuery;
+    type Body = ();
+    type Answer = types::Session;
+}
+
+impl Serve for Archive {
+    async fn serve(call: Call<'_, Self>) -> ServiceResult<types::Session> {
+        let info = call.service.archive_session(&call.caller, &call.place.session).await?;
+        Ok((&info).into())
+    }
+}
+
+#[derive(Debug)]
+pub struct Delete;
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(utoipa::IntoParams))]
+#[serde(default)]
+pub struct DeleteQuery {
+    #[doc = "Remove its bytes at once: it cannot be restored. Takes an expired session and a \
+             deleted one too, and works on a full disk"]
+    #[cfg_attr(feature = "http", param(value_type = Option<bool>))]
+    pub now: bool,
+}
+
+impl Verb for Delete {
+    const ROUTE: Route = Route::delete("/v1/sessions/{session}", "deleteSession", Need::DELETE);
+    const TAG: &'static str = "sessions";
+    const ABOUT: &'static str = "Deletes a session: hidden at once. It can be restored until its \
+                                 grace ends, when its bytes are removed.";
+    const ANSWERS: &'static str = "The session is deleted";
+    type Place = InSession;
+    type Query = DeleteQuery;
+    type Body = ();
+    type Answer = types::SessionDeleted;
+}
+
+impl Serve for Delete {
+    async fn serve(call: Call<'_, Self>) -> ServiceResult<types::SessionDeleted> {
+        let (session, now) = (call.place.session, call.query.now);
+        let until = call.service.delete_session(&call.caller, &session, now).await?;
+        let kind = "session_deleted".to_owned();
+        let restorable_until = until.map(|until| until.to_string());
+        Ok(types::SessionDeleted { id: session.to_string(), kind, restorable_until })
+    }
+}
+
+#[derive(Debug)]
+pub struct Erase;
+
+impl Verb for Erase {
+    const ROUTE: Route = Route::post("/v1/sessions/{session}/erase", "eraseSession", Need::DELETE);
+    const TAG: &'static str = "sessions";
+    const ABOUT: &'static str = "Erases a session: nothing of it can be read once this is \
+                                 answered, and nothing brings it back.";
+    const ANSWERS: &'static str = "The session is erased";
+    type Place = InSession;
+    type Query = NoQuery;
+    type Body = ();
+    type Answer = types::SessionDeleted;
+}
+
+impl Serve for Erase {
+    async fn serve(call: Call<'_, Self>) -> ServiceResult<types::SessionDeleted> {
+        let session = call.place.session;
+        call.service.erase_session(&call.caller, &session).await?;
+        let kind = "session_erased".to_owned();
+        Ok(types::SessionDeleted { id: session.to_string(), kind, restorable_until: None })
+    }
+}
+
+#[derive(Debug)]
+pub struct Redact;
+
+impl Verb for Redact {
+    const ROUTE: Route =
+        Route::post("/v1/sessions/{session}/events/{event}/redact", "redactEvent", Need::DELETE);
+    const TAG: &'static str = "events";
+    const ABOUT: &'static str = "Takes the body of an event away: no file has it once this is answered, and it is never \
+         served again. Place, id, type and times stay, and so does the chain.";
+    const ANSWERS: &'static str = "The event as it is served from now on";
+    type Place = AtEvent;
+    type Query = NoQuery;
+    type Body = ();
+    type Answer = Written<types::Event>;
+}
+
+impl Serve for Redact {
+    async fn serve(call: Call<'_, Self>) -> ServiceResult<Written<types::Event>> {
+        let AtEvent { session, event } = call.place;
+        let event = call.service.redact_event(&call.caller, &session, &event).await?;
+        Ok(Written::new(json::event_text(&event)))
+    }
+}

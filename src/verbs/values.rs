@@ -1,0 +1,78 @@
+//! Values of query parameters that several verbs take: points, times, orders, lists of words. A
+//! value that is not valid is refused by the name of its parameter. It must not hold a default.
+
+use crate::{
+    event::{EventType, Point, Timestamp},
+    service::{ServiceError, ServiceResult, Window},
+};
+
+/// A point.
+///
+/// # Errors
+/// `invalid_request`, naming the parameter.
+pub fn point(name: &str, text: Option<&str>) -> ServiceResult<Option<Point>> {
+    let Some(text) = text else { return Ok(None) };
+    // A plus that was not percent-encoded arrives as a blank; a time has no blank of its own.
+    let text = if text.starts_with("time:") { text.replace(' ', "+") } else { text.to_owned() };
+    Point::parse(&text).map(Some).map_err(|error| ServiceError::invalid(name, error))
+}
+
+/// Whether an order is the other one than `usual`.
+///
+/// # Errors
+/// `invalid_request`, naming `order`.
+pub fn reversed(order: Option<&str>, usual: &str) -> ServiceResult<bool> {
+    match order {
+        None => Ok(false),
+        Some(order @ ("asc" | "desc")) => Ok(order != usual),
+        Some(_) => Err(ServiceError::invalid("order", "asc or desc is expected")),
+    }
+}
+
+/// The bounds of a window of time, as texts.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Times<'a> {
+    /// `created_at[gte]`.
+    pub gte: Option<&'a str>,
+    /// `created_at[gt]`.
+    pub gt: Option<&'a str>,
+    /// `created_at[lte]`.
+    pub lte: Option<&'a str>,
+    /// `created_at[lt]`.
+    pub lt: Option<&'a str>,
+}
+
+impl Times<'_> {
+    /// The bounds as one half-open window.
+    ///
+    /// # Errors
+    /// `invalid_request`, naming the bound that is no RFC 3339 time.
+    pub fn window(self) -> ServiceResult<Window> {
+        let after = time("created_at[gt]", self.gt)?.map(|time| time.plus_micros(1));
+        let until = time("created_at[lte]", self.lte)?.map(|time| time.plus_micros(1));
+        let from = time("created_at[gte]", self.gte)?;
+        let to = time("created_at[lt]", self.lt)?;
+        Ok(Window { from: from.max(after), to: to.into_iter().chain(until).min() })
+    }
+}
+
+fn time(name: &str, text: Option<&str>) -> ServiceResult<Option<Timestamp>> {
+    let Some(text) = text else { return Ok(None) };
+    let time = Timestamp::parse(&text.replace(' ', "+"));
+    time.map(Some).ok_or_else(|| ServiceError::invalid(name, "an RFC 3339 time is expected"))
+}
+
+/// The words of a list. Some clients join them with commas.
+pub fn words<T: AsRef<str>>(list: &[T]) -> impl Iterator<Item = &str> {
+    list.iter().flat_map(|value| value.as_ref().split(','))
+}
+
+/// Types of events.
+///
+/// # Errors
+/// `invalid_request`, naming `types[]`.
+pub fn types<T: AsRef<str>>(list: &[T]) -> ServiceResult<Vec<EventType>> {
+    let parse =
+        |text| EventType::new(text).map_err(|error| ServiceError::invalid("types[]", error));
+    words(list).map(parse).collect()
+}

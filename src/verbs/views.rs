@@ -1,0 +1,426 @@
+//! The verbs that answer a view: what is worth knowing of a session, within a budget, now or as of
+//! a point. They must not format anything.
+
+#![allow(missing_docs, reason = "ABOUT says what a verb does")]
+
+use serde::{Deserialize, Deserializer, Serialize};
+
+#[cfg(feature = "mcp")]
+pub use self::remembered::{LookupToolCache, Outputs, OutputsQuery};
+use super::{AtStep, Call, InSession, Need, Route, Serve, Verb, values::point};
+use crate::{
+    event::Point,
+    service::{RecoverCall, ServiceError, ServiceResult},
+    wire::{
+        find::IndexAnswer,
+        overview::{Cursor, Level, OverviewAnswer, PageAnswer, StepAnswer, SummaryAnswer, cursor},
+        views::{CompactionsAnswer, ContinuationAnswer, UsageAnswer},
+        window::{self, WindowAnswer, WindowParams},
+    },
+};
+
+/// Bytes that a token takes in an answer, mostly.
+const TOKEN_BYTES: usize = 8;
+
+#[derive(Debug)]
+pub struct Window;
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(utoipa::IntoParams))]
+#[serde(default)]
+pub struct WindowQuery {
+    /// Tokens at most; what the token monitor leaves when not said
+    #[cfg_attr(feature = "http", param(value_type = Option<u32>, minimum = 64, maximum = 4_000_000))]
+    pub tokens_max: Option<usize>,
+    #[doc = "What is done on the way, in this order: \
+             `compress[:whitespace,comments,elide,keep=N,tokens=N]`, \
+             `filter[:types=A|B,drop=A|B,duplicates]`, `reorder[:slack=PERCENT]`, \
+             `annotate[:times]`"]
+    #[serde(rename = "transforms[]")]
+    #[cfg_attr(feature = "http", param(value_type = Option<Vec<String>>))]
+    pub transforms: Vec<String>,
+    /// `events` (the default), `anthropic` or `openai`
+    pub format: Option<String>,
+    /// Point: nothing before it, for a window that continues an earlier one
+    pub from: Option<String>,
+    /// By whose count: `o200k_base`, or `claude`, which is a bound; by the format when not said
+    pub tokenizer: Option<String>,
+    /// Point: as of then
+    pub at: Option<String>,
+}
+
+impl Verb for Window {
+    const ROUTE: Route =
+        Route::get("/v1/sessions/{session}/views/window", "viewWindow", Need::READ);
+    const TAG: &'static str = "views";
+    const ABOUT: &'static str = "What a model sees of the session within a budget of tokens.";
+    const ANSWERS: &'static str =
+        "Events or messages, what they cost, and every position they leave out";
+    type Place = InSession;
+    type Query = WindowQuery;
+    type Body = ();
+    type Answer = WindowAnswer;
+
+    fn answer_bytes(query: &WindowQuery) -> Option<usize> {
+        Some(query.tokens_max.unwrap_or(0).saturating_mul(TOKEN_BYTES))
+    }
+}
+
+impl Serve for Window {
+    async fn serve(call: Call<'_, Self>) -> ServiceResult<WindowAnswer> {
+        let asked = &call.query;
+        let query = window::query(WindowParams {
+            tokens_max: asked.tokens_max,
+            tokenizer: asked.tokenizer.as_deref(),
+            transforms: asked.transforms.iter().map(String::as_str).collect(),
+            format: asked.format.as_deref(),
+            from: point("from", asked.from.as_deref())?,
+            at: point("at", asked.at.as_deref())?,
+        })?;
+        let shape = query.shape;
+        let view = call.service.window(&call.caller, &call.place.session, query).await?;
+        Ok(WindowAnswer::of(&view, shape))
+    }
+}
+
+#[derive(Debug)]
+pub struct Index;
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(utoipa::IntoParams))]
+#[serde(default)]
+pub struct IndexQuery {
+    /// Point: as of then
+    pub at: Option<String>,
+    /// Tokens at most, about; the answer's usual size when not said
+    #[cfg_attr(feature = "http", param(value_type = Option<u32>))]
+    pub tokens_max: Option<usize>,
+    /// Whether to say why each item is shown
+    #[cfg_attr(feature = "http", param(value_type = Option<bool>))]
+    pub explain: bool,
+    /// One of `cursors` of the overview: a page of that list instead
+    pub cursor: Option<String>,
+    /// Words to look up; what is in double quotes must be there as it is
+    #[serde(deserialize_with = "given")]
+    #[cfg_attr(feature = "http", param(value_type = Option<String>, max_length = 4096))]
+    pub find: Option<String>,
+}
+
+/// A parameter that is not absent when it is empty.
+fn given<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    String::deserialize(from).map(Some)
+}
+
+impl Verb for Index {
+    const ROUTE: Route = Route::get("/v1/sessions/{session}/views/index", "viewIndex", Need::READ);
+    const TAG: &'static str = "views";
+    const ABOUT: &'static str = "Where the session stands: goal, summary, its steps in a line each, open gaps, sources. \
+         With `find` instead what it says of some words: passages of steps, reasons, gaps, \
+         sources, calls, results and messages, the best match first.";
+    const ANSWERS: &'static str = "The overview, or what matches";
+    type Place = InSession;
+    type Query = IndexQuery;
+    type Body = ();
+    type Answer = IndexAnswer;
+}
+
+impl Serve for Index {
+    async fn serve(call: Call<'_, Self>) -> ServiceResult<IndexAnswer> {
+        let Call { service, caller, place: InSession { session }, query, .. } = call;
+        let IndexQuery { tokens_max, explain, find, .. } = query;
+        let (at, cursor) = (at(query.at.as_deref())?, of_answer(query.cursor.as_deref())?);
+        let at = at.as_ref();
+        if find.is_some() && (explain || cursor.is_some()) {
+            let field = if explain { "explain" } else { "cursor" };
+            return Err(ServiceError::invalid(field, "it does not go with find"));
+        }
+        if let Some(words) = find {
+            let found = service.find_view(&caller, &session, &words, at, tokens_max).await?;
+            return Ok(found.into());
+        }
+        if cursor.is_some() {
+            let call = RecoverCall { cursor, ..RecoverCall::default() };
+            let recovered = service.step_view(&caller, &session, call, at).await?;
+            let foreign = || ServiceError::invalid("cursor", "it is no cursor of a list");
+            return Ok(PageAnswer::of(recovered).ok_or_else(foreign)?.into());
+        }
+        let view = service.overview(&caller, &session, at, tokens_max, explain).await?;
+        Ok(OverviewAnswer::from(view).into())
+    }
+}
+
+fn at(text: Option<&str>) -> ServiceResult<Option<Point>> {
+    point("at", text)
+}
+
+/// Where an earlier answer said that a list or a step's text continues.
+fn of_answer(text: Option<&str>) -> ServiceResult<Option<Cursor>> {
+    let foreign = || ServiceError::invalid("cursor", "it is none of an answer's");
+    text.map(|text| cursor(text).ok_or_else(foreign)).transpose()
+}
+
+#[derive(Debug)]
+pub struct Summary;
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(utoipa::IntoParams))]
+#[serde(default)]
+pub struct SummaryQuery {
+    /// Point: as of then
+    pub at: Option<String>,
+    /// Tokens at most, about; the answer's usual size when not said
+    #[cfg_attr(feature = "http", param(value_type = Option<u32>))]
+    pub tokens_max: Option<usize>,
+    /// `step` (the default), `phase`, `session`, or `auto`: the finest that leaves nothing out
+    pub level: Option<String>,
+}
+
+impl Verb for Summary {
+    const ROUTE: Route =
+        Route::get("/v1/sessions/{session}/views/summary", "viewSummary", Need::READ);
+    const TAG: &'static str = "views";
+    const ABOUT: &'static str =
+        "Where the session stands, without the lists that the summary stands for.";
+    const ANSWERS: &'static str = "The summary on that level, open gaps and what was ruled out";
+    type Place = InSession;
+    type Query = SummaryQuery;
+    type Body = ();
+    type Answer = SummaryAnswer;
+}
+
+impl Serve for Summary {
+    async fn serve(call: Call<'_, Self>) -> ServiceResult<SummaryAnswer> {
+        let Call { service, caller, place, query, .. } = call;
+        let at = at(query.at.as_deref())?;
+        let problem = || ServiceError::invalid("level", "step, phase, session or auto");
+        let level = query.level.as_deref().map(|name| Level::parse(name).ok_or_else(problem));
+        let level = level.transpose()?.unwrap_or(Level::Step);
+        let tokens_max = query.tokens_max;
+        let view = service.summary_view(&caller, &place.session, at.as_ref(), tokens_max, level);
+        Ok(view.await?.into())
+    }
+}
+
+#[derive(Debug)]
+pub struct Step;
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(utoipa::IntoParams))]
+#[serde(default)]
+pub struct StepQuery {
+    /// Point: as of then
+    pub at: Option<String>,
+    /// The step's branch, when several have that number
+    pub branch: Option<String>,
+    /// next_cursor of the answer before
+    pub cursor: Option<String>,
+}
+
+impl Verb for Step {
+    const ROUTE: Route =
+        Route::get("/v1/sessions/{session}/views/steps/{number}", "viewStep", Need::READ);
+    const TAG: &'static str = "views";
+    const ABOUT: &'static str = "One step in full, or as much of it as one answer takes.";
+    const ANSWERS: &'static str = "The step, and where its text goes on";
+    type Place = AtStep;
+    type Query = StepQuery;
+    type Body = ();
+    type Answer = StepAnswer;
+}
+
+impl Serve for Step {
+    async fn serve(call: Call<'_, Self>) -> ServiceResult<StepAnswer> {
+        let Call { service, caller, place, query, .. } = call;
+        let step = RecoverCall {
+            step: Some(place.step()?),
+            branch: query.branch,
+            cursor: of_answer(query.cursor.as_deref())?,
+            ..RecoverCall::default()
+        };
+        let at = at(query.at.as_deref())?;
+        let recovered = service.step_view(&caller, &place.session, step, at.as_ref()).await?;
+        let foreign = || ServiceError::invalid("cursor", "it is no cursor of a step");
+        StepAnswer::of(recovered).ok_or_else(foreign)
+    }
+}
+
+#[derive(Debug)]
+pub struct Continuation;
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(utoipa::IntoParams))]
+#[serde(default)]
+pub struct ContinuationQuery {
+    /// Point: as of then
+    pub at: Option<String>,
+    /// Tokens at most; 2 000 when not said
+    #[cfg_attr(feature = "http", param(value_type = Option<u32>, minimum = 400, maximum = 200_000))]
+    pub tokens_max: Option<usize>,
+    /// Whether to say why each item is shown
+    #[cfg_attr(feature = "http", param(value_type = Option<bool>))]
+    pub explain: bool,
+}
+
+impl Verb for Continuation {
+    const ROUTE: Route =
+        Route::get("/v1/sessions/{session}/views/continuation", "viewContinuation", Need::READ);
+    const TAG: &'static str = "views";
+    const ABOUT: &'static str = "What is needed to go on: task, instructions, plan, last steps, \
+                                 failures, findings, what is next.";
+    const ANSWERS: &'static str = "How to go on";
+    type Place = InSession;
+    type Query = ContinuationQuery;
+    type Body = ();
+    type Answer = ContinuationAnswer;
+}
+
+impl Serve for Continuation {
+    async fn serve(call: Call<'_, Self>) -> ServiceResult<ContinuationAnswer> {
+        let Call { service, caller, place, query, .. } = call;
+        let (at, explain) = (at(query.at.as_deref())?, query.explain);
+        let (at, tokens_max) = (at.as_ref(), query.tokens_max);
+        let view = service.continuation(&caller, &place.session, at, tokens_max, explain).await?;
+        Ok(view.into())
+    }
+}
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(utoipa::IntoParams))]
+#[serde(default)]
+pub struct AtQuery {
+    /// Point: as of then
+    pub at: Option<String>,
+}
+
+#[derive(Debug)]
+pub struct Usage;
+
+impl Verb for Usage {
+    const ROUTE: Route = Route::get("/v1/sessions/{session}/views/usage", "viewUsage", Need::READ);
+    const TAG: &'static str = "views";
+    const ABOUT: &'static str = "How full the model's context window is, by what the harness \
+                                 reports in `span.model_request_end`.";
+    const ANSWERS: &'static str = "The token monitor";
+    type Place = InSession;
+    type Query = AtQuery;
+    type Body = ();
+    type Answer = UsageAnswer;
+}
+
+impl Serve for Usage {
+    async fn serve(call: Call<'_, Self>) -> ServiceResult<UsageAnswer> {
+        let at = at(call.query.at.as_deref())?;
+        let view = call.service.usage(&call.caller, &call.place.session, at.as_ref()).await?;
+        Ok(view.into())
+    }
+}
+
+#[derive(Debug)]
+pub struct Compactions;
+
+impl Verb for Compactions {
+    const ROUTE: Route =
+        Route::get("/v1/sessions/{session}/views/compactions", "viewCompactions", Need::READ);
+    const TAG: &'static str = "views";
+    const ABOUT: &'static str =
+        "What the client's compactions took out of its context, and what of it is out now.";
+    const ANSWERS: &'static str = "The compactions, and what is lost to the context";
+    type Place = InSession;
+    type Query = AtQuery;
+    type Body = ();
+    type Answer = CompactionsAnswer;
+}
+
+impl Serve for Compactions {
+    async fn serve(call: Call<'_, Self>) -> ServiceResult<CompactionsAnswer> {
+        let at = at(call.query.at.as_deref())?;
+        let view = call.service.compactions(&call.caller, &call.place.session, at.as_ref());
+        Ok(view.await?.into())
+    }
+}
+
+#[cfg(feature = "mcp")]
+mod remembered {
+    use serde::{Deserialize, Serialize};
+
+    use super::TOKEN_BYTES;
+    use crate::{
+        event::Position,
+        service::ServiceResult,
+        verbs::{Asks, Call, InSession, Need, NoQuery, Route, Serve, Verb},
+        wire::tool_cache::{LookupAnswer, LookupRequest, OutputsAnswer},
+    };
+
+    /// Bytes that a tool's answer takes at most, mostly.
+    const ANSWER_BYTES: usize = 64 << 10;
+
+    #[derive(Debug)]
+    pub struct LookupToolCache;
+
+    impl Verb for LookupToolCache {
+        const ROUTE: Route =
+            Route::post("/v1/sessions/{session}/tool-cache/lookup", "lookupToolCache", Need::READ);
+        const TAG: &'static str = "views";
+        const ABOUT: &'static str =
+            "Asks whether a call of a tool was answered before, and with what. Nothing is written.";
+        const ASKS: Asks = Asks::Body("The call, and which answers count");
+        const ANSWERS: &'static str = "The answer from the log, or why there is none";
+        type Place = InSession;
+        type Query = NoQuery;
+        type Body = LookupRequest;
+        type Answer = LookupAnswer;
+
+        fn answer_bytes(_: &NoQuery) -> Option<usize> {
+            Some(ANSWER_BYTES)
+        }
+    }
+
+    impl Serve for LookupToolCache {
+        async fn serve(call: Call<'_, Self>) -> ServiceResult<LookupAnswer> {
+            let Call { service, caller, place, body, .. } = call;
+            let (found, memory) = service.tool_lookup(&caller, &place.session, body.into()).await?;
+            Ok(LookupAnswer::of(&found, memory))
+        }
+    }
+
+    #[derive(Debug)]
+    pub struct Outputs;
+
+    #[derive(Clone, Debug, Default, Serialize, Deserialize)]
+    #[cfg_attr(feature = "http", derive(utoipa::IntoParams))]
+    #[serde(default)]
+    pub struct OutputsQuery {
+        /// None before this position: for a client that has the others
+        pub from_position: Option<u64>,
+        /// Tokens at most, about; 4 000 when not said
+        #[cfg_attr(feature = "http", param(value_type = Option<u32>, maximum = 1_000_000))]
+        pub tokens_max: Option<usize>,
+    }
+
+    impl Verb for Outputs {
+        const ROUTE: Route =
+            Route::get("/v1/sessions/{session}/views/outputs", "viewOutputs", Need::READ);
+        const TAG: &'static str = "views";
+        const ABOUT: &'static str =
+            "What tools answered in the session, the newest that fit a budget, oldest first.";
+        const ANSWERS: &'static str = "Calls with their answers";
+        type Place = InSession;
+        type Query = OutputsQuery;
+        type Body = ();
+        type Answer = OutputsAnswer;
+
+        fn answer_bytes(query: &OutputsQuery) -> Option<usize> {
+            Some(query.tokens_max.unwrap_or(0).saturating_mul(TOKEN_BYTES))
+        }
+    }
+
+    impl Serve for Outputs {
+        async fn serve(call: Call<'_, Self>) -> ServiceResult<OutputsAnswer> {
+            let Call { service, caller, place, query, .. } = call;
+            let from = Position(query.from_position.unwrap_or(0));
+            let outputs = service.tool_outputs(&caller, &place.session, from, query.tokens_max);
+            let (outputs, memory) = outputs.await?;
+            Ok(OutputsAnswer::of(&outputs, memory))
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! An answer that is JSON text already, because it has bodies of events, which are served as they
+//! are stored. It must not change the text.
+
+use std::marker::PhantomData;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::DeserializeOwned};
+use serde_json::value::RawValue;
+
+/// JSON text of the shape `T`.
+#[derive(Clone, Debug)]
+pub struct Written<T> {
+    text: Box<RawValue>,
+    shape: PhantomData<fn() -> T>,
+}
+
+impl<T> Written<T> {
+    /// An answer that `wire` has written.
+    ///
+    /// # Panics
+    /// When the text is not JSON.
+    #[must_use]
+    pub fn new(text: impl Into<Vec<u8>>) -> Self {
+        let text = String::from_utf8(text.into()).expect("wire writes UTF-8");
+        let text = RawValue::from_string(text).expect("wire writes JSON");
+        Self { text, shape: PhantomData }
+    }
+
+    /// The text.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        self.text.get()
+    }
+}
+
+impl<T: DeserializeOwned> Written<T> {
+    /// Reads the text.
+    ///
+    /// # Errors
+    /// Where it does not have the shape.
+    pub fn read(&self) -> serde_json::Result<T> {
+        serde_json::from_str(self.text())
+    }
+}
+
+impl<T> Serialize for Written<T> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        self.text.serialize(to)
+    }
+}
+
+impl<'de, T> Deserialize<'de> for Written<T> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        Ok(Self { text: Box::deserialize(from)?, shape: PhantomData })
+    }
+}
+
+#[cfg(feature = "http")]
+mod described {
+    use utoipa::{
+        PartialSchema, ToSchema,
+        openapi::{RefOr, Schema},
+    };
+
+    use super::Written;
+
+    impl<T: PartialSchema> PartialSchema for Written<T> {
+        fn schema() -> RefOr<Schema> {
+            T::schema()
+        }
+    }
+
+    impl<T: ToSchema> ToSchema for Written<T> {
+        fn name() -> std::borrow::Cow<'static, str> {
+            T::name()
+        }
+
+        fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
+            T::schemas(schemas);
+        }
+    }
+}
