@@ -23,7 +23,7 @@ use sessionlog::{
         NewSession, Store,
         local::{Local, Options},
     },
-    wire::tools,
+    verbs::tools::{self, ToolCall},
 };
 
 pub(super) const PROBE: Probe = Probe {
@@ -128,9 +128,11 @@ impl Desk {
     /// A tool's answer as the text that is sent.
     async fn call(&self, tool: &str, arguments: Value) -> Outcome<String> {
         let via = Via::default();
-        tools::call(&self.service, &self.caller, &via, None, tool, arguments).await.map_err(|why| {
-            io::Error::other(format!("{tool}: {} {}", why.code.as_str(), why.message)).into()
-        })
+        let call = ToolCall { service: &self.service, caller: &self.caller, via: &via, key: None };
+        let answer = tools::call(call, tool, arguments).await.map_err(|why| {
+            io::Error::other(format!("{tool}: {} {}", why.code.as_str(), why.message))
+        })?;
+        Ok(answer.text())
     }
 
     async fn overview(&self, steps: usize) -> Outcome<String> {

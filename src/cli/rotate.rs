@@ -10,9 +10,10 @@ use super::{
     screen::{Screen, Tone, counted},
 };
 use crate::{
-    client::{Client, ClientError, Request},
+    client::Client,
     env::{Env, files},
     store::local::{OpenError, key_ids, key_report},
+    verbs::{NoQuery, Nowhere, admin},
     wire::types::KeysAnswer,
 };
 
@@ -52,9 +53,9 @@ pub(super) async fn run(
 ) -> Outcome {
     match verb {
         KeysVerb::Check => {
-            let (body, answer) = ask(client, Request::get("/v1/admin/keys")).await?;
+            let answer = client.call::<admin::Keys>(&Nowhere {}, &NoQuery {}, &()).await?;
             if screen.json {
-                screen.answer(&body)?
+                screen.print(&answer)?
             } else {
                 show(&answer, screen)?
             }
@@ -67,13 +68,13 @@ pub(super) async fn run(
 /// Asks until nothing is behind. The owner may have been started before the key was changed here.
 async fn rotate(client: &Client, config: &Config, screen: &mut Screen) -> Outcome {
     let bar = progress_bar(screen);
-    let (body, answer) = loop {
-        let found = ask(client, Request::post("/v1/admin/keys/rotate")).await;
-        let (body, answer) = found.inspect_err(|_| bar.finish_and_clear())?;
+    let answer = loop {
+        let answer = client.call::<admin::RotateKeys>(&Nowhere {}, &NoQuery {}, &()).await;
+        let answer = answer.inspect_err(|_| bar.finish_and_clear())?;
         bar.set_length(answer.keys);
         bar.set_position(answer.keys.saturating_sub(answer.behind));
         if answer.previous.is_none() {
-            break (body, answer);
+            break answer;
         }
     };
     bar.finish_and_clear();
@@ -89,21 +90,12 @@ async fn rotate(client: &Client, config: &Config, screen: &mut Screen) -> Outcom
         });
     }
     if screen.json {
-        return Ok(screen.answer(&body)?);
+        return Ok(screen.print(&answer)?);
     }
     let id = answer.current.clone().unwrap_or_default();
     let keys = counted(usize::try_from(answer.keys).unwrap_or(usize::MAX), "key");
     screen.line(format!("{keys} under {id}, none under another: the one before may go"))?;
     Ok(())
-}
-
-async fn ask(client: &Client, request: Request) -> Outcome<(Vec<u8>, KeysAnswer)> {
-    let body = client.send(request).await?.body;
-    let answer = serde_json::from_slice(&body).map_err(|error| ClientError::Foreign {
-        address: client.address(),
-        reason: format!("a report of keys that does not parse ({error})"),
-    })?;
-    Ok((body.to_vec(), answer))
 }
 
 fn show(answer: &KeysAnswer, screen: &mut Screen) -> Outcome {

@@ -5,6 +5,7 @@ use std::{
     io::{self, IsTerminal, Write},
 };
 
+use serde::Serialize;
 use serde_json::Value;
 
 pub(super) use super::safe::printable;
@@ -159,6 +160,11 @@ impl Screen {
                 self.out.write_all(b"\n")
             }
         }
+    }
+
+    /// An answer that was read: as [`Self::answer`] shows it.
+    pub(super) fn print(&mut self, answer: &impl Serialize) -> io::Result<()> {
+        self.answer(&serde_json::to_vec(answer)?)
     }
 
     /// Bytes as they are.

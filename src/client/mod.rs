@@ -6,6 +6,7 @@
 //! minted here unless the caller gave one. So an owner that crashes, steps down or is replaced in
 //! the middle of a call costs the caller time, not an answer.
 
+mod call;
 mod download;
 mod error;
 mod owner;

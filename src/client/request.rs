@@ -10,7 +10,10 @@ use serde_json::Value;
 use tokio::time::{Sleep, sleep};
 
 use super::{Client, ClientError, IDEMPOTENCY_KEY, Refusal, Target};
-use crate::event::{EventId, SessionId};
+use crate::{
+    event::{EventId, SessionId},
+    wire::types::SessionDeleted,
+};
 
 const BACKOFF_FIRST: Duration = Duration::from_millis(5);
 const BACKOFF_MAX: Duration = Duration::from_millis(250);
@@ -83,7 +86,7 @@ impl Request {
         Self::new(Method::DELETE, path)
     }
 
-    fn new(method: Method, path: impl Into<String>) -> Self {
+    pub(super) fn new(method: Method, path: impl Into<String>) -> Self {
         let changes = method != Method::GET;
         let path = path.into();
         Self { method, changes, path, query: Vec::new(), headers: Vec::new(), body: None }
@@ -129,6 +132,12 @@ impl Request {
     pub fn body(mut self, body: impl Into<Bytes>, content_type: &'static str) -> Self {
         self.body = Some((body.into(), content_type));
         self
+    }
+
+    /// The session that the call deletes.
+    fn deletes(&self) -> Option<&str> {
+        let id = self.path.strip_prefix("/v1/sessions/")?;
+        (self.method == Method::DELETE && !id.contains('/')).then_some(id)
     }
 
     fn has_key(&self) -> bool {
@@ -255,12 +264,17 @@ impl Client {
         let again = std::mem::replace(sent_before, true);
         match self.watched(request).await {
             Err(Failure::Final(ClientError::Refused(refusal)))
-                if again
-                    && request.method == Method::DELETE
-                    && refusal.code == "session_deleted" =>
+                if again && refusal.code == "session_deleted" =>
             {
-                // The answer to our first attempt was lost; this says that it worked.
-                Ok(Answer { status: 200, body: Bytes::from(refusal.body.to_string()) })
+                // The answer to the first attempt was lost; this says that it worked.
+                let deleted = request.deletes().map(|id| SessionDeleted {
+                    id: id.to_owned(),
+                    kind: "session_deleted".to_owned(),
+                    restorable_until: None,
+                });
+                let body = deleted.and_then(|deleted| serde_json::to_vec(&deleted).ok());
+                let answer = body.map(|body| Answer { status: 200, body: body.into() });
+                answer.ok_or(Failure::Final(ClientError::Refused(refusal)))
             }
             other => other,
         }

@@ -18,8 +18,11 @@ use crate::{
     access::Grant,
     event::Origin,
     service::{Caller, ServiceError},
-    verbs::routes,
-    wire::tools::{self, via},
+    verbs::{
+        routes,
+        tools::{self, ToolCall},
+    },
+    wire::tools::{tool, via},
 };
 
 /// Calls a tool; proto/mcp/tools.json lists them with their schemas.
@@ -48,13 +51,13 @@ pub(super) async fn call(
 ) -> Result<([(HeaderName, &'static str); 1], String), Refusal> {
     // What comes through a tool was caused by a model, whoever runs it.
     let caller = Caller { origin: Origin::Model, ..caller };
-    if let Some(tool) = tools::tool(&name) {
+    if let Some(tool) = tool(&name) {
         who.require(Grant::of_tool(tool.read_only)).map_err(ServiceError::from)?;
     }
     let text = |name: &str| headers.get(name)?.to_str().ok().map(str::to_owned);
     let via = via::read(text)?;
     let key = conditions.key.as_ref();
-    let service = &door.app.service;
-    let answer = tools::call(service, &caller, &via, key, &name, arguments).await?;
-    Ok(([(CONTENT_TYPE, "application/json")], answer))
+    let call = ToolCall { service: &door.app.service, caller: &caller, via: &via, key };
+    let answer = tools::call(call, &name, arguments).await?;
+    Ok(([(CONTENT_TYPE, "application/json")], answer.text()))
 }

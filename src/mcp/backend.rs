@@ -11,11 +11,20 @@ use crate::{
     client::{Client, ClientError, Request},
     event::Origin,
     service::{Caller, Code, Service, ServiceError, ServiceResult, Via},
+    verbs::tools,
     wire::{
-        tools::{self, Failure, via},
+        tools::{Failure, tool, via},
         types::ErrorBody,
     },
 };
+
+/// A tool's answer.
+pub(super) struct Answer {
+    /// Its JSON text.
+    pub(super) text: String,
+    /// The same as a tree.
+    pub(super) value: Value,
+}
 
 /// A tool call on its way.
 #[derive(Clone, Debug)]
@@ -29,8 +38,8 @@ pub(super) struct ToolCall {
 
 /// Who answers tool calls.
 pub(super) trait Backend: Send + Sync {
-    /// Answers one with its structured content as JSON text.
-    fn call(&self, call: ToolCall) -> BoxFuture<'_, Result<String, Failure>>;
+    /// Answers one.
+    fn call(&self, call: ToolCall) -> BoxFuture<'_, Result<Answer, Failure>>;
 }
 
 /// The verbs in this process.
@@ -39,12 +48,15 @@ pub(super) struct InProcess {
 }
 
 impl Backend for InProcess {
-    fn call(&self, call: ToolCall) -> BoxFuture<'_, Result<String, Failure>> {
+    fn call(&self, call: ToolCall) -> BoxFuture<'_, Result<Answer, Failure>> {
         async move {
             let ToolCall { name, arguments, via, who } = call;
             let caller = caller(name, who.as_deref()).map_err(|error| Failure::from(&error))?;
-            let answer = tools::call(&self.service, &caller, &via, None, name, arguments).await;
-            answer.map_err(|error| Failure::from(&error))
+            let service = &self.service;
+            let call = tools::ToolCall { service, caller: &caller, via: &via, key: None };
+            let answer = tools::call(call, name, arguments).await;
+            let answer = answer.map_err(|error| Failure::from(&error))?;
+            Ok(Answer { text: answer.text(), value: answer.value() })
         }
         .boxed()
     }
@@ -56,7 +68,7 @@ fn caller(name: &str, who: Option<&Principal>) -> ServiceResult<Caller> {
         return Err(ServiceError::new(Code::Unauthenticated, "no one was let in"));
     };
     // An unknown name is refused further on, in the same words for everybody.
-    let read_only = tools::tool(name).is_none_or(|tool| tool.read_only);
+    let read_only = tool(name).is_none_or(|tool| tool.read_only);
     who.require(Grant::of_tool(read_only))?;
     Ok(Caller { scope: who.scope.clone(), origin: Origin::Model, fence: None })
 }
@@ -68,16 +80,22 @@ pub(super) struct Forwarded {
 }
 
 impl Backend for Forwarded {
-    fn call(&self, call: ToolCall) -> BoxFuture<'_, Result<String, Failure>> {
+    fn call(&self, call: ToolCall) -> BoxFuture<'_, Result<Answer, Failure>> {
         async move {
             let mut request = Request::post(format!("/v1/tools/{}", call.name));
-            if tools::tool(call.name).is_some_and(|tool| tool.read_only) {
+            if tool(call.name).is_some_and(|tool| tool.read_only) {
                 request = request.that_only_reads();
             }
             for (name, text) in via::write(&call.via) {
                 request = request.header(name, text);
             }
-            self.client.text(request.json(&call.arguments)).await.map_err(|error| failed(&error))
+            let text = self.client.text(request.json(&call.arguments)).await;
+            let text = text.map_err(|error| failed(&error))?;
+            let value = serde_json::from_str(&text).map_err(|error| {
+                let problem = format!("the answer of {} is not JSON: {error}", call.name);
+                Failure::plain("internal_error", &problem, false)
+            })?;
+            Ok(Answer { text, value })
         }
         .boxed()
     }

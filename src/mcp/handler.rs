@@ -20,7 +20,7 @@ use rmcp::{
 use serde_json::{Map, Value, json};
 
 use super::{
-    backend::{Backend, ToolCall},
+    backend::{Answer, Backend, ToolCall},
     conversation, resources,
 };
 use crate::{
@@ -122,24 +122,21 @@ impl Handler {
         own.remembered_of = by.connection;
     }
 
-    /// A tool's answer, as text and read, and what this connection used remembered.
-    async fn answer(&self, call: ToolCall) -> Result<(String, Value), Failure> {
+    /// A tool's answer; what this connection used is remembered.
+    async fn answer(&self, call: ToolCall) -> Result<Answer, Failure> {
         let (name, via) = (call.name, call.via.clone());
-        let text = self.backend.call(call).await?;
-        let answer: Value = serde_json::from_str(&text).map_err(|error| {
-            Failure::plain("internal_error", &format!("the answer is not JSON: {error}"), false)
-        })?;
-        self.remember(name, via, &answer);
-        Ok((text, answer))
+        let answer = self.backend.call(call).await?;
+        self.remember(name, via, &answer.value);
+        Ok(answer)
     }
 
-    /// A tool's answer to nobody's connection.
+    /// A tool's answer without a connection.
     async fn ask(
         &self,
         context: &RequestContext<RoleServer>,
         name: &'static str,
         arguments: Value,
-    ) -> Result<String, Failure> {
+    ) -> Result<Answer, Failure> {
         let (via, who) = (Via::default(), who(context));
         self.backend.call(ToolCall { name, arguments, via, who }).await
     }
@@ -195,9 +192,9 @@ impl ServerHandler for Handler {
         let arguments = Value::Object(request.arguments.unwrap_or_default());
         let (via, who) = (self.via(&context)?, who(&context));
         match self.answer(ToolCall { name: tool.name, arguments, via, who }).await {
-            Ok((text, answer)) => {
+            Ok(Answer { text, value }) => {
                 let mut result = CallToolResult::success(vec![ContentBlock::text(text)]);
-                result.structured_content = Some(answer);
+                result.structured_content = Some(value);
                 Ok(result.into())
             }
             Err(failure) => {
@@ -218,8 +215,7 @@ impl ServerHandler for Handler {
             None => json!({}),
         };
         let page = self.ask(&context, "list_sessions", arguments).await;
-        let page = page.map_err(|error| refused(&error))?;
-        let page: Value = serde_json::from_str(&page).unwrap_or_default();
+        let page = page.map_err(|error| refused(&error))?.value;
         let sessions = page.get("sessions").and_then(Value::as_array);
         let listed = sessions.into_iter().flatten().filter_map(|session| {
             let text = |name: &str| session.get(name).and_then(Value::as_str);
@@ -272,7 +268,7 @@ impl ServerHandler for Handler {
         };
         let (tool, arguments) = resources::call_of(&request.uri).ok_or_else(unknown)?;
         let answer = match self.ask(&context, tool, arguments).await {
-            Ok(answer) => answer,
+            Ok(answer) => answer.text,
             Err(failure) if matches!(&*failure.code, "session_not_found" | "invalid_request") => {
                 return Err(unknown());
             }
@@ -323,7 +319,7 @@ impl ServerHandler for Handler {
             }
             answer => answer,
         };
-        let (answer, _) = answer.map_err(|failure| {
+        let Answer { text: answer, .. } = answer.map_err(|failure| {
             ErrorData::invalid_params(failure.text(), Some(json!({ "kind": failure.code })))
         })?;
         let text = format!(
@@ -353,11 +349,8 @@ fn described_server(toolsets: &[Toolset]) -> ServerConfig {
 }
 
 fn described(tool: &tools::Tool) -> Tool {
-    let annotations = ToolAnnotations::with_title(tool.title)
-        .read_only(tool.read_only)
-        .destructive(false)
-        .idempotent(tool.idempotent)
-        .open_world(false);
+    let annotations = serde_json::from_value(tool.annotations());
+    let annotations: ToolAnnotations = annotations.expect("they are MCP's");
     Tool::new(tool.name, tool.description, Arc::new(tool.input_schema()))
         .with_title(tool.title)
         .with_raw_output_schema(Arc::new(tool.output_schema()))

@@ -62,13 +62,7 @@ pub(super) fn listed<T>(theirs: &BTreeMap<String, T>) -> Vec<String> {
             "title": tool.title,
             "description": description,
             "inputSchema": schema,
-            "annotations": {
-                "title": tool.title,
-                "readOnlyHint": tool.read_only,
-                "destructiveHint": false,
-                "idempotentHint": true,
-                "openWorldHint": false,
-            },
+            "annotations": tool.annotations(),
         });
         Some(tool.to_string())
     };

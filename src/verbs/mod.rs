@@ -8,6 +8,8 @@ mod query;
 mod retention;
 pub mod routes;
 pub mod sessions;
+#[cfg(feature = "mcp")]
+pub mod tools;
 mod values;
 pub mod views;
 mod written;

@@ -1,6 +1,6 @@
 //! SHAPES: what goes over a wire, and the only Serialize for clients. JSON text of events is cut
 //! and joined at the byte level (json); everything else is plain structs (types). It must not know
-//! HTTP or MCP, and only the dispatcher of tools calls a verb.
+//! HTTP or MCP, and it calls no verb.
 
 pub mod answer;
 pub mod backup;

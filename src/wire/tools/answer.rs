@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// By what the session was found, for a model.
-pub(super) fn bound_by(by: BoundBy) -> &'static str {
+pub(crate) fn bound_by(by: BoundBy) -> &'static str {
     match by {
         BoundBy::Argument => "argument",
         BoundBy::Started => "started",
@@ -36,7 +36,7 @@ pub(super) fn bound_by(by: BoundBy) -> &'static str {
 /// A session, a step of it, the rest of a list, or what matches some words.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct ResearchAnswer {
+pub(crate) struct ResearchAnswer {
     session_id: String,
     /// full, summary, delta, step, page or find.
     response_mode: &'static str,
@@ -229,7 +229,7 @@ impl ResearchAnswer {
     }
 
     /// What a recorded step answers: the session, or only what the step changed.
-    pub(super) fn of_step(answer: StepAnswer, delta: bool, depth: Option<Depth>) -> Self {
+    pub(crate) fn of_step(answer: StepAnswer, delta: bool, depth: Option<Depth>) -> Self {
         let mode = match (delta, answer.full) {
             (true, _) => "delta",
             (false, true) => "full",
@@ -258,7 +258,7 @@ impl ResearchAnswer {
     }
 
     /// What a reader gets back.
-    pub(super) fn of_recovered(session: &SessionId, by: BoundBy, recovered: Recovered) -> Self {
+    pub(crate) fn of_recovered(session: &SessionId, by: BoundBy, recovered: Recovered) -> Self {
         match recovered {
             Recovered::Overview(view) => Self::new(session, by, "summary").overview(*view, false),
             Recovered::Step(step, next) => {

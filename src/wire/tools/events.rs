@@ -23,20 +23,20 @@ const HEAD_BYTES: usize = 700;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct EmitEvent {
+pub(crate) struct EmitEvent {
     /// Left out: the bound session.
-    pub(super) session_id: Option<String>,
+    pub(crate) session_id: Option<String>,
     /// {"type": "domain.action", "id"?: "...", ...body}
-    pub(super) event: Map<String, Value>,
+    pub(crate) event: Map<String, Value>,
     /// Append only if the event gets this position.
-    pub(super) if_position: Option<u64>,
+    pub(crate) if_position: Option<u64>,
     /// Token of the lease, when the session has one.
-    pub(super) fencing_token: Option<u64>,
+    pub(crate) fencing_token: Option<u64>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct EmitAnswer {
+pub(crate) struct EmitAnswer {
     session_id: String,
     bound_by: &'static str,
     id: String,
@@ -49,7 +49,7 @@ pub(super) struct EmitAnswer {
 }
 
 impl EmitAnswer {
-    pub(super) fn of(session: &SessionId, by: BoundBy, emitted: &Emitted) -> Self {
+    pub(crate) fn of(session: &SessionId, by: BoundBy, emitted: &Emitted) -> Self {
         let id = emitted.events.first().map(|event| event.id.to_string()).unwrap_or_default();
         Self {
             session_id: session.to_string(),
@@ -66,50 +66,50 @@ impl EmitAnswer {
 /// Order of a slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Order {
+pub(crate) enum Order {
     Asc,
     Desc,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct GetEvents {
+pub(crate) struct GetEvents {
     /// Left out: the bound session.
-    pub(super) session_id: Option<String>,
+    pub(crate) session_id: Option<String>,
     /// First position; default 0.
     #[serde(default, deserialize_with = "crate::wire::point::option")]
-    pub(super) from: Option<String>,
+    pub(crate) from: Option<String>,
     /// Position after the last; default end.
     #[serde(default, deserialize_with = "crate::wire::point::option")]
-    pub(super) to: Option<String>,
+    pub(crate) to: Option<String>,
     /// Instead of from and to: the surroundings of this point.
     #[serde(default, deserialize_with = "crate::wire::point::option")]
-    pub(super) around: Option<String>,
+    pub(crate) around: Option<String>,
     /// Events before it; default 5.
-    pub(super) before: Option<u64>,
+    pub(crate) before: Option<u64>,
     /// Events after it; default 5.
-    pub(super) after: Option<u64>,
+    pub(crate) after: Option<u64>,
     /// At most; default 100.
     #[schemars(range(min = 1, max = 1000))]
-    pub(super) limit: Option<usize>,
-    pub(super) order: Option<Order>,
+    pub(crate) limit: Option<usize>,
+    pub(crate) order: Option<Order>,
     /// Only these types.
     #[serde(default)]
-    pub(super) types: Vec<String>,
+    pub(crate) types: Vec<String>,
     /// Size of the answer; default 10000, at most 1000000.
     #[schemars(range(min = 2000, max = 1_000_000))]
-    pub(super) max_bytes: Option<usize>,
+    pub(crate) max_bytes: Option<usize>,
 }
 
 impl GetEvents {
-    pub(super) fn bytes_max(&self) -> usize {
+    pub(crate) fn bytes_max(&self) -> usize {
         self.max_bytes.unwrap_or(BYTES_DEFAULT).clamp(BYTES_MIN, BYTES_MAX)
     }
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct EventsAnswer {
+pub(crate) struct EventsAnswer {
     session_id: String,
     bound_by: &'static str,
     /// Events as HTTP serves them; one too large for the answer has a preview instead of its body.
@@ -128,7 +128,7 @@ pub(super) struct EventsAnswer {
 }
 
 impl EventsAnswer {
-    pub(super) fn of(
+    pub(crate) fn of(
         session: &SessionId,
         by: BoundBy,
         slice: &EventSlice,

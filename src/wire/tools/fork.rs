@@ -11,21 +11,21 @@ use crate::{
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct ForkSession {
+pub(crate) struct ForkSession {
     /// Left out: the bound session.
-    pub(super) session_id: Option<String>,
+    pub(crate) session_id: Option<String>,
     /// Point to go on from, such as step:3, -5, end.
     #[serde(deserialize_with = "crate::wire::point::text")]
-    pub(super) at: String,
+    pub(crate) at: String,
     /// A line for people.
-    pub(super) title: Option<String>,
+    pub(crate) title: Option<String>,
     /// Token of the lease, when the session has one.
-    pub(super) fencing_token: Option<u64>,
+    pub(crate) fencing_token: Option<u64>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct ForkAnswer {
+pub(crate) struct ForkAnswer {
     /// The fork: name it to go on there.
     session_id: String,
     /// The session it goes on from.
@@ -41,7 +41,7 @@ pub(super) struct ForkAnswer {
 }
 
 impl ForkAnswer {
-    pub(super) fn of(parent: &SessionId, by: BoundBy, fork: &SessionInfo) -> Self {
+    pub(crate) fn of(parent: &SessionId, by: BoundBy, fork: &SessionInfo) -> Self {
         Self {
             session_id: fork.key.session.to_string(),
             parent_session_id: parent.to_string(),

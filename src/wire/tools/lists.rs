@@ -16,39 +16,39 @@ use crate::{
 /// What became of reported sources.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct SourcesAnswer {
-    pub(super) session_id: String,
-    pub(super) bound_by: &'static str,
+pub(crate) struct SourcesAnswer {
+    pub(crate) session_id: String,
+    pub(crate) bound_by: &'static str,
     /// Sources that were not known before.
-    pub(super) added: u64,
+    pub(crate) added: u64,
     /// Sources of the session.
-    pub(super) source_count: u64,
+    pub(crate) source_count: u64,
 }
 
 /// A fresh start.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct ClearAnswer {
+pub(crate) struct ClearAnswer {
     /// The session this connection was bound to.
     #[serde(skip_serializing_if = "none")]
-    pub(super) cleared_session_id: Option<String>,
-    pub(super) message: &'static str,
+    pub(crate) cleared_session_id: Option<String>,
+    pub(crate) message: &'static str,
 }
 
 /// Sessions, the newest first.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct SessionsAnswer {
-    pub(super) sessions: Vec<SessionOut>,
+pub(crate) struct SessionsAnswer {
+    pub(crate) sessions: Vec<SessionOut>,
     #[serde(skip_serializing_if = "none")]
-    pub(super) next_cursor: Option<String>,
-    pub(super) trust: &'static str,
-    pub(super) notice: &'static str,
+    pub(crate) next_cursor: Option<String>,
+    pub(crate) trust: &'static str,
+    pub(crate) notice: &'static str,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct SessionOut {
+pub(crate) struct SessionOut {
     session_id: String,
     #[serde(skip_serializing_if = "none")]
     title: Option<String>,
@@ -63,20 +63,20 @@ pub(super) struct SessionOut {
 /// Sessions written to last.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct HistoryAnswer {
-    pub(super) sessions: Vec<PastOut>,
+pub(crate) struct HistoryAnswer {
+    pub(crate) sessions: Vec<PastOut>,
     /// What to start from: the last checkpoint at which work was done, or else the last one.
     #[serde(skip_serializing_if = "none")]
-    pub(super) start_from: Option<StartOut>,
+    pub(crate) start_from: Option<StartOut>,
     /// Work that nobody ended.
-    pub(super) unfinished: Vec<LeftOut>,
-    pub(super) trust: &'static str,
-    pub(super) notice: &'static str,
+    pub(crate) unfinished: Vec<LeftOut>,
+    pub(crate) trust: &'static str,
+    pub(crate) notice: &'static str,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct PastOut {
+pub(crate) struct PastOut {
     session_id: String,
     research_goal: String,
     summary: String,

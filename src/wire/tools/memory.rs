@@ -12,7 +12,7 @@ use crate::{
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct ContinueSession {
+pub(crate) struct ContinueSession {
     /// Left out: the bound session.
     session_id: Option<String>,
     /// Size of the answer; default 2000.
@@ -35,15 +35,15 @@ pub(super) struct ContinueSession {
     /// false: only look, page nothing out.
     page_out: Option<bool>,
     /// Token of the lease, when the session has one.
-    pub(super) fencing_token: Option<u64>,
+    pub(crate) fencing_token: Option<u64>,
 }
 
 impl ContinueSession {
-    pub(super) fn session_id(&self) -> Option<&str> {
+    pub(crate) fn session_id(&self) -> Option<&str> {
         self.session_id.as_deref()
     }
 
-    pub(super) fn into_call(self) -> ContinueCall {
+    pub(crate) fn into_call(self) -> ContinueCall {
         let Self { tried, worked, failed, next, .. } = self;
         ContinueCall {
             session: None,
@@ -59,7 +59,7 @@ impl ContinueSession {
 /// Positions that left the context.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct PagedOut {
+pub(crate) struct PagedOut {
     from: u64,
     to: u64,
 }
@@ -67,7 +67,7 @@ pub(super) struct PagedOut {
 /// A session that goes on.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct ContinueAnswer {
+pub(crate) struct ContinueAnswer {
     session_id: String,
     bound_by: &'static str,
     #[serde(flatten)]
@@ -84,7 +84,7 @@ pub(super) struct ContinueAnswer {
 }
 
 impl ContinueAnswer {
-    pub(super) fn of(continued: Continued) -> Self {
+    pub(crate) fn of(continued: Continued) -> Self {
         let range = continued.paged_out;
         Self {
             session_id: continued.session.to_string(),

@@ -1,24 +1,20 @@
-//! The tools as models see them: names, descriptions, schemas, arguments, answers, and one
-//! dispatcher for every door that serves them. It must not know MCP's framing or HTTP; a tool is a
-//! verb with camelCase around it, and decides nothing.
+//! The tools as models see them: names, descriptions, schemas, arguments, answers. It must not know
+//! MCP's framing or HTTP, and it calls no verb: `verbs` does.
 
-mod answer;
-mod call;
-mod events;
+pub(crate) mod answer;
+pub(crate) mod events;
 mod failure;
-mod fork;
-mod lists;
-mod memory;
+pub(crate) mod fork;
+pub(crate) mod lists;
+pub(crate) mod memory;
 mod parts;
-mod research;
+pub(crate) mod research;
 mod schema;
 pub mod via;
-mod way_out;
-mod work;
+pub(crate) mod work;
 
 use serde_json::{Map, Value};
 
-pub use call::call;
 pub use failure::Failure;
 
 /// Marks answers that carry recorded text.
@@ -99,6 +95,18 @@ impl Tool {
     #[must_use]
     pub fn output_schema(&self) -> Map<String, Value> {
         (self.output)()
+    }
+
+    /// What a client may assume of a call, as MCP's annotations say it.
+    #[must_use]
+    pub fn annotations(&self) -> Value {
+        serde_json::json!({
+            "title": self.title,
+            "readOnlyHint": self.read_only,
+            "destructiveHint": false,
+            "idempotentHint": self.idempotent,
+            "openWorldHint": false,
+        })
     }
 }
 
@@ -256,12 +264,7 @@ pub fn published() -> Value {
             "title": tool.title,
             "description": tool.description,
             "toolset": tool.toolset.as_str(),
-            "annotations": {
-                "readOnlyHint": tool.read_only,
-                "destructiveHint": false,
-                "idempotentHint": tool.idempotent,
-                "openWorldHint": false,
-            },
+            "annotations": tool.annotations(),
             "inputSchema": tool.input_schema(),
             "outputSchema": tool.output_schema(),
         })

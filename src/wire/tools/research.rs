@@ -12,7 +12,7 @@ use crate::{
 /// How much comes back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Mode {
+pub(crate) enum Mode {
     Full,
     Summary,
 }
@@ -20,7 +20,7 @@ pub(super) enum Mode {
 /// How sure the caller is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Sure {
+pub(crate) enum Sure {
     High,
     Medium,
     Low,
@@ -29,14 +29,14 @@ pub(super) enum Sure {
 /// How much is said about the sources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Depth {
+pub(crate) enum Depth {
     Quick,
     Standard,
     Thorough,
 }
 
 impl Depth {
-    pub(super) fn as_str(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Quick => "quick",
             Self::Standard => "standard",
@@ -47,7 +47,7 @@ impl Depth {
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct SequentialSearch {
+pub(crate) struct SequentialSearch {
     /// What this step did and found.
     search_step: String,
     /// 1 for the first step, then the next number.
@@ -58,7 +58,7 @@ pub(super) struct SequentialSearch {
     /// Steps expected in all.
     total_steps_estimate: Option<u64>,
     /// Left out: the bound session.
-    pub(super) session_id: Option<String>,
+    pub(crate) session_id: Option<String>,
     /// Whether it corrects an earlier step.
     is_revision: Option<bool>,
     /// The step it corrects.
@@ -84,20 +84,20 @@ pub(super) struct SequentialSearch {
     /// Default: full up to 8 steps.
     response_mode: Option<Mode>,
     /// Return only what this step changed.
-    pub(super) delta: Option<bool>,
+    pub(crate) delta: Option<bool>,
     /// Not quick: also say what the sources cover.
-    pub(super) depth: Option<Depth>,
+    pub(crate) depth: Option<Depth>,
     /// Token of the session's lease, if any.
-    pub(super) fencing_token: Option<u64>,
+    pub(crate) fencing_token: Option<u64>,
 }
 
 impl SequentialSearch {
     /// Whether it is a revision of no step.
-    pub(super) fn lacks_revised(&self) -> bool {
+    pub(crate) fn lacks_revised(&self) -> bool {
         self.is_revision == Some(true) && self.revises_step.is_none()
     }
 
-    pub(super) fn into_call(self) -> StepCall {
+    pub(crate) fn into_call(self) -> StepCall {
         let confidence = self.confidence.map(|sure| match sure {
             Sure::High => Confidence::High,
             Sure::Medium => Confidence::Medium,
@@ -131,71 +131,71 @@ impl SequentialSearch {
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct GetResearchSession {
+pub(crate) struct GetResearchSession {
     /// Left out: the bound session.
-    pub(super) session_id: Option<String>,
+    pub(crate) session_id: Option<String>,
     /// One step in full.
     #[schemars(range(min = 1))]
-    pub(super) step_id: Option<u64>,
+    pub(crate) step_id: Option<u64>,
     /// The step's branch.
-    pub(super) branch_id: Option<String>,
+    pub(crate) branch_id: Option<String>,
     /// From an earlier answer.
-    pub(super) cursor: Option<String>,
+    pub(crate) cursor: Option<String>,
     /// Words to look up: what the session says of them, the best first.
-    pub(super) find: Option<String>,
+    pub(crate) find: Option<String>,
     /// As of this point: a position, step:<n>, time:<RFC 3339>.
     #[serde(default, deserialize_with = "crate::wire::point::option")]
-    pub(super) at: Option<String>,
+    pub(crate) at: Option<String>,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct AddSources {
+pub(crate) struct AddSources {
     /// Left out: the bound session.
-    pub(super) session_id: Option<String>,
-    pub(super) sources: Vec<SourceArgument>,
+    pub(crate) session_id: Option<String>,
+    pub(crate) sources: Vec<SourceArgument>,
     /// Token of the session's lease, if any.
-    pub(super) fencing_token: Option<u64>,
+    pub(crate) fencing_token: Option<u64>,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct SourceArgument {
-    pub(super) url: String,
-    pub(super) title: Option<String>,
+pub(crate) struct SourceArgument {
+    pub(crate) url: String,
+    pub(crate) title: Option<String>,
     /// For example scraped, academic, patent.
-    pub(super) relevance: Option<String>,
+    pub(crate) relevance: Option<String>,
     /// The step that found it.
-    pub(super) found_in_step: Option<u64>,
+    pub(crate) found_in_step: Option<u64>,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct ListSessions {
+pub(crate) struct ListSessions {
     /// 1 to 10.
     #[schemars(range(min = 1, max = 10))]
-    pub(super) limit: Option<usize>,
+    pub(crate) limit: Option<usize>,
     /// Only of this directory or project.
-    pub(super) workspace: Option<String>,
+    pub(crate) workspace: Option<String>,
     /// From an earlier answer.
-    pub(super) cursor: Option<String>,
+    pub(crate) cursor: Option<String>,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct ReviewHistory {
+pub(crate) struct ReviewHistory {
     /// 1 to 5.
     #[schemars(range(min = 1, max = 5))]
-    pub(super) limit: Option<usize>,
+    pub(crate) limit: Option<usize>,
     /// Only of this directory or project.
-    pub(super) workspace: Option<String>,
+    pub(crate) workspace: Option<String>,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct ClearSession {
+pub(crate) struct ClearSession {
     /// Token of the session's lease: give it back.
-    pub(super) fencing_token: Option<u64>,
+    pub(crate) fencing_token: Option<u64>,
 }
 
 /// A list, or null for none, as some clients send it.

@@ -31,32 +31,32 @@ const OPEN_CALLS_MAX: usize = 10;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct Checkpoint {
+pub(crate) struct Checkpoint {
     /// Left out: the bound session.
-    pub(super) session_id: Option<String>,
+    pub(crate) session_id: Option<String>,
     /// What to call it.
-    pub(super) label: Option<String>,
+    pub(crate) label: Option<String>,
     /// A line of work of its own.
-    pub(super) thread: Option<String>,
+    pub(crate) thread: Option<String>,
     /// Id or label it follows; default the last one.
-    pub(super) parent: Option<String>,
+    pub(crate) parent: Option<String>,
     /// Point; default end.
     #[serde(default, deserialize_with = "crate::wire::point::option")]
-    pub(super) at: Option<String>,
+    pub(crate) at: Option<String>,
     /// Your whole state: task, done, next.
-    pub(super) state: Option<Map<String, Value>>,
+    pub(crate) state: Option<Map<String, Value>>,
     /// Instead of state: what changed of it (merge patch).
-    pub(super) state_delta: Option<Map<String, Value>>,
+    pub(crate) state_delta: Option<Map<String, Value>>,
     /// The work is done.
     #[serde(rename = "final")]
-    pub(super) done: Option<bool>,
+    pub(crate) done: Option<bool>,
     /// Token of the lease, when the session has one.
-    pub(super) fencing_token: Option<u64>,
+    pub(crate) fencing_token: Option<u64>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct CheckpointAnswer {
+pub(crate) struct CheckpointAnswer {
     session_id: String,
     bound_by: &'static str,
     checkpoint_id: String,
@@ -68,7 +68,7 @@ pub(super) struct CheckpointAnswer {
 }
 
 impl CheckpointAnswer {
-    pub(super) fn of(session: &SessionId, by: BoundBy, made: &CheckpointAt) -> Self {
+    pub(crate) fn of(session: &SessionId, by: BoundBy, made: &CheckpointAt) -> Self {
         Self {
             session_id: session.to_string(),
             bound_by: bound_by(by),
@@ -82,9 +82,9 @@ impl CheckpointAnswer {
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct Resume {
+pub(crate) struct Resume {
     /// Left out: the bound session.
-    pub(super) session_id: Option<String>,
+    pub(crate) session_id: Option<String>,
     /// Id or label; default the last one.
     checkpoint: Option<String>,
     /// Take the session's lease: nobody else writes until it ends. With your token: keep it.
@@ -95,11 +95,11 @@ pub(super) struct Resume {
     #[schemars(range(min = 1, max = 86_400))]
     ttl_seconds: Option<u64>,
     /// Token of the lease, when the session has one.
-    pub(super) fencing_token: Option<u64>,
+    pub(crate) fencing_token: Option<u64>,
 }
 
 impl Resume {
-    pub(super) fn into_call(self, key: Option<BatchKey>) -> ServiceResult<TakeUp> {
+    pub(crate) fn into_call(self, key: Option<BatchKey>) -> ServiceResult<TakeUp> {
         let wake = self.wake.unwrap_or(false);
         let alone =
             [("steal", self.steal == Some(true)), ("ttlSeconds", self.ttl_seconds.is_some())];
@@ -117,7 +117,7 @@ impl Resume {
 
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct ResumeAnswer {
+pub(crate) struct ResumeAnswer {
     session_id: String,
     bound_by: &'static str,
     /// Absent when a session was woken that has none.
@@ -142,7 +142,7 @@ pub(super) struct ResumeAnswer {
 /// A checkpoint with its state, as far as it fits.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Place {
+pub(crate) struct Place {
     id: String,
     #[serde(skip_serializing_if = "none")]
     label: Option<String>,
@@ -201,7 +201,7 @@ fn fitting(value: Option<Value>, bytes_max: usize) -> (Option<Value>, Option<Str
 }
 
 impl ResumeAnswer {
-    pub(super) fn of(session: &SessionId, by: BoundBy, taken: &TakenUp) -> Self {
+    pub(crate) fn of(session: &SessionId, by: BoundBy, taken: &TakenUp) -> Self {
         let resumed = taken.resumed.as_ref();
         Self {
             session_id: session.to_string(),
@@ -275,7 +275,7 @@ impl From<&Unfinished> for UnfinishedOut {
 /// What a next session starts from.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct StartOut {
+pub(crate) struct StartOut {
     session_id: String,
     checkpoint: Place,
 }
@@ -290,7 +290,7 @@ impl From<&StartFrom> for StartOut {
 /// A session with work that nobody ended.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct LeftOut {
+pub(crate) struct LeftOut {
     session_id: String,
     #[serde(skip_serializing_if = "none")]
     title: Option<String>,

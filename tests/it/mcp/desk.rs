@@ -17,7 +17,7 @@ use sessionlog::{
     event::{BatchKey, Origin, Scope, SessionId},
     service::{Caller, Remembered, ResearchOptions, Service, ServiceError, Via},
     store::{Store, local::Local, model::Model},
-    wire::tools,
+    verbs::tools::{self, ToolCall},
 };
 
 use crate::engines::small;
@@ -112,18 +112,27 @@ impl Desk {
 
     pub async fn call(&self, tool: &str, arguments: Value) -> Result<Value, ServiceError> {
         self.clock.advance(Duration::from_millis(1));
-        let (service, caller) = (&self.service, &self.caller);
-        let answer = tools::call(service, caller, &self.via, None, tool, arguments).await;
-        answer.map(|text| serde_json::from_str(&text).unwrap())
+        self.named(None, tool, arguments).await
     }
 
     /// A first step under a key of the caller's.
     pub async fn keyed(&self, key: &str, arguments: Value) -> Result<Value, ServiceError> {
         let key = BatchKey::new(key).unwrap();
-        let tool = "sequential_search";
-        let (service, caller) = (&self.service, &self.caller);
-        let answer = tools::call(service, caller, &self.via, Some(&key), tool, arguments).await;
-        answer.map(|text| serde_json::from_str(&text).unwrap())
+        self.named(Some(&key), "sequential_search", arguments).await
+    }
+
+    /// A call under a key, if any. What is written as text and what is written as a tree are equal.
+    pub async fn named(
+        &self,
+        key: Option<&BatchKey>,
+        tool: &str,
+        arguments: Value,
+    ) -> Result<Value, ServiceError> {
+        let (service, caller, via) = (&self.service, &self.caller, &self.via);
+        let call = ToolCall { service, caller, via, key };
+        let answer = tools::call(call, tool, arguments).await?;
+        assert_eq!(answer.text(), answer.value().to_string(), "{tool}");
+        Ok(answer.value())
     }
 
     pub async fn ok(&self, tool: &str, arguments: Value) -> Value {

@@ -15,7 +15,7 @@ use sessionlog::{
         Store,
         local::{Local, Options},
     },
-    wire::tools,
+    verbs::tools::{self, ToolCall},
 };
 
 use crate::engines;
@@ -56,8 +56,8 @@ impl Counted {
     async fn call(&self, tool: &str, arguments: Value) -> Value {
         let caller = Caller { scope: Scope::local(), origin: Origin::Model, fence: None };
         let via = Via { connection: Some("c".to_owned()), ..Via::default() };
-        let answer = tools::call(&self.service, &caller, &via, None, tool, arguments).await;
-        serde_json::from_str(&answer.unwrap()).unwrap()
+        let call = ToolCall { service: &self.service, caller: &caller, via: &via, key: None };
+        tools::call(call, tool, arguments).await.unwrap().value()
     }
 
     /// Records the next step of about a kilobyte; answers the bytes of its arguments.

@@ -74,11 +74,7 @@ async fn a_call_that_is_repeated_writes_once() {
     let key = sessionlog::event::BatchKey::new("once").unwrap();
     for _ in 0..3 {
         let arguments = json!({"sessionId": id, "tried": ["a"]});
-        let (service, caller) = (&desk.service, &desk.caller);
-        let tool = "continue_session";
-        sessionlog::wire::tools::call(service, caller, &desk.via, Some(&key), tool, arguments)
-            .await
-            .unwrap();
+        desk.named(Some(&key), "continue_session", arguments).await.unwrap();
     }
     assert_eq!(count().await, 4);
     let refused = desk.refused("continue_session", json!({"tokensMax": 1})).await;
