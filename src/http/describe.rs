@@ -12,7 +12,7 @@ use utoipa_axum::{
     routes,
 };
 
-use super::{Door, admin, append, backup, events, forks, stream, threads, verb, work};
+use super::{Door, admin, append, backup, events, stream, threads, verb};
 use crate::{
     verbs::{self, Method, Registered, Route, Serve, Visit, routes},
     wire::{backup::BackupLine, types},
@@ -46,23 +46,8 @@ pub(super) fn routes() -> Routes {
     let mut routes = Routes::new();
     verbs::each(&mut routes);
     let routes = routes
-        .hand(routes::FORK_SESSION, routes!(forks::fork))
-        .hand(routes::GET_LINEAGE, routes!(forks::lineage))
-        .hand(routes::DIFF_SESSION, routes!(forks::diff))
         .hand(routes::EMIT_EVENT, routes!(events::emit))
         .hand(routes::GET_EVENTS, routes!(events::get))
-        .hand(routes::PUT_CURSOR, routes!(work::put_cursor))
-        .hand(routes::GET_CURSOR, routes!(work::get_cursor))
-        .hand(routes::DELETE_CURSOR, routes!(work::delete_cursor))
-        .hand(routes::LIST_CURSORS, routes!(work::list_cursors))
-        .hand(routes::CREATE_CHECKPOINT, routes!(work::create_checkpoint))
-        .hand(routes::LIST_CHECKPOINTS, routes!(work::list_checkpoints))
-        .hand(routes::GET_CHECKPOINT, routes!(work::get_checkpoint))
-        .hand(routes::RESUME_CHECKPOINT, routes!(work::resume))
-        .hand(routes::WAKE_SESSION, routes!(work::wake))
-        .hand(routes::RENEW_LEASE, routes!(work::renew))
-        .hand(routes::RELEASE_LEASE, routes!(work::release))
-        .hand(routes::GET_HISTORY, routes!(work::history))
         .hand(routes::APPEND_STREAM, routes!(append::append))
         .hand(routes::STREAM_EVENTS, routes!(stream::tail))
         .hand(routes::LIST_THREADS, routes!(threads::list))

@@ -8,7 +8,6 @@ mod backup;
 mod body;
 mod describe;
 mod events;
-mod forks;
 mod gate;
 mod guard;
 mod hold;
@@ -23,7 +22,6 @@ mod threads;
 #[cfg(feature = "mcp")]
 mod tools;
 mod verb;
-mod work;
 
 use std::{
     collections::BTreeMap,

@@ -88,18 +88,6 @@ impl Params {
         verbs::words(&self.list("statuses")).map(str::to_owned).collect()
     }
 
-    /// How a window is built.
-    pub(super) fn view_window(&self) -> Result<WindowQuery, Refusal> {
-        Ok(window::query(window::WindowParams {
-            tokens_max: self.number("tokens_max")?,
-            tokenizer: self.text("tokenizer")?,
-            transforms: self.list("transforms"),
-            format: self.text("format")?,
-            from: None,
-            at: None,
-        })?)
-    }
-
     pub(super) fn events(&self) -> Result<EventQuery, Refusal> {
         let (before, after) = (self.number("before")?, self.number("after")?);
         let around = self.point("around")?.map(|point| Around {

@@ -3,6 +3,7 @@
 //! every interface reads it from here. It must not know HTTP's types, MCP or a terminal.
 
 pub mod admin;
+pub mod forks;
 mod place;
 mod query;
 mod retention;
@@ -12,6 +13,7 @@ pub mod sessions;
 pub mod tools;
 mod values;
 pub mod views;
+pub mod work;
 mod written;
 
 use std::{collections::HashMap, future::Future};
@@ -154,6 +156,21 @@ pub fn each(visit: &mut impl Visit) {
     visit.verb::<sessions::Archive>();
     visit.verb::<sessions::Erase>();
     visit.verb::<sessions::Redact>();
+    visit.verb::<forks::Fork>();
+    visit.verb::<forks::Family>();
+    visit.verb::<forks::Diff>();
+    visit.verb::<work::SetCursor>();
+    visit.verb::<work::GetCursor>();
+    visit.verb::<work::DropCursor>();
+    visit.verb::<work::ListCursors>();
+    visit.verb::<work::MakeCheckpoint>();
+    visit.verb::<work::ListCheckpoints>();
+    visit.verb::<work::GetCheckpoint>();
+    visit.verb::<work::ResumeCheckpoint>();
+    visit.verb::<work::WakeSession>();
+    visit.verb::<work::RenewLease>();
+    visit.verb::<work::ReleaseLease>();
+    visit.verb::<work::History>();
     visit.verb::<views::Index>();
     visit.verb::<views::Summary>();
     visit.verb::<views::Step>();

@@ -21,13 +21,6 @@ pub const EMIT_EVENT: Route =
     Route::post("/v1/sessions/{session}/events", "emitEvent", Need::WRITE);
 pub const GET_EVENTS: Route = Route::get("/v1/sessions/{session}/events", "getEvents", Need::READ);
 
-pub const FORK_SESSION: Route =
-    Route::post("/v1/sessions/{session}/fork", "forkSession", Need::WRITE);
-pub const GET_LINEAGE: Route =
-    Route::get("/v1/sessions/{session}/lineage", "getLineage", Need::READ);
-pub const DIFF_SESSION: Route =
-    Route::get("/v1/sessions/{session}/diff", "diffSession", Need::READ);
-
 pub const STREAM_EVENTS: Route =
     Route::get("/v1/sessions/{session}/events/stream", "streamEvents", Need::READ);
 pub const EXPORT_SESSION: Route =
@@ -55,30 +48,3 @@ pub const DELETE_RESOURCE: Route =
     Route::delete("/v1/sessions/{session}/resources/{name}", "deleteResource", Need::DELETE);
 
 pub const CALL_TOOL: Route = Route::post("/v1/tools/{name}", "callTool", Need::Credential);
-
-pub const PUT_CURSOR: Route =
-    Route::put("/v1/sessions/{session}/cursors/{name}", "putCursor", Need::WRITE);
-pub const GET_CURSOR: Route =
-    Route::get("/v1/sessions/{session}/cursors/{name}", "getCursor", Need::READ);
-pub const DELETE_CURSOR: Route =
-    Route::delete("/v1/sessions/{session}/cursors/{name}", "deleteCursor", Need::WRITE);
-pub const LIST_CURSORS: Route =
-    Route::get("/v1/sessions/{session}/cursors", "listCursors", Need::READ);
-pub const CREATE_CHECKPOINT: Route =
-    Route::post("/v1/sessions/{session}/checkpoints", "createCheckpoint", Need::WRITE);
-pub const LIST_CHECKPOINTS: Route =
-    Route::get("/v1/sessions/{session}/checkpoints", "listCheckpoints", Need::READ);
-pub const GET_CHECKPOINT: Route =
-    Route::get("/v1/sessions/{session}/checkpoints/{name}", "getCheckpoint", Need::READ);
-pub const RESUME_CHECKPOINT: Route = Route::post(
-    "/v1/sessions/{session}/checkpoints/{name}/resume",
-    "resumeCheckpoint",
-    Need::WRITE,
-);
-pub const WAKE_SESSION: Route =
-    Route::post("/v1/sessions/{session}/wake", "wakeSession", Need::WRITE);
-pub const RENEW_LEASE: Route =
-    Route::post("/v1/sessions/{session}/lease/renew", "renewLease", Need::WRITE);
-pub const RELEASE_LEASE: Route =
-    Route::delete("/v1/sessions/{session}/lease", "releaseLease", Need::WRITE);
-pub const GET_HISTORY: Route = Route::get("/v1/history", "getHistory", Need::READ);

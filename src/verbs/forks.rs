@@ -1,0 +1,129 @@
+//! The verbs on what sessions have in common: forks, lineage, and what came between two points.
+//! They must not know how a fork is kept.
+
+#![allow(missing_docs, reason = "ABOUT says what a verb does")]
+
+use serde::{Deserialize, Serialize};
+
+use super::{Asks, Call, InSession, Need, NoQuery, Route, Serve, Verb, point, session_id};
+use crate::{
+    event::Point,
+    service::{ForkCall, ServiceError, ServiceResult},
+    wire::{
+        fork::{DiffAnswer, ForkRequest, Lineage},
+        types,
+        window::{self, WindowParams},
+    },
+};
+
+#[derive(Debug)]
+pub struct Fork;
+
+impl Verb for Fork {
+    const ROUTE: Route = Route::post("/v1/sessions/{session}/fork", "forkSession", Need::WRITE);
+    const TAG: &'static str = "sessions";
+    const ABOUT: &'static str = "Makes a session that goes on from a point of this one. No event \
+                                 is copied: what lies below the point is common to both, and \
+                                 what either appends is its own.";
+    const ASKS: Asks = Asks::Body("Where it goes on from");
+    const KEY: Option<&'static str> =
+        Some("A retry with the same key within 24 h answers the same fork");
+    const STATUS: u16 = 201;
+    const ANSWERS: &'static str = "The fork, durable";
+    type Place = InSession;
+    type Query = NoQuery;
+    type Body = ForkRequest;
+    type Answer = types::Session;
+}
+
+impl Serve for Fork {
+    async fn serve(call: Call<'_, Self>) -> ServiceResult<types::Session> {
+        let asked = call.body;
+        let fork = ForkCall {
+            at: Point::parse(&asked.at).map_err(|error| ServiceError::invalid("at", error))?,
+            id: asked.id.as_deref().map(session_id).transpose()?,
+            title: asked.title,
+            key: call.key,
+        };
+        let info = call.service.fork_session(&call.caller, &call.place.session, fork).await?;
+        Ok((&info).into())
+    }
+}
+
+#[derive(Debug)]
+pub struct Family;
+
+impl Verb for Family {
+    const ROUTE: Route = Route::get("/v1/sessions/{session}/lineage", "getLineage", Need::READ);
+    const TAG: &'static str = "sessions";
+    const ABOUT: &'static str =
+        "The sessions that this one reads from, and those that read from it.";
+    const ANSWERS: &'static str = "Its ancestors and its forks";
+    type Place = InSession;
+    type Query = NoQuery;
+    type Body = ();
+    type Answer = Lineage;
+}
+
+impl Serve for Family {
+    async fn serve(call: Call<'_, Self>) -> ServiceResult<Lineage> {
+        let session = &call.place.session;
+        let family = call.service.family(&call.caller, session).await?;
+        Ok(Lineage::of(session.to_string(), &family))
+    }
+}
+
+#[derive(Debug)]
+pub struct Diff;
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(utoipa::IntoParams))]
+#[serde(default)]
+pub struct DiffQuery {
+    /// A point; the beginning when absent
+    pub from: Option<String>,
+    /// A point; the end when absent
+    pub to: Option<String>,
+    /// Tokens of the windows compared; what the token monitor leaves when not said
+    #[cfg_attr(feature = "http", param(value_type = Option<u32>, minimum = 64, maximum = 4_000_000))]
+    pub tokens_max: Option<usize>,
+    /// Transforms of the windows compared, as viewWindow takes them
+    #[serde(rename = "transforms[]")]
+    #[cfg_attr(feature = "http", param(value_type = Option<Vec<String>>))]
+    pub transforms: Vec<String>,
+    /// Format of the windows compared: `events` (the default), `anthropic` or `openai`
+    pub format: Option<String>,
+    /// Who counts their tokens: `o200k_base` or `claude`; by the format when not said
+    pub tokenizer: Option<String>,
+}
+
+impl Verb for Diff {
+    const ROUTE: Route = Route::get("/v1/sessions/{session}/diff", "diffSession", Need::READ);
+    const TAG: &'static str = "sessions";
+    const ABOUT: &'static str = "What came between two points of a session: its events by type, \
+                                 what its facts have more, and what a model sees at one and not \
+                                 at the other. The points may come in either order.";
+    const ANSWERS: &'static str = "What came between them";
+    type Place = InSession;
+    type Query = DiffQuery;
+    type Body = ();
+    type Answer = DiffAnswer;
+}
+
+impl Serve for Diff {
+    async fn serve(call: Call<'_, Self>) -> ServiceResult<DiffAnswer> {
+        let asked = &call.query;
+        let from = point("from", asked.from.as_deref())?.unwrap_or(Point::BEGINNING);
+        let to = point("to", asked.to.as_deref())?.unwrap_or(Point::End);
+        let plan = window::query(WindowParams {
+            tokens_max: asked.tokens_max,
+            tokenizer: asked.tokenizer.as_deref(),
+            transforms: asked.transforms.iter().map(String::as_str).collect(),
+            format: asked.format.as_deref(),
+            from: None,
+            at: None,
+        })?;
+        let session = &call.place.session;
+        Ok(call.service.diff(&call.caller, session, (&from, &to), plan).await?.into())
+    }
+}

@@ -1,0 +1,358 @@
+//! The verbs on the work on a session: cursors, checkpoints, leases, and the history. They must not
+//! decide who may write.
+
+#![allow(missing_docs, reason = "ABOUT says what a verb does")]
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Asks, Call, Fencing, InCheckpoint, InCursor, InSession, Need, NoQuery, Nowhere, Route, Serve,
+    Verb, point,
+};
+use crate::{
+    event::{Point, Position},
+    service::{NewCheckpoint, ServiceError, ServiceResult},
+    wire::work::{
+        Checkpoint, CheckpointList, CheckpointState, CreateCheckpoint, Cursor, CursorDeleted,
+        CursorList, HistoryAnswer, Lease, LeaseReleased, PutCursor, RenewRequest, ResumeAnswer,
+        WakeAnswer, WakeRequest,
+    },
+};
+
+#[derive(Debug)]
+pub struct SetCursor;
+
+impl Verb for SetCursor {
+    const ROUTE: Route =
+        Route::put("/v1/sessions/{session}/cursors/{name}", "putCursor", Need::WRITE);
+    const TAG: &'static str = "events";
+    const ABOUT: &'static str = "Puts a cursor: where a reader goes on.";
+    const ASKS: Asks = Asks::Maybe("Where; the tail when nothing is said");
+    const ANSWERS: &'static str = "The cursor, durable";
+    type Place = InCursor;
+    type Query = NoQuery;
+    type Body = PutCursor;
+    type Answer = Cursor;
+}
+
+impl Serve for SetCursor {
+    async fn serve(call: Call<'_, Self>) -> ServiceResult<Cursor> {
+        let place = &call.place.0;
+        let at = match (call.body.position, call.body.at.as_deref()) {
+            (Some(_), Some(_)) => {
+                return Err(ServiceError::invalid("at", "it takes the place of position"));
+            }
+            (Some(position), None) => Point::At(Position(position)),
+            (None, at) => point("at", at)?.unwrap_or(Point::End),
+        };
+        let put = call.service.put_cursor(&call.caller, &place.session, &place.name, &at);
+        Ok(put.await?.into())
+    }
+}
+
+#[derive(Debug)]
+pub struct GetCursor;
+
+impl Verb for GetCursor {
+    const ROUTE: Route =
+        Route::get("/v1/sessions/{session}/cursors/{name}", "getCursor", Need::READ);
+    const TAG: &'static str = "events";
+    const ABOUT: &'static str = "Where a cursor is.";
+    const ANSWERS: &'static str = "The cursor";
+    type Place = InCursor;
+    type Query = NoQuery;
+    type Body = ();
+    type Answer = Cursor;
+}
+
+impl Serve for GetCursor {
+    async fn serve(call: Call<'_, Self>) -> ServiceResult<Cursor> {
+        let place = &call.place.0;
+        Ok(call.service.get_cursor(&call.caller, &place.session, &place.name).await?.into())
+    }
+}
+
+#[derive(Debug)]
+pub struct DropCursor;
+
+impl Verb for DropCursor {
+    const ROUTE: Route =
+        Route::delete("/v1/sessions/{session}/cursors/{name}", "deleteCursor", Need::WRITE);
+    const TAG: &'static str = "events";
+    const ABOUT: &'static str = "Takes a cursor away.";
+    const ANSWERS: &'static str = "The cursor is gone";
+    type Place = InCursor;
+    type Query = NoQuery;
+    type Body = ();
+    type Answer = CursorDeleted;
+}
+
+impl Serve for DropCursor {
+    async fn serve(call: Call<'_, Self>) -> ServiceResult<CursorDeleted> {
+        let place = call.place.0;
+        call.service.delete_cursor(&call.caller, &place.session, &place.name).await?;
+        Ok(CursorDeleted { name: place.name, kind: "cursor_deleted".to_owned() })
+    }
+}
+
+#[derive(Debug)]
+pub struct ListCursors;
+
+impl Verb for ListCursors {
+    const ROUTE: Route = Route::get("/v1/sessions/{session}/cursors", "listCursors", Need::READ);
+    const TAG: &'static str = "events";
+    const ABOUT: &'static str = "Every cursor of a session, by name.";
+    const ANSWERS: &'static str = "The cursors";
+    type Place = InSession;
+    type Query = NoQuery;
+    type Body = ();
+    type Answer = CursorList;
+}
+
+impl Serve for ListCursors {
+    async fn serve(call: Call<'_, Self>) -> ServiceResult<CursorList> {
+        let cursors = call.service.list_cursors(&call.caller, &call.place.session).await?;
+        Ok(CursorList { data: cursors.into_iter().map(Cursor::from).collect() })
+    }
+}
+
+#[derive(Debug)]
+pub struct MakeCheckpoint;
+
+impl Verb for MakeCheckpoint {
+    const ROUTE: Route =
+        Route::post("/v1/sessions/{session}/checkpoints", "createCheckpoint", Need::WRITE);
+    const TAG: &'static str = "sessions";
+    const ABOUT: &'static str =
+        "Makes a checkpoint: a place to come back to, and what changed of the agent's state.";
+    const ASKS: Asks = Asks::Maybe("What it says");
+    const KEY: Option<&'static str> = Some("A retry with the same key makes no second checkpoint");
+    const FENCE: Fencing = Fencing::WhenHeld;
+    const STATUS: u16 = 201;
+    const ANSWERS: &'static str = "The checkpoint, durable";
+    type Place = InSession;
+    type Query = NoQuery;
+    type Body = CreateCheckpoint;
+    type Answer = Checkpoint;
+}
+
+impl Serve for MakeCheckpoint {
+    async fn serve(call: Call<'_, Self>) -> ServiceResult<Checkpoint> {
+        let asked = call.body;
+        let new = NewCheckpoint {
+            at: point("at", asked.at.as_deref())?,
+            label: asked.label,
+            thread: asked.thread,
+            parent: asked.parent,
+            state: asked.state,
+            delta: asked.state_delta,
+            done: asked.done,
+            key: call.key,
+            ..NewCheckpoint::default()
+        };
+        let made = call.service.checkpoint(&call.caller, &call.place.session, new).await?;
+        Ok((&made).into())
+    }
+}
+
+#[derive(Debug)]
+pub struct ListCheckpoints;
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(utoipa::IntoParams))]
+#[serde(default)]
+pub struct CheckpointsQuery {
+    /// Checkpoints at most: 100 when not said, 1 000 at most
+    #[cfg_attr(feature = "http", param(value_type = Option<u32>, minimum = 1, maximum = 1000))]
+    pub limit: Option<usize>,
+    /// next_page of the answer before
+    pub page: Option<String>,
+    /// Only of this line of work
+    pub thread: Option<String>,
+}
+
+impl Verb for ListCheckpoints {
+    const ROUTE: Route =
+        Route::get("/v1/sessions/{session}/checkpoints", "listCheckpoints", Need::READ);
+    const TAG: &'static str = "sessions";
+    const ABOUT: &'static str =
+        "The checkpoints of a session, the newest first, their states left out.";
+    const ANSWERS: &'static str = "A page of checkpoints";
+    type Place = InSession;
+    type Query = CheckpointsQuery;
+    type Body = ();
+    type Answer = CheckpointList;
+}
+
+impl Serve for ListCheckpoints {
+    async fn serve(call: Call<'_, Self>) -> ServiceResult<CheckpointList> {
+        let (session, asked) = (&call.place.session, &call.query);
+        let (page, thread) = (asked.page.as_deref(), asked.thread.as_deref());
+        let marks = call.service.list_checkpoints(&call.caller, session, asked.limit, page, thread);
+        Ok(marks.await?.into())
+    }
+}
+
+#[derive(Debug)]
+pub struct GetCheckpoint;
+
+impl Verb for GetCheckpoint {
+    const ROUTE: Route =
+        Route::get("/v1/sessions/{session}/checkpoints/{name}", "getCheckpoint", Need::READ);
+    const TAG: &'static str = "sessions";
+    const ABOUT: &'static str =
+        "A checkpoint by its id or label, with the state and the plan there.";
+    const ANSWERS: &'static str = "The checkpoint";
+    type Place = InCheckpoint;
+    type Query = NoQuery;
+    type Body = ();
+    type Answer = CheckpointState;
+}
+
+impl Serve for GetCheckpoint {
+    async fn serve(call: Call<'_, Self>) -> ServiceResult<CheckpointState> {
+        let place = &call.place.0;
+        let found = call.service.get_checkpoint(&call.caller, &place.session, &place.name).await?;
+        Ok((&found).into())
+    }
+}
+
+#[derive(Debug)]
+pub struct ResumeCheckpoint;
+
+impl Verb for ResumeCheckpoint {
+    const ROUTE: Route = Route::post(
+        "/v1/sessions/{session}/checkpoints/{name}/resume",
+        "resumeCheckpoint",
+        Need::WRITE,
+    );
+    const TAG: &'static str = "sessions";
+    const ABOUT: &'static str = "Goes on from a checkpoint: its state, and what lies behind it. \
+                                 When it is not the last one, what comes next follows it all the \
+                                 same.";
+    const KEY: Option<&'static str> = Some("A retry with the same key goes back once");
+    const FENCE: Fencing = Fencing::WhenHeld;
+    const ANSWERS: &'static str = "The checkpoint, and what comes follows which";
+    type Place = InCheckpoint;
+    type Query = NoQuery;
+    type Body = ();
+    type Answer = ResumeAnswer;
+}
+
+impl Serve for ResumeCheckpoint {
+    async fn serve(call: Call<'_, Self>) -> ServiceResult<ResumeAnswer> {
+        let place = &call.place.0;
+        let resumed =
+            call.service.resume(&call.caller, &place.session, Some(&place.name), call.key);
+        Ok(resumed.await?.into())
+    }
+}
+
+#[derive(Debug)]
+pub struct WakeSession;
+
+impl Verb for WakeSession {
+    const ROUTE: Route = Route::post("/v1/sessions/{session}/wake", "wakeSession", Need::WRITE);
+    const TAG: &'static str = "sessions";
+    const ABOUT: &'static str =
+        "Takes a session up: its lease, where it stands, and what an earlier harness left.";
+    const ASKS: Asks = Asks::Maybe("How");
+    const KEY: Option<&'static str> =
+        Some("A retry with the same key, while the lease holds, answers the same lease");
+    const ANSWERS: &'static str = "The lease, durable, and what to go on from";
+    type Place = InSession;
+    type Query = NoQuery;
+    type Body = WakeRequest;
+    type Answer = WakeAnswer;
+}
+
+impl Serve for WakeSession {
+    async fn serve(call: Call<'_, Self>) -> ServiceResult<WakeAnswer> {
+        let (session, asked) = (&call.place.session, &call.body);
+        let (steal, ttl, key) = (asked.steal, asked.ttl_seconds, call.key.as_ref());
+        let woken = call.service.wake(&call.caller, session, steal, ttl, key).await?;
+        Ok((&woken).into())
+    }
+}
+
+#[derive(Debug)]
+pub struct RenewLease;
+
+impl Verb for RenewLease {
+    const ROUTE: Route =
+        Route::post("/v1/sessions/{session}/lease/renew", "renewLease", Need::WRITE);
+    const TAG: &'static str = "sessions";
+    const ABOUT: &'static str = "Keeps a lease for longer.";
+    const ASKS: Asks = Asks::Maybe("For how long");
+    const FENCE: Fencing = Fencing::Needed;
+    const ANSWERS: &'static str = "The lease as it is now, durable";
+    type Place = InSession;
+    type Query = NoQuery;
+    type Body = RenewRequest;
+    type Answer = Lease;
+}
+
+impl Serve for RenewLease {
+    async fn serve(call: Call<'_, Self>) -> ServiceResult<Lease> {
+        let (session, ttl) = (&call.place.session, call.body.ttl_seconds);
+        let granted = call.service.renew_lease(&call.caller, session, ttl).await?;
+        Ok((&granted).into())
+    }
+}
+
+#[derive(Debug)]
+pub struct ReleaseLease;
+
+impl Verb for ReleaseLease {
+    const ROUTE: Route = Route::delete("/v1/sessions/{session}/lease", "releaseLease", Need::WRITE);
+    const TAG: &'static str = "sessions";
+    const ABOUT: &'static str = "Gives a lease back: the harness is done with the session for now.";
+    const FENCE: Fencing = Fencing::Needed;
+    const ANSWERS: &'static str = "Anybody may write";
+    type Place = InSession;
+    type Query = NoQuery;
+    type Body = ();
+    type Answer = LeaseReleased;
+}
+
+impl Serve for ReleaseLease {
+    async fn serve(call: Call<'_, Self>) -> ServiceResult<LeaseReleased> {
+        let session = &call.place.session;
+        call.service.release_lease(&call.caller, session).await?;
+        let kind = "lease_released".to_owned();
+        Ok(LeaseReleased { session: session.to_string(), kind })
+    }
+}
+
+#[derive(Debug)]
+pub struct History;
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(utoipa::IntoParams))]
+#[serde(default)]
+pub struct HistoryQuery {
+    /// Only of this workspace
+    pub workspace: Option<String>,
+    /// Sessions at most: 20 when not said, 100 at most
+    #[cfg_attr(feature = "http", param(value_type = Option<u32>, minimum = 1, maximum = 100))]
+    pub limit: Option<usize>,
+}
+
+impl Verb for History {
+    const ROUTE: Route = Route::get("/v1/history", "getHistory", Need::READ);
+    const TAG: &'static str = "sessions";
+    const ABOUT: &'static str =
+        "What was done lately, what a next session starts from, and what nobody ended.";
+    const ANSWERS: &'static str = "The sessions written to last";
+    type Place = Nowhere;
+    type Query = HistoryQuery;
+    type Body = ();
+    type Answer = HistoryAnswer;
+}
+
+impl Serve for History {
+    async fn serve(call: Call<'_, Self>) -> ServiceResult<HistoryAnswer> {
+        let HistoryQuery { workspace, limit } = call.query;
+        Ok((&call.service.history(&call.caller, workspace.as_ref(), limit).await?).into())
+    }
+}
