@@ -9,9 +9,8 @@ use axum::{extract::FromRequestParts, http::request::Parts};
 use super::{Door, refuse::Refusal};
 use crate::{
     event::{EventType, Point, limits},
-    service::{Around, EventQuery, Window, WindowQuery},
+    service::{Around, EventQuery, Window},
     verbs::{self, Times},
-    wire::window,
 };
 
 /// Events before and after a point when the client does not say how many.

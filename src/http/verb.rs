@@ -167,11 +167,24 @@ fn fencing_token(fencing: Fencing) -> Option<Parameter> {
         Fencing::No => return None,
         Fencing::WhenHeld => {
             let about = "Token of the lease, when one is held";
-            (Required::False, about, Option::<u64>::schema())
+            (Required::False, about, or_null(u64::schema()))
         }
         Fencing::Needed => (Required::True, "Token of the lease", u64::schema()),
     };
     Some(header("Fencing-Token", required, about, schema))
+}
+
+/// The schema of a header that may be left out.
+fn or_null(schema: RefOr<Schema>) -> RefOr<Schema> {
+    match schema {
+        RefOr::T(Schema::Object(mut object)) => {
+            if let SchemaType::Type(only) = object.schema_type {
+                object.schema_type = SchemaType::Array(vec![only, Type::Null]);
+            }
+            RefOr::T(Schema::Object(object))
+        }
+        other => other,
+    }
 }
 
 fn idempotency_key(about: &str) -> Parameter {
