@@ -16,6 +16,8 @@ use std::{
 
 #[path = "tidy/circles.rs"]
 mod circles;
+#[path = "tidy/recipes.rs"]
+mod recipes;
 #[path = "tidy/vocabulary.rs"]
 mod vocabulary;
 #[path = "tidy/words.rs"]
@@ -38,9 +40,9 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("client", &["event", "wire", "verbs"]),
     ("http", &["event", "access", "service", "wire", "verbs"]),
     ("mcp", &["event", "access", "service", "wire", "verbs", "client"]),
-    ("hook", &["event", "secrets", "env", "wire", "client"]),
-    ("import", &["event", "wire", "client"]),
-    ("proxy", &["event", "secrets", "env", "wire", "client"]),
+    ("hook", &["event", "secrets", "env", "wire", "verbs", "client"]),
+    ("import", &["event", "wire", "verbs", "client"]),
+    ("proxy", &["event", "secrets", "env", "wire", "verbs", "client"]),
     (
         "cli",
         &[

@@ -1,8 +1,12 @@
 //! What members of an answer say of a session or an event. It must not print.
 
+use std::io;
+
+use serde::Serialize;
 use serde_json::Value;
 
-use crate::event::Timestamp;
+use super::failure::Outcome;
+use crate::{event::Timestamp, wire::types::Session};
 
 pub(super) fn text(session: &Value, name: &str) -> String {
     session.get(name).and_then(Value::as_str).unwrap_or_default().to_owned()
@@ -12,28 +16,19 @@ pub(super) fn number(session: &Value, name: &str) -> u64 {
     session.get(name).and_then(Value::as_u64).unwrap_or_default()
 }
 
-/// What is lost of a session.
-fn gaps(session: &Value) -> impl Iterator<Item = &Value> {
-    session.get("damage").and_then(Value::as_array).into_iter().flatten()
+/// The state of a session in a word. A loss that a person accepted refuses nothing any more.
+pub(super) fn state(session: &Session) -> &str {
+    match session {
+        damaged if damaged.damage.iter().any(|gap| gap.accepted_at.is_none()) => "damaged",
+        archived if archived.archived_at.is_some() => "archived",
+        held if held.held_at.is_some() => "held",
+        other => &other.status,
+    }
 }
 
-/// Whether a person accepted the loss: then it refuses nothing any more.
-fn is_given_up(gap: &Value) -> bool {
-    gap.get("accepted_at").is_some_and(Value::is_string)
-}
-
-/// The state of a session in a word.
-pub(super) fn state(session: &Value) -> String {
-    if gaps(session).any(|gap| !is_given_up(gap)) {
-        return "damaged".to_owned();
-    }
-    if session.get("archived_at").is_some_and(Value::is_string) {
-        return "archived".to_owned();
-    }
-    match session.get("held_at").is_some_and(Value::is_string) {
-        true => "held".to_owned(),
-        false => text(session, "status"),
-    }
+/// An answer that was read, for what prints any answer by the names of its members.
+pub(super) fn tree(answer: &impl Serialize) -> Outcome<Value> {
+    Ok(serde_json::to_value(answer).map_err(io::Error::from)?)
 }
 
 /// When it happened: by the client's clock when it said so.

@@ -6,7 +6,7 @@ use std::{
     io::{self, BufRead, Read},
 };
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::sync::mpsc;
 
 use super::{
@@ -20,6 +20,8 @@ use crate::{
     client::{Client, ClientError, IDEMPOTENCY_KEY, Request, session_path},
     event::limits,
     import::Members,
+    verbs::{InSession, NoQuery, Nowhere, sessions},
+    wire::types::CreateSession,
 };
 
 /// Lines read ahead of the batch on its way.
@@ -79,7 +81,8 @@ pub(super) async fn run(client: &Client, mut wanted: args::Append, screen: &mut 
     if done.batches == 0 {
         // Nothing to append is no success when there is nothing to append to.
         names::look_up(client, &mut wanted.session, true).await?;
-        client.send(Request::get(session_path(&wanted.session, ""))).await?;
+        let place = InSession { session: wanted.session.clone() };
+        client.call::<sessions::Get>(&place, &NoQuery {}, &()).await?;
     }
     if !screen.json {
         let (first, end) = (done.first.unwrap_or(0), done.end);
@@ -302,9 +305,9 @@ fn at_lines(mut error: ClientError, events: &[Numbered], key: &str, done: &Done)
 }
 
 async fn create_empty(client: &Client, wanted: &args::Append, screen: &mut Screen) -> Outcome {
-    let body = json!({ "id": wanted.session.as_str() });
-    match client.send(Request::post("/v1/sessions").json(&body)).await {
-        Ok(answer) if screen.json => screen.answer(&answer.body)?,
+    let body = CreateSession { id: Some(wanted.session.to_string()), ..Default::default() };
+    match client.call::<sessions::Create>(&Nowhere {}, &NoQuery {}, &body).await {
+        Ok(session) if screen.json => screen.print(&session)?,
         Ok(_) => screen.line(format!("created {}", wanted.session))?,
         Err(error) if error.code() == "session_exists" => {}
         Err(error) => return Err(error.into()),

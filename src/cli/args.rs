@@ -627,21 +627,6 @@ pub(super) enum WhichView {
     Compactions,
 }
 
-impl WhichView {
-    /// Its name in a URL.
-    pub(super) fn route(self) -> &'static str {
-        match self {
-            Self::Index => "index",
-            Self::Summary => "summary",
-            Self::Step => "steps",
-            Self::Continuation => "continuation",
-            Self::Window => "window",
-            Self::Usage => "usage",
-            Self::Compactions => "compactions",
-        }
-    }
-}
-
 /// What a window is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum WindowFormat {

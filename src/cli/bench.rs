@@ -32,6 +32,8 @@ use crate::{
         NewSession, Store,
         local::{Local, Options},
     },
+    verbs::{NoQuery, Nowhere, sessions},
+    wire::types::CreateSession,
 };
 
 /// A directory that is on a disk, unlike the one for temporary files on many machines.
@@ -224,8 +226,8 @@ struct Http {
 impl Http {
     async fn new(server: &Server) -> Outcome<Arc<Self>> {
         let client = Client::new(Target::Server(server.url.clone()), connect::random_text())?;
-        let new = json!({ "id": SESSION });
-        client.json(Request::post("/v1/sessions").json(&new)).await?;
+        let new = CreateSession { id: Some(SESSION.to_owned()), ..Default::default() };
+        client.call::<sessions::Create>(&Nowhere {}, &NoQuery {}, &new).await?;
         let event = json!({ "type": TYPE, "content": text() });
         let body = json!({ "events": [event] }).to_string().into();
         Ok(Arc::new(Self { client, path: session_path(&session(), "/events"), body }))

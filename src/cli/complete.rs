@@ -10,7 +10,6 @@ use clap_complete::{
     engine::{ArgValueCompleter, CompletionCandidate},
     env::Shells,
 };
-use serde_json::Value;
 
 use super::{
     common::Common,
@@ -20,12 +19,15 @@ use super::{
     screen::{Screen, one_line},
     values::Environment,
 };
-use crate::client::Request;
+use crate::{
+    verbs::{Nowhere, sessions},
+    wire::types::Session,
+};
 
 /// Environment variable in which the script of a shell names the shell.
 const VARIABLE: &str = "SESSIONLOG_COMPLETE";
 /// Ids offered at most: the sessions that were begun last.
-const IDS_MAX: u64 = 200;
+const IDS_MAX: usize = 200;
 /// How long a shell waits for ids.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Characters of a title beside an id.
@@ -60,20 +62,17 @@ pub(super) fn script(shell: clap_complete::Shell, screen: &mut Screen) -> Outcom
 pub(super) fn ids() -> ArgValueCompleter {
     ArgValueCompleter::new(|typed: &OsStr| {
         let typed = typed.to_string_lossy();
-        sessions()
-            .iter()
-            .filter_map(|session| {
-                let id = session.get("id")?.as_str().filter(|id| id.starts_with(&*typed))?;
-                let title = session.get("title").and_then(Value::as_str);
-                let title = title.map(|title| one_line(title, TITLE_CHARS).into());
-                Some(CompletionCandidate::new(id).help(title))
-            })
-            .collect()
+        let named = newest().into_iter().filter(|session| session.id.starts_with(&*typed));
+        let candidate = |session: Session| {
+            let title = session.title.map(|title| one_line(&title, TITLE_CHARS).into());
+            CompletionCandidate::new(session.id).help(title)
+        };
+        named.map(candidate).collect()
     })
 }
 
 /// The newest sessions of the store that the typed words name; none where it does not answer.
-fn sessions() -> Vec<Value> {
+fn newest() -> Vec<Session> {
     let words = std::env::args_os().skip_while(|word| word != "--").skip(1);
     let environment = Environment::of_process();
     let found = || {
@@ -84,13 +83,13 @@ fn sessions() -> Vec<Value> {
         connect::look(&config).ok()?;
         let client = connect::client(&config, &environment).ok()?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
-        let request = Request::get("/v1/sessions").query("limit", IDS_MAX);
-        let answer = runtime.block_on(async {
-            tokio::time::timeout(PATIENCE, client.send(request)).await.ok()?.ok()
+        let query = sessions::ListQuery { limit: Some(IDS_MAX), ..Default::default() };
+        let list = runtime.block_on(async {
+            let list = client.call::<sessions::List>(&Nowhere {}, &query, &());
+            tokio::time::timeout(PATIENCE, list).await.ok()?.ok()
         });
         runtime.shutdown_background();
-        let list: Value = serde_json::from_slice(&answer?.body).ok()?;
-        list.get("data")?.as_array().cloned()
+        Some(list?.data)
     };
     found().unwrap_or_default()
 }

@@ -19,10 +19,11 @@ use super::{
     stage::{Stage, broken, output},
 };
 use crate::{
-    client::{Client, OwnerTarget, Request, Target, session_path},
+    client::{Client, OwnerTarget, Target},
     env::host::OwnerSocket,
     event::SessionId,
     import::{self, Chat, Members, Source},
+    verbs::{InSession, NoQuery, sessions},
 };
 
 const SAMPLE: &str = include_str!("../../examples/conversation.jsonl");
@@ -143,8 +144,9 @@ async fn compare(
     while let Some(page) = pages.next().await? {
         kept.extend(page.events.iter().filter_map(|event| Members::read(event.get()).ok()));
     }
-    let about = client.json(Request::get(session_path(session, ""))).await?;
-    let metadata = |name: &str| about.get("metadata")?.get(name)?.as_str().map(str::to_owned);
+    let place = InSession { session: session.clone() };
+    let about = client.call::<sessions::Get>(&place, &NoQuery {}, &()).await?;
+    let metadata = |name: &str| about.metadata.get(name).cloned();
     let imported = usize::try_from(imported).unwrap_or(usize::MAX);
     let (sample, appended) = kept.split_at_checked(imported).unwrap_or((&kept, &[]));
     let lines = import::to_chat(Chat::Openai, session, &metadata, sample);

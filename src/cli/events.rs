@@ -18,8 +18,9 @@ use super::{
     screen::{Screen, Tone, printable},
 };
 use crate::{
-    client::{Client, Request, Told, event_path},
+    client::{Client, Told},
     event::Timestamp,
+    verbs::{AtEvent, NoQuery, sessions},
 };
 
 pub(super) async fn print(client: &Client, wanted: args::Events, screen: &mut Screen) -> Outcome {
@@ -168,13 +169,12 @@ pub(super) async fn redact(client: &Client, one: &args::OneEvent, screen: &mut S
     );
     let unchanged = format!("{id} was not redacted");
     consent::ask(one.yes, &warning, "Redact it permanently?", &unchanged, screen)?;
-    let path = event_path(&one.session, &one.event, "/redact");
-    let body = client.send(Request::post(path)).await?.body;
+    let place = AtEvent { session: session.clone(), event: one.event.clone() };
+    let event = client.call::<sessions::Redact>(&place, &NoQuery {}, &()).await?;
     if screen.json {
-        return Ok(screen.answer(&body)?);
+        return Ok(screen.answer(event.text().as_bytes())?);
     }
-    let event: Value = serde_json::from_slice(&body).unwrap_or_default();
-    let position = event.get("position").and_then(Value::as_u64).unwrap_or_default();
+    let position = client.shape(&event)?.position;
     screen.line(format!("redacted {id}, position {position} of {session}"))?;
     Ok(())
 }

@@ -2,10 +2,12 @@
 //! looking at one, and what came between two. Nothing recorded is removed by any of them. It must
 //! not resolve a point: the server does.
 
-use serde_json::{Value, json};
+use std::io;
+
+use serde_json::Value;
 
 use super::{
-    answer::{number, text},
+    answer::{number, tree},
     args,
     failure::{Failure, Outcome},
     readable::{self, Paper},
@@ -13,58 +15,50 @@ use super::{
     view,
 };
 use crate::{
-    client::{Client, Request, session_path},
+    client::{Client, Request},
     event::SessionId,
+    verbs::{
+        InSession, NoQuery,
+        forks::{Diff, DiffQuery, Family, Fork},
+    },
+    wire::{
+        fork::{ForkRequest, Kin, Lineage},
+        types::Session,
+    },
 };
 
 pub(super) async fn fork(client: &Client, wanted: args::Fork, screen: &mut Screen) -> Outcome {
-    let asked = Asked { at: &wanted.at, id: wanted.id.as_ref(), title: wanted.title.as_deref() };
-    let body = forked(client, &wanted.session, &asked).await?;
+    let asked =
+        ForkRequest { at: wanted.at, id: wanted.id.map(|id| id.to_string()), title: wanted.title };
+    forked(client, &wanted.session, asked, screen).await
+}
+
+async fn forked(
+    client: &Client,
+    parent: &SessionId,
+    asked: ForkRequest,
+    screen: &mut Screen,
+) -> Outcome {
+    let place = InSession { session: parent.clone() };
+    let fork = client.call::<Fork>(&place, &NoQuery {}, &asked).await?;
     if screen.json {
-        return Ok(screen.answer(&body)?);
+        return Ok(screen.print(&fork)?);
     }
-    let fork: Value = serde_json::from_slice(&body).unwrap_or_default();
-    tell_fork(&wanted.session, &fork, screen)
-}
-
-struct Asked<'a> {
-    at: &'a str,
-    id: Option<&'a SessionId>,
-    title: Option<&'a str>,
-}
-
-async fn forked(client: &Client, parent: &SessionId, asked: &Asked<'_>) -> Outcome<bytes::Bytes> {
-    let mut body = json!({ "at": asked.at });
-    let named = [("id", asked.id.map(SessionId::as_str)), ("title", asked.title)];
-    for (name, text) in named.into_iter().filter_map(|(name, text)| Some((name, text?))) {
-        if let Some(members) = body.as_object_mut() {
-            members.insert(name.to_owned(), json!(text));
-        }
-    }
-    let request = Request::post(session_path(parent, "/fork")).json(&body);
-    Ok(client.send(request).await?.body)
-}
-
-fn tell_fork(parent: &SessionId, fork: &Value, screen: &mut Screen) -> Outcome {
-    let (id, at) = (text(fork, "id"), fork.pointer("/forked_from/position"));
-    let at = at.and_then(Value::as_u64).unwrap_or_default();
-    screen.line(format!("created {id} from {parent} at position {at}; no event was copied"))?;
+    let at = fork.forked_from.map_or(0, |from| from.position);
+    screen
+        .line(format!("created {} from {parent} at position {at}; no event was copied", fork.id))?;
     Ok(())
 }
 
 pub(super) async fn rewind(client: &Client, wanted: args::Rewind, screen: &mut Screen) -> Outcome {
     if wanted.fork {
-        let asked = Asked { at: &wanted.to, id: None, title: None };
-        let body = forked(client, &wanted.session, &asked).await?;
-        if screen.json {
-            return Ok(screen.answer(&body)?);
-        }
-        let fork: Value = serde_json::from_slice(&body).unwrap_or_default();
-        return tell_fork(&wanted.session, &fork, screen);
+        let asked = ForkRequest { at: wanted.to, id: None, title: None };
+        return forked(client, &wanted.session, asked, screen).await;
     }
-    let request = Request::get(session_path(&wanted.session, "/views/index"));
-    let body = client.send(request.query("at", &wanted.to)).await?.body;
-    let view: Value = serde_json::from_slice(&body).unwrap_or_default();
+    let which = args::WhichView::Index;
+    let add = |request: Request| request.query("at", &wanted.to);
+    let body = view::fetch(client, which, &wanted.session, None, add).await?;
+    let view: Value = serde_json::from_slice(&body).map_err(io::Error::from)?;
     let at = number(&view, "position");
     // The server takes a position past the end for the end.
     if wanted.to.parse::<u64>().is_ok_and(|to| to > at) {
@@ -78,7 +72,7 @@ pub(super) async fn rewind(client: &Client, wanted: args::Rewind, screen: &mut S
         return Ok(screen.answer(&body)?);
     }
     let mut paper = Paper::new(screen.columns(), screen.times());
-    readable::view(args::WhichView::Index, wanted.session.as_str(), &view, &mut paper);
+    readable::view(which, wanted.session.as_str(), &view, &mut paper);
     screen.lines(paper.lines())?;
     screen.flush()?;
     screen.note(format!(
@@ -89,54 +83,54 @@ pub(super) async fn rewind(client: &Client, wanted: args::Rewind, screen: &mut S
 }
 
 pub(super) async fn diff(client: &Client, wanted: args::Diff, screen: &mut Screen) -> Outcome {
-    let request = Request::get(session_path(&wanted.session, "/diff"))
-        .query("from", &wanted.from)
-        .query("to", &wanted.to);
-    let body = client.send(view::planned(request, wanted.plan)).await?.body;
+    let query = DiffQuery { from: Some(wanted.from), to: Some(wanted.to), ..DiffQuery::default() };
+    let request = Request::of::<Diff>(&InSession { session: wanted.session.clone() }, &query, &());
+    let found = client.ask::<Diff>(view::planned(request, wanted.plan)).await?;
     if screen.json {
-        return Ok(screen.answer(&body)?);
+        return Ok(screen.print(&found)?);
     }
-    let found: Value = serde_json::from_slice(&body).unwrap_or_default();
     let mut paper = Paper::new(screen.columns(), screen.times());
-    readable::difference(wanted.session.as_str(), &found, &mut paper);
+    readable::difference(wanted.session.as_str(), &tree(&found)?, &mut paper);
     Ok(screen.lines(paper.lines())?)
 }
 
 /// Who has positions in common with a session.
-pub(super) async fn lineage(client: &Client, session: &SessionId) -> Outcome<Value> {
-    let body = client.send(Request::get(session_path(session, "/lineage"))).await?.body;
-    Ok(serde_json::from_slice(&body).unwrap_or_default())
-}
-
-fn items<'a>(value: &'a Value, name: &str) -> impl Iterator<Item = &'a Value> + use<'a> {
-    value.get(name).and_then(Value::as_array).into_iter().flatten()
+pub(super) async fn lineage(client: &Client, session: &SessionId) -> Outcome<Lineage> {
+    let place = InSession { session: session.clone() };
+    Ok(client.call::<Family>(&place, &NoQuery {}, &()).await?)
 }
 
 /// The sessions that one reads from, the eldest first, itself, and its forks, as a tree.
-pub(super) fn tree(session: &Value, family: &Value) -> Vec<String> {
-    let ancestors: Vec<&Value> = items(family, "ancestors").collect();
-    let children: Vec<&Value> = items(family, "children").collect();
-    if ancestors.is_empty() && children.is_empty() {
+pub(super) fn family_tree(session: &Session, family: &Lineage) -> Vec<String> {
+    if family.ancestors.is_empty() && family.children.is_empty() {
         return Vec::new();
     }
     let mut lines = Vec::new();
-    let above = number(family, "depth").saturating_sub(ancestors.len() as u64);
+    let above = family.depth.saturating_sub(family.ancestors.len() as u64);
     if above > 0 {
         lines.push(format!("… {above} more above"));
     }
     // Where an ancestor stands, the position is that of the one below it.
     let mut at = None;
     let mut indent = 0;
-    for one in ancestors.iter().rev() {
+    for one in family.ancestors.iter().rev() {
         lines.push(limb(indent, at, one, ""));
-        at = Some(number(one, "position"));
+        at = Some(one.position);
         indent += 1;
     }
-    lines.push(limb(indent, at, session, " (this one)"));
-    for child in &children {
-        lines.push(limb(indent + 1, Some(number(child, "position")), child, ""));
+    let own = Kin {
+        id: session.id.clone(),
+        title: session.title.clone(),
+        stage: String::new(),
+        position: 0,
+        tail: session.tail,
+        bytes: session.bytes,
+    };
+    lines.push(limb(indent, at, &own, " (this one)"));
+    for child in &family.children {
+        lines.push(limb(indent + 1, Some(child.position), child, ""));
     }
-    let more = number(family, "forks").saturating_sub(children.len() as u64);
+    let more = family.forks.saturating_sub(family.children.len() as u64);
     if more > 0 {
         lines.push(format!("{}… {more} more", "  ".repeat(indent + 1)));
     }
@@ -146,37 +140,46 @@ pub(super) fn tree(session: &Value, family: &Value) -> Vec<String> {
 /// Levels that are drawn one to the right of the other.
 const INDENT_MAX: usize = 12;
 
-fn limb(indent: usize, at: Option<u64>, one: &Value, mark: &str) -> String {
+fn limb(indent: usize, at: Option<u64>, one: &Kin, mark: &str) -> String {
     let from = at.map(|at| format!("└ at {at}: ")).unwrap_or_default();
-    let stage = Some(text(one, "stage")).filter(|stage| !matches!(stage.as_str(), "" | "alive"));
-    let stage = stage.map(|stage| format!(", {stage}")).unwrap_or_default();
-    let title = one_line(&text(one, "title"), 40);
+    let stage = match one.stage.as_str() {
+        "" | "alive" => String::new(),
+        other => format!(", {other}"),
+    };
+    let title = one_line(one.title.as_deref().unwrap_or_default(), 40);
     let title = if title.is_empty() { title } else { format!("  {title}") };
-    let (id, own) = (text(one, "id"), size(number(one, "bytes")));
+    let own = size(one.bytes);
     let indent = "  ".repeat(indent.min(INDENT_MAX));
-    format!("{indent}{from}{id}{mark}  to {}, {own} of its own{stage}{title}", number(one, "tail"))
+    format!("{indent}{from}{}{mark}  to {}, {own} of its own{stage}{title}", one.id, one.tail)
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
-    fn one(id: &str, position: u64, stage: &str) -> Value {
-        json!({
-            "id": id, "position": position, "tail": 9, "bytes": 2048, "stage": stage,
-            "title": null,
-        })
+    fn one(id: &str, position: u64, stage: &str) -> Kin {
+        let (id, stage) = (id.to_owned(), stage.to_owned());
+        Kin { id, title: None, stage, position, tail: 9, bytes: 2048 }
     }
 
     #[test]
     fn a_tree_shows_the_eldest_first_and_where_each_goes_on() {
-        let session = json!({ "id": "me", "tail": 7, "bytes": 10, "title": "T" });
-        let family = json!({
-            "ancestors": [one("mother", 5, "deleted"), one("root", 3, "alive")], "depth": 3,
-            "children": [one("kid", 6, "alive")], "forks": 2,
+        let session = json!({
+            "id": "me", "type": "session", "status": "idle", "title": "T", "metadata": {},
+            "created_at": "", "updated_at": "", "tail": 7, "receipt": "", "bytes": 10,
         });
+        let session: Session = serde_json::from_value(session).unwrap();
+        let mut family = Lineage {
+            session: "me".to_owned(),
+            ancestors: vec![one("mother", 5, "deleted"), one("root", 3, "alive")],
+            depth: 3,
+            children: vec![one("kid", 6, "alive")],
+            forks: 2,
+        };
         assert_eq!(
-            tree(&session, &family),
+            family_tree(&session, &family),
             [
                 "… 1 more above",
                 "root  to 9, 2.00 KiB of its own",
@@ -186,6 +189,7 @@ mod tests {
                 "      … 1 more",
             ]
         );
-        assert_eq!(tree(&session, &json!({ "ancestors": [], "children": [] })), [""; 0]);
+        (family.ancestors, family.children) = (Vec::new(), Vec::new());
+        assert_eq!(family_tree(&session, &family), [""; 0]);
     }
 }

@@ -14,9 +14,10 @@ use super::{
     values::Environment,
 };
 use crate::{
-    client::{Client, ClientError, OwnerReport, Request},
+    client::{Client, ClientError, OwnerReport},
     env::{Env, files},
     store::local::key_report,
+    verbs::{Nowhere, sessions},
 };
 
 /// Bytes of `owner.log` that are read.
@@ -67,18 +68,16 @@ impl Health {
 
 /// The sessions, and when the newest was written to.
 async fn count(client: &Client) -> Outcome<(u64, Option<String>)> {
-    let (mut count, mut newest, mut page) = (0, None::<String>, None::<String>);
+    let (mut count, mut newest) = (0, None::<String>);
+    let mut query = sessions::ListQuery { limit: Some(1_000), ..Default::default() };
     loop {
-        let request = Request::get("/v1/sessions").query("limit", 1_000);
-        let list = client.json(request.query_opt("page", page.as_ref())).await?;
-        let data = list.get("data").and_then(Value::as_array).map(Vec::as_slice);
-        for session in data.unwrap_or_default() {
+        let list = client.call::<sessions::List>(&Nowhere {}, &query, &()).await?;
+        for session in list.data {
             count += 1;
-            let at = session.get("updated_at").and_then(Value::as_str).map(str::to_owned);
-            newest = newest.max(at);
+            newest = newest.max(Some(session.updated_at));
         }
-        page = list.get("next_page").and_then(Value::as_str).map(str::to_owned);
-        if page.is_none() {
+        query.page = list.next_page;
+        if query.page.is_none() {
             return Ok((count, newest));
         }
     }

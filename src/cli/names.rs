@@ -1,29 +1,21 @@
 //! Sessions by name: a unique beginning of an id stands for the id, and an unknown id is answered
 //! with the ids it resembles. It must not apply to a verb that creates the session it names.
 
-use serde::Deserialize;
-use serde_json::Value;
-
 use super::{
     args::Verb,
     failure::{Failure, Outcome},
 };
 use crate::{
-    client::{Client, ClientError, Refusal, Request, session_path},
+    client::{Client, ClientError, Refusal},
     event::SessionId,
+    verbs::{InSession, NoQuery, Nowhere, sessions},
 };
 
 /// Sessions of a page.
-const PAGE: u64 = 1_000;
+const PAGE: usize = 1_000;
 /// Ids named in an error.
 const NAMED_MAX: usize = 5;
 const NOT_FOUND: &str = "session_not_found";
-
-#[derive(Deserialize)]
-struct List {
-    data: Vec<Value>,
-    next_page: Option<String>,
-}
 
 /// Replaces a unique prefix in a verb's session by the id. Other refusals than an unknown session
 /// are left to the verb.
@@ -36,7 +28,8 @@ pub(super) async fn resolve(client: &Client, verb: &mut Verb) -> Outcome {
 
 /// Replaces a unique prefix by the id; `appends` says that the session could be created instead.
 pub(super) async fn look_up(client: &Client, session: &mut SessionId, appends: bool) -> Outcome {
-    let Err(error) = client.send(Request::get(session_path(session, ""))).await else {
+    let place = InSession { session: session.clone() };
+    let Err(error) = client.call::<sessions::Get>(&place, &NoQuery {}, &()).await else {
         return Ok(());
     };
     let refusal = match error {
@@ -64,15 +57,13 @@ pub(super) async fn look_up(client: &Client, session: &mut SessionId, appends: b
 
 /// Every session's id, newest first.
 async fn ids(client: &Client) -> Outcome<Vec<String>> {
-    let (mut ids, mut page) = (Vec::new(), None::<String>);
+    let mut ids = Vec::new();
+    let mut query = sessions::ListQuery { limit: Some(PAGE), ..Default::default() };
     loop {
-        let request = Request::get("/v1/sessions").query("limit", PAGE);
-        let body = client.send(request.query_opt("page", page.as_ref())).await?.body;
-        let list: List = serde_json::from_slice(&body).map_err(std::io::Error::other)?;
-        let id = |session: &Value| Some(session.get("id")?.as_str()?.to_owned());
-        ids.extend(list.data.iter().filter_map(id));
-        page = list.next_page;
-        if page.is_none() {
+        let list = client.call::<sessions::List>(&Nowhere {}, &query, &()).await?;
+        ids.extend(list.data.into_iter().map(|session| session.id));
+        query.page = list.next_page;
+        if query.page.is_none() {
             return Ok(ids);
         }
     }

@@ -1,77 +1,69 @@
 //! The verbs on how long sessions live: hold, restore, retention. It must not decide when one
 //! expires.
 
-use serde_json::Value;
-
 use super::{
-    answer::text,
     args::{Hold, Retention},
     failure::Outcome,
     screen::{Screen, instant, one_line},
 };
 use crate::{
-    client::{Client, Request, session_path},
+    client::Client,
     event::SessionId,
+    verbs::{
+        InSession, NoQuery, Nowhere,
+        retention::{self, Look, LookQuery, Release, Restore, Sweep},
+    },
+    wire::retention::RetentionRow,
 };
 
 const TITLE_CHARS: usize = 32;
 
 pub(super) async fn hold(client: &Client, wanted: &Hold, screen: &mut Screen) -> Outcome {
-    let path = session_path(&wanted.session, "/hold");
-    let request = if wanted.release { Request::delete(path) } else { Request::put(path) };
-    let done = if wanted.release { "released" } else { "held" };
-    let body = client.send(request).await?.body;
+    let place = InSession { session: wanted.session.clone() };
+    let (done, session) = match wanted.release {
+        true => ("released", client.call::<Release>(&place, &NoQuery {}, &()).await?),
+        false => ("held", client.call::<retention::Hold>(&place, &NoQuery {}, &()).await?),
+    };
     if screen.json {
-        return Ok(screen.answer(&body)?);
+        return Ok(screen.print(&session)?);
     }
     screen.line(format!("{done} {}", wanted.session))?;
     Ok(())
 }
 
 pub(super) async fn restore(client: &Client, id: &SessionId, screen: &mut Screen) -> Outcome {
-    let body = client.send(Request::post(session_path(id, "/restore"))).await?.body;
+    let place = InSession { session: id.clone() };
+    let answer = client.call::<Restore>(&place, &NoQuery {}, &()).await?;
     if screen.json {
-        return Ok(screen.answer(&body)?);
+        return Ok(screen.print(&answer)?);
     }
-    let told: Value = serde_json::from_slice(&body).unwrap_or_default();
-    screen.line(match told.get("restored").and_then(Value::as_bool) {
-        Some(false) => format!("nothing to restore: {id} has neither expired nor been deleted"),
-        _ => format!("restored {id}"),
+    screen.line(match answer.restored {
+        false => format!("nothing to restore: {id} has neither expired nor been deleted"),
+        true => format!("restored {id}"),
     })?;
     Ok(())
 }
 
 pub(super) async fn run(client: &Client, wanted: Retention, screen: &mut Screen) -> Outcome {
-    let path = "/v1/admin/retention";
-    let request = match wanted.dry_run {
-        true => Request::get(path).query_opt("limit", wanted.limit.as_ref()),
-        false => Request::post(path),
+    let limit = wanted.limit.map(|limit| usize::try_from(limit).unwrap_or(usize::MAX));
+    let answer = match wanted.dry_run {
+        true => client.call::<Look>(&Nowhere {}, &LookQuery { limit }, &()).await?,
+        false => client.call::<Sweep>(&Nowhere {}, &NoQuery {}, &()).await?,
     };
-    let body = client.send(request).await?.body;
     if screen.json {
-        return Ok(screen.answer(&body)?);
+        return Ok(screen.print(&answer)?);
     }
-    let told: Value = serde_json::from_slice(&body).unwrap_or_default();
-    for name in ["expired", "reclaimed"] {
-        for id in told.get(name).and_then(Value::as_array).into_iter().flatten() {
-            screen.line(format!("{name} {}", id.as_str().unwrap_or_default()))?;
+    for (what, ids) in [("expired", &answer.expired), ("reclaimed", &answer.reclaimed)] {
+        for id in ids {
+            screen.line(format!("{what} {id}"))?;
         }
     }
-    let rows: Vec<Vec<String>> = told
-        .get("data")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-        .map(|row| {
-            vec![
-                text(row, "session"),
-                text(row, "next"),
-                instant(&text(row, "at")),
-                text(row, "why"),
-                one_line(&text(row, "title"), TITLE_CHARS),
-            ]
-        })
-        .collect();
+    let row = |row: RetentionRow| {
+        let title = one_line(&row.title.unwrap_or_default(), TITLE_CHARS);
+        let at = row.at.as_deref().map(instant).unwrap_or_default();
+        vec![row.session, row.next, at, row.why, title]
+    };
+    let rows: Vec<Vec<String>> = answer.data.into_iter().map(row).collect();
     if rows.is_empty() {
         screen.line("No session has an end in sight.")?;
         return Ok(());

@@ -1,10 +1,7 @@
 //! The verbs on whole sessions: list, show, delete. It must not touch events.
 
-use serde::Deserialize;
-use serde_json::Value;
-
 use super::{
-    answer::{number, state, text},
+    answer::{state, tree},
     args, consent,
     failure::Outcome,
     fork,
@@ -15,47 +12,41 @@ use super::{
     titles,
 };
 use crate::{
-    client::{Client, ClientError, Request, session_path},
+    client::{Client, ClientError},
     event::SessionId,
+    verbs::{InSession, NoQuery, Nowhere, sessions, views},
+    wire::types::{Session, SessionList},
 };
 
 /// Sessions of a page at most.
-const PAGE: u64 = 1_000;
+const PAGE: usize = 1_000;
 /// Characters of a title where no terminal bounds it.
 const TITLE_CHARS: usize = 120;
 
-#[derive(Deserialize)]
-struct List {
-    data: Vec<Value>,
-    next_page: Option<String>,
-}
-
 pub(super) async fn list(client: &Client, wanted: args::Sessions, screen: &mut Screen) -> Outcome {
-    let mut left = wanted.limit.unwrap_or(u64::MAX);
-    let mut page: Option<String> = None;
-    let mut sessions = Vec::new();
+    let limit = wanted.limit.unwrap_or(u64::MAX);
+    let mut left = usize::try_from(limit).unwrap_or(usize::MAX);
+    let mut query = sessions::ListQuery {
+        order: Some(wanted.order.as_str().to_owned()),
+        workspace: wanted.workspace,
+        ..sessions::ListQuery::default()
+    };
+    let mut all = SessionList { data: Vec::new(), next_page: None };
     loop {
-        let request = Request::get("/v1/sessions")
-            .query("limit", left.min(PAGE))
-            .query("order", wanted.order.as_str())
-            .query_opt("workspace", wanted.workspace.as_ref())
-            .query_opt("page", page.as_ref());
-        let body = client.send(request).await?.body;
-        let list: List = serde_json::from_slice(&body).map_err(|error| ClientError::Foreign {
-            address: client.address(),
-            reason: format!("a list that does not parse ({error})"),
-        })?;
-        left = left.saturating_sub(list.data.len() as u64);
-        page = list.next_page;
-        sessions.extend(list.data);
-        if page.is_none() || left == 0 {
+        query.limit = Some(left.min(PAGE));
+        let list = client.call::<sessions::List>(&Nowhere {}, &query, &()).await?;
+        left = left.saturating_sub(list.data.len());
+        all.data.extend(list.data);
+        all.next_page = list.next_page;
+        if all.next_page.is_none() || left == 0 {
             break;
         }
+        query.page.clone_from(&all.next_page);
     }
     if screen.json {
-        let all = serde_json::json!({ "data": sessions, "next_page": page });
-        return Ok(screen.answer(all.to_string().as_bytes())?);
+        return Ok(screen.print(&all)?);
     }
+    let sessions = all.data;
     if sessions.is_empty() {
         screen.note("No sessions yet. Try `sessionlog demo`, or `sessionlog import FILE`.");
         return Ok(());
@@ -72,57 +63,58 @@ pub(super) async fn list(client: &Client, wanted: args::Sessions, screen: &mut S
 }
 
 /// Fields of a session for a pipe.
-fn row(session: &Value, title: &str, times: &Times) -> Vec<String> {
+fn row(session: &Session, title: &str, times: &Times) -> Vec<String> {
     vec![
-        text(session, "id"),
-        number(session, "tail").to_string(),
-        size(number(session, "bytes")),
-        times.date(&text(session, "updated_at")),
-        state(session),
+        session.id.clone(),
+        session.tail.to_string(),
+        size(session.bytes),
+        times.date(&session.updated_at),
+        state(session).to_owned(),
         one_line(title, TITLE_CHARS),
     ]
 }
 
 pub(super) async fn show(client: &Client, wanted: &args::Show, screen: &mut Screen) -> Outcome {
     let id = &wanted.session;
-    if screen.json {
-        let rest = if wanted.lineage { "/lineage" } else { "" };
-        let body = client.send(Request::get(session_path(id, rest))).await?.body;
-        return Ok(screen.answer(&body)?);
+    let place = InSession { session: id.clone() };
+    if screen.json && wanted.lineage {
+        return Ok(screen.print(&fork::lineage(client, id).await?)?);
     }
-    let body = client.send(Request::get(session_path(id, ""))).await?.body;
-    let session: Value = serde_json::from_slice(&body).unwrap_or_default();
+    let session = client.call::<sessions::Get>(&place, &NoQuery {}, &()).await?;
+    if screen.json {
+        return Ok(screen.print(&session)?);
+    }
     let family = fork::lineage(client, id).await?;
     let mut paper = Paper::new(screen.columns(), screen.times());
     if !wanted.lineage {
-        readable::session(&session, &mut paper);
+        readable::session(&tree(&session)?, &mut paper);
     }
-    for (n, line) in fork::tree(&session, &family).into_iter().enumerate() {
+    for (n, line) in fork::family_tree(&session, &family).into_iter().enumerate() {
         let name = if n == 0 { "lineage" } else { "" };
         paper.say(Tone::Plain, &format!("{name:<13} "), &line);
     }
     // A session that is damaged has no view; what is known of it is shown all the same.
-    let request = Request::get(session_path(id, "/views/summary"));
-    if let (false, Ok(answer)) = (wanted.lineage, client.send(request).await) {
-        let view: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
-        readable::show(id.as_str(), &view, &mut paper);
+    let query = views::SummaryQuery::default();
+    let view = client.call::<views::Summary>(&place, &query, &());
+    if let (false, Ok(view)) = (wanted.lineage, view.await) {
+        readable::show(id.as_str(), &tree(&view)?, &mut paper);
     }
     Ok(screen.lines(paper.lines())?)
 }
 
 /// How a question names a session: its id, title and number of events.
 async fn described(client: &Client, id: &SessionId) -> Outcome<String> {
-    let body = match client.send(Request::get(session_path(id, ""))).await {
-        Ok(answer) => answer.body,
+    let place = InSession { session: id.clone() };
+    let session = match client.call::<sessions::Get>(&place, &NoQuery {}, &()).await {
+        Ok(session) => session,
         // What is hidden can be deleted at once, or erased.
         Err(ClientError::Refused(refused)) if refused.status == 410 => {
             return Ok(format!("{}.", refused.message.replacen("session", "Session", 1)));
         }
         Err(error) => return Err(error.into()),
     };
-    let session: Value = serde_json::from_slice(&body).unwrap_or_default();
-    let events = counted(number(&session, "tail").try_into().unwrap_or(usize::MAX), "event");
-    Ok(match one_line(&text(&session, "title"), TITLE_CHARS) {
+    let events = counted(usize::try_from(session.tail).unwrap_or(usize::MAX), "event");
+    Ok(match one_line(&session.title.unwrap_or_default(), TITLE_CHARS) {
         title if title.is_empty() => format!("Session {id} has {events}."),
         title => format!("Session {id} \"{title}\" has {events}."),
     })
@@ -142,16 +134,15 @@ pub(super) async fn delete(client: &Client, wanted: &args::Delete, screen: &mut 
         let unchanged = format!("{id} was not deleted");
         consent::ask(false, &warning, "Delete it?", &unchanged, screen)?;
     }
-    let request = Request::delete(session_path(id, ""));
-    let request = if wanted.now { request.query("now", "true") } else { request };
-    let body = client.send(request).await?.body;
+    let (place, query) =
+        (InSession { session: id.clone() }, sessions::DeleteQuery { now: wanted.now });
+    let deleted = client.call::<sessions::Delete>(&place, &query, &()).await?;
     if screen.json {
-        return Ok(screen.answer(&body)?);
+        return Ok(screen.print(&deleted)?);
     }
     screen.line(format!("deleted {id}"))?;
-    let told: Value = serde_json::from_slice(&body).unwrap_or_default();
-    if let Some(until) = told.get("restorable_until").and_then(Value::as_str) {
-        let until = instant(until);
+    if let Some(until) = deleted.restorable_until {
+        let until = instant(&until);
         screen.line(format!("until {until} `sessionlog restore {id}` brings it back"))?;
     }
     Ok(())
@@ -161,8 +152,7 @@ pub(super) async fn erase(client: &Client, wanted: &args::Erase, screen: &mut Sc
     let id = &wanted.session;
     consent::required("erase", wanted.yes, screen)?;
     // Said before it is done; a session that is gone already has no forks to name.
-    let family = fork::lineage(client, id).await.unwrap_or_default();
-    let forks = number(&family, "forks");
+    let forks = fork::lineage(client, id).await.map_or(0, |family| family.forks);
     if forks > 0 {
         let forks = counted(usize::try_from(forks).unwrap_or(usize::MAX), "fork");
         screen.note(format!(
@@ -175,9 +165,10 @@ pub(super) async fn erase(client: &Client, wanted: &args::Erase, screen: &mut Sc
         let unchanged = format!("{id} was not erased");
         consent::ask(false, &warning, "Erase it permanently?", &unchanged, screen)?;
     }
-    let body = client.send(Request::post(session_path(id, "/erase"))).await?.body;
+    let place = InSession { session: id.clone() };
+    let erased = client.call::<sessions::Erase>(&place, &NoQuery {}, &()).await?;
     if screen.json {
-        return Ok(screen.answer(&body)?);
+        return Ok(screen.print(&erased)?);
     }
     screen.line(format!("erased {id}"))?;
     Ok(())

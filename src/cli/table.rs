@@ -3,14 +3,13 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::Value;
-
 use super::{
-    answer::{number, state, text},
+    answer::state,
     columns::columns,
     screen::{Tone, one_line, size},
     times::Times,
 };
+use crate::wire::types::Session;
 
 /// Columns from which sizes are shown, and from which workspaces are.
 const WITH_SIZE: usize = 100;
@@ -44,25 +43,26 @@ impl Column {
 
 /// A heading and a line for each session.
 pub(super) fn lines(
-    sessions: &[Value],
+    sessions: &[Session],
     titles: &[String],
     width: usize,
     times: &Times,
 ) -> Vec<(Tone, String)> {
-    let of = |name: &'static str| sessions.iter().map(move |session| text(session, name));
     let mut shown = vec![
-        Column::new("SESSION", of("id")),
-        Column::figures("EVENTS", sessions.iter().map(|one| number(one, "tail").to_string())),
+        Column::new("SESSION", sessions.iter().map(|one| one.id.clone())),
+        Column::figures("EVENTS", sessions.iter().map(|one| one.tail.to_string())),
     ];
     if width >= WITH_SIZE {
-        let sizes = sessions.iter().map(|one| size(number(one, "bytes")));
+        let sizes = sessions.iter().map(|one| size(one.bytes));
         shown.push(Column::figures("SIZE", sizes));
     }
-    shown.push(Column::new("UPDATED", of("updated_at").map(|at| times.short(&at))));
-    shown.push(Column::new("STATE", sessions.iter().map(state)));
+    let updated = sessions.iter().map(|one| times.short(&one.updated_at));
+    shown.push(Column::new("UPDATED", updated));
+    shown.push(Column::new("STATE", sessions.iter().map(|one| state(one).to_owned())));
     if width >= WITH_WORKSPACE {
-        let last = |path: String| path.rsplit('/').next().unwrap_or_default().to_owned();
-        shown.push(Column::new("WORKSPACE", of("workspace").map(last)));
+        let last = |one: &Session| one.workspace.as_ref()?.rsplit('/').next().map(str::to_owned);
+        let workspaces = sessions.iter().map(|one| last(one).unwrap_or_default());
+        shown.push(Column::new("WORKSPACE", workspaces));
     }
     let taken = |shown: &[Column]| shown.iter().map(|one| one.width() + GUTTER).sum::<usize>();
     if taken(&shown) + TITLE_COLUMNS > width
@@ -122,11 +122,16 @@ mod tests {
     use super::*;
     use crate::event::Timestamp;
 
-    fn session(id: &str, title: &str) -> Value {
-        json!({
-            "id": id, "tail": 12, "bytes": 2048, "updated_at": "2026-11-23T10:00:00Z",
-            "status": "idle", "title": title, "workspace": "/home/ada/work", "damage": [],
-        })
+    fn session(id: &str, title: &str) -> Session {
+        let at = "2026-11-23T10:00:00Z";
+        let session = serde_json::from_value(json!({
+            "id": id, "type": "session", "tail": 12, "bytes": 2048, "created_at": at,
+            "updated_at": at, "status": "idle", "title": title, "workspace": "/home/ada/work",
+            "metadata": {}, "receipt": { "position": 12, "chain": "" }, "damage": [],
+            "agent": {}, "environment_id": "local", "resources": [], "vault_ids": [],
+            "outcome_evaluations": [], "stats": {}, "usage": {},
+        }));
+        session.expect("a session")
     }
 
     #[test]
@@ -137,7 +142,7 @@ mod tests {
         let now = Timestamp::parse("2026-11-23T10:20:00Z").expect("an instant");
         let times = Times::at(now, jiff::tz::TimeZone::UTC);
         let sessions = [session(ids[0], &long), session(ids[1], &wide), session("trip", "short")];
-        let titles: Vec<String> = sessions.iter().map(|one| text(one, "title")).collect();
+        let titles: Vec<String> = sessions.iter().filter_map(|one| one.title.clone()).collect();
         for width in [70, 80, 100, 120, 200] {
             let lines = lines(&sessions, &titles, width, &times);
             assert_eq!(lines.len(), 4, "{lines:?}");

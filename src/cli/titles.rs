@@ -2,13 +2,12 @@
 //! must not change a session.
 
 use futures_util::{StreamExt as _, stream};
-use serde_json::Value;
 
-use super::{
-    answer::text,
-    page::{Pages, Query},
+use super::page::{Pages, Query};
+use crate::{
+    client::Client, event::SessionId, import::Members, projection::typed_by_person,
+    wire::types::Session,
 };
-use crate::{client::Client, event::SessionId, import::Members, projection::typed_by_person};
 
 /// Titles that a hook gives every session of a directory.
 const GENERATED: [&str; 2] = ["Claude Code", "Codex"];
@@ -18,20 +17,20 @@ const EVENTS_MAX: u64 = 64;
 const AT_ONCE: usize = 8;
 
 /// The titles of sessions, in their order.
-pub(super) async fn of(client: &Client, sessions: &[Value]) -> Vec<String> {
+pub(super) async fn of(client: &Client, sessions: &[Session]) -> Vec<String> {
     let titles = stream::iter(sessions).map(|session| title(client, session));
     titles.buffered(AT_ONCE).collect().await
 }
 
-async fn title(client: &Client, session: &Value) -> String {
-    let own = text(session, "title");
+async fn title(client: &Client, session: &Session) -> String {
+    let own = session.title.clone().unwrap_or_default();
     let generated = |name: &str| {
         own.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with(": "))
     };
     if !own.is_empty() && !GENERATED.into_iter().any(generated) {
         return own;
     }
-    first_prompt(client, &text(session, "id")).await.unwrap_or(own)
+    first_prompt(client, &session.id).await.unwrap_or(own)
 }
 
 async fn first_prompt(client: &Client, id: &str) -> Option<String> {

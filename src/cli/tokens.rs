@@ -7,14 +7,16 @@ use super::{
     args::{Audit, NewToken, TokensVerb},
     config::Config,
     failure::{Failure, Outcome},
+    page::on_one_line,
     screen::{Screen, instant, one_line},
     values::duration,
 };
 use crate::{
     access::{self, Record, TokensError},
-    client::{Client, Request},
+    client::Client,
     env::{Clock as _, clock::SystemClock, entropy::SystemEntropy},
     event::Timestamp,
+    verbs::{Nowhere, admin},
 };
 
 const LABEL_CHARS: usize = 32;
@@ -138,17 +140,18 @@ fn listed(records: &[Record], now: Timestamp, screen: &mut Screen) -> Outcome {
 }
 
 pub(super) async fn audit(client: &Client, wanted: Audit, screen: &mut Screen) -> Outcome {
-    let request = Request::get("/v1/admin/audit")
-        .query_opt("from", wanted.from.as_ref())
-        .query_opt("limit", wanted.limit)
-        .query("order", wanted.order.as_str());
-    let body = client.send(request).await?.body;
+    let query = admin::AuditQuery {
+        from: wanted.from,
+        limit: wanted.limit.map(|limit| usize::try_from(limit).unwrap_or(usize::MAX)),
+        order: Some(wanted.order.as_str().to_owned()),
+        ..admin::AuditQuery::default()
+    };
+    let log = client.call::<admin::AuditLog>(&Nowhere {}, &query, &()).await?;
     if screen.json {
-        return Ok(screen.answer(&body)?);
+        return Ok(screen.answer(log.text().as_bytes())?);
     }
-    let told: Value = serde_json::from_slice(&body).unwrap_or_default();
-    for line in told.get("data").and_then(Value::as_array).into_iter().flatten() {
-        screen.line(line.to_string())?;
+    for line in client.shape(&log)?.data {
+        screen.line(on_one_line(line.get()))?;
     }
     Ok(())
 }

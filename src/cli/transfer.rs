@@ -15,10 +15,11 @@ use super::{
     screen::{Screen, counted, printable},
 };
 use crate::{
-    client::{Client, Request, session_path},
+    client::Client,
     env::files,
     event::SessionId,
     import::{self, Chat, Members, Program, Report, Source, TranscriptLines},
+    verbs::{InSession, NoQuery, sessions},
 };
 
 /// Sessions that are named to a person at most.
@@ -200,8 +201,9 @@ async fn written(
         Format::Openai => Chat::Openai,
         Format::Anthropic => Chat::Anthropic,
     };
-    let session = client.json(Request::get(session_path(&wanted.session, ""))).await?;
-    let metadata = |name: &str| session.get("metadata")?.get(name)?.as_str().map(str::to_owned);
+    let place = InSession { session: wanted.session.clone() };
+    let session = client.call::<sessions::Get>(&place, &NoQuery {}, &()).await?;
+    let metadata = |name: &str| session.metadata.get(name).cloned();
     let mut events = Vec::new();
     while let Some(page) = pages.next().await? {
         tell_missing(&page, screen);

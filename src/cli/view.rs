@@ -1,6 +1,9 @@
 //! `view`: a view of a session as HTTP answers it, or as text for a person. It must not choose
 //! what is in a view: the server does.
 
+use std::io;
+
+use bytes::Bytes;
 use serde_json::Value;
 
 use super::{
@@ -9,32 +12,69 @@ use super::{
     readable::{self, Paper},
     screen::Screen,
 };
-use crate::client::{Client, Request, session_path};
+use crate::{
+    client::{Client, Request},
+    event::SessionId,
+    verbs::{AtStep, InSession, Verb, views},
+};
 
 pub(super) async fn show(client: &Client, wanted: args::View, screen: &mut Screen) -> Outcome {
     if wanted.find.is_some() && wanted.which != args::WhichView::Index {
         return Err(Failure::Usage("--find goes with the view `index` alone".to_owned()));
     }
-    let step = wanted.step.filter(|_| wanted.which == args::WhichView::Step);
-    let step = step.map(|number| format!("/{number}")).unwrap_or_default();
-    let path = format!("/views/{}{step}", wanted.which.route());
-    let path = session_path(&wanted.session, &path);
-    let request = Request::get(path)
-        .query_opt("from", wanted.from)
-        .query_opt("at", wanted.at)
-        .query_opt("branch", wanted.branch)
-        .query_opt("cursor", wanted.cursor)
-        .query_opt("level", wanted.level)
-        .query_opt("explain", wanted.explain.then_some("true"))
-        .query_opt("find", wanted.find);
-    let body = client.send(planned(request, wanted.plan)).await?.body;
+    let (which, session) = (wanted.which, wanted.session);
+    let body = fetch(client, which, &session, wanted.step, |request| {
+        let request = request
+            .query_opt("from", wanted.from)
+            .query_opt("at", wanted.at)
+            .query_opt("branch", wanted.branch)
+            .query_opt("cursor", wanted.cursor)
+            .query_opt("level", wanted.level)
+            .query_opt("explain", wanted.explain.then_some("true"))
+            .query_opt("find", wanted.find);
+        planned(request, wanted.plan)
+    });
+    let body = body.await?;
     if screen.json {
         return Ok(screen.answer(&body)?);
     }
-    let view: Value = serde_json::from_slice(&body).unwrap_or_default();
+    let view: Value = serde_json::from_slice(&body).map_err(io::Error::from)?;
     let mut paper = Paper::new(screen.columns(), screen.times());
-    readable::view(wanted.which, wanted.session.as_str(), &view, &mut paper);
+    readable::view(which, session.as_str(), &view, &mut paper);
     Ok(screen.lines(paper.lines())?)
+}
+
+/// A view as it came. It was read as what its verb answers; `add` adds to the query.
+pub(super) async fn fetch(
+    client: &Client,
+    which: args::WhichView,
+    session: &SessionId,
+    step: Option<u64>,
+    add: impl FnOnce(Request) -> Request,
+) -> Outcome<Bytes> {
+    let place = InSession { session: session.clone() };
+    match which {
+        args::WhichView::Index => text::<views::Index>(client, &place, add).await,
+        args::WhichView::Summary => text::<views::Summary>(client, &place, add).await,
+        args::WhichView::Continuation => text::<views::Continuation>(client, &place, add).await,
+        args::WhichView::Window => text::<views::Window>(client, &place, add).await,
+        args::WhichView::Usage => text::<views::Usage>(client, &place, add).await,
+        args::WhichView::Compactions => text::<views::Compactions>(client, &place, add).await,
+        args::WhichView::Step => {
+            let number = step.unwrap_or_default().to_string();
+            let place = AtStep { session: session.clone(), number };
+            text::<views::Step>(client, &place, add).await
+        }
+    }
+}
+
+async fn text<V: Verb<Body = ()>>(
+    client: &Client,
+    place: &V::Place,
+    add: impl FnOnce(Request) -> Request,
+) -> Outcome<Bytes> {
+    let request = add(Request::of::<V>(place, &V::Query::default(), &()));
+    Ok(client.checked::<V>(request).await?)
 }
 
 /// The request for a window that is built so.

@@ -9,15 +9,30 @@ use std::{
 use serde_json::{Map, Value, json};
 
 use super::{
-    answer::{number, text},
+    answer::tree,
     args,
     failure::{Failure, Outcome},
     readable::{self, Paper},
     screen::{Screen, Tone, counted, instant, one_line, printable},
 };
 use crate::{
-    client::{Client, Request, path_part, session_path},
+    client::{Client, Request},
     event::limits,
+    verbs::{
+        InCheckpoint, InCursor, InSession, Named, NoQuery, Nowhere,
+        work::{
+            CheckpointsQuery, DropCursor, GetCheckpoint, History, HistoryQuery, ListCheckpoints,
+            ListCursors, MakeCheckpoint, ReleaseLease, RenewLease, ResumeCheckpoint, SetCursor,
+            WakeSession,
+        },
+    },
+    wire::{
+        types::Range,
+        work::{
+            Checkpoint, CheckpointState, CreateCheckpoint, Cursor, Lease, PutCursor, RenewRequest,
+            WakeRequest,
+        },
+    },
 };
 
 /// The header that shows a lease's token.
@@ -26,122 +41,115 @@ pub(super) const FENCING_TOKEN: &str = "fencing-token";
 const TEXT_CHARS: usize = 40;
 /// Checkpoints of a listing when nobody says, and of a page at most.
 const LIMIT_DEFAULT: u64 = 100;
-const PAGE_MAX: u64 = 1_000;
+const PAGE_MAX: usize = 1_000;
 
 pub(super) async fn checkpoints(
     client: &Client,
     wanted: args::Checkpoints,
     screen: &mut Screen,
 ) -> Outcome {
-    let path = |rest: &str| session_path(&wanted.session, &format!("/checkpoints{rest}"));
+    let session = wanted.session.clone();
+    let named =
+        |name: &String| InCheckpoint(Named { session: session.clone(), name: name.clone() });
     if let Some(name) = &wanted.show {
-        let body = client.send(Request::get(path(&format!("/{}", path_part(name))))).await?.body;
-        return place(&body, screen);
+        let found = client.call::<GetCheckpoint>(&named(name), &NoQuery {}, &()).await?;
+        if screen.json {
+            return Ok(screen.print(&found)?);
+        }
+        return place(&found, screen);
     }
     if let Some(name) = &wanted.resume {
-        let request = Request::post(path(&format!("/{}/resume", path_part(name))));
-        let body = client.send(held(request, wanted.fencing_token)).await?.body;
+        let request = Request::of::<ResumeCheckpoint>(&named(name), &NoQuery {}, &());
+        let resumed = client.ask::<ResumeCheckpoint>(held(request, wanted.fencing_token)).await?;
         if screen.json {
-            return Ok(screen.answer(&body)?);
+            return Ok(screen.print(&resumed)?);
         }
-        let told: Value = serde_json::from_slice(&body).unwrap_or_default();
-        let from = told.get("checkpoint").cloned().unwrap_or_default();
-        show_place(&from, screen)?;
-        let behind = told.get("behind").cloned().unwrap_or_default();
-        let count = number(&behind, "to").saturating_sub(number(&behind, "from"));
-        let count = counted(usize::try_from(count).unwrap_or(usize::MAX), "event");
-        screen.line(format!("resumed; {count} since then"))?;
+        place(&resumed.checkpoint, screen)?;
+        screen.line(format!("resumed; {} since then", events(&resumed.behind)))?;
         return Ok(());
     }
     if wanted.create {
-        let body = new_checkpoint(&wanted)?;
-        let request = held(Request::post(path("")).json(&body), wanted.fencing_token);
-        let body = client.send(request).await?.body;
+        let new = new_checkpoint(&wanted)?;
+        let request = Request::of::<MakeCheckpoint>(&InSession { session }, &NoQuery {}, &new);
+        let made = client.ask::<MakeCheckpoint>(held(request, wanted.fencing_token)).await?;
         if screen.json {
-            return Ok(screen.answer(&body)?);
+            return Ok(screen.print(&made)?);
         }
-        let made: Value = serde_json::from_slice(&body).unwrap_or_default();
-        let (id, position) = (text(&made, "id"), number(&made, "position"));
-        screen.line(format!("checkpoint {id} at {position} of {}", wanted.session))?;
+        screen
+            .line(format!("checkpoint {} at {} of {}", made.id, made.position, wanted.session))?;
         return Ok(());
     }
-    list(client, &wanted, screen).await
+    list(client, wanted, screen).await
 }
 
-async fn list(client: &Client, wanted: &args::Checkpoints, screen: &mut Screen) -> Outcome {
-    let mut left = wanted.limit.unwrap_or(LIMIT_DEFAULT);
-    let mut page: Option<String> = None;
+async fn list(client: &Client, wanted: args::Checkpoints, screen: &mut Screen) -> Outcome {
+    let mut left = usize::try_from(wanted.limit.unwrap_or(LIMIT_DEFAULT)).unwrap_or(usize::MAX);
+    let place = InSession { session: wanted.session };
+    let mut query = CheckpointsQuery { thread: wanted.thread, ..CheckpointsQuery::default() };
     let mut all = Vec::new();
     while left > 0 {
-        let request = Request::get(session_path(&wanted.session, "/checkpoints"))
-            .query("limit", left.min(PAGE_MAX))
-            .query_opt("thread", wanted.thread.as_ref())
-            .query_opt("page", page.as_ref());
-        let body = client.send(request).await?.body;
-        let list: Value = serde_json::from_slice(&body).unwrap_or_default();
-        let found = list.get("data").and_then(Value::as_array).cloned().unwrap_or_default();
-        left = left.saturating_sub(found.len() as u64);
-        all.extend(found);
-        page = list.get("next_page").and_then(Value::as_str).map(str::to_owned);
-        if page.is_none() {
+        query.limit = Some(left.min(PAGE_MAX));
+        let list = client.call::<ListCheckpoints>(&place, &query, &()).await?;
+        left = left.saturating_sub(list.data.len());
+        all.extend(list.data);
+        query.page = list.next_page;
+        if query.page.is_none() {
             break;
         }
     }
     if screen.json {
-        let list = json!({ "data": all, "next_page": page });
+        let list = json!({ "data": all, "next_page": query.page });
         return Ok(screen.answer(list.to_string().as_bytes())?);
     }
     if all.is_empty() {
         screen.line("No checkpoints yet.")?;
         return Ok(());
     }
-    let rows = all.iter().map(row).collect();
+    let rows = all.into_iter().map(row).collect();
     screen.table(&["CHECKPOINT", "AT", "MADE", "BY", "LABEL"], rows)?;
     Ok(())
 }
 
-fn row(checkpoint: &Value) -> Vec<String> {
-    let mut label = one_line(&text(checkpoint, "label"), TEXT_CHARS);
-    if checkpoint.get("final").and_then(Value::as_bool) == Some(true) {
+/// How many events a range has, as text.
+fn events(range: &Range) -> String {
+    let count = range.to.saturating_sub(range.from);
+    counted(usize::try_from(count).unwrap_or(usize::MAX), "event")
+}
+
+fn row(checkpoint: Checkpoint) -> Vec<String> {
+    let mut label = one_line(&checkpoint.label.unwrap_or_default(), TEXT_CHARS);
+    if checkpoint.done {
         label = format!("FINAL {label}");
     }
-    let thread = text(checkpoint, "thread");
-    if !thread.is_empty() {
+    if let Some(thread) = checkpoint.thread.filter(|thread| !thread.is_empty()) {
         label = format!("{label} [{}]", one_line(&thread, TEXT_CHARS));
     }
     vec![
-        text(checkpoint, "id"),
-        number(checkpoint, "position").to_string(),
-        instant(&text(checkpoint, "created_at")),
-        text(checkpoint, "trigger"),
+        checkpoint.id,
+        checkpoint.position.to_string(),
+        instant(&checkpoint.created_at),
+        checkpoint.trigger,
         label.trim().to_owned(),
     ]
 }
 
-fn new_checkpoint(wanted: &args::Checkpoints) -> Outcome<Value> {
-    let mut body = Map::new();
-    let texts = [
-        ("label", &wanted.label),
-        ("thread", &wanted.thread),
-        ("parent", &wanted.parent),
-        ("at", &wanted.at),
-    ];
-    for (name, value) in texts {
-        body.extend(value.as_ref().map(|value| (name.to_owned(), json!(value))));
-    }
-    for (name, file) in [("state", &wanted.state), ("state_delta", &wanted.state_delta)] {
-        if let Some(file) = file {
-            body.insert(name.to_owned(), object(name, file)?);
-        }
-    }
-    if wanted.r#final {
-        body.insert("final".to_owned(), json!(true));
-    }
-    Ok(Value::Object(body))
+fn new_checkpoint(wanted: &args::Checkpoints) -> Outcome<CreateCheckpoint> {
+    let state = |name: &str, file: &Option<PathBuf>| {
+        file.as_ref().map(|file| object(name, file)).transpose()
+    };
+    Ok(CreateCheckpoint {
+        label: wanted.label.clone(),
+        thread: wanted.thread.clone(),
+        parent: wanted.parent.clone(),
+        at: wanted.at.clone(),
+        state: state("state", &wanted.state)?,
+        state_delta: state("state-delta", &wanted.state_delta)?,
+        done: wanted.r#final,
+    })
 }
 
 /// The JSON object in a file, or on standard input.
-fn object(name: &str, file: &Path) -> Outcome<Value> {
+fn object(name: &str, file: &Path) -> Outcome<Map<String, Value>> {
     let failed = |source| Failure::File { path: PathBuf::from(file), source };
     let mut bytes = Vec::new();
     let most = limits::STATE_BYTES_MAX as u64 + 1;
@@ -151,35 +159,29 @@ fn object(name: &str, file: &Path) -> Outcome<Value> {
         bytes = crate::env::files::read(file, most).map_err(failed)?;
     }
     match serde_json::from_slice(&bytes) {
-        Ok(object @ Value::Object(_)) => Ok(object),
-        _ => {
-            Err(Failure::Usage(format!("--{}: a JSON object is expected", name.replace('_', "-"))))
-        }
+        Ok(Value::Object(object)) => Ok(object),
+        _ => Err(Failure::Usage(format!("--{name}: a JSON object is expected"))),
     }
 }
 
-fn place(body: &[u8], screen: &mut Screen) -> Outcome {
-    if screen.json {
-        return Ok(screen.answer(body)?);
-    }
-    show_place(&serde_json::from_slice(body).unwrap_or_default(), screen)
-}
-
-fn show_place(found: &Value, screen: &mut Screen) -> Outcome {
+fn place(found: &CheckpointState, screen: &mut Screen) -> Outcome {
+    let checkpoint = &found.checkpoint;
+    let some = |text: &Option<String>| text.clone().unwrap_or_default();
     let mut lines = vec![
-        ("checkpoint", text(found, "id")),
-        ("label", one_line(&text(found, "label"), 200)),
-        ("at", number(found, "position").to_string()),
-        ("made", instant(&text(found, "created_at"))),
-        ("by", text(found, "trigger")),
-        ("thread", one_line(&text(found, "thread"), 200)),
-        ("follows", text(found, "parent")),
+        ("checkpoint", checkpoint.id.clone()),
+        ("label", one_line(&some(&checkpoint.label), 200)),
+        ("at", checkpoint.position.to_string()),
+        ("made", instant(&checkpoint.created_at)),
+        ("by", checkpoint.trigger.clone()),
+        ("thread", one_line(&some(&checkpoint.thread), 200)),
+        ("follows", some(&checkpoint.parent)),
     ];
-    for name in ["state", "plan"] {
-        let value = found.get(name).filter(|value| !value.is_null());
-        let value = value.filter(|value| value.as_object().is_none_or(|all| !all.is_empty()));
-        lines.extend(value.map(|value| (name, printable(&value.to_string()))));
+    if !found.state.is_empty() {
+        lines.push(("state", printable(&Value::Object(found.state.clone()).to_string())));
     }
+    let is_empty = |plan: &&Value| plan.as_object().is_some_and(Map::is_empty);
+    let plan = found.plan.as_ref().filter(|plan| !plan.is_null() && !is_empty(plan));
+    lines.extend(plan.map(|plan| ("plan", printable(&plan.to_string()))));
     tell(&lines, screen)
 }
 
@@ -196,42 +198,38 @@ pub(super) async fn cursors(
     wanted: args::Cursors,
     screen: &mut Screen,
 ) -> Outcome {
-    let session = &wanted.session;
-    let path = |name: &str| session_path(session, &format!("/cursors/{}", path_part(name)));
-    let request = match (&wanted.put, &wanted.delete) {
-        (Some(name), _) => {
-            let at = wanted.at.as_deref().unwrap_or("end");
-            Request::put(path(name)).json(&json!({ "at": at }))
-        }
-        (None, Some(name)) => Request::delete(path(name)),
-        (None, None) => Request::get(session_path(session, "/cursors")),
-    };
-    let body = client.send(request).await?.body;
-    if screen.json {
-        return Ok(screen.answer(&body)?);
-    }
-    let told: Value = serde_json::from_slice(&body).unwrap_or_default();
-    if let Some(name) = &wanted.delete {
-        screen.line(format!("deleted cursor {name} of {session}"))?;
-        return Ok(());
-    }
+    let session = wanted.session;
+    let named = |name: &String| InCursor(Named { session: session.clone(), name: name.clone() });
     if let Some(name) = &wanted.put {
-        let (position, behind) = (number(&told, "position"), number(&told, "behind"));
+        let at = Some(wanted.at.unwrap_or_else(|| "end".to_owned()));
+        let body = PutCursor { at, ..PutCursor::default() };
+        let cursor = client.call::<SetCursor>(&named(name), &NoQuery {}, &body).await?;
+        if screen.json {
+            return Ok(screen.print(&cursor)?);
+        }
+        let Cursor { position, behind, .. } = cursor;
         screen.line(format!("cursor {name} of {session} at {position}, {behind} to read"))?;
         return Ok(());
     }
-    let found = told.get("data").and_then(Value::as_array).cloned().unwrap_or_default();
-    if found.is_empty() {
+    if let Some(name) = &wanted.delete {
+        let deleted = client.call::<DropCursor>(&named(name), &NoQuery {}, &()).await?;
+        if screen.json {
+            return Ok(screen.print(&deleted)?);
+        }
+        screen.line(format!("deleted cursor {name} of {session}"))?;
+        return Ok(());
+    }
+    let list = client.call::<ListCursors>(&InSession { session }, &NoQuery {}, &()).await?;
+    if screen.json {
+        return Ok(screen.print(&list)?);
+    }
+    if list.data.is_empty() {
         screen.line("No cursors.")?;
         return Ok(());
     }
-    let rows = found.iter().map(|cursor| {
-        vec![
-            text(cursor, "name"),
-            number(cursor, "position").to_string(),
-            number(cursor, "behind").to_string(),
-            instant(&text(cursor, "updated_at")),
-        ]
+    let rows = list.data.into_iter().map(|cursor| {
+        let (position, behind) = (cursor.position.to_string(), cursor.behind.to_string());
+        vec![cursor.name, position, behind, instant(&cursor.updated_at)]
     });
     screen.table(&["CURSOR", "AT", "TO READ", "PUT"], rows.collect())?;
     Ok(())
@@ -239,51 +237,46 @@ pub(super) async fn cursors(
 
 pub(super) async fn wake(client: &Client, wanted: &args::Wake, screen: &mut Screen) -> Outcome {
     let session = &wanted.session;
-    let ttl = wanted.seconds.map(|seconds| ("ttl_seconds".to_owned(), json!(seconds)));
-    let mut body: Map<String, Value> = ttl.into_iter().collect();
-    let request = match (wanted.renew, wanted.release) {
-        (Some(_), _) => {
-            Request::post(session_path(session, "/lease/renew")).json(&Value::Object(body))
+    let (place, ttl_seconds) = (InSession { session: session.clone() }, wanted.seconds);
+    if let Some(token) = wanted.release {
+        let request = Request::of::<ReleaseLease>(&place, &NoQuery {}, &());
+        let released = client.ask::<ReleaseLease>(held(request, Some(token))).await?;
+        if screen.json {
+            return Ok(screen.print(&released)?);
         }
-        (None, Some(_)) => Request::delete(session_path(session, "/lease")),
-        (None, None) => {
-            body.insert("steal".to_owned(), json!(wanted.steal));
-            Request::post(session_path(session, "/wake")).json(&Value::Object(body))
-        }
-    };
-    let answer = client.send(held(request, wanted.renew.or(wanted.release))).await?.body;
-    if screen.json {
-        return Ok(screen.answer(&answer)?);
-    }
-    let told: Value = serde_json::from_slice(&answer).unwrap_or_default();
-    if wanted.release.is_some() {
         screen.line(format!("gave back the lease of {session}"))?;
         return Ok(());
     }
-    let lease = told.get("lease").unwrap_or(&told);
-    let mut lines = vec![
-        ("token", number(lease, "fencing_token").to_string()),
-        ("holds until", instant(&text(lease, "expires_at"))),
-    ];
-    if wanted.renew.is_none() {
-        lines.push(("tail", number(&told, "tail").to_string()));
+    if let Some(token) = wanted.renew {
+        let body = RenewRequest { ttl_seconds };
+        let request = Request::of::<RenewLease>(&place, &NoQuery {}, &body);
+        let lease = client.ask::<RenewLease>(held(request, Some(token))).await?;
+        if screen.json {
+            return Ok(screen.print(&lease)?);
+        }
+        return tell(&lines_of(&lease), screen);
     }
-    let left = told.get("unfinished").filter(|left| !left.is_null());
-    if let Some(left) = left {
-        let since = left.get("since_checkpoint").cloned().unwrap_or_default();
-        let events = number(&since, "to").saturating_sub(number(&since, "from"));
-        let events = counted(usize::try_from(events).unwrap_or(usize::MAX), "event");
-        lines.push(("unfinished", format!("{events} since the last checkpoint")));
-        for call in left.get("open_calls").and_then(Value::as_array).into_iter().flatten() {
-            let (name, at) = (one_line(&text(call, "name"), TEXT_CHARS), number(call, "position"));
-            lines.push(("open call", format!("{name} at {at}")));
+    let body = WakeRequest { steal: wanted.steal, ttl_seconds };
+    let woken = client.call::<WakeSession>(&place, &NoQuery {}, &body).await?;
+    if screen.json {
+        return Ok(screen.print(&woken)?);
+    }
+    let mut lines = lines_of(&woken.lease);
+    lines.push(("tail", woken.tail.to_string()));
+    if let Some(left) = &woken.unfinished {
+        let since = events(&left.since_checkpoint);
+        lines.push(("unfinished", format!("{since} since the last checkpoint")));
+        for call in &left.open_calls {
+            let name = one_line(&call.name, TEXT_CHARS);
+            lines.push(("open call", format!("{name} at {}", call.position)));
         }
     }
     tell(&lines, screen)?;
-    match told.get("last_checkpoint").filter(|last| !last.is_null()) {
-        Some(last) => show_place(last, screen),
-        None => Ok(()),
-    }
+    woken.last_checkpoint.map_or(Ok(()), |last| self::place(&last, screen))
+}
+
+fn lines_of(lease: &Lease) -> Vec<(&'static str, String)> {
+    vec![("token", lease.fencing_token.to_string()), ("holds until", instant(&lease.expires_at))]
 }
 
 pub(super) async fn history(
@@ -291,16 +284,14 @@ pub(super) async fn history(
     wanted: &args::History,
     screen: &mut Screen,
 ) -> Outcome {
-    let request = Request::get("/v1/history")
-        .query_opt("workspace", wanted.workspace.as_ref())
-        .query_opt("limit", wanted.limit);
-    let body = client.send(request).await?.body;
+    let limit = wanted.limit.map(|limit| usize::try_from(limit).unwrap_or(usize::MAX));
+    let query = HistoryQuery { workspace: wanted.workspace.clone(), limit };
+    let answer = client.call::<History>(&Nowhere {}, &query, &()).await?;
     if screen.json {
-        return Ok(screen.answer(&body)?);
+        return Ok(screen.print(&answer)?);
     }
-    let told: Value = serde_json::from_slice(&body).unwrap_or_default();
     let mut paper = Paper::new(screen.columns(), screen.times());
-    readable::history(&told, &mut paper);
+    readable::history(&tree(&answer)?, &mut paper);
     Ok(screen.lines(paper.lines())?)
 }
 

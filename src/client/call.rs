@@ -1,10 +1,12 @@
-//! Calls of declared verbs: the request from what the verb says of itself, the answer as the type it
-//! says. It must not know a verb.
+//! Calls of declared verbs: the request is made from the declaration, the answer is read as the
+//! type it names. It must not know a verb.
 
+use bytes::Bytes;
 use reqwest::Method;
+use serde::de::DeserializeOwned;
 
-use super::{Client, ClientError, Request, path_part};
-use crate::verbs::{Asks, Method as Declared, Place as _, Verb, write_query};
+use super::{Answer, Client, ClientError, Request, path_part};
+use crate::verbs::{Asks, Method as Declared, Place as _, Verb, Written, write_query};
 
 impl Request {
     /// A call of a verb, for a caller that adds headers to it.
@@ -57,9 +59,33 @@ impl Client {
     /// Those of [`Self::call`].
     pub async fn ask<V: Verb>(&self, request: Request) -> Result<V::Answer, ClientError> {
         let answer = self.send(request).await?;
-        serde_json::from_slice(&answer.body).map_err(|error| ClientError::Foreign {
-            address: self.address(),
-            reason: format!("its answer to {} cannot be read ({error})", V::ROUTE.id),
-        })
+        self.read::<V>(&answer)
+    }
+
+    /// The same for a caller that wants the answer's text: it can be read as the verb's.
+    ///
+    /// # Errors
+    /// Those of [`Self::call`].
+    pub async fn checked<V: Verb>(&self, request: Request) -> Result<Bytes, ClientError> {
+        let answer = self.send(request).await?;
+        self.read::<V>(&answer).map(|_| answer.body)
+    }
+
+    fn read<V: Verb>(&self, answer: &Answer) -> Result<V::Answer, ClientError> {
+        let read = serde_json::from_slice(&answer.body);
+        read.map_err(|error| self.unreadable(V::ROUTE.id, &error))
+    }
+
+    /// Reads an answer that is text.
+    ///
+    /// # Errors
+    /// [`ClientError::Foreign`] for a text that does not have the shape.
+    pub fn shape<T: DeserializeOwned>(&self, answer: &Written<T>) -> Result<T, ClientError> {
+        answer.read().map_err(|error| self.unreadable("this call", &error))
+    }
+
+    fn unreadable(&self, call: &str, error: &serde_json::Error) -> ClientError {
+        let reason = format!("its answer to {call} cannot be read ({error})");
+        ClientError::Foreign { address: self.address(), reason }
     }
 }

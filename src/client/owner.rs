@@ -17,6 +17,7 @@ use tokio::{
 };
 
 use super::{Client, ClientError, Request, Target, request::Failure};
+use crate::verbs::{NoQuery, Nowhere, admin};
 
 /// How long an owner may take to open its data directory before its starter stops waiting.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
@@ -123,7 +124,7 @@ impl Client {
     /// [`ClientError::Unreachable`] when nobody is there, [`ClientError::OwnerSilent`] when
     /// somebody is and does not answer.
     pub async fn owner(&self) -> Result<OwnerReport, ClientError> {
-        let request = Request::get("/v1/admin/owner");
+        let request = Request::of::<admin::Owner>(&Nowhere {}, &NoQuery {}, &());
         let answer = match tokio::time::timeout(PROBE_TIMEOUT, self.once(&request)).await {
             Ok(answer) => answer.map_err(Failure::error)?,
             Err(_) => return Err(self.silent().await),
@@ -154,7 +155,7 @@ impl Client {
     /// # Errors
     /// [`ClientError::Refused`] from an owner that was not; [`ClientError::Unreachable`].
     pub async fn step_down(&self) -> Result<(), ClientError> {
-        let request = Request::post("/v1/admin/step-down");
+        let request = Request::of::<admin::StepDown>(&Nowhere {}, &NoQuery {}, &());
         match tokio::time::timeout(PROBE_TIMEOUT, self.once(&request)).await {
             Ok(answer) => answer.map(drop).map_err(Failure::error),
             Err(_) => Err(self.silent().await),

@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json, value::to_raw_value};
 
 use super::{
     delivery::{About, Delivery},
@@ -13,6 +13,8 @@ use crate::{
     client::{Client, ClientError, IDEMPOTENCY_KEY, Request, session_path},
     env::Clock,
     event::SessionId,
+    verbs::{NoQuery, Nowhere, sessions},
+    wire::types::CreateSession,
 };
 
 /// Why an event is not in its session.
@@ -93,17 +95,19 @@ async fn create(
     delivery: &Delivery,
 ) -> Result<Option<u64>, ClientError> {
     let About { title, workspace, client: program } = about;
-    let mut body = Map::new();
-    body.insert("id".to_owned(), json!(session.as_str()));
-    body.insert("title".to_owned(), json!(title));
-    if let Some(workspace) = workspace {
-        body.insert("workspace".to_owned(), json!(workspace));
-    }
+    let raw = |event: &Value| to_raw_value(event).expect("a tree is JSON");
+    let events = delivery.events.iter().map(raw);
     // A session that a crash cut off is found by its last checkpoint.
-    let metadata = json!({ "client": program, "checkpoints": "tool_calls" });
-    body.insert("metadata".to_owned(), metadata);
-    body.insert("initial_events".to_owned(), json!(delivery.events));
-    match client.send(Request::post("/v1/sessions").json(&Value::Object(body))).await {
+    let metadata = [("client", program.as_str()), ("checkpoints", "tool_calls")];
+    let new = CreateSession {
+        id: Some(session.to_string()),
+        title: Some(title.clone()),
+        workspace: workspace.clone(),
+        metadata: Some(metadata.map(|(name, text)| (name.to_owned(), text.to_owned())).into()),
+        initial_events: Some(events.collect()),
+        ..CreateSession::default()
+    };
+    match client.send(Request::of::<sessions::Create>(&Nowhere {}, &NoQuery {}, &new)).await {
         // Another event of the same session was first.
         Err(error) if error.code() == "session_exists" => {
             append(client, session, &delivery.events).await

@@ -5,7 +5,9 @@
 //! prefix, whose end is found by bisection, and the session must end there too. The id of a native
 //! event or of a program's line depends on that event alone: each is stored or not by itself.
 
-use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
 
 use super::{
     BadLine, Draft, ImportError, Sent,
@@ -16,6 +18,8 @@ use super::{
 use crate::{
     client::{Client, ClientError, Request, session_path},
     event::{SessionId, limits},
+    verbs::{InSession, NoQuery, Verb as _, sessions},
+    wire::types::UpdateSession,
 };
 
 /// Most retries of a part after another import of the same conversation was faster.
@@ -48,13 +52,13 @@ pub(super) struct Delivery<'a> {
     shape: Option<&'static str>,
     title: Option<String>,
     workspace: Option<String>,
-    metadata: Map<String, Value>,
+    metadata: BTreeMap<String, String>,
 }
 
 /// The session before the import.
 enum Existing {
     Absent,
-    There { metadata: Value, tail: u64 },
+    There { metadata: BTreeMap<String, String>, tail: u64 },
 }
 
 /// Cuts events into what one batch may hold.
@@ -95,7 +99,7 @@ impl<'a> Delivery<'a> {
             shape: None,
             title: None,
             workspace: None,
-            metadata: Map::new(),
+            metadata: BTreeMap::new(),
         }
     }
 
@@ -111,8 +115,7 @@ impl<'a> Delivery<'a> {
 
     /// Sets the title and metadata of a session created for this conversation.
     pub(super) fn describe(&mut self, about: About, drafts: &[Draft]) {
-        self.metadata =
-            about.metadata().into_iter().map(|(k, v)| (k.to_owned(), Value::from(v))).collect();
+        self.metadata = about.metadata().into_iter().map(|(k, v)| (k.to_owned(), v)).collect();
         self.title = about.title.or_else(|| drafts.iter().find_map(first_words));
     }
 
@@ -238,20 +241,19 @@ impl<'a> Delivery<'a> {
         else {
             return false;
         };
-        *tail > 0 && metadata.get(SHAPE_KEY).and_then(Value::as_str) != Some(shape)
+        *tail > 0 && metadata.get(SHAPE_KEY).map(String::as_str) != Some(shape)
     }
 
     /// Whether the session is to be created.
     async fn look(&mut self) -> Result<bool, ImportError> {
         if self.found.is_none() {
-            let found = self.client.json(Request::get(session_path(&self.session, ""))).await;
+            let place = InSession { session: self.session.clone() };
+            let found = self.client.call::<sessions::Get>(&place, &NoQuery {}, &()).await;
             self.found = Some(match found {
                 Err(error) if is(&error, "session_not_found") => Existing::Absent,
                 found => {
                     let found = found?;
-                    let tail = found.get("tail").and_then(Value::as_u64).unwrap_or(0);
-                    let metadata = found.get("metadata").cloned().unwrap_or_default();
-                    Existing::There { metadata, tail }
+                    Existing::There { metadata: found.metadata, tail: found.tail }
                 }
             });
         }
@@ -264,15 +266,16 @@ impl<'a> Delivery<'a> {
         else {
             return Ok(());
         };
-        let stale: Map<String, Value> = self
+        let stale: BTreeMap<String, Option<String>> = self
             .metadata
             .iter()
             .filter(|(name, value)| metadata.get(name.as_str()) != Some(*value))
-            .map(|(name, value)| (name.clone(), value.clone()))
+            .map(|(name, value)| (name.clone(), Some(value.clone())))
             .collect();
         if !stale.is_empty() {
-            let change = json!({ "metadata": stale });
-            self.client.json(Request::post(session_path(&self.session, "")).json(&change)).await?;
+            let place = InSession { session: self.session.clone() };
+            let change = UpdateSession { metadata: Some(stale), ..UpdateSession::default() };
+            self.client.call::<sessions::Update>(&place, &NoQuery {}, &change).await?;
         }
         Ok(())
     }
@@ -288,9 +291,12 @@ impl<'a> Delivery<'a> {
         body.push_str(&array(drafts));
         body.push('}');
         self.client
-            .send(from_here(Request::post("/v1/sessions")).body(body, "application/json"))
+            .send(
+                from_here(Request::post(sessions::Create::ROUTE.path))
+                    .body(body, "application/json"),
+            )
             .await?;
-        let metadata = Value::Object(self.metadata.clone());
+        let metadata = self.metadata.clone();
         self.found = Some(Existing::There { metadata, tail: drafts.len() as u64 });
         Ok(())
     }

@@ -20,6 +20,8 @@ use crate::{
     client::{Client, ClientError, Request, session_path},
     event::{SessionId, Timestamp, limits},
     secrets::{Recogniser, Report},
+    verbs::{NoQuery, Nowhere, sessions},
+    wire::types::CreateSession,
 };
 
 /// Bytes that may wait in all, and for one session.
@@ -310,16 +312,14 @@ impl Shared {
     }
 
     async fn make(&self, home: &Home) -> Result<(), ClientError> {
-        let mut new = json!({ "id": home.session.as_str() });
-        if let Some(new) = new.as_object_mut() {
-            if let Some(directory) = &self.options.directory {
-                new.insert("workspace".to_owned(), directory.as_str().into());
-            }
-            if home.temporary {
-                new.insert("ttl_seconds".to_owned(), TEMPORARY_SECONDS.into());
-            }
-        }
-        match self.client.send(Request::post("/v1/sessions").json(&new)).await {
+        let new = CreateSession {
+            id: Some(home.session.to_string()),
+            workspace: self.options.directory.clone(),
+            ttl_seconds: home.temporary.then_some(TEMPORARY_SECONDS),
+            ..CreateSession::default()
+        };
+        let request = Request::of::<sessions::Create>(&Nowhere {}, &NoQuery {}, &new);
+        match self.client.send(request).await {
             Err(ClientError::Refused(refusal)) if refusal.code == "session_exists" => Ok(()),
             other => other.map(|_| ()),
         }

@@ -6,13 +6,25 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Asks, Call, Need, NoQuery, Nowhere, OwnerInfo, Route, Serve, Verb, Written, session_id, values,
+    Asks, Call, Need, NoQuery, Nowhere, OwnerInfo, Route, Serve, Verb, Visit, Written, session_id,
+    values,
 };
 use crate::{
     access::Grant,
     service::{EventQuery, Receipt, ServiceError, ServiceResult},
     wire::{answer, types},
 };
+
+pub(super) fn each(visit: &mut impl Visit) {
+    visit.verb::<Owner>();
+    visit.verb::<StepDown>();
+    visit.verb::<Verify>();
+    visit.verb::<Repair>();
+    visit.verb::<Keys>();
+    visit.verb::<RotateKeys>();
+    visit.verb::<AuditLog>();
+    visit.verb::<RecoveryReport>();
+}
 
 #[derive(Debug)]
 pub struct Owner;
@@ -79,10 +91,11 @@ pub struct Verify;
 impl Verb for Verify {
     const ROUTE: Route = Route::post("/v1/admin/verify", "verify", Need::ADMIN);
     const TAG: &'static str = "operations";
-    const ABOUT: &'static str = "Reads every frame of one session, or of all, and checks checksums and chains; with a \
-         receipt that was kept elsewhere also that nothing it saw was taken back. All are those \
-         of the caller, or of every tenant where the credential has the scope `operator`, as has \
-         the user of this machine.";
+    const ABOUT: &'static str = "Reads every frame of one session, or of all, and checks \
+                                 checksums and chains; with a receipt that was kept elsewhere \
+                                 also that nothing it saw was taken back. All are those of the \
+                                 caller, or of every tenant where the credential has the scope \
+                                 `operator`, as has the user of this machine.";
     const ASKS: Asks = Asks::Maybe("Which session; all when absent");
     const ANSWERS: &'static str = "What was read and what was found";
     type Place = Nowhere;
@@ -121,8 +134,9 @@ pub struct Repair;
 impl Verb for Repair {
     const ROUTE: Route = Route::post("/v1/admin/repair", "repair", Need::ADMIN);
     const TAG: &'static str = "operations";
-    const ABOUT: &'static str = "Answers what is lost of a session, or of the store where no session is named; gives it \
-         up when told to. A loss stays a gap for ever.";
+    const ABOUT: &'static str = "Answers what is lost of a session, or of the store where no \
+                                 session is named; gives it up when told to. A loss stays a gap \
+                                 for ever.";
     const ASKS: Asks = Asks::Body("What, and whether to give it up");
     const ANSWERS: &'static str = "What is lost, and whether it was given up";
     type Place = Nowhere;
@@ -245,9 +259,9 @@ pub struct RotateKeys;
 impl Verb for RotateKeys {
     const ROUTE: Route = Route::post("/v1/admin/keys/rotate", "rotateKeys", Need::OPERATOR);
     const TAG: &'static str = "operations";
-    const ABOUT: &'static str = "Wraps some keys of sessions anew, under the master key that the server was given as the \
-         current one; asked again it goes on, until none is behind and the key before is wanted \
-         no more.";
+    const ABOUT: &'static str = "Wraps some keys of sessions anew, under the master key that the \
+                                 server was given as the current one; asked again it goes on, \
+                                 until none is behind and the key before is wanted no more.";
     const ANSWERS: &'static str = "How far it is";
     type Place = Nowhere;
     type Query = NoQuery;

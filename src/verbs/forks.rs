@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Asks, Call, InSession, Need, NoQuery, Route, Serve, Verb, point, session_id};
+use super::{Asks, Call, InSession, Need, NoQuery, Route, Serve, Verb, Visit, point, session_id};
 use crate::{
     event::Point,
     service::{ForkCall, ServiceError, ServiceResult},
@@ -15,6 +15,12 @@ use crate::{
         window::{self, WindowParams},
     },
 };
+
+pub(super) fn each(visit: &mut impl Visit) {
+    visit.verb::<Fork>();
+    visit.verb::<Family>();
+    visit.verb::<Diff>();
+}
 
 #[derive(Debug)]
 pub struct Fork;

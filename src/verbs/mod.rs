@@ -6,7 +6,7 @@ pub mod admin;
 pub mod forks;
 mod place;
 mod query;
-mod retention;
+pub mod retention;
 pub mod routes;
 pub mod sessions;
 #[cfg(feature = "mcp")]
@@ -25,7 +25,6 @@ pub use place::{
     AtEvent, AtStep, InCheckpoint, InCursor, InSession, Named, Nowhere, Parts, Place, session_id,
 };
 pub use query::{NoQuery, read as read_query, write as write_query};
-pub use retention::{Hold, Look, Release, Restore, Sweep};
 pub use values::{Times, point, reversed, types, words};
 pub use written::Written;
 
@@ -141,55 +140,15 @@ pub trait Visit {
     fn verb<V: Serve>(&mut self);
 }
 
-/// Every verb that one generic handler serves. Those in [`routes`] have handlers of their own.
+/// Every verb that one generic handler serves, by groups. Those in [`routes`] have handlers of
+/// their own.
 pub fn each(visit: &mut impl Visit) {
-    visit.verb::<Hold>();
-    visit.verb::<Release>();
-    visit.verb::<Restore>();
-    visit.verb::<Look>();
-    visit.verb::<Sweep>();
-    visit.verb::<sessions::Create>();
-    visit.verb::<sessions::List>();
-    visit.verb::<sessions::Get>();
-    visit.verb::<sessions::Update>();
-    visit.verb::<sessions::Delete>();
-    visit.verb::<sessions::Archive>();
-    visit.verb::<sessions::Erase>();
-    visit.verb::<sessions::Redact>();
-    visit.verb::<forks::Fork>();
-    visit.verb::<forks::Family>();
-    visit.verb::<forks::Diff>();
-    visit.verb::<work::SetCursor>();
-    visit.verb::<work::GetCursor>();
-    visit.verb::<work::DropCursor>();
-    visit.verb::<work::ListCursors>();
-    visit.verb::<work::MakeCheckpoint>();
-    visit.verb::<work::ListCheckpoints>();
-    visit.verb::<work::GetCheckpoint>();
-    visit.verb::<work::ResumeCheckpoint>();
-    visit.verb::<work::WakeSession>();
-    visit.verb::<work::RenewLease>();
-    visit.verb::<work::ReleaseLease>();
-    visit.verb::<work::History>();
-    visit.verb::<views::Index>();
-    visit.verb::<views::Summary>();
-    visit.verb::<views::Step>();
-    visit.verb::<views::Continuation>();
-    visit.verb::<views::Window>();
-    visit.verb::<views::Usage>();
-    visit.verb::<views::Compactions>();
-    #[cfg(feature = "mcp")]
-    visit.verb::<views::Outputs>();
-    #[cfg(feature = "mcp")]
-    visit.verb::<views::LookupToolCache>();
-    visit.verb::<admin::Owner>();
-    visit.verb::<admin::StepDown>();
-    visit.verb::<admin::Verify>();
-    visit.verb::<admin::Repair>();
-    visit.verb::<admin::Keys>();
-    visit.verb::<admin::RotateKeys>();
-    visit.verb::<admin::AuditLog>();
-    visit.verb::<admin::RecoveryReport>();
+    sessions::each(visit);
+    retention::each(visit);
+    forks::each(visit);
+    work::each(visit);
+    views::each(visit);
+    admin::each(visit);
 }
 
 #[cfg(feature = "http")]

@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Call, InSession, Need, NoQuery, Nowhere, Route, Serve, Verb};
+use super::{Call, InSession, Need, NoQuery, Nowhere, Route, Serve, Verb, Visit};
 use crate::{
     service::ServiceResult,
     wire::{
@@ -12,6 +12,14 @@ use crate::{
         types::Session,
     },
 };
+
+pub(super) fn each(visit: &mut impl Visit) {
+    visit.verb::<Hold>();
+    visit.verb::<Release>();
+    visit.verb::<Restore>();
+    visit.verb::<Look>();
+    visit.verb::<Sweep>();
+}
 
 #[derive(Debug)]
 pub struct Hold;

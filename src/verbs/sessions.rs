@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Asks, AtEvent, Call, InSession, Need, NoQuery, Nowhere, Route, Serve, Verb, Written,
+    Asks, AtEvent, Call, InSession, Need, NoQuery, Nowhere, Route, Serve, Verb, Visit, Written,
     session_id, values,
 };
 use crate::{
@@ -14,6 +14,17 @@ use crate::{
     service::{NewSession, ServiceError, ServiceResult, SessionQuery},
     wire::{hosted, json, types},
 };
+
+pub(super) fn each(visit: &mut impl Visit) {
+    visit.verb::<Create>();
+    visit.verb::<List>();
+    visit.verb::<Get>();
+    visit.verb::<Update>();
+    visit.verb::<Delete>();
+    visit.verb::<Archive>();
+    visit.verb::<Erase>();
+    visit.verb::<Redact>();
+}
 
 #[derive(Debug)]
 pub struct Create;
@@ -289,8 +300,9 @@ impl Verb for Redact {
     const ROUTE: Route =
         Route::post("/v1/sessions/{session}/events/{event}/redact", "redactEvent", Need::DELETE);
     const TAG: &'static str = "events";
-    const ABOUT: &'static str = "Takes the body of an event away: no file has it once this is answered, and it is never \
-         served again. Place, id, type and times stay, and so does the chain.";
+    const ABOUT: &'static str = "Takes the body of an event away: no file has it once this is \
+                                 answered, and it is never served again. Place, id, type and \
+                                 times stay, and so does the chain.";
     const ANSWERS: &'static str = "The event as it is served from now on";
     type Place = AtEvent;
     type Query = NoQuery;

@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 #[cfg(feature = "mcp")]
 pub use self::remembered::{LookupToolCache, Outputs, OutputsQuery};
-use super::{AtStep, Call, InSession, Need, Route, Serve, Verb, values::point};
+use super::{AtStep, Call, InSession, Need, Route, Serve, Verb, Visit, values::point};
 use crate::{
     event::Point,
     service::{RecoverCall, ServiceError, ServiceResult},
@@ -22,6 +22,20 @@ use crate::{
 /// Bytes that a token takes in an answer, mostly.
 const TOKEN_BYTES: usize = 8;
 
+pub(super) fn each(visit: &mut impl Visit) {
+    visit.verb::<Index>();
+    visit.verb::<Summary>();
+    visit.verb::<Step>();
+    visit.verb::<Continuation>();
+    visit.verb::<Window>();
+    visit.verb::<Usage>();
+    visit.verb::<Compactions>();
+    #[cfg(feature = "mcp")]
+    visit.verb::<Outputs>();
+    #[cfg(feature = "mcp")]
+    visit.verb::<LookupToolCache>();
+}
+
 #[derive(Debug)]
 pub struct Window;
 
@@ -30,7 +44,10 @@ pub struct Window;
 #[serde(default)]
 pub struct WindowQuery {
     /// Tokens at most; what the token monitor leaves when not said
-    #[cfg_attr(feature = "http", param(value_type = Option<u32>, minimum = 64, maximum = 4_000_000))]
+    #[cfg_attr(
+        feature = "http",
+        param(value_type = Option<u32>, minimum = 64, maximum = 4_000_000)
+    )]
     pub tokens_max: Option<usize>,
     #[doc = "What is done on the way, in this order: \
              `compress[:whitespace,comments,elide,keep=N,tokens=N]`, \
@@ -114,9 +131,10 @@ fn given<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error>
 impl Verb for Index {
     const ROUTE: Route = Route::get("/v1/sessions/{session}/views/index", "viewIndex", Need::READ);
     const TAG: &'static str = "views";
-    const ABOUT: &'static str = "Where the session stands: goal, summary, its steps in a line each, open gaps, sources. \
-         With `find` instead what it says of some words: passages of steps, reasons, gaps, \
-         sources, calls, results and messages, the best match first.";
+    const ABOUT: &'static str = "Where the session stands: goal, summary, its steps in a line \
+                                 each, open gaps, sources. With `find` instead what it says of \
+                                 some words: passages of steps, reasons, gaps, sources, calls, \
+                                 results and messages, the best match first.";
     const ANSWERS: &'static str = "The overview, or what matches";
     type Place = InSession;
     type Query = IndexQuery;

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Asks, Call, Fencing, InCheckpoint, InCursor, InSession, Need, NoQuery, Nowhere, Route, Serve,
-    Verb, point,
+    Verb, Visit, point,
 };
 use crate::{
     event::{Point, Position},
@@ -18,6 +18,21 @@ use crate::{
         WakeAnswer, WakeRequest,
     },
 };
+
+pub(super) fn each(visit: &mut impl Visit) {
+    visit.verb::<SetCursor>();
+    visit.verb::<GetCursor>();
+    visit.verb::<DropCursor>();
+    visit.verb::<ListCursors>();
+    visit.verb::<MakeCheckpoint>();
+    visit.verb::<ListCheckpoints>();
+    visit.verb::<GetCheckpoint>();
+    visit.verb::<ResumeCheckpoint>();
+    visit.verb::<WakeSession>();
+    visit.verb::<RenewLease>();
+    visit.verb::<ReleaseLease>();
+    visit.verb::<History>();
+}
 
 #[derive(Debug)]
 pub struct SetCursor;

@@ -140,6 +140,7 @@ pub struct CreateSession {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
     /// At most 16 pairs of 64 and 512 characters.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<BTreeMap<String, String>>,
     /// What it belongs to, for example a directory or a project.
     #[serde(skip_serializing_if = "Option::is_none")]

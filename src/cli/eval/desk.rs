@@ -20,6 +20,8 @@ use crate::{
     hook::{Hook, Payload, Spool},
     import::{self, Source},
     secrets::Recogniser,
+    verbs::{NoQuery, Nowhere, sessions},
+    wire::types::CreateSession,
 };
 
 /// How long a hook waits for the server: longer than a hook may, so that a slow machine does not
@@ -68,8 +70,8 @@ impl Desk {
 
     /// Makes a session under that name.
     pub(super) async fn create(&self, session: &SessionId) -> Outcome {
-        let body = json!({ "id": session.as_str() });
-        self.client.send(Request::post("/v1/sessions").json(&body)).await?;
+        let body = CreateSession { id: Some(session.to_string()), ..Default::default() };
+        self.client.call::<sessions::Create>(&Nowhere {}, &NoQuery {}, &body).await?;
         Ok(())
     }
 

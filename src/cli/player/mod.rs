@@ -8,7 +8,7 @@ mod rows;
 mod search;
 mod state;
 
-use std::time::Duration;
+use std::{io, time::Duration};
 
 use ratatui::{
     DefaultTerminal,
@@ -24,9 +24,10 @@ use super::{
     page::{Gap, Pages, Query},
     readable::words,
     times::Times,
+    view,
 };
 use crate::{
-    client::{Client, Request, Tail, Told, session_path},
+    client::{Client, Tail, Told},
     event::SessionId,
     projection::body::{is_call, is_result},
 };
@@ -241,13 +242,16 @@ fn row(event: &str) -> Option<Row> {
 
 /// A view of the session as of a position.
 async fn seen(client: &Client, session: &SessionId, shown: Shown, at: u64) -> Outcome<Value> {
-    let path = session_path(session, &format!("/views/{}", shown.which().route()));
-    let mut request = Request::get(path).query("at", at.to_string());
-    if shown == Shown::Window {
-        request = request.query("tokens_max", WINDOW_TOKENS.to_string());
-        request = request.query("format", "anthropic");
-    }
-    let mut view = client.json(request).await?;
+    let view = view::fetch(client, shown.which(), session, None, |request| {
+        let request = request.query("at", at);
+        match shown {
+            Shown::Window => {
+                request.query("tokens_max", WINDOW_TOKENS).query("format", "anthropic")
+            }
+            _ => request,
+        }
+    });
+    let mut view: Value = serde_json::from_slice(&view.await?).map_err(io::Error::from)?;
     // The title of the pane says it.
     if let Some(members) = view.as_object_mut() {
         members.remove("position");

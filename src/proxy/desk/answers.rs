@@ -8,10 +8,11 @@ use serde_json::{Map, Value, json};
 
 use super::{Call, Desk};
 use crate::{
-    client::{ClientError, Request, session_path},
+    client::{ClientError, Request},
     event::SessionId,
     proxy::own,
-    wire::tool_cache::{LookupAnswer, OutputsAnswer},
+    verbs::{InSession, NoQuery, views},
+    wire::tool_cache::{LookupAnswer, LookupRequest},
 };
 
 /// How long a store that did not answer is left alone, so that not every call waits for it.
@@ -94,16 +95,16 @@ impl Desk {
             None if changed > 0 => return Ok(None),
             None => {}
         }
-        let asked = json!({
-            "server": server,
-            "name": call.open.name,
-            "input": call.input,
-            "max_age_seconds": age_max.as_secs(),
-            "tokens_max": self.options.repeats.tokens_max,
-        });
-        let path = session_path(&call.open.home.session, "/tool-cache/lookup");
-        let request = Request::post(path).that_only_reads().json(&asked);
-        Ok(serde_json::from_value(self.client.json(request).await?).ok())
+        let asked = LookupRequest {
+            server: Some(server),
+            name: call.open.name.clone(),
+            input: call.input.clone(),
+            max_age_seconds: Some(age_max.as_secs()),
+            tokens_max: Some(self.options.repeats.tokens_max),
+        };
+        let place = InSession { session: call.open.home.session.clone() };
+        let request = Request::of::<views::LookupToolCache>(&place, &NoQuery {}, &asked);
+        self.client.ask::<views::LookupToolCache>(request.that_only_reads()).await.map(Some)
     }
 
     /// Whether this client got earlier outputs of the call's session.
@@ -122,13 +123,14 @@ impl Desk {
         if !self.give(call) && unseen {
             return None;
         }
-        let request = Request::get(session_path(&call.open.home.session, "/views/outputs"))
-            .query("tokens_max", self.options.repeats.tokens_max);
-        let Some(answer) = self.asked(self.client.json(request)).await else {
+        let place = InSession { session: call.open.home.session.clone() };
+        let tokens_max = Some(self.options.repeats.tokens_max);
+        let query = views::OutputsQuery { tokens_max, ..views::OutputsQuery::default() };
+        let answer = self.client.call::<views::Outputs>(&place, &query, &());
+        let Some(answer) = self.asked(answer).await else {
             self.state().given.remove(&given(call));
             return None;
         };
-        let answer: OutputsAnswer = serde_json::from_value(answer).ok()?;
         let here = format!("{}{}-", self.options.name, call.site.tag);
         let outputs = answer.outputs.iter().filter_map(|output| {
             let call: Value = serde_json::from_str(output.call.get()).ok()?;

@@ -53,7 +53,7 @@ impl Asked {
             Code::SessionNotFound | Code::SessionDeleted | Code::SessionExpired => {
                 match own(&hint.candidates) {
                     [only] => recovering(only),
-                    // Whoever was started for it would be led to it again.
+                    // A caller that was started for it would find it again.
                     _ if self.step.is_some() && self.session.is_none() => {
                         whole("clear_session", json!({}))
                     }
