@@ -174,7 +174,7 @@ pub(super) async fn redact(client: &Client, one: &args::OneEvent, screen: &mut S
     if screen.json {
         return Ok(screen.answer(event.text().as_bytes())?);
     }
-    let position = client.shape(&event)?.position;
+    let position = client.shape::<sessions::Redact, _>(&event)?.position;
     screen.line(format!("redacted {id}, position {position} of {session}"))?;
     Ok(())
 }

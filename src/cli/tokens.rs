@@ -150,7 +150,7 @@ pub(super) async fn audit(client: &Client, wanted: Audit, screen: &mut Screen) -
     if screen.json {
         return Ok(screen.answer(log.text().as_bytes())?);
     }
-    for line in client.shape(&log)?.data {
+    for line in client.shape::<admin::AuditLog, _>(&log)?.data {
         screen.line(on_one_line(line.get()))?;
     }
     Ok(())

@@ -80,8 +80,12 @@ impl Client {
     ///
     /// # Errors
     /// [`ClientError::Foreign`] for a text that does not have the shape.
-    pub fn shape<T: DeserializeOwned>(&self, answer: &Written<T>) -> Result<T, ClientError> {
-        answer.read().map_err(|error| self.unreadable("this call", &error))
+    pub fn shape<V, T>(&self, answer: &Written<T>) -> Result<T, ClientError>
+    where
+        V: Verb<Answer = Written<T>>,
+        T: DeserializeOwned,
+    {
+        answer.read().map_err(|error| self.unreadable(V::ROUTE.id, &error))
     }
 
     fn unreadable(&self, call: &str, error: &serde_json::Error) -> ClientError {

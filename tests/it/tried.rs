@@ -1,8 +1,10 @@
 //! Findings of people who tried the program: an import into a deleted session, a damaged store of
-//! several tenants, a receipt over a damaged past.
+//! several tenants, a receipt over a damaged past; answers that are not this program's.
 
 use std::{
     fs,
+    io::{BufRead as _, BufReader, Read as _, Write as _},
+    net::TcpListener,
     path::{Path, PathBuf},
 };
 
@@ -158,4 +160,53 @@ fn a_backup_says_how_many_of_its_sessions_are_live_and_deleted() {
         ["backup", "restore", backup.to_str().unwrap(), "--data-dir", back.to_str().unwrap()];
     let said = place.run(&back).ok();
     assert!(said.contains("restored 3 sessions, 2 live and 1 deleted"), "{said}");
+}
+
+/// A server that answers `{}` to every request.
+fn answering_nothing() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = BufReader::new(stream.unwrap());
+            let (mut line, mut bytes) = (String::new(), 0);
+            while stream.read_line(&mut line).is_ok_and(|read| read > 2) {
+                let length = line.to_lowercase().strip_prefix("content-length:").map(str::to_owned);
+                bytes = length.map_or(bytes, |length| length.trim().parse().unwrap());
+                line.clear();
+            }
+            stream.read_exact(&mut vec![0; bytes]).unwrap();
+            let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2";
+            write!(stream.get_mut(), "{head}\r\nconnection: close\r\n\r\n{{}}").unwrap();
+        }
+    });
+    url
+}
+
+#[test]
+fn an_answer_that_cannot_be_read_is_an_error_that_names_the_operation() {
+    let (place, url) = (Place::new(), answering_nothing());
+    for (arguments, operation) in [
+        (&["sessions"][..], "listSessions"),
+        (&["show", "s"], "getSession"),
+        (&["view", "s", "usage"], "viewUsage"),
+        (&["view", "s", "index", "--find", "x"], "viewIndex"),
+        (&["delete", "s", "--yes"], "deleteSession"),
+        (&["erase", "s", "--yes"], "eraseSession"),
+        (&["redact", "s", "e", "--yes"], "redactEvent"),
+        (&["hold", "s"], "holdSession"),
+        (&["hold", "s", "--release"], "releaseSession"),
+        (&["restore", "s"], "restoreSession"),
+        (&["retention", "--dry-run"], "getRetention"),
+        (&["retention"], "sweepRetention"),
+        (&["verify"], "verify"),
+        (&["repair", "s"], "repair"),
+        (&["audit"], "getAudit"),
+        (&["keys", "check"], "getKeys"),
+    ] {
+        let ran = place.run(&[arguments, &["--url", &url]].concat());
+        let named = format!("its answer to {operation} cannot be read");
+        assert_ne!(ran.code, 0, "{arguments:?}: {}", ran.out);
+        assert!(ran.err.contains(&named) && ran.out.is_empty(), "{arguments:?}: {ran:?}");
+    }
 }
