@@ -317,22 +317,33 @@ pub fn free_bytes(path: &Path) -> io::Result<u64> {
 ///
 /// # Errors
 /// The error of the file system.
-pub fn lock_beside(path: &Path) -> io::Result<impl Sized + use<>> {
+pub fn lock_beside(path: &Path) -> io::Result<Locked> {
     let file = lock_file(path)?;
     file.lock()?;
-    Ok(file)
+    Ok(Locked(file))
 }
 
 /// The same lock, or `None` while another process holds it.
 ///
 /// # Errors
 /// The error of the file system.
-pub fn try_lock_beside(path: &Path) -> io::Result<Option<impl Sized + use<>>> {
+pub fn try_lock_beside(path: &Path) -> io::Result<Option<Locked>> {
     let file = lock_file(path)?;
     match file.try_lock() {
-        Ok(()) => Ok(Some(file)),
+        Ok(()) => Ok(Some(Locked(file))),
         Err(fs::TryLockError::WouldBlock) => Ok(None),
         Err(fs::TryLockError::Error(error)) => Err(error),
+    }
+}
+
+/// A lock beside a file; it is released when dropped.
+pub struct Locked(fs::File);
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        // A child process between its fork and its exec has the descriptor too: closing this one
+        // alone would leave the lock held until then.
+        let _ = self.0.unlock();
     }
 }
 
