@@ -132,6 +132,7 @@ const CONFINED: &[(&str, &[&str])] = &[
     ("reqwest", &["client/", "proxy/"]),
     ("clap", &["cli/"]),
     ("figment", &["cli/"]),
+    ("jsonc_parser", &["hook/install/"]),
     ("toml_edit", &["hook/install/"]),
     ("anyhow", &["cli/", "main.rs"]),
     // What a library does not do.
