@@ -27,7 +27,7 @@ use super::{
 use crate::{
     client::{Client, Request, Target, session_path},
     env::{Clock, Env, File, clock::SystemClock},
-    event::{Batch, EventType, NewEvent, Origin, Scope, SessionId, SessionKey},
+    event::{Batch, EventType, NewEvent, Origin, Scope, SessionId, SessionKey, kinds},
     store::{
         NewSession, Store,
         local::{Local, Options},
@@ -41,7 +41,6 @@ const SECONDS: f64 = 1.0;
 /// Writers of the rows with many.
 const MANY: usize = 64;
 const EVENT_BYTES: usize = 1024;
-const TYPE: &str = "agent.message";
 const SESSION: &str = "bench";
 /// Size of the disk's file; a writer that reaches its end begins anew.
 const FILE_BYTES: u64 = 64 << 20;
@@ -192,7 +191,7 @@ impl Engine {
         let key = SessionKey { scope: Scope::local(), session: session() };
         let new = NewSession { id: Some(key.session.clone()), ..NewSession::default() };
         store.create(&key.scope, new).await.map_err(io::Error::other)?;
-        let kind = EventType::new(TYPE).expect("a constant that is a type");
+        let kind = EventType::new(kinds::AGENT_MESSAGE).expect("a constant that is a type");
         let body = json!({ "content": text() }).to_string().into();
         Ok(Arc::new(Self { store, key, kind, body }))
     }
@@ -226,7 +225,7 @@ impl Http {
         let client = Client::new(Target::Server(server.url.clone()), connect::random_text())?;
         let new = json!({ "id": SESSION });
         client.json(Request::post("/v1/sessions").json(&new)).await?;
-        let event = json!({ "type": TYPE, "content": text() });
+        let event = json!({ "type": kinds::AGENT_MESSAGE, "content": text() });
         let body = json!({ "events": [event] }).to_string().into();
         Ok(Arc::new(Self { client, path: session_path(&session(), "/events"), body }))
     }

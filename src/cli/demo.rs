@@ -21,7 +21,7 @@ use super::{
 use crate::{
     client::{Client, OwnerTarget, Request, Target, session_path},
     env::host::OwnerSocket,
-    event::SessionId,
+    event::{SessionId, kinds},
     import::{self, Chat, Members, Source},
 };
 
@@ -191,7 +191,7 @@ impl Writer {
 
     /// Appends one event and waits until it is acknowledged.
     async fn append(&mut self, number: u64) -> Outcome<Value> {
-        let event = json!({ "type": "agent.message", "content": format!("note {number}") });
+        let event = json!({ "type": kinds::AGENT_MESSAGE, "content": format!("note {number}") });
         self.input.write_all(format!("{event}\n").as_bytes()).await?;
         let line = self.lines.next_line().await?.unwrap_or_default();
         let answer: Value = serde_json::from_str(&line).unwrap_or_default();

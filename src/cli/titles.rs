@@ -8,7 +8,12 @@ use super::{
     answer::text,
     page::{Pages, Query},
 };
-use crate::{client::Client, event::SessionId, import::Members, projection::typed_by_person};
+use crate::{
+    client::Client,
+    event::{SessionId, kinds},
+    import::Members,
+    projection::typed_by_person,
+};
 
 /// Titles that a hook gives every session of a directory.
 const GENERATED: [&str; 2] = ["Claude Code", "Codex"];
@@ -39,7 +44,7 @@ async fn first_prompt(client: &Client, id: &str) -> Option<String> {
     let query = Query {
         from: Some("0".to_owned()),
         to: Some(EVENTS_MAX.to_string()),
-        types: vec!["user.message".to_owned()],
+        types: vec![kinds::USER_MESSAGE.to_owned()],
         allow_gaps: true,
         ..Query::default()
     };

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     client::{Client, ClientError, Request, session_path},
-    event::{SessionId, limits},
+    event::{SessionId, kinds, limits},
 };
 
 /// Most retries of a part after another import of the same conversation was faster.
@@ -409,7 +409,7 @@ fn array(drafts: &[Sent]) -> String {
 /// A title for people: how the user began.
 fn first_words(draft: &Draft) -> Option<String> {
     let event: Value = serde_json::from_str(&draft.text).ok()?;
-    if event.get("type")?.as_str()? != "user.message" {
+    if event.get("type")?.as_str()? != kinds::USER_MESSAGE {
         return None;
     }
     let content = event.get("content")?;

@@ -9,11 +9,11 @@ use std::{
 
 use super::{
     Findings,
-    body::{self, Confidence, GapBody, GoalBody, SourceBody, StepBody, SummaryBody, kind},
+    body::{self, Confidence, GapBody, GoalBody, SourceBody, StepBody, SummaryBody},
     sources::Sources,
     text::{clip, one_line},
 };
-use crate::event::{Event, Position, Range, Timestamp};
+use crate::event::{Event, Position, Range, Timestamp, kinds};
 
 /// Characters of a step's one line.
 pub const LINE_CHARS_MAX: usize = 120;
@@ -116,12 +116,12 @@ impl Research {
     /// Folds an event; `false` when it is not of research.
     pub(super) fn fold(&mut self, event: &Event, findings: &mut Findings) -> bool {
         let known = match event.kind.as_str() {
-            kind::GOAL => self.fold_goal(event),
-            kind::STEP => self.fold_step(event, findings),
-            kind::GAP_OPENED => self.fold_gap_opened(event, findings),
-            kind::GAP_CLOSED => self.fold_gap_closed(event, findings),
-            kind::SUMMARY => self.fold_summary(event),
-            kind::SOURCE => self.fold_source(event, findings),
+            kinds::RESEARCH_GOAL => self.fold_goal(event),
+            kinds::RESEARCH_STEP => self.fold_step(event, findings),
+            kinds::RESEARCH_GAP_OPENED => self.fold_gap_opened(event, findings),
+            kinds::RESEARCH_GAP_CLOSED => self.fold_gap_closed(event, findings),
+            kinds::RESEARCH_SUMMARY => self.fold_summary(event),
+            kinds::SOURCE_FOUND => self.fold_source(event, findings),
             _ => return false,
         };
         if known.is_some() {

@@ -18,7 +18,7 @@ use tokio::{
 use super::{Options, recent::Recent};
 use crate::{
     client::{Client, ClientError, Request, session_path},
-    event::{SessionId, Timestamp, limits},
+    event::{SessionId, Timestamp, kinds, limits},
     secrets::{Recogniser, Report},
 };
 
@@ -338,7 +338,7 @@ impl Shared {
         let said = format!("{lost} events were not recorded");
         notify(&format!("recording continues; {said}"));
         let error = json!({ "type": "recording_gap", "message": said, "events": lost });
-        let event = json!({ "type": "session.error", "error": error }).to_string();
+        let event = json!({ "type": kinds::SESSION_ERROR, "error": error }).to_string();
         let events: Vec<_> = RawValue::from_string(event).into_iter().collect();
         if self.try_deliver(home, &events).await.is_err() {
             self.lanes().lose(&home.session, lost);

@@ -15,8 +15,7 @@ use super::{
     directory::{Local, Meant, meant},
 };
 use crate::{
-    event::{Batch, Position, Scope, SessionId},
-    projection::remembered::CLEARED,
+    event::{Batch, Position, Scope, SessionId, kinds},
     store::{Listing, SessionInfo},
 };
 
@@ -162,9 +161,9 @@ impl Service {
             Some(last) => self.event_at(&key, Position(last)).await?,
             None => None,
         };
-        if last.is_none_or(|last| last.kind.as_str() != CLEARED) {
+        if last.is_none_or(|last| last.kind.as_str() != kinds::CONTEXT_CLEARED) {
             let body = Bytes::from_static(br#"{"by":"clear_session"}"#);
-            let events = vec![event(CLEARED, caller.origin, body)];
+            let events = vec![event(kinds::CONTEXT_CLEARED, caller.origin, body)];
             let batch = Batch { events, ..Batch::default() };
             self.append(caller, session, batch, false).await?;
         }

@@ -2,7 +2,10 @@
 
 use std::sync::atomic::Ordering;
 
-use super::{Caller, Code, Counters, Service, ServiceError, ServiceResult, store_error::unwritten};
+use super::{
+    Caller, Code, Counters, Service, ServiceError, ServiceResult, admit::admit,
+    store_error::unwritten,
+};
 use crate::{
     event::{Batch, Event, NewEvent, Position, SessionId, limits},
     store::{Appended, Receipt, StoreError},
@@ -54,9 +57,10 @@ impl Service {
         &self,
         caller: &Caller,
         session: &SessionId,
-        batch: Batch,
+        mut batch: Batch,
         create: bool,
     ) -> ServiceResult<Emitted> {
+        admit(&mut batch.events, "events")?;
         let events = batch.events.clone();
         let appended = self.append_and_add(caller, session, batch, create).await?;
         Ok(Emitted::of(events, appended))

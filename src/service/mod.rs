@@ -3,6 +3,7 @@
 //! client.
 
 mod added;
+mod admit;
 mod audit;
 mod bind;
 mod checkpoints;

@@ -3,14 +3,14 @@
 
 use super::{BoundBy, Caller, Code, Found, Service, ServiceError, ServiceResult, Via};
 use crate::{
-    event::{Position, Range, SessionId, SessionKey, Timestamp, limits},
+    event::{Position, Range, SessionId, SessionKey, Timestamp, kinds, limits},
     harness::{
         self, Cursor, GapLine, IndexLine, List, Overview, Purse, RejectedLine, SourceLine,
         StepPlace, StepView,
     },
     projection::{
         Facts, Research,
-        body::{self, StepBody, kind},
+        body::{self, StepBody},
     },
     store::{Fill, Read, SessionInfo},
 };
@@ -226,7 +226,7 @@ impl Service {
         let events = self.store.read(key, read).await?.events;
         let event = events.into_iter().find(|event| event.position == found.place.position);
         let step = event
-            .filter(|event| event.kind.as_str() == kind::STEP)
+            .filter(|event| event.kind.as_str() == kinds::RESEARCH_STEP)
             .and_then(|event| Some((body::read::<StepBody>(&event.body)?, event.processed_at)));
         let Some((step, at)) = step else {
             return Err(ServiceError::new(Code::StepNotFound, "the step's text is gone"));

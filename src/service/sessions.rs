@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::{
     Caller, Emitted, RESERVED_METADATA, Service, ServiceError, ServiceResult, Status,
-    added::Follows, page, store_error::unwritten,
+    added::Follows, admit::admit, page, store_error::unwritten,
 };
 use crate::{
     event::{Batch, SessionId, Timestamp, limits},
@@ -63,8 +63,9 @@ impl Service {
     pub async fn create_session(
         &self,
         caller: &Caller,
-        new: NewSession,
+        mut new: NewSession,
     ) -> ServiceResult<(SessionInfo, Emitted)> {
+        admit(&mut new.events.events, "initial_events")?;
         check_text("title", new.title.as_deref(), limits::TITLE_CHARS_MAX)?;
         check_text("workspace", new.workspace.as_deref(), limits::WORKSPACE_CHARS_MAX)?;
         check_metadata(&new.metadata)?;

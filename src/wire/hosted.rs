@@ -311,13 +311,3 @@ pub fn wanted(by: RunBy<'_>) -> Vec<Wanted> {
     let unknown = by.unknown.map(|id| pair(NEVER, id.to_owned(), None));
     agent.into_iter().chain(version).chain(unknown).collect()
 }
-
-/// Adds the name of an outcome to the body of the event that defines it: on the Managed Agents wire
-/// the server gives it, and its client relies on that. It follows from the body, so that a retry
-/// says the same.
-pub(super) fn name_outcome(body: &mut Vec<u8>) {
-    let hash = blake3::hash(body).to_hex();
-    let name: String = hash.chars().take(24).collect();
-    let comma = if body.len() > 1 { "," } else { "" };
-    body.extend(format!("{comma}\"outcome_id\":\"outc_{name}\"").bytes());
-}

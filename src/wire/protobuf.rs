@@ -77,7 +77,7 @@ fn event(sent: pb::NewEvent, origin: Origin) -> ServiceResult<NewEvent> {
         return Err(ServiceError::new(Code::BodyTooLarge, message));
     }
     let body = if sent.body.is_empty() { Bytes::from_static(b"{}") } else { sent.body };
-    json::bare_body(&kind, json::utf8(&body)?)?;
+    json::bare_body(json::utf8(&body)?)?;
     Ok(NewEvent {
         id: id.map_err(|error| invalid("id", error))?,
         kind,

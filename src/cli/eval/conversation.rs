@@ -11,6 +11,7 @@ use super::{
     grammar::{Grammar, Words, capitalised},
     research::{Fact, Place},
 };
+use crate::event::kinds;
 use crate::{
     cli::failure::{Failure, Outcome},
     env::files,
@@ -51,17 +52,17 @@ pub(super) fn conversation(seed: u64) -> Conversation {
         let amount = format!("{}.{:02} EUR", talk.dice.between(20, 4_000), talk.dice.below(100));
         request = format!("{}: {}", capitalised(&talk.slot("request")), talk.slot("detail"));
         request = request.replace("<o>", &order);
-        talk.say("user.message", &request);
+        talk.say(kinds::USER_MESSAGE, &request);
         talk.call("get_order", &json!({ "order_id": order }), &format!("{order}: shipped"));
         let answer = talk.slot("answer").replace("<o>", &order);
-        talk.say("agent.message", &answer);
+        talk.say(kinds::AGENT_MESSAGE, &answer);
         if at.contains(&number) && !changes.iter().any(|change| change.subject == order) {
             let word = talk.slot("assent");
-            talk.say("user.message", &word);
+            talk.say(kinds::USER_MESSAGE, &word);
             let name = *talk.dice.of(&["refund_order", "update_order", "book_delivery"]);
             let input = json!({ "order_id": order, "amount": amount });
             talk.call(name, &input, &format!("{order} is done, {amount}"));
-            talk.say("agent.message", &format!("It is done for {order}."));
+            talk.say(kinds::AGENT_MESSAGE, &format!("It is done for {order}."));
             changes.push(Fact {
                 place: Place::Description,
                 step: number as u64,
@@ -70,9 +71,9 @@ pub(super) fn conversation(seed: u64) -> Conversation {
             });
         }
         let small = talk.slot("small");
-        talk.say("user.message", &small);
+        talk.say(kinds::USER_MESSAGE, &small);
         let small = talk.slot("reply");
-        talk.say("agent.message", &small);
+        talk.say(kinds::AGENT_MESSAGE, &small);
     }
     Conversation { events: talk.events, request, changes }
 }
@@ -95,10 +96,11 @@ impl Talk {
     fn call(&mut self, name: &str, input: &Value, result: &str) {
         self.calls += 1;
         let id = format!("call-{}", self.calls);
-        self.events
-            .push(json!({ "type": "agent.tool_use", "name": name, "call_id": id, "input": input }));
+        self.events.push(
+            json!({ "type": kinds::AGENT_TOOL_USE, "name": name, "call_id": id, "input": input }),
+        );
         self.events.push(json!({
-            "type": "agent.tool_result", "call_id": id, "content": result, "is_error": false,
+            "type": kinds::AGENT_TOOL_RESULT, "call_id": id, "content": result, "is_error": false,
         }));
     }
 }

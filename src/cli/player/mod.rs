@@ -27,8 +27,7 @@ use super::{
 };
 use crate::{
     client::{Client, Request, Tail, Told, session_path},
-    event::SessionId,
-    projection::body::{is_call, is_result},
+    event::{SessionId, kinds},
 };
 use rows::{Link, PAGE_EVENTS, Row};
 use state::{Hit, Hunt, Key, News, Player, Shown, Want};
@@ -225,8 +224,8 @@ fn row(event: &str) -> Option<Row> {
     let own = words::word(&event, "id").to_owned();
     let id = event.as_object().and_then(words::call_id).map(str::to_owned);
     let link = match kind.as_str() {
-        kind if is_call(kind) => Some(Link::Call(id.unwrap_or(own))),
-        kind if is_result(kind) => id.map(Link::Result),
+        kind if kinds::is_call(kind) => Some(Link::Call(id.unwrap_or(own))),
+        kind if kinds::is_result(kind) => id.map(Link::Result),
         _ => None,
     };
     Some(Row {

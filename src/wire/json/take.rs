@@ -9,10 +9,7 @@ use super::{LEVELS_INSIDE, RESERVED, Refused, check, field, text};
 use crate::{
     event::{EventId, EventType, NewEvent, Origin, Position, Timestamp, limits},
     service::{Code, ServiceError, ServiceResult},
-    wire::{
-        hosted,
-        scan::{Flaw, Scanner, unescaped},
-    },
+    wire::scan::{Flaw, Scanner, unescaped},
 };
 
 /// One event from its JSON object text.
@@ -149,7 +146,6 @@ fn members(scanner: &mut Scanner<'_>, origin: Origin) -> Result<NewEvent, Refuse
     }
     scanner.take(b'{', "an object is missing")?;
     let mut head = Head::default();
-    let mut found_by = None;
     let mut body = vec![b'{'];
     let mut seen: HashSet<Cow<'_, [u8]>> = HashSet::new();
     let mut chunk = scanner.at();
@@ -160,9 +156,6 @@ fn members(scanner: &mut Scanner<'_>, origin: Origin) -> Result<NewEvent, Refuse
         chunk = scanner.at() + 1;
         let key = unescaped(key);
         if !head.take(&key, value)? {
-            if key.as_ref() == b"found_by" {
-                found_by = Some(value);
-            }
             if body.len() > 1 {
                 body.push(b',');
             }
@@ -173,15 +166,7 @@ fn members(scanner: &mut Scanner<'_>, origin: Origin) -> Result<NewEvent, Refuse
         }
     }
     let Some(kind) = head.kind else { return field("type", "it is missing") };
-    if kind.as_str() == "user.define_outcome" && !seen.contains(b"outcome_id".as_slice()) {
-        hosted::name_outcome(&mut body);
-    }
     body.push(b'}');
-    // What another log says that its server found is told as brought in.
-    let claims = found_by.is_some_and(|value| by_server(&kind, b"found_by", value));
-    if claims && origin != Origin::Import {
-        return field("found_by", "only the server says that it found a source");
-    }
     Ok(NewEvent {
         id: head.id,
         kind,
@@ -233,14 +218,14 @@ impl Head {
 ///
 /// # Errors
 /// `invalid_json`; `invalid_request` naming the member.
-pub fn bare_body(kind: &EventType, body: &str) -> ServiceResult<()> {
+pub fn bare_body(body: &str) -> ServiceResult<()> {
     let mut scanner = Scanner::new(body);
-    let checked = bare_members(&mut scanner, kind);
+    let checked = bare_members(&mut scanner);
     let ended = checked.and_then(|()| scanner.end().map_err(Refused::Text));
     ended.map_err(|refused| refused.into_error(""))
 }
 
-fn bare_members(scanner: &mut Scanner<'_>, kind: &EventType) -> Result<(), Refused> {
+fn bare_members(scanner: &mut Scanner<'_>) -> Result<(), Refused> {
     if scanner.peek() != Some(b'{') {
         scanner.value(LEVELS_INSIDE)?;
         return field("body", "a JSON object is expected");
@@ -248,22 +233,14 @@ fn bare_members(scanner: &mut Scanner<'_>, kind: &EventType) -> Result<(), Refus
     scanner.take(b'{', "an object is missing")?;
     let mut seen: HashSet<Cow<'_, [u8]>> = HashSet::new();
     while let Some(key) = scanner.next_key(seen.is_empty())? {
-        let value = scanner.value(LEVELS_INSIDE)?;
+        scanner.value(LEVELS_INSIDE)?;
         let key = unescaped(key);
         if RESERVED.iter().any(|reserved| reserved.as_bytes() == key.as_ref()) {
             return field(&String::from_utf8_lossy(&key), "reserved: it has a field of its own");
-        }
-        if by_server(kind, &key, value) {
-            return field("found_by", "only the server says that it found a source");
         }
         if let Some(twice) = seen.replace(key) {
             return field(&String::from_utf8_lossy(&twice), "the key comes twice");
         }
     }
     Ok(())
-}
-
-/// Whether a member claims what only the server may: that it found a source itself.
-fn by_server(kind: &EventType, key: &[u8], value: &str) -> bool {
-    kind.as_str() == "source.found" && key == b"found_by" && unescaped(value).as_ref() == b"server"
 }

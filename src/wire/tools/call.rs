@@ -249,9 +249,19 @@ async fn emit_event(
         key: key.cloned(),
         ..Batch::default()
     };
-    let emitted = service.emit(caller, &session, batch, false).await?;
+    let emitted = service.emit(caller, &session, batch, false).await.map_err(of_the_event)?;
     service.bind(caller, via, &session);
     answer_json(&EmitAnswer::of(&session, by, &emitted))
+}
+
+/// The tool takes one event, so its members are named without the list around it.
+fn of_the_event(mut error: ServiceError) -> ServiceError {
+    let field = error.hint.field.as_deref().and_then(|field| field.strip_prefix("events[0]."));
+    if let Some(field) = field.map(str::to_owned) {
+        error.message = error.message.replacen("events[0].", "", 1);
+        error.hint.field = Some(field);
+    }
+    error
 }
 
 async fn fork_session(
