@@ -186,7 +186,7 @@ impl Service {
                      clear_session and start another with sequential_search stepNumber 1"
                 }
             };
-            error.hint.action = Some(action.to_owned());
+            error = error.action(action);
             error.hint.candidates = candidates;
         }
         error

@@ -51,7 +51,7 @@ pub use continuing::{ContinueCall, Continued};
 pub use cursors::CursorAt;
 pub use diff::Difference;
 pub use emit::Emitted;
-pub use error::{Candidate, Code, Hint, NextCall, ServiceError, ServiceResult};
+pub use error::{Candidate, Code, Hint, Next, NextCall, ServiceError, ServiceResult};
 pub use find::{Found, FoundLine};
 pub use flow::{Answered, Asked, Flow};
 pub use fork::ForkCall;

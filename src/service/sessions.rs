@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::{
-    Caller, Emitted, RESERVED_METADATA, Service, ServiceError, ServiceResult, Status,
+    Caller, Emitted, Next, RESERVED_METADATA, Service, ServiceError, ServiceResult, Status,
     added::Follows, admit::admit, page, store_error::unwritten,
 };
 use crate::{
@@ -220,10 +220,9 @@ impl Service {
                 let lifetimes = self.store.lifetimes();
                 Ok((!now).then(|| lifetimes.deleted_goes_at(info.used_at)))
             }
-            Err(error @ StoreError::DiskFull) => Err(unwritten(error).action(format!(
-                "delete it without the possibility of restoring it, which frees its bytes: \
-                 `sessionlog delete {session} --now`, or DELETE /v1/sessions/{session}?now=true"
-            ))),
+            Err(error @ StoreError::DiskFull) => Err(unwritten(error)
+                .action("delete it without the possibility of restoring it, which frees its bytes")
+                .next(Next::DeleteNow(session.clone()))),
             Err(error) => Err(unwritten(error)),
         }
     }

@@ -1,7 +1,7 @@
 //! Domain values to wire shapes and back. The only place that knows both spellings. It must not
 //! decide anything.
 
-use super::{hosted, types};
+use super::{hosted, next, types};
 use crate::{
     event::{Origin, Position, Range, Scope, SessionKey},
     service::{self, Candidate, Gap, Head, Hint, Receipt, ServiceError, SessionInfo},
@@ -225,7 +225,7 @@ pub fn hint(hint: &Hint) -> types::RecoveryHint {
         accepted_at: None,
     });
     types::RecoveryHint {
-        action: hint.action.clone(),
+        action: next::action(hint),
         retryable: hint.retryable,
         retry_after_seconds: hint.retry_after_seconds,
         field: hint.field.clone(),
