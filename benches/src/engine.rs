@@ -206,7 +206,7 @@ impl Writer {
         loop {
             let at = usize::try_from(self.numbers.below(self.keys.len() as u64)).unwrap_or(0);
             let Some(key) = self.keys.get(at) else { return Ok(round) };
-            let batch = Batch { events: vec![event(self.samples.next())], ..Batch::default() };
+            let batch = Batch { events: [event(self.samples.next())].into(), ..Batch::default() };
             self.store.append(key, batch).await?;
             let now = self.clock.monotonic();
             round.add(1, now.saturating_sub(asked));

@@ -16,8 +16,8 @@ use super::{
 };
 use sessionlog::{
     env::Clock,
-    event::{Batch, EventType, NewEvent, Origin, Scope, SessionId, SessionKey},
-    projection::body::{self, StepBody, kind},
+    event::{Batch, EventType, NewEvent, Origin, Scope, SessionId, SessionKey, kinds},
+    projection::body::{self, StepBody},
     service::{Caller, ResearchOptions, Service, Via},
     store::{
         NewSession, Store,
@@ -185,7 +185,7 @@ fn fill(site: &mut Site, local: &Local, steps: usize) -> Outcome {
     let key = SessionKey { scope: scope.clone(), session: id.clone() };
     let new = NewSession { id: Some(id), ..NewSession::default() };
     site.wait(local.create(&scope, new))?.map_err(io::Error::other)?;
-    let kind = EventType::new(kind::STEP).expect("it keeps to the alphabet");
+    let kind = EventType::new(kinds::RESEARCH_STEP).expect("it keeps to the alphabet");
     let mut number = 0;
     while number < steps {
         let to = (number + BATCH).min(steps);
@@ -198,7 +198,7 @@ fn fill(site: &mut Site, local: &Local, steps: usize) -> Outcome {
             body: body::write(&step(&mut site.samples, number)),
         };
         let events = (number + 1..=to).map(event).collect();
-        let batch = Batch { events, ..Batch::default() };
+        let batch = Batch { events: events.into(), ..Batch::default() };
         site.wait(local.append(&key, batch))?.map_err(io::Error::other)?;
         site.bar.set_message(format!("research: {to} of {steps} steps"));
         number = to;

@@ -207,7 +207,7 @@ impl Append for Engine {
             position: None,
             body: self.body.clone(),
         };
-        let batch = Batch { events: vec![event], ..Batch::default() };
+        let batch = Batch { events: [event].into(), ..Batch::default() };
         self.store.append(&self.key, batch).await.map_err(io::Error::other)?;
         Ok(())
     }

@@ -199,7 +199,8 @@ impl Service {
             if events.is_empty() {
                 return Ok(false);
             }
-            let batch = Batch { events, if_position: Some(position), ..Batch::default() };
+            let batch =
+                Batch { events: events.into(), if_position: Some(position), ..Batch::default() };
             match self.append(caller, session, batch, false).await {
                 Ok(_) => return Ok(true),
                 // Another writer appended in between, and may have added it.

@@ -99,7 +99,7 @@ impl Service {
             created_at: None,
             body: bytes::Bytes::copy_from_slice(body.as_bytes()),
         };
-        let batch = || Batch { events: vec![event.clone()], ..Batch::default() };
+        let batch = || Batch { events: [event.clone()].into(), ..Batch::default() };
         let key = caller.key(&session);
         let appended = match self.durable(self.store.append(&key, batch())).await {
             Err(StoreError::SessionNotFound { .. }) => {

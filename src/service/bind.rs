@@ -164,7 +164,7 @@ impl Service {
         if last.is_none_or(|last| last.kind.as_str() != kinds::CONTEXT_CLEARED) {
             let body = Bytes::from_static(br#"{"by":"clear_session"}"#);
             let events = vec![event(kinds::CONTEXT_CLEARED, caller.origin, body)];
-            let batch = Batch { events, ..Batch::default() };
+            let batch = Batch { events: events.into(), ..Batch::default() };
             self.append(caller, session, batch, false).await?;
         }
         Ok(())

@@ -1,6 +1,6 @@
 //! emitEvent: one batch, all or nothing, durable before the answer. It must not look inside a body.
 
-use std::sync::atomic::Ordering;
+use std::sync::{Arc, atomic::Ordering};
 
 use super::{
     Caller, Code, Counters, Service, ServiceError, ServiceResult, admit::admit,
@@ -27,18 +27,18 @@ pub struct Emitted {
 }
 
 impl Emitted {
-    pub(super) fn of(events: Vec<NewEvent>, appended: Appended) -> Self {
-        let kept = |(new, placed): (NewEvent, crate::store::Placed)| Event {
+    pub(super) fn of(events: &[NewEvent], appended: Appended) -> Self {
+        let kept = |(new, placed): (&NewEvent, crate::store::Placed)| Event {
             position: placed.position,
             id: placed.id,
-            kind: new.kind,
+            kind: new.kind.clone(),
             origin: new.origin,
             created_at: new.created_at,
             processed_at: placed.processed_at,
-            body: new.body,
+            body: new.body.clone(),
         };
         Self {
-            events: events.into_iter().zip(appended.events).map(kept).collect(),
+            events: events.iter().zip(appended.events).map(kept).collect(),
             first_position: appended.first_position,
             next_position: appended.next_position,
             receipt: appended.receipt,
@@ -60,10 +60,10 @@ impl Service {
         mut batch: Batch,
         create: bool,
     ) -> ServiceResult<Emitted> {
-        admit(&mut batch.events, "events")?;
-        let events = batch.events.clone();
+        admit(Arc::make_mut(&mut batch.events), "events")?;
+        let events = Arc::clone(&batch.events);
         let appended = self.append_and_add(caller, session, batch, create).await?;
-        Ok(Emitted::of(events, appended))
+        Ok(Emitted::of(&events, appended))
     }
 
     /// Appends a batch and returns the positions of its events.

@@ -249,7 +249,7 @@ impl Ends {
         batch: ServiceResult<Batch>,
     ) -> ServiceResult<Appended> {
         let mut batch = batch?;
-        admit(&mut batch.events, "events")?;
+        admit(Arc::make_mut(&mut batch.events), "events")?;
         self.service.append_and_add(&self.caller, session, batch, self.create).await
     }
 }
@@ -266,7 +266,7 @@ fn joined<T>(group: &[Asked<T>], mut counting: Counting) -> Batch {
         }
     }
     let fence = group.first().and_then(fence);
-    Batch { events, fence, ..Batch::default() }
+    Batch { events: events.into(), fence, ..Batch::default() }
 }
 
 /// Gives each batch its part of the common answer.

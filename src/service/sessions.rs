@@ -1,7 +1,7 @@
 //! Verbs on whole sessions: create, list, get, update, archive, delete. Checks the limits of a
 //! session's title and metadata; it must not touch events.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
     Caller, Emitted, Next, RESERVED_METADATA, Service, ServiceError, ServiceResult, Status,
@@ -65,7 +65,7 @@ impl Service {
         caller: &Caller,
         mut new: NewSession,
     ) -> ServiceResult<(SessionInfo, Emitted)> {
-        admit(&mut new.events.events, "initial_events")?;
+        admit(Arc::make_mut(&mut new.events.events), "initial_events")?;
         check_text("title", new.title.as_deref(), limits::TITLE_CHARS_MAX)?;
         check_text("workspace", new.workspace.as_deref(), limits::WORKSPACE_CHARS_MAX)?;
         check_metadata(&new.metadata)?;
@@ -88,7 +88,7 @@ impl Service {
         if self.follow_up(caller, &info.key.session, follows, &mut appended).await {
             info = self.store.info(&info.key).await?;
         }
-        Ok((info, Emitted::of(batch.events, appended)))
+        Ok((info, Emitted::of(&batch.events, appended)))
     }
 
     /// A page of the caller's sessions, by creation.

@@ -55,7 +55,13 @@ impl Service {
             .map(|source| event(kinds::SOURCE_FOUND, caller.origin, body::write(source)))
             .collect();
         if !events.is_empty() {
-            self.emit(caller, &session, Batch { events, key, ..Batch::default() }, false).await?;
+            self.emit(
+                caller,
+                &session,
+                Batch { events: events.into(), key, ..Batch::default() },
+                false,
+            )
+            .await?;
         }
         self.bind(caller, via, &session);
         let total = self.with_facts(&session_key, |_, facts| count(facts)).await?;

@@ -75,7 +75,7 @@ fn read<'a>(
     if session.is_none() {
         return Err(ServiceError::invalid("session", "it is missing"));
     }
-    batch.events = events.ok_or_else(|| ServiceError::invalid("events", "it is missing"))?;
+    batch.events = events.ok_or_else(|| ServiceError::invalid("events", "it is missing"))?.into();
     Ok(batch)
 }
 

@@ -244,7 +244,7 @@ async fn emit_event(
     let event = json::event(&text, caller.origin)?;
     let (session, by) = service.bound(caller, via, session.as_ref()).await?;
     let batch = Batch {
-        events: vec![event],
+        events: [event].into(),
         if_position: arguments.if_position.map(Position),
         key: key.cloned(),
         ..Batch::default()
