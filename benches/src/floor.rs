@@ -2,10 +2,7 @@
 //! next, through the very file seam the engine uses. Whatever keeps events can be this fast and no
 //! faster. It must not be clever: a floor that is better than it looks would flatter nobody.
 
-use std::{
-    io,
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
-};
+use std::{io, sync::Arc};
 
 use tokio::sync::oneshot;
 
@@ -15,7 +12,10 @@ use super::{
     sample::{EVENT_BYTES, Samples},
     site::Site,
 };
-use sessionlog::env::{Clock, Env, File};
+use sessionlog::env::{
+    Clock, Env, File,
+    sync::{Condvar, Mutex, MutexGuard},
+};
 
 pub(super) const CELLS: &[Cell] = &[
     cell("floor.append.1", "1 writer, zeroed file: write, sync", 1, 1, zeroed),
@@ -179,11 +179,11 @@ struct Waiting {
 
 impl Shared {
     fn state(&self) -> MutexGuard<'_, Waiting> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     fn wait<'a>(&self, state: MutexGuard<'a, Waiting>) -> MutexGuard<'a, Waiting> {
-        self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
+        self.changed.wait(state)
     }
 
     /// Writes and syncs a group at the place after the last.

@@ -3,10 +3,7 @@
 //! calls and nothing else. What the engine makes of many sessions cannot be nearer to one session
 //! than this is. It must not be clever, nor share code with the engine but its file seam.
 
-use std::{
-    io,
-    sync::{Condvar, Mutex, MutexGuard, PoisonError},
-};
+use std::io;
 
 use super::{
     cell::{Cell, Group, Limits, Load, Prepared, Round},
@@ -15,7 +12,10 @@ use super::{
     sample::EVENT_BYTES,
     site::Site,
 };
-use sessionlog::env::{Env, File};
+use sessionlog::env::{
+    Env, File,
+    sync::{Condvar, Mutex, MutexGuard},
+};
 
 pub(super) const CELLS: &[Cell] = &[
     Cell::durable(Group::Floor, "floor.lasting.64", "64 events a group, then one file", 1, 1, one),
@@ -91,14 +91,14 @@ struct Turn {
 
 impl Turn {
     fn progress(&self) -> MutexGuard<'_, Progress> {
-        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+        self.progress.lock()
     }
 
     /// Waits until it is so, or nothing more comes.
     fn until(&self, is_so: impl Fn(&Progress) -> bool) -> MutexGuard<'_, Progress> {
         let mut progress = self.progress();
         while !(is_so(&progress) || progress.over || progress.failed) {
-            progress = self.changed.wait(progress).unwrap_or_else(PoisonError::into_inner);
+            progress = self.changed.wait(progress);
         }
         progress
     }
@@ -134,7 +134,7 @@ impl Lasting {
 
     /// Copies what is written whenever enough of it waits, until all of it is copied.
     fn copy(&self, turn: &Turn) -> io::Result<()> {
-        let mut ends = self.ends.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut ends = self.ends.lock();
         let few = ends.len() <= FEW_SESSIONS_MAX;
         let due = if few { ROOM_BYTES / 8 } else { ROOM_BYTES / 2 };
         loop {

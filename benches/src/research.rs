@@ -198,7 +198,7 @@ fn fill(site: &mut Site, local: &Local, steps: usize) -> Outcome {
             body: body::write(&step(&mut site.samples, number)),
         };
         let events = (number + 1..=to).map(event).collect();
-        let batch = Batch { events: events.into(), ..Batch::default() };
+        let batch = Batch { events, ..Batch::default() };
         site.wait(local.append(&key, batch))?.map_err(io::Error::other)?;
         site.bar.set_message(format!("research: {to} of {steps} steps"));
         number = to;

@@ -1,7 +1,7 @@
 //! The protocol's handler, the same on both transports: lists what is offered, turns a call into a
 //! backend's, and an answer into content. It must not know a tool beyond its name and schema.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use axum::http::request::Parts;
 use rmcp::{
@@ -25,6 +25,7 @@ use super::{
 };
 use crate::{
     access::Principal,
+    env::sync::{Mutex, MutexGuard},
     event::SessionId,
     service::{Remembered, Via},
     wire::tools::{self, Failure, NOTICE, Toolset},
@@ -69,7 +70,7 @@ impl Handler {
     }
 
     fn own(&self) -> MutexGuard<'_, Own> {
-        self.own.lock().unwrap_or_else(PoisonError::into_inner)
+        self.own.lock()
     }
 
     /// By what the caller of a request is known: the headers on HTTP, this connection otherwise;

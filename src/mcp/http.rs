@@ -2,11 +2,7 @@
 //! with a header of their own; later ones are stateless. It must not check who knocks: the HTTP
 //! door's layers cover this route.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use axum::{
     Router,
@@ -26,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 use super::{backend::InProcess, handler::Handler};
 use crate::{
     access::Principal,
+    env::sync::Mutex,
     event::{Scope, limits},
     service::{Service, Via},
     wire::tools::Toolset,
@@ -134,7 +131,7 @@ type Hall<H> = StreamableHttpService<H, LocalSessionManager>;
 impl<H, F: Fn() -> Hall<H>> Halls<H, F> {
     fn of(&self, who: Option<&Arc<Principal>>) -> Hall<H> {
         let scope = who.map(|who| who.scope.clone());
-        let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut table = self.table.lock();
         let Table { by_scope, uses } = &mut *table;
         *uses += 1;
         if by_scope.len() >= SCOPES_MAX && !by_scope.contains_key(&scope) {

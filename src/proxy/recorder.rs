@@ -5,7 +5,7 @@
 
 use std::{
     collections::{HashMap, VecDeque},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 
@@ -18,6 +18,7 @@ use tokio::{
 use super::{Options, recent::Recent};
 use crate::{
     client::{Client, ClientError, Request, session_path},
+    env::sync::{Mutex, MutexGuard},
     event::{SessionId, Timestamp, kinds, limits},
     secrets::{Recogniser, Report},
 };
@@ -221,7 +222,7 @@ fn later(error: &ClientError) -> bool {
 impl Shared {
     fn lanes(&self) -> MutexGuard<'_, Lanes> {
         // Every change leaves the tables whole.
-        self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
+        self.lanes.lock()
     }
 
     /// Delivers what waits for a session until nothing does.

@@ -2,10 +2,7 @@
 //! connection used last, the one used last in its working directory. There is no further guess: the
 //! latest sessions are offered. It must not keep a file: the log has what a directory used last.
 
-use std::{
-    collections::HashMap,
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::collections::HashMap;
 
 use bytes::Bytes;
 
@@ -15,6 +12,7 @@ use super::{
     directory::{Local, Meant, meant},
 };
 use crate::{
+    env::sync::{Mutex, MutexGuard},
     event::{Batch, Position, Scope, SessionId, kinds},
     store::{Listing, SessionInfo},
 };
@@ -41,7 +39,7 @@ struct Table {
 
 impl Bindings {
     fn table(&self) -> MutexGuard<'_, Table> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+        self.table.lock()
     }
 
     fn get(&self, scope: &Scope, via: &Via) -> Remembered {
