@@ -38,7 +38,7 @@ pub use phases::{Ended, Phase, Phases};
 pub use plans::{Plan, PlanStep};
 pub use progress::{Output, Progress};
 pub use remembered::{Memory, Remembered};
-pub use research::{Branch, CallerSummary, Gap, LINE_CHARS_MAX, Research, Step};
+pub use research::{Branch, CallerSummary, KnowledgeGap, LINE_CHARS_MAX, Research, Step};
 pub use sources::{Source, Sources, normalised};
 pub use usage::{Level, Usage};
 pub use work::{CommandFact, Effect, FileFact, Work};

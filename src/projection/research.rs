@@ -62,7 +62,7 @@ pub struct Branch {
 
 /// A knowledge gap, open or closed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Gap {
+pub struct KnowledgeGap {
     /// Its name.
     pub id: Arc<str>,
     /// The open question.
@@ -96,7 +96,7 @@ pub struct Research {
     superseded: u64,
     branches: Vec<Branch>,
     branch_names: HashMap<Arc<str>, usize>,
-    gaps: Vec<Gap>,
+    gaps: Vec<KnowledgeGap>,
     gap_names: HashMap<Arc<str>, usize>,
     gap_texts: HashMap<Box<str>, usize>,
     gap_texts_closed: HashMap<Box<str>, usize>,
@@ -207,7 +207,7 @@ impl Research {
         self.gaps_open.insert(ordinal);
         findings.fold_gap(ordinal, &description);
         let description = description.into();
-        self.gaps.push(Gap { id, description, opened_by: body.step, closed: None });
+        self.gaps.push(KnowledgeGap { id, description, opened_by: body.step, closed: None });
         Some(())
     }
 
@@ -413,7 +413,7 @@ impl Research {
 
     /// Every gap ever opened, in that order.
     #[must_use]
-    pub fn gaps(&self) -> &[Gap] {
+    pub fn gaps(&self) -> &[KnowledgeGap] {
         &self.gaps
     }
 

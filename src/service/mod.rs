@@ -52,7 +52,7 @@ pub use cursors::CursorAt;
 pub use diff::Difference;
 pub use emit::Emitted;
 pub use error::{Candidate, Code, Hint, Next, NextCall, ServiceError, ServiceResult};
-pub use find::{Found, FoundLine};
+pub use find::{FindResult, FoundLine};
 pub use flow::{Answered, Asked, Flow};
 pub use fork::ForkCall;
 pub use history::{History, Left, StartFrom};

@@ -1,7 +1,7 @@
 //! `get_research_session`: the subject and state of a session, one step of it, the rest of a list,
 //! or the matches of a query, for a reader that lost its context. It must not write.
 
-use super::{BoundBy, Caller, Code, Found, Service, ServiceError, ServiceResult, Via};
+use super::{BoundBy, Caller, Code, FindResult, Service, ServiceError, ServiceResult, Via};
 use crate::{
     event::{Position, Range, SessionId, SessionKey, Timestamp, kinds, limits},
     harness::{
@@ -79,7 +79,7 @@ pub enum Recovered {
     /// The rest of a list; the cursor continues it.
     Page(ListPage, Option<Cursor>),
     /// What matches the words.
-    Found(Box<Found>),
+    Found(Box<FindResult>),
 }
 
 /// The position of a step.

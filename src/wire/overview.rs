@@ -86,7 +86,7 @@ pub struct StepOfView {
     pub branch_from: Option<u64>,
     /// Whether it was said to be the last.
     pub is_final: bool,
-    /// Where it lies.
+    /// Its position.
     pub position: u64,
     /// When it was recorded, RFC 3339.
     pub at: String,
@@ -120,7 +120,7 @@ impl From<StepView> for StepOfView {
 pub struct StepAnswer {
     /// The step.
     pub step: StepOfView,
-    /// Where its text goes on: send it as `cursor`.
+    /// Cursor of the rest of its text: send it as `cursor`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,
 }
@@ -252,7 +252,7 @@ pub struct EventLine {
     pub at: String,
 }
 
-/// Where a session stands: its index, or with the summary alone the summary view.
+/// The overview of a session: its index, or with only the summary the summary view.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "http", derive(ToSchema))]
 pub struct OverviewAnswer {
@@ -291,7 +291,7 @@ pub struct OverviewAnswer {
     /// When the last event came, RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub updated_at: Option<String>,
-    /// Where it stands, in sentences that were recorded.
+    /// The state of the work, in recorded sentences.
     pub summary: String,
     /// The newest steps in a line each, ascending; left out of the summary view.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -309,7 +309,7 @@ pub struct OverviewAnswer {
     /// The latest of what else was recorded; left out of the summary view.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recent: Option<Vec<EventLine>>,
-    /// Where lists go on that are not whole: `get_research_session` takes one as `cursor`.
+    /// Cursors of lists that are not complete: `get_research_session` takes one as `cursor`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub cursors: BTreeMap<String, String>,
     /// How many of each list are not shown.
@@ -373,7 +373,7 @@ impl From<Overview> for OverviewAnswer {
 pub struct PhaseOut {
     /// Its first position.
     pub from: u64,
-    /// The first position behind it.
+    /// The first position after it.
     pub to: u64,
     /// When it began, RFC 3339.
     pub began_at: String,
@@ -398,7 +398,7 @@ pub struct SummaryAnswer {
     /// The phases, oldest first, on their level.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phases: Option<Vec<PhaseOut>>,
-    /// The overview without what the summary stands for.
+    /// The overview without what the summary replaces.
     #[serde(flatten)]
     pub overview: OverviewAnswer,
 }
@@ -428,7 +428,7 @@ impl From<Levelled> for SummaryAnswer {
 }
 
 impl OverviewAnswer {
-    /// The same without what the summary of that level stands for.
+    /// The same without what the summary of that level replaces.
     fn summary_alone(self, level: Level) -> Self {
         let alone = Self { steps: None, last_steps: None, sources: None, recent: None, ..self };
         if level == Level::Step {

@@ -1,4 +1,4 @@
-//! Views that are folds, on the wire: usage, compactions, how to go on. Lists are never null, an
+//! Views that are folds, on the wire: usage, compactions, continuations. Lists are never null, an
 //! absent member is absent. It must not cut anything: harness has.
 
 use std::collections::BTreeMap;
@@ -27,7 +27,7 @@ pub struct UsageAnswer {
     pub reported_position: Option<u64>,
     /// When, RFC 3339.
     pub reported_at: Option<String>,
-    /// Tokens the model takes; 0 when nobody set it.
+    /// Tokens that the model takes; 0 when it is not configured.
     pub limit: u64,
     /// Tokens from which on the context should be made smaller.
     pub threshold: u64,
@@ -302,8 +302,8 @@ pub fn left_out(all: &[LeftOut]) -> BTreeMap<String, u64> {
     all.iter().map(|one| (one.class.to_owned(), one.count)).collect()
 }
 
-/// Everything that is needed to go on. The names are of one word, the same in every interface; a
-/// list that is empty is absent.
+/// Everything that an agent needs to continue. The names are of one word, the same in every
+/// interface; a list that is empty is absent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "http", derive(ToSchema))]
 #[cfg_attr(feature = "mcp", derive(schemars::JsonSchema))]
@@ -370,14 +370,14 @@ pub struct Continuing {
     /// What the agent said last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<WordOut>,
-    /// How many of each list are not told.
+    /// How many items of each list are left out.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub left_out: BTreeMap<String, u64>,
     /// What all of this costs at most.
     pub tokens: u64,
     /// Whether anything was cut or left out.
     pub truncated: bool,
-    /// Why each item is told, when asked for.
+    /// Why each item is shown, when asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub why: Vec<WhyOut>,
 }
@@ -423,7 +423,7 @@ impl From<Continuation> for Continuing {
     }
 }
 
-/// How to go on with a session.
+/// How to continue a session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "http", derive(ToSchema))]
 pub struct ContinuationAnswer {

@@ -25,7 +25,7 @@ pub struct PutCursor {
     pub at: Option<String>,
 }
 
-/// A cursor: where a reader goes on.
+/// A cursor: where a reader continues.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "http", derive(ToSchema))]
 pub struct Cursor {
@@ -112,7 +112,7 @@ pub struct Checkpoint {
     /// Always `checkpoint`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// The place it names: what lies before it is part of it.
+    /// The position it names: events before it are part of it.
     pub position: u64,
     /// When it was made, RFC 3339.
     pub created_at: String,
@@ -152,7 +152,7 @@ impl From<&CheckpointAt> for Checkpoint {
 pub struct CheckpointList {
     /// The checkpoints.
     pub data: Vec<Checkpoint>,
-    /// Where the listing goes on; null at its end.
+    /// Cursor of the next page; null on the last one.
     pub next_page: Option<String>,
     /// The position the next event of the session will get.
     pub tail: u64,
@@ -195,7 +195,7 @@ impl From<&service::CheckpointState> for CheckpointState {
     }
 }
 
-/// What goes on from a checkpoint.
+/// What continues from a checkpoint.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "http", derive(ToSchema))]
 pub struct ResumeAnswer {
@@ -203,7 +203,7 @@ pub struct ResumeAnswer {
     pub checkpoint: CheckpointState,
     /// The checkpoint that what comes follows: the same, or one of trigger `resume`.
     pub resumed_as: Checkpoint,
-    /// Events behind the checkpoint, which are no part of its state.
+    /// Events after the checkpoint, which are not part of its state.
     pub behind: Range,
 }
 
@@ -222,7 +222,7 @@ impl From<Resumed> for ResumeAnswer {
 #[cfg_attr(feature = "http", derive(ToSchema))]
 #[serde(default)]
 pub struct WakeRequest {
-    /// Take the lease from who has it.
+    /// Take the lease from its holder.
     pub steal: bool,
     /// How long the lease holds unless it is renewed: 300 s when not said, a day at most.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -288,7 +288,7 @@ pub struct Unfinished {
     pub since_checkpoint: Range,
     /// Calls without a result among the last 1 000 events.
     pub open_calls: Vec<OpenCall>,
-    /// It had a lease and did not give it back.
+    /// Its lease was not released.
     pub lease_kept: bool,
 }
 
@@ -300,7 +300,7 @@ pub struct OpenCall {
     pub call_id: String,
     /// The tool, with its server when it has one.
     pub name: String,
-    /// Where it lies.
+    /// Its position.
     pub position: u64,
 }
 
@@ -351,7 +351,7 @@ pub struct HistoryAnswer {
     pub data: Vec<PastSession>,
     /// What a next session of the workspace starts from.
     pub start_from: Option<StartFrom>,
-    /// Sessions with work that nobody ended, the one written to last first.
+    /// Sessions with work that was not ended, the one written to last first.
     pub unfinished: Vec<LeftSession>,
 }
 
@@ -364,7 +364,7 @@ pub struct PastSession {
     pub session: Session,
     /// What it is for.
     pub goal: String,
-    /// Where it stands.
+    /// The state of its work, in one sentence.
     pub summary: String,
     /// Research steps recorded.
     pub steps: u64,
@@ -380,11 +380,11 @@ pub struct PastSession {
 pub struct StartFrom {
     /// Whose checkpoint it is.
     pub session: String,
-    /// The last checkpoint at which work was done, or else the last one at all.
+    /// The last checkpoint that marks work as done, or else the last one.
     pub checkpoint: CheckpointState,
 }
 
-/// A session that somebody began to work on and did not say that he is done.
+/// A session whose work was begun and not marked as done.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "http", derive(ToSchema))]
 pub struct LeftSession {

@@ -30,8 +30,8 @@ const MEMBER_CHARS_MAX: usize = 100;
 const CONDITIONS: [&str; 3] = ["If-Position", "Idempotency-Key", "Fencing-Token"];
 
 /// The events of `{"events":[…]}`. Another member of the request is refused; with `hosted` it is
-/// checked and ignored, but for a condition: a client that is not informed that a condition has its
-/// place elsewhere believes that it holds.
+/// checked and ignored, except for a condition: a client whose condition is ignored believes that
+/// it holds.
 ///
 /// # Errors
 /// Those of [`event`], each naming the event by its index; a condition or another member.
@@ -67,7 +67,7 @@ pub fn events(text: &str, origin: Origin, hosted: bool) -> ServiceResult<Vec<New
     found.ok_or_else(|| ServiceError::invalid("events", "it is missing"))
 }
 
-/// The refusal of a member beside the events.
+/// The refusal of a member other than the events.
 fn no_member(name: &[u8]) -> ServiceError {
     let name: String = String::from_utf8_lossy(name).chars().take(MEMBER_CHARS_MAX).collect();
     let meant =
@@ -205,7 +205,7 @@ impl Head {
                 Ok(position) => self.position = Some(Position(position)),
                 Err(_) => return field("position", "a whole number from 0 on is expected"),
             },
-            // What the server says of an event is the server's: checked, then left aside.
+            // Members that only the server sets: checked, then dropped.
             b"processed_at" => drop(text("processed_at", value)?),
             b"origin" => drop(text("origin", value)?),
             _ => return Ok(false),

@@ -1,4 +1,4 @@
-//! Events through the wire and back: what is cut, what is refused, what survives.
+//! Events through the wire and back: what is cut, refused and kept.
 
 use proptest::prelude::*;
 use serde_json::Value;

@@ -71,7 +71,7 @@ pub(super) struct ResearchAnswer {
     current_step: Option<u64>,
     #[serde(skip_serializing_if = "none")]
     step_count: Option<u64>,
-    /// 0 when nobody said.
+    /// 0 when no step had one.
     #[serde(skip_serializing_if = "none")]
     total_steps_estimate: Option<u64>,
     #[serde(skip_serializing_if = "none")]
@@ -134,10 +134,10 @@ pub(super) struct ResearchAnswer {
     /// How many of each list are not shown.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     left_out: BTreeMap<String, u64>,
-    /// Where lists that did not fit go on: send one to get_research_session as cursor.
+    /// Cursors of lists that did not fit: send one to get_research_session as cursor.
     #[serde(skip_serializing_if = "none")]
     cursors: Option<CursorsOut>,
-    /// Where this page goes on.
+    /// Cursor of the next page.
     #[serde(skip_serializing_if = "none")]
     next_cursor: Option<String>,
     /// The words that were looked up.

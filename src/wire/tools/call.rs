@@ -40,8 +40,8 @@ const EVENTS_MAX: usize = 1_000;
 /// Surroundings of a point when the caller does not say.
 const AROUND_DEFAULT: u64 = 5;
 
-/// Calls a tool; answers its structured content as JSON text, written once from the answer itself.
-/// `key` names the call: a retry with the same key does not happen twice.
+/// Calls a tool; returns its structured content as JSON text. `key` names the call: a retry with
+/// the same key is not carried out again.
 ///
 /// # Errors
 /// `invalid_request` naming the argument, and those of the verb; with the call to make next where
@@ -371,7 +371,7 @@ async fn resume(
     answer_json(&ResumeAnswer::of(&session, by, &taken))
 }
 
-/// The caller with the token of his lease.
+/// The caller with the token of its lease.
 fn holding(caller: &Caller, token: Option<u64>) -> Caller {
     Caller { fence: token.map(Fence).or(caller.fence), ..caller.clone() }
 }

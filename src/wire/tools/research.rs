@@ -65,7 +65,7 @@ pub(super) struct SequentialSearch {
     revises_step: Option<u64>,
     /// The step a new branch leaves from; needs branchId.
     branch_from_step: Option<u64>,
-    /// The branch this step lies on.
+    /// The branch this step is on.
     branch_id: Option<String>,
     /// Something still unknown.
     knowledge_gap: Option<String>,
@@ -141,7 +141,7 @@ pub(super) struct GetResearchSession {
     pub(super) branch_id: Option<String>,
     /// From an earlier answer.
     pub(super) cursor: Option<String>,
-    /// Words to look up: what the session says of them, the best first.
+    /// Words to look up: the passages of the session with them, the best first.
     pub(super) find: Option<String>,
     /// As of this point: a position, step:<n>, time:<RFC 3339>.
     #[serde(default, deserialize_with = "crate::wire::point::option")]
@@ -194,7 +194,7 @@ pub(super) struct ReviewHistory {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct ClearSession {
-    /// Token of the session's lease: give it back.
+    /// Token of the session's lease: send it with later calls.
     pub(super) fencing_token: Option<u64>,
 }
 

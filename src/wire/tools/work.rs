@@ -60,7 +60,7 @@ pub(super) struct CheckpointAnswer {
     session_id: String,
     bound_by: &'static str,
     checkpoint_id: String,
-    /// What lies before it is part of it.
+    /// Events before it are part of it.
     position: u64,
     #[serde(skip_serializing_if = "none")]
     parent_id: Option<String>,
@@ -87,9 +87,9 @@ pub(super) struct Resume {
     pub(super) session_id: Option<String>,
     /// Id or label; default the last one.
     checkpoint: Option<String>,
-    /// Take the session's lease: nobody else writes until it ends. With your token: keep it.
+    /// Take the session's lease: no other caller writes until it ends. With your token: renew it.
     wake: Option<bool>,
-    /// With wake: take the lease from who has it.
+    /// With wake: take the lease from its holder.
     steal: Option<bool>,
     /// With wake: how long it holds; default 300.
     #[schemars(range(min = 1, max = 86_400))]
@@ -122,11 +122,11 @@ pub(super) struct ResumeAnswer {
     bound_by: &'static str,
     /// Absent when a session was woken that has none.
     #[serde(skip_serializing_if = "none")]
-    checkpoint: Option<Place>,
+    checkpoint: Option<CheckpointShown>,
     /// The checkpoint that what comes follows.
     #[serde(skip_serializing_if = "none")]
     resumed_as: Option<String>,
-    /// Events behind the checkpoint: get_events from its position.
+    /// Events after the checkpoint: get_events from its position.
     events_behind: u64,
     tail: u64,
     /// The right to write to the session alone.
@@ -142,7 +142,7 @@ pub(super) struct ResumeAnswer {
 /// A checkpoint with its state, as far as it fits.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Place {
+pub(super) struct CheckpointShown {
     id: String,
     #[serde(skip_serializing_if = "none")]
     label: Option<String>,
@@ -165,7 +165,7 @@ pub(super) struct Place {
     plan_preview: Option<String>,
 }
 
-impl Place {
+impl CheckpointShown {
     fn of(found: &CheckpointState, bytes_max: usize) -> Self {
         let one = &found.at.checkpoint;
         let state = (!found.state.is_empty()).then(|| Value::Object((*found.state).clone()));
@@ -206,7 +206,7 @@ impl ResumeAnswer {
         Self {
             session_id: session.to_string(),
             bound_by: bound_by(by),
-            checkpoint: resumed.map(|resumed| Place::of(&resumed.from, STATE_BYTES_MAX)),
+            checkpoint: resumed.map(|resumed| CheckpointShown::of(&resumed.from, STATE_BYTES_MAX)),
             resumed_as: resumed.map(|resumed| resumed.as_checkpoint.checkpoint.id.clone()),
             events_behind: resumed.map_or(taken.tail.0, |resumed| resumed.behind.len()),
             tail: taken.tail.0,
@@ -244,7 +244,7 @@ struct UnfinishedOut {
     /// Calls without a result, the newest first.
     open_calls: Vec<OpenCallOut>,
     open_call_count: u64,
-    /// It had a lease and did not give it back.
+    /// Its lease was not released.
     lease_kept: bool,
 }
 
@@ -277,17 +277,17 @@ impl From<&Unfinished> for UnfinishedOut {
 #[serde(rename_all = "camelCase")]
 pub(super) struct StartOut {
     session_id: String,
-    checkpoint: Place,
+    checkpoint: CheckpointShown,
 }
 
 impl From<&StartFrom> for StartOut {
     fn from(start: &StartFrom) -> Self {
-        let checkpoint = Place::of(&start.state, HISTORY_STATE_BYTES_MAX);
+        let checkpoint = CheckpointShown::of(&start.state, HISTORY_STATE_BYTES_MAX);
         Self { session_id: start.session.to_string(), checkpoint }
     }
 }
 
-/// A session with work that nobody ended.
+/// A session with work that was not ended.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct LeftOut {
@@ -296,7 +296,7 @@ pub(super) struct LeftOut {
     title: Option<String>,
     updated_at: String,
     tail: u64,
-    /// Its last checkpoint: resume goes on from there.
+    /// Its last checkpoint: resume continues from there.
     #[serde(skip_serializing_if = "none")]
     checkpoint_id: Option<String>,
     /// Whether a harness has it still, as far as its lease says.
