@@ -1,5 +1,5 @@
 //! Micro-benchmarks of recall: what a step costs to fold into facts, and what an overview costs at
-//! any number of steps. For whoever changes a projection or a view; what a caller waits for is
+//! any number of steps. They are for changes of a projection or a view; what a caller waits for is
 //! measured by `sessionlog-bench research`. They must not read a log.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]

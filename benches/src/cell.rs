@@ -30,7 +30,7 @@ pub(super) enum Group {
     Start,
     /// Research sessions: overviews, and steps through MCP.
     Research,
-    /// Sessions that go on from others.
+    /// Forks of sessions.
     Fork,
     /// What an agent waits for at its events.
     Hook,
@@ -134,8 +134,8 @@ pub(super) trait Load {
         Ok(())
     }
 
-    /// Lets end what the store put off, so that it does not run within somebody else's round;
-    /// answers how many processor seconds that took. `None` where nothing is put off.
+    /// Waits for the work that the store put off, so that it does not run within the next round;
+    /// returns the processor seconds of it. `None` where nothing is put off.
     fn finish(&mut self) -> Outcome<Option<f64>> {
         Ok(None)
     }
@@ -151,7 +151,7 @@ pub(super) trait Load {
     }
 }
 
-/// What a store was told to keep, and what it has.
+/// What a store was asked to keep, and what it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Kept {
     /// Events acknowledged.
@@ -228,11 +228,11 @@ pub(super) struct Probe {
     pub(super) group: Group,
     pub(super) figures: &'static [Figure],
     /// Finds them.
-    pub(super) run: fn(&mut Site) -> Outcome<Found>,
+    pub(super) run: fn(&mut Site) -> Outcome<ProbeResult>,
 }
 
 /// What a probe found.
-pub(super) struct Found {
+pub(super) struct ProbeResult {
     /// The values of each figure, in their order.
     pub(super) values: Vec<Vec<f64>>,
     /// Why targets must not be judged by them; `None` when they may.

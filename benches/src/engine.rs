@@ -238,7 +238,7 @@ impl Engine {
             }
         }
         for (number, writer) in self.writers.iter_mut().enumerate() {
-            // The next round goes on elsewhere.
+            // The next round writes to other positions.
             writer.numbers = Numbers::from(number + usize::try_from(all.events).unwrap_or(0));
         }
         self.acknowledged += all.events;

@@ -1,6 +1,6 @@
-//! The floor: what plain files on the same disk give to whoever wants each KiB durable before the
-//! next, through the very file seam the engine uses. Whatever keeps events can be this fast and no
-//! faster. It must not be clever: a floor that is better than it looks would flatter nobody.
+//! The floor: appends of 1 KiB to plain files on the same disk, each durable before the next,
+//! through the traits of `env` that the engine uses. No store of events on this disk is faster. It
+//! must not have an optimisation that a store could not have.
 
 use std::{io, sync::Arc};
 
@@ -143,14 +143,14 @@ impl Load for Single {
             asked = now;
         }
         if self.manner == Manner::Never {
-            // What was only written would reach the device within somebody else's round.
+            // Bytes that are only written would reach the device within the next round.
             self.file.sync()?;
         }
         Ok(round)
     }
 }
 
-// -- group commit: whoever comes first writes and syncs for all who wait --------------------------
+// -- group commit: the first caller writes and syncs for all that wait ----------------------------
 
 /// A file that many append to.
 struct Shared {
@@ -168,7 +168,7 @@ struct Waiting {
     group: u64,
     /// Groups below this are durable.
     durable: u64,
-    /// Somebody writes and syncs.
+    /// Whether a thread writes and syncs.
     leading: bool,
     /// A sync failed; nothing is promised after that.
     failed: bool,
@@ -239,7 +239,7 @@ impl Shared {
             }
             let (bytes, done) = (std::mem::take(&mut state.bytes), std::mem::take(&mut state.done));
             drop(state);
-            // Those who wait are told of a failure by their channel's end.
+            // Waiting callers see a failure by the end of their channel.
             self.write(&mut at, &bytes)?;
             for waiting in done {
                 let _ = waiting.send(());

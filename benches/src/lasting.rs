@@ -1,7 +1,7 @@
-//! The floor of a load that lasts: groups of events made durable one after the other in one zeroed
-//! file, and what was written so far copied to a file of each session when it is due, by plain
-//! calls and nothing else. What the engine makes of many sessions cannot be nearer to one session
-//! than this is. It must not be clever, nor share code with the engine but its file seam.
+//! The floor of a lasting load: groups of events made durable one after the other in one zeroed
+//! file, and copied to a file of each session when due, by plain calls. The engine's ratio of many
+//! sessions to one cannot be better than this one. It must not share code with the engine except
+//! the traits of `env`.
 
 use std::io;
 
@@ -22,8 +22,8 @@ pub(super) const CELLS: &[Cell] = &[
     Cell::durable(Group::Floor, "floor.lasting.64.sessions", "then a file each", 1, 1, many),
 ];
 
-/// Events that are made durable at once: as many as 64 writers have in a round, while the others
-/// are told of the round before.
+/// Events that are made durable at once: as many as 64 writers have in a round, while the other
+/// writers receive the answers of the round before.
 const GROUP_EVENTS: usize = 32;
 /// Bytes that may wait to be copied, as the engine's default.
 const ROOM_BYTES: u64 = 256 << 20;

@@ -46,7 +46,7 @@ use tokio::{
 
 use self::{
     args::{Bench, Peers},
-    cell::{Cell, Found, Group, Probe},
+    cell::{Cell, Group, Probe, ProbeResult},
     failure::{Failure, Outcome},
     report::Report,
     runner::Row,
@@ -76,7 +76,7 @@ const CELLS: [&[Cell]; 8] = [
 const PROBES: [Probe; 6] =
     [start::PROBE, research::PROBE, stdio::PROBE, fork::PROBE, hook::PROBE, room::PROBE];
 
-/// How much a run does unless told otherwise: three minutes, or twenty seconds.
+/// How much a run does by default: three minutes, or twenty seconds.
 /// A session of so many events is smaller than the segments that are sealed.
 const USUAL: (u32, f64, usize, usize) = (3, 1.0, 10_000, 4_000);
 const QUICK: (u32, f64, usize, usize) = (1, 0.2, 1_000, 2_000);
@@ -155,7 +155,7 @@ impl<'a> Plan<'a> {
         probe.figures.iter().any(|figure| self.names(probe.group, figure.id))
     }
 
-    /// How often progress is told.
+    /// How many times progress is shown.
     fn steps(&self, rounds: u32) -> u64 {
         self.cells.len() as u64 * (1 + u64::from(rounds)) + self.probes.len() as u64
     }
@@ -167,7 +167,7 @@ impl<'a> Plan<'a> {
             progress(probe.group.name());
             let found = (probe.run)(site);
             runner::stop_here(site)?;
-            let Found { values, unjudged } = found?;
+            let ProbeResult { values, unjudged } = found?;
             let figures = probe.figures.iter().zip(values);
             // What is not on this machine has no value.
             let wanted = figures.filter(|(figure, values)| {

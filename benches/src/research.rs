@@ -1,13 +1,13 @@
 //! Research sessions in this process: what an overview takes at any number of steps, what the first
 //! one after a start takes, and the bytes that steps are written with. The verbs are called as the
-//! doors call them. It must not help the facts along: they are folded from what the store reads.
+//! interfaces call them. It must not prepare facts: they are folded from what the store reads.
 
 use std::{io, sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
 
 use super::{
-    cell::{Found, Group, Probe, figure},
+    cell::{Group, Probe, ProbeResult, figure},
     failure::{Failure, Outcome},
     machine,
     runner::{float, median},
@@ -63,7 +63,7 @@ fn most(site: &Site) -> usize {
     site.settings.sessions * 10
 }
 
-fn run(site: &mut Site) -> Outcome<Found> {
+fn run(site: &mut Site) -> Outcome<ProbeResult> {
     let sizes = [FEW, many(site), most(site)];
     let note =
         format!("research: {} steps are few, {} many, {} most", sizes[0], sizes[1], sizes[2]);
@@ -95,7 +95,7 @@ fn run(site: &mut Site) -> Outcome<Found> {
     site.wait(desk.local.close())?;
     drop(desk);
     put(8, written(site, sizes[1])?);
-    Ok(Found { values: found, unjudged: unjudged(site) })
+    Ok(ProbeResult { values: found, unjudged: unjudged(site) })
 }
 
 /// Targets speak of the sizes that ten thousand sessions give.
@@ -251,9 +251,8 @@ async fn page_through(desk: &Desk, steps: usize) -> Outcome<(usize, usize)> {
     Err(Failure::Damaged("paging does not end".to_owned()))
 }
 
-/// Bytes this process hands to write() for each byte of the arguments of so many steps, each a
-/// call of its own, until everything is settled: the second time, when the journal's files are
-/// made.
+/// Bytes that this process writes for each byte of the arguments of so many steps, one call each,
+/// until everything is settled; measured the second time, when the journal's files exist.
 fn written(site: &mut Site, steps: usize) -> Outcome<f64> {
     let desk = Desk::open(site)?;
     site.bar.set_message("research: bytes of steps");

@@ -5,7 +5,7 @@
 use std::{io, path::Path, sync::Arc};
 
 use super::{
-    cell::{Found, Group, Probe, figure},
+    cell::{Group, Probe, ProbeResult, figure},
     engine,
     failure::Outcome,
     http::get,
@@ -48,7 +48,7 @@ const BATCH: usize = 100;
 /// Starts take long with many sessions; their median needs no more.
 const ROUNDS_MAX: u32 = 3;
 
-fn run(site: &mut Site) -> Outcome<Found> {
+fn run(site: &mut Site) -> Outcome<ProbeResult> {
     let sessions = site.settings.start_sessions;
     let empty = {
         let server = Server::start(site, &site.path("empty"))?;
@@ -80,7 +80,7 @@ fn run(site: &mut Site) -> Outcome<Found> {
         )
     };
     let unjudged = (sessions != SESSIONS || bytes < BYTES).then(other);
-    Ok(Found { values: vec![crash, clean, memory], unjudged })
+    Ok(ProbeResult { values: vec![crash, clean, memory], unjudged })
 }
 
 /// Leaves a directory with so many sessions as a crash leaves it: one event more in each, in the

@@ -13,7 +13,7 @@ use tokio::{
 };
 
 use super::{
-    cell::{Found, Group, Probe, figure},
+    cell::{Group, Probe, ProbeResult, figure},
     failure::Outcome,
     machine,
     process::{self, Process, sessionlog},
@@ -55,7 +55,7 @@ const REFERENCE_MAX: Duration = Duration::from_secs(60);
 /// How long one answer may take.
 const ANSWER: Duration = Duration::from_secs(60);
 
-fn run(site: &mut Site) -> Outcome<Found> {
+fn run(site: &mut Site) -> Outcome<ProbeResult> {
     let program = reference(site);
     if program.is_none() {
         site.notes.push(format!("{REFERENCE} was not compared: it is not in PATH"));
@@ -94,7 +94,7 @@ fn run(site: &mut Site) -> Outcome<Found> {
         theirs.recall,
         theirs.written,
     ];
-    Ok(Found { values, unjudged: unjudged(site) })
+    Ok(ProbeResult { values, unjudged: unjudged(site) })
 }
 
 fn reference(site: &Site) -> Option<PathBuf> {
