@@ -1,4 +1,4 @@
-//! `bench`: what this disk gives, what the engine makes of it and what HTTP leaves of that, in
+//! `bench`: appends per second of plain files on this disk, of the engine and of HTTP, in
 //! interleaved rounds of one run. The package in `benches/` measures the rest. It must not touch
 //! the user's sessions.
 
@@ -42,7 +42,7 @@ const SECONDS: f64 = 1.0;
 const MANY: usize = 64;
 const EVENT_BYTES: usize = 1024;
 const SESSION: &str = "bench";
-/// Size of the disk's file; a writer that reaches its end begins anew.
+/// Size of the disk's file; a writer at its end continues at the beginning.
 const FILE_BYTES: u64 = 64 << 20;
 /// More bytes than a run appends: a round measures the journal, not what is settled later.
 const ENDLESS_BYTES: u64 = 1 << 40;
@@ -213,7 +213,7 @@ impl Append for Engine {
     }
 }
 
-/// A server in a process of its own, with one session.
+/// A server in its own process, with one session.
 struct Http {
     client: Client,
     path: String,

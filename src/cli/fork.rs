@@ -1,5 +1,5 @@
-//! `fork`, `rewind` and `diff`, and the lineage that `show` draws: going on from an earlier point,
-//! looking at one, and what came between two. Nothing recorded is removed by any of them. It must
+//! `fork`, `rewind` and `diff`, and the lineage that `show` draws: continuing from an earlier
+//! point, looking at one, and the difference between two. None of them removes an event. It must
 //! not resolve a point: the server does.
 
 use serde_json::{Value, json};

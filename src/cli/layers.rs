@@ -61,8 +61,8 @@ fn text(
         .config
         .clone()
         .or_else(|| environment.variables.get(FILE_VARIABLE).map(PathBuf::from));
-    // Only the user's own place is looked at: a file in a directory somebody else filled must not
-    // decide where sessions go.
+    // Only the user's own directory is read: a file in a foreign directory must not decide where
+    // sessions are stored.
     let usual = || Some(environment.home_or("XDG_CONFIG_HOME", ".config")?.join("sessionlog"));
     let must_exist = named.is_some();
     let Some(path) = named.or_else(|| Some(usual()?.join(FILE_NAME))) else { return Ok(None) };
@@ -106,11 +106,11 @@ pub(super) fn file(
     Ok((Some(path), Layer { kind: FILE, values }))
 }
 
-/// What file, environment and flags say of some settings, whatever else they say: of a file that is
-/// no TOML each line that is some.
+/// The values of some settings in file, environment and flags, other settings ignored: of a file
+/// that is no TOML, from each line that is.
 ///
 /// # Errors
-/// The file cannot be read, or speaks of a key in a way that cannot be.
+/// The file cannot be read, or a key in it cannot be parsed.
 pub(super) fn salvaged(
     common: &Common,
     environment: &Environment,

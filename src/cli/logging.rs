@@ -1,6 +1,6 @@
 //! The log of an owner: its lines go to standard error, or to a file of the data directory. A line
-//! that cannot be written (a closed pipe, a full disk) is counted and dropped: it must never fail
-//! the request that logs it.
+//! that cannot be written (a closed pipe, a full disk) is counted and dropped: it must not fail the
+//! request that logs it.
 
 use std::io::{self, IsTerminal as _, Write};
 
@@ -73,7 +73,7 @@ impl Lines {
 }
 
 impl State {
-    /// Writes a line, behind one that counts those dropped before it.
+    /// Writes a line, after one that counts the lines dropped before it.
     fn line(&mut self, line: &[u8]) {
         let written = match self.dropped {
             0 => Ok(()),

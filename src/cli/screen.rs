@@ -19,9 +19,9 @@ pub(super) struct Screen {
     out: io::BufWriter<io::Stdout>,
     /// Whether the verb prints JSON.
     pub(super) json: bool,
-    /// Whether a person looks at standard output.
+    /// Whether standard output is a terminal.
     pub(super) terminal: bool,
-    /// Whether a person looks at standard error.
+    /// Whether standard error is a terminal.
     pub(super) terminal_errors: bool,
     colours: bool,
     seal: Seal,
@@ -102,7 +102,7 @@ impl Screen {
         self.size().map_or(COLUMNS, |(columns, _)| columns).max(COLUMNS_MIN)
     }
 
-    /// Columns and lines of the terminal that shows standard output, where it says so.
+    /// Columns and lines of the terminal of standard output, when it reports them.
     fn size(&self) -> Option<(usize, usize)> {
         let told = rustix::termios::tcgetwinsize(io::stdout()).ok().filter(|_| self.terminal)?;
         let size = (usize::from(told.ws_col), usize::from(told.ws_row));
@@ -171,7 +171,7 @@ impl Screen {
         self.out.flush()
     }
 
-    /// A remark beside the result, on standard error.
+    /// A remark about the result, on standard error.
     pub(super) fn note(&self, text: impl AsRef<str>) {
         if self.quiet {
             return;
@@ -237,7 +237,7 @@ impl Screen {
     }
 
     /// A table of plain text (codes for colours would be counted as width); tab-separated lines
-    /// where nobody looks.
+    /// when standard output is no terminal.
     pub(super) fn table(&mut self, heads: &[&str], rows: Vec<Vec<String>>) -> io::Result<()> {
         if !self.terminal {
             for row in rows {
@@ -254,7 +254,7 @@ fn is_yes(answer: &str) -> bool {
     ["y", "yes"].iter().any(|yes| answer.trim().eq_ignore_ascii_case(yes))
 }
 
-/// A table as people read it, whoever looks.
+/// A table as people read it, terminal or not.
 pub(super) fn drawn(heads: &[&str], rows: Vec<Vec<String>>) -> String {
     let mut table = comfy_table::Table::new();
     table.load_style(comfy_table::presets::NOTHING);

@@ -1,4 +1,4 @@
-//! The title of a session as a list shows it: its own, or else the first prompt of its user. It
+//! The title of a session as a list shows it: its title, or else the first prompt of its user. It
 //! must not change a session.
 
 use futures_util::{StreamExt as _, stream};

@@ -14,7 +14,7 @@ use crate::{
     event::SessionId,
 };
 
-/// Exit code for damage, which the answer has told already.
+/// Exit code for damage; the answer has reported it already.
 const DAMAGED: u8 = 3;
 
 pub(super) async fn run(client: &Client, wanted: &args::Verify, screen: &mut Screen) -> Outcome {
@@ -55,7 +55,7 @@ pub(super) async fn run(client: &Client, wanted: &args::Verify, screen: &mut Scr
     }
     let head = value.get("head").filter(|head| !head.is_null());
     if let Some(head) = head.filter(|_| !screen.json) {
-        screen.line(told(head, screen))?;
+        screen.line(verdict(head, screen))?;
     }
     let holds = head.is_none_or(|head| head.get("holds") == Some(&Value::Bool(true)));
     if damage.is_empty() && holds { Ok(()) } else { Err(Failure::Silent(DAMAGED)) }
@@ -68,7 +68,7 @@ fn name(gap: &Value) -> String {
 }
 
 /// How the session stands to the receipt, for a person.
-fn told(head: &Value, screen: &Screen) -> String {
+fn verdict(head: &Value, screen: &Screen) -> String {
     let number = |name: &str| head.get(name).and_then(Value::as_u64).unwrap_or_default();
     let position = number("position");
     let text = match head.get("state").and_then(Value::as_str).unwrap_or_default() {

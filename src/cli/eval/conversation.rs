@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::{
     dice::Dice,
     grammar::{Grammar, Words, capitalised},
-    research::{Fact, Place},
+    research::{Fact, StepMember},
 };
 use crate::event::kinds;
 use crate::{
@@ -64,7 +64,7 @@ pub(super) fn conversation(seed: u64) -> Conversation {
             talk.call(name, &input, &format!("{order} is done, {amount}"));
             talk.say(kinds::AGENT_MESSAGE, &format!("It is done for {order}."));
             changes.push(Fact {
-                place: Place::Description,
+                place: StepMember::Description,
                 step: number as u64,
                 subject: order,
                 value: amount,
@@ -212,7 +212,7 @@ impl Real {
             let id = paid.get("payment_id").and_then(Value::as_str).unwrap_or_default();
             let amount = paid.get("amount").map(ToString::to_string).unwrap_or_default();
             let (subject, value) = (id.to_owned(), amount);
-            self.amounts.push(Fact { place: Place::Description, step: 0, subject, value });
+            self.amounts.push(Fact { place: StepMember::Description, step: 0, subject, value });
         }
     }
 }

@@ -39,7 +39,7 @@ const HELP: &[(&str, &str)] = &[
     ("Esc", "close a prompt or a message"),
     ("q", "leave"),
 ];
-/// Columns below which the event and the view stand below the timeline instead of beside it.
+/// Columns below which the event and the view are below the timeline instead of next to it.
 const WIDE_COLUMNS: u16 = 90;
 
 /// Draws the player.

@@ -1,5 +1,5 @@
-//! `replay` on a terminal: a player of one session over the whole screen. Its state machine says
-//! what it wants, and it gets that from the server while keys are taken. It must not decide what a
+//! `replay` on a terminal: a player of one session over the whole screen. Its state machine returns
+//! what it needs, which is read from the server while keys are handled. It must not decide what a
 //! key does.
 
 mod draw;
@@ -21,7 +21,7 @@ use super::{
     answer::moment,
     args,
     failure::Outcome,
-    page::{Gap, Pages, Query},
+    page::{LostRange, Pages, Query},
     readable::words,
     times::Times,
 };
@@ -32,9 +32,9 @@ use crate::{
 use rows::{Link, PAGE_EVENTS, Row};
 use state::{Hit, Hunt, Key, News, Player, Shown, Want};
 
-/// How often the screen is drawn while nobody types.
+/// How often the screen is drawn while no key is pressed.
 const TICK: Duration = Duration::from_millis(50);
-/// The window beside the event: small, so that what it leaves out is seen.
+/// The window next to the event: small, so that left-out events are seen.
 const WINDOW_TOKENS: u64 = 4_000;
 
 /// Plays a session until its reader leaves.
@@ -122,10 +122,10 @@ async fn run(
     Ok(())
 }
 
-/// Positions of a gap that have a row of their own, the newest.
+/// Most positions of a gap that get their own row, the newest.
 const LOST_ROWS_MAX: u64 = 10_000;
 
-/// Waits for the next event behind a position, or for the next one of a tail.
+/// Waits for the next event after a position, or for the next one of a tail.
 async fn follow(
     client: &Client,
     session: &SessionId,
@@ -139,9 +139,9 @@ async fn follow(
     let rows = match tail.next().await? {
         Told::Event(event) => row(&event).into_iter().collect(),
         Told::Gap(gap) => {
-            let gap: Gap = serde_json::from_str(&gap).unwrap_or_default();
+            let gap: LostRange = serde_json::from_str(&gap).unwrap_or_default();
             let from = gap.from.max(gap.to.saturating_sub(LOST_ROWS_MAX));
-            (from..gap.to).map(|position| lost_row(position, gap.told())).collect()
+            (from..gap.to).map(|position| lost_row(position, gap.sentence())).collect()
         }
     };
     Ok((tail, rows))
@@ -175,7 +175,7 @@ fn key_of(key: KeyEvent) -> Option<Key> {
     })
 }
 
-/// Gets what the player wants.
+/// Requests what the player wants.
 async fn fetch(client: &Client, session: &SessionId, want: Want) -> News {
     let found = match want {
         Want::Page(page, _) => rows(client, session, page).await.map(|rows| News::Page(page, rows)),
@@ -206,7 +206,7 @@ async fn rows(client: &Client, session: &SessionId, page: u64) -> Outcome<Vec<Ro
         rows.extend(page.events.iter().filter_map(|event| row(event.get())));
         for gap in &page.gaps {
             let lost = gap.from.max(shown.start)..gap.to.min(shown.end);
-            rows.extend(lost.map(|position| lost_row(position, gap.told())));
+            rows.extend(lost.map(|position| lost_row(position, gap.sentence())));
         }
     }
     rows.sort_by_key(|row| row.position);

@@ -1,5 +1,5 @@
-//! The events that the player has: pages of them, the nearest to the reader, and which result
-//! answers which call. It must not fetch anything.
+//! The events that the player has loaded: the pages nearest to the reader, and which result answers
+//! which call. It must not fetch anything.
 
 use std::collections::BTreeMap;
 
@@ -68,7 +68,7 @@ impl Rows {
         }
     }
 
-    /// Takes an event that came behind the last one. Where the ones before it are not here, it is
+    /// Adds an event after the last one. When the events before it are not loaded, it is
     /// fetched with its page.
     pub(super) fn push(&mut self, row: Row, at: u64) {
         let page = row.position / PAGE_EVENTS;

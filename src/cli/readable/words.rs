@@ -1,5 +1,5 @@
-//! What an event says, in words: of each type that the store or its clients write, its members as
-//! a person reads them; of other types its members by name. It must not print JSON, nor shorten.
+//! An event as text for a person: known types in sentences, other types with their members by name.
+//! It must not print JSON, nor shorten.
 
 use serde_json::{Map, Value};
 
@@ -134,7 +134,7 @@ pub(in crate::cli) fn line(kind: &str, line: &str) -> String {
     words.lines().map(str::trim).collect::<Vec<_>>().join(" ")
 }
 
-/// Members that are texts, each behind its label.
+/// Members that are texts, each after its label.
 fn labelled(event: &Value, labels: &[(&str, &str)]) -> Vec<String> {
     let said = labels.iter().map(|(label, name)| (label, word(event, name)));
     said.filter(|(_, text)| !text.is_empty())
@@ -142,7 +142,7 @@ fn labelled(event: &Value, labels: &[(&str, &str)]) -> Vec<String> {
         .collect()
 }
 
-/// The text of a message, of its blocks, or of what a tool answered.
+/// The text of a message, of its blocks, or of the result of a tool.
 pub(in crate::cli) fn content(content: &Value) -> String {
     match content {
         Value::Array(blocks) => {
@@ -207,7 +207,7 @@ fn result(event: &Value) -> Vec<String> {
     vec![if is(event, "is_error") { format!("Error: {text}") } else { text }]
 }
 
-/// What stands behind a step's number or line: branch, confidence, what it supersedes.
+/// The text after a step's number or line: branch, confidence, the step it supersedes.
 pub(in crate::cli) fn about_step(step: &Value) -> String {
     let branch = Some(word(step, "branch_id")).filter(|name| !name.is_empty());
     let from = figure(step, "branch_from").map(|n| format!(" from step {n}")).unwrap_or_default();
