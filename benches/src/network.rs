@@ -219,7 +219,7 @@ impl<C: Client> Load for Network<C> {
         let found = alone(async {
             let mut found = 0;
             for (hello, questions) in asked {
-                let mut connection = greet(manner, hello).await?;
+                let mut connection = handshake(manner, hello).await?;
                 for words in questions {
                     let answer = connection.say(words, 1).await?;
                     let unclear = || io::Error::other("an answer that should be a number is none");
@@ -255,7 +255,7 @@ async fn part<C: Client>(
     Ok(all)
 }
 
-async fn greet(manner: Manner, hello: &[Vec<u8>]) -> io::Result<Connection> {
+async fn handshake(manner: Manner, hello: &[Vec<u8>]) -> io::Result<Connection> {
     let mut connection = Connection::open(manner.address, manner.protocol).await?;
     for words in hello {
         connection.say(words, 1).await?;
@@ -267,7 +267,7 @@ impl Client for Talk {
     type Open = Connection;
 
     async fn open(&self, manner: Manner) -> io::Result<Connection> {
-        greet(manner, &self.hello).await
+        handshake(manner, &self.hello).await
     }
 
     /// A request, its answer, the next request.

@@ -77,7 +77,7 @@ pub(super) async fn run(client: &Client, mut wanted: args::Append, screen: &mut 
         return create_empty(client, &wanted, screen).await;
     }
     if done.batches == 0 {
-        // Nothing to append is no success when there is nothing to append to.
+        // Empty input is a failure when the session does not exist.
         names::look_up(client, &mut wanted.session, true).await?;
         client.send(Request::get(session_path(&wanted.session, ""))).await?;
     }

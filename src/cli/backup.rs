@@ -46,7 +46,7 @@ pub(super) async fn create(
 ) -> Outcome {
     let failed = |error| refused(path, error);
     if files::look(path).map_err(|source| file(path, source))?.is_some() {
-        // Asked before anybody is: a backup takes its time.
+        // Checked before the question, since a backup takes long.
         let vacant = open(path).map(|outer| local::is_vacant(&outer));
         if !vacant?.map_err(|source| file(path, source))? {
             return Err(failed(NoBackup::Occupied));

@@ -79,7 +79,7 @@ pub(super) async fn run(wanted: &Bench, screen: &mut Screen) -> Outcome {
         rounds = measured(&stage, &engine, &server, length) => rounds,
         () = asked => Err(Failure::Silent(INTERRUPTED)),
     };
-    // Neither may write to the directory when it is removed.
+    // Both must have stopped before the directory is removed.
     engine.store.close().await;
     server.stop().await?;
     print(&rounds?, screen)

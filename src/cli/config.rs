@@ -105,7 +105,7 @@ impl Config {
         let figment = layers.into_iter().fold(figment, Figment::merge);
         let found = SETTINGS.iter().map(|setting| find(&figment, setting, file.as_deref()));
         let mut found: Vec<SettingValue> = found.collect();
-        // An address that is none names a store still: another than every one there is.
+        // An invalid address still names a store, which differs from every existing one.
         let is_wrong = |url: &&mut SettingValue| {
             url.name == "url" && url.value.as_deref().is_some_and(|text| server(text).is_none())
         };
@@ -256,7 +256,7 @@ fn monitor(typed: &Typed<'_>) -> Result<Monitor, ConfigError> {
         share(text).is_some()
     })?;
     let usual = Monitor::default();
-    // A share of a hundredth is as fine as a count of tokens is true.
+    // Counts of tokens are estimates: a hundredth is precise enough.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 100")]
     let percent = |share: f64| (share * 100.0).round() as u64;
     Ok(Monitor {

@@ -104,7 +104,7 @@ fn own(config: &Config, socket: &Path) -> Outcome {
     let directory = (config.data_dir.as_path(), "data directory");
     let places = [(socket, "socket of data directory"), directory];
     for (path, what) in places.into_iter().take(if files::is_root() { 1 } else { 2 }) {
-        // What cannot be looked at cannot be connected to, and that is said then.
+        // A socket that cannot be inspected cannot be connected to; that error is reported then.
         let Ok(Some(uid)) = files::other_user(path) else { continue };
         return Err(Failure::Refused {
             code: "owner_unavailable",

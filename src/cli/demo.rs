@@ -70,7 +70,7 @@ async fn leave(data_dir: &Path) {
         if client.owner().await.is_err() {
             return;
         }
-        // Refused by one that leaves already; whether it is gone is looked at anyhow.
+        // An owner that is stopping already refuses; the next check shows whether it has ended.
         let _ = client.step_down().await;
         tokio::time::sleep(LEAVE_PAUSE).await;
     }

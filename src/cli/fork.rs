@@ -66,7 +66,7 @@ pub(super) async fn rewind(client: &Client, wanted: args::Rewind, screen: &mut S
     let body = client.send(request.query("at", &wanted.to)).await?.body;
     let view: Value = serde_json::from_slice(&body).unwrap_or_default();
     let at = number(&view, "position");
-    // The server takes a position past the end for the end.
+    // The server reads a position past the end as the end.
     if wanted.to.parse::<u64>().is_ok_and(|to| to > at) {
         return Err(Failure::Refused {
             code: "point_not_found",
@@ -124,7 +124,7 @@ pub(super) fn tree(session: &Value, family: &Value) -> Vec<String> {
     if above > 0 {
         lines.push(format!("… {above} more above"));
     }
-    // Where an ancestor stands, the position is that of the one below it.
+    // An ancestor has the position at which its child begins.
     let mut at = None;
     let mut indent = 0;
     for one in ancestors.iter().rev() {

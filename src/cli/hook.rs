@@ -42,7 +42,7 @@ pub(super) fn run(common: &Common, environment: &Environment, screen: &mut Scree
     if let Err(failure) = record(common, environment, screen) {
         screen.note(format!("sessionlog hook: {failure}"));
     }
-    // What it printed before it failed is whole: an answer is one line.
+    // Output printed before the failure is complete: an answer is one line.
     let _ = screen.flush();
     Ok(())
 }
@@ -64,7 +64,7 @@ fn record(common: &Common, environment: &Environment, screen: &mut Screen) -> Ou
             }
             secrets
         }
-        // Rules that cannot be read are no reason to keep secrets.
+        // Without readable rules the built-in ones still remove secrets.
         Err(_) => Some(Recogniser::default()),
     };
     let payload = Payload::read(&input, secrets.as_ref()).map_err(io::Error::other)?;

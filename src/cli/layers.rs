@@ -123,7 +123,7 @@ pub(super) fn salvaged(
     let said = read.into_iter().flat_map(|part| part.into_values().flatten());
     let said = said.filter_map(|(name, value)| Some((name, text_of(&value)?)));
     let said: Vec<(String, String)> = said.collect();
-    // A key that is spoken of and not found is not no key.
+    // A key that is configured and not found must not count as no key.
     let lost = names.iter().filter(|name| name.starts_with("key_")).find(|name| {
         let speaks =
             |line: &str| line.trim_start().trim_start_matches(['"', '\'']).starts_with(**name);

@@ -16,7 +16,7 @@ use crate::env::{
 /// Sends the log to standard error, for a person where that is a terminal and as JSON elsewhere, or
 /// as JSON to `file`.
 pub(super) fn start(level: &str, file: Option<Box<dyn Write + Send>>) {
-    // Only our own words in full: a library's debug lines may quote what was recorded.
+    // Debug lines only of this crate: those of a library may quote recorded text.
     let filter = EnvFilter::builder().parse_lossy(format!("warn,sessionlog={level}"));
     // What cannot be written would otherwise be reported on standard error, which panics when
     // standard error is what is closed.

@@ -54,7 +54,7 @@ pub(super) async fn run(
         })?,
         None => Vec::new(),
     };
-    // Sessions of a directory in which everything runs are no project's.
+    // In a directory where unrelated programs run, sessions do not belong to one project.
     let project = connect::project(environment).filter(|project| !project.shared);
     let text = |path: &PathBuf| path.display().to_string();
     let options = StdioOptions {

@@ -87,7 +87,7 @@ pub fn run() -> ExitCode {
     {
         Ok(arguments) => arguments,
         Err(error) => {
-            // Help and version arrive here too; they are what was asked for.
+            // Help and version arrive here too, and are no errors.
             let wrong = error.use_stderr();
             print(&error);
             return ExitCode::from(if wrong && !is_hook() { USAGE } else { DONE });
@@ -183,7 +183,7 @@ fn execute(arguments: Arguments, environment: &Environment, screen: &mut Screen)
         _ => {}
     }
     if let Verb::Proxy(proxy) = &mut verb {
-        // The server it wraps, and where it listens itself; the store's are settings still.
+        // The wrapped server and its own address; those of the store are settings.
         proxy.upstream = common.flags.take("url");
         proxy.listen = common.flags.take("listen");
     }

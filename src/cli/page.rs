@@ -148,7 +148,7 @@ impl<'a> Pages<'a> {
             .query_opt("after", query.after)
             .query_opt("order", query.order.map(Order::as_str))
             .query_opt("page", self.next_page.as_ref());
-        // Without a wish, as many as --before and --after say.
+        // By default as many as --before and --after ask for.
         if query.around.is_none() || query.limit.is_some() {
             request = request.query("limit", self.left.min(page_max));
         }

@@ -24,7 +24,7 @@ const DAMAGED: u8 = 3;
 /// `keys check` of a directory of this machine: it is read without an owner.
 pub(super) fn check_here(config: &Config, screen: &mut Screen) -> Outcome {
     let failed = |source| Failure::File { path: config.data_dir.clone(), source };
-    // Opening a directory that is not there would make it.
+    // Opening a directory that does not exist would create it.
     let there = files::look(&config.data_dir).map_err(failed)?;
     if there.is_none() {
         return Err(failed(std::io::ErrorKind::NotFound.into()));

@@ -258,7 +258,7 @@ fn is_yes(answer: &str) -> bool {
 pub(super) fn drawn(heads: &[&str], rows: Vec<Vec<String>>) -> String {
     let mut table = comfy_table::Table::new();
     table.load_style(comfy_table::presets::NOTHING);
-    // A terminal that is very narrow, or does not say how wide it is, wraps better by itself.
+    // A very narrow terminal, or one of unknown width, wraps by itself.
     if table.width().is_some_and(|columns| columns >= TABLE_COLUMNS_MIN) {
         table.set_content_arrangement(comfy_table::ContentArrangement::Dynamic);
     }

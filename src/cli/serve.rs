@@ -79,7 +79,7 @@ pub(super) fn not_started(failure: &Failure, screen: &mut Screen) -> Outcome {
 }
 
 async fn serve(config: &Config, on_demand: bool, screen: &mut Screen) -> Outcome {
-    // Listened to, it does not end the process: a file that may not grow is an error like others.
+    // Handled, SIGXFSZ does not end the process: a file that may not grow is an ordinary error.
     let _heard = signal(SignalKind::from_raw(host::FILE_SIZE_SIGNAL))?;
     let mut network = Network::default();
     if !on_demand {
@@ -91,7 +91,7 @@ async fn serve(config: &Config, on_demand: bool, screen: &mut Screen) -> Outcome
         .map_err(|error| connect::unusable(config, &error))?;
     let mode = mode_of_directory(config)?;
     let env = env.with_keys(config.keys.read()?);
-    // With a key that is wrong not even a line of the log is written.
+    // Checked before the log file: with a wrong key no byte is written.
     Local::check_keys(&env).map_err(|error| unopened(config, &error))?;
     log_to(config, on_demand)?;
     if mode & 0o055 != 0 {
@@ -366,7 +366,7 @@ async fn own(env: &Env, config: &Config, on_demand: bool) -> Outcome<Arc<dyn Sto
         let (env, options) = (env.clone(), config.store);
         let open = move || {
             let opened = Local::open(&env, options);
-            // What was read of many sessions is much; an idle owner would keep it.
+            // Replay leaves much free memory, which an idle owner would keep.
             host::give_memory_back();
             opened
         };
@@ -380,7 +380,7 @@ async fn own(env: &Env, config: &Config, on_demand: bool) -> Outcome<Arc<dyn Sto
         let give_up = give_up.get_or_insert_with(|| Box::pin(tokio::time::sleep(TAKE_OVER)));
         match owner.owner().await {
             Ok(report) if !report.on_demand => return Err(owned(config, Some(report.pid))),
-            // It may have left meanwhile; the next attempt shows.
+            // It may have ended meanwhile; the next attempt shows it.
             Ok(_) => drop(owner.step_down().await),
             Err(silent @ ClientError::OwnerSilent { .. }) => return Err(silent.into()),
             Err(_) => {}

@@ -101,7 +101,7 @@ pub(super) async fn show(client: &Client, wanted: &args::Show, screen: &mut Scre
         let name = if n == 0 { "lineage" } else { "" };
         paper.say(Tone::Plain, &format!("{name:<13} "), &line);
     }
-    // A session that is damaged has no view; what is known of it is shown all the same.
+    // A damaged session has no view; the rest is shown.
     let request = Request::get(session_path(id, "/views/summary"));
     if let (false, Ok(answer)) = (wanted.lineage, client.send(request).await) {
         let view: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
@@ -114,7 +114,7 @@ pub(super) async fn show(client: &Client, wanted: &args::Show, screen: &mut Scre
 async fn described(client: &Client, id: &SessionId) -> Outcome<String> {
     let body = match client.send(Request::get(session_path(id, ""))).await {
         Ok(answer) => answer.body,
-        // What is hidden can be deleted at once, or erased.
+        // An expired or deleted session can be deleted at once, or erased.
         Err(ClientError::Refused(refused)) if refused.status == 410 => {
             return Ok(format!("{}.", refused.message.replacen("session", "Session", 1)));
         }
@@ -160,7 +160,7 @@ pub(super) async fn delete(client: &Client, wanted: &args::Delete, screen: &mut 
 pub(super) async fn erase(client: &Client, wanted: &args::Erase, screen: &mut Screen) -> Outcome {
     let id = &wanted.session;
     consent::required("erase", wanted.yes, screen)?;
-    // Said before it is done; a session that is gone already has no forks to name.
+    // Shown before the deletion; a session that does not exist has no forks.
     let family = fork::lineage(client, id).await.unwrap_or_default();
     let forks = number(&family, "forks");
     if forks > 0 {

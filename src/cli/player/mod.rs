@@ -51,7 +51,7 @@ pub(super) async fn play(client: &Client, wanted: &args::Replay) -> Outcome {
     player.start = first(client, session).await?.and_then(|row| row.time);
     if wanted.follow {
         player.key(Key::Char('f'));
-        // A session that is being written is seen from its end, unless it is to be played.
+        // A session that is being written opens at its end, except for playback.
         if wanted.speed.is_none() && wanted.from.is_none() {
             player.key(Key::End);
         }
@@ -247,7 +247,7 @@ async fn seen(client: &Client, session: &SessionId, shown: Shown, at: u64) -> Ou
         request = request.query("format", "anthropic");
     }
     let mut view = client.json(request).await?;
-    // The title of the pane says it.
+    // The title of the pane shows the error.
     if let Some(members) = view.as_object_mut() {
         members.remove("position");
     }

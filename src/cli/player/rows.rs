@@ -51,7 +51,7 @@ impl Rows {
     }
 
     /// Whether events of a page are missing, of a session of so many.
-    pub(super) fn lacks(&self, page: u64, to: u64) -> bool {
+    pub(super) fn is_missing(&self, page: u64, to: u64) -> bool {
         let end = ((page + 1) * PAGE_EVENTS).min(to);
         let last = self.pages.get(&page).and_then(|rows| rows.last());
         last.is_none_or(|row| row.position + 1 < end)
@@ -110,6 +110,6 @@ impl Rows {
     /// Whether every event from a position to the end of the session is here.
     pub(super) fn reach(&self, from: u64, to: u64) -> bool {
         let last = to.saturating_sub(1) / PAGE_EVENTS;
-        (from / PAGE_EVENTS..=last).all(|page| !self.lacks(page, to))
+        (from / PAGE_EVENTS..=last).all(|page| !self.is_missing(page, to))
     }
 }

@@ -310,7 +310,7 @@ impl Player {
             return;
         }
         self.stood += elapsed;
-        // Who goes fast may pass several in one tick; what did not come yet is waited for.
+        // Playback may pass several events in one tick; it waits for those not loaded yet.
         while self.at + 1 < self.to {
             let (Some(here), Some(next)) = (self.row(self.at), self.row(self.at + 1)) else {
                 return;
@@ -345,7 +345,7 @@ impl Player {
         let here = self.at / PAGE_EVENTS;
         let near = |page: &u64| {
             let (first, end) = (page * PAGE_EVENTS, (page + 1) * PAGE_EVENTS);
-            first < self.to && end > self.from && self.rows.lacks(*page, self.to)
+            first < self.to && end > self.from && self.rows.is_missing(*page, self.to)
         };
         let pages = [here, here + 1, here.saturating_sub(1)].into_iter().filter(near);
         let mut pages = pages.map(|page| Want::Page(page, self.to));
@@ -374,7 +374,7 @@ impl Player {
             News::Page(page, rows) => {
                 self.rows.insert(page, rows, self.at);
                 if let Some(want @ Want::Page(_, to)) = asked
-                    && self.rows.lacks(page, to)
+                    && self.rows.is_missing(page, to)
                 {
                     self.given_up.push(want);
                 }

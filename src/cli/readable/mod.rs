@@ -113,7 +113,7 @@ fn selection(session: &str, view: &Value, paper: &mut Paper) {
 fn sections(session: &str, view: &Value, paper: &mut Paper) {
     for (name, heading, how) in SECTIONS {
         let Some(value) = view.get(name).filter(|value| !is_empty(value)) else { continue };
-        // A goal that only repeats the user's task says nothing more.
+        // A goal that repeats the user's task is left out.
         if name == "goal" && said(value) == view.get("task").map(said).unwrap_or_default() {
             continue;
         }
