@@ -56,7 +56,7 @@ fn prepare(site: &mut Site, cell: &Cell, sessions: usize) -> Prepared {
     while piece.len() < PIECE_BYTES {
         piece.extend_from_slice(&samples.next().json);
     }
-    Ok(Some(Box::new(Lasting { env, journal, bytes, piece, ends: Mutex::new(ends) })))
+    Ok(Some(Box::new(Lasting { env, journal, bytes, piece, ends: Mutex::from(ends) })))
 }
 
 fn path(session: usize) -> String {

@@ -85,7 +85,7 @@ impl<T> Watched<T> {
         let identities = identities(&paths);
         let value = Some(Arc::new(make(None)?));
         let seen = ArcSwap::from_pointee(Seen { identities, value });
-        Ok(Self { paths, make, lenient, seen, making: Mutex::new(()) })
+        Ok(Self { paths, make, lenient, seen, making: Mutex::from(()) })
     }
 
     /// The value of the files; `None` while they cannot be used.

@@ -68,7 +68,7 @@ struct State {
 
 impl Lines {
     fn new(out: Box<dyn Write + Send>, json: bool) -> Self {
-        Self { state: Mutex::new(State { out, json, dropped: 0 }) }
+        Self { state: Mutex::from(State { out, json, dropped: 0 }) }
     }
 }
 

@@ -33,6 +33,12 @@ impl<T> Mutex<T> {
     }
 }
 
+impl<T> From<T> for Mutex<T> {
+    fn from(value: T) -> Self {
+        Self::new(value)
+    }
+}
+
 /// A lock that many readers or one writer have; a panic does not poison it.
 #[derive(Debug, Default)]
 pub struct RwLock<T>(imp::RwLock<T>);

@@ -67,7 +67,7 @@ struct Own {
 
 impl Handler {
     pub(super) fn new(backend: Arc<dyn Backend>, toolsets: Vec<Toolset>, via: Via) -> Self {
-        Self { backend, toolsets, own: Mutex::new(Own { via, remembered_of: None }) }
+        Self { backend, toolsets, own: Mutex::from(Own { via, remembered_of: None }) }
     }
 
     fn own(&self) -> MutexGuard<'_, Own> {

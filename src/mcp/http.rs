@@ -97,7 +97,7 @@ where
     };
     let transports = Arc::new(Transports {
         open,
-        table: Mutex::new(Table { by_scope: HashMap::new(), uses: 0 }),
+        table: Mutex::from(Table { by_scope: HashMap::new(), uses: 0 }),
     });
     let serve = move |request: Request| {
         let transport = transports.of(request.extensions().get::<Arc<Principal>>());

@@ -110,7 +110,7 @@ pub(super) struct Recorder {
 
 impl Recorder {
     pub(super) fn new(client: Client, options: &Options) -> Self {
-        let lanes = Mutex::new(Lanes {
+        let lanes = Mutex::from(Lanes {
             waiting: HashMap::new(),
             bytes: 0,
             pushed: 0,

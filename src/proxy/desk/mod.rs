@@ -131,7 +131,7 @@ pub(super) struct Desk {
 impl Desk {
     pub(super) fn new(client: Client, options: Options) -> Self {
         let recorder = Recorder::new(client.clone(), &options);
-        let state = Mutex::new(State {
+        let state = Mutex::from(State {
             pending: Recent::new(PENDING_MAX),
             deciding: HashSet::new(),
             tools: Tools::default(),
