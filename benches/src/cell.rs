@@ -1,6 +1,5 @@
-//! What is measured, as data: a cell is an id, a sentence, and how to set one up; a load is how to
-//! run one round of it. Adding a row of the table is adding a line here or in its own file. It must
-//! not run anything.
+//! What is measured, as data: a cell has an id, a sentence and a setup; a load runs one round of
+//! it. A new row of the table is a new line here or in its own file. It must not run anything.
 
 use std::{
     sync::{
@@ -16,7 +15,7 @@ use super::site::Site;
 /// What kind of thing a cell measures, and the word that selects it on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Group {
-    /// Raw files, no server: what the disk gives.
+    /// Plain files without a server: the limit of the disk.
     Floor,
     /// The engine in this process.
     Engine,

@@ -114,7 +114,7 @@ fn prepare(site: &mut Site, cell: &Cell, sessions: usize, lasts: bool) -> Prepar
     })))
 }
 
-/// An event as the engine takes it.
+/// An event for the engine.
 pub(super) fn event(sample: &Sample) -> NewEvent {
     NewEvent {
         id: None,

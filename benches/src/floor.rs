@@ -41,7 +41,7 @@ const fn cell(
     Cell::durable(Group::Floor, id, what, clients, in_flight, prepare)
 }
 
-/// Size of the zeroed file; a writer that reaches its end begins anew.
+/// Size of the zeroed file; a writer at its end continues at the beginning.
 pub(super) const FILE_BYTES: u64 = 64 << 20;
 static ZEROS: [u8; 1 << 20] = [0; 1 << 20];
 const FILE: &str = "file";
@@ -172,7 +172,7 @@ struct Waiting {
     leading: bool,
     /// A sync failed; nothing is promised after that.
     failed: bool,
-    /// Those who wait for the group that is being filled, where a thread of its own commits.
+    /// Callers that wait for the group that is being filled, where a committer thread commits.
     done: Vec<oneshot::Sender<()>>,
     closed: bool,
 }
@@ -363,7 +363,7 @@ impl Many {
     }
 }
 
-/// Puts an event among those that are committed next; what is answered says when it is durable.
+/// Adds an event to the next commit; the returned channel ends the wait once it is durable.
 fn hand_over(shared: &Shared, event: &[u8]) -> oneshot::Receiver<()> {
     let (sender, receiver) = oneshot::channel();
     let mut state = shared.state();

@@ -37,7 +37,7 @@ pub(super) const PROBE: Probe = Probe {
 const DATA_DIR: &str = "fork";
 /// Events of the session that all forks begin from.
 const EVENTS: usize = 10_000;
-/// Levels of forks of each other; each appends one event of its own.
+/// Levels of forks of each other; each appends one event.
 const DEPTHS: [usize; 2] = [100, 1_000];
 /// Forks of each kind in a round.
 const FORKS: usize = 200;
@@ -123,7 +123,7 @@ fn fill(site: &mut Site, local: &Arc<Local>) -> Outcome {
     Ok(())
 }
 
-/// Makes a fork; answers the bytes of its own.
+/// Makes a fork; returns the bytes that it wrote.
 async fn fork(local: &Local, parent: &str, at: Option<u64>, name: Option<&str>) -> Outcome<u64> {
     let scope = Scope::local();
     let parent = SessionKey { scope: scope.clone(), session: id(parent) };

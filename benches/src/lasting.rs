@@ -94,7 +94,7 @@ impl Turn {
         self.progress.lock()
     }
 
-    /// Waits until it is so, or nothing more comes.
+    /// Waits until it holds, or the other side ends.
     fn until(&self, is_so: impl Fn(&Progress) -> bool) -> MutexGuard<'_, Progress> {
         let mut progress = self.progress();
         while !(is_so(&progress) || progress.over || progress.failed) {

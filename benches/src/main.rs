@@ -1,6 +1,6 @@
 //! The benchmark: the workload of docs/performance.md measured on this machine in one run: the
-//! raw disk, the engine, HTTP, and other stores beside them. It must not touch the user's sessions,
-//! and leaves no process and no directory behind.
+//! raw disk, the engine, HTTP, and other stores for comparison. It must not touch the user's
+//! sessions, and leaves no process and no directory behind.
 
 mod args;
 mod cell;
@@ -207,7 +207,7 @@ fn names(word: &str, group: Group, id: &str) -> bool {
     word == group.name() || id.starts_with(word)
 }
 
-/// What a reader of the figures must know about this machine.
+/// Notes on this machine that change how the figures are read.
 fn warn(site: &mut Site) {
     let mut notes = Vec::new();
     if cfg!(debug_assertions) {
@@ -222,7 +222,7 @@ fn warn(site: &mut Site) {
     site.notes.extend(notes);
 }
 
-/// Rounds that wait for a processor measure who else wants it.
+/// Rounds that wait for a processor measure other processes.
 fn warn_of_load(site: &mut Site, load: Option<f64>) {
     let processors = std::thread::available_parallelism().map_or(1, usize::from) as u64;
     if let Some(load) = load.filter(|load| *load > runner::float(processors)) {

@@ -17,7 +17,7 @@ use tokio::{
 
 /// How long a program may take to stop before it is killed, where its exit code is not read.
 const STOP: Duration = Duration::from_secs(20);
-/// How long one may take that must end as it would by itself.
+/// How long a program may take to end without being asked.
 const CLEAN_STOP: Duration = Duration::from_secs(600);
 
 const START_TRIES: usize = 400;

@@ -98,14 +98,14 @@ fn run(site: &mut Site) -> Outcome<ProbeResult> {
     Ok(ProbeResult { values: found, unjudged: unjudged(site) })
 }
 
-/// Targets speak of the sizes that ten thousand sessions give.
+/// Targets are for the sizes that ten thousand sessions have.
 pub(super) fn unjudged(site: &Site) -> Option<String> {
     let sessions = site.settings.sessions;
     let other = || format!("with --sessions {sessions}; the target speaks of {SESSIONS}");
     (sessions != SESSIONS).then(other)
 }
 
-/// A store and the verbs over it, as an owner puts them together.
+/// A store and the verbs over it, as an owner composes them.
 struct Desk {
     local: Arc<Local>,
     service: Service,

@@ -108,7 +108,7 @@ fn fixed_below(data_dir: &Path) -> Outcome<u64> {
 /// What transcripts hold.
 #[derive(Default)]
 struct Read {
-    /// Messages of each conversation, as they stand there.
+    /// Messages of each conversation, unchanged.
     conversations: Vec<Vec<Bytes>>,
     /// Lines that are no JSON objects, nor lists of them.
     left_out: usize,
@@ -187,7 +187,7 @@ fn import_all(site: &Site, paths: &[PathBuf]) -> Outcome<(u64, usize)> {
     Ok((bytes, left_out))
 }
 
-/// The files named, and those below the directories named whose names say that they are JSON lines.
+/// The named files, and files of JSON lines (by their names) below the named directories.
 fn transcripts(named: &[PathBuf]) -> Outcome<Vec<PathBuf>> {
     let mut found = Vec::new();
     for path in named {

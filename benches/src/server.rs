@@ -51,7 +51,7 @@ pub(super) const SETTLE_AFTER: &str = "200ms";
 /// A server that did nothing for so long has nothing left to do: three of its timers.
 const REST: Duration = Duration::from_millis(600);
 const REST_LOOK: Duration = Duration::from_millis(50);
-/// How long it may take until it does nothing.
+/// How long it may take until it is idle.
 const REST_MAX: Duration = Duration::from_secs(120);
 /// How long a start may take.
 const START: Duration = Duration::from_secs(120);
@@ -91,7 +91,7 @@ impl Server {
         Ok(Self { credential: format!("authorization: Bearer {token}\r\n"), ..server })
     }
 
-    /// Starts one that encrypts what it keeps, on a data directory of its own.
+    /// Starts a server that encrypts, on its own data directory.
     pub(super) fn encrypted(site: &Site) -> Outcome<Self> {
         let path = site.path("key");
         let mut file = files::create(&path)?;

@@ -1,6 +1,6 @@
 //! How soon a server answers on a directory with many sessions, after a clean stop and after a
 //! crash, and what an idle session costs it in memory. Real processes, as a service manager would
-//! start them. It must not help a server along.
+//! start them. It must not warm a server up.
 
 use std::{io, path::Path, sync::Arc};
 
@@ -45,7 +45,7 @@ const DATA_DIR: &str = "start";
 const AT_ONCE: usize = 64;
 /// Events of one of them.
 const BATCH: usize = 100;
-/// Starts take long with many sessions; their median needs no more.
+/// Starts with many sessions take long; a median needs no more of them.
 const ROUNDS_MAX: u32 = 3;
 
 fn run(site: &mut Site) -> Outcome<ProbeResult> {

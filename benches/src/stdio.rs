@@ -1,6 +1,6 @@
 //! Steps through MCP on standard input and output, as a model's client sends them: our front end,
 //! and web-researcher-mcp beside it where it is installed, one client for both. A late step is
-//! timed in turn with an early one, so that both meet the same moments. It must not time its own
+//! timed in turn with an early one, so that both see the same load. It must not time its own
 //! reading of an answer.
 
 use std::{io, path::PathBuf, process::Stdio, time::Duration};
@@ -44,7 +44,7 @@ pub(super) const PROBE: Probe = Probe {
 
 /// Name of the other program.
 const REFERENCE: &str = "web-researcher-mcp";
-/// Steps that are timed in one short session, and how many come before them.
+/// Steps that are timed in one short session, and the steps before them.
 const TIMED: usize = 5;
 const BEFORE: usize = 7;
 /// Short sessions in a round.

@@ -1,4 +1,4 @@
-//! A coding session as hooks of Claude Code and of Codex tell it: one payload for each event, in
+//! A coding session as hooks of Claude Code and of Codex report it: one payload for each event, in
 //! the shapes that each program writes. It must not decide what happens in a session.
 
 use serde_json::{Map, Value, json};

@@ -1,5 +1,5 @@
 //! Conversations of a service desk: some made from a seed, and the real ones of a file joined into
-//! one. Each has a request that is current and changes that were made before. It must not record
+//! one. Each has a current request and earlier changes. It must not record
 //! anything.
 
 use std::{collections::BTreeSet, path::Path};

@@ -1,5 +1,5 @@
 //! Each kind of session: generated, recorded by the interfaces that agents use, asked for after a
-//! loss of context, and counted. It must not decide what is wanted of a figure.
+//! loss of context, and counted. It must not set a target.
 
 use std::{future::Future, pin::Pin};
 

@@ -1,5 +1,5 @@
 //! The report of a run: a table for a terminal, Markdown for a document and JSON for a program.
-//! It must not count, or leave out a row that went badly.
+//! It must not count, or leave out a missed row.
 
 use serde_json::{Value, json};
 
