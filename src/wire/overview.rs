@@ -81,10 +81,10 @@ pub struct StepOfView {
     /// Its branch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch_id: Option<String>,
-    /// The step its branch left from.
+    /// The step that its branch starts from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch_from: Option<u64>,
-    /// Whether it was said to be the last.
+    /// Whether it was marked as the last.
     pub is_final: bool,
     /// Its position.
     pub position: u64,
@@ -207,7 +207,7 @@ pub struct OpenGap {
     pub step: Option<u64>,
 }
 
-/// A source that was met.
+/// A recorded source.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "http", derive(ToSchema))]
 pub struct SourceOfView {
@@ -219,7 +219,7 @@ pub struct SourceOfView {
     /// What it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
-    /// The step that met it.
+    /// The step that recorded it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<u64>,
 }
@@ -246,7 +246,7 @@ pub struct EventLine {
     /// What type of event.
     #[serde(rename = "type")]
     pub kind: String,
-    /// What it says.
+    /// Its text.
     pub text: String,
     /// When, RFC 3339.
     pub at: String,
@@ -258,12 +258,12 @@ pub struct EventLine {
 pub struct OverviewAnswer {
     /// It is of everything before this position.
     pub position: u64,
-    /// What the research is for; without research what the user asked for.
+    /// The goal of the research; without research the request of the user.
     pub goal: String,
     /// What the user asked for, where the goal is another text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<WordOut>,
-    /// What the user said after that, oldest first.
+    /// Later messages of the user, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub instructions: Vec<WordOut>,
     /// The plan.
@@ -283,7 +283,7 @@ pub struct OverviewAnswer {
     pub changes: Vec<String>,
     /// Steps recorded.
     pub steps_total: u64,
-    /// Whether the latest step said it was the last.
+    /// Whether the latest step was marked as the last.
     pub is_complete: bool,
     /// When it began, RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -293,7 +293,7 @@ pub struct OverviewAnswer {
     pub updated_at: Option<String>,
     /// The state of the work, in recorded sentences.
     pub summary: String,
-    /// The newest steps in a line each, ascending; left out of the summary view.
+    /// The newest steps, one line each, ascending; not in the summary view.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steps: Option<Vec<StepLine>>,
     /// The last three steps.
@@ -301,12 +301,12 @@ pub struct OverviewAnswer {
     pub last_steps: Option<Vec<StepOfView>>,
     /// Open gaps, the newest.
     pub gaps: Vec<OpenGap>,
-    /// Sources, the newest; left out of the summary view.
+    /// The newest sources; not in the summary view.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sources: Option<Vec<SourceOfView>>,
     /// Approaches that were ruled out, the newest.
     pub rejected: Vec<String>,
-    /// The latest of what else was recorded; left out of the summary view.
+    /// The latest other events; not in the summary view.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recent: Option<Vec<EventLine>>,
     /// Cursors of lists that are not complete: `get_research_session` takes one as `cursor`.
@@ -385,7 +385,7 @@ pub struct PhaseOut {
     pub ended_by: Option<String>,
     /// Research steps recorded in it.
     pub steps: u64,
-    /// What was asked, finished, found and said in it, a sentence a line.
+    /// Requests, results, findings and messages in it, one sentence a line.
     pub text: String,
 }
 
@@ -393,7 +393,7 @@ pub struct PhaseOut {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "http", derive(ToSchema))]
 pub struct SummaryAnswer {
-    /// The level that is given: `step`, `phase` or `session`.
+    /// The level: `step`, `phase` or `session`.
     pub level: String,
     /// The phases, oldest first, on their level.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -22,7 +22,7 @@ use crate::{
     wire::views::{PlanOut, WordOut, left_out},
 };
 
-/// By what the session was found, for a model.
+/// How the session was found, for a model.
 pub(super) fn bound_by(by: BoundBy) -> &'static str {
     match by {
         BoundBy::Argument => "argument",
@@ -50,7 +50,7 @@ pub(super) struct ResearchAnswer {
     /// What the user asked for, where the goal is another text.
     #[serde(skip_serializing_if = "none")]
     task: Option<WordOut>,
-    /// What the user said after that, oldest first.
+    /// Later messages of the user, oldest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     instructions: Vec<WordOut>,
     #[serde(skip_serializing_if = "none")]
@@ -228,7 +228,7 @@ impl ResearchAnswer {
         answer
     }
 
-    /// What a recorded step answers: the session, or only what the step changed.
+    /// The answer to a recorded step: the session, or only the changes by the step.
     pub(super) fn of_step(answer: StepAnswer, delta: bool, depth: Option<Depth>) -> Self {
         let mode = match (delta, answer.full) {
             (true, _) => "delta",

@@ -431,7 +431,7 @@ fn is_lacking<T: DeserializeOwned>(members: &serde_json::Map<String, Value>, nam
     lacking && !complaint.is_some_and(|error| error.starts_with("unknown field"))
 }
 
-/// The arguments of a step; what another tool takes is refused naming that tool.
+/// The arguments of a step; an argument of another tool is refused with the name of that tool.
 fn parse_step(arguments: Value) -> ServiceResult<SequentialSearch> {
     let step: SequentialSearch = parse(arguments).map_err(|mut error| {
         if error.hint.field.as_deref() == Some("sources") {

@@ -118,7 +118,7 @@ pub(super) struct EventsAnswer {
     next_position: u64,
     /// The position the next event of the session will get.
     tail: u64,
-    /// Whether there is more in the range.
+    /// Whether the range has more.
     has_more: bool,
     /// Where types matched no event of the range: the types of the session's last 200 events.
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -63,7 +63,7 @@ pub(super) struct SequentialSearch {
     is_revision: Option<bool>,
     /// The step it corrects.
     revises_step: Option<u64>,
-    /// The step a new branch leaves from; needs branchId.
+    /// The step that a new branch starts from; needs branchId.
     branch_from_step: Option<u64>,
     /// The branch this step is on.
     branch_id: Option<String>,
@@ -83,7 +83,7 @@ pub(super) struct SequentialSearch {
     session_summary: Option<String>,
     /// Default: full up to 8 steps.
     response_mode: Option<Mode>,
-    /// Return only what this step changed.
+    /// Return only the changes by this step.
     pub(super) delta: Option<bool>,
     /// Not quick: also say what the sources cover.
     pub(super) depth: Option<Depth>,

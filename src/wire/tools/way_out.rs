@@ -40,7 +40,7 @@ impl Asked {
         call
     }
 
-    /// The call to make next; `None` when the hint's facts and its sentence are all there is.
+    /// The call to make next; `None` when none is certain.
     pub(super) fn way_out(&self, error: &ServiceError) -> Option<NextCall> {
         let hint = &error.hint;
         Some(match error.code {

@@ -45,7 +45,7 @@ pub(super) struct Checkpoint {
     pub(super) at: Option<String>,
     /// Your whole state: task, done, next.
     pub(super) state: Option<Map<String, Value>>,
-    /// Instead of state: what changed of it (merge patch).
+    /// Instead of state: its changes (merge patch).
     pub(super) state_delta: Option<Map<String, Value>>,
     /// The work is done.
     #[serde(rename = "final")]
@@ -91,7 +91,7 @@ pub(super) struct Resume {
     wake: Option<bool>,
     /// With wake: take the lease from its holder.
     steal: Option<bool>,
-    /// With wake: how long it holds; default 300.
+    /// With wake: its lifetime; default 300.
     #[schemars(range(min = 1, max = 86_400))]
     ttl_seconds: Option<u64>,
     /// Token of the lease, when the session has one.
@@ -123,7 +123,7 @@ pub(super) struct ResumeAnswer {
     /// Absent when a session was woken that has none.
     #[serde(skip_serializing_if = "none")]
     checkpoint: Option<CheckpointShown>,
-    /// The checkpoint that what comes follows.
+    /// The checkpoint to continue from.
     #[serde(skip_serializing_if = "none")]
     resumed_as: Option<String>,
     /// Events after the checkpoint: get_events from its position.
@@ -132,7 +132,7 @@ pub(super) struct ResumeAnswer {
     /// The right to write to the session alone.
     #[serde(skip_serializing_if = "none")]
     lease: Option<LeaseOut>,
-    /// What an earlier harness left; absent when all that was begun was ended.
+    /// Work that an earlier harness did not end; absent when there is none.
     #[serde(skip_serializing_if = "none")]
     unfinished: Option<UnfinishedOut>,
     trust: &'static str,
@@ -148,10 +148,10 @@ pub(super) struct CheckpointShown {
     label: Option<String>,
     position: u64,
     created_at: String,
-    /// Whether the work was done there.
+    /// Whether it marks the work as done.
     #[serde(rename = "final")]
     done: bool,
-    /// The state as it was said.
+    /// The state as it was sent.
     #[serde(skip_serializing_if = "none")]
     state: Option<Map<String, Value>>,
     /// The beginning of a state too large for the answer.
@@ -235,7 +235,7 @@ impl From<&Granted> for LeaseOut {
     }
 }
 
-/// What a harness left that did not say it is done.
+/// Work of a harness that did not mark it as done.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct UnfinishedOut {
@@ -299,7 +299,7 @@ pub(super) struct LeftOut {
     /// Its last checkpoint: resume continues from there.
     #[serde(skip_serializing_if = "none")]
     checkpoint_id: Option<String>,
-    /// Whether a harness has it still, as far as its lease says.
+    /// Whether its lease is still held.
     leased: bool,
 }
 
